@@ -1,0 +1,139 @@
+/**
+ * Makes a fresh clone ready to run: installs the packages of the lockfile, what is missing on the host, and compiles
+ * guest/. It runs before `npm start` and `npm test`; when nothing is to do it says nothing and takes no time.
+ *
+ *   node scripts/bootstrap.mjs [--test] [--bench]
+ *
+ * Plain JavaScript without dependencies for Node >= 18: it is what brings Node 24 and everything else.
+ */
+
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { kernelComplaints, missing, onPath } from "./host-needs.mjs";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const testing = process.argv.includes("--test");
+const purposes = ["run", ...(testing ? ["test"] : []), ...(process.argv.includes("--bench") ? ["bench"] : [])];
+
+installPackages();
+installHostNeeds();
+buildGuest();
+for (const complaint of kernelComplaints()) say(complaint);
+
+function installPackages() {
+  if (packagesAreCurrent()) return;
+  say("Installing the packages of package-lock.json");
+  // Quiet about the host's Node being older than the one that is being installed.
+  const args = ["ci", "--no-audit", "--no-fund", "--loglevel=error", "--engine-strict=false"];
+  // NODE_ENV=production would leave out what the tests need.
+  if (testing) args.push("--include=dev");
+  const { status } = spawnSync("npm", args, { cwd: root, stdio: ["ignore", 2, 2], env: hostEnvironment() });
+  if (status !== 0)
+    fail(`Cannot install the packages: npm ci ${status === null ? "did not run" : `exited with ${status}`}`);
+  if (!existsSync(join(root, "node_modules/.bin/node")) && !hostNodeIsEnough())
+    fail(`Cannot run on ${process.arch} with Node ${process.versions.node}: install Node 24`);
+}
+
+/** whether node_modules holds what the lockfile asks for, by the list that npm leaves there when it has finished */
+function packagesAreCurrent() {
+  const wanted = packagesIn("package-lock.json");
+  const installed = packagesIn("node_modules/.package-lock.json");
+  return Object.entries(wanted).every(([path, entry]) => {
+    if (path === "" || (entry.dev && !testing)) return true;
+    // Of optional packages there is one for each kind of host; only our Node must be there.
+    const needed = !entry.optional || (path === `node_modules/node-linux-${process.arch}` && !hostNodeIsEnough());
+    const found = installed[path];
+    return found === undefined ? !needed : found.version === entry.version && found.integrity === entry.integrity;
+  });
+}
+
+/**
+ * @param {string} lockfile
+ * @returns {Record<string, { version?: string, integrity?: string, dev?: boolean, optional?: boolean }>}
+ */
+function packagesIn(lockfile) {
+  const path = join(root, lockfile);
+  return existsSync(path) ? JSON.parse(readFileSync(path, "utf8")).packages : {};
+}
+
+/** Whether this Node is not from node_modules and could run Sandkeep itself. */
+function hostNodeIsEnough() {
+  return !process.execPath.startsWith(join(root, "node_modules")) && Number.parseInt(process.versions.node, 10) >= 24;
+}
+
+/** The environment without node_modules/.bin on PATH: `npm ci` deletes that folder, so npm must not come from it. */
+function hostEnvironment() {
+  const path = (process.env.PATH ?? "")
+    .split(delimiter)
+    .filter((directory) => !directory.endsWith("node_modules/.bin"));
+  return { ...process.env, PATH: path.join(delimiter) };
+}
+
+function installHostNeeds() {
+  const wanted = packagesOf(missing(purposes));
+  if (wanted.length === 0) return;
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot && onPath("apt-get")) {
+    say(`Installing system packages: ${wanted.join(" ")}`);
+    aptInstall(wanted);
+  }
+  const needs = missing(purposes);
+  for (const { command, file, why } of needs) say(`Missing: ${command ?? file}, which ${why}`);
+  if (needs.length === 0) return;
+  const packages = packagesOf(needs).join(" ");
+  if (onPath("apt-get")) say(`Run: ${isRoot ? "" : "sudo "}apt-get install -y --no-install-recommends ${packages}`);
+  else say(`Install what Debian calls: ${packages}`);
+}
+
+/** @param {import("./host-needs.mjs").HostNeed[]} needs */
+function packagesOf(needs) {
+  return [...new Set(needs.map((need) => need.package))];
+}
+
+/** @param {string[]} packages */
+function aptInstall(packages) {
+  const install = ["install", "--no-install-recommends", ...packages];
+  if (apt(install, "ignore")) return;
+  // The package lists of a fresh machine are empty or old. One name that is unknown even then must not keep the
+  // others away.
+  apt(["update"], 2);
+  if (!apt(install, "ignore")) for (const name of packages) apt(["install", "--no-install-recommends", name], 2);
+}
+
+/**
+ * @param {string[]} args
+ * @param {"ignore" | 2} errors where its complaints go
+ */
+function apt(args, errors) {
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+  const quietly = ["-y", "-qq", "-o", "DPkg::Lock::Timeout=120"];
+  return spawnSync("apt-get", [...quietly, ...args], { stdio: ["ignore", "ignore", errors], env }).status === 0;
+}
+
+function buildGuest() {
+  const binary = join(root, "guest/build/sandkeep-guest");
+  if (!onPath("make") || !onPath("cc")) {
+    if (existsSync(binary)) return;
+    const sentence = "Cannot compile guest/: there is no C compiler (cc) or no make";
+    if (testing) return say(`${sentence}; tests that need it are skipped`);
+    return fail(sentence);
+  }
+  const { status } = spawnSync("make", ["-s", "-C", join(root, "guest")], { stdio: ["ignore", 2, 2] });
+  if (status !== 0) fail("Cannot compile guest/: make failed, see above");
+}
+
+/** @param {string} sentence */
+function say(sentence) {
+  process.stderr.write(`sandkeep: ${sentence}\n`);
+}
+
+/**
+ * @param {string} sentence
+ * @returns {never}
+ */
+function fail(sentence) {
+  say(sentence);
+  process.exit(1);
+}

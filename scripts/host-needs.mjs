@@ -1,0 +1,168 @@
+/**
+ * What Sandkeep needs of the host it runs on: the table of commands and files, and the features of the kernel.
+ * Plain JavaScript without dependencies, because it runs before anything is installed.
+ */
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { release } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+
+/**
+ * @typedef {object} HostNeed
+ * @property {string} [command] looked for on PATH and in sbin
+ * @property {string} [file] must be at this very place; `*` stands for any part of a name
+ * @property {string} package what Debian and Ubuntu call the package that has it
+ * @property {string} why what Sandkeep does with it
+ * @property {"run" | "test" | "bench"} when what cannot be done without it
+ */
+
+/** @type {HostNeed[]} */
+export const hostNeeds = [
+  { command: "cc", package: "gcc", why: "compiles guest/", when: "run" },
+  { file: "/usr/include/stdio.h", package: "libc6-dev", why: "compiles guest/", when: "run" },
+  { command: "make", package: "make", why: "compiles guest/", when: "run" },
+  { command: "mkfs.btrfs", package: "btrfs-progs", why: "makes the store for layers", when: "run" },
+  { command: "mount", package: "mount", why: "mounts the store", when: "run" },
+  { command: "losetup", package: "mount", why: "mounts the store", when: "run" },
+
+  // A sandbox of the default image sees the host's /usr and nothing else, so what it shall have must be there: a
+  // Python or a git in a home directory or below /opt does not count.
+  { file: "/usr/bin/python3", package: "python3", why: "is python3 inside a sandbox", when: "run" },
+  { file: "/usr/bin/git", package: "git", why: "is git inside a sandbox", when: "run" },
+  { file: "/usr/bin/curl", package: "curl", why: "is curl inside a sandbox", when: "run" },
+  { file: "/usr/bin/sudo", package: "sudo", why: "is sudo inside a sandbox", when: "run" },
+  { file: "/usr/bin/find", package: "findutils", why: "is find inside a sandbox", when: "run" },
+  { file: "/usr/sbin/useradd", package: "passwd", why: "is useradd inside a sandbox", when: "run" },
+  { file: "/usr/bin/ps", package: "procps", why: "is ps inside a sandbox", when: "run" },
+  { file: "/usr/bin/tar", package: "tar", why: "is tar inside a sandbox", when: "run" },
+  { file: "/usr/bin/gzip", package: "gzip", why: "is gzip inside a sandbox", when: "run" },
+  {
+    file: "/etc/ssl/certs/ca-certificates.crt",
+    package: "ca-certificates",
+    why: "is what TLS clients inside a sandbox trust",
+    when: "run",
+  },
+
+  { command: "clang", package: "clang", why: "fuzzes the frame parser of guest/", when: "test" },
+  {
+    file: "/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a",
+    package: "libclang-rt-dev",
+    why: "fuzzes the frame parser of guest/",
+    when: "test",
+  },
+  { command: "ip", package: "iproute2", why: "makes network namespaces for tests", when: "test" },
+  { command: "mmdebstrap", package: "mmdebstrap", why: "builds a Debian image", when: "test" },
+  {
+    file: "/usr/lib/postgresql/*/bin/postgres",
+    package: "postgresql",
+    why: "is the other engine of the store",
+    when: "test",
+  },
+
+  { command: "bwrap", package: "bubblewrap", why: "is measured beside Sandkeep", when: "bench" },
+  { command: "crun", package: "crun", why: "is measured beside Sandkeep", when: "bench" },
+];
+
+/**
+ * The rows that this host lacks for one of the given purposes.
+ * @param {string[]} purposes
+ */
+export function missing(purposes, needs = hostNeeds) {
+  return needs.filter((need) => purposes.includes(need.when) && !present(need));
+}
+
+/** @param {string} command */
+export function onPath(command) {
+  // Root's tools are in sbin, which not every PATH has.
+  const directories = `${process.env.PATH ?? ""}:/usr/sbin:/sbin`.split(":").filter((directory) => directory !== "");
+  return directories.some((directory) => existsSync(join(directory, command)));
+}
+
+/** Sentences about what the running kernel certainly lacks; what cannot be found out is not mentioned. */
+export function kernelComplaints() {
+  const complaints = [];
+  if (!existsSync("/proc/self/ns/user") || text("/proc/sys/user/max_user_namespaces").trim() === "0")
+    complaints.push("The kernel has user namespaces switched off (user.max_user_namespaces)");
+  const lacking = ["cpu", "memory", "pids"].filter((controller) => !cgroupControllers().includes(controller));
+  if (lacking.length > 0) complaints.push(`No cgroup hierarchy is mounted for: ${lacking.join(", ")}`);
+  for (const { option, module, why } of kernelFeatures)
+    if (!kernelHas(option, module)) complaints.push(`The kernel lacks ${module} (${option}), which ${why}`);
+  return complaints;
+}
+
+const kernelFeatures = [
+  { option: "CONFIG_OVERLAY_FS", module: "overlay", why: "puts a writable layer over an image" },
+  { option: "CONFIG_NF_TABLES", module: "nf_tables", why: "sends a sandbox's traffic to the proxy" },
+  { option: "CONFIG_NFT_TPROXY", module: "nft_tproxy", why: "sends a sandbox's traffic to the proxy" },
+];
+
+/** @param {HostNeed} need */
+function present({ file, command }) {
+  return file !== undefined ? matches("/", file.split("/").slice(1)) : command !== undefined && onPath(command);
+}
+
+/**
+ * Whether a file exists below a directory whose path is these names, some with a `*`.
+ * @param {string} directory
+ * @param {string[]} names
+ * @returns {boolean}
+ */
+function matches(directory, [name, ...rest]) {
+  if (name === undefined) return existsSync(directory);
+  if (!name.includes("*")) return matches(join(directory, name), rest);
+  const pattern = new RegExp(`^${name.replace(/[.+]/g, "\\$&").replace(/\*/g, ".*")}$`);
+  return entriesOf(directory).some((entry) => pattern.test(entry) && matches(join(directory, entry), rest));
+}
+
+/** @param {string} directory */
+function entriesOf(directory) {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
+}
+
+/** the controllers of every mounted hierarchy, of version 1 and 2 */
+export function cgroupControllers() {
+  const mounts = text("/proc/self/mounts").split("\n");
+  return mounts
+    .map((line) => line.split(" "))
+    .flatMap(([, path = "", type, options = ""]) => {
+      if (type === "cgroup2") return text(join(path, "cgroup.controllers")).trim().split(" ");
+      return type === "cgroup" ? options.split(",") : [];
+    });
+}
+
+/**
+ * Built in or loadable, as far as the host tells: by what is running, by its list of modules, by its configuration.
+ * @param {string} option
+ * @param {string} module
+ */
+export function kernelHas(option, module) {
+  if (existsSync(`/sys/module/${module}`) || text("/proc/filesystems").includes(`\t${module}\n`)) return true;
+  const modules = `/lib/modules/${release()}`;
+  const listed = text(`${modules}/modules.builtin`) + text(`${modules}/modules.dep`);
+  if (listed.includes(`/${module}.ko`)) return true;
+  const config = kernelConfig();
+  // Many hosts hide both lists; then only trying tells.
+  return config === "" || new RegExp(`^${option}=[ym]$`, "m").test(config);
+}
+
+function kernelConfig() {
+  if (existsSync("/proc/config.gz")) return gunzipSync(readFileSync("/proc/config.gz")).toString();
+  return text(`/boot/config-${release()}`);
+}
+
+/**
+ * A file's content, or nothing when it cannot be read.
+ * @param {string} path
+ */
+function text(path) {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

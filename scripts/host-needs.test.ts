@@ -1,0 +1,41 @@
+/** Tests of what bootstrap believes about the host: a wrong belief installs too much, or lets a start fail later. */
+
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { tempDir } from "../test/harness.ts";
+import { type HostNeed, hostNeeds, missing } from "./host-needs.mjs";
+
+const row = { package: "some-package", why: "is needed by this test", when: "run" } as const;
+
+test("every need is either a command or a file", () => {
+  expect(hostNeeds.filter(({ command, file }) => (command === undefined) === (file === undefined))).toEqual([]);
+});
+
+test("a command that is on PATH is not missing, another is", () => {
+  const unknown: HostNeed = { ...row, command: "no-such-command" };
+  expect(missing(["run"], [{ ...row, command: "sh" }, unknown])).toEqual([unknown]);
+});
+
+test("a file is missing until it is at its very place", async () => {
+  const need = { ...row, file: join(await tempDir(), "tool") };
+  expect(missing(["run"], [need])).toEqual([need]);
+  await writeFile(need.file, "");
+  expect(missing(["run"], [need])).toEqual([]);
+});
+
+test("a star in a file's name stands for a part of a name, a point only for a point", async () => {
+  const directory = await tempDir();
+  await mkdir(join(directory, "llvm-14"));
+  await writeFile(join(directory, "llvm-14", "fuzzer-x64.a"), "");
+  const found = { ...row, file: join(directory, "llvm-*/fuzzer-*.a") };
+  const wrongFolder = { ...row, file: join(directory, "gcc-*/fuzzer-*.a") };
+  const wrongEnding = { ...row, file: join(directory, "llvm-*/fuzzer-x6.*.a") };
+  expect(missing(["run"], [found, wrongFolder, wrongEnding])).toEqual([wrongFolder, wrongEnding]);
+});
+
+test("what only benchmarks need is not missing for a run", () => {
+  const need: HostNeed = { ...row, command: "no-such-command", when: "bench" };
+  expect(missing(["run", "test"], [need])).toEqual([]);
+  expect(missing(["run", "bench"], [need])).toEqual([need]);
+});

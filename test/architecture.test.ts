@@ -1,0 +1,148 @@
+/** The rules of the house that a machine can hold: who may import whom, and how every file begins, ends and is named. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { describe, expect, test } from "vitest";
+import { root } from "./harness.ts";
+
+/** which other parts of src/ each part may import; a part may always import itself */
+const mayImport: Record<string, string[]> = {
+  core: [],
+  store: ["core"],
+  runtime: ["core"],
+  api: ["core"],
+  ingress: ["core"],
+  egress: ["core"],
+  web: ["core"],
+  // A client of the API like any other, so that the API is complete.
+  cli: [],
+  // Loaded into other people's programs, where nothing of ours is.
+  redirect: [],
+  "config.ts": ["core", "setting-values.ts"],
+  "secrets.ts": ["core"],
+  // Commands that work on this host's data directory, without a daemon.
+  admin: ["core", "runtime"],
+};
+
+/** files directly in src/ that know the parts: the composition root and the binary */
+const mayImportAll = ["daemon.ts", "main.ts"];
+
+const longestFile = 450;
+
+describe("imports", () => {
+  test("every part of src/ has a row in the table", () => {
+    const parts = readdirSync(join(root, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    expect(parts.map((part) => part.name).filter((name) => !(name in mayImport))).toEqual([]);
+  });
+
+  test("a part imports only the parts that its row allows", () => {
+    const wrong = localImports()
+      .filter(({ from, to }) => partOf(from) !== partOf(to) && !mayImportAll.includes(partOf(from)))
+      .filter(({ from, to }) => !mayImport[partOf(from)]?.includes(partOf(to)));
+    expect(wrong.map(({ from, to }) => `${from} must not import ${to}`)).toEqual([]);
+  });
+
+  test("the core uses no package, and of Node only types", () => {
+    const wrong = imports()
+      .filter(({ from, name }) => partOf(from) === "core" && !name.startsWith("."))
+      .filter(({ name, typeOnly }) => !(typeOnly && name.startsWith("node:")));
+    expect(wrong.map(({ from, name }) => `${from} must not import "${name}"`)).toEqual([]);
+  });
+
+  test("dialects do not import each other", () => {
+    const wrong = localImports().filter(({ from, to }) => {
+      const [here, there] = [dialectOf(from), dialectOf(to)];
+      return here !== undefined && there !== undefined && here !== there;
+    });
+    expect(wrong.map(({ from, to }) => `${from} must not import ${to}`)).toEqual([]);
+  });
+});
+
+describe("files", () => {
+  test("every source file begins by saying what it is for", () => {
+    const silent = sources.filter(({ text }) => !/^(#!.*\n+)?(\/\*\*?\s|\/\/ )/.test(text));
+    expect(silent.map(({ path }) => `${path} must begin with a comment that says what it is for`)).toEqual([]);
+  });
+
+  test("no source file is too long to be read in one go", () => {
+    const long = sources.map(({ path, text }) => ({ path, lines: text.split("\n").length - 1 }));
+    const wrong = long.filter(({ lines }) => lines > longestFile);
+    expect(wrong.map(({ path, lines }) => `${path} has ${lines} lines, at most ${longestFile} may be`)).toEqual([]);
+  });
+
+  test("files and folders are named after things, not after being useful", () => {
+    const vague = /(^|[/.-])(utils?|helpers?|common|misc)(?=[/.-]|$)/;
+    const wrong = sources.filter(({ path }) => vague.test(path));
+    expect(wrong.map(({ path }) => `${path} must be named after a noun of the product`)).toEqual([]);
+  });
+
+  test("nobody silences the type checker", () => {
+    const wrong = sources.filter(({ text }) => /@ts-(ignore|nocheck)/.test(text));
+    expect(wrong.map(({ path }) => `${path} must not switch the type checker off`)).toEqual([]);
+  });
+});
+
+interface Source {
+  /** relative to the repository */
+  path: string;
+  text: string;
+}
+
+const sources: Source[] = ["src", "test", "bench", "scripts", "guest", "examples"].flatMap(sourcesBelow);
+
+function sourcesBelow(directory: string): Source[] {
+  return entriesOf(directory).flatMap((entry) => {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory()) return ["node_modules", "build"].includes(entry.name) ? [] : sourcesBelow(path);
+    return /\.(ts|mjs|c|h)$/.test(path) ? [{ path, text: readFileSync(join(root, path), "utf8") }] : [];
+  });
+}
+
+function entriesOf(directory: string) {
+  try {
+    return readdirSync(join(root, directory), { withFileTypes: true });
+  } catch {
+    // Not every folder of the house exists from the first day.
+    return [];
+  }
+}
+
+interface Import {
+  from: string;
+  /** as written: "./wire.ts", "node:net", "zod" */
+  name: string;
+  typeOnly: boolean;
+}
+
+/** what the product's files import; tests may reach anywhere */
+function imports(): Import[] {
+  const statement =
+    /^\s*(?:import|export)\s+(type\s)?[\w$*\s{},]*from\s*["']([^"']+)["']|^\s*import\s*["']([^"']+)["']/gm;
+  const call = /\bimport\(\s*["']([^"']+)["']\s*\)/g;
+  const product = sources.filter(({ path }) => path.startsWith("src/") && !path.endsWith(".test.ts"));
+  return product.flatMap(({ path, text }) => [
+    ...[...text.matchAll(statement)].map(([, type, name, bare]) => ({
+      from: path,
+      name: name ?? bare ?? "",
+      typeOnly: type !== undefined,
+    })),
+    ...[...text.matchAll(call)].map(([, name = ""]) => ({ from: path, name, typeOnly: false })),
+  ]);
+}
+
+function localImports(): { from: string; to: string }[] {
+  return imports()
+    .filter(({ name }) => name.startsWith("."))
+    .map(({ from, name }) => ({ from, to: join(dirname(from), name) }));
+}
+
+/** "core" of src/core/runtime.ts, "main.ts" of src/main.ts, the path itself of what lies outside src/ */
+function partOf(path: string): string {
+  const [part = path] = relative("src", path).split("/");
+  return part === ".." ? path : part;
+}
+
+/** "vercel" of src/api/vercel/v2.ts; the files directly in src/api belong to no dialect */
+function dialectOf(path: string): string | undefined {
+  return /^src\/api\/([^/]+)\//.exec(path)?.[1];
+}

@@ -1,0 +1,35 @@
+/** The lockfile must serve any host behind any registry, also where it was not written. */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { root } from "./harness.ts";
+
+interface Package {
+  version?: string;
+  integrity?: string;
+  resolved?: string;
+  inBundle?: boolean;
+  optionalDependencies?: Record<string, string>;
+}
+
+const packages: Record<string, Package> = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")).packages;
+
+test("the lockfile has every optional package, also those for other hosts", () => {
+  // `npm ci` refuses a lockfile without them. A registry that lacks some makes `npm install` write such a file.
+  const wanted = Object.values(packages).flatMap((entry) => Object.keys(entry.optionalDependencies ?? {}));
+  const locked = Object.keys(packages).map((path) => path.slice(path.lastIndexOf("node_modules/") + 13));
+  expect(wanted.filter((name) => !locked.includes(name))).toEqual([]);
+});
+
+test("the lockfile has a hash for every package", () => {
+  const unsigned = Object.entries(packages).filter(
+    ([path, { integrity, inBundle }]) => path && !integrity && !inBundle,
+  );
+  expect(unsigned.map(([path]) => path)).toEqual([]);
+});
+
+test("the lockfile names no host", () => {
+  const named = Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined);
+  expect(named.map(([path]) => path)).toEqual([]);
+});

@@ -1,0 +1,23 @@
+/** How the tests run: which files, how many at once, how long one may take, and what is printed at the end. */
+
+import { defineConfig } from "vitest/config";
+import { ClosingLine } from "./test/reporter.ts";
+
+// Under the host's own, older Node everything would fail with errors that say nothing.
+if (Number.parseInt(process.versions.node, 10) < 24)
+  throw new Error(`Cannot test on Node ${process.versions.node}: run "npm test" or "npx vitest", which use Node 24`);
+
+export default defineConfig({
+  test: {
+    environment: "node",
+    include: ["src/**/*.test.ts", "test/**/*.test.ts", "guest/**/*.test.ts", "scripts/**/*.test.ts"],
+    // Slow tests have a script of their own.
+    exclude: ["**/node_modules/**", "**/*.slow.test.ts"],
+    // Tests change namespaces, mounts and cgroups: a process each, and few at a time.
+    pool: "forks",
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    reporters: ["default", new ClosingLine()],
+  },
+});
