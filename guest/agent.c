@@ -1,0 +1,244 @@
+/*
+ * agent.c: answers the daemon inside one sandbox: runs commands, keeps their output, reaps what they leave behind.
+ *
+ * It is single-threaded and never blocks. A connection that begins with FILES or DIAL is handed to a process of its
+ * own, which may block as it likes; every other connection carries requests (wire.h) and hears every event.
+ *
+ *   EXEC  str command, u32 flags (1 terminal, 2 standard input), u16 rows, u16 columns, u32 time limit in ms (0 none),
+ *         u64 bound of the journal, str user, list groups, str cwd, list argv, list env ("NAME=value")
+ *         -> OK { u32 pid } once the program runs; FAIL with what USER, CWD or EXECUTABLE when it cannot
+ */
+#define _GNU_SOURCE
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "connection.h"
+#include "dial.h"
+#include "files.h"
+#include "identity.h"
+
+/* GREW is held back from a listener that has this much unread; it hears the newest state once it has read */
+#define EVENT_BACKLOG (64u << 10)
+
+static struct commands commands;
+static struct connection *connections;
+
+/* ---- events ---- */
+
+static void send_grew(struct connection *to, const struct command *c) {
+  struct writer w = frame_begin(WIRE_GREW, 0);
+  write_str(&w, c->name);
+  write_u64(&w, c->journal.end);
+  connection_send(to, &w);
+}
+
+static void announce_growth(void) {
+  for (struct command *c = commands.first; c; c = c->next) {
+    if (!c->grew || c->state != COMMAND_RUNNING) continue;
+    c->grew = false;
+    for (struct connection *to = connections; to; to = to->next) {
+      if (!to->streaming || to->dead) continue;
+      if (connection_queued(to) > EVENT_BACKLOG) to->owes = true;
+      else send_grew(to, c);
+    }
+  }
+}
+
+static void announce_end(const struct command *c, uint32_t code, uint32_t signal) {
+  uint64_t cpu = (uint64_t)(c->usage.ru_utime.tv_sec + c->usage.ru_stime.tv_sec) * 1000000 +
+                 (uint64_t)(c->usage.ru_utime.tv_usec + c->usage.ru_stime.tv_usec);
+  for (struct connection *to = connections; to; to = to->next) {
+    if (!to->streaming || to->dead) continue;
+    struct writer w = frame_begin(WIRE_EXIT, 0);
+    write_str(&w, c->name);
+    write_u32(&w, code);
+    write_u32(&w, signal);
+    write_u32(&w, c->flags);
+    write_u64(&w, cpu);
+    write_u64(&w, (uint64_t)c->usage.ru_maxrss * 1024);
+    write_u64(&w, c->journal.end);
+    connection_send(to, &w);
+  }
+}
+
+static void on_drained(struct connection *to) {
+  if (!to->owes) return;
+  to->owes = false;
+  for (struct command *c = commands.first; c; c = c->next) {
+    if (c->state == COMMAND_RUNNING) send_grew(to, c);
+  }
+}
+
+/* ---- connections that get a process of their own ---- */
+
+/* a process that has nothing of the agent's but this one connection, which becomes descriptor 3 */
+static int become_worker(int fd) {
+  if (fd != 3 && dup2(fd, 3) < 0) _exit(1);
+  close_range(4, ~0u, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  return 3;
+}
+
+static _Noreturn void files_worker(int fd, uint32_t id, const char *user) {
+  struct identity who;
+  int error = identity_find(user, NULL, &who);
+  if (!error) error = identity_assume(&who);
+  if (error) {
+    send_fail(fd, id, error, WIRE_WHAT_USER, "Cannot open files as \"%s\": %s", user,
+              error == ENOENT ? "there is no such user" : strerror(error));
+    _exit(1);
+  }
+  umask(022);
+  if (chdir("/") == 0 && send_ok(fd, id) == 0) serve_files(fd, &(struct file_context){.privileged = false});
+  _exit(0);
+}
+
+/* processes that serve a connection; one that root inside stops would keep its caller waiting for ever */
+struct worker {
+  struct worker *next;
+  pid_t pid;
+};
+static struct worker *workers;
+
+static void worker_began(pid_t pid) {
+  struct worker *w = malloc(sizeof *w);
+  if (!w) return;
+  *w = (struct worker){.next = workers, .pid = pid};
+  workers = w;
+}
+
+/* true when it was one */
+static bool worker_changed(pid_t pid, int status) {
+  for (struct worker **at = &workers; *at; at = &(*at)->next) {
+    struct worker *w = *at;
+    if (w->pid != pid) continue;
+    if (WIFSTOPPED(status)) {
+      kill(pid, SIGKILL);
+    } else {
+      *at = w->next;
+      free(w);
+    }
+    return true;
+  }
+  return false;
+}
+
+static void hand_over(struct connection *c, const struct header *header, struct reader *r) {
+  char *user = header->type == WIRE_FILES ? read_string(r) : NULL;
+  uint16_t port = header->type == WIRE_DIAL ? read_u16(r) : 0;
+  if (!reader_done(r)) {
+    connection_fail(c, header->id, EBADMSG, WIRE_WHAT_REQUEST, "Cannot read the request: it is malformed");
+    free(user);
+    return;
+  }
+  int fd = connection_release(c);
+  pid_t pid = fork();
+  if (pid == 0) {
+    fd = become_worker(fd);
+    if (user) files_worker(fd, header->id, user);
+    serve_dial(fd, header->id, port);
+    _exit(0);
+  }
+  if (pid < 0) send_fail(fd, header->id, errno, WIRE_WHAT_SYSTEM, "Cannot serve the connection: %s", strerror(errno));
+  if (pid > 0) worker_began(pid);
+  close(fd);
+  free(user);
+}
+
+/* ---- requests ---- */
+
+static void on_hello(struct connection *c, uint32_t id, struct reader *r) {
+  uint32_t version = read_u32(r);
+  if (!reader_done(r) || version != WIRE_VERSION) {
+    connection_fail(c, id, EPROTO, WIRE_WHAT_REQUEST, "Cannot talk: this agent speaks version %d", WIRE_VERSION);
+    return;
+  }
+  struct writer w = frame_begin(WIRE_OK, id);
+  write_u32(&w, WIRE_VERSION);
+  connection_send(c, &w);
+}
+
+static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
+  struct reader r = reader_of(payload, header->length);
+  uint32_t id = header->id;
+  if (!c->streaming && (header->type == WIRE_FILES || header->type == WIRE_DIAL)) {
+    hand_over(c, header, &r);
+    return;
+  }
+  c->streaming = true;
+  switch (header->type) {
+    case WIRE_HELLO: on_hello(c, id, &r); break;
+    case WIRE_PING: connection_ok(c, id); break;
+    case WIRE_EXEC: command_exec(&commands, c, id, &r); break;
+    case WIRE_STDIN: command_stdin(&commands, c, id, &r); break;
+    case WIRE_STDIN_CLOSE: command_stdin_close(&commands, c, id, &r); break;
+    case WIRE_SIGNAL: command_signal(&commands, c, id, &r); break;
+    case WIRE_RESIZE: command_resize(&commands, c, id, &r); break;
+    case WIRE_COMMANDS: command_list(&commands, c, id); break;
+    default: connection_fail(c, id, ENOSYS, WIRE_WHAT_REQUEST, "Cannot do request %u: unknown", header->type);
+  }
+}
+
+static void on_closed(struct connection *c) { commands_forget(&commands, c); }
+
+static const struct connection_handlers handlers = {.frame = on_frame, .closed = on_closed, .drained = on_drained};
+
+/* ---- the loop ---- */
+
+static void on_connect(struct source *source, uint32_t events) {
+  (void)events;
+  for (int fd; (fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
+    connection_open(fd, &handlers, &connections);
+  }
+}
+
+static void on_child(struct source *source, uint32_t events) {
+  (void)events;
+  struct signalfd_siginfo info;
+  while (read(source->fd, &info, sizeof info) > 0) continue;
+  int status;
+  struct rusage usage;
+  for (pid_t pid; (pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0;) {
+    if (!worker_changed(pid, status)) commands_waited(&commands, pid, status, &usage);
+  }
+}
+
+static int signal_source(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigprocmask(SIG_SETMASK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+_Noreturn void agent_run(const struct agent_fds *fds) {
+  static struct source listener, children;
+  commands.journal_directory = fds->journal;
+  commands.memory_events = fds->memory_events;
+  commands.ended = announce_end;
+  if (loop_open() != 0) _exit(1);
+  if (loop_add(&listener, fds->listener, EPOLLIN, on_connect) != 0) _exit(1);
+  if (loop_add(&children, signal_source(), EPOLLIN, on_child) != 0) _exit(1);
+  for (;;) {
+    int error = loop_pass(commands_expire(&commands));
+    if (error) _exit(1);
+    announce_growth();
+    commands_sweep(&commands);
+    connections_sweep(&connections);
+  }
+}

@@ -1,0 +1,14 @@
+/* agent.h: the process with PID 1 of each sandbox. */
+#ifndef SANDKEEP_AGENT_H
+#define SANDKEEP_AGENT_H
+
+struct agent_fds {
+  int listener;      /* unix socket on which the daemon connects */
+  int journal;       /* directory for journals, outside of the sandbox's view */
+  int memory_events; /* the cgroup's count of memory kills, or -1 */
+};
+
+/* serves until it is killed */
+_Noreturn void agent_run(const struct agent_fds *fds);
+
+#endif

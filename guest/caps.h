@@ -1,0 +1,15 @@
+/* caps.h: gives up, for good, what no program inside a sandbox may have. */
+#ifndef SANDKEEP_CAPS_H
+#define SANDKEEP_CAPS_H
+
+/*
+ * Leaves the capabilities that Debian's packages, sudo and servers need of a root in its own user namespace, and takes
+ * all others out of every set, the bounding set included, so that no setuid or capable file brings one back. Needs
+ * CAP_SETPCAP. Returns 0 or an errno, after which the process must not go on.
+ */
+int caps_drop(void);
+
+/* From here on no exec gains a privilege: setuid files and file capabilities are ignored. Returns 0 or an errno. */
+int no_new_privs(void);
+
+#endif

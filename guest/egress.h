@@ -1,0 +1,48 @@
+/*
+ * egress.h: netd's child, the Node process that decides and connects (src/egress/main.ts), and the channel to it.
+ *
+ * The channel is the one that Node makes for its own children: a unix stream socket whose number is in NODE_CHANNEL_FD,
+ * one JSON value a line. It is internal to Node and pinned by src/egress/channel.test.ts, which says what is on it.
+ *
+ * netd to Node, an object each; `machine` is the sandbox's name, `id` the number under which netd knows it:
+ *
+ *   {"cmd":"NODE_HANDLE","type":"net.Socket","msg":{"kind":"tcp","id":1,"machine":"a","address":"1.2.3.4","port":80}}
+ *                                      with the accepted connection beside it (SCM_RIGHTS)
+ *   {"kind":"udp","id":1,"machine":"a","flow":2,"address":"1.2.3.4","port":123}     may this flow be opened?
+ *   {"kind":"dns","id":1,"machine":"a","flow":3,"packet":"<hex>"}                   please resolve
+ *   {"kind":"end","id":1}                                                           close all that belongs to it
+ *
+ * Node to netd, a string each, so that nobody here needs to parse JSON:
+ *
+ *   "allow <flow>"  "deny <flow>"  "answer <flow> <hex>"  "unanswered <flow>"
+ *   "closed <id> <count>"              that many connections have ended
+ *   {"cmd":"NODE_HANDLE_ACK"}          Node's own, ignored
+ *
+ * Nothing here blocks: what does not fit into the socket's buffer is refused, and the caller decides what that means.
+ */
+#ifndef SANDKEEP_EGRESS_H
+#define SANDKEEP_EGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct egress_events {
+  /* one line from Node, without its quotes */
+  void (*said)(const char *line);
+  /* the process is gone: whatever it was asked or given is gone with it */
+  void (*gone)(void);
+  /* there is room again for what egress_has_room() refused */
+  void (*room)(void);
+};
+
+/* starts the process; from then on it is started again whenever it ends */
+void egress_open(char *const argv[], const struct egress_events *events);
+/* does what is due; returns in how many ms it wants to be called again, -1 for never */
+int egress_tick(void);
+
+/* whether there is a process and room for at least one more message; when not, room() is called once there is */
+bool egress_has_room(void);
+/* sends one object, printf-like, with a descriptor beside it unless fd is -1; false when it was not taken */
+bool egress_say(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

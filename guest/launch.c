@@ -1,0 +1,330 @@
+/*
+ * launch.c: the launcher's loop and the requests that are not about machines (those are in machine.c). Payloads:
+ *
+ *   VOLUME_CREATE    str path -> OK: a btrfs subvolume
+ *   VOLUME_SNAPSHOT  str from, str to -> OK
+ *   VOLUME_DELETE    str path -> OK
+ *   VOLUME_LIMIT     str path, u64 bytes (0 none; ~0 asks for accounting on the whole file system) -> OK
+ *   VOLUME_USAGE     str path -> OK { u64 bytes }
+ *   FILES_AT         str directory -> OK, then the connection is a file session (files.c) below that directory
+ *   FLATTEN          list of layers (directories, topmost first), str into (an empty directory) -> OK
+ *   SYNC             str path -> OK once the file system it is on is on the disk
+ *   SHUTDOWN         -> OK, and the launcher ends; machines go on
+ *
+ * Only root may connect. Machines outlive the launcher: their first processes are then nobody's children, and a new
+ * launcher takes them over with READOPT.
+ */
+#define _GNU_SOURCE
+#include "launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "connection.h"
+#include "device.h"
+#include "files.h"
+#include "flatten.h"
+#include "machine.h"
+#include "netd.h"
+#include "volume.h"
+
+#define FLATTEN_MOST 512
+
+static struct machines machines;
+static struct connection *connections;
+static struct netd_options netd_options;
+static pid_t netd_pid;
+static bool ending;
+
+/* ---- requests with a process of their own ---- */
+
+static _Noreturn void files_worker(int fd, uint32_t id, const char *directory) {
+  if (chdir(directory) < 0 || chroot(".") < 0) {
+    send_fail(fd, id, errno, WIRE_WHAT_PATH, "Cannot open \"%s\": %s", directory, strerror(errno));
+    _exit(1);
+  }
+  umask(0);
+  if (send_ok(fd, id) == 0) serve_files(fd, &(struct file_context){.privileged = true});
+  _exit(0);
+}
+
+static int open_layers(char *const *layers, int *fds, size_t *count) {
+  for (*count = 0; layers[*count]; (*count)++) {
+    if (*count == FLATTEN_MOST) return E2BIG;
+    fds[*count] = open(layers[*count], O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fds[*count] < 0) return errno;
+  }
+  return *count ? 0 : EINVAL;
+}
+
+static _Noreturn void flatten_worker(int fd, uint32_t id, char *const *layers, const char *into) {
+  static int fds[FLATTEN_MOST];
+  char why[512] = "";
+  size_t count;
+  int error = open_layers(layers, fds, &count);
+  int out = error ? -1 : open(into, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (!error) error = out < 0 ? errno : flatten_layers(fds, count, out, why, sizeof why);
+  if (error) send_fail(fd, id, error, WIRE_WHAT_LAYER, "Cannot flatten layers: %s", *why ? why : strerror(error));
+  else send_ok(fd, id);
+  _exit(0);
+}
+
+static _Noreturn void sync_worker(int fd, uint32_t id, const char *path) {
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0 || syncfs(file) < 0) send_fail(fd, id, errno, WIRE_WHAT_PATH, "Cannot sync \"%s\": %s", path, strerror(errno));
+  else send_ok(fd, id);
+  _exit(0);
+}
+
+/* a process that has nothing of the launcher's but this one connection, which becomes descriptor 3 */
+static int become_worker(int fd) {
+  if (fd != 3 && dup2(fd, 3) < 0) _exit(1);
+  close_range(4, ~0u, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  return 3;
+}
+
+/* the connection leaves the loop and belongs to a process that may take as long as it likes */
+static void hand_over(struct connection *c, const struct header *header, struct reader *r) {
+  char **layers = header->type == WIRE_FLATTEN ? read_list(r) : NULL;
+  char *path = read_string(r);
+  if (!reader_done(r)) {
+    machine_malformed(c, header->id);
+  } else {
+    int fd = connection_release(c);
+    pid_t pid = fork();
+    if (pid == 0) {
+      fd = become_worker(fd);
+      if (layers) flatten_worker(fd, header->id, layers, path);
+      if (header->type == WIRE_SYNC) sync_worker(fd, header->id, path);
+      files_worker(fd, header->id, path);
+    }
+    if (pid < 0) send_fail(fd, header->id, errno, WIRE_WHAT_SYSTEM, "Cannot serve the connection: %s", strerror(errno));
+    close(fd);
+  }
+  free_list(layers);
+  free(path);
+}
+
+/* ---- volumes ---- */
+
+static void volume_request(struct connection *c, const struct header *header, struct reader *r) {
+  char *path = read_string(r);
+  char *to = header->type == WIRE_VOLUME_SNAPSHOT ? read_string(r) : NULL;
+  uint64_t bytes = header->type == WIRE_VOLUME_LIMIT ? read_u64(r) : 0;
+  int error = EBADMSG;
+  if (reader_done(r)) {
+    switch (header->type) {
+      case WIRE_VOLUME_CREATE: error = volume_create(path); break;
+      case WIRE_VOLUME_SNAPSHOT: error = volume_snapshot(path, to); break;
+      case WIRE_VOLUME_DELETE: error = volume_delete(path); break;
+      case WIRE_VOLUME_USAGE: error = volume_usage(path, &bytes); break;
+      default: error = bytes == UINT64_MAX ? volume_enable_limits(path) : volume_limit(path, bytes);
+    }
+  }
+  if (error) {
+    connection_fail(c, header->id, error, WIRE_WHAT_PATH, "Cannot change volume \"%s\": %s", path ? path : "", strerror(error));
+  } else {
+    struct writer w = frame_begin(WIRE_OK, header->id);
+    if (header->type == WIRE_VOLUME_USAGE) write_u64(&w, bytes);
+    connection_send(c, &w);
+  }
+  free(path);
+  free(to);
+}
+
+/* ---- the loop ---- */
+
+static void on_hello(struct connection *c, uint32_t id, struct reader *r) {
+  uint32_t version = read_u32(r);
+  if (!reader_done(r) || version != WIRE_VERSION) {
+    connection_fail(c, id, EPROTO, WIRE_WHAT_REQUEST, "Cannot talk: this launcher speaks version %d", WIRE_VERSION);
+    return;
+  }
+  struct writer w = frame_begin(WIRE_OK, id);
+  write_u32(&w, WIRE_VERSION);
+  write_u32(&w, (uint32_t)getpid());
+  connection_send(c, &w);
+}
+
+static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
+  struct reader r = reader_of(payload, header->length);
+  uint32_t id = header->id;
+  bool own_process = header->type == WIRE_FILES_AT || header->type == WIRE_FLATTEN || header->type == WIRE_SYNC;
+  if (!c->streaming && own_process) {
+    hand_over(c, header, &r);
+    return;
+  }
+  c->streaming = true;
+  switch (header->type) {
+    case WIRE_HELLO: on_hello(c, id, &r); break;
+    case WIRE_PING: connection_ok(c, id); break;
+    case WIRE_PREPARE: machine_prepare(&machines, c, id, &r); break;
+    case WIRE_ACTIVATE: machine_activate(&machines, c, id, &r); break;
+    case WIRE_KILL: machine_kill(&machines, c, id, &r); break;
+    case WIRE_NETWORK: machine_network(&machines, c, id, &r); break;
+    case WIRE_COUNTERS: machine_counters(&machines, c, id, &r); break;
+    case WIRE_READOPT: machine_readopt(&machines, c, id, &r); break;
+    case WIRE_WRITES: machine_writes(&machines, c, id, &r); break;
+    case WIRE_MACHINES: machine_list(&machines, c, id); break;
+    case WIRE_VOLUME_CREATE:
+    case WIRE_VOLUME_SNAPSHOT:
+    case WIRE_VOLUME_DELETE:
+    case WIRE_VOLUME_LIMIT:
+    case WIRE_VOLUME_USAGE: volume_request(c, header, &r); break;
+    case WIRE_SHUTDOWN:
+      ending = true;
+      connection_ok(c, id);
+      break;
+    default: connection_fail(c, id, ENOSYS, WIRE_WHAT_REQUEST, "Cannot do request %u: unknown", header->type);
+  }
+}
+
+static void on_closed(struct connection *c) { machines_forget(&machines, c); }
+
+static const struct connection_handlers handlers = {.frame = on_frame, .closed = on_closed};
+
+static void on_connect(struct source *source, uint32_t events) {
+  (void)events;
+  int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) return;
+  struct ucred peer;
+  socklen_t size = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != geteuid()) close(fd);
+  else connection_open(fd, &handlers, &connections);
+}
+
+static void start_network(void) {
+  if (machines.netd >= 0) close(machines.netd);
+  machines.netd = -1;
+  int error = netd_start(&netd_options, &netd_pid, &machines.netd);
+  if (error) fprintf(stderr, "sandkeep-guest: cannot start the network process: %s\n", strerror(error));
+}
+
+/* reaps workers and machines; the network process is started again when it dies */
+static void on_child(struct source *source, uint32_t events) {
+  (void)events;
+  struct signalfd_siginfo info;
+  while (read(source->fd, &info, sizeof info) > 0) continue;
+  for (;;) {
+    siginfo_t child = {0};
+    /* machines are waited for by their pidfd; looking first leaves them to it */
+    if (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) < 0 || child.si_pid == 0) return;
+    bool machine = false;
+    for (struct machine *m = machines.first; m; m = m->next) machine = machine || m->sandbox.pid == child.si_pid;
+    if (machine) return;
+    waitid(P_PID, (id_t)child.si_pid, &child, WEXITED | WNOHANG);
+    if (child.si_pid == netd_pid && !ending) {
+      start_network();
+      machines_listen_again(&machines);
+    }
+  }
+}
+
+/* ---- starting ---- */
+
+static int make_folders(const char *run) {
+  const char *const names[] = {"", "/m", "/root", "/dev"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s%s", run, names[i]);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) return errno;
+  }
+  return 0;
+}
+
+/* one launcher per folder, for as long as it lives */
+static int lock_folder(const char *run) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/launch.lock", run);
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return errno;
+  return flock(fd, LOCK_EX | LOCK_NB) < 0 ? errno : 0;
+}
+
+/* our own view of the mounts: what the host mounts later appears here, what we mount stays here */
+static int own_mounts(const char *run) {
+  char devices[4096];
+  snprintf(devices, sizeof devices, "%s/dev", run);
+  if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) return errno;
+  return device_template(devices);
+}
+
+static int listen_for_daemon(const char *run) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (snprintf(address.sun_path, sizeof address.sun_path, "%s/launch.sock", run) >= (int)sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  unlink(address.sun_path);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, SOMAXCONN) < 0) return -1;
+  return fd;
+}
+
+static int signal_source(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+  return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int fail(const char *what, int error) {
+  fprintf(stderr, "sandkeep-guest: cannot launch: %s: %s\n", what, strerror(error));
+  return 1;
+}
+
+int launch_main(const char *run, char *const egress[]) {
+  static struct source listener, children;
+  umask(077);
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  int error = make_folders(run);
+  if (error) return fail("its folder", error);
+  error = lock_folder(run);
+  if (error) return fail("another launcher is there", error);
+  error = own_mounts(run);
+  if (error) return fail("its mounts", error);
+  machines.run = run;
+  machines.netd = -1;
+  machines.host_network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (machines.host_network < 0) return fail("the host's network", errno);
+  netd_options.egress_argv = egress;
+  int signals = signal_source();
+  start_network();
+  int fd = listen_for_daemon(run);
+  if (fd < 0) return fail("its socket", errno);
+  error = loop_open();
+  if (!error) error = loop_add(&listener, fd, EPOLLIN, on_connect);
+  if (!error) error = loop_add(&children, signals, EPOLLIN, on_child);
+  if (error) return fail("its loop", error);
+  while (!ending) {
+    error = loop_pass(-1);
+    if (error) return fail("its loop", error);
+    connections_sweep(&connections);
+  }
+  return 0;
+}

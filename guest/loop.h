@@ -1,0 +1,25 @@
+/* loop.h: one epoll loop: file descriptors that call a function when they are ready, and a deadline. */
+#ifndef SANDKEEP_LOOP_H
+#define SANDKEEP_LOOP_H
+
+#include <stdint.h>
+
+struct source {
+  int fd;
+  uint32_t events;
+  void (*ready)(struct source *source, uint32_t events);
+};
+
+/* all return 0 or an errno */
+int loop_open(void);
+void loop_close(void);
+int loop_add(struct source *source, int fd, uint32_t events, void (*ready)(struct source *, uint32_t));
+int loop_change(struct source *source, uint32_t events);
+/* forgets the source, also within the pass that is under way; the fd stays open */
+void loop_remove(struct source *source);
+/* waits at most `timeout` ms (-1: for ever) and calls whatever is ready */
+int loop_pass(int timeout);
+/* milliseconds of a clock that never jumps */
+int64_t loop_now(void);
+
+#endif

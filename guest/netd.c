@@ -1,0 +1,399 @@
+/* netd.c: the process of netd.h: accepts connections, takes datagrams, keeps the bounds, and obeys the launcher. */
+#define _GNU_SOURCE
+#include "netd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "egress.h"
+#include "flows.h"
+#include "ids.h"
+#include "loop.h"
+#include "netd_order.h"
+
+/* Connections that Node holds for one machine, and for all; beyond all, each machine still has its reserve. Each may hold
+ * 64 KiB of Node's memory a direction when nobody reads. */
+#define CONNECTIONS_PER_MACHINE 512
+#define CONNECTIONS_TOTAL 8192
+#define CONNECTIONS_RESERVED 16
+/* connections or datagrams taken from one socket before the others get their turn */
+#define TURN 32
+
+struct tenant;
+
+struct listener {
+  struct source source; /* first: a ready source is its listener */
+  struct tenant *tenant;
+};
+
+/* A machine as netd knows it. */
+struct tenant {
+  uint64_t id;
+  char name[NETD_NAME + 1];
+  struct net_listeners sockets;
+  struct listener listeners[NET_LISTENERS];
+  struct flows flows;
+  /* that Node holds */
+  unsigned connections;
+  /* its connections are left to wait: Node has no room or holds too many of them, or descriptors ran out */
+  bool paused;
+  struct tenant *next;
+  struct tenant *previous;
+};
+
+/* A machine whose end Node has not been told of, for want of room. */
+struct ending {
+  uint64_t id;
+  struct ending *next;
+};
+
+static struct ids numbers;
+static struct tenant *tenants;
+static unsigned connections;
+static unsigned paused_tenants;
+static struct ending *endings;
+static struct source control;
+
+/* ---- connections ---- */
+
+static bool may_connect(const struct tenant *tenant) {
+  if (tenant->connections < CONNECTIONS_RESERVED) return true;
+  return tenant->connections < CONNECTIONS_PER_MACHINE && connections < CONNECTIONS_TOTAL;
+}
+
+static void set_paused(struct tenant *tenant, bool paused) {
+  if (tenant->paused == paused) return;
+  tenant->paused = paused;
+  paused_tenants += paused ? 1u : -1u;
+  const enum net_listener tcp[] = {NET_TCP4, NET_TCP6};
+  for (size_t i = 0; i < 2; i++) {
+    if (tenant->sockets.fd[tcp[i]] >= 0) loop_change(&tenant->listeners[tcp[i]].source, paused ? 0 : EPOLLIN);
+  }
+}
+
+static void close_with_reset(int fd) {
+  struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  close(fd);
+}
+
+/* gives the connection to Node, which sees an ordinary socket */
+static bool hand_over(struct tenant *tenant, int fd) {
+  struct sockaddr_storage local = {0};
+  socklen_t size = sizeof local;
+  struct endpoint outside;
+  char address[INET6_ADDRSTRLEN];
+  /* The local address of a connection that came through the ruleset is the one the program meant. */
+  if (getsockname(fd, (struct sockaddr *)&local, &size) < 0 || !endpoint_of(&local, &outside)) return false;
+  endpoint_text(&outside, address);
+  return egress_say(fd,
+                    "{\"cmd\":\"NODE_HANDLE\",\"type\":\"net.Socket\",\"msg\":{\"kind\":\"tcp\",\"id\":%" PRIu64
+                    ",\"machine\":\"%s\",\"address\":\"%s\",\"port\":%u}}",
+                    tenant->id, tenant->name, address, outside.port);
+}
+
+static void tcp_ready(struct source *source, uint32_t what) {
+  (void)what;
+  struct tenant *tenant = ((struct listener *)source)->tenant;
+  for (int i = 0; i < TURN; i++) {
+    if (!may_connect(tenant) || !egress_has_room()) {
+      set_paused(tenant, true);
+      return;
+    }
+    int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      /* Out of descriptors or memory, the listener would stay ready: it gets another try after a while. */
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) set_paused(tenant, true);
+      return;
+    }
+    if (hand_over(tenant, fd)) {
+      tenant->connections++;
+      connections++;
+      close(fd);
+    } else {
+      close_with_reset(fd);
+    }
+  }
+}
+
+/* "closed <id> <count>" */
+static int connections_closed(const char *line) {
+  uint64_t id;
+  unsigned count;
+  if (sscanf(line, "closed %" SCNu64 " %u", &id, &count) != 2) return EINVAL;
+  struct tenant *tenant = ids_get(&numbers, id);
+  if (!tenant) return 0;
+  if (count > tenant->connections) count = tenant->connections;
+  tenant->connections -= count;
+  connections -= count;
+  set_paused(tenant, false);
+  return 0;
+}
+
+/* ---- datagrams ---- */
+
+static bool destination_of(struct msghdr *message, struct endpoint *out) {
+  struct sockaddr_storage address = {0};
+  for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
+    bool v4 = head->cmsg_level == SOL_IP && head->cmsg_type == IP_ORIGDSTADDR;
+    bool v6 = head->cmsg_level == SOL_IPV6 && head->cmsg_type == IPV6_ORIGDSTADDR;
+    size_t size = v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    if ((!v4 && !v6) || head->cmsg_len < CMSG_LEN(size)) continue;
+    memcpy(&address, CMSG_DATA(head), size);
+    return endpoint_of(&address, out);
+  }
+  return false;
+}
+
+/* one datagram and where it comes from and goes to; its length, or -1 when none is there */
+static ssize_t receive(int fd, uint8_t *buffer, size_t room, struct endpoint *inside, struct endpoint *outside) {
+  for (;;) {
+    struct sockaddr_storage from = {0};
+    struct iovec part = {.iov_base = buffer, .iov_len = room};
+    _Alignas(struct cmsghdr) char space[256];
+    struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &part, .msg_iovlen = 1,
+                             .msg_control = space, .msg_controllen = sizeof space};
+    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
+    if (got < 0) return -1;
+    if (endpoint_of(&from, inside) && destination_of(&message, outside)) return got;
+  }
+}
+
+static void udp_ready(struct source *source, uint32_t what) {
+  (void)what;
+  static uint8_t buffer[65536];
+  struct tenant *tenant = ((struct listener *)source)->tenant;
+  struct endpoint inside, outside;
+  for (int i = 0; i < TURN; i++) {
+    ssize_t length = receive(source->fd, buffer, sizeof buffer, &inside, &outside);
+    if (length < 0) return;
+    flows_datagram(&tenant->flows, &inside, &outside, buffer, (size_t)length);
+  }
+}
+
+/* ---- tenants ---- */
+
+static struct tenant *tenant_named(const char *name) {
+  struct tenant *tenant = tenants;
+  while (tenant && strcmp(tenant->name, name) != 0) tenant = tenant->next;
+  return tenant;
+}
+
+/* tells Node of the endings it has room for */
+static void tell_endings(void) {
+  while (endings && egress_say(-1, "{\"kind\":\"end\",\"id\":%" PRIu64 "}", endings->id)) {
+    struct ending *told = endings;
+    endings = told->next;
+    free(told);
+  }
+}
+
+static void forget_endings(void) {
+  while (endings) {
+    struct ending *first = endings;
+    endings = first->next;
+    free(first);
+  }
+}
+
+static void end_connections(struct tenant *tenant) {
+  flows_end(&tenant->flows);
+  struct ending *ending = malloc(sizeof *ending);
+  if (!ending) return;
+  *ending = (struct ending){.id = tenant->id, .next = endings};
+  endings = ending;
+  tell_endings();
+}
+
+static void drop(struct tenant *tenant) {
+  set_paused(tenant, false);
+  for (int i = 0; i < NET_LISTENERS; i++) {
+    if (tenant->listeners[i].source.fd >= 0) loop_remove(&tenant->listeners[i].source);
+  }
+  net_close(&tenant->sockets);
+  end_connections(tenant);
+  connections -= tenant->connections;
+  *(tenant->previous ? &tenant->previous->next : &tenants) = tenant->next;
+  if (tenant->next) tenant->next->previous = tenant->previous;
+  ids_remove(&numbers, tenant->id);
+  free(tenant);
+}
+
+/* What was sent before the sandbox was cut off must not leave after it: whatever waits is thrown away. */
+static void cut(struct tenant *tenant) {
+  int fd;
+  for (int i = 0; i < NET_LISTENERS; i++) {
+    int socket = tenant->sockets.fd[i];
+    if (socket < 0) continue;
+    if (i == NET_TCP4 || i == NET_TCP6) {
+      while ((fd = accept4(socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) close_with_reset(fd);
+    } else if (i == NET_UDP4 || i == NET_UDP6) {
+      while (recv(socket, NULL, 0, MSG_DONTWAIT | MSG_TRUNC) >= 0) continue;
+    }
+  }
+  end_connections(tenant);
+}
+
+static int watch(struct tenant *tenant) {
+  for (int i = 0; i < NET_LISTENERS; i++) {
+    bool tcp = i == NET_TCP4 || i == NET_TCP6, udp = i == NET_UDP4 || i == NET_UDP6;
+    if (tenant->sockets.fd[i] < 0 || (!tcp && !udp)) continue;
+    struct listener *listener = &tenant->listeners[i];
+    int error = loop_add(&listener->source, tenant->sockets.fd[i], EPOLLIN, tcp ? tcp_ready : udp_ready);
+    if (error) return error;
+  }
+  return 0;
+}
+
+/* takes the sockets over, whether it succeeds or not */
+static int add(const char *name, const struct net_listeners *sockets) {
+  struct tenant *known = tenant_named(name);
+  if (known) drop(known);
+  struct tenant *tenant = calloc(1, sizeof *tenant);
+  if (!tenant) {
+    struct net_listeners unused = *sockets;
+    net_close(&unused);
+    return ENOMEM;
+  }
+  tenant->sockets = *sockets;
+  memcpy(tenant->name, name, strlen(name) + 1);
+  for (int i = 0; i < NET_LISTENERS; i++) {
+    tenant->listeners[i].tenant = tenant;
+    tenant->listeners[i].source.fd = -1;
+  }
+  tenant->next = tenants;
+  if (tenants) tenants->previous = tenant;
+  tenants = tenant;
+  tenant->id = ids_add(&numbers, tenant);
+  flows_open(&tenant->flows, tenant->id, tenant->name, sockets->fd[NET_RAW4], sockets->fd[NET_RAW6]);
+  int error = tenant->id ? watch(tenant) : EMFILE;
+  if (error) drop(tenant);
+  return error;
+}
+
+/* ---- Node ---- */
+
+static void node_said(const char *line) {
+  int error = strncmp(line, "closed ", 7) == 0 ? connections_closed(line) : flows_answered(line);
+  if (error) fprintf(stderr, "Ignored what the egress process said: \"%.80s\"\n", line);
+}
+
+static void node_gone(void) {
+  connections = 0;
+  forget_endings();
+  for (struct tenant *tenant = tenants; tenant; tenant = tenant->next) {
+    tenant->connections = 0;
+    flows_unanswered(&tenant->flows);
+  }
+}
+
+static void resume_paused(void) {
+  if (!paused_tenants || !egress_has_room()) return;
+  for (struct tenant *tenant = tenants; tenant; tenant = tenant->next) {
+    if (may_connect(tenant)) set_paused(tenant, false);
+  }
+}
+
+static void node_has_room(void) {
+  tell_endings();
+  resume_paused();
+}
+
+static const struct egress_events node = {.said = node_said, .gone = node_gone, .room = node_has_room};
+
+/* ---- the launcher ---- */
+
+/* the descriptors that came with a message, up to the number of listeners; the rest stays -1 */
+static struct net_listeners descriptors_of(struct msghdr *message) {
+  struct net_listeners out;
+  for (int i = 0; i < NET_LISTENERS; i++) out.fd[i] = -1;
+  struct cmsghdr *head = CMSG_FIRSTHDR(message);
+  if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+    memcpy(out.fd, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
+  }
+  return out;
+}
+
+static void control_ready(struct source *source, uint32_t what) {
+  (void)what;
+  struct netd_order order;
+  struct iovec part = {.iov_base = &order, .iov_len = sizeof order};
+  _Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof(struct net_listeners))];
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+  ssize_t got = recvmsg(source->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  /* The launcher is gone: whoever comes next starts a netd of its own. */
+  if (got <= 0) _exit(0);
+  struct net_listeners sockets = descriptors_of(&message);
+  if (got != sizeof order || !netd_is_name(order.machine)) {
+    net_close(&sockets);
+    return;
+  }
+  struct tenant *tenant = tenant_named(order.machine);
+  if (order.kind == NETD_ADD) {
+    int error = add(order.machine, &sockets);
+    if (error) fprintf(stderr, "Cannot serve machine \"%s\": %s\n", order.machine, strerror(error));
+    return;
+  }
+  net_close(&sockets);
+  if (order.kind == NETD_DROP && tenant) drop(tenant);
+  if (order.kind == NETD_CUT && tenant) cut(tenant);
+}
+
+/* ---- what netd.h offers ---- */
+
+/* every sandbox needs some descriptors, and each connection two in Node */
+static void raise_descriptor_limit(void) {
+  struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* The sockets were made by the launcher; using them takes no capability, here or in Node. */
+static void drop_capabilities(void) {
+  for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+  syscall(SYS_capset, &header, none);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+_Noreturn void netd_main(int fd, char *const egress_argv[]) {
+  prctl(PR_SET_NAME, "sandkeep-netd");
+  /* The launcher's descriptors, its loop and its terminal are not netd's business. */
+  loop_close();
+  if (dup2(fd, 3) < 0) _exit(1);
+  syscall(SYS_close_range, 4, ~0u, 0);
+  setsid();
+  /* Nor are the signals that it blocks; Node would inherit them. */
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
+  raise_descriptor_limit();
+  drop_capabilities();
+  if (loop_open() || loop_add(&control, 3, EPOLLIN, control_ready)) _exit(1);
+  egress_open(egress_argv, &node);
+  for (int64_t swept = loop_now();;) {
+    int timeout = egress_tick();
+    if ((flows_total() || paused_tenants) && (timeout < 0 || timeout > 1000)) timeout = 1000;
+    if (loop_pass(timeout)) _exit(1);
+    if (loop_now() - swept < 1000) continue;
+    swept = loop_now();
+    resume_paused();
+    for (struct tenant *tenant = tenants; tenant; tenant = tenant->next) flows_expire(&tenant->flows, swept);
+  }
+}

@@ -1,0 +1,69 @@
+/* netd_client.c: the launcher's side of netd.h: starts netd and sends it its orders. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "netd.h"
+#include "netd_order.h"
+
+/* how long the launcher waits for a netd that does not read, in s */
+#define PATIENCE 5
+
+static int send_order(int fd, enum netd_order_kind kind, const char *machine, const struct net_listeners *sockets) {
+  if (!netd_is_name(machine)) return EINVAL;
+  struct netd_order order = {.kind = kind};
+  memcpy(order.machine, machine, strlen(machine) + 1);
+  struct iovec part = {.iov_base = &order, .iov_len = sizeof order};
+  _Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof *sockets)] = {0};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  if (sockets) {
+    /* The IPv6 ones are last and may be missing. */
+    size_t size = (sockets->fd[NET_TCP6] < 0 ? NET_TCP6 : NET_LISTENERS) * sizeof sockets->fd[0];
+    message.msg_control = space;
+    message.msg_controllen = CMSG_SPACE(size);
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(head), sockets->fd, size);
+  }
+  ssize_t sent;
+  do sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent < 0 ? errno : 0;
+}
+
+int netd_add(int fd, const char *machine, const struct net_listeners *listeners) {
+  return send_order(fd, NETD_ADD, machine, listeners);
+}
+
+int netd_drop(int fd, const char *machine) { return send_order(fd, NETD_DROP, machine, NULL); }
+
+int netd_cut(int fd, const char *machine) { return send_order(fd, NETD_CUT, machine, NULL); }
+
+int netd_start(const struct netd_options *options, pid_t *pid, int *fd) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) return errno;
+  /* netd always reads; should it be stopped in a debugger, the launcher still has to go on */
+  struct timeval patience = {.tv_sec = PATIENCE};
+  setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  *pid = fork();
+  if (*pid == 0) netd_main(pair[1], options->egress_argv);
+  int error = *pid < 0 ? errno : 0;
+  close(pair[1]);
+  if (error) {
+    close(pair[0]);
+    return error;
+  }
+  *fd = pair[0];
+  return 0;
+}
+
+bool netd_is_name(const char *name) {
+  size_t length = strnlen(name, NETD_NAME + 1);
+  return length >= 1 && length <= NETD_NAME &&
+         strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == length;
+}

@@ -1,0 +1,343 @@
+/* sandbox.c: see sandbox.h. The parent's half is above, the child's below in the order it happens. */
+#define _GNU_SOURCE
+#include "sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "caps.h"
+#include "mountapi.h"
+#include "seccomp.h"
+#include "title.h"
+
+/* what the first process says on `control`: "" when it is ready */
+struct answer {
+  int error;
+  char step[124];
+};
+
+static _Noreturn void first_process(const struct sandbox_spec *spec, int control);
+
+/* ---- the launcher's half ---- */
+
+static int write_file(const char *path, const char *text) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  int error = write(fd, text, strlen(text)) < 0 ? errno : 0;
+  close(fd);
+  return error;
+}
+
+static int write_id_maps(pid_t pid, uid_t base) {
+  char path[64], map[64];
+  snprintf(map, sizeof map, "0 %u %u\n", base, SANDBOX_IDS);
+  snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
+  int error = write_file(path, map);
+  if (error) return error;
+  snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
+  return write_file(path, map);
+}
+
+int sandbox_clone(const struct sandbox_spec *spec, struct sandbox *out) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) return errno;
+  int pidfd = -1;
+  struct clone_args args = {
+      .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
+      .pidfd = (uint64_t)(uintptr_t)&pidfd,
+      .exit_signal = SIGCHLD,
+  };
+  if (spec->unified_cgroup >= 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = (uint64_t)spec->unified_cgroup;
+  }
+  pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+  if (pid == 0) first_process(spec, pair[1]);
+  int error = pid < 0 ? errno : 0;
+  close(pair[1]);
+  if (!error) error = write_id_maps(pid, spec->base);
+  if (error) {
+    if (pid > 0) kill(pid, SIGKILL);
+    if (pidfd >= 0) close(pidfd);
+    close(pair[0]);
+    return error;
+  }
+  *out = (struct sandbox){.pid = pid, .pidfd = pidfd, .control = pair[0]};
+  return 0;
+}
+
+/* room for the root and every other mount */
+#define MOST_MOUNTS (1 + SANDBOX_MOUNTS)
+union mount_message {
+  struct cmsghdr head;
+  char room[CMSG_SPACE(MOST_MOUNTS * sizeof(int))];
+};
+
+int sandbox_activate(struct sandbox *s, const int *mounts, const struct sandbox_options *options) {
+  size_t size = (1 + options->mount_count) * sizeof(int);
+  struct iovec body = {.iov_base = (void *)options, .iov_len = sizeof *options};
+  union mount_message ancillary;
+  memset(&ancillary, 0, sizeof ancillary);
+  struct msghdr message = {.msg_iov = &body, .msg_iovlen = 1, .msg_control = &ancillary, .msg_controllen = CMSG_SPACE(size)};
+  ancillary.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(size), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+  memcpy(CMSG_DATA(&ancillary.head), mounts, size);
+  return sendmsg(s->control, &message, MSG_NOSIGNAL) < 0 ? errno : 0;
+}
+
+bool sandbox_answer(struct sandbox *s, struct trouble *trouble) {
+  struct answer answer;
+  ssize_t n = recv(s->control, &answer, sizeof answer, 0);
+  if (n == (ssize_t)sizeof answer && answer.error == 0) return true;
+  trouble->what = WIRE_WHAT_SYSTEM;
+  if (n == (ssize_t)sizeof answer) {
+    answer.step[sizeof answer.step - 1] = 0;
+    trouble->error = answer.error;
+    snprintf(trouble->sentence, sizeof trouble->sentence, "Cannot start the sandbox: %s: %s", answer.step, strerror(answer.error));
+  } else {
+    trouble->error = ESRCH;
+    snprintf(trouble->sentence, sizeof trouble->sentence, "Cannot start the sandbox: its first process died");
+  }
+  return false;
+}
+
+/* ---- the first process ---- */
+
+static int control_fd = -1;
+
+static _Noreturn void give_up(const char *step) {
+  struct answer answer = {.error = errno ? errno : EIO};
+  snprintf(answer.step, sizeof answer.step, "%s", step);
+  send(control_fd, &answer, sizeof answer, MSG_NOSIGNAL);
+  _exit(1);
+}
+
+#define MUST(call, step) \
+  do {                   \
+    if ((call) < 0) give_up(step); \
+  } while (0)
+
+/* on v1 this may wait for the kernel to let go of old readers (10 ms and more): here it delays nobody else */
+static void join_cgroups(const int *cgroups, size_t count) {
+  for (size_t i = 0; i < count; i++) MUST(write(cgroups[i], "0", 1), "joining its cgroups");
+  /* from here on its own cgroup is the root of what it sees */
+  MUST(unshare(CLONE_NEWCGROUP), "making a cgroup namespace");
+}
+
+/* waits for the root and other mounts; nothing more will come means that this sandbox is not wanted */
+static void receive_mounts(struct sandbox_options *options, int mounts[MOST_MOUNTS]) {
+  struct iovec body = {.iov_base = options, .iov_len = sizeof *options};
+  union mount_message ancillary;
+  struct msghdr message = {.msg_iov = &body, .msg_iovlen = 1, .msg_control = &ancillary, .msg_controllen = sizeof ancillary};
+  ssize_t n = recvmsg(control_fd, &message, MSG_CMSG_CLOEXEC);
+  struct cmsghdr *c = n == (ssize_t)sizeof *options ? CMSG_FIRSTHDR(&message) : NULL;
+  if (!c || c->cmsg_type != SCM_RIGHTS) _exit(0);
+  memcpy(mounts, CMSG_DATA(c), (1 + options->mount_count) * sizeof(int));
+}
+
+static void become_root_inside(void) {
+  MUST(setgroups(0, NULL), "clearing groups");
+  MUST(setresgid(0, 0, 0), "becoming group 0");
+  MUST(setresuid(0, 0, 0), "becoming user 0");
+}
+
+static int clone_mount(int fd) { return sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH); }
+
+/* files of proc that tell of the host or reach into it; those that this kernel lacks are passed over */
+static const char *const masked[] = {"proc/kcore",      "proc/keys",       "proc/key-users",    "proc/timer_list",
+                                     "proc/sysrq-trigger", "proc/kallsyms", "proc/config.gz", "proc/cmdline",
+                                     "proc/latency_stats", "proc/sched_debug", "proc/interrupts"};
+/* folders of proc that a program inside has no use for */
+static const char *const hidden[] = {"proc/acpi", "proc/scsi", "proc/fs", "proc/irq", "proc/bus", "proc/pressure"};
+
+static void mount_proc(int null_device) {
+  MUST(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mounting /proc");
+  for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
+    if (faccessat(AT_FDCWD, masked[i], F_OK, 0) < 0) continue;
+    int cover = clone_mount(null_device);
+    MUST(cover, "cloning /dev/null");
+    MUST(sys_move_mount(cover, "", AT_FDCWD, masked[i], MOVE_MOUNT_F_EMPTY_PATH), "masking /proc");
+    close(cover);
+  }
+}
+
+/* covers folders with one empty read-only directory of the shared /dev */
+static void hide_folders(int empty) {
+  for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+    if (faccessat(AT_FDCWD, hidden[i], F_OK, 0) < 0) continue;
+    int cover = clone_mount(empty);
+    MUST(cover, "cloning an empty folder");
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    MUST(sys_mount_setattr(cover, "", AT_EMPTY_PATH, &attr, sizeof attr), "making an empty folder read-only");
+    MUST(sys_move_mount(cover, "", AT_FDCWD, hidden[i], MOVE_MOUNT_F_EMPTY_PATH), "hiding folders of /proc");
+    close(cover);
+  }
+}
+
+/* some settings below it belong to the sandbox's own namespaces: root inside could change them */
+static void freeze_settings(void) {
+  int settings = sys_open_tree(AT_FDCWD, "proc/sys", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  MUST(settings, "cloning /proc/sys");
+  struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+  MUST(sys_mount_setattr(settings, "", AT_EMPTY_PATH, &attr, sizeof attr), "making /proc/sys read-only");
+  MUST(sys_move_mount(settings, "", AT_FDCWD, "proc/sys", MOVE_MOUNT_F_EMPTY_PATH), "mounting /proc/sys");
+  close(settings);
+}
+
+static void mount_devices(int devices, uint64_t shm_size) {
+  int dev = clone_mount(devices);
+  MUST(dev, "cloning /dev");
+  struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+  MUST(sys_mount_setattr(dev, "", AT_EMPTY_PATH, &attr, sizeof attr), "making /dev read-only");
+  MUST(sys_move_mount(dev, "", AT_FDCWD, "dev", MOVE_MOUNT_F_EMPTY_PATH), "mounting /dev");
+  close(dev);
+  MUST(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5"),
+       "mounting /dev/pts");
+  char options[64];
+  snprintf(options, sizeof options, "mode=1777,size=%llu", (unsigned long long)shm_size);
+  MUST(mount("shm", "dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options), "mounting /dev/shm");
+}
+
+/* after this nothing of the host's files can be named any more */
+static void enter_root(void) {
+  MUST(sys_pivot_root(".", "."), "entering the root");
+  MUST(umount2(".", MNT_DETACH), "leaving the host's root");
+  MUST(chdir("/"), "entering the root");
+}
+
+/* makes the directories on the way; symlinks on it lead nowhere but into the sandbox, whose root we are in */
+static void make_path(char *path) {
+  for (char *slash = path + 1; *slash; slash++) {
+    if (*slash != '/') continue;
+    *slash = 0;
+    mkdir(path, 0755);
+    *slash = '/';
+  }
+  mkdir(path, 0755);
+}
+
+static void add_mounts(struct sandbox_options *options, const int *mounts) {
+  for (uint32_t i = 0; i < options->mount_count; i++) {
+    make_path(options->mount_paths[i]);
+    MUST(sys_move_mount(mounts[i], "", AT_FDCWD, options->mount_paths[i], MOVE_MOUNT_F_EMPTY_PATH), "mounting a drive");
+  }
+}
+
+/* programs size themselves by the processors they may run on; the quota of the cgroup is what limits them */
+static void show_cpus(uint32_t count) {
+  cpu_set_t all, some;
+  if (count == 0 || sched_getaffinity(0, sizeof all, &all) < 0 || (uint32_t)CPU_COUNT(&all) <= count) return;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int total = CPU_COUNT(&all), seen = 0;
+  int first = (int)((uint64_t)now.tv_nsec % (uint64_t)total); /* spreads sandboxes over the processors */
+  CPU_ZERO(&some);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    if ((uint32_t)((seen++ - first + total) % total) < count) CPU_SET(cpu, &some);
+  }
+  sched_setaffinity(0, sizeof some, &some);
+}
+
+/* the agent's descriptors; what else the first process opens on its way comes after them */
+enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_REST };
+
+/*
+ * Keeps only what this process needs. The launcher's other descriptors must not live on in here: not its sockets, not
+ * its lock, and not its own end of `control`, whose closing is how we learn that the launcher died.
+ */
+static void keep_descriptors(const struct sandbox_spec *spec, int control, int *cgroups) {
+  int wanted[4 + SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events};
+  memcpy(wanted + 4, spec->cgroups, sizeof spec->cgroups);
+  int count = 4 + (int)spec->cgroup_count;
+  int high[4 + SANDBOX_CGROUPS];
+  control_fd = control;
+  for (int i = 0; i < count; i++) {
+    high[i] = wanted[i] < 0 ? -1 : fcntl(wanted[i], F_DUPFD_CLOEXEC, 1000);
+    if (wanted[i] >= 0 && high[i] < 0) give_up("moving descriptors");
+  }
+  for (int i = 0; i < count; i++) {
+    if (high[i] < 0) close(FD_LISTENER + i);
+    else MUST(dup3(high[i], FD_LISTENER + i, O_CLOEXEC), "moving descriptors");
+  }
+  control_fd = FD_CONTROL;
+  for (size_t i = 0; i < spec->cgroup_count; i++) cgroups[i] = FD_REST + (int)i;
+  MUST((int)syscall(SYS_close_range, (unsigned)(FD_LISTENER + count), ~0u, 0), "closing descriptors");
+}
+
+/* standard streams go nowhere, and nothing of the way here stays open */
+static struct agent_fds last_descriptors(const struct sandbox_spec *spec) {
+  MUST((int)syscall(SYS_close_range, (unsigned)FD_REST, ~0u, 0), "closing descriptors");
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  MUST(null, "opening /dev/null");
+  for (int i = 0; i < 3; i++) MUST(dup2(null, i), "closing the standard streams");
+  close(null);
+  return (struct agent_fds){.listener = FD_LISTENER,
+                            .journal = FD_JOURNAL,
+                            .memory_events = spec->memory_events < 0 ? -1 : FD_MEMORY_EVENTS};
+}
+
+/* the order matters: the filter may only be loaded without no_new_privs while we still have a capability */
+static void drop_privileges(uint32_t flags) {
+  errno = flags & SANDBOX_NO_NEW_PRIVS ? no_new_privs() : 0;
+  if (errno) give_up("setting no_new_privs");
+  errno = seccomp_install();
+  if (errno) give_up("installing the system call filter");
+  errno = caps_drop();
+  if (errno) give_up("dropping capabilities");
+  /* nobody inside may look into PID 1: its memory is a copy of the launcher's */
+  MUST(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "hiding the agent");
+}
+
+static _Noreturn void first_process(const struct sandbox_spec *spec, int control) {
+  int cgroups[SANDBOX_CGROUPS];
+  keep_descriptors(spec, control, cgroups);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  prctl(PR_SET_NAME, "sandkeep-agent", 0, 0, 0);
+  title_set("sandkeep-agent");
+  umask(022);
+  setsid();
+  join_cgroups(cgroups, spec->cgroup_count);
+  static struct sandbox_options options;
+  int mounts[MOST_MOUNTS];
+  receive_mounts(&options, mounts);
+  int root = mounts[0];
+  /* the host's folders are reached while we still are the host's root; cloned mounts must be from our own namespace */
+  int staging = open(spec->staging, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int devices = open(spec->devices, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int null = openat(devices, "null", O_PATH | O_CLOEXEC);
+  int empty = openat(devices, "mqueue", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (staging < 0 || devices < 0 || null < 0 || empty < 0) give_up("opening the launcher's folders");
+  MUST(sys_move_mount(root, "", staging, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), "attaching the root");
+  become_root_inside();
+  MUST(fchdir(root), "entering the root");
+  mount_proc(null);
+  hide_folders(empty);
+  freeze_settings();
+  mount_devices(devices, options.shm_size);
+  enter_root();
+  add_mounts(&options, mounts + 1);
+  MUST(sethostname("sandbox", strlen("sandbox")), "setting the host name");
+  show_cpus(options.cpus);
+  struct agent_fds fds = last_descriptors(spec);
+  drop_privileges(options.flags);
+  struct answer ready = {0};
+  send(control_fd, &ready, sizeof ready, MSG_NOSIGNAL);
+  close(control_fd);
+  agent_run(&fds);
+}

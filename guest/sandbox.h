@@ -1,0 +1,62 @@
+/*
+ * sandbox.h: the namespaces of a sandbox, made by the launcher, and what its first process does until it is the agent.
+ *
+ *   launcher                                   first process (PID 1 inside)
+ *   ────────                                   ────────────────────────────
+ *   sandbox_clone() ─── clone3 ──────────────▶ joins its cgroups, waits
+ *   writes the id maps
+ *   sandbox_activate(): root mount + options ─▶ builds /, drops every privilege
+ *   ◀────────────────── ready, or what failed ─ serves as the agent
+ */
+#ifndef SANDKEEP_SANDBOX_H
+#define SANDKEEP_SANDBOX_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "overlay.h"
+
+#define SANDBOX_IDS 65536u
+#define SANDBOX_NO_NEW_PRIVS 1u
+#define SANDBOX_CGROUPS 8
+
+struct sandbox_spec {
+  uid_t base;         /* host id of the sandbox's root; SANDBOX_IDS ids from here are its own */
+  int listener;       /* what the agent listens on */
+  int journal;        /* directory of journals */
+  int memory_events;  /* or -1 */
+  int unified_cgroup; /* directory of its cgroup v2, which it is born into; -1 where there is none */
+  int cgroups[SANDBOX_CGROUPS]; /* "cgroup.procs" of its v1 cgroups, open for writing */
+  size_t cgroup_count;
+  const char *staging; /* an empty directory on which the root is built */
+  const char *devices; /* the shared /dev, see device.h */
+};
+
+struct sandbox {
+  pid_t pid;
+  int pidfd;
+  /* to the first process until it is ready; then -1 */
+  int control;
+};
+
+#define SANDBOX_MOUNTS 8
+#define SANDBOX_PATH 256
+
+struct sandbox_options {
+  uint32_t flags;
+  /* further file systems: where inside, and (in the same order) their mounts */
+  uint32_t mount_count;
+  char mount_paths[SANDBOX_MOUNTS][SANDBOX_PATH];
+  /* processors that programs inside see, 0 for all */
+  uint32_t cpus;
+  uint64_t shm_size;
+};
+
+/* the calling thread must be in the sandbox's network namespace already; 0 or errno */
+int sandbox_clone(const struct sandbox_spec *spec, struct sandbox *out);
+/* hands over the root mount, then those of `options`; the answer arrives on `control` */
+int sandbox_activate(struct sandbox *s, const int *mounts, const struct sandbox_options *options);
+/* reads the answer: true when ready, otherwise what failed; call when `control` is readable */
+bool sandbox_answer(struct sandbox *s, struct trouble *trouble);
+
+#endif

@@ -1,0 +1,23 @@
+/* seccomp.h: the filter between a sandbox's programs and the kernel. What it lets through is in syscalls.h. */
+#ifndef SANDKEEP_SECCOMP_H
+#define SANDKEEP_SECCOMP_H
+
+#include <linux/filter.h>
+#include <stddef.h>
+
+/* more instructions than the filter can need, and fewer than the kernel's own bound of 4096 */
+#define SECCOMP_ROOM 1024
+
+/*
+ * Puts the calling thread, and all it will ever fork or exec, behind the filter, and ends core dumps for them: neither
+ * to a file, nor to the helper that the host's core_pattern may name, which would run as the host's root and parse a
+ * hostile process's memory. The filter freezes that limit. It does not set no_new_privs, so that sudo keeps working
+ * inside; the kernel then wants CAP_SYS_ADMIN in the caller's user namespace: call it before caps_drop(). Returns 0 or
+ * an errno.
+ */
+int seccomp_install(void);
+
+/* Writes the filter; returns its length, or 0 when it does not fit. The tests run it in user space. */
+size_t seccomp_build(struct sock_filter *program, size_t room);
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * net_probe.c: stands in for the launcher in the network's tests: makes network namespaces as the launcher does, starts
+ * netd, and obeys one order a line on stdin, with one line on stdout for each.
+ *
+ *   net_probe <node> <main.ts>         prints "ready <pid of netd>"
+ *   add <machine>                      "added <pid of a process in its network namespace>"
+ *   allow|deny|cut|drop <machine>      "done <microseconds>"
+ *   counters <machine>                 "counters <received> <sent>"
+ *   restart                            "restarted <pid of netd>": the old one is left, as by a launcher that died
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../net.h"
+#include "../netd.h"
+
+#define MOST 16
+
+struct probed {
+  char name[NETD_NAME + 1];
+  int network;
+};
+
+static struct probed machines[MOST];
+static size_t count;
+static int host_network;
+static int control;
+static pid_t netd;
+
+static void check(const char *what, int error) {
+  if (!error) return;
+  fprintf(stderr, "Cannot %s: %s\n", what, strerror(error));
+  exit(1);
+}
+
+static void enter(int network) { check("enter a network namespace", setns(network, CLONE_NEWNET) < 0 ? errno : 0); }
+
+static void listen_for(const struct probed *machine) {
+  struct net_listeners listeners;
+  enter(machine->network);
+  check("listen", net_listen(&listeners));
+  enter(host_network);
+  check("hand over", netd_add(control, machine->name, &listeners));
+  net_close(&listeners);
+}
+
+/* a process that does nothing but keep the namespace reachable under its pid */
+static pid_t hold(void) {
+  pid_t parent = getpid(), pid = fork();
+  check("fork", pid < 0 ? errno : 0);
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* The control socket above all: netd ends when the last copy of it is closed. */
+    close_range(0, ~0u, 0);
+    while (getppid() == parent) pause();
+    _exit(0);
+  }
+  return pid;
+}
+
+static void add(const char *name) {
+  if (count == MOST) exit(1);
+  struct probed *machine = &machines[count++];
+  snprintf(machine->name, sizeof machine->name, "%s", name);
+  check("make a network namespace", unshare(CLONE_NEWNET) < 0 ? errno : 0);
+  machine->network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  check("prepare", net_prepare());
+  pid_t holder = hold();
+  enter(host_network);
+  listen_for(machine);
+  printf("added %d\n", holder);
+}
+
+static struct probed *find(const char *name) {
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(machines[i].name, name) == 0) return &machines[i];
+  }
+  exit(1);
+}
+
+static int64_t microseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void obey(const char *verb, const char *name) {
+  struct probed *machine = find(name);
+  uint64_t received = 0, sent = 0;
+  int64_t start = microseconds();
+  if (strcmp(verb, "cut") == 0) check(verb, netd_cut(control, name));
+  if (strcmp(verb, "drop") == 0) check(verb, netd_drop(control, name));
+  enter(machine->network);
+  if (strcmp(verb, "allow") == 0) check(verb, net_set_mode(NET_ALLOW_ALL));
+  if (strcmp(verb, "deny") == 0) check(verb, net_set_mode(NET_DENY_ALL));
+  if (strcmp(verb, "counters") == 0) check(verb, net_counters(&received, &sent));
+  enter(host_network);
+  if (strcmp(verb, "counters") == 0) {
+    printf("counters %" PRIu64 " %" PRIu64 "\n", received, sent);
+  } else {
+    printf("done %" PRId64 "\n", microseconds() - start);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc != 3) return 2;
+  signal(SIGCHLD, SIG_IGN);
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  struct netd_options options = {.egress_argv = argv + 1};
+  host_network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  check("start netd", netd_start(&options, &netd, &control));
+  printf("ready %d\n", netd);
+  char line[256], verb[32], name[NETD_NAME + 1];
+  while (fgets(line, sizeof line, stdin)) {
+    int words = sscanf(line, "%31s %64s", verb, name);
+    if (words == 1 && strcmp(verb, "restart") == 0) {
+      int old = control;
+      check("start netd", netd_start(&options, &netd, &control));
+      for (size_t i = 0; i < count; i++) listen_for(&machines[i]);
+      close(old);
+      printf("restarted %d\n", netd);
+    } else if (words == 2 && strcmp(verb, "add") == 0) {
+      add(name);
+    } else if (words == 2) {
+      obey(verb, name);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,134 @@
+/* volume.c: the btrfs ioctls behind volume.h. */
+#define _GNU_SOURCE
+#include "volume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* newer than some headers: extents belong to the subvolume that wrote them, so a snapshot costs no accounting */
+#define QUOTA_ENABLE_SIMPLE 4
+
+/* opens the directory a path lies in and copies its last name, which must be a plain one */
+static int open_parent(const char *path, char *name, size_t room) {
+  char copy[PATH_MAX];
+  if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  char *slash = strrchr(copy, '/');
+  if (!slash || slash == copy || !slash[1] || strlen(slash + 1) >= room) {
+    errno = EINVAL;
+    return -1;
+  }
+  snprintf(name, room, "%s", slash + 1);
+  *slash = 0;
+  return open(copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int on_btrfs(int fd) {
+  struct statfs facts;
+  if (fstatfs(fd, &facts) < 0) return errno;
+  return facts.f_type == BTRFS_SUPER_MAGIC ? 0 : EOPNOTSUPP;
+}
+
+static int parent_call(const char *path, int source, unsigned long request) {
+  struct btrfs_ioctl_vol_args_v2 args = {.fd = source};
+  int parent = open_parent(path, args.name, sizeof args.name);
+  if (parent < 0) return errno;
+  int error = on_btrfs(parent);
+  if (!error && ioctl(parent, request, &args) < 0) error = errno;
+  close(parent);
+  return error;
+}
+
+int volume_create(const char *path) { return parent_call(path, 0, BTRFS_IOC_SUBVOL_CREATE_V2); }
+
+int volume_snapshot(const char *from, const char *to) {
+  int source = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (source < 0) return errno;
+  int error = parent_call(to, source, BTRFS_IOC_SNAP_CREATE_V2);
+  close(source);
+  return error;
+}
+
+int volume_delete(const char *path) { return parent_call(path, 0, BTRFS_IOC_SNAP_DESTROY_V2); }
+
+static int open_volume(const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int error = fd < 0 ? errno : on_btrfs(fd);
+  if (fd >= 0 && error) {
+    close(fd);
+    fd = -1;
+  }
+  errno = error;
+  return fd;
+}
+
+int volume_limit(const char *path, uint64_t bytes) {
+  int fd = open_volume(path);
+  if (fd < 0) return errno;
+  /* qgroup id 0: the one of the subvolume that the fd is in; ~0 lifts the limit */
+  struct btrfs_ioctl_qgroup_limit_args args = {
+      .qgroupid = 0, .lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes ? bytes : UINT64_MAX}};
+  int error = ioctl(fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? errno : 0;
+  close(fd);
+  return error;
+}
+
+int volume_enable_limits(const char *path) {
+  int fd = open_volume(path);
+  if (fd < 0) return errno;
+  struct btrfs_ioctl_quota_ctl_args args = {.cmd = QUOTA_ENABLE_SIMPLE};
+  int error = ioctl(fd, BTRFS_IOC_QUOTA_CTL, &args) < 0 ? errno : 0;
+  if (error == EEXIST) error = 0; /* it is on */
+  close(fd);
+  return error;
+}
+
+/* the subvolume's own id is the first inode's tree: asked from the kernel by an empty look-up */
+static int tree_of(int fd, uint64_t *tree) {
+  struct btrfs_ioctl_ino_lookup_args args = {.treeid = 0, .objectid = BTRFS_FIRST_FREE_OBJECTID};
+  if (ioctl(fd, BTRFS_IOC_INO_LOOKUP, &args) < 0) return errno;
+  *tree = args.treeid;
+  return 0;
+}
+
+int volume_usage(const char *path, uint64_t *bytes) {
+  int fd = open_volume(path);
+  if (fd < 0) return errno;
+  uint64_t tree;
+  int error = tree_of(fd, &tree);
+  static struct btrfs_ioctl_search_args search;
+  memset(&search, 0, sizeof search);
+  search.key = (struct btrfs_ioctl_search_key){.tree_id = BTRFS_QUOTA_TREE_OBJECTID,
+                                               .min_type = BTRFS_QGROUP_INFO_KEY,
+                                               .max_type = BTRFS_QGROUP_INFO_KEY,
+                                               .min_offset = tree,
+                                               .max_offset = tree,
+                                               .max_transid = UINT64_MAX,
+                                               .nr_items = 1};
+  if (!error && ioctl(fd, BTRFS_IOC_TREE_SEARCH, &search) < 0) error = errno;
+  if (!error && search.key.nr_items == 0) error = ENODATA;
+  if (!error) {
+    struct btrfs_ioctl_search_header head;
+    memcpy(&head, search.buf, sizeof head);
+    struct btrfs_qgroup_info_item info;
+    if (head.len < sizeof info) error = ENODATA;
+    else memcpy(&info, search.buf + sizeof head, sizeof info);
+    if (!error) *bytes = info.rfer;
+  }
+  close(fd);
+  return error;
+}

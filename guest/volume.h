@@ -1,0 +1,18 @@
+/* volume.h: btrfs subvolumes: made, captured, limited and deleted in constant time. Paths are absolute. */
+#ifndef SANDKEEP_VOLUME_H
+#define SANDKEEP_VOLUME_H
+
+#include <stdint.h>
+
+/* all return 0 or an errno; ENOTTY or EOPNOTSUPP where the path is not on btrfs */
+int volume_create(const char *path);
+int volume_snapshot(const char *from, const char *to);
+int volume_delete(const char *path);
+/* bytes; 0 takes the limit away */
+int volume_limit(const char *path, uint64_t bytes);
+/* bytes that count against the limit */
+int volume_usage(const char *path, uint64_t *bytes);
+/* turns accounting on for the whole file system; harmless when it is on */
+int volume_enable_limits(const char *path);
+
+#endif
