@@ -1,0 +1,115 @@
+/** `sandkeep image …`: brings images into this host's data directory, lists and deletes them. */
+
+import { parseArgs } from "node:util";
+import { SandkeepError } from "../core/errors.ts";
+import { buildDebian } from "../runtime/linux/image/debian.ts";
+import { importImage } from "../runtime/linux/image/import.ts";
+import type { ImageRecord } from "../runtime/linux/images.ts";
+import type { Workshop } from "./workshop.ts";
+
+export const imageUsage = `Usage:
+  sandkeep image import <path> [--name <name>] [--no-node]
+      <path>: an OCI layout (directory or tar) or a docker save tar; - reads a tar from standard input
+  sandkeep image build debian [--name <name>] [--suite <suite>] [--include <package,…>] [--no-node]
+  sandkeep image list
+  sandkeep image delete <name>
+
+Options:
+  --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
+`;
+
+/** What a command reads and writes besides the store. */
+export interface ImageCommandWorld {
+  open(dataDir: string | undefined): Promise<Workshop>;
+  input: AsyncIterable<Uint8Array>;
+  print(line: string): void;
+  /** what is being done right now */
+  progress(line: string): void;
+}
+
+export async function imageCommand(args: string[], world: ImageCommandWorld): Promise<void> {
+  const { values, positionals } = parse(args);
+  const [verb = "", ...rest] = positionals;
+  const command = commands[verb];
+  if (values.help || args.length === 0) return world.print(imageUsage.trimEnd());
+  if (!command) throw usageError(`Cannot do "image ${verb}": there is no such command`);
+  if (rest.length !== command.operands)
+    throw usageError(`Cannot do "image ${verb}": it takes ${command.operands} names`);
+  const workshop = await world.open(values["data-dir"]);
+  try {
+    await command.run({ workshop, world, values, operand: rest[0] ?? "" });
+  } finally {
+    await workshop.close();
+  }
+}
+
+const options = {
+  help: { type: "boolean", short: "h" },
+  "data-dir": { type: "string" },
+  name: { type: "string" },
+  suite: { type: "string" },
+  include: { type: "string" },
+  "no-node": { type: "boolean" },
+} as const;
+
+interface Job {
+  workshop: Workshop;
+  world: ImageCommandWorld;
+  values: ReturnType<typeof parse>["values"];
+  operand: string;
+}
+
+const commands: Record<string, { operands: number; run(job: Job): Promise<void> }> = {
+  import: {
+    operands: 1,
+    async run({ workshop, world, values, operand }) {
+      const source = operand === "-" ? world.input : operand;
+      const image = await importImage(workshop, source, { name: values.name, ...shared(values, world) });
+      world.print(await described(workshop, image));
+    },
+  },
+  build: {
+    operands: 1,
+    async run({ workshop, world, values, operand }) {
+      if (operand !== "debian") throw usageError(`Cannot build "${operand}": only "debian" can be built`);
+      const packages = values.include?.split(",").filter((name) => name !== "") ?? [];
+      const { name, suite } = values;
+      const image = await buildDebian(workshop, { name, suite, packages, ...shared(values, world) });
+      world.print(await described(workshop, image));
+    },
+  },
+  list: {
+    operands: 0,
+    async run({ workshop, world }) {
+      for (const image of await workshop.images.list()) world.print(await described(workshop, image));
+    },
+  },
+  delete: {
+    operands: 1,
+    async run({ workshop, world, operand }) {
+      await workshop.images.delete(operand);
+      world.print(`deleted ${operand}; its layers go when no snapshot needs them`);
+    },
+  },
+};
+
+function shared(values: Job["values"], world: ImageCommandWorld) {
+  return { progress: world.progress, ...(values["no-node"] && { node: false as const }) };
+}
+
+async function described({ layers }: Workshop, image: ImageRecord): Promise<string> {
+  const size = Math.ceil((await layers.size(image.layers)) / 1e6);
+  return `${image.name}  ${image.layers.length} layers  ${size} MB  ${new Date(image.createdAt).toISOString()}`;
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({ args, options, allowPositionals: true });
+  } catch (cause) {
+    throw usageError(cause instanceof Error ? cause.message : String(cause));
+  }
+}
+
+function usageError(message: string): SandkeepError {
+  return new SandkeepError("invalid", `${message}\n\n${imageUsage}`);
+}

@@ -1,0 +1,89 @@
+/**
+ * Opens a data directory for commands that work on its images without the daemon: the store, and a launcher of their
+ * own that knows no machines and ends with the command. The daemon may run meanwhile.
+ */
+
+import { existsSync, readFileSync } from "node:fs";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { SandkeepError } from "../core/errors.ts";
+import { Launcher } from "../runtime/linux/apply.ts";
+import { isTagAlive, processTag } from "../runtime/linux/claims.ts";
+import type { ImageStores } from "../runtime/linux/image/import.ts";
+import { ImageStore } from "../runtime/linux/images.ts";
+import { LayerStore } from "../runtime/linux/layers.ts";
+import { closeStorage, openStorage } from "../runtime/linux/storage.ts";
+
+export interface Workshop extends ImageStores {
+  close(): Promise<void>;
+}
+
+export interface WorkshopOptions {
+  dataDir: string;
+  /** the guest binary */
+  guest: string;
+  /** where its socket is; default /run/sandkeep */
+  runRoot?: string;
+}
+
+export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> {
+  if (process.getuid?.() !== 0) throw new SandkeepError("forbidden", "Cannot work on images: this needs root");
+  if (!existsSync(options.guest)) {
+    throw new SandkeepError("unsupported", `Cannot work on images: "${options.guest}" is not built; run make -C guest`);
+  }
+  const dataDir = resolve(options.dataDir);
+  const { guest, runRoot = "/run/sandkeep" } = options;
+  await endOrphans(runRoot, guest);
+  const run = join(runRoot, `admin-${processTag()}`);
+  await using undo = new AsyncDisposableStack();
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  const mountedBefore = isMounted(join(dataDir, "store"));
+  const { path: store } = await openStorage({ dataDir });
+  // A daemon that has begun to use it meanwhile keeps it.
+  if (!mountedBefore) undo.defer(() => closeStorage(dataDir).catch(() => undefined));
+  undo.defer(() => rm(run, { recursive: true, force: true }));
+  const launcher = await openLauncher(run, guest);
+  undo.defer(() => launcher.shutdown());
+  const layers = new LayerStore(store, launcher);
+  const images = new ImageStore(store);
+  undo.defer(() => layers.settled());
+  await layers.open();
+  await images.open();
+  const opened = undo.move();
+  const close = () => opened.disposeAsync();
+  const ends = interruptions.map((signal) => endOn(signal, close));
+  opened.defer(async () => {
+    for (const forget of ends) forget();
+  });
+  return { store, layers, images, close };
+}
+
+const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+// Nothing goes out: there are no machines.
+const idle = ["/bin/sleep", "infinity"];
+
+function openLauncher(run: string, guest: string): Promise<Launcher> {
+  return Launcher.open({ run, binary: guest, egress: idle, env: {}, orphans: () => [] });
+}
+
+/** ends the launchers of commands that were killed */
+async function endOrphans(runRoot: string, guest: string): Promise<void> {
+  const names = await readdir(runRoot).catch((): string[] => []);
+  for (const name of names.filter((name) => name.startsWith("admin-") && !isTagAlive(name.slice("admin-".length)))) {
+    const launcher = await openLauncher(join(runRoot, name), guest);
+    await launcher.shutdown();
+    await rm(join(runRoot, name), { recursive: true, force: true });
+  }
+}
+
+/** leaves nothing behind when the command is interrupted; returns what takes that back */
+function endOn(signal: (typeof interruptions)[number], close: () => Promise<void>): () => void {
+  const end = () => void close().finally(() => process.exit(1));
+  process.once(signal, end);
+  return () => void process.off(signal, end);
+}
+
+function isMounted(path: string): boolean {
+  return readFileSync("/proc/self/mountinfo", "utf8").includes(` ${path} `);
+}

@@ -1,0 +1,66 @@
+/**
+ * The one error class of Sandkeep. Its code is from a small closed set; each dialect has a table from code to its
+ * own status and wording. The message is a sentence for people: "Cannot do X: why".
+ */
+
+export type ErrorCode =
+  /** the caller's input makes no sense */
+  | "invalid"
+  /** what was named does not exist (or belongs to someone else) */
+  | "not-found"
+  /** the name is taken */
+  | "exists"
+  /** the thing is in a state in which this cannot be done */
+  | "conflict"
+  /** the thing has ended for good */
+  | "gone"
+  /** the caller may not do this */
+  | "forbidden"
+  /** a bound was reached: disk, memory, processes, machines */
+  | "limit"
+  /** the command names no executable file */
+  | "unknown-executable"
+  /** the working directory is missing or is not a directory */
+  | "bad-cwd"
+  /** the user does not exist inside the sandbox */
+  | "unknown-user"
+  /** it took longer than it may */
+  | "timeout"
+  /** this host lacks something that is needed */
+  | "unsupported"
+  /** no key, or one that nobody has */
+  | "unauthenticated"
+  /** the sandbox's name is in use */
+  | "name-taken"
+  /** the session is over */
+  | "stopped"
+  /** the session is on its way to its end */
+  | "stopping"
+  | "snapshotting"
+  /** the sandbox cannot run again: it was never captured */
+  | "no-snapshot"
+  /** the snapshot expired or was deleted */
+  | "snapshot-gone"
+  /** the drive is mounted elsewhere */
+  | "attached"
+  /** our own fault or the kernel's */
+  | "internal";
+
+export class SandkeepError extends Error {
+  override readonly name = "SandkeepError";
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+export function isSandkeepError(error: unknown, code?: ErrorCode): error is SandkeepError {
+  return error instanceof SandkeepError && (code === undefined || error.code === code);
+}
+
+/** what went wrong, in words, of anything that was thrown */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,101 @@
+/**
+ * What netd and the egress process say to each other, over the channel that Node makes for child processes;
+ * guest/egress.h is the other side and writes the messages down.
+ */
+
+import type { Socket } from "node:net";
+
+/** The sandbox that something belongs to. */
+export interface Origin {
+  /** netd's number for it, never given twice */
+  id: number;
+  /** its name */
+  machine: string;
+}
+
+export interface Destination {
+  /** IPv4 or IPv6, as text without a zone */
+  address: string;
+  port: number;
+}
+
+export type Request =
+  /** a program connected: the connection comes beside the message */
+  | ({ kind: "tcp" } & Origin & Destination)
+  /** a program sent its first datagram to somewhere */
+  | ({ kind: "udp"; flow: number } & Origin & Destination)
+  /** a program asked the resolver */
+  | ({ kind: "dns"; flow: number; packet: Buffer } & Origin)
+  /** the sandbox has ended or was cut off: nothing of it may stay open */
+  | { kind: "end"; id: number };
+
+/** What the egress process says to netd. */
+export interface Replies {
+  allow(flow: number): void;
+  deny(flow: number): void;
+  answer(flow: number, packet: Buffer): void;
+  unanswered(flow: number): void;
+  /** a connection that netd handed over is closed */
+  closed(id: number): void;
+}
+
+/** netd writes these itself, so a message that does not fit is a mistake of ours, not of a sandbox. */
+export function parseRequest(message: unknown): Request {
+  const fields = fieldsOf(message);
+  const id = numberOf(fields, "id");
+  const kind = fields.kind;
+  if (kind === "end") return { kind, id };
+  const machine = textOf(fields, "machine");
+  if (kind === "dns") {
+    return { kind, id, machine, flow: numberOf(fields, "flow"), packet: Buffer.from(textOf(fields, "packet"), "hex") };
+  }
+  const destination = { address: textOf(fields, "address"), port: numberOf(fields, "port") };
+  if (kind === "tcp") return { kind, id, machine, ...destination };
+  if (kind === "udp") return { kind, id, machine, flow: numberOf(fields, "flow"), ...destination };
+  throw new Error(`Cannot understand a message of kind "${String(kind)}"`);
+}
+
+/** Replies are words, not objects, so that netd needs no parser. Closed connections are counted up and told together. */
+export function replies(send: (line: string) => void): Replies {
+  const closed = new Map<number, number>();
+  const tellClosed = () => {
+    for (const [id, count] of closed) send(`closed ${id} ${count}`);
+    closed.clear();
+  };
+  return {
+    allow: (flow) => send(`allow ${flow}`),
+    deny: (flow) => send(`deny ${flow}`),
+    answer: (flow, packet) => send(`answer ${flow} ${packet.toString("hex")}`),
+    unanswered: (flow) => send(`unanswered ${flow}`),
+    closed: (id) => {
+      if (closed.size === 0) setImmediate(tellClosed);
+      closed.set(id, (closed.get(id) ?? 0) + 1);
+    },
+  };
+}
+
+/** a connection as netd passes it: its other direction must stay open when one ends */
+export function halfOpen(socket: Socket): Socket {
+  socket.allowHalfOpen = true;
+  return socket;
+}
+
+type Fields = Record<string, unknown>;
+
+function fieldsOf(message: unknown): Fields {
+  if (typeof message !== "object" || message === null) throw new Error("Cannot understand a message: not an object");
+  // Any object may be looked into by name; what is found is checked below.
+  return message as Fields;
+}
+
+function numberOf(fields: Fields, name: string): number {
+  const value = fields[name];
+  if (!Number.isSafeInteger(value)) throw new Error(`Cannot understand a message: "${name}" is not a number`);
+  return Number(value);
+}
+
+function textOf(fields: Fields, name: string): string {
+  const value = fields[name];
+  if (typeof value !== "string") throw new Error(`Cannot understand a message: "${name}" is not text`);
+  return value;
+}

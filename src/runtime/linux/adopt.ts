@@ -1,0 +1,142 @@
+/**
+ * Finds again what an earlier daemon left: machines that live are taken over, machines that died are recorded as lost
+ * with their files kept, and whatever was half made is undone.
+ */
+
+import { readFileSync } from "node:fs";
+import type { MachineEnd } from "../../core/runtime.ts";
+import type { LaunchedMachine, Launcher } from "./apply.ts";
+import type { BlankMaker } from "./blank.ts";
+import { type CgroupHost, killProcesses, readUsage } from "./cgroup.ts";
+import type { Ledger } from "./ledger.ts";
+import { LinuxMachine, type MachineKeeper } from "./machine.ts";
+import { type MachineRecord, readRecords, writeRecord } from "./machine-record.ts";
+import { type BlankPlan, type Places, planBlank, slotOf } from "./plan.ts";
+
+export interface AdoptOptions {
+  places: Places;
+  cgroups: CgroupHost;
+  launcher: Launcher;
+  ledger: Ledger;
+  maker: BlankMaker;
+  keeper: MachineKeeper;
+}
+
+export interface Adopted {
+  live: LinuxMachine[];
+  /** ended while no daemon was there */
+  lost: MachineEnd[];
+  /** ended before, but not forgotten */
+  ended: { plan: BlankPlan; record: MachineRecord }[];
+}
+
+/** identifies this boot of the host: machines of another one cannot be alive */
+export function hostBootId(): string {
+  return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+}
+
+export async function adopt(options: AdoptOptions): Promise<Adopted> {
+  const { places, cgroups } = options;
+  const adopted: Adopted = { live: [], lost: [], ended: [] };
+  const launched = new Map((await options.launcher.machines()).map((machine) => [machine.name, machine]));
+  const known = new Set<string>();
+  const half = new Set(options.ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? [] : name)));
+  await Promise.all(
+    readRecords(places.machines).map(async ({ name, record }) => {
+      known.add(name);
+      const plan = planBlank(places, cgroups, name, record ? slotOf(record) : 0);
+      if (!record) return options.maker.discard(plan);
+      if (record.ended) {
+        if (plan.things.some((thing) => half.has(thing.name))) await finish(options, plan);
+        return void adopted.ended.push({ plan, record });
+      }
+      const machine = await revive(options, plan, record, launched.get(name));
+      if (machine) return void adopted.live.push(machine);
+      adopted.lost.push(await bury(options, plan, record));
+      adopted.ended.push({ plan, record });
+    }),
+  );
+  await undo(options, launched, known);
+  return adopted;
+}
+
+/** the machine, if its agent answers */
+async function revive(
+  { places, launcher, keeper }: AdoptOptions,
+  plan: BlankPlan,
+  record: MachineRecord,
+  launched: LaunchedMachine | undefined,
+): Promise<LinuxMachine | undefined> {
+  if (record.bootId !== hostBootId()) return undefined;
+  const machine = new LinuxMachine(keeper, plan, record);
+  try {
+    await machine.open();
+    if (!launched) {
+      if (!isInCgroup(record.pid, `/${places.cgroupParent}/${plan.name}`)) throw new Error("its pid is someone else's");
+      await launcher.readopt({
+        name: plan.name,
+        pid: record.pid,
+        base: record.base,
+        socket: plan.socket,
+        unified: plan.cgroup.unified ?? "",
+      });
+    }
+    return machine;
+  } catch {
+    machine.close();
+    return undefined;
+  }
+}
+
+/** a pid may have gone to another process since; its cgroup cannot */
+function isInCgroup(pid: number, path: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cgroup`, "utf8")
+      .split("\n")
+      .some((line) => line.endsWith(path));
+  } catch {
+    return false;
+  }
+}
+
+/** writes down that it is dead; its files stay until somebody salvages or forgets them */
+async function bury(options: AdoptOptions, plan: BlankPlan, record: MachineRecord): Promise<MachineEnd> {
+  killProcesses(plan.cgroup);
+  await options.launcher.kill(plan.name);
+  const host = record.bootId !== hostBootId();
+  const usage = { ...readUsage(plan.cgroup), network: { received: 0, sent: 0 } };
+  record.ended = {
+    machineId: record.id,
+    cause: host ? "host" : usage.outOfMemoryKills > 0 ? "out-of-memory" : "crash",
+    endedAt: Date.now(),
+    reason: host ? "The host was restarted" : "It died while the daemon was not running",
+    usage,
+  };
+  writeRecord(plan.folder, record);
+  await options.maker.release(plan);
+  return record.ended;
+}
+
+/** a daemon that died while it stopped the machine may have left more of it than its folder */
+async function finish({ launcher, maker }: AdoptOptions, plan: BlankPlan): Promise<void> {
+  killProcesses(plan.cgroup);
+  await launcher.kill(plan.name);
+  await maker.release(plan);
+}
+
+/** ends machines without a folder, and strikes off what the ledger still says of blanks that are gone */
+async function undo(options: AdoptOptions, launched: Map<string, LaunchedMachine>, known: Set<string>): Promise<void> {
+  const { places, cgroups, ledger, maker } = options;
+  const folders = ledger.outstanding().filter((thing) => thing.kind === "directory");
+  const names = new Set([
+    ...launched.keys(),
+    ...folders.map((thing) => thing.name.slice(places.machines.length + 1)),
+    ...ledger.outstanding().flatMap((thing) => (thing.kind === "namespace" ? thing.name : [])),
+  ]);
+  for (const name of names) {
+    if (known.has(name) || name === "" || name.includes("/")) continue;
+    const plan = planBlank(places, cgroups, name, 0);
+    killProcesses(plan.cgroup);
+    await maker.discard(plan);
+  }
+}

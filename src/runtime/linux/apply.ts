@@ -1,0 +1,282 @@
+/**
+ * The only file that talks to the launcher: starts it when it is not there, and turns each of its requests into a
+ * method. guest/launch.c and guest/machine.c say what they mean.
+ */
+
+import { spawn } from "node:child_process";
+import { mkdirSync, openSync } from "node:fs";
+import { constants } from "node:os";
+import { join } from "node:path";
+import { SandkeepError } from "../../core/errors.ts";
+import type { NetworkMode } from "../../core/runtime.ts";
+import { Channel, type ChannelEvents, dial, openFiles } from "./channel.ts";
+import { errnoOf, failure } from "./failure.ts";
+import type { FileSession } from "./file-session.ts";
+import type { LayerTools } from "./layers.ts";
+import type { ActivatePlan, PreparePlan } from "./plan.ts";
+import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from "./wire.ts";
+
+export interface LauncherOptions {
+  /** its own folder, on a tmpfs */
+  run: string;
+  /** the guest binary */
+  binary: string;
+  /** command line of the egress process */
+  egress: string[];
+  /** environment of the launcher and, through it, of the egress process */
+  env: Record<string, string>;
+  /** machines that live, asked when the launcher has died and a new one is started */
+  orphans: () => OrphanPlan[];
+}
+
+/** a machine that a new launcher takes over from one that died */
+export interface OrphanPlan {
+  name: string;
+  pid: number;
+  base: number;
+  socket: string;
+  /** its cgroup v2 folder, or nothing */
+  unified: string;
+}
+
+export interface LaunchedMachine {
+  name: string;
+  pid: number;
+  state: "prepared" | "activating" | "running";
+}
+
+const modes: Record<NetworkMode, number> = { "deny-all": 0, "allow-all": 1 };
+const states = ["prepared", "activating", "running"] as const;
+const startTime = 10_000;
+
+export class Launcher implements LayerTools {
+  readonly #options: LauncherOptions;
+  #channel: Promise<Channel>;
+  #closing = false;
+  pid = 0;
+
+  private constructor(options: LauncherOptions) {
+    this.#options = options;
+    this.#channel = this.#connect();
+  }
+
+  /** connects to the launcher that is there, or starts one, which outlives this process */
+  static async open(options: LauncherOptions): Promise<Launcher> {
+    const launcher = new Launcher(options);
+    await launcher.#channel;
+    return launcher;
+  }
+
+  close(): void {
+    this.#closing = true;
+    void this.#channel.then((channel) => channel.close());
+  }
+
+  /** ends the launcher; machines go on */
+  async shutdown(): Promise<void> {
+    this.#closing = true;
+    await this.#request(Type.shutdown);
+    this.close();
+  }
+
+  /** namespaces, cgroups and network of a machine; returns its first process */
+  async prepare(plan: PreparePlan): Promise<number> {
+    const answer = await this.#request(
+      Type.prepare,
+      new FrameWriter()
+        .str(plan.name)
+        .u32(plan.base)
+        .str(plan.socket)
+        .str(plan.journal)
+        .str(plan.unified)
+        .list(plan.cgroups)
+        .str(plan.memoryEvents)
+        .u8(modes[plan.network]),
+    );
+    return answer.u32();
+  }
+
+  /** mounts its root and lets its agent serve */
+  async activate(plan: ActivatePlan): Promise<void> {
+    const payload = new FrameWriter()
+      .str(plan.name)
+      .list(plan.layers)
+      .str(plan.volume)
+      .u32(plan.noNewPrivileges ? 1 : 0)
+      .u32(plan.cpus)
+      .u64(plan.sharedMemory)
+      .u16(plan.mounts.length);
+    for (const mount of plan.mounts)
+      payload
+        .str(mount.path)
+        .str(mount.directory)
+        .u8(mount.readOnly ? 1 : 0);
+    await this.#request(Type.activate, payload);
+  }
+
+  /** resolves once no process of it is left; with false when the launcher does not know it */
+  async kill(name: string): Promise<boolean> {
+    const ask = () => this.#request(Type.kill, new FrameWriter().str(name));
+    try {
+      // a launcher that dies over it has a successor, which has taken the machine over
+      await ask().catch((error) => (errnoOf(error) === undefined ? ask() : Promise.reject(error)));
+      return true;
+    } catch (error) {
+      if (errnoOf(error) === constants.errno.ESRCH) return false;
+      throw error;
+    }
+  }
+
+  async setNetwork(name: string, mode: NetworkMode): Promise<void> {
+    await this.#request(Type.network, new FrameWriter().str(name).u8(modes[mode]));
+  }
+
+  async counters(name: string): Promise<{ received: number; sent: number }> {
+    const answer = await this.#request(Type.counters, new FrameWriter().str(name));
+    return { received: answer.u64(), sent: answer.u64() };
+  }
+
+  async readopt(orphan: OrphanPlan): Promise<void> {
+    await this.#request(Type.readopt, readoptPayload(orphan));
+  }
+
+  /** whether programs may add to files; `processes` is the list of the machine's cgroup */
+  async setWrites(name: string, processes: string, allowed: boolean): Promise<void> {
+    await this.#request(
+      Type.writes,
+      new FrameWriter()
+        .str(name)
+        .str(processes)
+        .u8(allowed ? 1 : 0),
+    );
+  }
+
+  async machines(): Promise<LaunchedMachine[]> {
+    const answer = await this.#request(Type.machines);
+    return Array.from({ length: answer.u32() }, () => {
+      const name = answer.str();
+      const pid = answer.u32();
+      return { name, pid, state: states[answer.u8()] ?? "prepared" };
+    });
+  }
+
+  async createVolume(path: string): Promise<void> {
+    await this.#request(Type.volumeCreate, new FrameWriter().str(path));
+  }
+
+  async snapshotVolume(from: string, to: string): Promise<void> {
+    await this.#request(Type.volumeSnapshot, new FrameWriter().str(from).str(to));
+  }
+
+  async deleteVolume(path: string): Promise<void> {
+    await this.#request(Type.volumeDelete, new FrameWriter().str(path));
+  }
+
+  async limitVolume(path: string, bytes: number): Promise<void> {
+    await this.#request(Type.volumeLimit, new FrameWriter().str(path).u64(bytes));
+  }
+
+  /** turns limits on for the file system that holds the path */
+  async enableVolumeLimits(path: string): Promise<void> {
+    await this.#request(Type.volumeLimit, new FrameWriter().str(path).u64(0xffff_ffff_ffff_ffffn));
+  }
+
+  async volumeUsage(path: string): Promise<number> {
+    return (await this.#request(Type.volumeUsage, new FrameWriter().str(path))).u64();
+  }
+
+  /** file requests below a directory, as the host's root, with nothing above it in reach */
+  filesAt(directory: string): Promise<FileSession> {
+    return openFiles(socketOf(this.#options), "the launcher", Type.filesAt, directory);
+  }
+
+  /** merges layers, topmost first, into an empty directory */
+  async flatten(layers: string[], into: string): Promise<void> {
+    await this.#alone(Type.flatten, new FrameWriter().list(layers).str(into));
+  }
+
+  /** resolves when the file system that holds the path is on the disk */
+  async sync(path: string): Promise<void> {
+    await this.#alone(Type.sync, new FrameWriter().str(path));
+  }
+
+  /** a request that takes its time: the launcher's helper process answers it on a connection of its own */
+  async #alone(type: number, payload: FrameWriter): Promise<void> {
+    const socket = await dial(socketOf(this.#options), "the launcher");
+    socket.write(payload.frame(type, 1));
+    const parser = new FrameParser();
+    try {
+      for await (const chunk of socket) {
+        for (const frame of parser.push(chunk)) {
+          if (frame.type === Type.ok) return;
+          throw failure(frame.payload);
+        }
+      }
+      throw new SandkeepError("internal", "Cannot do it: the launcher's helper died");
+    } finally {
+      socket.destroy();
+    }
+  }
+
+  async #request(type: number, payload?: FrameWriter): Promise<FrameReader> {
+    return (await this.#channel).request(type, payload);
+  }
+
+  async #connect(): Promise<Channel> {
+    const events = { closed: () => this.#lost() };
+    const there = await Channel.open(socketOf(this.#options), "the launcher", events).catch(() => undefined);
+    const channel = there ?? (await start(this.#options, events));
+    const hello = await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
+    hello.u32();
+    this.pid = hello.u32();
+    return channel;
+  }
+
+  /** requests made from now on wait for a new launcher, which first takes over what lives */
+  #lost(): void {
+    if (this.#closing) return;
+    this.#channel = this.#connect().then(async (channel) => {
+      const taken = this.#options.orphans().map((orphan) => channel.request(Type.readopt, readoptPayload(orphan)));
+      // one that died with the launcher is found dead by whoever uses it
+      await Promise.allSettled(taken);
+      return channel;
+    });
+    this.#channel.catch(() => undefined);
+  }
+}
+
+function readoptPayload({ name, pid, base, socket, unified }: OrphanPlan): FrameWriter {
+  return new FrameWriter().str(name).u32(pid).u32(base).str(socket).str(unified);
+}
+
+function socketOf(options: LauncherOptions): string {
+  return join(options.run, "launch.sock");
+}
+
+async function start(options: LauncherOptions, events: ChannelEvents): Promise<Channel> {
+  mkdirSync(options.run, { recursive: true, mode: 0o700 });
+  const log = openSync(join(options.run, "launcher.log"), "a", 0o600);
+  const child = spawn(options.binary, ["launch", options.run, "--", ...options.egress], {
+    detached: true,
+    stdio: ["ignore", log, log],
+    cwd: "/",
+    env: options.env,
+  });
+  let failed: Error | undefined;
+  child.once("error", (error) => {
+    failed = error;
+  });
+  child.unref();
+  const deadline = Date.now() + startTime;
+  for (;;) {
+    const channel = await Channel.open(socketOf(options), "the launcher", events).catch(() => undefined);
+    if (channel) return channel;
+    if (failed || child.exitCode !== null || Date.now() > deadline) {
+      const log = join(options.run, "launcher.log");
+      throw new SandkeepError("internal", `Cannot start the launcher "${options.binary}": see ${log}`, {
+        cause: failed,
+      });
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * Blank machines: everything that can be made before anybody knows what for. A cold blank has its namespaces, cgroups
+ * and network; a hot one is booted from an image as well, so that using it costs a few writes.
+ */
+
+import { mkdirSync, rmSync } from "node:fs";
+import type { Limits, NetworkMode } from "../../core/runtime.ts";
+import type { Agent } from "./agent.ts";
+import type { Launcher } from "./apply.ts";
+import { type CgroupHost, killProcesses, makeCgroup, removeCgroup, setLimits } from "./cgroup.ts";
+import type { Ledger, Thing } from "./ledger.ts";
+import { agentFor } from "./machine.ts";
+import {
+  type BlankPlan,
+  type MountPlan,
+  type Places,
+  planActivate,
+  planBlank,
+  planPrepare,
+  slotOf,
+  slots,
+} from "./plan.ts";
+import type { Volumes } from "./volumes.ts";
+
+export interface Blank {
+  plan: BlankPlan;
+  /** first process, as the host sees it */
+  pid: number;
+  network: NetworkMode;
+  /** there when the blank is booted */
+  agent?: Agent;
+}
+
+export interface BlankMakerOptions {
+  places: Places;
+  cgroups: CgroupHost;
+  launcher: Launcher;
+  ledger: Ledger;
+  volumes: Volumes;
+  outputLimit: number;
+  newName: () => string;
+  hostCpus: number;
+}
+
+/** what a root is made of */
+export interface Root {
+  /** directories, topmost first */
+  layers: string[];
+  limits: Limits;
+  sudo: boolean;
+  mounts: MountPlan[];
+}
+
+const cgroupRetry = 20;
+
+export class BlankMaker {
+  readonly #options: BlankMakerOptions;
+  readonly #slots = new Set<number>();
+  #nextSlot = Math.floor(Math.random() * slots);
+
+  constructor(options: BlankMakerOptions) {
+    this.#options = options;
+  }
+
+  /** machines that live already have their ids for themselves */
+  use(machines: Iterable<{ base: number }>): void {
+    for (const machine of machines) this.#slots.add(slotOf(machine));
+  }
+
+  /** namespaces, cgroups, network and an empty volume; when it fails, nothing of it is left */
+  async prepare(network: NetworkMode, limits: Limits): Promise<Blank> {
+    const { places, cgroups, ledger, volumes } = this.#options;
+    const plan = planBlank(places, cgroups, this.#options.newName(), this.#takeSlot());
+    ledger.make(plan.things);
+    try {
+      mkdirSync(plan.folder, { mode: 0o700 });
+      mkdirSync(plan.journal, { mode: 0o700 });
+      makeCgroup(plan.cgroup);
+      setLimits(plan.cgroup, limits);
+      const [pid] = await Promise.all([
+        this.#options.launcher.prepare(planPrepare(plan, network)),
+        volumes.create(plan.volume),
+      ]);
+      return { plan, pid, network };
+    } catch (error) {
+      await this.discard(plan);
+      throw error;
+    }
+  }
+
+  /** mounts a root under a prepared blank and connects to its agent */
+  async boot(blank: Blank, root: Root): Promise<Agent> {
+    await this.#options.launcher.activate(planActivate(blank.plan, { ...root, hostCpus: this.#options.hostCpus }));
+    const agent = agentFor(blank.plan, this.#options.outputLimit);
+    await agent.open();
+    blank.agent = agent;
+    return agent;
+  }
+
+  /** ends a blank, or what is left of one, and deletes all of it */
+  async discard(plan: BlankPlan): Promise<void> {
+    if (!(await this.#options.launcher.kill(plan.name))) killProcesses(plan.cgroup);
+    await this.#options.volumes.deleteFolder(plan.folder, plan.volume);
+    await this.release(plan);
+    this.#options.ledger.gone([{ kind: "directory", name: plan.folder }]);
+  }
+
+  /** strikes off everything but the folder; cgroups whose last process is still leaving are removed in a moment */
+  async release(plan: BlankPlan): Promise<void> {
+    const cgroups = plan.things.filter((thing) => thing.kind === "cgroup");
+    const others = plan.things.filter((thing) => thing.kind === "socket" || thing.kind === "namespace");
+    // the launcher deletes it too, unless it died before the machine did
+    rmSync(plan.socket, { force: true });
+    this.#options.ledger.gone(others);
+    await this.#removeCgroups(cgroups);
+    this.#slots.delete(slotOf(plan));
+  }
+
+  async #removeCgroups(things: Thing[]): Promise<void> {
+    const folders = things.map((thing) => thing.name);
+    for (let attempt = 0; !removeCgroup(folders); attempt++) {
+      // what stays is in the ledger and is removed when the runtime is opened again
+      if (attempt === cgroupRetry) return;
+      await new Promise((resolve) => setTimeout(resolve, 2 ** Math.min(attempt, 7)));
+    }
+    this.#options.ledger.gone(things);
+  }
+
+  #takeSlot(): number {
+    while (this.#slots.has(this.#nextSlot % slots)) this.#nextSlot++;
+    const slot = this.#nextSlot++ % slots;
+    this.#slots.add(slot);
+    return slot;
+  }
+}

@@ -1,0 +1,415 @@
+/**
+ * The Linux runtime: opens the store, the launcher and the ledger, boots machines from images and snapshots, and finds
+ * them again after the daemon died. plan.ts decides, apply.ts asks the launcher, this file keeps the order of things.
+ */
+
+import { mkdirSync, rmSync } from "node:fs";
+import { constants, cpus } from "node:os";
+import { isSandkeepError, messageOf, SandkeepError } from "../../core/errors.ts";
+import type {
+  Discrepancy,
+  ExitStatus,
+  Limits,
+  Machine,
+  MachineEnd,
+  MachineSpec,
+  OutputChunk,
+  OutputOptions,
+  Runtime,
+  SnapshotInfo,
+} from "../../core/runtime.ts";
+import { adopt, hostBootId } from "./adopt.ts";
+import type { OrphanPlan } from "./apply.ts";
+import type { Blank } from "./blank.ts";
+import { removeCgroup, setLimits } from "./cgroup.ts";
+import type { DriveStore } from "./drives.ts";
+import { errnoOf, typed } from "./failure.ts";
+import { ensureHostImage, hostImage } from "./image/host.ts";
+import { type ImageStore, imageReference } from "./images.ts";
+import { readEnded, readInfo } from "./journal.ts";
+import type { LayerStore } from "./layers.ts";
+import { difference } from "./ledger.ts";
+import { LinuxMachine } from "./machine.ts";
+import { type MachineRecord, writeRecord } from "./machine-record.ts";
+import { openParts, type Parts } from "./parts.ts";
+import { type BlankPlan, checkSpec, isPlainName, type Places, places, shownCpus } from "./plan.ts";
+import type { PoolSize } from "./pool.ts";
+import { realThings } from "./reconcile.ts";
+import { type BootRoot, bootRoot, mountPlans } from "./roots.ts";
+import type { SnapshotStore } from "./snapshots.ts";
+import { closeStorage, openStorage, reclaim, type StorageOptions } from "./storage.ts";
+
+export interface LinuxOptions {
+  dataDir: string;
+  /** where sockets are; a tmpfs; default /run/sandkeep */
+  runRoot?: string;
+  /** the guest binary */
+  guest: string;
+  /** command line of the egress process */
+  egress: string[];
+  /** its environment */
+  egressEnv?: Record<string, string>;
+  storage?: Omit<StorageOptions, "dataDir">;
+  /** sizes of the pools; default none */
+  pool?: PoolSize;
+  /** what hot blanks are booted from; default "host" */
+  defaultImage?: string;
+  limits?: Partial<Limits>;
+  /** how much output of each command is kept, in bytes */
+  outputLimit?: number;
+  /** told of what went wrong in the background */
+  trouble?: (error: unknown) => void;
+}
+
+const gibibyte = 2 ** 30;
+export const defaultLimits: Limits = { vcpus: 2, memory: 4 * gibibyte, pids: 4096, disk: 32 * gibibyte };
+const defaultOutputLimit = 64 << 20;
+
+export class LinuxRuntime implements Runtime {
+  readonly #options: LinuxOptions;
+  readonly #places: Places;
+  readonly #limits: Limits;
+  readonly #machines = new Map<string, LinuxMachine>();
+  /** stopped machines whose journals or files are still there */
+  readonly #ended = new Map<string, { plan: BlankPlan; record: MachineRecord }>();
+  readonly #booting = new Set<string>();
+  #lost: MachineEnd[] = [];
+  #parts: Parts | undefined;
+
+  constructor(options: LinuxOptions) {
+    this.#options = options;
+    this.#places = places(options.dataDir, options.runRoot ?? "/run/sandkeep");
+    this.#limits = { ...defaultLimits, ...options.limits };
+  }
+
+  get #defaultImage(): string {
+    return this.#options.defaultImage ?? hostImage;
+  }
+
+  async open(): Promise<void> {
+    const { dataDir } = this.#options;
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    const storage = await openStorage({ dataDir, ...this.#options.storage });
+    for (const folder of [this.#places.machines, this.#places.sockets]) {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+    }
+    const parts = await this.#openParts(storage.volumes);
+    this.#parts = parts;
+    await this.#adopt(parts);
+    if (this.#defaultImage === hostImage) await ensureHostImage(parts.layers, parts.images);
+    parts.pool.fill(0);
+  }
+
+  /** machines go on; blanks do not */
+  async close(): Promise<void> {
+    const parts = this.#parts;
+    if (!parts) return;
+    parts.diskWatch.close();
+    await parts.pool.close();
+    await parts.snapshots.flushed();
+    for (const machine of this.#machines.values()) machine.close();
+    parts.launcher.close();
+    parts.ledger.close();
+    this.#parts = undefined;
+  }
+
+  /** stops every machine, ends the launcher and unmounts the store; what is stored stays */
+  async shutdown(): Promise<void> {
+    const { pool, launcher, layers, cgroupParents } = this.#open();
+    const steps: (() => unknown)[] = [
+      () => pool.close(),
+      ...[...this.#machines.values()].map((machine) => () => machine.stop()),
+      () => layers.settled(),
+      () => launcher.shutdown(),
+      () => this.close(),
+      () => closeStorage(this.#options.dataDir),
+      () => removeCgroup(cgroupParents),
+      () => rmSync(this.#places.run, { recursive: true, force: true }),
+    ];
+    const failures: unknown[] = [];
+    // each is tried whatever became of the others
+    for (const step of steps) {
+      try {
+        await step();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw new AggregateError(failures, `Cannot shut down whole: ${messageOf(failures[0])}`);
+  }
+
+  /** resolves when the pool is full */
+  async ready(): Promise<void> {
+    await this.#open().pool.full();
+  }
+
+  /** resolves when everything that machines have written is on the disk */
+  async sync(): Promise<void> {
+    await this.#open().layers.sync();
+  }
+
+  /** pid of a machine's first process as the host sees it */
+  firstProcess(machineId: string): number {
+    const machine = this.#machines.get(machineId);
+    if (!machine) throw new SandkeepError("not-found", `There is no machine "${machineId}"`);
+    return machine.record.pid;
+  }
+
+  get snapshots(): SnapshotStore {
+    return this.#open().snapshots;
+  }
+
+  get images(): ImageStore {
+    return this.#open().images;
+  }
+
+  get drives(): DriveStore {
+    return this.#open().drives;
+  }
+
+  get layers(): LayerStore {
+    return this.#open().layers;
+  }
+
+  async boot(wanted: MachineSpec): Promise<Machine> {
+    const { pool } = this.#open();
+    const spec = checkSpec(wanted, this.#limits);
+    if (this.#machines.has(spec.id) || this.#ended.has(spec.id) || this.#booting.has(spec.id)) {
+      throw new SandkeepError("exists", `Cannot boot machine "${spec.id}": its id was used before`);
+    }
+    this.#booting.add(spec.id);
+    const done = pool.begin();
+    try {
+      return await this.#boot(spec).catch(async (error) => {
+        if (!isFull(error)) throw error;
+        await reclaim(this.#places.store);
+        return this.#boot(spec);
+      });
+    } catch (error) {
+      throw typed(error, `Cannot boot machine "${spec.id}"`);
+    } finally {
+      this.#booting.delete(spec.id);
+      done();
+    }
+  }
+
+  machines(): Machine[] {
+    return [...this.#machines.values()];
+  }
+
+  machine(id: string): Machine | undefined {
+    return this.#machines.get(id);
+  }
+
+  lost(): MachineEnd[] {
+    return [...this.#lost];
+  }
+
+  async salvage(machineId: string): Promise<SnapshotInfo | undefined> {
+    const { capturer } = this.#open();
+    const ended = this.#ended.get(machineId);
+    return ended && capturer.salvage(ended.plan, ended.record);
+  }
+
+  ends(): MachineEnd[] {
+    return [...this.#ended.values()].flatMap(({ record }) => record.ended ?? []);
+  }
+
+  end(machineId: string): MachineEnd | undefined {
+    return this.#ended.get(machineId)?.record.ended;
+  }
+
+  command(machineId: string, commandId: string): { exit?: ExitStatus } | undefined {
+    const plan = this.#machines.get(machineId)?.plan ?? this.#ended.get(machineId)?.plan;
+    return plan && isPlainName(commandId) ? readInfo(plan.journal, commandId) : undefined;
+  }
+
+  async forget(machineId: string): Promise<void> {
+    const { volumes, ledger } = this.#open();
+    if (this.#machines.has(machineId)) {
+      throw new SandkeepError("conflict", `Cannot forget machine "${machineId}": it is running`);
+    }
+    const ended = this.#ended.get(machineId);
+    if (!ended) return;
+    await volumes.deleteFolder(ended.plan.folder, ended.plan.volume);
+    ledger.gone([{ kind: "directory", name: ended.plan.folder }]);
+    this.#ended.delete(machineId);
+    this.#lost = this.#lost.filter((end) => end.machineId !== machineId);
+  }
+
+  output(machineId: string, commandId: string, options: OutputOptions = {}): AsyncIterable<OutputChunk> {
+    const machine = this.#machines.get(machineId);
+    if (machine) return machine.output(commandId, options);
+    const journal = this.#ended.get(machineId)?.plan.journal;
+    const info = journal !== undefined && isPlainName(commandId) ? readInfo(journal, commandId) : undefined;
+    if (journal === undefined || !info) {
+      throw new SandkeepError("not-found", `Cannot read output: machine "${machineId}" has no command "${commandId}"`);
+    }
+    return readEnded(journal, commandId, info, options.from);
+  }
+
+  async reconcile(): Promise<Discrepancy[]> {
+    const { launcher, ledger, cgroupParents } = this.#open();
+    const launched = await launcher.machines();
+    return difference(
+      ledger.outstanding(),
+      realThings({ places: this.#places, cgroupParents, launched, launcherPid: launcher.pid }),
+    );
+  }
+
+  #openParts(hasVolumes: boolean): Promise<Parts> {
+    return openParts(
+      {
+        ...this.#options,
+        limits: this.#limits,
+        outputLimit: this.#options.outputLimit ?? defaultOutputLimit,
+        pool: this.#options.pool ?? { hot: 0, warm: 0 },
+        trouble: this.#options.trouble ?? ((error) => console.error(`sandkeep: ${messageOf(error)}`)),
+        places: this.#places,
+        hasVolumes,
+      },
+      {
+        orphans: () => this.#orphans(),
+        needs: () => this.#needs(),
+        release: (machine) => this.#release(machine),
+        defaultRoot: () => this.#defaultRoot(),
+        machines: () => this.#machines.values(),
+      },
+    );
+  }
+
+  async #adopt(parts: Parts): Promise<void> {
+    const { live, lost, ended } = await adopt({ places: this.#places, ...parts });
+    for (const machine of live) this.#machines.set(machine.id, machine);
+    for (const entry of ended) this.#ended.set(entry.record.id, entry);
+    parts.maker.use([...live.map((machine) => machine.plan)]);
+    this.#lost = lost;
+  }
+
+  async #boot(spec: Machine["spec"]): Promise<Machine> {
+    const { maker, layers, keeper } = this.#open();
+    const claim = layers.hold();
+    let blank: Blank | undefined;
+    try {
+      const root = await bootRoot(this.#open(), spec.root, claim.add);
+      blank = await this.#bootedBlank(spec, root);
+      await this.#fit(blank, spec);
+      const record: MachineRecord = {
+        id: spec.id,
+        name: blank.plan.name,
+        spec,
+        pid: blank.pid,
+        bootId: hostBootId(),
+        base: blank.plan.base,
+        bootedAt: Date.now(),
+        image: { reference: imageReference(root.image), layers: root.image.layers, env: root.image.env },
+        snapshotLayers: root.snapshotLayers,
+      };
+      writeRecord(blank.plan.folder, record);
+      const machine = new LinuxMachine(keeper, blank.plan, record, blank.agent);
+      this.#machines.set(spec.id, machine);
+      return machine;
+    } catch (error) {
+      blank?.agent?.close();
+      if (blank) await maker.discard(blank.plan);
+      throw error;
+    } finally {
+      await claim.release();
+    }
+  }
+
+  /** out of the pool where that has one; one that died there, alone or with the launcher, is passed over */
+  async #bootedBlank(spec: Machine["spec"], root: BootRoot): Promise<Blank> {
+    const { maker } = this.#open();
+    const { limits, sudo, network } = spec;
+    for (;;) {
+      const pooled = this.#pooledBlank(spec, root);
+      const blank = pooled ?? (await maker.prepare(network, limits));
+      if (blank.agent) return blank;
+      try {
+        const mounts = await mountPlans(this.#open(), blank.plan, spec.mounts);
+        await maker.boot(blank, { layers: root.directories, limits, sudo, mounts });
+        return blank;
+      } catch (error) {
+        await maker.discard(blank.plan);
+        if (!pooled || !isSandkeepError(error, "gone")) throw error;
+      }
+    }
+  }
+
+  #pooledBlank(spec: Machine["spec"], root: BootRoot): Blank | undefined {
+    const { pool } = this.#open();
+    const sameCpus = shownCpus(spec.limits, cpus().length) === shownCpus(this.#limits, cpus().length);
+    const hot =
+      root.snapshotLayers.length === 0 && spec.mounts.length === 0 && spec.sudo && sameCpus
+        ? pool.takeHot(imageReference(root.image))
+        : undefined;
+    return hot ?? pool.takeWarm();
+  }
+
+  /** makes a blank that was prepared for nobody in particular fit this machine */
+  async #fit(blank: Blank, spec: Machine["spec"]): Promise<void> {
+    const { launcher, volumes } = this.#open();
+    setLimits(blank.plan.cgroup, spec.limits);
+    await Promise.all([
+      blank.network === spec.network ? undefined : launcher.setNetwork(blank.plan.name, spec.network),
+      volumes.limit(blank.plan.volume, spec.limits.disk),
+    ]);
+  }
+
+  async #defaultRoot() {
+    const { images, layers } = this.#open();
+    const image = await images.get(this.#defaultImage);
+    if (!image) return undefined;
+    return {
+      key: imageReference(image),
+      layers: await layers.lowerDirs(image.layers),
+      limits: this.#limits,
+      sudo: true,
+      mounts: [],
+    };
+  }
+
+  async #release(machine: LinuxMachine): Promise<void> {
+    this.#machines.delete(machine.id);
+    this.#ended.set(machine.id, { plan: machine.plan, record: machine.record });
+    const { maker, volumes } = this.#open();
+    if (machine.spec.mounts.length > 0) await volumes.deleteMounts(machine.plan.folder);
+    await maker.release(machine.plan);
+  }
+
+  /** what may not be collected because a machine stands on it */
+  async #needs() {
+    const layers = await this.#open().layers.list();
+    const records = [...this.#machines.values(), ...this.#ended.values()].map(({ record }) => record);
+    // a daemon that died over a capture left a layer that no snapshot names yet; salvage() looks for it
+    const unsaved = new Set(records.filter(({ ended }) => !ended?.snapshot).map(({ name }) => name));
+    const orphans = layers.filter(({ origin }) => origin !== undefined && unsaved.has(origin));
+    return {
+      layers: [...records.flatMap((record) => record.snapshotLayers), ...orphans.map(({ id }) => id)],
+      images: records.map((record) => record.image.reference),
+    };
+  }
+
+  /** what a new launcher takes over; blanks without a root ended with the old one */
+  #orphans(): OrphanPlan[] {
+    const blanks = this.#parts?.pool.orphaned() ?? [];
+    const machines = [...this.#machines.values()].map(({ plan, record }) => ({ plan, pid: record.pid }));
+    return [...blanks, ...machines].map(({ plan, pid }) => ({
+      name: plan.name,
+      pid,
+      base: plan.base,
+      socket: plan.socket,
+      unified: plan.cgroup.unified ?? "",
+    }));
+  }
+
+  #open(): Parts {
+    if (!this.#parts) throw new SandkeepError("conflict", "Cannot use the runtime: it is not open");
+    return this.#parts;
+  }
+}
+
+function isFull(error: unknown): boolean {
+  return errnoOf(error) === constants.errno.ENOSPC || (error as NodeJS.ErrnoException)?.code === "ENOSPC";
+}

@@ -1,0 +1,88 @@
+/** Writes our own files into a layer that is being built. Everything belongs to root unless told otherwise. */
+
+import { createReadStream } from "node:fs";
+import { readdir, readlink } from "node:fs/promises";
+import { join, posix } from "node:path";
+import type { FileSession } from "../file-session.ts";
+
+export interface Owner {
+  uid: number;
+  gid: number;
+}
+
+export interface EntryOptions {
+  mode?: number;
+  owner?: Owner;
+}
+
+/** the plain user of a sandbox */
+export const plainUser: Owner = { uid: 1000, gid: 1000 };
+
+export class LayerWriter {
+  readonly #files: FileSession;
+
+  constructor(files: FileSession) {
+    this.#files = files;
+  }
+
+  /** a directory whose parents are there or are made; one that is there gets this mode and owner */
+  async directory(path: string, options: EntryOptions = {}): Promise<void> {
+    const { mode = 0o755, owner } = options;
+    await this.#files.mkdir(path, { recursive: true, mode });
+    if (owner) await this.#files.chown(path, owner.uid, owner.gid);
+    await this.#files.chmod(path, mode);
+  }
+
+  async file(
+    path: string,
+    content: string | Uint8Array | AsyncIterable<Uint8Array>,
+    options: EntryOptions = {},
+  ): Promise<void> {
+    const { mode = 0o644, owner = { uid: 0, gid: 0 } } = options;
+    const data = typeof content === "string" ? Buffer.from(content) : content;
+    await this.#files.write(path, data, { mode, owner, parents: true, replace: true, exactMode: true });
+  }
+
+  async symlink(target: string, path: string): Promise<void> {
+    await this.#files.mkdir(posix.dirname(path), { recursive: true });
+    await this.#files.remove(path, { force: true });
+    await this.#files.symlink(target, path);
+  }
+
+  /** hides whatever the layers below have under this name */
+  async whiteout(path: string): Promise<void> {
+    await this.#files.whiteout(path);
+  }
+
+  /** hides what the layers below have in this directory */
+  async opaque(path: string): Promise<void> {
+    await this.#files.setAttribute(path, "trusted.overlay.opaque", Buffer.from("y"));
+  }
+
+  /** makes a directory show what the layers below have at another path, seen from their root */
+  async redirect(path: string, to: string): Promise<void> {
+    await this.#files.setAttribute(path, "trusted.overlay.redirect", Buffer.from(to));
+  }
+
+  /** a directory of the host with all that is in it; only for our own package, whose content is trusted */
+  async copyTree(from: string, to: string, options: { owner?: Owner } = {}): Promise<void> {
+    await this.directory(to, options);
+    for (const entry of await readdir(from, { withFileTypes: true })) {
+      const [source, target] = [join(from, entry.name), posix.join(to, entry.name)];
+      if (entry.isDirectory()) await this.copyTree(source, target, options);
+      else if (entry.isSymbolicLink()) await this.symlink(await readlink(source), target);
+      else if (entry.isFile()) await this.copyFile(source, target, options);
+    }
+  }
+
+  async copyFile(from: string, to: string, options: EntryOptions = {}): Promise<void> {
+    const input = createReadStream(from);
+    // A program stays one: whether it may be run is the only thing about its mode that counts here.
+    const mode = options.mode ?? (isProgram(from) ? 0o755 : 0o644);
+    await this.file(to, input, { ...options, mode });
+  }
+}
+
+function isProgram(path: string): boolean {
+  return path.includes("/bin/") || path.endsWith(".sh");
+}

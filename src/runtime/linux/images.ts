@@ -1,0 +1,146 @@
+/**
+ * The images that machines boot from first, by name. What a name stands for may change (a new import, a host that was
+ * upgraded), but machines and snapshots need the layers they began with, so each content has a version of its own:
+ *
+ *   <store>/images/<name>.json             which version the name stands for now
+ *   <store>/images/<name>@<version>.json   an ImageRecord
+ *
+ * A version is deleted when no name, snapshot or machine means it. Names are written as encodeURIComponent() does.
+ */
+
+import { createHash } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { SandkeepError } from "../../core/errors.ts";
+import type { ImageInfo, Images } from "../../core/runtime.ts";
+import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
+
+export interface ImageRecord extends ImageInfo {
+  version: string;
+  /** what it was made from, where that can be made again: the same inputs, the same text */
+  fingerprint?: string | undefined;
+}
+
+/** how a snapshot or machine names the very content it began with */
+export function imageReference(image: Pick<ImageRecord, "name" | "version">): string {
+  return `${image.name}@${image.version}`;
+}
+
+/** the name in a reference, or the name itself */
+export function imageName(nameOrReference: string): string {
+  return nameOrReference.split("@", 1)[0] ?? nameOrReference;
+}
+
+export class ImageStore implements Images {
+  readonly #folder: string;
+
+  constructor(store: string) {
+    this.#folder = join(store, "images");
+  }
+
+  async open(): Promise<void> {
+    await makePrivate(this.#folder);
+  }
+
+  /** by name, or by reference for a certain version */
+  async get(nameOrReference: string): Promise<ImageRecord | undefined> {
+    const name = imageName(nameOrReference);
+    if (!isImageName(name)) return undefined;
+    const version = name === nameOrReference ? await this.#current(name) : nameOrReference.slice(name.length + 1);
+    if (version === undefined || !isVersion(version)) return undefined;
+    return readJson(this.#versionPath(name, version), imageFile);
+  }
+
+  async list(): Promise<ImageRecord[]> {
+    const names = (await jsonNames(this.#folder)).filter((name) => !name.includes("@")).map(decodeURIComponent);
+    const images = await Promise.all(names.map((name) => this.get(name)));
+    return images.filter((image) => image !== undefined).sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** makes the name stand for this content from now on */
+  async put(image: Omit<ImageRecord, "version">): Promise<ImageRecord> {
+    checkImageName(image.name);
+    const record = { ...image, version: versionOf(image) };
+    await writeJson(this.#versionPath(image.name, record.version), record);
+    await writeJson(this.#namePath(image.name), { version: record.version });
+    return record;
+  }
+
+  /** takes the name away; snapshots and machines that began with it keep what they need */
+  async delete(name: string): Promise<void> {
+    if (!(await this.get(name)) || imageName(name) !== name) {
+      throw new SandkeepError("not-found", `Cannot delete image "${name}": there is none of that name`);
+    }
+    await rm(this.#namePath(name));
+  }
+
+  /** what every version needs that a name stands for or that `references` means */
+  async layersInUse(references: Iterable<string>): Promise<Set<string>> {
+    const wanted = [...(await this.list()).map(imageReference), ...references];
+    const images = await Promise.all(wanted.map((reference) => this.get(reference)));
+    return new Set(images.flatMap((image) => image?.layers ?? []));
+  }
+
+  /** deletes the versions that nothing means; one whose layers are claimed may be about to get its name */
+  async collect(references: () => Promise<Iterable<string>>, claimed: Set<string>): Promise<void> {
+    const versions = (await jsonNames(this.#folder)).filter((name) => name.includes("@")).map(decodeURIComponent);
+    const wanted = new Set([...(await references()), ...(await this.list()).map(imageReference)]);
+    for (const reference of versions.filter((reference) => !wanted.has(reference))) {
+      const image = await this.get(reference);
+      if (!image || image.layers.some((id) => claimed.has(id))) continue;
+      await rm(this.#versionPath(image.name, image.version), { force: true });
+    }
+  }
+
+  async #current(name: string): Promise<string | undefined> {
+    return (await readJson(this.#namePath(name), nameFile))?.version;
+  }
+
+  #namePath(name: string): string {
+    return join(this.#folder, `${encodeURIComponent(name)}.json`);
+  }
+
+  #versionPath(name: string, version: string): string {
+    return join(this.#folder, `${encodeURIComponent(name)}@${version}.json`);
+  }
+}
+
+/** refuses what is no name for an image */
+export function checkImageName(name: string): void {
+  if (isImageName(name)) return;
+  throw new SandkeepError(
+    "invalid",
+    `Cannot name an image "${name}": a name is 1 to 128 of a-z 0-9 . _ / : - and begins with a letter or digit`,
+  );
+}
+
+const nameFile = z.object({ version: z.string() });
+
+const imageFile = z.object({
+  name: z.string(),
+  version: z.string(),
+  layers: z.array(z.string()).min(1),
+  env: z.record(z.string(), z.string()),
+  user: z.string(),
+  cwd: z.string(),
+  createdAt: z.number(),
+  fingerprint: z.string().optional(),
+});
+
+function isImageName(name: string): boolean {
+  return /^[a-z0-9][a-z0-9._/:-]{0,127}$/.test(name);
+}
+
+function isVersion(version: string): boolean {
+  return /^[0-9a-f]{16}$/.test(version);
+}
+
+/** the same for the same content, so that an image imported twice is one */
+function versionOf({ layers, env, user, cwd }: Omit<ImageRecord, "version">): string {
+  const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1));
+  return createHash("sha256")
+    .update(JSON.stringify([layers, sorted, user, cwd]))
+    .digest("hex")
+    .slice(0, 16);
+}

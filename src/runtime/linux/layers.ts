@@ -1,0 +1,362 @@
+/**
+ * The layers that machines boot from: directories that never change once they are published.
+ *
+ *   <store>/layers/<id>/{fs/, layer.json}   a layer; on btrfs a subvolume
+ *   <store>/building/<tag>/                 a layer under construction, by the process that the tag names
+ *   <store>/trash/<tag>/                    what nobody needs, being deleted
+ *   <store>/claims/<tag>.json               see claims.ts
+ *
+ * Whatever is below fs/ was written by code nobody trusts, so no path below it is ever used here: that goes through
+ * file sessions that see nothing else. A layer may also be a directory of the host ("path"), which is never written.
+ */
+
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync, statSync } from "node:fs";
+import { mkdir, readdir, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { z } from "zod";
+import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
+import { type Claim, Claims, isTagAlive, processTag } from "./claims.ts";
+import type { FileSession } from "./file-session.ts";
+import { isMissing, makePrivate, readJson, syncDirectory, writeJson } from "./json-file.ts";
+
+/** What needs the launcher: the kernel's volumes, and looking into layers. Paths are absolute. */
+export interface LayerTools {
+  createVolume(path: string): Promise<void>;
+  deleteVolume(path: string): Promise<void>;
+  snapshotVolume(from: string, to: string): Promise<void>;
+  /** file requests below a directory, as root, with nothing above it in reach */
+  filesAt(directory: string): Promise<FileSession>;
+  /** resolves when the file system that holds the path is on the disk */
+  sync(path: string): Promise<void>;
+  /** merges layers into an empty directory, on the disk when it resolves */
+  flatten(layersTopmostFirst: string[], into: string): Promise<void>;
+}
+
+export interface LayerInfo {
+  id: string;
+  createdAt: number;
+  /** bytes on the disk when it was published */
+  size: number;
+  /** where it is, if not in the store */
+  path?: string | undefined;
+  /** the machine whose volume it was */
+  origin?: string | undefined;
+}
+
+/** how many layers a snapshot may have above its image before they are made one */
+export const longestChain = 24;
+
+export class LayerStore {
+  readonly #layers: string;
+  readonly #building: string;
+  readonly #trash: string;
+  readonly #tools: LayerTools;
+  readonly #claims: Claims;
+  readonly #known = new Map<string, LayerInfo>();
+  #emptying: Promise<void> = Promise.resolve();
+
+  constructor(store: string, tools: LayerTools) {
+    this.#layers = join(store, "layers");
+    this.#building = join(store, "building");
+    this.#trash = join(store, "trash");
+    this.#tools = tools;
+    this.#claims = new Claims(join(store, "claims"));
+  }
+
+  /** makes the folders, and deletes what processes that died left half made */
+  async open(): Promise<void> {
+    for (const folder of [this.#layers, this.#building, this.#trash]) await makePrivate(folder);
+    await this.#claims.open();
+    for (const tag of await readdir(this.#building)) {
+      if (!isTagAlive(tag)) await this.#discard(join(this.#building, tag));
+    }
+    this.#emptyTrash();
+  }
+
+  /** a claim that other processes see */
+  claim(): Promise<Claim> {
+    return this.#claims.claim();
+  }
+
+  /** a claim that only this process sees */
+  hold(): Claim {
+    return this.#claims.hold();
+  }
+
+  async get(id: string): Promise<LayerInfo | undefined> {
+    const known = this.#known.get(id);
+    // Another process may have collected it since.
+    if (known && existsSync(join(this.#layers, id))) return known;
+    this.#known.delete(id);
+    const layer = isLayerId(id) ? await readJson(join(this.#layers, id, "layer.json"), layerFile) : undefined;
+    if (layer) this.#known.set(id, layer);
+    return layer;
+  }
+
+  async list(): Promise<LayerInfo[]> {
+    // One whose record is damaged cannot be used, but must not stand in the way of the others.
+    const layers = await Promise.all((await readdir(this.#layers)).map((id) => this.get(id).catch(() => undefined)));
+    return layers.filter((layer) => layer !== undefined);
+  }
+
+  /** the directories of layers, for mounting; fails if one is not there */
+  async lowerDirs(ids: readonly string[]): Promise<string[]> {
+    return Promise.all(ids.map((id) => this.#directory(id)));
+  }
+
+  async filesAt(id: string): Promise<FileSession> {
+    return this.#tools.filesAt(await this.#directory(id));
+  }
+
+  /** bytes on the disk of several layers together; a host's directory counts nothing */
+  async size(ids: readonly string[]): Promise<number> {
+    const layers = await Promise.all(ids.map((id) => this.get(id)));
+    return layers.reduce((sum, layer) => sum + (layer?.size ?? 0), 0);
+  }
+
+  /**
+   * a new layer, filled by `build`; nothing is left of it when that fails. `build` may return the id, if it knows that
+   * only then; a layer that has the id already takes its place
+   */
+  async create(claim: Claim, build: (files: FileSession) => Promise<string | undefined>): Promise<LayerInfo> {
+    return this.#build(claim, async (directory) => {
+      const files = await this.#tools.filesAt(directory);
+      try {
+        const id = await build(files);
+        const { bytes } = await files.usage("/");
+        await this.#tools.sync(directory);
+        return { id: id ?? newId(), size: bytes };
+      } finally {
+        files.close();
+      }
+    });
+  }
+
+  /** one layer that means the same as several, topmost first; `bottom` says that no layer will ever lie below it */
+  async flatten(claim: Claim, ids: readonly string[], options: { bottom?: boolean } = {}): Promise<LayerInfo> {
+    for (const id of ids) {
+      if ((await this.get(id))?.path === undefined) continue;
+      throw new SandkeepError("invalid", `Cannot flatten layer "${id}": it is a directory of the host`);
+    }
+    const layers = await this.lowerDirs(ids);
+    return this.#build(claim, async (directory) => {
+      await this.#tools.flatten(options.bottom ? [...layers, await this.#nothing(directory)] : layers, directory);
+      return { id: newId(), size: await this.size(ids) };
+    });
+  }
+
+  /** makes a machine's volume, which holds fs/, a layer: a rename, whatever is in it */
+  async adopt(claim: Claim, volume: string, size: number, origin?: string): Promise<LayerInfo> {
+    const layer: LayerInfo = { id: newId(), createdAt: Date.now(), size, origin };
+    await claim.add(layer.id);
+    // Not flushed: a stop takes a millisecond, and the machine's own files are flushed in the background as well.
+    await writeJson(join(volume, "layer.json"), layer, { durable: false });
+    await rename(volume, join(this.#layers, layer.id));
+    this.#known.set(layer.id, layer);
+    return layer;
+  }
+
+  /** as adopt, of a copy: the machine goes on with its volume */
+  async capture(claim: Claim, volume: string, size: number): Promise<LayerInfo> {
+    const copy = join(this.#building, processTag());
+    try {
+      await this.#copyVolume(volume, copy);
+      return await this.adopt(claim, copy, size);
+    } catch (error) {
+      await this.#discard(copy);
+      throw error;
+    }
+  }
+
+  /** a directory of the host as a layer */
+  async addPath(claim: Claim, id: string, path: string): Promise<LayerInfo> {
+    if (!isLayerId(id)) throw new SandkeepError("invalid", `Cannot make layer "${id}": that is no id`);
+    await claim.add(id);
+    const layer: LayerInfo = { id, createdAt: Date.now(), size: 0, path };
+    await makePrivate(join(this.#layers, id));
+    await writeJson(join(this.#layers, id, "layer.json"), layer);
+    this.#known.set(id, layer);
+    return layer;
+  }
+
+  /** deletes layers that were published but never recorded, because what they were made for failed */
+  async discard(ids: readonly string[]): Promise<void> {
+    const claimed = await this.claimed();
+    for (const id of ids.filter((id) => !claimed.has(id))) await this.#remove(id);
+    this.#emptyTrash();
+  }
+
+  /** layers that a record is about to name, or that are being read */
+  claimed(): Promise<Set<string>> {
+    return this.#claims.claimed();
+  }
+
+  /**
+   * deletes the layers that are not in use, and says which. The order keeps it safe beside other processes: a layer
+   * that was there when it looked is claimed, or was released by someone who had written its record before.
+   */
+  async collect(inUse: () => Promise<Set<string>>): Promise<string[]> {
+    const candidates = await readdir(this.#layers);
+    const deleted: string[] = [];
+    const claimed = await this.claimed();
+    const used = await inUse();
+    for (const id of candidates.filter((id) => !claimed.has(id) && !used.has(id))) {
+      const moved = await this.#remove(id);
+      if (moved === undefined) continue;
+      // Whoever claimed it between our look and the rename saw it and counts on it.
+      if (!(await this.claimed()).has(id)) deleted.push(id);
+      else await rename(moved, join(this.#layers, id)).catch(() => this.#discard(moved));
+    }
+    this.#emptyTrash();
+    return deleted;
+  }
+
+  /** resolves when all layers, and everything else in the store, are on the disk */
+  sync(): Promise<void> {
+    return this.#tools.sync(this.#layers);
+  }
+
+  /** resolves when everything in the trash is deleted */
+  settled(): Promise<void> {
+    return this.#emptying;
+  }
+
+  async #build(claim: Claim, fill: (directory: string) => Promise<{ id: string; size: number }>): Promise<LayerInfo> {
+    const volume = join(this.#building, processTag());
+    const directory = join(volume, "fs");
+    try {
+      await this.#createVolume(volume);
+      await mkdir(directory, { mode: 0o755 });
+      const { id, size } = await fill(directory);
+      return await this.#publish(claim, volume, { id, createdAt: Date.now(), size });
+    } catch (error) {
+      await this.#discard(volume);
+      throw error;
+    }
+  }
+
+  /** an empty layer beside the one that is built, which says that nothing is below it */
+  async #nothing(directory: string): Promise<string> {
+    const path = join(directory, "..", "nothing");
+    await mkdir(path, { mode: 0o755 });
+    const files = await this.#tools.filesAt(path);
+    try {
+      await files.setAttribute("/", "trusted.overlay.opaque", Buffer.from("y"));
+    } finally {
+      files.close();
+    }
+    return path;
+  }
+
+  async #publish(claim: Claim, volume: string, layer: LayerInfo): Promise<LayerInfo> {
+    if (!isLayerId(layer.id)) throw new SandkeepError("invalid", `Cannot make layer "${layer.id}": that is no id`);
+    await claim.add(layer.id);
+    await writeJson(join(volume, "layer.json"), layer);
+    const there = await this.get(layer.id);
+    if (there) {
+      await this.#discard(volume);
+      return there;
+    }
+    await rename(volume, join(this.#layers, layer.id));
+    await syncDirectory(this.#layers);
+    this.#known.set(layer.id, layer);
+    return layer;
+  }
+
+  async #createVolume(path: string): Promise<void> {
+    try {
+      await this.#tools.createVolume(path);
+    } catch (error) {
+      // A file system without volumes: a directory serves, only slower to copy and to delete.
+      if (!isSandkeepError(error, "unsupported")) throw error;
+      await mkdir(path, { mode: 0o700 });
+    }
+  }
+
+  async #copyVolume(from: string, to: string): Promise<void> {
+    try {
+      await this.#tools.snapshotVolume(from, to);
+    } catch (error) {
+      if (!isSandkeepError(error, "unsupported")) throw error;
+      await run("cp", ["-a", "--reflink=auto", from, to]);
+    }
+  }
+
+  async #directory(id: string): Promise<string> {
+    const layer = await this.get(id);
+    const directory = layer && (layer.path ?? join(this.#layers, id, "fs"));
+    if (!directory) throw new SandkeepError("not-found", `Cannot boot from layer "${id}": it is not in the store`);
+    if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
+      this.#known.delete(id);
+      throw new SandkeepError("not-found", `Cannot boot from layer "${id}": "${directory}" is not a directory`);
+    }
+    return directory;
+  }
+
+  /** takes a layer out of the store; where it is now, or undefined when someone else was faster */
+  async #remove(id: string): Promise<string | undefined> {
+    this.#known.delete(id);
+    const moved = join(this.#trash, processTag());
+    try {
+      await rename(join(this.#layers, id), moved);
+      return moved;
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async #discard(volume: string): Promise<void> {
+    await rename(volume, join(this.#trash, processTag())).catch((error) => {
+      if (!isMissing(error)) throw error;
+    });
+    this.#emptyTrash();
+  }
+
+  #emptyTrash(): void {
+    // What cannot be deleted now stays in the trash and is tried again with the next thing thrown away.
+    this.#emptying = this.#emptying.then(() => this.#deleteTrash()).catch(() => undefined);
+  }
+
+  async #deleteTrash(): Promise<void> {
+    for (const name of await readdir(this.#trash)) {
+      try {
+        await this.#tools.deleteVolume(join(this.#trash, name));
+      } catch (error) {
+        if (!isSandkeepError(error, "unsupported") && !isSandkeepError(error, "invalid")) throw error;
+        await this.#deleteDirectory(name);
+      }
+    }
+  }
+
+  /** by the guest, which copes with trees deeper than any path */
+  async #deleteDirectory(name: string): Promise<void> {
+    const files = await this.#tools.filesAt(this.#trash);
+    try {
+      await files.remove(`/${name}`, { recursive: true, force: true });
+    } finally {
+      files.close();
+    }
+  }
+}
+
+const layerFile = z.object({
+  id: z.string(),
+  createdAt: z.number(),
+  size: z.number(),
+  path: z.string().startsWith("/").optional(),
+  origin: z.string().optional(),
+});
+
+const run = promisify(execFile);
+
+function isLayerId(id: string): boolean {
+  return /^[a-z0-9][a-z0-9-]{0,99}$/.test(id);
+}
+
+function newId(): string {
+  return randomBytes(14).toString("hex");
+}

@@ -1,0 +1,242 @@
+/** A booted machine: what callers do with it, and how it ends. The driver makes and adopts them. */
+
+import type { Duplex } from "node:stream";
+import { SandkeepError } from "../../core/errors.ts";
+import type {
+  ExecSpec,
+  Files,
+  Limits,
+  Machine,
+  MachineEnd,
+  NetworkMode,
+  OutputChunk,
+  OutputOptions,
+  Process,
+  SnapshotInfo,
+  Usage,
+} from "../../core/runtime.ts";
+import { Agent } from "./agent.ts";
+import type { Launcher } from "./apply.ts";
+import { type CgroupUsage, killProcesses, readUsage, setLimits } from "./cgroup.ts";
+import { typed } from "./failure.ts";
+import { filesOver } from "./files.ts";
+import { type MachineRecord, writeRecord } from "./machine-record.ts";
+import { type BlankPlan, checkLimits, isPlainName, isTerminalSize } from "./plan.ts";
+
+/** what a machine needs of the driver */
+export interface MachineKeeper {
+  launcher: Launcher;
+  outputLimit: number;
+  /** captures the writable layer while the machine lives */
+  captureLive(machine: LinuxMachine): Promise<SnapshotInfo>;
+  /** turns the writable layer of a dead machine into a snapshot, or deletes it */
+  capture(machine: LinuxMachine): Promise<SnapshotInfo>;
+  discard(machine: LinuxMachine): Promise<void>;
+  /** cgroups, socket and names are no longer needed */
+  release(machine: LinuxMachine): Promise<void>;
+  limitDisk(machine: LinuxMachine, bytes: number): Promise<void>;
+  diskUsage(machine: LinuxMachine): Promise<number | undefined>;
+}
+
+const nothing: Usage["network"] = { received: 0, sent: 0 };
+
+export class LinuxMachine implements Machine {
+  readonly id: string;
+  readonly plan: BlankPlan;
+  readonly record: MachineRecord;
+  readonly ended: Promise<MachineEnd>;
+  readonly #keeper: MachineKeeper;
+  readonly #agent: Agent;
+  #settle: (end: MachineEnd) => void = () => {};
+  #stopping: Promise<MachineEnd> | undefined;
+  #network = nothing;
+
+  constructor(keeper: MachineKeeper, plan: BlankPlan, record: MachineRecord, agent?: Agent) {
+    this.#keeper = keeper;
+    this.plan = plan;
+    this.record = record;
+    this.id = record.id;
+    this.ended = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+    this.#agent = agent ?? agentFor(plan, keeper.outputLimit);
+    this.#agent.whenGone(() => void this.#died());
+  }
+
+  /** connects to the agent; throws when it does not answer */
+  open(): Promise<void> {
+    return this.#agent.open();
+  }
+
+  /** lets go of it without stopping it */
+  close(): void {
+    this.#agent.close();
+  }
+
+  get spec(): Machine["spec"] {
+    return this.record.spec;
+  }
+
+  get bootedAt(): number {
+    return this.record.bootedAt;
+  }
+
+  async exec(spec: ExecSpec): Promise<Process> {
+    this.#mustRun("run a command");
+    checkExec(spec);
+    return this.#agent.exec(spec, this.record.image.env);
+  }
+
+  process(commandId: string): Process | undefined {
+    return isPlainName(commandId) ? this.#agent.process(commandId) : undefined;
+  }
+
+  processes(): Process[] {
+    return this.#agent.processes();
+  }
+
+  output(commandId: string, options?: OutputOptions): AsyncIterable<OutputChunk> {
+    const process = this.process(commandId);
+    if (!process) throw new SandkeepError("not-found", `Cannot read output: there is no command "${commandId}"`);
+    return process.output(options);
+  }
+
+  files(user = "root"): Files {
+    return filesOver(() => {
+      this.#mustRun("use files");
+      return this.#agent.files(user);
+    });
+  }
+
+  async connect(port: number): Promise<Duplex> {
+    this.#mustRun("connect");
+    if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+      throw new SandkeepError("invalid", `Cannot connect to port ${port}: a port is 1 to 65535`);
+    }
+    return this.#agent.connect(port);
+  }
+
+  async setNetwork(mode: NetworkMode): Promise<void> {
+    this.#mustRun("change the network");
+    await this.#keeper.launcher.setNetwork(this.plan.name, mode);
+    this.record.spec.network = mode;
+    writeRecord(this.plan.folder, this.record);
+  }
+
+  async setLimits(limits: Partial<Limits>): Promise<void> {
+    this.#mustRun("change limits");
+    checkLimits(limits);
+    setLimits(this.plan.cgroup, limits);
+    if (limits.disk !== undefined) await this.#keeper.limitDisk(this, limits.disk);
+    Object.assign(this.record.spec.limits, limits);
+    writeRecord(this.plan.folder, this.record);
+  }
+
+  async usage(): Promise<Usage> {
+    if (this.record.ended) return this.record.ended.usage;
+    await this.#readCounters();
+    const disk = await this.#keeper.diskUsage(this);
+    return this.#usage(readUsage(this.plan.cgroup), disk);
+  }
+
+  async snapshot(): Promise<SnapshotInfo> {
+    this.#mustRun("take a snapshot");
+    return this.#keeper.captureLive(this).catch((error) => {
+      throw typed(error, `Cannot take a snapshot of machine "${this.id}"`);
+    });
+  }
+
+  stop(options: { snapshot?: boolean } = {}): Promise<MachineEnd> {
+    this.#stopping ??= this.#end({ cause: "asked", reason: "It was asked to stop" }, options.snapshot ?? false);
+    return this.#stopping;
+  }
+
+  #mustRun(what: string): void {
+    if (this.#stopping) throw new SandkeepError("gone", `Cannot ${what} on machine "${this.id}": it has stopped`);
+  }
+
+  /** the agent is gone though nobody asked: its files are kept for whoever wants them back */
+  async #died(): Promise<void> {
+    if (this.#stopping) return;
+    const { outOfMemoryKills } = readUsage(this.plan.cgroup);
+    const memory = outOfMemoryKills > 0;
+    this.#stopping = this.#end(
+      memory
+        ? { cause: "out-of-memory", reason: "Its memory was used up and the kernel killed its first process" }
+        : { cause: "crash", reason: "Its first process died" },
+      "keep",
+    );
+    await this.#stopping.catch(() => undefined);
+  }
+
+  /**
+   * counters are read before the network goes, use after the last process has gone; a stop is on record at its end.
+   * Once its processes are gone the machine has ended, whatever the disk refuses: files that cannot be captured stay
+   * for salvage(), and the first refusal is thrown when nothing is left to do
+   */
+  async #end(why: Pick<MachineEnd, "cause" | "reason">, snapshot: boolean | "keep"): Promise<MachineEnd> {
+    await this.#readCounters();
+    if (!(await this.#keeper.launcher.kill(this.plan.name))) killProcesses(this.plan.cgroup);
+    const usage = this.#usage(readUsage(this.plan.cgroup));
+    const end: MachineEnd = { machineId: this.id, ...why, endedAt: Date.now(), usage };
+    const captured = snapshot === true ? await refusal(() => this.#capture(end)) : undefined;
+    this.record.ended = end;
+    let recorded = await refusal(() => writeRecord(this.plan.folder, this.record));
+    this.#agent.end();
+    const discarded = snapshot === false ? await refusal(() => this.#keeper.discard(this)) : undefined;
+    // a disk that was full may have room for the record now
+    recorded &&= await refusal(() => writeRecord(this.plan.folder, this.record));
+    const released = await refusal(() => this.#keeper.release(this));
+    this.#settle(end);
+    const first = captured ?? recorded ?? discarded ?? released;
+    if (first !== undefined) throw typed(first, `Cannot stop machine "${this.id}" in order`);
+    return end;
+  }
+
+  async #capture(end: MachineEnd): Promise<void> {
+    end.snapshot = await this.#keeper.capture(this);
+  }
+
+  async #readCounters(): Promise<void> {
+    this.#network = await this.#keeper.launcher.counters(this.plan.name).catch(() => this.#network);
+  }
+
+  #usage(cgroup: CgroupUsage, disk?: number): Usage {
+    return { ...cgroup, network: this.#network, ...(disk !== undefined && { disk }) };
+  }
+}
+
+export function agentFor(plan: BlankPlan, outputLimit: number): Agent {
+  return new Agent({ socket: plan.socket, journal: plan.journal, outputLimit });
+}
+
+/** why a step failed, if it did */
+async function refusal(step: () => unknown): Promise<unknown> {
+  try {
+    await step();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+function checkExec(spec: ExecSpec): void {
+  const refuse = (why: string) => new SandkeepError("invalid", `Cannot run "${spec.argv[0] ?? ""}": ${why}`);
+  if (!isPlainName(spec.id)) throw refuse(`a command's id is 1 to 64 of A-Z a-z 0-9 _ -, not "${spec.id}"`);
+  if (spec.argv.length === 0 || spec.argv[0] === "") throw refuse("it names no program");
+  const texts = [...spec.argv, spec.cwd ?? "", spec.user ?? "", ...(spec.groups ?? [])];
+  if (texts.some((text) => text.includes("\0"))) throw refuse("a text holds a NUL byte");
+  for (const [name, value] of Object.entries(spec.env ?? {})) {
+    if (name === "" || /[=\0]/.test(name) || value.includes("\0")) throw refuse(`"${name}" is no environment variable`);
+  }
+  const all = [...texts, ...Object.entries(spec.env ?? {}).flat()];
+  const size = all.reduce((sum, text) => sum + Buffer.byteLength(text) + 8, 0);
+  if (size >= 512 << 10) throw refuse("its arguments and environment are longer than 512 KiB");
+  const { timeLimit, outputLimit, pty } = spec;
+  if (timeLimit !== undefined && !(timeLimit > 0 && timeLimit <= 0xffff_ffff))
+    throw refuse(`its time limit is ${timeLimit} ms`);
+  if (outputLimit !== undefined && !(Number.isSafeInteger(outputLimit) && outputLimit >= 0)) {
+    throw refuse(`its output limit is ${outputLimit} bytes`);
+  }
+  if (pty && !isTerminalSize(pty)) throw refuse("its terminal has no sensible size");
+}

@@ -1,0 +1,115 @@
+/** The parts that a Linux runtime is made of, opened in the order in which they need each other. */
+
+import { randomBytes } from "node:crypto";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import type { Limits } from "../../core/runtime.ts";
+import { Launcher, type OrphanPlan } from "./apply.ts";
+import { BlankMaker } from "./blank.ts";
+import { Capturer } from "./capture.ts";
+import { type CgroupHost, makeParent, thisHostsCgroups } from "./cgroup.ts";
+import { DiskWatch } from "./disk-watch.ts";
+import { DriveStore } from "./drives.ts";
+import { ImageStore } from "./images.ts";
+import { LayerStore } from "./layers.ts";
+import { Ledger } from "./ledger.ts";
+import type { LinuxMachine, MachineKeeper } from "./machine.ts";
+import type { Places } from "./plan.ts";
+import { Pool, type PoolOptions, type PoolSize } from "./pool.ts";
+import { type MachineNeeds, SnapshotStore } from "./snapshots.ts";
+import { Volumes } from "./volumes.ts";
+
+export interface Parts {
+  cgroups: CgroupHost;
+  cgroupParents: string[];
+  launcher: Launcher;
+  ledger: Ledger;
+  volumes: Volumes;
+  layers: LayerStore;
+  images: ImageStore;
+  snapshots: SnapshotStore;
+  drives: DriveStore;
+  maker: BlankMaker;
+  capturer: Capturer;
+  keeper: MachineKeeper;
+  pool: Pool;
+  diskWatch: DiskWatch;
+}
+
+export interface PartsOptions {
+  dataDir: string;
+  guest: string;
+  egress: string[];
+  egressEnv?: Record<string, string>;
+  pool: PoolSize;
+  limits: Limits;
+  outputLimit: number;
+  trouble: (error: unknown) => void;
+  places: Places;
+  /** whether the store has subvolumes */
+  hasVolumes: boolean;
+}
+
+/** what the parts ask of the runtime they belong to */
+export interface PartsHooks {
+  orphans: () => OrphanPlan[];
+  needs: () => MachineNeeds | Promise<MachineNeeds>;
+  release: (machine: LinuxMachine) => Promise<void>;
+  defaultRoot: PoolOptions["root"];
+  machines: () => Iterable<LinuxMachine>;
+}
+
+export async function openParts(options: PartsOptions, hooks: PartsHooks): Promise<Parts> {
+  const { places, limits, outputLimit, trouble } = options;
+  const { store } = places;
+  const cgroups = thisHostsCgroups();
+  const cgroupParents = makeParent(cgroups, places.cgroupParent);
+  const launcher = await Launcher.open({
+    run: places.run,
+    binary: options.guest,
+    egress: options.egress,
+    env: { PATH: process.env.PATH ?? "", ...options.egressEnv },
+    orphans: hooks.orphans,
+  });
+  if (options.hasVolumes) await launcher.enableVolumeLimits(store);
+  const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
+  const volumes = new Volumes(launcher, options.hasVolumes);
+  const layers = new LayerStore(store, launcher);
+  const images = new ImageStore(store);
+  const snapshots = new SnapshotStore({ store, layers, images, machines: hooks.needs });
+  const drives = new DriveStore(store, volumes);
+  drives.open();
+  await Promise.all([layers.open(), images.open(), snapshots.open()]);
+  const newName = () => `m${randomBytes(8).toString("hex")}`;
+  const hostCpus = cpus().length;
+  const maker = new BlankMaker({ places, cgroups, launcher, ledger, volumes, outputLimit, newName, hostCpus });
+  const capturer = new Capturer({ layers, snapshots, volumes, trouble });
+  const keeper: MachineKeeper = {
+    launcher,
+    outputLimit,
+    captureLive: (machine) => capturer.live(machine),
+    capture: (machine) => capturer.dead(machine.plan, machine.record),
+    discard: (machine) => volumes.delete(machine.plan.volume),
+    release: hooks.release,
+    limitDisk: (machine, bytes) => volumes.limit(machine.plan.volume, bytes),
+    diskUsage: (machine) => volumes.usage(machine.plan.volume),
+  };
+  const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });
+  const diskWatch = new DiskWatch({ launcher, volumes, machines: hooks.machines, trouble });
+  return {
+    cgroups,
+    cgroupParents,
+    launcher,
+    ledger,
+    volumes,
+    layers,
+    images,
+    snapshots,
+    drives,
+    maker,
+    capturer,
+    keeper,
+    pool,
+    diskWatch,
+  };
+}

@@ -1,0 +1,51 @@
+/** What is really on the host of this runtime, to be held against the ledger. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { LaunchedMachine } from "./apply.ts";
+import { existingCgroups } from "./cgroup.ts";
+import type { Thing } from "./ledger.ts";
+import type { Places } from "./plan.ts";
+
+export interface Reality {
+  places: Places;
+  /** the runtime's own folder in each cgroup tree */
+  cgroupParents: string[];
+  launched: LaunchedMachine[];
+  /** for the mounts that only the launcher sees */
+  launcherPid: number;
+}
+
+export function realThings(reality: Reality): Thing[] {
+  const { places } = reality;
+  return [
+    ...existingCgroups(reality.cgroupParents).map((name): Thing => ({ kind: "cgroup", name })),
+    ...entries(places.machines).map((name): Thing => ({ kind: "directory", name })),
+    ...entries(places.sockets).map((name): Thing => ({ kind: "socket", name })),
+    ...reality.launched.map(({ name }): Thing => ({ kind: "namespace", name })),
+    ...strayMounts(reality).map((name): Thing => ({ kind: "mount", name })),
+  ];
+}
+
+/** mounts below our folders, in the host's view and in the launcher's, but for the two that belong there */
+function strayMounts({ places, launcherPid }: Reality): string[] {
+  const expected = new Set([places.store, join(places.run, "dev")]);
+  const points = ["self", `${launcherPid}`].flatMap((pid) => mountPoints(`/proc/${pid}/mountinfo`));
+  const below = (point: string) =>
+    [places.store, places.run].some((root) => point === root || point.startsWith(`${root}/`));
+  return [...new Set(points.filter((point) => below(point) && !expected.has(point)))];
+}
+
+function mountPoints(file: string): string[] {
+  try {
+    return readFileSync(file, "utf8")
+      .split("\n")
+      .flatMap((line) => line.split(" ")[4] ?? []);
+  } catch {
+    return [];
+  }
+}
+
+function entries(folder: string): string[] {
+  return readdirSync(folder).map((name) => join(folder, name));
+}

@@ -1,0 +1,215 @@
+/**
+ * Snapshots on disk: <store>/snapshots/<id>.json says which layers lie above which image. The layers themselves are in
+ * the LayerStore and may be shared by many snapshots.
+ */
+
+import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { z } from "zod";
+import { SandkeepError } from "../../core/errors.ts";
+import type { SnapshotInfo, Snapshots } from "../../core/runtime.ts";
+import { type ImageRecord, type ImageStore, imageName, imageReference } from "./images.ts";
+import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
+import { packArchive, readArchive } from "./layer-archive.ts";
+import { type LayerStore, longestChain } from "./layers.ts";
+import { archiveTar } from "./tar.ts";
+import { extractTar } from "./tar-extract.ts";
+
+/** What machines need that no snapshot and no image's name does. */
+export interface MachineNeeds {
+  layers: Iterable<string>;
+  /** image references */
+  images: Iterable<string>;
+}
+
+export interface SnapshotStoreOptions {
+  store: string;
+  layers: LayerStore;
+  images: ImageStore;
+  /** of every machine, alive or with files left on the disk; asked at each collection */
+  machines: () => MachineNeeds | Promise<MachineNeeds>;
+}
+
+export class SnapshotStore implements Snapshots {
+  readonly #folder: string;
+  readonly #layers: LayerStore;
+  readonly #images: ImageStore;
+  readonly #machines: SnapshotStoreOptions["machines"];
+  #unflushed = false;
+  #flushing: Promise<void> | undefined;
+
+  constructor({ store, layers, images, machines }: SnapshotStoreOptions) {
+    this.#folder = join(store, "snapshots");
+    this.#layers = layers;
+    this.#images = images;
+    this.#machines = machines;
+  }
+
+  async open(): Promise<void> {
+    await makePrivate(this.#folder);
+  }
+
+  /** writes a snapshot down: `image` is a reference, `layers` are those above it, topmost first */
+  async record(image: string, layers: string[], size: number): Promise<SnapshotInfo> {
+    const id = randomBytes(14).toString("hex");
+    const snapshot: SnapshotInfo = { id, image, layers, size, createdAt: Date.now() };
+    await writeJson(this.#path(id), snapshot, { durable: false });
+    this.#flush();
+    return snapshot;
+  }
+
+  async get(id: string): Promise<SnapshotInfo | undefined> {
+    return isSnapshotId(id) ? readJson(this.#path(id), snapshotFile) : undefined;
+  }
+
+  async list(): Promise<SnapshotInfo[]> {
+    const snapshots = await Promise.all((await jsonNames(this.#folder)).map((id) => this.get(id)));
+    return snapshots.filter((snapshot) => snapshot !== undefined).sort((a, b) => a.createdAt - b.createdAt);
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#must(id, "delete");
+    await rm(this.#path(id), { force: true });
+  }
+
+  /** the image it began with, and what a machine's layers are, topmost first, down to the image's last */
+  async chain(id: string): Promise<{ snapshot: SnapshotInfo; image: ImageRecord; layers: string[] }> {
+    const snapshot = await this.#must(id, "boot from");
+    const image = await this.#images.get(snapshot.image);
+    if (!image) {
+      throw new SandkeepError("not-found", `Cannot boot from snapshot "${id}": its image "${snapshot.image}" is gone`);
+    }
+    return { snapshot, image, layers: [...snapshot.layers, ...image.layers] };
+  }
+
+  /** makes the layers of a snapshot one when there are more than `most`; the snapshot stays what it is */
+  async flatten(id: string, most = longestChain): Promise<SnapshotInfo> {
+    const snapshot = await this.#must(id, "flatten");
+    if (snapshot.layers.length <= most) return snapshot;
+    const claim = await this.#layers.claim();
+    try {
+      for (const layer of snapshot.layers) await claim.add(layer);
+      const flat = await this.#layers.flatten(claim, snapshot.layers);
+      const flattened = { ...snapshot, layers: [flat.id] };
+      // Deleted meanwhile: then it stays deleted, and the new layer is collected.
+      if (await this.get(id)) await writeJson(this.#path(id), flattened);
+      return flattened;
+    } finally {
+      await claim.release();
+    }
+  }
+
+  async export(id: string): Promise<Readable> {
+    const snapshot = await this.#must(id, "export");
+    const claim = this.#layers.hold();
+    for (const layer of snapshot.layers) await claim.add(layer);
+    const { image, layers, createdAt } = snapshot;
+    const archive = packArchive({ image, layers: layers.length, createdAt }, (index) =>
+      this.#layerTar(layers[index] ?? ""),
+    );
+    archive.once("close", () => void claim.release());
+    return archive;
+  }
+
+  async import(file: AsyncIterable<Uint8Array>): Promise<SnapshotInfo> {
+    const claim = await this.#layers.claim();
+    const made: string[] = [];
+    let image = "";
+    try {
+      await readArchive(file, async (manifest) => {
+        image = await this.#imageHere(manifest.image);
+        return async (_index, tar) => {
+          const layer = await this.#layers.create(claim, async (files) => {
+            await extractTar(files, "/", tar, { layer: true });
+            return undefined;
+          });
+          made.push(layer.id);
+        };
+      });
+      return await this.record(image, made, await this.#layers.size(made));
+    } catch (error) {
+      await claim.release();
+      await this.#layers.discard(made);
+      throw error;
+    } finally {
+      await claim.release();
+    }
+  }
+
+  async collect(): Promise<string[]> {
+    const needs = async () => {
+      const machines = await this.#machines();
+      const snapshots = await this.list();
+      return {
+        layers: [...machines.layers, ...snapshots.flatMap((snapshot) => snapshot.layers)],
+        images: [...machines.images, ...snapshots.map((snapshot) => snapshot.image)],
+      };
+    };
+    await this.#images.collect(async () => (await needs()).images, await this.#layers.claimed());
+    return this.#layers.collect(async () => {
+      const { layers, images } = await needs();
+      return new Set([...layers, ...(await this.#images.layersInUse(images))]);
+    });
+  }
+
+  /** resolves when everything recorded so far is on the disk */
+  async flushed(): Promise<void> {
+    await this.#flushing;
+  }
+
+  /** the very version that a snapshot began with, or else what its name stands for here */
+  async #imageHere(reference: string): Promise<string> {
+    const image = (await this.#images.get(reference)) ?? (await this.#images.get(imageName(reference)));
+    if (image) return imageReference(image);
+    throw new SandkeepError("not-found", `Cannot import the snapshot: its image "${reference}" is not here`);
+  }
+
+  async *#layerTar(id: string): AsyncGenerator<Buffer> {
+    const files = await this.#layers.filesAt(id);
+    try {
+      yield* archiveTar(files, "/", { layer: true });
+    } finally {
+      files.close();
+    }
+  }
+
+  async #must(id: string, verb: string): Promise<SnapshotInfo> {
+    const snapshot = await this.get(id);
+    if (!snapshot) throw new SandkeepError("not-found", `Cannot ${verb} snapshot "${id}": there is none`);
+    return snapshot;
+  }
+
+  /** flushes the store in the background: a snapshot must not wait for the disk, nor be lost with the power */
+  #flush(): void {
+    this.#unflushed = true;
+    this.#flushing ??= this.#flushAll().finally(() => {
+      this.#flushing = undefined;
+    });
+  }
+
+  async #flushAll(): Promise<void> {
+    while (this.#unflushed) {
+      this.#unflushed = false;
+      // A store that cannot be flushed shows in everything else; the kernel goes on trying.
+      await this.#layers.sync().catch(() => undefined);
+    }
+  }
+
+  #path(id: string): string {
+    return join(this.#folder, `${id}.json`);
+  }
+}
+
+const snapshotFile = z.object({
+  id: z.string(),
+  image: z.string(),
+  layers: z.array(z.string()),
+  size: z.number(),
+  createdAt: z.number(),
+});
+
+function isSnapshotId(id: string): boolean {
+  return /^[0-9a-f]{28}$/.test(id);
+}

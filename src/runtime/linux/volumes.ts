@@ -1,0 +1,98 @@
+/** The writable side of machines: a btrfs subvolume where the store can, a plain folder where it cannot. */
+
+import { execFile } from "node:child_process";
+import { chownSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { isSandkeepError } from "../../core/errors.ts";
+import type { Launcher } from "./apply.ts";
+
+const run = promisify(execFile);
+const mountPrefix = "mount-";
+
+export class Volumes {
+  readonly #launcher: Launcher;
+  /** whether the store has subvolumes */
+  readonly real: boolean;
+
+  constructor(launcher: Launcher, real: boolean) {
+    this.#launcher = launcher;
+    this.real = real;
+  }
+
+  /** with what overlay wants: "fs" and an empty "work" */
+  async create(path: string, owner = 0): Promise<void> {
+    if (this.real) await this.#launcher.createVolume(path);
+    else mkdirSync(path, { mode: 0o700 });
+    mkdirSync(join(path, "fs"), { mode: 0o755 });
+    if (owner !== 0) chownSync(join(path, "fs"), owner, owner);
+    mkdirSync(join(path, "work"), { mode: 0o700 });
+  }
+
+  /** a copy that shares its data; of a plain folder, as cheap as the file system makes it */
+  async copy(from: string, to: string): Promise<void> {
+    if (this.real) await this.#launcher.snapshotVolume(from, to);
+    else await run("cp", ["-a", "--reflink=auto", from, to]);
+  }
+
+  async delete(path: string): Promise<void> {
+    if (this.real) {
+      await this.#launcher.deleteVolume(path).catch((error) => {
+        if (!isSandkeepError(error, "not-found")) throw error;
+      });
+    } else {
+      await this.#remove(path);
+    }
+  }
+
+  /** a machine's folder with the volumes in it */
+  async deleteFolder(folder: string, volume: string): Promise<void> {
+    await this.delete(volume);
+    await this.deleteMounts(folder);
+    await this.#remove(folder);
+  }
+
+  /** the frozen copies of drives that a machine had mounted */
+  async deleteMounts(folder: string): Promise<void> {
+    const names = existsSync(folder) ? readdirSync(folder) : [];
+    for (const name of names.filter((candidate) => candidate.startsWith(mountPrefix)))
+      await this.delete(join(folder, name));
+  }
+
+  /** freezes a drive for one machine; where the copy is */
+  async freeze(drive: string, folder: string, index: number): Promise<string> {
+    const copy = join(folder, `${mountPrefix}${index}`);
+    await this.copy(drive, copy);
+    return copy;
+  }
+
+  async limit(path: string, bytes: number): Promise<void> {
+    if (this.real) await this.#launcher.limitVolume(path, bytes);
+  }
+
+  /** undefined where it would cost a walk */
+  async usage(path: string): Promise<number | undefined> {
+    if (!this.real) return undefined;
+    return this.#launcher.volumeUsage(path).catch(() => undefined);
+  }
+
+  /** bytes below a path, counted one by one */
+  async measure(path: string): Promise<number> {
+    const session = await this.#launcher.filesAt(path);
+    try {
+      return (await session.usage("/")).bytes;
+    } finally {
+      session.close();
+    }
+  }
+
+  /** by the guest: hostile trees may be deeper than any path */
+  async #remove(path: string): Promise<void> {
+    const session = await this.#launcher.filesAt(dirname(path));
+    try {
+      await session.remove(`/${basename(path)}`, { recursive: true, force: true });
+    } finally {
+      session.close();
+    }
+  }
+}
