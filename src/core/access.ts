@@ -1,0 +1,125 @@
+/** Who may do what: keys belong to teams, teams own projects, and nothing is found that belongs to someone else. */
+
+import type { Context } from "./context.ts";
+import { SandkeepError } from "./errors.ts";
+import { DeviceLogins } from "./login.ts";
+import type { Caller, Owner, Project, Team } from "./sandbox.ts";
+import type { ApiKey } from "./store.ts";
+import { keyOfToken } from "./token.ts";
+
+export interface AccessOptions {
+  /** SHA-256 in hex */
+  hash: (text: string) => string;
+}
+
+export const defaultTeam = { id: "team_default", slug: "default" };
+export const defaultProject = { id: "prj_default", name: "default" };
+
+export class Access {
+  readonly #context: Context;
+  readonly #hash: (text: string) => string;
+  readonly logins: DeviceLogins;
+
+  constructor(context: Context, options: AccessOptions) {
+    this.#context = context;
+    this.#hash = options.hash;
+    this.logins = new DeviceLogins(context);
+  }
+
+  /** makes the first team, project and key; the key's secret when it was made now */
+  async prepare(preset: string | undefined): Promise<string | undefined> {
+    const { store, ids, now } = this.#context;
+    await store.insertTeam({ ...defaultTeam, createdAt: now() });
+    if (!(await store.findProject(defaultTeam.id, defaultProject.id))) {
+      const { uuid } = ids.project();
+      await store.insertProject({ ...defaultProject, uuid, teamId: defaultTeam.id, createdAt: now() });
+    }
+    if (preset !== undefined) {
+      if (!(await store.findKey(this.#hash(preset)))) await this.#insertKey(defaultTeam.id, "preset", preset);
+      return undefined;
+    }
+    if ((await store.listKeys(defaultTeam.id)).length > 0) return undefined;
+    return (await this.createKey({ teamId: defaultTeam.id }, "first")).secret;
+  }
+
+  /** a key, or a token that carries one */
+  async authenticate(secret: string): Promise<Caller> {
+    // a key is looked up by its hash: how long that takes says nothing about any other key
+    const key = await this.#context.store.findKey(this.#hash(keyOfToken(secret) ?? secret));
+    if (!key) throw new SandkeepError("unauthenticated", "Cannot authenticate: nobody has this key");
+    return { teamId: key.teamId };
+  }
+
+  /** the project that a request is about; both parts may be left out for the team's own */
+  async owner(caller: Caller, scope: { team?: string | undefined; project?: string | undefined }): Promise<Owner> {
+    await this.#ownTeam(caller, scope.team);
+    const project = await this.#findProject(caller, scope.project);
+    return { teamId: caller.teamId, projectId: project.id };
+  }
+
+  async team(caller: Caller, idOrSlug?: string): Promise<Team> {
+    await this.#ownTeam(caller, idOrSlug);
+    const team = await this.#context.store.findTeam(caller.teamId);
+    if (!team) throw new SandkeepError("not-found", `There is no team "${caller.teamId}"`);
+    return team;
+  }
+
+  async teams(caller: Caller): Promise<Team[]> {
+    return [await this.team(caller)];
+  }
+
+  async project(caller: Caller, team: string | undefined, idOrName: string): Promise<Project> {
+    await this.#ownTeam(caller, team);
+    return this.#findProject(caller, idOrName);
+  }
+
+  async createProject(caller: Caller, team: string | undefined, name: string): Promise<Project> {
+    await this.#ownTeam(caller, team);
+    const { store, ids, now } = this.#context;
+    const project: Project = { ...ids.project(), teamId: caller.teamId, name, createdAt: now() };
+    await store.insertProject(project);
+    return project;
+  }
+
+  async keys(caller: Caller): Promise<Omit<ApiKey, "hash">[]> {
+    const keys = await this.#context.store.listKeys(caller.teamId);
+    return keys.map(({ hash: _, ...key }) => key);
+  }
+
+  /** the secret is told once and never again */
+  async createKey(caller: Caller, name: string): Promise<{ key: Omit<ApiKey, "hash">; secret: string }> {
+    const { secret } = this.#context.ids.apiKey();
+    return { key: await this.#insertKey(caller.teamId, name, secret), secret };
+  }
+
+  async deleteKey(caller: Caller, id: string): Promise<void> {
+    if (await this.#context.store.deleteKey(caller.teamId, id)) return;
+    throw new SandkeepError("not-found", `Cannot delete key "${id}": there is none`);
+  }
+
+  async #insertKey(teamId: string, name: string, secret: string): Promise<Omit<ApiKey, "hash">> {
+    const { ids, now, store } = this.#context;
+    const key = { id: ids.apiKey().id, teamId, name, hint: secret.slice(-4), createdAt: now() };
+    await store.insertKey({ ...key, hash: this.#hash(secret) });
+    return key;
+  }
+
+  async #ownTeam(caller: Caller, idOrSlug: string | undefined): Promise<void> {
+    if (idOrSlug === undefined || idOrSlug === caller.teamId) return;
+    const team = await this.#context.store.findTeam(idOrSlug);
+    if (team?.id !== caller.teamId) {
+      throw new SandkeepError("forbidden", `Not authorized: this key is not one of team "${idOrSlug}"`);
+    }
+  }
+
+  async #findProject(caller: Caller, idOrName: string | undefined): Promise<Project> {
+    const { store } = this.#context;
+    const [first] = idOrName === undefined ? await store.listProjects(caller.teamId) : [];
+    const project = idOrName === undefined ? first : await store.findProject(caller.teamId, idOrName);
+    if (project) return project;
+    if (idOrName !== undefined && (await store.findAnyProject(idOrName))) {
+      throw new SandkeepError("forbidden", `Not authorized: project "${idOrName}" belongs to another team`);
+    }
+    throw new SandkeepError("not-found", `Project not found: "${idOrName ?? "default"}"`);
+  }
+}

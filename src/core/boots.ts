@@ -1,0 +1,104 @@
+/**
+ * Boots the machine of a session that is on record as pending, fetches its source, and says that it runs. When
+ * anything fails nothing of the machine is left and the session is on record as failed.
+ */
+
+import type { Context } from "./context.ts";
+import { memoryPerVcpu } from "./context.ts";
+import { messageOf, SandkeepError } from "./errors.ts";
+import { networkMode } from "./network-policy.ts";
+import type { Machine, MachineRoot } from "./runtime.ts";
+import type { Mount, Sandbox, Session } from "./sandbox.ts";
+import { fetchSource, type Source } from "./sources.ts";
+
+export interface BootOptions {
+  root: MachineRoot;
+  source?: Exclude<Source, { kind: "snapshot" }>;
+}
+
+export class Boots {
+  readonly #context: Context;
+  readonly #booted: (machine: Machine) => void;
+  /** boots under way, by session */
+  readonly #flights = new Map<string, Promise<unknown>>();
+
+  constructor(context: Context, booted: (machine: Machine) => void) {
+    this.#context = context;
+    this.#booted = booted;
+  }
+
+  boot(sandbox: Sandbox, session: Session, options: BootOptions): Promise<Session> {
+    const flight = this.#boot(sandbox, session, options).finally(() => this.#flights.delete(session.id));
+    this.#flights.set(session.id, flight);
+    return flight;
+  }
+
+  /** resolves when the session's boot is over, however it went */
+  async settled(sessionId: string): Promise<void> {
+    await this.#flights.get(sessionId)?.catch(() => undefined);
+  }
+
+  async #boot(sandbox: Sandbox, session: Session, options: BootOptions): Promise<Session> {
+    const { runtime, store, now, limits } = this.#context;
+    let machine: Machine | undefined;
+    try {
+      if (runtime.machines().length >= limits.maxSandboxes) {
+        throw new SandkeepError("limit", "The concurrency limit has been exceeded.");
+      }
+      await this.#attach(sandbox, session);
+      machine = await runtime.boot({
+        id: session.id,
+        root: options.root,
+        limits: {
+          vcpus: session.vcpus,
+          memory: session.memory * 2 ** 20,
+          disk: this.#context.limits.disk,
+        },
+        network: networkMode(session.networkPolicy),
+        mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
+      });
+      if (options.source) await fetchSource(machine, session, options.source);
+      const startedAt = now();
+      const changes = { startedAt, updatedAt: startedAt, expiresAt: startedAt + session.timeout };
+      const running = await store.moveSession(session.id, ["pending"], "running", changes);
+      if (!running) throw new SandkeepError("conflict", `Cannot start session "${session.id}": it was ended meanwhile`);
+      this.#booted(machine);
+      return running;
+    } catch (error) {
+      await this.#undo(session, machine, error);
+      throw error;
+    }
+  }
+
+  /** a drive is written by one session at a time */
+  async #attach(sandbox: Sandbox, session: Session): Promise<void> {
+    const { store, now } = this.#context;
+    for (const mount of Object.values(sandbox.mounts).filter(isWritable)) {
+      if (await store.attachDrive(mount.driveId, session.id, sandbox.name, now())) continue;
+      throw new SandkeepError("attached", `Cannot mount drive "${mount.drive}": another session writes to it`);
+    }
+  }
+
+  async #undo(session: Session, machine: Machine | undefined, error: unknown): Promise<void> {
+    const { store, runtime, now } = this.#context;
+    await machine?.stop().catch(this.#context.trouble);
+    await runtime.forget(session.id).catch(this.#context.trouble);
+    await store.detachDrives(session.id, now());
+    const at = now();
+    await store.moveSession(session.id, ["pending"], "failed", {
+      updatedAt: at,
+      stoppedAt: at,
+      endCause: "crash",
+      endReason: messageOf(error),
+    });
+  }
+}
+
+/** what a machine of this sandbox is given */
+export function sizeOf(vcpus: number): { vcpus: number; memory: number } {
+  return { vcpus, memory: vcpus * memoryPerVcpu };
+}
+
+function isWritable(mount: Mount): boolean {
+  return mount.mode === "read-write";
+}

@@ -1,0 +1,44 @@
+/** What every service of the core stands on: the store, the runtime, the clock, ids and the host's limits. */
+
+import type { Ids } from "./ids.ts";
+import type { Runtime } from "./runtime.ts";
+import type { Store } from "./store.ts";
+
+export interface Context {
+  store: Store;
+  runtime: Runtime;
+  ids: Ids;
+  now: () => number;
+  limits: CoreLimits;
+  seal: Seal;
+  /** told of what went wrong where no caller waits */
+  trouble: (error: unknown) => void;
+}
+
+export interface CoreLimits {
+  defaultTimeout: number;
+  maxTimeout: number;
+  defaultVcpus: number;
+  /** most that run at once */
+  maxSandboxes: number;
+  /** bytes of a sandbox's own files */
+  disk: number;
+  maxDriveSize: number;
+  defaultRegion: string;
+  /** how long a snapshot lives after its last use unless its sandbox says otherwise */
+  snapshotExpiration: number;
+  /** how long output is kept after its session has ended; 0 for ever */
+  outputRetention: number;
+  /** how long a stopped sandbox without a snapshot is remembered; 0 for ever */
+  sandboxRetention: number;
+}
+
+/** Keeps secrets unreadable where they are stored. */
+export interface Seal {
+  seal(text: string): string;
+  /** throws when it was sealed with another key, or changed */
+  open(sealed: string): string;
+}
+
+/** MiB of memory that each processor comes with */
+export const memoryPerVcpu = 2048;

@@ -1,0 +1,204 @@
+/**
+ * How sessions end: asked, at the end of their time, by a capture, or because their machine was lost. Each session
+ * ends once: whoever asks while it is ending waits for the same end.
+ */
+
+import type { Context } from "./context.ts";
+import { SandkeepError } from "./errors.ts";
+import { isOver } from "./lifecycle.ts";
+import type { Retention } from "./retention.ts";
+import type { MachineEnd, SnapshotInfo } from "./runtime.ts";
+import type { EndCause, Session, Snapshot } from "./sandbox.ts";
+
+export interface Ended {
+  session: Session;
+  snapshot?: Snapshot;
+}
+
+/** how a session is brought to its end */
+interface Ending {
+  cause: EndCause;
+  reason: string;
+  /** whether its file system is kept, and as what */
+  capture?: { method: Snapshot["method"]; expiration?: number | undefined };
+}
+
+const killed = 128 + 9;
+
+export class Endings {
+  readonly #context: Context;
+  readonly #retention: Retention;
+  readonly #flights = new Map<string, Promise<Ended>>();
+
+  constructor(context: Context, retention: Retention) {
+    this.#context = context;
+    this.#retention = retention;
+  }
+
+  /** final when it resolves; a session that is over stays as it is */
+  stop(session: Session, cause: EndCause, reason: string): Promise<Ended> {
+    return this.#once(session.id, async () => {
+      const at = this.#context.now();
+      const changes = { requestedStopAt: at, updatedAt: at };
+      const stopping = await this.#context.store.moveSession(session.id, ["running"], "stopping", changes);
+      if (!stopping) return this.#asItIs(session.id);
+      const keep = await this.#isKept(stopping);
+      return this.#end(stopping, { cause, reason, ...(keep && { capture: { method: "automatic" } }) });
+    });
+  }
+
+  /** without keeping anything: its sandbox is being deleted */
+  discard(session: Session, reason: string): Promise<Ended> {
+    return this.#once(session.id, async () => {
+      const at = this.#context.now();
+      const changes = { requestedStopAt: at, updatedAt: at };
+      const stopping = await this.#context.store.moveSession(session.id, ["running"], "stopping", changes);
+      if (!stopping) return this.#asItIs(session.id);
+      return this.#end(stopping, { cause: "asked", reason });
+    });
+  }
+
+  /** captures and ends it */
+  async capture(session: Session, expiration: number | undefined): Promise<Required<Ended>> {
+    const flight = this.#flights.get(session.id);
+    if (flight) {
+      await flight;
+      throw notRunning(await this.#current(session.id));
+    }
+    const { session: ended, snapshot } = await this.#once(session.id, async () => {
+      const at = this.#context.now();
+      const moved = await this.#context.store.moveSession(session.id, ["running"], "snapshotting", { updatedAt: at });
+      if (!moved) throw notRunning(await this.#current(session.id));
+      return this.#end(moved, {
+        cause: "asked",
+        reason: "A snapshot of it was taken",
+        capture: { method: "manual", expiration },
+      });
+    });
+    if (!snapshot) throw new SandkeepError("internal", `Cannot capture session "${session.id}": nothing was captured`);
+    return { session: ended, snapshot };
+  }
+
+  /** its machine ended though nobody asked; a persistent sandbox keeps what was written until then */
+  lost(session: Session, end: MachineEnd): Promise<Ended> {
+    return this.#once(session.id, async () => {
+      const current = await this.#current(session.id);
+      if (isOver(current.state)) return { session: current };
+      const kept = (await this.#isKept(current)) ? await this.#context.runtime.salvage(session.id) : undefined;
+      const snapshot = kept && (await this.#record(current, kept, { method: "automatic" }));
+      return this.#finish(current, "aborted", end, { cause: end.cause, reason: end.reason }, snapshot);
+    });
+  }
+
+  /** goes on with an end that a daemon began before it died */
+  resume(session: Session): Promise<Ended> {
+    const method = session.state === "snapshotting" ? "manual" : "automatic";
+    return this.#once(session.id, async () => {
+      const keep = session.state === "snapshotting" || (await this.#isKept(session));
+      return this.#end(session, {
+        cause: "asked",
+        reason: "It was asked to stop",
+        ...(keep && { capture: { method } }),
+      });
+    });
+  }
+
+  /** resolves when an end that is under way is over */
+  async settled(sessionId: string): Promise<void> {
+    await this.#flights.get(sessionId)?.catch(() => undefined);
+  }
+
+  #once(id: string, end: () => Promise<Ended>): Promise<Ended> {
+    const there = this.#flights.get(id);
+    if (there) return there;
+    const flight = end().finally(() => this.#flights.delete(id));
+    this.#flights.set(id, flight);
+    return flight;
+  }
+
+  /** as it was begun, or as its sandbox has become meanwhile: of the two, whichever loses nothing */
+  async #isKept(session: Session): Promise<boolean> {
+    if (session.persistent) return true;
+    const sandbox = await this.#context.store.getSandbox(session.sandboxId);
+    return sandbox?.persistent ?? false;
+  }
+
+  async #end(session: Session, ending: Ending): Promise<Ended> {
+    const { runtime } = this.#context;
+    const machine = runtime.machine(session.id);
+    const end = machine ? await machine.stop({ snapshot: ending.capture !== undefined }) : runtime.end(session.id);
+    const kept = end?.snapshot ?? (ending.capture && (await runtime.salvage(session.id)));
+    const snapshot = kept && ending.capture && (await this.#record(session, kept, ending.capture));
+    return this.#finish(session, "stopped", end, ending, snapshot);
+  }
+
+  async #record(session: Session, kept: SnapshotInfo, capture: NonNullable<Ending["capture"]>): Promise<Snapshot> {
+    return this.#retention.record(session, kept, capture);
+  }
+
+  /** the state is written last: whoever sees it sees everything else */
+  async #finish(
+    session: Session,
+    state: "stopped" | "aborted",
+    end: MachineEnd | undefined,
+    why: { cause: EndCause; reason: string },
+    snapshot: Snapshot | undefined,
+  ): Promise<Ended> {
+    const { store, now } = this.#context;
+    await this.#endCommands(session);
+    await store.detachDrives(session.id, now());
+    const at = now();
+    const final = await store.moveSession(session.id, [session.state], state, {
+      updatedAt: at,
+      ...(state === "stopped" ? { stoppedAt: at } : { abortedAt: at, stoppedAt: at }),
+      ...(snapshot && { snapshottedAt: at }),
+      expiresAt: undefined,
+      duration: at - (session.startedAt ?? session.requestedAt),
+      cpuMs: Math.round(end?.usage.cpuTime ?? 0),
+      ingressBytes: end?.usage.network.received ?? 0,
+      egressBytes: end?.usage.network.sent ?? 0,
+      endCause: why.cause,
+      endReason: why.reason,
+    });
+    await store.addTotals(session.id);
+    return { session: final ?? (await this.#current(session.id)), ...(snapshot && { snapshot }) };
+  }
+
+  /** what still ran was killed with the machine, unless its journal says that it had ended by itself */
+  async #endCommands(session: Session): Promise<void> {
+    const { store, runtime, now } = this.#context;
+    for (const command of await store.openCommands(session.id)) {
+      const exit = runtime.command(session.id, command.id)?.exit;
+      await store.endCommand(
+        command.id,
+        exit
+          ? { exitCode: exit.code, endedAt: exit.exitedAt }
+          : { exitCode: killed, endedAt: now(), endCause: "session-ended" },
+      );
+    }
+  }
+
+  async #asItIs(id: string): Promise<Ended> {
+    const session = await this.#current(id);
+    const snapshot = await this.#retention.latestOf(session);
+    return { session, ...(snapshot && { snapshot }) };
+  }
+
+  async #current(id: string): Promise<Session> {
+    const session = await this.#context.store.getSession(id);
+    if (!session) throw new SandkeepError("not-found", `There is no session "${id}"`);
+    return session;
+  }
+}
+
+/** why a session cannot be used now */
+export function notRunning(session: Session): SandkeepError {
+  switch (session.state) {
+    case "stopping":
+      return new SandkeepError("stopping", "Sandbox is stopping and is no longer available.");
+    case "snapshotting":
+      return new SandkeepError("snapshotting", "Sandbox is creating a snapshot and will be stopped shortly.");
+    default:
+      return new SandkeepError("stopped", "Sandbox has stopped execution and is no longer available");
+  }
+}

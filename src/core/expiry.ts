@@ -1,0 +1,79 @@
+/**
+ * Ends sessions when their time is over. The store is the timer: it is asked when the next one is due, so a restart
+ * forgets nothing, and a session that was extended meanwhile is simply not due.
+ */
+
+import type { Context } from "./context.ts";
+import type { Endings } from "./endings.ts";
+import type { Retention } from "./retention.ts";
+
+const batch = 50;
+/** the clock may have been set, or another daemon may have changed something: look at least this often, in ms */
+const longest = 30_000;
+const retentionRound = 60_000;
+
+export class Expiry {
+  readonly #context: Context;
+  readonly #endings: Endings;
+  readonly #retention: Retention;
+  #timer: NodeJS.Timeout | undefined;
+  #retentionTimer: NodeJS.Timeout | undefined;
+  #working: Promise<void> | undefined;
+  #again = false;
+  #closed = false;
+
+  constructor(context: Context, endings: Endings, retention: Retention) {
+    this.#context = context;
+    this.#endings = endings;
+    this.#retention = retention;
+  }
+
+  open(): void {
+    this.changed();
+    this.#retentionTimer = setInterval(() => {
+      void Promise.all([this.#retention.expire(), this.#retention.tidy()]).catch(this.#context.trouble);
+    }, retentionRound);
+    this.#retentionTimer.unref();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    clearInterval(this.#retentionTimer);
+    await this.#working;
+  }
+
+  /** somebody's end may be nearer or farther now */
+  changed(): void {
+    if (this.#closed) return;
+    if (this.#working) {
+      this.#again = true;
+      return;
+    }
+    this.#working = this.#work()
+      .catch(this.#context.trouble)
+      .finally(() => {
+        this.#working = undefined;
+        if (this.#again) {
+          this.#again = false;
+          this.changed();
+        }
+      });
+  }
+
+  async #work(): Promise<void> {
+    const { store, now } = this.#context;
+    const due = await store.dueSessions(now(), batch);
+    for (const session of due) {
+      const reason = `Its time of ${session.timeout} ms was over`;
+      void this.#endings.stop(session, "timeout", reason).catch(this.#context.trouble);
+    }
+    if (due.length === batch) this.#again = true;
+    const next = await store.nextExpiry();
+    const wait = next === undefined ? longest : Math.min(longest, Math.max(due.length > 0 ? 50 : 1, next - now()));
+    clearTimeout(this.#timer);
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => this.changed(), wait);
+    this.#timer.unref();
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * Brings the record and the machines together when the daemon starts: what was half made is undone, what was ending
+ * is ended, what died is said to be dead, and machines that nobody has on record are stopped.
+ */
+
+import type { Commands } from "./commands.ts";
+import type { Context } from "./context.ts";
+import type { Endings } from "./endings.ts";
+import type { Machine, MachineEnd } from "./runtime.ts";
+import type { Session } from "./sandbox.ts";
+
+export interface RecoveryOptions {
+  context: Context;
+  endings: Endings;
+  commands: Commands;
+  /** begins to watch a machine that lives */
+  watch: (machine: Machine) => void;
+}
+
+export async function recover(options: RecoveryOptions): Promise<void> {
+  const { store, runtime, trouble } = options.context;
+  const open = await store.openSessions();
+  const known = new Set(open.map(({ id }) => id));
+  await Promise.all(open.map((session) => recoverSession(options, session).catch(trouble)));
+  for (const machine of runtime.machines()) {
+    if (known.has(machine.id)) continue;
+    await machine.stop().catch(trouble);
+    await runtime.forget(machine.id).catch(trouble);
+  }
+}
+
+async function recoverSession({ context, endings, commands, watch }: RecoveryOptions, session: Session): Promise<void> {
+  const machine = context.runtime.machine(session.id);
+  switch (session.state) {
+    case "pending":
+      return undoBoot(context, session);
+    case "running":
+      if (!machine) {
+        await endings.lost(session, context.runtime.end(session.id) ?? vanished(session));
+        return;
+      }
+      watch(machine);
+      await commands.adopt(session);
+      return;
+    default:
+      await endings.resume(session);
+  }
+}
+
+/** nobody was told of it: a sandbox without any other session goes with it */
+async function undoBoot({ store, runtime, now, trouble }: Context, session: Session): Promise<void> {
+  await runtime.machine(session.id)?.stop().catch(trouble);
+  await runtime.forget(session.id).catch(trouble);
+  await store.detachDrives(session.id, now());
+  const at = now();
+  await store.moveSession(session.id, ["pending"], "failed", {
+    updatedAt: at,
+    stoppedAt: at,
+    endCause: "crash",
+    endReason: "The daemon died while it was being made",
+  });
+  const sandbox = await store.getSandbox(session.sandboxId);
+  if (sandbox && sandbox.createdAt === session.createdAt) await store.deleteSandbox(sandbox.id, at);
+}
+
+function vanished(session: Session): MachineEnd {
+  return {
+    machineId: session.id,
+    cause: "host",
+    reason: "Its machine is gone",
+    endedAt: session.updatedAt,
+    usage: {
+      cpuTime: 0,
+      memory: 0,
+      peakMemory: 0,
+      processes: 0,
+      network: { received: 0, sent: 0 },
+      outOfMemoryKills: 0,
+    },
+  };
+}

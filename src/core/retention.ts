@@ -1,0 +1,155 @@
+/** Which snapshots stay: what a sandbox keeps of its own, when they expire, and deleting them with their files. */
+
+import type { Context } from "./context.ts";
+import type { SnapshotInfo } from "./runtime.ts";
+import type { Sandbox, Session, Snapshot } from "./sandbox.ts";
+
+const batch = 100;
+
+export class Retention {
+  readonly #context: Context;
+  #collecting: Promise<void> | undefined;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  /** writes a captured file system down as a snapshot, makes it its sandbox's current one, and lets older ones go */
+  async record(
+    session: Session,
+    kept: SnapshotInfo,
+    how: { method: Snapshot["method"]; expiration?: number | undefined },
+  ): Promise<Snapshot> {
+    const { store, ids, now, limits } = this.#context;
+    const sandbox = await store.getSandbox(session.sandboxId);
+    const at = now();
+    const expiration =
+      how.expiration ??
+      sandbox?.keepLastSnapshots?.expiration ??
+      sandbox?.snapshotExpiration ??
+      limits.snapshotExpiration;
+    const snapshot: Snapshot = {
+      id: ids.snapshot(),
+      teamId: session.teamId,
+      projectId: session.projectId,
+      sandboxId: session.sandboxId,
+      sandboxName: session.sandboxName,
+      sessionId: session.id,
+      runtimeId: kept.id,
+      ...(session.sourceSnapshotId !== undefined && { parentId: session.sourceSnapshotId }),
+      base: sandbox?.base ?? { image: kept.image, cwd: session.cwd, user: session.user },
+      region: session.region,
+      state: "created",
+      method: how.method,
+      sizeBytes: kept.size,
+      createdAt: at,
+      updatedAt: at,
+      lastUsedAt: at,
+      expiration,
+      ...(expiration > 0 && { expiresAt: at + expiration }),
+    };
+    await store.insertSnapshot(snapshot);
+    if (sandbox) {
+      await store.updateSandbox(sandbox.id, { currentSnapshotId: snapshot.id, updatedAt: at });
+      await this.#evict(sandbox, snapshot.id);
+    }
+    return snapshot;
+  }
+
+  /** the snapshot that a session left */
+  async latestOf(session: Session): Promise<Snapshot | undefined> {
+    const snapshots = await this.#context.store.snapshotsOf(session.sandboxId);
+    return snapshots.find((snapshot) => snapshot.sessionId === session.id);
+  }
+
+  /** its life begins anew with each use */
+  async use(snapshot: Snapshot): Promise<void> {
+    const at = this.#context.now();
+    const expiresAt = snapshot.expiration > 0 ? at + snapshot.expiration : undefined;
+    await this.#context.store.updateSnapshot(snapshot.id, { lastUsedAt: at, expiresAt });
+  }
+
+  /** leaves a tombstone; the files go once nothing stands on them */
+  async delete(snapshot: Snapshot): Promise<Snapshot> {
+    if (snapshot.state === "deleted") return snapshot;
+    const { store, now } = this.#context;
+    const deleted = await store.updateSnapshot(snapshot.id, {
+      state: "deleted",
+      updatedAt: now(),
+      expiresAt: undefined,
+    });
+    this.collect();
+    return deleted ?? snapshot;
+  }
+
+  /** deletes what is past its time; one that a sandbox would resume from is deleted too, as its owner wanted */
+  async expire(): Promise<void> {
+    const { store, now } = this.#context;
+    for (;;) {
+      const due = await store.dueSnapshots(now(), batch);
+      for (const snapshot of due) await this.delete(snapshot);
+      if (due.length < batch) return;
+    }
+  }
+
+  /** lets go of output, and of sandboxes that cannot run again, once they are old enough */
+  async tidy(): Promise<void> {
+    const { store, runtime, now, limits } = this.#context;
+    if (limits.outputRetention > 0) {
+      const old = runtime.ends().filter(({ endedAt }) => endedAt < now() - limits.outputRetention);
+      for (const { machineId } of old) await runtime.forget(machineId);
+    }
+    if (limits.sandboxRetention > 0) {
+      for (const { id } of await store.staleSandboxes(now() - limits.sandboxRetention, batch)) {
+        await store.deleteSandbox(id, now());
+      }
+    }
+  }
+
+  /** brings the runtime's snapshots in line with the store's, in the background */
+  collect(): void {
+    this.#collecting ??= this.#collect()
+      .catch(this.#context.trouble)
+      .finally(() => {
+        this.#collecting = undefined;
+      });
+  }
+
+  async settled(): Promise<void> {
+    await this.#collecting;
+  }
+
+  async #collect(): Promise<void> {
+    const { store, runtime, now } = this.#context;
+    const before = now();
+    const there = await runtime.snapshots.list();
+    const wanted = new Set(await store.liveRuntimeSnapshots());
+    // one that was just captured may not be in the store yet
+    const stale = there.filter(({ id, createdAt }) => !wanted.has(id) && createdAt < before - 60_000);
+    const deleted = there.filter(({ id }) => !wanted.has(id) && !stale.some((one) => one.id === id));
+    for (const { id } of stale) await runtime.snapshots.delete(id).catch(() => undefined);
+    for (const { id } of deleted)
+      if (await this.#isTombstone(id)) await runtime.snapshots.delete(id).catch(() => undefined);
+    await runtime.snapshots.collect();
+  }
+
+  async #isTombstone(runtimeId: string): Promise<boolean> {
+    return this.#context.store.isDeletedSnapshot(runtimeId);
+  }
+
+  /** keeps the last few of a sandbox; the others are deleted, or left to the usual time */
+  async #evict(sandbox: Sandbox, newest: string): Promise<void> {
+    const keep = sandbox.keepLastSnapshots;
+    if (!keep) return;
+    const { store, now, limits } = this.#context;
+    const older = (await store.snapshotsOf(sandbox.id)).filter(({ id }) => id !== newest).slice(keep.count - 1);
+    for (const snapshot of older) {
+      if (keep.deleteEvicted) {
+        await this.delete(snapshot);
+      } else if (snapshot.expiration !== limits.snapshotExpiration) {
+        const { snapshotExpiration: expiration } = limits;
+        await store.updateSnapshot(snapshot.id, { expiration, expiresAt: now() + expiration });
+      }
+    }
+  }
+}

@@ -1,0 +1,203 @@
+/**
+ * The nouns: what a sandbox, its sessions, commands, snapshots and drives are. Times are milliseconds since 1970,
+ * durations milliseconds, sizes bytes unless a field says otherwise.
+ */
+
+import type { NetworkPolicy } from "./network-policy.ts";
+
+export interface Team {
+  id: string;
+  slug: string;
+  createdAt: number;
+}
+
+export interface Project {
+  id: string;
+  /** for wires whose projects are UUIDs */
+  uuid: string;
+  teamId: string;
+  name: string;
+  createdAt: number;
+}
+
+/** Who asks: a team, proven by one of its keys. */
+export interface Caller {
+  teamId: string;
+}
+
+/** Whose things: a project of the caller's team. */
+export interface Owner extends Caller {
+  projectId: string;
+}
+
+/** Durable and named within its project: configuration, and the sessions that ran with it. */
+export interface Sandbox extends Owner {
+  id: string;
+  name: string;
+  persistent: boolean;
+  /** what its first session booted from */
+  base: SandboxBase;
+  vcpus: number;
+  /** MiB */
+  memory: number;
+  /** longest a session may run */
+  timeout: number;
+  networkPolicy: NetworkPolicy;
+  networkId?: string;
+  /** default environment of every command */
+  env: Record<string, string>;
+  /** string pairs; other wires call them metadata and may nest */
+  tags: Record<string, TagValue>;
+  routes: Route[];
+  /** drives by the path they are mounted on */
+  mounts: Record<string, Mount>;
+  region: string;
+  failoverRegions: string[];
+  /** how long its snapshots live after their last use; 0 for ever */
+  snapshotExpiration?: number;
+  keepLastSnapshots?: KeepLastSnapshots;
+  /** what the next session boots from */
+  currentSnapshotId?: string;
+  /** the last session, also when it has ended */
+  currentSessionId: string;
+  /** of the last session */
+  state: SessionState;
+  stateChangedAt: number;
+  totals: Totals;
+  createdAt: number;
+  updatedAt: number;
+}
+
+export type TagValue = string | number | boolean | null | TagValue[] | { [key: string]: TagValue };
+
+export interface SandboxBase {
+  /** name of an image of the runtime */
+  image: string;
+  /** what the caller called it: "node24", "my-repo:v1"; wires show it again */
+  runtime?: string;
+  imageName?: string;
+  /** where commands start and relative paths begin */
+  cwd: string;
+  user: string;
+}
+
+/** A port of the sandbox and the label under which it is reached from outside, for as long as the sandbox exists. */
+export interface Route {
+  port: number;
+  subdomain: string;
+}
+
+export interface Mount {
+  driveId: string;
+  drive: string;
+  mode: "read-write" | "snapshot";
+}
+
+export interface KeepLastSnapshots {
+  count: number;
+  /** how long the kept ones live */
+  expiration?: number;
+  /** whether older ones are deleted at once, or just left to expire */
+  deleteEvicted: boolean;
+}
+
+/** over all sessions that have ended */
+export interface Totals {
+  egressBytes: number;
+  ingressBytes: number;
+  cpuMs: number;
+  durationMs: number;
+}
+
+export type SessionState = "pending" | "running" | "snapshotting" | "stopping" | "stopped" | "failed" | "aborted";
+
+/** Why a session is over. */
+export type EndCause = "asked" | "timeout" | "out-of-memory" | "policy" | "host" | "crash";
+
+/** One run of a sandbox, from boot to stop. Its id is also its machine's. */
+export interface Session extends Owner {
+  id: string;
+  /** lowercase letters and digits only, for host names and wires that need it */
+  shortId: string;
+  sandboxId: string;
+  sandboxName: string;
+  state: SessionState;
+  vcpus: number;
+  /** MiB */
+  memory: number;
+  timeout: number;
+  region: string;
+  runtime?: string;
+  cwd: string;
+  user: string;
+  env: Record<string, string>;
+  persistent: boolean;
+  networkPolicy: NetworkPolicy;
+  sourceSnapshotId?: string;
+  requestedAt: number;
+  createdAt: number;
+  updatedAt: number;
+  startedAt?: number;
+  /** when it is stopped unless somebody extends it; only while it runs */
+  expiresAt?: number;
+  requestedStopAt?: number;
+  stoppedAt?: number;
+  abortedAt?: number;
+  snapshottedAt?: number;
+  /** once it has ended */
+  duration?: number;
+  cpuMs?: number;
+  ingressBytes?: number;
+  egressBytes?: number;
+  endCause?: EndCause;
+  endReason?: string;
+}
+
+/** A process that a caller started; its output is in the runtime's journal. */
+export interface Command extends Caller {
+  id: string;
+  sessionId: string;
+  /** the executable */
+  name: string;
+  args: string[];
+  cwd: string;
+  startedAt: number;
+  exitCode?: number;
+  endedAt?: number;
+  /** why it ended, where the code does not say it all */
+  endCause?: "out-of-memory" | "timeout" | "session-ended";
+}
+
+export interface Snapshot extends Owner {
+  id: string;
+  sandboxId: string;
+  sandboxName: string;
+  sessionId: string;
+  /** the runtime's id of it */
+  runtimeId: string;
+  parentId?: string;
+  base: SandboxBase;
+  region: string;
+  state: "created" | "deleted" | "failed";
+  method: "manual" | "automatic";
+  sizeBytes: number;
+  createdAt: number;
+  updatedAt: number;
+  lastUsedAt: number;
+  /** how long it lives after its last use; 0 for ever */
+  expiration: number;
+  expiresAt?: number;
+}
+
+/** A durable volume, mounted into at most one session for writing. */
+export interface Drive extends Owner {
+  id: string;
+  name: string;
+  region: string;
+  maxSizeBytes: number;
+  /** the session that has it mounted for writing, and its sandbox */
+  sessionId?: string;
+  sandboxName?: string;
+  createdAt: number;
+  updatedAt: number;
+}

@@ -1,0 +1,363 @@
+/** Sandboxes: made, found, changed, run again, forked and deleted, each by its name within its project. */
+
+import type { Boots } from "./boots.ts";
+import { sizeOf } from "./boots.ts";
+import type { Context } from "./context.ts";
+import type { Drives } from "./drives.ts";
+import type { Endings } from "./endings.ts";
+import { isSandkeepError, SandkeepError } from "./errors.ts";
+import { resolveBase } from "./images.ts";
+import { isOver } from "./lifecycle.ts";
+import { allowAll, type NetworkPolicy, sealPolicy } from "./network-policy.ts";
+import type { Retention } from "./retention.ts";
+import { routesFor } from "./routes.ts";
+import type { KeepLastSnapshots, Mount, Owner, Sandbox, SandboxBase, Session, Snapshot, TagValue } from "./sandbox.ts";
+import type { Source } from "./sources.ts";
+import type { Page, SandboxChanges, SandboxQuery } from "./store.ts";
+
+export interface CreateSpec extends ForkSpec {
+  base: { runtime?: string | undefined; image?: string | undefined };
+  source?: Source | undefined;
+}
+
+/** what a fork may have otherwise than its origin */
+export interface ForkSpec {
+  name?: string | undefined;
+  ports?: number[] | undefined;
+  timeout?: number | undefined;
+  vcpus?: number | undefined;
+  persistent?: boolean | undefined;
+  networkPolicy?: NetworkPolicy | undefined;
+  networkId?: string | undefined;
+  env?: Record<string, string> | undefined;
+  tags?: Record<string, TagValue> | undefined;
+  snapshotExpiration?: number | undefined;
+  keepLastSnapshots?: KeepLastSnapshots | undefined;
+  mounts?: Record<string, WantedMount> | undefined;
+  region?: string | undefined;
+  failoverRegions?: string[] | undefined;
+  cwd?: string | undefined;
+  user?: string | undefined;
+}
+
+export interface WantedMount {
+  drive: string;
+  mode: Mount["mode"];
+}
+
+export interface UpdateSpec extends Omit<ForkSpec, "name" | "networkId" | "keepLastSnapshots" | "cwd" | "user"> {
+  networkId?: string | null | undefined;
+  keepLastSnapshots?: KeepLastSnapshots | null | undefined;
+  currentSnapshotId?: string | undefined;
+  runtime?: string | undefined;
+}
+
+export interface Booted {
+  sandbox: Sandbox;
+  session: Session;
+}
+
+export interface SandboxesOptions {
+  context: Context;
+  boots: Boots;
+  endings: Endings;
+  retention: Retention;
+  drives: Drives;
+  /** the time at which a session expires has changed */
+  expiryChanged: () => void;
+}
+
+const noTotals = { egressBytes: 0, ingressBytes: 0, cpuMs: 0, durationMs: 0 };
+
+export class Sandboxes {
+  readonly #options: SandboxesOptions;
+  readonly #context: Context;
+  /** resumes under way, by sandbox */
+  readonly #resumes = new Map<string, Promise<Booted & { resumed: boolean }>>();
+
+  constructor(options: SandboxesOptions) {
+    this.#options = options;
+    this.#context = options.context;
+  }
+
+  /** it runs when this resolves; otherwise nothing of it is left */
+  async create(owner: Owner, spec: CreateSpec): Promise<Booted> {
+    const snapshot = spec.source?.kind === "snapshot" ? await this.#usable(owner, spec.source.snapshotId) : undefined;
+    const base = snapshot?.base ?? (await resolveBase(this.#context, spec.base));
+    const booted = await this.#begin(owner, this.#sealed(spec), base, snapshot);
+    const source = spec.source?.kind === "snapshot" ? undefined : spec.source;
+    return this.#boot(booted, snapshot, source);
+  }
+
+  async get(owner: Owner, name: string): Promise<Booted> {
+    const sandbox = await this.#find(owner, name);
+    return { sandbox, session: await this.#session(sandbox) };
+  }
+
+  async list(owner: Owner, query: Omit<SandboxQuery, "projectId">): Promise<Page<Sandbox>> {
+    return this.#context.store.listSandboxes({ ...query, projectId: owner.projectId });
+  }
+
+  /** its running session, or a new one from its snapshot; an end that is under way is waited for */
+  async resume(owner: Owner, name: string): Promise<Booted & { resumed: boolean }> {
+    const { id } = await this.#find(owner, name);
+    const there = this.#resumes.get(id);
+    if (there) return { ...(await there), resumed: false };
+    const flight = this.#resume(owner, name).finally(() => this.#resumes.delete(id));
+    this.#resumes.set(id, flight);
+    return flight;
+  }
+
+  /** counts for its next session, but for routes, which change at once */
+  async update(owner: Owner, name: string, changes: UpdateSpec): Promise<Sandbox> {
+    const sandbox = await this.#find(owner, name);
+    if (changes.currentSnapshotId !== undefined) await this.#usable(owner, changes.currentSnapshotId);
+    const { vcpus, ports, mounts, networkId, keepLastSnapshots, runtime, ...plain } = changes;
+    const stored: SandboxChanges = { ...this.#sealed(plain), updatedAt: this.#context.now() };
+    if (vcpus !== undefined) Object.assign(stored, sizeOf(vcpus));
+    if (ports !== undefined) stored.routes = routesFor(this.#context.ids, ports, sandbox.routes);
+    if (mounts !== undefined) stored.mounts = await this.#mounts(owner, mounts);
+    if (networkId !== undefined) stored.networkId = networkId ?? undefined;
+    if (keepLastSnapshots !== undefined) stored.keepLastSnapshots = keepLastSnapshots ?? undefined;
+    if (runtime !== undefined) stored.base = await resolveBase(this.#context, { runtime });
+    const updated = await this.#context.store.updateSandbox(sandbox.id, stored);
+    if (!updated) throw notFound(name);
+    return updated;
+  }
+
+  /** ends it if it runs; its snapshots stay unless they are to go with it */
+  async delete(owner: Owner, name: string, options: { orphanSnapshots?: boolean | undefined } = {}): Promise<Sandbox> {
+    const sandbox = await this.#find(owner, name);
+    return this.#delete(sandbox, options.orphanSnapshots ?? false);
+  }
+
+  /** a new sandbox from the other's snapshot, or from its image when it has none */
+  async fork(owner: Owner, name: string, changes: ForkSpec): Promise<Booted> {
+    const origin = await this.#find(owner, name);
+    const snapshot =
+      origin.currentSnapshotId === undefined ? undefined : await this.#usable(owner, origin.currentSnapshotId);
+    const spec: ForkSpec = {
+      ports: origin.routes.map(({ port }) => port),
+      timeout: origin.timeout,
+      vcpus: origin.vcpus,
+      persistent: origin.persistent,
+      networkPolicy: origin.networkPolicy,
+      networkId: origin.networkId,
+      env: origin.env,
+      tags: origin.tags,
+      snapshotExpiration: origin.snapshotExpiration,
+      keepLastSnapshots: origin.keepLastSnapshots,
+      region: origin.region,
+      failoverRegions: origin.failoverRegions,
+      ...definedOf(this.#sealed(changes)),
+    };
+    return this.#boot(await this.#begin(owner, spec, origin.base, snapshot), snapshot);
+  }
+
+  /** undoes a create whose caller never heard of it */
+  async abandon(owner: Owner, sandboxId: string): Promise<void> {
+    const sandbox = await this.#context.store.getSandbox(sandboxId);
+    if (sandbox && sandbox.projectId === owner.projectId) await this.#delete(sandbox, true);
+  }
+
+  #sealed<T extends { networkPolicy?: NetworkPolicy | undefined }>(spec: T): T {
+    const { networkPolicy } = spec;
+    return networkPolicy ? { ...spec, networkPolicy: sealPolicy(networkPolicy, this.#context.seal.seal) } : spec;
+  }
+
+  /** everything that is known before anything is made goes on record, so that nothing can be made twice */
+  async #begin(owner: Owner, spec: ForkSpec, base: SandboxBase, snapshot: Snapshot | undefined): Promise<Booted> {
+    const { ids, now, limits, store } = this.#context;
+    const at = now();
+    const { id: sessionId, shortId } = ids.session();
+    const sandbox: Sandbox = {
+      ...owner,
+      id: ids.sandbox(),
+      name: spec.name ?? ids.name(),
+      persistent: spec.persistent ?? true,
+      base: {
+        ...base,
+        ...(spec.cwd !== undefined && { cwd: spec.cwd }),
+        ...(spec.user !== undefined && { user: spec.user }),
+      },
+      ...sizeOf(spec.vcpus ?? limits.defaultVcpus),
+      timeout: spec.timeout ?? limits.defaultTimeout,
+      networkPolicy: spec.networkPolicy ?? allowAll,
+      ...(spec.networkId !== undefined && { networkId: spec.networkId }),
+      env: spec.env ?? {},
+      tags: spec.tags ?? {},
+      routes: routesFor(ids, spec.ports ?? [], []),
+      mounts: await this.#mounts(owner, spec.mounts ?? {}),
+      region: spec.region ?? limits.defaultRegion,
+      failoverRegions: spec.failoverRegions ?? [],
+      ...(spec.snapshotExpiration !== undefined && { snapshotExpiration: spec.snapshotExpiration }),
+      ...(spec.keepLastSnapshots !== undefined && { keepLastSnapshots: spec.keepLastSnapshots }),
+      ...(snapshot && { currentSnapshotId: snapshot.id }),
+      currentSessionId: sessionId,
+      state: "pending",
+      stateChangedAt: at,
+      totals: noTotals,
+      createdAt: at,
+      updatedAt: at,
+    };
+    const session = sessionOf(sandbox, { id: sessionId, shortId }, at, snapshot);
+    try {
+      await store.insertSandbox(sandbox, session);
+    } catch (error) {
+      if (!isSandkeepError(error, "exists")) throw error;
+      throw new SandkeepError(
+        "name-taken",
+        `A sandbox with the name '${sandbox.name}' already exists for this project`,
+        {
+          cause: error,
+        },
+      );
+    }
+    return { sandbox, session };
+  }
+
+  async #boot(
+    { sandbox, session }: Booted,
+    snapshot: Snapshot | undefined,
+    source?: Exclude<Source, { kind: "snapshot" }>,
+  ) {
+    try {
+      const running = await this.#options.boots.boot(sandbox, session, {
+        root: snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image },
+        ...(source && { source }),
+      });
+      if (snapshot) await this.#options.retention.use(snapshot);
+      this.#options.expiryChanged();
+      return this.#with(running);
+    } catch (error) {
+      // a create happened whole or not at all
+      await this.#context.store.deleteSandbox(sandbox.id, this.#context.now());
+      throw error;
+    }
+  }
+
+  async #resume(owner: Owner, name: string): Promise<Booted & { resumed: boolean }> {
+    for (;;) {
+      const { sandbox, session } = await this.get(owner, name);
+      if (session.state === "running") return { sandbox, session, resumed: false };
+      if (!isOver(session.state)) {
+        await this.#settle(session.id);
+        continue;
+      }
+      const snapshot = await this.#resumable(owner, sandbox);
+      const next = sessionOf(sandbox, this.#context.ids.session(), this.#context.now(), snapshot);
+      // somebody else was faster: theirs is as good
+      if (!(await this.#context.store.insertSession(next, session.id))) continue;
+      const running = await this.#options.boots.boot(sandbox, next, { root: { snapshot: snapshot.runtimeId } });
+      await this.#options.retention.use(snapshot);
+      this.#options.expiryChanged();
+      return { ...(await this.#with(running)), resumed: true };
+    }
+  }
+
+  /** waits for what is under way here, or a moment when it is under way elsewhere */
+  async #settle(sessionId: string): Promise<void> {
+    await this.#options.boots.settled(sessionId);
+    await this.#options.endings.settled(sessionId);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+
+  async #resumable(owner: Owner, sandbox: Sandbox): Promise<Snapshot> {
+    if (sandbox.currentSnapshotId === undefined) {
+      throw new SandkeepError("no-snapshot", "Cannot resume sandbox: no snapshot available.");
+    }
+    return this.#usable(owner, sandbox.currentSnapshotId);
+  }
+
+  /** a snapshot of this project that can be booted from */
+  async #usable(owner: Owner, id: string): Promise<Snapshot> {
+    const snapshot = await this.#context.store.getSnapshot(id);
+    if (snapshot?.projectId !== owner.projectId) throw new SandkeepError("not-found", `Snapshot '${id}' not found.`);
+    const expired = snapshot.expiresAt !== undefined && snapshot.expiresAt <= this.#context.now();
+    if (snapshot.state === "created" && !expired) return snapshot;
+    throw new SandkeepError(
+      "snapshot-gone",
+      `Cannot boot from snapshot '${id}': it ${expired ? "expired" : "was deleted"}.`,
+    );
+  }
+
+  async #delete(sandbox: Sandbox, withSnapshots: boolean): Promise<Sandbox> {
+    const { store, runtime, now } = this.#context;
+    await this.#options.boots.settled(sandbox.currentSessionId);
+    const { session } = await this.#options.endings.discard(await this.#session(sandbox), "Its sandbox was deleted");
+    const deleted = { ...((await store.getSandbox(sandbox.id)) ?? sandbox), state: session.state };
+    await store.deleteSandbox(sandbox.id, now());
+    if (withSnapshots) {
+      for (const snapshot of await store.snapshotsOf(sandbox.id)) {
+        if (!(await store.isCurrentSnapshot(snapshot.id))) await this.#options.retention.delete(snapshot);
+      }
+    }
+    await runtime.forget(session.id).catch(this.#context.trouble);
+    return deleted;
+  }
+
+  async #mounts(owner: Owner, wanted: Record<string, WantedMount>): Promise<Record<string, Mount>> {
+    const entries = Object.entries(wanted).map(async ([path, { drive, mode }]): Promise<[string, Mount]> => {
+      const { id } = await this.#options.drives.get(owner, drive);
+      return [path, { driveId: id, drive, mode }];
+    });
+    return Object.fromEntries(await Promise.all(entries));
+  }
+
+  async #find(owner: Owner, name: string): Promise<Sandbox> {
+    const sandbox = await this.#context.store.findSandbox(owner.projectId, name);
+    if (!sandbox) throw notFound(name);
+    return sandbox;
+  }
+
+  async #session(sandbox: Sandbox): Promise<Session> {
+    const session = await this.#context.store.getSession(sandbox.currentSessionId);
+    if (!session) throw new SandkeepError("internal", `Sandbox "${sandbox.name}" has lost its session`);
+    return session;
+  }
+
+  async #with(session: Session): Promise<Booted> {
+    const sandbox = await this.#context.store.getSandbox(session.sandboxId);
+    if (!sandbox) throw new SandkeepError("not-found", `The sandbox of session "${session.id}" is gone`);
+    return { sandbox, session };
+  }
+}
+
+/** a session as its sandbox is configured now */
+function sessionOf(
+  sandbox: Sandbox,
+  ids: { id: string; shortId: string },
+  at: number,
+  snapshot: Snapshot | undefined,
+): Session {
+  return {
+    ...ids,
+    teamId: sandbox.teamId,
+    projectId: sandbox.projectId,
+    sandboxId: sandbox.id,
+    sandboxName: sandbox.name,
+    state: "pending",
+    vcpus: sandbox.vcpus,
+    memory: sandbox.memory,
+    timeout: sandbox.timeout,
+    region: sandbox.region,
+    ...(sandbox.base.runtime !== undefined && { runtime: sandbox.base.runtime }),
+    cwd: sandbox.base.cwd,
+    user: sandbox.base.user,
+    env: sandbox.env,
+    persistent: sandbox.persistent,
+    networkPolicy: sandbox.networkPolicy,
+    ...(snapshot && { sourceSnapshotId: snapshot.id }),
+    requestedAt: at,
+    createdAt: at,
+    updatedAt: at,
+  };
+}
+
+function notFound(name: string): SandkeepError {
+  return new SandkeepError("not-found", `Named sandbox '${name}' not found for this project.`);
+}
+
+function definedOf<T extends object>(changes: T): Partial<T> {
+  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Partial<T>;
+}

@@ -1,0 +1,79 @@
+/** What a sandbox is filled with before its first command: a repository, an archive from the web, or a snapshot. */
+
+import { SandkeepError } from "./errors.ts";
+import type { Machine } from "./runtime.ts";
+import type { Session } from "./sandbox.ts";
+
+export type Source =
+  | {
+      kind: "git";
+      url: string;
+      depth?: number | undefined;
+      revision?: string | undefined;
+      username?: string | undefined;
+      password?: string | undefined;
+    }
+  | { kind: "tarball"; url: string }
+  | { kind: "snapshot"; snapshotId: string };
+
+const timeLimit = 10 * 60_000;
+const longestComplaint = 2000;
+
+/** done inside, as the session's user: what the network policy forbids cannot be fetched */
+export async function fetchSource(machine: Machine, session: Session, source: Exclude<Source, { kind: "snapshot" }>) {
+  if (source.kind === "git") await clone(machine, session, source);
+  else await unpack(machine, session, source.url);
+}
+
+async function clone(machine: Machine, session: Session, source: Extract<Source, { kind: "git" }>): Promise<void> {
+  const depth = source.depth === undefined ? [] : ["--depth", `${source.depth}`];
+  // credentials reach git through its environment: not its arguments, not the repository's configuration
+  const env: Record<string, string> = { GIT_TERMINAL_PROMPT: "0", SOURCE_URL: source.url };
+  const helper: string[] = [];
+  if (source.username !== undefined || source.password !== undefined) {
+    env.SOURCE_USERNAME = source.username ?? "";
+    env.SOURCE_PASSWORD = source.password ?? "";
+    helper.push(
+      "-c",
+      `credential.helper=!f() { echo "username=$SOURCE_USERNAME"; echo "password=$SOURCE_PASSWORD"; }; f`,
+    );
+  }
+  const git = (...args: string[]) => run(machine, session, ["git", ...helper, ...args], env, `clone "${source.url}"`);
+  if (source.revision === undefined) {
+    await git("clone", ...depth, "--", source.url, ".");
+    return;
+  }
+  await git("init", "--quiet", ".");
+  await git("remote", "add", "origin", source.url);
+  await git("fetch", ...depth, "origin", source.revision);
+  await git("checkout", "--quiet", "FETCH_HEAD");
+}
+
+async function unpack(machine: Machine, session: Session, url: string): Promise<void> {
+  const script =
+    'set -e; f=$(mktemp); trap "rm -f $f" EXIT; curl -fsSL --retry 2 -o "$f" -- "$SOURCE_URL"; tar -xf "$f"';
+  await run(machine, session, ["sh", "-c", script], { SOURCE_URL: url }, `fetch "${url}"`);
+}
+
+let count = 0;
+
+async function run(machine: Machine, session: Session, argv: string[], env: Record<string, string>, what: string) {
+  count++;
+  const process = await machine.exec({
+    id: `source-${count}`,
+    argv,
+    env: { ...session.env, ...env },
+    cwd: session.cwd,
+    user: session.user,
+    timeLimit,
+  });
+  let said = "";
+  for await (const chunk of process.output()) {
+    if (said.length < longestComplaint) said += new TextDecoder().decode(chunk.data);
+  }
+  const { code } = await process.exited;
+  if (code !== 0) {
+    const complaint = said.trim().split("\n").slice(-3).join(" ").slice(0, longestComplaint);
+    throw new SandkeepError("invalid", `Cannot ${what}: ${complaint || `it ended with code ${code}`}`);
+  }
+}
