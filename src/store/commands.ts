@@ -1,0 +1,58 @@
+/** Commands: what was started in which session, and how it ended. Their output is in the runtime's journal. */
+
+import type { Command } from "../core/sandbox.ts";
+import type { Store } from "../core/store.ts";
+import { mapping } from "./rows.ts";
+import type { Database } from "./tables.ts";
+
+type CommandStore = Pick<Store, "insertCommand" | "getCommand" | "endCommand" | "listCommands" | "openCommands">;
+
+const commands = mapping<Command>({
+  id: "text",
+  teamId: "text",
+  sessionId: "text",
+  name: "text",
+  args: "json",
+  cwd: "text",
+  startedAt: "whole",
+  exitCode: "whole",
+  endedAt: "whole",
+  endCause: "text",
+});
+
+export function commandStore(db: Database, now: () => number): CommandStore {
+  const ofSession = (sessionId: string) =>
+    db.selectFrom("commands").selectAll().where("session_id", "=", sessionId).orderBy("started_at").orderBy("id");
+
+  async function getCommand(id: string): Promise<Command | undefined> {
+    const row = await db.selectFrom("commands").selectAll().where("id", "=", id).executeTakeFirst();
+    return row && commands.toValue(row);
+  }
+
+  return {
+    getCommand,
+
+    async insertCommand(command) {
+      await db.insertInto("commands").values(commands.toRow(command)).execute();
+    },
+
+    async endCommand(id, end) {
+      const row = await db
+        .updateTable("commands")
+        .set({ ...commands.toChanges(end), ended_at: end.endedAt ?? now() })
+        .where("id", "=", id)
+        .where("ended_at", "is", null)
+        .returningAll()
+        .executeTakeFirst();
+      return row ? commands.toValue(row) : getCommand(id);
+    },
+
+    async listCommands(sessionId) {
+      return (await ofSession(sessionId).execute()).map(commands.toValue);
+    },
+
+    async openCommands(sessionId) {
+      return (await ofSession(sessionId).where("ended_at", "is", null).execute()).map(commands.toValue);
+    },
+  };
+}

@@ -1,0 +1,52 @@
+/**
+ * The schema, as the steps that made it. A step that was released is never changed: a later one is added below it.
+ * Each is one transaction together with its row in `migrations`; two programs that open one database take turns.
+ */
+
+import { sql } from "kysely";
+import { SandkeepError } from "../core/errors.ts";
+import type { Engine } from "./engines.ts";
+import { firstSchema } from "./first-schema.ts";
+
+export interface Migration {
+  name: string;
+  statements(engine: Engine): string[];
+}
+
+/** in the order they are applied; a migration's number is its place, from 1 */
+const migrations: Migration[] = [{ name: "first schema", statements: firstSchema }];
+
+/** brings the database to what this program knows; refuses one that a newer program wrote */
+export async function migrate(engine: Engine, now: () => number, known = migrations): Promise<void> {
+  for (;;) {
+    const applied = await applyNext(engine, now, known);
+    if (!applied) return;
+  }
+}
+
+/** false when nothing is left to apply */
+function applyNext({ db, ...engine }: Engine, now: () => number, known: Migration[]): Promise<boolean> {
+  return db.transaction().execute(async (tx) => {
+    if (engine.migrationLock) await sql.raw(engine.migrationLock).execute(tx);
+    await sql
+      .raw(
+        "create table if not exists migrations (number integer primary key, name text not null, applied_at bigint not null)",
+      )
+      .execute(tx);
+    const last = await tx
+      .selectFrom("migrations")
+      .select((eb) => eb.fn.max("number").as("number"))
+      .executeTakeFirst();
+    const number = (last?.number ?? 0) + 1;
+    if (number > known.length + 1)
+      throw new SandkeepError(
+        "unsupported",
+        `Cannot open the store: a newer Sandkeep wrote it (schema ${number - 1}, this one knows up to ${known.length})`,
+      );
+    const migration = known[number - 1];
+    if (!migration) return false;
+    for (const statement of migration.statements({ db, ...engine })) await sql.raw(statement).execute(tx);
+    await tx.insertInto("migrations").values({ number, name: migration.name, applied_at: now() }).execute();
+    return true;
+  });
+}

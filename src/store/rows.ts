@@ -1,0 +1,84 @@
+/**
+ * How a noun of the core is kept as a row of a table: one column for each field, named in snake_case. What is neither
+ * text, a number nor a truth is JSON; a field that is not there is NULL.
+ */
+
+/**
+ * How a field's value is kept.
+ *   text   as it is
+ *   key    text that lists are sorted by: "" when there is none, because both engines sort NULL elsewhere
+ *   prose  text whose origin is not checked: what no engine could keep is replaced
+ *   whole  an integer; fractions are rounded
+ *   real   any number
+ *   flag   0 or 1
+ *   json   JSON as text
+ */
+type Kind = "text" | "key" | "prose" | "whole" | "real" | "flag" | "json";
+
+/** The kind of each field; the compiler holds it against the field's type. */
+type Columns<T> = { [K in keyof T]-?: KindOf<Exclude<T[K], undefined>> };
+
+type KindOf<V> = [V] extends [string]
+  ? "text" | "key" | "prose"
+  : [V] extends [number]
+    ? "whole" | "real"
+    : [V] extends [boolean]
+      ? "flag"
+      : "json";
+
+/** The row that keeps a T. */
+export type Row<T> = {
+  [K in keyof T & string as SnakeCase<K>]-?: Stored<Exclude<T[K], undefined>> | (undefined extends T[K] ? null : never);
+};
+
+type Stored<V> = [V] extends [string | number] ? V : [V] extends [boolean] ? number : string;
+
+type SnakeCase<S extends string> = S extends `${infer Head}${infer Tail}`
+  ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SnakeCase<Tail>}`
+  : S;
+
+export interface Mapping<T> {
+  toRow(value: T): Row<T>;
+  /** the columns of the fields that are named, also of those whose value is undefined: they become NULL */
+  toChanges(changes: { [K in keyof T]?: T[K] | undefined }): Partial<Row<T>>;
+  toValue(row: Row<T>): T;
+}
+
+export function mapping<T extends object>(columns: Columns<T>): Mapping<T> {
+  const fields = Object.entries<Kind>(columns).map(([field, kind]) => ({ field, kind, column: snakeCase(field) }));
+  const stored = (value: object, wanted: typeof fields) =>
+    // Field by field the kinds were held against the types; the compiler cannot follow that through the loop.
+    Object.fromEntries(wanted.map(({ field, kind, column }) => [column, write(kind, Reflect.get(value, field))]));
+  return {
+    toRow: (value) => stored(value, fields) as Row<T>,
+    toChanges(changes) {
+      const named = fields.filter(({ field }) => field in changes);
+      return stored(changes, named) as Partial<Row<T>>;
+    },
+    toValue(row) {
+      const read = fields.map(({ field, kind, column }) => [field, parse(kind, Reflect.get(row, column))] as const);
+      return Object.fromEntries(read.filter(([, value]) => value !== undefined)) as T;
+    },
+  };
+}
+
+function write(kind: Kind, value: unknown): string | number | null {
+  if (value === undefined) return kind === "key" ? "" : null;
+  if (kind === "json") return JSON.stringify(value);
+  if (kind === "flag") return value ? 1 : 0;
+  if (kind === "whole") return Math.round(Number(value));
+  if (kind === "real") return Number(value);
+  if (kind === "prose") return String(value).toWellFormed().replaceAll("\0", "\uFFFD");
+  return String(value);
+}
+
+function parse(kind: Kind, stored: unknown): unknown {
+  if (stored === null || (kind === "key" && stored === "")) return undefined;
+  if (kind === "json") return JSON.parse(String(stored));
+  if (kind === "flag") return stored === 1;
+  return stored;
+}
+
+function snakeCase(field: string): string {
+  return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}

@@ -1,0 +1,219 @@
+/**
+ * Sessions. A sandbox shows the state of its current one, so what changes that state changes both rows together:
+ * the session's first, the sandbox's second, everywhere, so that no two transactions wait for each other.
+ */
+
+import { sql } from "kysely";
+import type { Session } from "../core/sandbox.ts";
+import type { Store } from "../core/store.ts";
+import { behind, readPage } from "./page.ts";
+import { mapping } from "./rows.ts";
+import type { Database, SessionRow } from "./tables.ts";
+
+type SessionStore = Pick<
+  Store,
+  | "insertSession"
+  | "getSession"
+  | "findSessionByShortId"
+  | "moveSession"
+  | "updateSession"
+  | "addTotals"
+  | "uncountedSessions"
+  | "listSessions"
+  | "dueSessions"
+  | "nextExpiry"
+  | "openSessions"
+>;
+
+const sessions = mapping<Session>({
+  id: "text",
+  shortId: "text",
+  teamId: "text",
+  projectId: "text",
+  sandboxId: "text",
+  sandboxName: "text",
+  state: "text",
+  vcpus: "real",
+  memory: "real",
+  timeout: "whole",
+  region: "text",
+  runtime: "text",
+  cwd: "text",
+  user: "text",
+  env: "json",
+  persistent: "flag",
+  networkPolicy: "json",
+  sourceSnapshotId: "text",
+  requestedAt: "whole",
+  createdAt: "whole",
+  updatedAt: "whole",
+  startedAt: "whole",
+  expiresAt: "whole",
+  requestedStopAt: "whole",
+  stoppedAt: "whole",
+  abortedAt: "whole",
+  snapshottedAt: "whole",
+  duration: "whole",
+  cpuMs: "whole",
+  ingressBytes: "whole",
+  egressBytes: "whole",
+  endCause: "text",
+  endReason: "prose",
+});
+
+// A condition in words of its own, because an index with a condition serves only a query that says the same.
+const isRunning = sql<boolean>`state = 'running'`;
+const isOpen = sql<boolean>`state in ('pending', 'running', 'snapshotting', 'stopping')`;
+const isUncounted = sql<boolean>`counted = 0 and state in ('stopped', 'failed', 'aborted')`;
+
+const byCreation = { column: "created_at", type: "number" } as const;
+
+export function sessionStore(db: Database, now: () => number): SessionStore {
+  return {
+    insertSession: (session, after) =>
+      db.transaction().execute(async (tx) => {
+        const sandbox = await tx
+          .updateTable("sandboxes")
+          .set({ current_session_id: session.id, state: session.state, state_changed_at: session.createdAt })
+          .where("id", "=", session.sandboxId)
+          .where("current_session_id", "=", after)
+          .where("deleted_at", "is", null)
+          .returning("id")
+          .executeTakeFirst();
+        if (!sandbox) return false;
+        await insertSessionRow(tx, session);
+        return true;
+      }),
+
+    async getSession(id) {
+      const row = await db.selectFrom("sessions").selectAll().where("id", "=", id).executeTakeFirst();
+      return row && sessions.toValue(row);
+    },
+
+    async findSessionByShortId(shortId) {
+      const row = await db.selectFrom("sessions").selectAll().where("short_id", "=", shortId).executeTakeFirst();
+      return row && sessions.toValue(row);
+    },
+
+    moveSession: (id, from, to, changes) =>
+      db.transaction().execute(async (tx) => {
+        const row = await tx
+          .updateTable("sessions")
+          .set({ ...sessions.toChanges(changes), state: to })
+          .where("id", "=", id)
+          .where("state", "in", from)
+          .returningAll()
+          .executeTakeFirst();
+        if (!row) return undefined;
+        await tx
+          .updateTable("sandboxes")
+          .set({ state: to, state_changed_at: changes.updatedAt ?? now() })
+          .where("id", "=", row.sandbox_id)
+          .where("current_session_id", "=", id)
+          .execute();
+        return sessions.toValue(row);
+      }),
+
+    async updateSession(id, states, changes) {
+      const row = await db
+        .updateTable("sessions")
+        // The id for itself, because a statement that sets nothing is none.
+        .set({ ...sessions.toChanges(changes), id })
+        .where("id", "=", id)
+        .where("state", "in", states)
+        .returningAll()
+        .executeTakeFirst();
+      return row && sessions.toValue(row);
+    },
+
+    addTotals: (sessionId) =>
+      db.transaction().execute(async (tx) => {
+        const session = await tx
+          .updateTable("sessions")
+          .set({ counted: 1 })
+          .where("id", "=", sessionId)
+          .where("counted", "=", 0)
+          .returning(["sandbox_id", "egress_bytes", "ingress_bytes", "cpu_ms", "duration"])
+          .executeTakeFirst();
+        if (!session) return;
+        await tx
+          .updateTable("sandboxes")
+          .set((eb) => ({
+            total_egress_bytes: eb("total_egress_bytes", "+", session.egress_bytes ?? 0),
+            total_ingress_bytes: eb("total_ingress_bytes", "+", session.ingress_bytes ?? 0),
+            total_cpu_ms: eb("total_cpu_ms", "+", session.cpu_ms ?? 0),
+            total_duration_ms: eb("total_duration_ms", "+", session.duration ?? 0),
+          }))
+          .where("id", "=", session.sandbox_id)
+          .execute();
+      }),
+
+    async uncountedSessions() {
+      const rows = await db.selectFrom("sessions").select("id").where(isUncounted).execute();
+      return rows.map(({ id }) => id);
+    },
+
+    listSessions(query) {
+      const { projectId, sandboxName, order } = query;
+      return readPage<SessionRow, Session>(
+        {
+          query,
+          sort: byCreation,
+          list: { of: "sessions", projectId, sandboxName },
+          read: (position, limit) =>
+            db
+              .selectFrom("sessions")
+              .selectAll()
+              .where("project_id", "=", projectId)
+              .$if(sandboxName !== undefined, (rows) => rows.where("sandbox_name", "=", sandboxName ?? ""))
+              .$call((rows) => (position ? rows.where(behind(position, order, "created_at", "id")) : rows))
+              .orderBy("created_at", order)
+              .orderBy("id", order)
+              .limit(limit)
+              .execute(),
+        },
+        sessions.toValue,
+      );
+    },
+
+    async dueSessions(now, limit) {
+      const rows = await db
+        .selectFrom("sessions")
+        .selectAll()
+        .where(isRunning)
+        .where("expires_at", "<=", now)
+        .orderBy("expires_at")
+        .orderBy("id")
+        .limit(limit)
+        .execute();
+      return rows.map(sessions.toValue);
+    },
+
+    async nextExpiry() {
+      const row = await db
+        .selectFrom("sessions")
+        .select((eb) => eb.fn.min("expires_at").as("at"))
+        .where(isRunning)
+        .executeTakeFirst();
+      return row?.at ?? undefined;
+    },
+
+    async openSessions() {
+      const rows = await db
+        .selectFrom("sessions")
+        .selectAll()
+        .where(isOpen)
+        .orderBy("created_at")
+        .orderBy("id")
+        .execute();
+      return rows.map(sessions.toValue);
+    },
+  };
+}
+
+export async function insertSessionRow(db: Database, session: Session): Promise<void> {
+  await db
+    .insertInto("sessions")
+    .values({ ...sessions.toRow(session), counted: 0 })
+    .execute();
+}

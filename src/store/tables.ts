@@ -1,0 +1,40 @@
+/** The tables as the query layer knows them; their columns are made in migrations.ts. */
+
+import type { Kysely } from "kysely";
+import type { Command, Drive, Project, Sandbox, Session, Snapshot, Team } from "../core/sandbox.ts";
+import type { ApiKey } from "../core/store.ts";
+import type { Row } from "./rows.ts";
+
+export type Database = Kysely<Tables>;
+
+export interface Tables {
+  migrations: { number: number; name: string; applied_at: number };
+  teams: Row<Team>;
+  projects: Row<Project>;
+  api_keys: Row<ApiKey>;
+  sandboxes: SandboxRow;
+  /** a row for each pair of tags of each sandbox that is not deleted */
+  sandbox_tags: { project_id: string; key: string; value: string; created_at: number; sandbox_id: string };
+  /** a row for each route of each sandbox that is not deleted */
+  sandbox_routes: { subdomain: string; sandbox_id: string };
+  sessions: SessionRow;
+  commands: Row<Command>;
+  snapshots: Row<Snapshot>;
+  drives: Row<Drive>;
+  idempotent_requests: { key: string; began_at: number; status: number | null; body: string | null };
+}
+
+export type SandboxRow = Row<Omit<Sandbox, "totals">> & {
+  total_egress_bytes: number;
+  total_ingress_bytes: number;
+  total_cpu_ms: number;
+  total_duration_ms: number;
+  /** whether its current snapshot was deleted */
+  snapshot_gone: number;
+  deleted_at: number | null;
+};
+
+export type SessionRow = Row<Session> & {
+  /** whether the sandbox's totals have it in them */
+  counted: number;
+};
