@@ -1,0 +1,117 @@
+/** The mechanics that dialects share: bounded bodies, live streams, ASCII lines. */
+
+import { describe, expect, test } from "vitest";
+import { asciiJson, bodyText, byteBody, jsonOf, liveBody } from "./http.ts";
+
+function post(body: BodyInit): Request {
+  return new Request("http://localhost/", { method: "POST", body });
+}
+
+describe("bodies", () => {
+  test("a body longer than its bound is refused without being read to its end", async () => {
+    let pulled = 0;
+    const endless = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        pulled++;
+        controller.enqueue(new Uint8Array(1000));
+      },
+    });
+    const request = new Request("http://localhost/", { method: "POST", body: endless, duplex: "half" });
+    await expect(bodyText(request, 10_000)).rejects.toMatchObject({ code: "invalid" });
+    expect(pulled).toBeLessThan(20);
+  });
+
+  test("a body that is no UTF-8 is refused", async () => {
+    await expect(bodyText(post(new Uint8Array([0xff, 0xfe, 0x41])), 100)).rejects.toMatchObject({ code: "invalid" });
+  });
+
+  test("no body is an empty object, and anything but JSON is refused", () => {
+    expect(jsonOf("")).toEqual({});
+    expect(jsonOf(" \n")).toEqual({});
+    expect(() => jsonOf("{")).toThrow("not JSON");
+  });
+});
+
+describe("ASCII lines", () => {
+  test("every character beyond ASCII is escaped and comes back whole", () => {
+    const text = "€ 😀 \u2028 \u0080 \ud800";
+    const line = asciiJson({ text });
+    expect(line).toMatch(/^[\x20-\x7e]*$/);
+    expect(JSON.parse(line)).toEqual({ text });
+  });
+});
+
+describe("live bodies", () => {
+  test("silence is filled, and the text follows when it comes", async () => {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const body = liveBody({
+      filler: " ",
+      patience: 5,
+      async *pieces() {
+        yield await promise;
+      },
+    });
+    const reader = body.getReader();
+    const first = await reader.read();
+    expect(Buffer.from(first.value ?? []).toString()).toBe(" ");
+    resolve("done");
+    let rest = "";
+    for (let read = await reader.read(); !read.done; read = await reader.read()) rest += Buffer.from(read.value);
+    expect(rest.trim()).toBe("done");
+  });
+
+  test("a client that goes away aborts the signal, although the next piece never comes", async () => {
+    const { promise: aborted, resolve } = Promise.withResolvers<void>();
+    const body = liveBody({
+      filler: "\n",
+      patience: 60_000,
+      async *pieces(signal) {
+        signal.addEventListener("abort", () => resolve());
+        yield "first";
+        await new Promise(() => undefined);
+      },
+    });
+    const reader = body.getReader();
+    await reader.read();
+    await reader.cancel();
+    await aborted;
+  });
+
+  test("nothing is produced faster than it is read", async () => {
+    let produced = 0;
+    const body = liveBody({
+      filler: "\n",
+      patience: 60_000,
+      async *pieces() {
+        for (;;) {
+          produced++;
+          yield "x".repeat(64 << 10);
+        }
+      },
+    });
+    const reader = body.getReader();
+    for (let i = 0; i < 5; i++) await reader.read();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(produced).toBeLessThan(10);
+    await reader.cancel();
+  });
+
+  test("bytes are asked for only when they are wanted, and a client that goes away lets go of their source", async () => {
+    let [asked, returned] = [0, false];
+    const iterator: AsyncIterator<Uint8Array> = {
+      async next() {
+        asked++;
+        return { done: false, value: new Uint8Array(128 << 10) };
+      },
+      async return() {
+        returned = true;
+        return { done: true, value: undefined };
+      },
+    };
+    const reader = byteBody(iterator).getReader();
+    await reader.read();
+    await reader.cancel();
+    expect(asked).toBeLessThan(4);
+    expect(returned).toBe(true);
+  });
+});

@@ -1,0 +1,172 @@
+/**
+ * Mechanics that every dialect shares: reading what came in, within bounds, and writing JSON, lines and bytes. Nothing
+ * here knows a vendor's words; what cannot be understood is thrown and each dialect says so in its own.
+ */
+
+import type { Context } from "hono";
+import type { z } from "zod";
+import { SandkeepError } from "../core/errors.ts";
+
+/** What came in is not what the schema says. */
+export class InvalidInput extends Error {
+  override readonly name = "InvalidInput";
+  readonly issues: readonly z.core.$ZodIssue[];
+
+  constructor(issues: readonly z.core.$ZodIssue[]) {
+    super("The request is not what it should be");
+    this.issues = issues;
+  }
+}
+
+/** an HTML form's fields, each given once */
+export async function form(c: Context, longest: number): Promise<Record<string, string>> {
+  return Object.fromEntries(new URLSearchParams(await bodyText(c.req.raw, longest)));
+}
+
+export function parsed<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+  const result = schema.safeParse(value);
+  if (!result.success) throw new InvalidInput(result.error.issues);
+  return result.data;
+}
+
+/** nothing at all is an empty object: some clients send a content type and no body */
+export function jsonOf(text: string): unknown {
+  if (text.trim() === "") return {};
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SandkeepError("invalid", "Invalid request: the body is not JSON.");
+  }
+}
+
+export async function bodyText(request: Request, longest: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of bodyBytes(request)) {
+    length += chunk.length;
+    if (length > longest)
+      throw new SandkeepError("invalid", `Invalid request: the body is longer than ${longest} bytes.`);
+    chunks.push(chunk);
+  }
+  try {
+    return strictUtf8.decode(Buffer.concat(chunks));
+  } catch {
+    throw new SandkeepError("invalid", "Invalid request: the body is not UTF-8.");
+  }
+}
+
+/** the request's body as it comes in; a client that went away ends it with an error */
+export async function* bodyBytes(request: Request): AsyncGenerator<Uint8Array> {
+  if (!request.body) return;
+  const reader = request.body.getReader();
+  let finished = false;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch((cause) => {
+        throw new SandkeepError("invalid", "Invalid request: the body ended too soon.", { cause });
+      });
+      finished = done;
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    if (!finished) void reader.cancel().catch(() => undefined);
+  }
+}
+
+export function json(value: unknown, status = 200, headers: Record<string, string> = {}): Response {
+  return new Response(JSON.stringify(value), {
+    status,
+    headers: { "content-type": "application/json; charset=utf-8", ...headers },
+  });
+}
+
+/** Text in pieces, and what is said while there is none, so that nobody on the way takes the stream for dead. */
+export interface LiveText {
+  pieces: (signal: AbortSignal) => AsyncIterable<string>;
+  /** what readers of this format skip */
+  filler: string;
+  /** longest silence, in ms */
+  patience: number;
+}
+
+/**
+ * A body that is written as its text comes into being, never faster than it is read. When the client goes away the
+ * signal aborts, and nothing else ends.
+ */
+export function liveBody({ pieces, filler, patience }: LiveText): ReadableStream<Uint8Array> {
+  const gone = new AbortController();
+  const encoder = new TextEncoder();
+  const iterator = pieces(gone.signal)[Symbol.asyncIterator]();
+  let next: Promise<IteratorResult<string>> | undefined;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        next ??= iterator.next();
+        const result = await within(next, patience);
+        if (gone.signal.aborted) return;
+        if (result === undefined) {
+          controller.enqueue(encoder.encode(filler));
+          return;
+        }
+        next = undefined;
+        if (result.done) controller.close();
+        else controller.enqueue(encoder.encode(result.value));
+      },
+      cancel() {
+        gone.abort();
+        // Both may wait for something that never comes; the signal tells them, nobody waits for them.
+        next?.catch(() => undefined);
+        void iterator.return?.()?.catch(() => undefined);
+      },
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: 64 << 10 }),
+  );
+}
+
+/**
+ * JSON that is pure ASCII: some clients decode each chunk of a stream by itself, and break a character that lies across
+ * two of them.
+ */
+export function asciiJson(value: unknown): string {
+  return JSON.stringify(value).replace(/[\u0080-\uffff]/g, (char) => {
+    return `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
+
+/** bytes as a body, read only as fast as they are sent; the first ones may have been looked at already */
+export function byteBody(
+  iterator: AsyncIterator<Uint8Array>,
+  first?: IteratorResult<Uint8Array>,
+): ReadableStream<Uint8Array> {
+  let pending = first;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = pending ?? (await iterator.next());
+        pending = undefined;
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await iterator.return?.();
+      },
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: 128 << 10 }),
+  );
+}
+
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** the promise's value, or undefined when it takes longer */
+async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, ms, undefined);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

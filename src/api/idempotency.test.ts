@@ -1,0 +1,85 @@
+/** Requests that are sent twice happen once. */
+
+import { beforeEach, expect, test } from "vitest";
+import { type Answer, type Idempotency, once } from "./idempotency.ts";
+
+let kept: Map<string, Answer | "running">;
+let idempotency: Idempotency;
+let done: number;
+
+beforeEach(() => {
+  kept = new Map();
+  done = 0;
+  idempotency = {
+    async begin(key) {
+      const there = kept.get(key);
+      if (there === undefined) kept.set(key, "running");
+      return there ?? "new";
+    },
+    async end(key, answer) {
+      if (answer) kept.set(key, answer);
+      else kept.delete(key);
+    },
+  };
+});
+
+const request = { key: "k1", scope: "team create", request: "{}" };
+const work = async () => ({ count: ++done });
+
+test("a repeat returns the first answer", async () => {
+  expect(await once(idempotency, request, work)).toEqual({ count: 1 });
+  expect(await once(idempotency, request, work)).toEqual({ count: 1 });
+});
+
+test("without a key everything is done each time", async () => {
+  const plain = { ...request, key: undefined };
+  await once(idempotency, plain, work);
+  expect(await once(idempotency, plain, work)).toEqual({ count: 2 });
+  expect(kept.size).toBe(0);
+});
+
+test("the same key means something else in another scope", async () => {
+  await once(idempotency, request, work);
+  expect(await once(idempotency, { ...request, scope: "other create" }, work)).toEqual({ count: 2 });
+});
+
+test("a key that is used with another body is refused", async () => {
+  await once(idempotency, request, work);
+  await expect(once(idempotency, { ...request, request: "{ }" }, work)).rejects.toMatchObject({ code: "invalid" });
+});
+
+test("what failed may be tried again with the same key", async () => {
+  const fail = async () => {
+    throw new Error("no");
+  };
+  await expect(once(idempotency, request, fail)).rejects.toThrow("no");
+  expect(await once(idempotency, request, work)).toEqual({ count: 1 });
+});
+
+test("a repeat while the first is under way waits for it", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const first = once(idempotency, request, async () => {
+    await promise;
+    return work();
+  });
+  const second = once(idempotency, request, work);
+  resolve();
+  expect([await first, await second]).toEqual([{ count: 1 }, { count: 1 }]);
+});
+
+test("a repeat does not wait for ever", async () => {
+  await idempotency.begin([...(await keysOf(request))][0] ?? "");
+  await expect(once(idempotency, { ...request, patience: 0 }, work)).rejects.toMatchObject({ code: "conflict" });
+});
+
+test.each(["", "ü", "a b", "x".repeat(256)])("%j is no key", async (key) => {
+  await expect(once(idempotency, { ...request, key }, work)).rejects.toMatchObject({ code: "invalid" });
+});
+
+/** under which name a request is kept */
+async function keysOf(it: typeof request): Promise<string[]> {
+  await once(idempotency, it, work);
+  const names = [...kept.keys()];
+  kept.clear();
+  return names;
+}

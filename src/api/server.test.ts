@@ -1,0 +1,52 @@
+/** The mount table: what each path and credential leads to. */
+
+import { expect, test } from "vitest";
+import { apiClient } from "../../test/api-client.ts";
+
+test("the base path of the SDK and the documents' own lead to the same", async () => {
+  const { ask } = apiClient();
+  expect((await ask("GET", "/api/v2/sandboxes/demo")).json).toEqual((await ask("GET", "/v2/sandboxes/demo")).json);
+});
+
+test("without a bearer a path outside /api is nobody's yet", async () => {
+  const { ask, calls } = apiClient();
+  expect((await ask("GET", "/v2/sandboxes/demo", undefined, { token: null })).status).toBe(404);
+  expect(calls).toEqual([]);
+});
+
+test.each([null, "sk_other", "a b"])("the token %j is refused with 401", async (token) => {
+  const { ask, calls } = apiClient();
+  const { status, json } = await ask("GET", "/api/v2/sandboxes/demo", undefined, { token });
+  expect([status, json.error.code]).toEqual([401, "unauthorized"]);
+  expect(calls.filter(({ method }) => method !== "access.authenticate")).toEqual([]);
+});
+
+test("anybody may ask whether the daemon lives and how to log in", async () => {
+  const { ask } = apiClient();
+  expect((await ask("GET", "/health", undefined, { token: null })).status).toBe(200);
+  const { json } = await ask("GET", "/.well-known/openid-configuration", undefined, { token: null });
+  expect(json.token_endpoint).toBe("http://127.0.0.1:7700/api/login/oauth/token");
+});
+
+test.each([
+  ["GET", "/"],
+  ["GET", "/api/v2/nothing"],
+  ["PUT", "/api/v2/sandboxes/demo"],
+  ["GET", "/api/v5/sandboxes"],
+])("%s %s is not found, in JSON", async (method, path) => {
+  const { ask } = apiClient();
+  const { status, json } = await ask(method, path);
+  expect([status, json.error.code]).toEqual([404, "not_found"]);
+});
+
+test("what is our own fault is told to us and not to the caller", async () => {
+  const { ask, troubles } = apiClient({
+    "sandboxes.get": async () => {
+      throw new Error("the disk is on fire at /secret");
+    },
+  });
+  const { status, text } = await ask("GET", "/api/v2/sandboxes/demo");
+  expect(status).toBe(500);
+  expect(text).not.toContain("secret");
+  expect(troubles).toHaveLength(1);
+});

@@ -1,0 +1,88 @@
+/**
+ * The mount table: which dialect answers a request, by its path and, where two vendors own the same path, by the
+ * credential it carries. Rows are tried from the top.
+ */
+
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Core } from "../core/core.ts";
+import { json } from "./http.ts";
+import type { Idempotency } from "./idempotency.ts";
+import { Interactive } from "./vercel/interactive.ts";
+import { defaultLimits, type VercelLimits } from "./vercel/limits.ts";
+import type { Dialect } from "./vercel/request.ts";
+import { schemas } from "./vercel/schemas.ts";
+import { vercelApi, vercelLogin } from "./vercel/vercel.ts";
+
+export interface ApiOptions {
+  core: Core;
+  idempotency: Idempotency;
+  /** the address of this daemon as its clients know it: "http://127.0.0.1:7700" */
+  publicUrl: () => string;
+  /** the host, with its port, below which labels lead to sandboxes: "localhost:7700" */
+  domain: () => string;
+  limits?: Partial<VercelLimits>;
+  /** ms since 1970 */
+  clock: () => number;
+  /** told of what is our own fault */
+  trouble: (error: unknown) => void;
+}
+
+export interface Api {
+  fetch(request: Request): Promise<Response>;
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+}
+
+/** A row: which requests are this dialect's. */
+interface Mount {
+  owns(path: string, request: Request): boolean;
+  app: { fetch(request: Request): Response | Promise<Response> };
+}
+
+export function createApi(options: ApiOptions): Api {
+  const limits = { ...defaultLimits, ...options.limits };
+  const vercel: Dialect = {
+    ...options,
+    publicUrl: () => options.publicUrl().replace(/\/$/, ""),
+    limits,
+    schemas: schemas(limits),
+  };
+  const interactive = new Interactive(vercel);
+  const api = vercelApi(vercel, interactive);
+
+  const mounts: Mount[] = [
+    { owns: matching(/^\/health$/), app: { fetch: () => json({ status: "ok" }) } },
+    {
+      owns: matching(/^\/(\.well-known\/openid-configuration$|api\/login\/|login\/device$)/),
+      app: vercelLogin(vercel),
+    },
+    // Vercel, version 1: /api/v1/sandboxes…, and /v1/sandboxes… with a bearer.
+    { owns: matching(/^\/api\/v\d+\//), app: api },
+    // InstaVM: /v1/sessions…, /v1/vms…, /execute…
+    // Veryfront: /sandbox-sessions…, /veryfront/…
+    // E2B: /e2b/…, and with X-API-Key /sandboxes…, /v2/sandboxes…, /templates…
+    // MCP: /mcp
+    { owns: withBearer(/^\/v\d+\//), app: api },
+  ];
+
+  return {
+    async fetch(request) {
+      const { pathname } = new URL(request.url);
+      const mount = mounts.find(({ owns }) => owns(pathname, request));
+      return mount ? mount.app.fetch(request) : json({ error: { code: "not_found", message: "Not found." } }, 404);
+    },
+    upgrade(request, socket, head) {
+      if (interactive.upgrade(request, socket, head)) return;
+      socket.on("error", () => undefined);
+      socket.end("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    },
+  };
+}
+
+function matching(pattern: RegExp): Mount["owns"] {
+  return (path) => pattern.test(path);
+}
+
+function withBearer(pattern: RegExp): Mount["owns"] {
+  return (path, request) => pattern.test(path) && /^bearer /i.test(request.headers.get("authorization") ?? "");
+}

@@ -1,0 +1,175 @@
+/**
+ * What Vercel's command line asks about whoever uses it: its user, team and projects, and how to log in. Logging in is
+ * the device flow of OAuth: the command line shows a code, and a person with a key approves it on a page of this daemon.
+ */
+
+import type { Hono } from "hono";
+import { isSandkeepError } from "../../core/errors.ts";
+import type { Project, Team } from "../../core/sandbox.ts";
+import { form, json } from "../http.ts";
+import { approvalPage, approvalPath } from "./approval-page.ts";
+import { notFound, sentenceOf } from "./errors.ts";
+import { bodyOf, callerOf, type Dialect, type Env, queryOf } from "./request.ts";
+
+/** for callers with a token */
+export function accountRoutes(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas } = dialect;
+
+  app.get("/v2/user", async (c) => {
+    const { id, slug } = await core.access.team(c.get("caller"));
+    return json({ user: { id: `usr_${slug}`, username: slug, email: `${slug}@localhost`, defaultTeamId: id } });
+  });
+
+  app.get("/v2/teams", async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.teamsQuery).value);
+    const teams = await core.access.teams(caller);
+    return json({ teams: teams.map(teamJson), pagination: { count: teams.length, next: null, prev: null } });
+  });
+
+  app.get("/v2/teams/:team", async (c) => json(teamJson(await core.access.team(c.get("caller"), c.req.param("team")))));
+
+  app.get("/:version{v(2|9)}/projects/:project", async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const name = c.req.param("project");
+    if (name.length > 255) throw notFound("Project not found.");
+    return json(projectJson(await core.access.project(caller, undefined, name)));
+  });
+
+  app.post("/:version{v(9|10|11)}/projects", async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const { value } = await bodyOf(c, dialect, schemas.projectBody);
+    return json(projectJson(await core.access.createProject(caller, undefined, value.name)));
+  });
+}
+
+/** for anybody: how one gets a token */
+export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void {
+  const { logins } = core.access;
+
+  app.get("/.well-known/openid-configuration", () => {
+    const base = publicUrl();
+    return json({
+      issuer: base,
+      authorization_endpoint: `${base}${approvalPath}`,
+      device_authorization_endpoint: `${base}${oauth}/device-authorization`,
+      token_endpoint: `${base}${oauth}/token`,
+      revocation_endpoint: `${base}${oauth}/token/revoke`,
+      introspection_endpoint: `${base}${oauth}/token/introspect`,
+      jwks_uri: `${base}${oauth}/jwks`,
+      response_types_supported: ["code"],
+      subject_types_supported: ["public"],
+      id_token_signing_alg_values_supported: ["RS256"],
+      grant_types_supported: [deviceGrant, refreshGrant],
+    });
+  });
+
+  app.get(`${oauth}/jwks`, () => json({ keys: [] }));
+
+  app.post(`${oauth}/device-authorization`, () => {
+    const { deviceCode, userCode, expiresIn, interval } = logins.begin();
+    const page = `${publicUrl()}${approvalPath}`;
+    return json({
+      device_code: deviceCode,
+      user_code: userCode,
+      verification_uri: page,
+      verification_uri_complete: `${page}?user_code=${encodeURIComponent(userCode)}`,
+      expires_in: expiresIn,
+      interval,
+    });
+  });
+
+  app.post(`${oauth}/token`, async (c) => {
+    const fields = await form(c, longestForm);
+    if (fields.grant_type === deviceGrant) {
+      const answer = logins.poll(fields.device_code ?? "");
+      return typeof answer === "string" ? json({ error: refusals[answer] }, 400) : json(tokenJson(answer.key));
+    }
+    if (fields.grant_type !== refreshGrant) return json({ error: "unsupported_grant_type" }, 400);
+    const key = fields.refresh_token ?? "";
+    return (await isKey(key)) ? json(tokenJson(key)) : json({ error: "invalid_grant" }, 400);
+  });
+
+  // The token is a key that its owner has elsewhere, too: forgetting it is the command line's part.
+  app.post(`${oauth}/token/revoke`, () => json({}));
+
+  app.post(`${oauth}/token/introspect`, async (c) => {
+    const { token = "" } = await form(c, longestForm);
+    return json({ active: await isKey(token) });
+  });
+
+  app.get(approvalPath, (c) => approvalPage({ userCode: c.req.query("user_code") ?? "" }));
+
+  app.post(approvalPath, async (c) => {
+    if (!isSameOrigin(c.req.header("origin"), c.req.header("host"))) {
+      return approvalPage({ message: "This form was sent by another page.", status: 403 });
+    }
+    const { user_code: userCode = "", key = "", answer } = await form(c, longestForm);
+    try {
+      await core.access.authenticate(key);
+      if (answer === "deny") logins.deny(userCode);
+      else logins.approve(userCode, key);
+      return approvalPage({
+        message: answer === "deny" ? "Denied." : "Approved. You can close this page.",
+        done: true,
+      });
+    } catch (error) {
+      if (!isSandkeepError(error) || error.code === "internal") throw error;
+      return approvalPage({ userCode, message: sentenceOf(error), status: 400 });
+    }
+  });
+
+  async function isKey(key: string): Promise<boolean> {
+    try {
+      await core.access.authenticate(key);
+      return true;
+    } catch (error) {
+      if (isSandkeepError(error, "unauthenticated")) return false;
+      throw error;
+    }
+  }
+}
+
+const oauth = "/api/login/oauth";
+const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
+const refreshGrant = "refresh_token";
+const longestForm = 16 << 10;
+/** keys do not expire; a year, in seconds, and then the refresh token gives the same again */
+const tokenLife = 365 * 86_400;
+
+const refusals = {
+  pending: "authorization_pending",
+  "slow-down": "slow_down",
+  denied: "access_denied",
+  expired: "expired_token",
+};
+
+function tokenJson(key: string): object {
+  return {
+    access_token: key,
+    token_type: "Bearer",
+    expires_in: tokenLife,
+    refresh_token: key,
+    scope: "openid offline_access",
+  };
+}
+
+function teamJson({ id, slug, createdAt }: Team): object {
+  return {
+    id,
+    slug,
+    name: slug,
+    createdAt,
+    updatedAt: createdAt,
+    membership: { role: "OWNER" },
+    billing: { plan: "hobby" },
+  };
+}
+
+function projectJson({ id, name, teamId, createdAt }: Project): object {
+  return { id, name, accountId: teamId, createdAt, updatedAt: createdAt };
+}
+
+function isSameOrigin(origin: string | undefined, host: string | undefined): boolean {
+  if (origin === undefined) return true;
+  return URL.canParse(origin) && new URL(origin).host === host;
+}

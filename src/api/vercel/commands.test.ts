@@ -1,0 +1,280 @@
+/** Commands on Vercel's wire: streams that the clients understand, and that outlive nobody but themselves. */
+
+import { describe, expect, test } from "vitest";
+import { apiClient } from "../../../test/api-client.ts";
+import {
+  chunks,
+  command,
+  commandId,
+  endedCommand,
+  failing,
+  sessionId,
+  streamOf,
+  time,
+} from "../../../test/fake-core.ts";
+
+const base = `/api/v2/sandboxes/sessions/${sessionId}/cmd`;
+const caller = { teamId: "team_default" };
+const never = () => new Promise<never>(() => undefined);
+
+function linesOf(text: string): Record<string, unknown>[] {
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line));
+}
+
+describe("an attached run", () => {
+  test("is a stream of exactly `application/x-ndjson`: the command, its output, the command with its code", async () => {
+    const output = chunks(["stdout", "out\n"], ["stderr", "err\n"]);
+    const { ask, asked } = apiClient({
+      "commands.output": async () => streamOf(output),
+      "commands.wait": async () => ({ ...endedCommand, exitCode: 3 }),
+    });
+    const body = { command: "sh", args: ["-c", "x"], env: { B: "2" }, sudo: true, cwd: "/tmp", wait: true, logs: true };
+    const { headers, text } = await ask("POST", base, { ...body, timeout: 5000 });
+    expect(headers.get("content-type")).toBe("application/x-ndjson");
+    expect(linesOf(text)).toEqual([
+      { command: expect.objectContaining({ id: commandId, sessionId, exitCode: null, startedAt: time }) },
+      { stream: "stdout", data: "out\n" },
+      { stream: "stderr", data: "err\n" },
+      { command: expect.objectContaining({ id: commandId, exitCode: 3, durationMs: 7 }) },
+    ]);
+    expect(asked("commands.run")).toEqual([
+      [caller, sessionId, { name: "sh", args: ["-c", "x"], cwd: "/tmp", env: { B: "2" }, sudo: true, timeLimit: 5000 }],
+    ]);
+  });
+
+  test("without logs it is two lines", async () => {
+    const { ask } = apiClient();
+    const { text } = await ask("POST", base, { command: "true", wait: true });
+    expect(linesOf(text).map((line) => Object.keys(line))).toEqual([["command"], ["command"]]);
+  });
+
+  test("is ASCII, and a character that comes in pieces is whole", async () => {
+    const euro = Buffer.from("€");
+    const { ask } = apiClient({
+      "commands.output": async () =>
+        streamOf(
+          chunks(
+            ["stdout", euro.subarray(0, 1)],
+            ["stderr", Buffer.from("é").subarray(0, 1)],
+            ["stdout", euro.subarray(1)],
+            ["stderr", Buffer.from("é").subarray(1)],
+          ),
+        ),
+    });
+    const { text } = await ask("POST", base, { command: "x", wait: true, logs: true });
+    expect(text).toMatch(/^[\x0a\x20-\x7e]*$/);
+    expect(linesOf(text).filter((line) => "stream" in line)).toEqual([
+      { stream: "stdout", data: "€" },
+      { stream: "stderr", data: "é" },
+    ]);
+  });
+
+  test("a character that never comes whole is told as one that is not", async () => {
+    const { ask } = apiClient({
+      "commands.output": async () => streamOf(chunks(["stdout", new Uint8Array([0x61, 0xe2])])),
+    });
+    const { text } = await ask("POST", base, { command: "x", wait: true, logs: true });
+    const data = linesOf(text).map((line) => line.data ?? "");
+    expect(data.join("")).toBe("a\ufffd");
+  });
+
+  test("much output comes in lines of a bounded length and is whole", async () => {
+    const long = "😀€x".repeat(100_000);
+    const { ask } = apiClient({ "commands.output": async () => streamOf(chunks(["stdout", long])) });
+    const lines = linesOf((await ask("POST", base, { command: "x", wait: true, logs: true })).text);
+    const data = lines.flatMap((line) => ("stream" in line ? [String(line.data)] : []));
+    expect(Math.max(...data.map((each) => each.length))).toBeLessThanOrEqual((64 << 10) + 1);
+    expect(data.every((each) => each.isWellFormed())).toBe(true);
+    expect(data.join("")).toBe(long);
+  });
+
+  test("silence is filled with blank lines", async () => {
+    const { promise, resolve } = Promise.withResolvers<typeof endedCommand>();
+    const { send } = apiClient({ "commands.wait": () => promise }, { patience: 5 });
+    const response = await send("POST", base, { body: JSON.stringify({ command: "x", wait: true }) });
+    const reader = response.body?.getReader();
+    let text = "";
+    while (!text.includes("\n\n\n")) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+    resolve(endedCommand);
+    for (let read = await reader?.read(); !read?.done; read = await reader?.read())
+      text += Buffer.from(read?.value ?? []);
+    expect(linesOf(text)).toHaveLength(2);
+  });
+
+  test("a client that goes away ends only the stream", async () => {
+    const waited = Promise.withResolvers<void>();
+    const aborted = Promise.withResolvers<void>();
+    const { send, asked } = apiClient({
+      "commands.wait": (_: unknown, __: string, ___: string, signal: AbortSignal) => {
+        signal.addEventListener("abort", () => aborted.resolve());
+        waited.resolve();
+        return never();
+      },
+    });
+    const response = await send("POST", base, { body: JSON.stringify({ command: "x", wait: true }) });
+    await waited.promise;
+    await response.body?.cancel();
+    await aborted.promise;
+    expect(asked("commands.kill")).toEqual([]);
+  });
+
+  test("a command that loses its sandbox ends in an error line", async () => {
+    const { ask } = apiClient({
+      "commands.wait": async () => ({ ...endedCommand, exitCode: 137, endCause: "session-ended" }),
+    });
+    const { text } = await ask("POST", base, { command: "x", wait: true, logs: true });
+    expect(linesOf(text).at(-1)).toEqual({
+      stream: "error",
+      data: {
+        code: "sandbox_stream_closed",
+        message: "Sandbox stream was closed and is not accepting commands.",
+      },
+    });
+  });
+
+  test("output that breaks off is told in an error line, never by silence", async () => {
+    const { ask, troubles } = apiClient({
+      "commands.output": async () =>
+        (async function* () {
+          yield* chunks(["stdout", "a"]);
+          throw new Error("the journal is gone");
+        })(),
+    });
+    const { text } = await ask("POST", base, { command: "x", wait: true, logs: true });
+    expect(linesOf(text).at(-1)).toMatchObject({ stream: "error" });
+    expect(troubles).toHaveLength(1);
+  });
+
+  test("output that is no longer kept is told on stderr, apart from what the command printed", async () => {
+    const [first, second] = chunks(["stdout", "a"], ["stdout", "z"]);
+    const { ask } = apiClient({ "commands.output": async () => streamOf([first, { ...second, dropped: 1000 }]) });
+    const { text } = await ask("GET", `${base}/${commandId}/logs`);
+    expect(linesOf(text)).toEqual([
+      { stream: "stdout", data: "a" },
+      { stream: "stderr", data: "[sandkeep] 1000 bytes of earlier output are no longer kept\n", dropped: 1000 },
+      { stream: "stdout", data: "z" },
+    ]);
+  });
+});
+
+describe("a detached run", () => {
+  test("is answered at once, without a code", async () => {
+    const { ask } = apiClient();
+    const { headers, json } = await ask("POST", base, { command: "sleep", args: ["9"], env: {}, sudo: false });
+    expect(headers.get("content-type")).toBe("application/json; charset=utf-8");
+    expect(json.command).toMatchObject({ id: commandId, exitCode: null });
+  });
+
+  test("that is repeated with its idempotency key runs once", async () => {
+    const { ask, asked } = apiClient();
+    const headers = { "idempotency-key": "k" };
+    const first = await ask("POST", base, { command: "x" }, { headers });
+    expect((await ask("POST", base, { command: "x" }, { headers })).json).toEqual(first.json);
+    const attached = { command: "x", wait: true, logs: true };
+    await ask("POST", base, attached, { headers: { "idempotency-key": "k2" } });
+    const again = await ask("POST", base, attached, { headers: { "idempotency-key": "k2" } });
+    expect(linesOf(again.text)).toHaveLength(3);
+    expect(asked("commands.run")).toHaveLength(2);
+  });
+});
+
+describe("a run that cannot be", () => {
+  test("of an unknown program is a bad request in the hosted service's words", async () => {
+    const { ask } = apiClient({ "commands.run": failing("unknown-executable") });
+    const { status, json } = await ask("POST", base, { command: "nope", wait: true, logs: true });
+    expect([status, json.error]).toEqual([
+      400,
+      { code: "executable_not_found", message: "[invalid_argument] executable file not found in $PATH: nope" },
+    ]);
+  });
+
+  test.each([
+    ["stopped", 410, "sandbox_stopped", "Sandbox has stopped execution and is no longer available"],
+    ["stopping", 422, "sandbox_stopping", "Sandbox is stopping and is no longer available."],
+    ["snapshotting", 422, "sandbox_snapshotting", "Sandbox is creating a snapshot and will be stopped shortly."],
+  ] as const)("because the session is %s is %i %s", async (code, status, word, message) => {
+    const { ask } = apiClient({ "commands.run": failing(code) });
+    const reply = await ask("POST", base, { command: "x", wait: true });
+    expect([reply.status, reply.json.error]).toEqual([status, { code: word, message }]);
+  });
+
+  test.each([
+    [{}, "Invalid request: missing required property `command`."],
+    [{ command: "" }, "Invalid request: `command` should NOT be shorter than 1 characters."],
+    [{ command: "a\0b" }, "Invalid request: a string has a NUL character in it."],
+    [{ command: "x", args: ["\0"] }, "Invalid request: a string has a NUL character in it."],
+    [{ command: "x", args: [1] }, "Invalid request: `args[0]` should be string."],
+    [
+      { command: "x", env: { "A=B": "" } },
+      "Invalid request: the name of an environment variable is empty or has `=` in it.",
+    ],
+    [{ command: "x", timeout: 99 }, "Invalid request: `timeout` should be >= 100."],
+    [{ command: "x", logs: true }, "Invalid request: `logs` is only valid when `wait` is `true`"],
+    [{ command: "x", shell: true }, "Invalid request: should NOT have additional property `shell`."],
+  ])("as %j is refused", async (body, message) => {
+    const { ask, asked } = apiClient();
+    const { status, json } = await ask("POST", base, body);
+    expect([status, json.error.message]).toEqual([400, message]);
+    expect(asked("commands.run")).toEqual([]);
+  });
+});
+
+describe("waiting for a command", () => {
+  test("sends headers at once and blanks until it ends", async () => {
+    const { promise, resolve } = Promise.withResolvers<typeof endedCommand>();
+    const { send } = apiClient(
+      { "commands.get": async () => command, "commands.wait": () => promise },
+      { patience: 5 },
+    );
+    const response = await send("GET", `${base}/${commandId}?wait=true`);
+    expect(response.status).toBe(200);
+    const reader = response.body?.getReader();
+    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe(" ");
+    resolve({ ...endedCommand, exitCode: 137 });
+    let text = "";
+    for (let read = await reader?.read(); !read?.done; read = await reader?.read())
+      text += Buffer.from(read?.value ?? []);
+    expect(JSON.parse(text).command.exitCode).toBe(137);
+  });
+
+  test("one that is not there is 404 before any header", async () => {
+    const { ask } = apiClient({ "commands.get": failing("not-found") });
+    expect((await ask("GET", `${base}/${commandId}?wait=true`)).status).toBe(404);
+    expect((await ask("GET", `${base}/${commandId}/logs`)).status).toBe(404);
+  });
+
+  test("without `wait` it is told as it is", async () => {
+    const { ask, asked } = apiClient({ "commands.get": async () => command });
+    expect((await ask("GET", `${base}/${commandId}?wait=false`)).json.command.exitCode).toBeNull();
+    expect(asked("commands.wait")).toEqual([]);
+  });
+
+  test("one that was lost with its sandbox has the code of a killed one", async () => {
+    const { ask } = apiClient({ "commands.get": async () => ({ ...command, endedAt: time + 1 }) });
+    expect((await ask("GET", `${base}/${commandId}`)).json.command.exitCode).toBe(137);
+  });
+});
+
+test("commands are listed", async () => {
+  const { ask } = apiClient();
+  expect((await ask("GET", base)).json.commands).toHaveLength(1);
+});
+
+test("a kill sends the signal, and 15 when there is none", async () => {
+  const { ask, asked } = apiClient();
+  await ask("POST", `${base}/${commandId}/kill`, { signal: 9 });
+  await ask("POST", `${base}/${commandId}/kill`);
+  expect(asked("commands.kill").map((args) => args[3])).toEqual([9, 15]);
+  for (const signal of [0, 65, 1.5, "9", null]) {
+    expect((await ask("POST", `${base}/${commandId}/kill`, { signal })).status).toBe(400);
+  }
+});
+
+test.each(["x", "cmd_", "cmd_a%2fb", "cmd_%00"])("%s is no command", async (id) => {
+  const { ask, asked } = apiClient();
+  expect((await ask("GET", `${base}/${id}`)).status).toBe(404);
+  expect(asked("commands.get")).toEqual([]);
+});

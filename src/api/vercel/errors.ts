@@ -1,0 +1,197 @@
+/** What went wrong, in Vercel's words: which status, which code, which sentence. */
+
+import type { z } from "zod";
+import { type ErrorCode, isSandkeepError, messageOf, type SandkeepError } from "../../core/errors.ts";
+import { InvalidInput, json } from "../http.ts";
+
+/** An error that already speaks Vercel's words. */
+export class VercelError extends Error {
+  override readonly name = "VercelError";
+  readonly status: number;
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** how each of the core's errors is told, unless the route knows better */
+type Wording = { status: number; code: string; message?: string };
+
+const wordings: Record<ErrorCode, Wording> = {
+  invalid: { status: 400, code: "bad_request" },
+  "bad-cwd": { status: 400, code: "bad_request" },
+  "unknown-user": { status: 400, code: "bad_request" },
+  "unknown-executable": { status: 400, code: "executable_not_found" },
+  unsupported: { status: 400, code: "bad_request" },
+  "name-taken": { status: 400, code: "bad_request" },
+  "no-snapshot": { status: 400, code: "snapshot_not_found", message: "Cannot resume sandbox: no snapshot available." },
+  unauthenticated: { status: 401, code: "unauthorized", message: "Not authorized: the token is missing or invalid." },
+  forbidden: { status: 403, code: "forbidden" },
+  "not-found": { status: 404, code: "not_found" },
+  exists: { status: 409, code: "conflict" },
+  conflict: { status: 409, code: "conflict" },
+  attached: { status: 409, code: "conflict" },
+  gone: { status: 410, code: "gone" },
+  stopped: {
+    status: 410,
+    code: "sandbox_stopped",
+    message: "Sandbox has stopped execution and is no longer available",
+  },
+  "snapshot-gone": { status: 410, code: "snapshot_not_found" },
+  stopping: { status: 422, code: "sandbox_stopping", message: "Sandbox is stopping and is no longer available." },
+  snapshotting: {
+    status: 422,
+    code: "sandbox_snapshotting",
+    message: "Sandbox is creating a snapshot and will be stopped shortly.",
+  },
+  // Not a 5xx, which the clients would send again: what took too long once will do so twice.
+  timeout: { status: 422, code: "timeout" },
+  limit: { status: 429, code: "rate_limited" },
+  internal: { status: 500, code: "internal_server_error", message: "An internal error occurred." },
+};
+
+/** seconds after which it is worth asking again; the clients give up at once when it is more than 20 */
+const retryAfter = "1";
+
+/** the answer to a request that failed; `trouble` hears of what is our own fault */
+export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
+  const { status, code, message } = inVercelsWords(error);
+  if (status >= 500) trouble(error);
+  return json({ error: { code, message } }, status, status === 429 ? { "retry-after": retryAfter } : {});
+}
+
+export function inVercelsWords(error: unknown): VercelError {
+  if (error instanceof VercelError) return error;
+  if (error instanceof InvalidInput) return new VercelError(400, "bad_request", invalidWords(error.issues));
+  if (!isSandkeepError(error)) return new VercelError(500, "internal_server_error", wordings.internal.message ?? "");
+  const { status, code, message } = wordings[error.code];
+  return new VercelError(status, code, message ?? error.message, { cause: error });
+}
+
+/** the promise; where it fails with one of these codes, in the words of the route */
+export async function worded<T>(
+  promise: Promise<T>,
+  words: Partial<Record<ErrorCode, (error: SandkeepError) => VercelError>>,
+): Promise<T> {
+  try {
+    return await promise;
+  } catch (error) {
+    const word = isSandkeepError(error) ? words[error.code] : undefined;
+    throw word && isSandkeepError(error) ? word(error) : error;
+  }
+}
+
+export function notFound(message: string): VercelError {
+  return new VercelError(404, "not_found", message);
+}
+
+export function sandboxNotFound(name: string): VercelError {
+  return notFound(`Named sandbox '${name.slice(0, 128)}' not found for this project.`);
+}
+
+export function badRequest(message: string): VercelError {
+  return new VercelError(400, "bad_request", message);
+}
+
+/** as the last line of a stream whose command has lost its sandbox */
+export const streamClosed = {
+  stream: "error",
+  data: {
+    code: "sandbox_stream_closed",
+    message: "Sandbox stream was closed and is not accepting commands.",
+  },
+};
+
+/** for logs and terminals: a sentence, never a stack */
+export function sentenceOf(error: unknown): string {
+  return isSandkeepError(error) || error instanceof VercelError || error instanceof InvalidInput
+    ? inVercelsWords(error).message
+    : messageOf(error);
+}
+
+const longestMessage = 600;
+
+/** the first thing that is wrong, as the hosted service says it */
+function invalidWords(issues: readonly z.core.$ZodIssue[]): string {
+  const issue = issues.flatMap((each) => decisive(each, []))[0];
+  if (!issue) return "Invalid request.";
+  const words = issueWords(issue);
+  return `Invalid request: ${words.length > longestMessage ? `${words.slice(0, longestMessage)}…` : words}`;
+}
+
+/** of a union the branch that came furthest, with the paths of its issues whole */
+function decisive(issue: z.core.$ZodIssue, parent: readonly PropertyKey[]): z.core.$ZodIssue[] {
+  const path = [...parent, ...issue.path];
+  if (issue.code !== "invalid_union" || issue.errors.length === 0) return [{ ...issue, path }];
+  const branches = issue.errors.map((branch) => branch.flatMap((each) => decisive(each, path)));
+  // A member that is missing or too much says that another form was meant.
+  const misfit = (each: z.core.$ZodIssue) => each.code === "unrecognized_keys" || isMissing(each) || isNever(each);
+  const reach = (branch: z.core.$ZodIssue[]) =>
+    Math.max(...branch.map((each) => 2 * each.path.length - (branch.some(misfit) ? 3 : 0)));
+  const furthest = Math.max(...branches.map(reach));
+  const best = branches.filter((branch) => reach(branch) === furthest);
+  // Several branches that fail at the door: none of them says more than that the value has none of the forms.
+  return best.length === 1 ? (best[0] ?? []) : [{ ...issue, errors: [], path } as z.core.$ZodIssue];
+}
+
+function issueWords(issue: z.core.$ZodIssue): string {
+  // A message that zod did not make is one of our schemas'.
+  if (!/^(Invalid|Too|Unrecognized) /.test(issue.message)) return issue.message;
+  const name = `\`${pathWords(issue.path)}\``;
+  const subject = issue.path.length === 0 ? "the request" : name;
+  switch (issue.code) {
+    case "invalid_type":
+      if (isMissing(issue)) return `missing required property ${name}.`;
+      return `${subject} should be ${typeWords[issue.expected] ?? issue.expected}.`;
+    case "too_big":
+      return `${subject} should ${most(issue.origin, issue.maximum)}.`;
+    case "too_small":
+      return `${subject} should ${least(issue.origin, issue.minimum)}.`;
+    case "invalid_value":
+      return `${subject} should be equal to one of the allowed values ${JSON.stringify(issue.values.join(", "))}.`;
+    case "unrecognized_keys":
+      return `${issue.path.length === 0 ? "" : `${name} `}should NOT have additional property \`${issue.keys[0]}\`.`;
+    case "invalid_format":
+      return `${subject} should match pattern "${issue.pattern}".`;
+    case "invalid_key":
+      return issue.issues[0] ? issueWords({ ...issue.issues[0], path: issue.path }) : `${subject} is not a valid key.`;
+    default:
+      return `${subject} should have one of the allowed forms.`;
+  }
+}
+
+/** zod says only in its message that a member is not there */
+function isMissing(issue: z.core.$ZodIssue): boolean {
+  return issue.code === "invalid_type" && issue.message.endsWith("received undefined");
+}
+
+/** a member that this form must not have */
+function isNever(issue: z.core.$ZodIssue): boolean {
+  return issue.code === "invalid_type" && issue.expected === "never";
+}
+
+const typeWords: Record<string, string> = {
+  int: "integer",
+  record: "object",
+};
+
+function most(origin: string, maximum: number | bigint): string {
+  if (origin === "array") return `NOT have more than ${maximum} items`;
+  if (origin === "string") return `NOT be longer than ${maximum} characters`;
+  return `be <= ${maximum}`;
+}
+
+function least(origin: string, minimum: number | bigint): string {
+  if (origin === "array") return `NOT have fewer than ${minimum} items`;
+  if (origin === "string") return `NOT be shorter than ${minimum} characters`;
+  return `be >= ${minimum}`;
+}
+
+function pathWords(path: readonly PropertyKey[]): string {
+  return path
+    .map((part, i) => (typeof part === "number" ? `[${part}]` : `${i === 0 ? "" : "."}${String(part)}`))
+    .join("");
+}

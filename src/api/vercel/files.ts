@@ -1,0 +1,104 @@
+/** Files on Vercel's wire: read one, write many as a tar, make a directory. */
+
+import { posix } from "node:path";
+import type { Hono } from "hono";
+import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/errors.ts";
+import { resolvePath } from "../../core/files.ts";
+import type { Caller } from "../../core/sandbox.ts";
+import { bodyBytes, byteBody, json } from "../http.ts";
+import { badRequest, notFound, VercelError } from "./errors.ts";
+import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
+
+export function fileRoutes(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas } = dialect;
+  const fs = "/:version{v[234]}/sandboxes/sessions/:sessionId/fs";
+
+  app.post(`${fs}/read`, async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const { value } = await bodyOf(c, dialect, schemas.readBody);
+    const place: Place = { sessionId: idOf(c, "sessionId"), path: value.path, cwd: value.cwd };
+    return told(dialect, caller, place, "reading file", async () => {
+      const file = await core.files.read(caller, place.sessionId, place.path, place.cwd);
+      const bytes = file.iterator({ destroyOnReturn: true });
+      // What cannot be opened shows with the first bytes, while the status can still say so.
+      const first = await bytes.next();
+      return new Response(byteBody(bytes, first), {
+        headers: { "content-type": "application/octet-stream", "content-disposition": attachment(place.path) },
+      });
+    });
+  });
+
+  app.post(`${fs}/write`, async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const directory = c.req.header("x-cwd");
+    if (directory !== undefined && (directory === "" || directory.length > 4096)) {
+      throw badRequest("Invalid request: `x-cwd` should be a path.");
+    }
+    if (!c.req.raw.body) throw badRequest("Invalid request: the body should be a tar file, compressed with gzip.");
+    const place: Place = { sessionId: idOf(c, "sessionId"), path: directory ?? "." };
+    return told(dialect, caller, place, "writing files", async () => {
+      await core.files.extract(caller, place.sessionId, directory, bodyBytes(c.req.raw));
+      return json({});
+    });
+  });
+
+  app.post(`${fs}/mkdir`, async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const { value } = await bodyOf(c, dialect, schemas.mkdirBody);
+    const place: Place = { sessionId: idOf(c, "sessionId"), path: value.path, cwd: value.cwd };
+    return told(dialect, caller, place, "creating directory", async () => {
+      await core.files.mkdir(caller, place.sessionId, value.path, { cwd: value.cwd, recursive: value.recursive });
+      return json({});
+    });
+  });
+}
+
+/** what a request is about, as it was named */
+interface Place {
+  sessionId: string;
+  path: string;
+  cwd?: string | undefined;
+}
+
+type Verb = "reading file" | "writing files" | "creating directory";
+
+/** what the file system says, for each of the core's codes that come from it */
+const kernelWords: Partial<Record<ErrorCode, string>> = {
+  exists: "File exists",
+  "not-found": "No such file or directory",
+  forbidden: "Permission denied",
+  limit: "No space left on device",
+};
+
+/** does it; what the file system refuses is told as the hosted service does */
+async function told(
+  dialect: Dialect,
+  caller: Caller,
+  place: Place,
+  verb: Verb,
+  work: () => Promise<Response>,
+): Promise<Response> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isSandkeepError(error) || !isFileError(error)) throw error;
+    // A session that is not there has no files either: that comes first.
+    const { cwd } = await dialect.core.sessions.get(caller, place.sessionId);
+    if (error.code === "not-found" && verb === "reading file") throw notFound("File not found.");
+    const words = verb === "writing files" ? undefined : kernelWords[error.code];
+    const path = resolvePath(cwd, place.cwd, place.path);
+    const message = words === undefined ? error.message : `error ${verb}: ${path}: ${words}`;
+    throw new VercelError(400, "file_error", message, { cause: error });
+  }
+}
+
+function isFileError({ code }: SandkeepError): boolean {
+  return code in kernelWords || code === "invalid" || code === "conflict" || code === "unsupported";
+}
+
+/** only what is safe in a header as it is */
+function attachment(path: string): string {
+  const name = posix.basename(path);
+  const plain = name.replace(/[^\x20-\x7e]|["\\]/g, "_");
+  return `attachment; filename="${plain}"${plain === name ? "" : `; filename*=UTF-8''${encodeURIComponent(name.toWellFormed())}`}`;
+}

@@ -1,0 +1,115 @@
+/**
+ * Terminals on Vercel's wire. A token, given for a session, opens a WebSocket:
+ *
+ *   client → server   text {"type":"start","command","args","env":["K=V"],"cwd","cols","rows"}, first and once
+ *                     binary: input
+ *                     text {"type":"resize","cols","rows"}
+ *   server → client   binary: output
+ *                     text {"type":"exit","code"}, then the connection is closed
+ *
+ * A token belongs to one terminal. While that runs, a connection that was lost may be made again with the same token
+ * and output goes on where it stopped: what was sent is not sent twice, even if it got lost on a connection that was
+ * dying. A terminal that nobody connects to again for a while is hung up.
+ */
+
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Hono } from "hono";
+import { type WebSocket, WebSocketServer } from "ws";
+import type { Caller } from "../../core/sandbox.ts";
+import { json } from "../http.ts";
+import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
+import { Terminal } from "./terminal.ts";
+
+export function interactiveRoutes(app: Hono<Env>, dialect: Dialect, interactive: Interactive): void {
+  const { core, schemas, publicUrl } = dialect;
+  app.post("/:version{v[234]}/sandboxes/sessions/:sessionId/interactive", async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    await bodyOf(c, dialect, schemas.emptyBody);
+    const { session } = await core.sessions.running(caller, idOf(c, "sessionId"));
+    const token = interactive.issue(caller, session.id);
+    return json({ url: `${publicUrl().replace(/^http/, "ws")}${pathOf(session.id)}`, token });
+  });
+}
+
+interface Grant {
+  sessionId: string;
+  terminal: Terminal;
+  /** when it may no longer be used for the first time */
+  expiresAt: number;
+}
+
+const mostGrants = 10_000;
+const longestMessage = 1 << 20;
+const pingEvery = 30_000;
+
+export class Interactive {
+  readonly #dialect: Dialect;
+  readonly #grants = new Map<string, Grant>();
+  readonly #server = new WebSocketServer({ noServer: true, maxPayload: longestMessage, clientTracking: false });
+
+  constructor(dialect: Dialect) {
+    this.#dialect = dialect;
+  }
+
+  issue(caller: Caller, sessionId: string): string {
+    this.#sweep();
+    const token = randomBytes(32).toString("base64url");
+    const terminal = new Terminal(this.#dialect, caller, sessionId);
+    const expiresAt = this.#dialect.clock() + this.#dialect.limits.interactive.tokenLife;
+    this.#grants.set(token, { sessionId, terminal, expiresAt });
+    return token;
+  }
+
+  /** whether this request is for a terminal; if so, it is answered */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean {
+    const url = new URL(request.url ?? "/", "http://localhost");
+    const sessionId = /^\/interactive\/([^/]+)$/.exec(url.pathname)?.[1];
+    if (sessionId === undefined) return false;
+    this.#sweep();
+    const grant = this.#grants.get(url.searchParams.get("token") ?? "");
+    if (grant?.sessionId !== sessionId) {
+      refuse(socket);
+      return true;
+    }
+    this.#server.handleUpgrade(request, socket, head, (connection) => {
+      watchPulse(connection);
+      grant.terminal.connect(connection);
+    });
+    return true;
+  }
+
+  #sweep(): void {
+    const now = this.#dialect.clock();
+    for (const [token, { terminal, expiresAt }] of this.#grants) {
+      if (terminal.isOver(now) || (!terminal.isBegun && expiresAt <= now) || this.#grants.size > mostGrants) {
+        this.#grants.delete(token);
+      }
+    }
+  }
+}
+
+function pathOf(sessionId: string): string {
+  return `/interactive/${sessionId}`;
+}
+
+function refuse(socket: Duplex): void {
+  socket.on("error", () => undefined);
+  socket.end("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+}
+
+/** a connection whose other end is gone without a word is closed */
+function watchPulse(connection: WebSocket): void {
+  let alive = true;
+  connection.on("pong", () => {
+    alive = true;
+  });
+  const timer = setInterval(() => {
+    if (!alive) connection.terminate();
+    alive = false;
+    connection.ping();
+  }, pingEvery);
+  timer.unref();
+  connection.on("close", () => clearInterval(timer));
+}

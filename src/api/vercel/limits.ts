@@ -1,0 +1,39 @@
+/** The bounds that Vercel's documents name, each of which a host may set otherwise; the messages stay the same. */
+
+export interface VercelLimits {
+  ports: number;
+  tags: number;
+  /** characters of a tag's value */
+  tagLength: number;
+  mounts: number;
+  /** longest a session may run, in ms */
+  timeout: number;
+  vcpus: number;
+  driveSize: number;
+  /** bytes of a JSON body */
+  body: number;
+  regions: readonly string[];
+  defaultRegion: string;
+  /** longest silence on a stream, in ms */
+  patience: number;
+  /** how long an interactive token may be used for the first time, and how long a terminal outlives its connection */
+  interactive: { tokenLife: number; grace: number };
+}
+
+export const defaultLimits: VercelLimits = {
+  ports: 15,
+  tags: 5,
+  tagLength: 256,
+  mounts: 4,
+  timeout: 24 * 60 * 60 * 1000,
+  vcpus: 32,
+  driveSize: 16 * 2 ** 40,
+  body: 4 * 2 ** 20,
+  regions: [
+    ...["iad1", "sfo1", "cle1", "cdg1", "fra1", "arn1", "sin1", "pdx1", "lhr1", "icn1", "bom1", "cpt1"],
+    ...["dub1", "gru1", "hkg1", "syd1", "yul1", "hnd1", "kix1"],
+  ],
+  defaultRegion: "iad1",
+  patience: 15_000,
+  interactive: { tokenLife: 5 * 60_000, grace: 60_000 },
+};

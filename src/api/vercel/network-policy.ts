@@ -1,0 +1,299 @@
+/**
+ * A network policy on Vercel's wire and in the core. Three forms come in: a mode, the object of allowed domains and
+ * subnets, and the flat lists that version 1 of the SDK sends. One form goes out, in which no header's value is shown.
+ */
+
+import { isIPv4, isIPv6 } from "node:net";
+import { z } from "zod";
+import type {
+  CustomPolicy,
+  DomainRule,
+  NetworkPolicy,
+  RequestMatch,
+  RequestRule,
+  RuleAction,
+  TextMatch,
+} from "../../core/network-policy.ts";
+
+const most = 1000;
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** whole labels may be wildcards */
+const domainPattern = /^(\*|[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)(\.(\*|[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?))*$/;
+
+const domain = z
+  .string()
+  .min(1)
+  .max(253)
+  .toLowerCase()
+  .regex(domainPattern, "a domain of the network policy is not one.");
+const cidr = z.string().max(64).refine(isCidr, "a subnet of the network policy is not in CIDR notation.");
+const headers = z
+  .record(
+    z.string().max(256).regex(token, "the name of a header is not one."),
+    z
+      .string()
+      .max(16 << 10)
+      .regex(/^[^\r\n\0]*$/, "the value of a header has a line break or NUL in it."),
+  )
+  .refine((all) => Object.keys(all).length <= 100, "a rule of the network policy has more than 100 headers.");
+const webUrl = z.string().max(4096).refine(isWebUrl, "`forwardURL` should be an http or https URL.");
+
+const textMatch = z
+  .strictObject({
+    exact: z.string().max(4096).optional(),
+    startsWith: z.string().max(4096).optional(),
+    regex: z.string().max(1024).refine(isRegex, "`regex` is not a regular expression.").optional(),
+  })
+  .refine((match) => given(match) === 1, "a match should have exactly one of `exact`, `startsWith` and `regex`.");
+const pairMatch = z.strictObject({ key: textMatch.optional(), value: textMatch.optional() });
+const match = z.strictObject({
+  path: textMatch.optional(),
+  method: z.array(z.string().max(32).regex(token, "a method is not one.")).max(32).optional(),
+  queryString: z.array(pairMatch).max(32).optional(),
+  headers: z.array(pairMatch).max(32).optional(),
+});
+
+const ownHeaders = ["connection", "content-length", "transfer-encoding"];
+const bodiless = [204, 205, 304];
+const response = z
+  .strictObject({
+    statusCode: z.int().min(200).max(599),
+    headers: headers.optional(),
+    body: z
+      .string()
+      .max(1 << 20)
+      .optional(),
+    contentType: z
+      .string()
+      .max(256)
+      .regex(/^[^\r\n\0]*$/, "`contentType` has a line break in it.")
+      .optional(),
+  })
+  .refine(({ body, contentType }) => body === undefined || contentType !== undefined, {
+    error: "`contentType` should be given together with `body`.",
+  })
+  .refine(({ body, statusCode }) => body === undefined || !bodiless.includes(statusCode), {
+    error: "a response of status 204, 205 or 304 should NOT have a `body`.",
+  })
+  .refine(({ headers: all = {} }) => lowerNames(all).every((name) => !ownHeaders.includes(name)), {
+    error: `a response should NOT set ${ownHeaders.join(", ")}.`,
+  })
+  .refine(({ headers: all = {} }) => new Set(lowerNames(all)).size === Object.keys(all).length, {
+    error: "a response should NOT set a header twice.",
+  });
+
+const rule = z
+  .strictObject({
+    match: match.optional(),
+    transform: z
+      .array(z.strictObject({ headers: headers.optional() }))
+      .max(100)
+      .optional(),
+    forwardURL: webUrl.optional(),
+    response: response.optional(),
+  })
+  .refine(({ match: _, ...actions }) => given(actions) === 1, {
+    error: "a rule should have exactly one of `transform`, `forwardURL` and `response`.",
+  });
+
+const objectForm = z.strictObject({
+  /** what tells the two forms apart */
+  mode: z.never().optional(),
+  allow: z
+    .union([
+      z.array(domain).max(most),
+      z.record(domain, z.array(rule).max(100)).refine((all) => Object.keys(all).length <= most, {
+        error: `\`allow\` should NOT have more than ${most} properties.`,
+      }),
+    ])
+    .optional(),
+  subnets: z
+    .strictObject({ allow: z.array(cidr).max(most).optional(), deny: z.array(cidr).max(most).optional() })
+    .optional(),
+});
+
+const flatForm = z.strictObject({
+  mode: z.enum(["allow-all", "deny-all", "custom", "default-allow", "default-deny"]),
+  allowedDomains: z.array(domain).max(most).optional(),
+  allowedCIDRs: z.array(cidr).max(most).optional(),
+  deniedCIDRs: z.array(cidr).max(most).optional(),
+  injectionRules: z
+    .array(z.strictObject({ domain, headers, match: match.optional() }))
+    .max(most)
+    .optional(),
+  forwardRules: z
+    .array(z.strictObject({ domain, forwardURL: webUrl, match: match.optional() }))
+    .max(most)
+    .optional(),
+});
+
+export const networkPolicySchema = z.union([
+  flatForm.refine(({ mode, ...lists }) => given(lists) === 0 || !["allow-all", "deny-all"].includes(mode), {
+    error: "a network policy of mode `allow-all` or `deny-all` should have no other property.",
+  }),
+  objectForm,
+]);
+
+export type WirePolicy = z.output<typeof networkPolicySchema>;
+
+export function policyFromWire(wire: WirePolicy): NetworkPolicy {
+  if (wire.mode === undefined) return policyFromObject(wire);
+  if (wire.mode === "allow-all" || wire.mode === "deny-all") return { mode: wire.mode };
+  const rules: [string, RequestRule][] = [
+    ...(wire.injectionRules ?? []).map((each): [string, RequestRule] => [
+      each.domain,
+      ruleOf(each.match, { kind: "set-headers", headers: each.headers }),
+    ]),
+    ...(wire.forwardRules ?? []).map((each): [string, RequestRule] => [
+      each.domain,
+      ruleOf(each.match, { kind: "forward", url: each.forwardURL }),
+    ]),
+  ];
+  const names = new Set([...(wire.allowedDomains ?? []), ...rules.map(([name]) => name)]);
+  const domains = [...names].map((name) => ({
+    domain: name,
+    rules: rules.filter(([ofDomain]) => ofDomain === name).map(([, each]) => each),
+  }));
+  const policy = {
+    mode: "custom" as const,
+    domains,
+    allowedCidrs: wire.allowedCIDRs ?? [],
+    deniedCidrs: wire.deniedCIDRs ?? [],
+  };
+  return wire.mode === "default-allow" ? allowedByDefault(policy) : policy;
+}
+
+/** the only form that clients accept in an answer; header values stay here */
+export function policyToWire(policy: NetworkPolicy): object {
+  if (policy.mode !== "custom") return { mode: policy.mode };
+  const { domains, allowedCidrs, deniedCidrs } = policy;
+  return {
+    mode: "custom",
+    ...filled(
+      "allowedDomains",
+      domains.map(({ domain: name }) => name),
+    ),
+    ...filled("allowedCIDRs", allowedCidrs),
+    ...filled("deniedCIDRs", deniedCidrs),
+    ...filled(
+      "injectionRules",
+      actions(domains, "set-headers", ({ headers: all }) => ({ headerNames: Object.keys(all) })),
+    ),
+    ...filled(
+      "forwardRules",
+      actions(domains, "forward", ({ url }) => ({ forwardURL: url })),
+    ),
+    // No client reads these yet, and without them nobody could see that they are there.
+    ...filled(
+      "responseRules",
+      actions(domains, "respond", ({ status }) => ({ statusCode: status })),
+    ),
+  };
+}
+
+function policyFromObject({ allow = [], subnets = {} }: z.output<typeof objectForm>): CustomPolicy {
+  const domains: DomainRule[] = Array.isArray(allow)
+    ? [...new Set(allow)].map((name) => ({ domain: name, rules: [] }))
+    : Object.entries(allow).map(([name, rules]) => ({
+        domain: name,
+        rules: rules.map((each) => ruleOf(each.match, actionOf(each))),
+      }));
+  return { mode: "custom", domains, allowedCidrs: subnets.allow ?? [], deniedCidrs: subnets.deny ?? [] };
+}
+
+/** version 1.4 of the SDK: everything but what is denied */
+function allowedByDefault({ domains, allowedCidrs, deniedCidrs }: CustomPolicy): NetworkPolicy {
+  const plain = deniedCidrs.length === 0 && domains.every(({ rules }) => rules.length === 0);
+  if (plain) return { mode: "allow-all" };
+  const everything = domains.some(({ domain: name }) => name === "*") ? [] : [{ domain: "*", rules: [] }];
+  return {
+    mode: "custom",
+    domains: [...domains, ...everything],
+    allowedCidrs: [...new Set([...allowedCidrs, "0.0.0.0/0", "::/0"])],
+    deniedCidrs,
+  };
+}
+
+function ruleOf(wire: z.output<typeof match> | undefined, action: RuleAction): RequestRule {
+  return wire === undefined ? { action } : { match: matchOf(wire), action };
+}
+
+function actionOf({ transform, forwardURL, response: answer }: z.output<typeof rule>): RuleAction {
+  if (forwardURL !== undefined) return { kind: "forward", url: forwardURL };
+  if (answer !== undefined) {
+    const { statusCode, headers: all, body, contentType } = answer;
+    return {
+      kind: "respond",
+      status: statusCode,
+      ...(all !== undefined && { headers: all }),
+      ...(body !== undefined && { body }),
+      ...(contentType !== undefined && { contentType }),
+    };
+  }
+  return { kind: "set-headers", headers: Object.assign({}, ...(transform ?? []).map((each) => each.headers)) };
+}
+
+function matchOf(wire: z.output<typeof match>): RequestMatch {
+  const pairs = (all: z.output<typeof pairMatch>[]) =>
+    all.map(({ key, value }) => ({
+      ...(key !== undefined && { key: textOf(key) }),
+      ...(value !== undefined && { value: textOf(value) }),
+    }));
+  return {
+    ...(wire.path !== undefined && { path: textOf(wire.path) }),
+    ...(wire.method !== undefined && { method: wire.method }),
+    ...(wire.queryString !== undefined && { queryString: pairs(wire.queryString) }),
+    ...(wire.headers !== undefined && { headers: pairs(wire.headers) }),
+  };
+}
+
+function textOf({ exact, startsWith, regex = "" }: z.output<typeof textMatch>): TextMatch {
+  if (exact !== undefined) return { exact };
+  return startsWith !== undefined ? { startsWith } : { regex };
+}
+
+/** the rules of one kind over all domains, each told by `print` */
+function actions<K extends RuleAction["kind"]>(
+  domains: DomainRule[],
+  kind: K,
+  print: (action: Extract<RuleAction, { kind: K }>) => object,
+): object[] {
+  const isOne = (action: RuleAction): action is Extract<RuleAction, { kind: K }> => action.kind === kind;
+  return domains.flatMap(({ domain: name, rules }) =>
+    rules.flatMap(({ action, match: when }) =>
+      isOne(action) ? [{ domain: name, ...print(action), ...(when !== undefined && { match: when }) }] : [],
+    ),
+  );
+}
+
+function filled(name: string, list: readonly unknown[]): object {
+  return list.length === 0 ? {} : { [name]: list };
+}
+
+/** how many members are there */
+function given(value: object): number {
+  return Object.values(value).filter((member) => member !== undefined).length;
+}
+
+function lowerNames(all: object): string[] {
+  return Object.keys(all).map((name) => name.toLowerCase());
+}
+
+function isWebUrl(value: string): boolean {
+  return URL.canParse(value) && ["http:", "https:"].includes(new URL(value).protocol);
+}
+
+function isRegex(value: string): boolean {
+  try {
+    new RegExp(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isCidr(value: string): boolean {
+  const [address = "", prefix = "", ...rest] = value.split("/");
+  if (rest.length > 0 || !/^\d{1,3}$/.test(prefix)) return false;
+  return (isIPv4(address) && Number(prefix) <= 32) || (isIPv6(address) && Number(prefix) <= 128);
+}

@@ -1,0 +1,132 @@
+/** What every route of Vercel's wire begins with: who asks, about which project, and what was sent along. */
+
+import { type Context, Hono } from "hono";
+import { getPath } from "hono/utils/url";
+import type { z } from "zod";
+import type { Core } from "../../core/core.ts";
+import { SandkeepError } from "../../core/errors.ts";
+import type { Caller, Owner } from "../../core/sandbox.ts";
+import { bodyText, jsonOf, parsed } from "../http.ts";
+import type { Idempotency } from "../idempotency.ts";
+import { errorResponse, notFound } from "./errors.ts";
+import type { VercelLimits } from "./limits.ts";
+import type { Schemas } from "./schemas.ts";
+
+/** What the routes stand on. */
+export interface Dialect {
+  core: Core;
+  schemas: Schemas;
+  limits: VercelLimits;
+  idempotency: Idempotency;
+  /** the address of this daemon as its clients know it, without a slash at its end */
+  publicUrl: () => string;
+  /** the host, with its port, below which labels lead to sandboxes */
+  domain: () => string;
+  /** ms since 1970 */
+  clock: () => number;
+  /** told of what is our own fault */
+  trouble: (error: unknown) => void;
+}
+
+export type Env = { Variables: { caller: Caller } };
+export type VercelContext = Context<Env>;
+
+/** a router that knows who asks before any route runs, and tells errors in Vercel's words */
+export function authenticated({ core, trouble }: Dialect): Hono<Env> {
+  const app = open(trouble);
+  app.use(async (c, next) => {
+    c.set("caller", await core.access.authenticate(bearer(c)));
+    await next();
+  });
+  return app;
+}
+
+/** a router for anybody; the base path of the vendor's own SDK, `/api`, may be there or not */
+export function open(trouble: (error: unknown) => void): Hono<Env> {
+  const app = new Hono<Env>({ getPath: (request) => getPath(request).replace(/^\/api(?=\/v\d)/, "") });
+  app.onError((error) => errorResponse(error, trouble));
+  app.notFound(() => errorResponse(notFound("Not found."), trouble));
+  return app;
+}
+
+/** the caller, once it is sure that the team in the query is theirs: for routes that name a thing by its id */
+export async function callerOf(c: VercelContext, { core }: Dialect, scope: Scope): Promise<Caller> {
+  const caller = c.get("caller");
+  for (const team of [scope.teamId, scope.slug]) if (team !== undefined) await core.access.team(caller, team);
+  return caller;
+}
+
+/** the project that a request is about; both id and name will do */
+export async function ownerOf(c: VercelContext, dialect: Dialect, scope: Scope, project?: string): Promise<Owner> {
+  const caller = await callerOf(c, dialect, scope);
+  return dialect.core.access.owner(caller, { project });
+}
+
+export interface Scope {
+  teamId?: string | undefined;
+  slug?: string | undefined;
+}
+
+/** Members whose names begin with two underscores: private to the vendor's clients, any of them is accepted. */
+export type Private = Record<string, unknown>;
+
+export interface Sent<T> {
+  value: T;
+  private: Private;
+  /** the body as it came */
+  text: string;
+}
+
+/** the JSON body; no body is an empty object */
+export async function bodyOf<S extends z.ZodType>(
+  c: VercelContext,
+  dialect: Dialect,
+  schema: S,
+): Promise<Sent<z.output<S>>> {
+  const text = await bodyText(c.req.raw, dialect.limits.body);
+  const { own, hidden } = apart(jsonOf(text));
+  return { value: parsed(schema, own), private: hidden, text };
+}
+
+export function queryOf<S extends z.ZodType>(c: VercelContext, schema: S): { value: z.output<S>; private: Private } {
+  const all = Object.entries(c.req.queries()).map(([key, values]) => [key, values.length === 1 ? values[0] : values]);
+  const { own, hidden } = apart(Object.fromEntries(all));
+  return { value: parsed(schema, own), private: hidden };
+}
+
+/** whether the routes of the platform's own are asked for */
+export function wantsSystemRoutes(hidden: Private): boolean {
+  return [hidden.__interactive, hidden.__includeSystemRoutes].some((value) => value === true || value === "true");
+}
+
+/** an id in the path; what cannot be one is not looked for */
+export function idOf(c: VercelContext, name: "sessionId" | "commandId" | "snapshotId"): string {
+  const id = c.req.param(name) ?? "";
+  const { pattern, noun } = ids[name];
+  if (!pattern.test(id)) throw notFound(`${noun} not found.`);
+  return id;
+}
+
+const ids = {
+  sessionId: { pattern: /^sbx_[A-Za-z0-9]{1,64}$/, noun: "Session" },
+  commandId: { pattern: /^cmd_[A-Za-z0-9]{1,64}$/, noun: "Command" },
+  snapshotId: { pattern: /^snap_[A-Za-z0-9]{1,64}$/, noun: "Snapshot" },
+};
+
+const longestToken = 8192;
+
+function bearer(c: Context): string {
+  const secret = /^Bearer +(\S+)$/i.exec(c.req.header("authorization") ?? "")?.[1];
+  if (secret !== undefined && secret.length <= longestToken) return secret;
+  throw new SandkeepError("unauthenticated", "There is no token");
+}
+
+function apart(value: unknown): { own: unknown; hidden: Private } {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return { own: value, hidden: {} };
+  const isHidden = ([key]: [string, unknown]) => key.startsWith("__");
+  const entries = Object.entries(value);
+  return {
+    own: Object.fromEntries(entries.filter((entry) => !isHidden(entry))),
+    hidden: Object.fromEntries(entries.filter(isHidden)),
+  };
+}

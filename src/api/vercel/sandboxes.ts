@@ -1,0 +1,192 @@
+/** Sandboxes on Vercel's wire: create, list, get and resume, change, delete, fork. */
+
+import type { Hono } from "hono";
+import type { z } from "zod";
+import type { Owner, Sandbox, Session } from "../../core/sandbox.ts";
+import type { CreateSpec, ForkSpec, UpdateSpec } from "../../core/sandboxes.ts";
+import { json } from "../http.ts";
+import { once } from "../idempotency.ts";
+import { badRequest, sandboxNotFound, worded } from "./errors.ts";
+import { policyFromWire } from "./network-policy.ts";
+import {
+  bodyOf,
+  type Dialect,
+  type Env,
+  ownerOf,
+  type Private,
+  queryOf,
+  type VercelContext,
+  wantsSystemRoutes,
+} from "./request.ts";
+import { namePattern, type Schemas } from "./schemas.ts";
+import * as wire from "./wire.ts";
+
+export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas, idempotency } = dialect;
+
+  app.post("/:version{v[234]}/sandboxes", async (c) => {
+    const { value: scope } = queryOf(c, schemas.scopeQuery);
+    const sent = await bodyOf(c, dialect, schemas.createBody);
+    const owner = await ownerOf(c, dialect, scope, sent.value.projectId);
+    const key = c.req.header("idempotency-key");
+    const request = { key, scope: `${owner.teamId} ${owner.projectId} create`, request: sent.text };
+    const answer = await once(idempotency, request, async () => {
+      const spec = createSpec(c.req.param("version"), sent.value);
+      const made = await worded(core.sandboxes.create(owner, spec), takenName(spec.name));
+      if (spec.name === undefined && key === undefined) undoneIfUnheard(c, dialect, owner, made.sandbox);
+      return booted(made.sandbox, made.session, dialect.domain(), sent.private);
+    });
+    return json(answer);
+  });
+
+  app.get("/:version{v[234]}/sandboxes", async (c) => {
+    const { value } = queryOf(c, schemas.sandboxesQuery);
+    const owner = await ownerOf(c, dialect, value, value.project);
+    const page = await core.sandboxes.list(owner, {
+      limit: value.limit,
+      order: value.sortOrder,
+      sortBy: value.sortBy === "statusUpdatedAt" ? "stateChangedAt" : value.sortBy,
+      ...(value.cursor !== undefined && { cursor: value.cursor }),
+      ...(value.namePrefix !== undefined && { namePrefix: value.namePrefix }),
+      ...(value.status !== undefined && { states: wire.statesOf(value.status) }),
+      ...(value.tags !== undefined && { tags: tagOf(value.tags) }),
+    });
+    return json({ sandboxes: page.items.map((each) => wire.sandbox(each)), pagination: wire.pagination(page) });
+  });
+
+  app.get("/:version{v[234]}/sandboxes/:name", async (c) => {
+    const { value, private: hidden } = queryOf(c, schemas.getQuery);
+    const owner = await ownerOf(c, dialect, value, value.projectId);
+    const name = nameOf(c);
+    const found = value.resume
+      ? await core.sandboxes.resume(owner, name)
+      : { ...(await core.sandboxes.get(owner, name)), resumed: false };
+    return json({ ...booted(found.sandbox, found.session, dialect.domain(), hidden), resumed: found.resumed });
+  });
+
+  app.patch("/:version{v[234]}/sandboxes/:name", async (c) => {
+    const { value } = queryOf(c, schemas.getQuery);
+    const { value: changes } = await bodyOf(c, dialect, schemas.updateBody);
+    const owner = await ownerOf(c, dialect, value, value.projectId);
+    const name = nameOf(c);
+    const updated = await core.sandboxes.update(owner, name, updateSpec(changes));
+    const sandbox = value.resume ? (await core.sandboxes.resume(owner, name)).sandbox : updated;
+    return json({ sandbox: wire.sandbox(sandbox), routes: routes(sandbox, dialect.domain()) });
+  });
+
+  app.delete("/:version{v[234]}/sandboxes/:name", async (c) => {
+    const { value } = queryOf(c, schemas.deleteQuery);
+    const owner = await ownerOf(c, dialect, value, value.projectId);
+    const name = nameOf(c);
+    const deleted = core.sandboxes.delete(owner, name, { orphanSnapshots: value.deleteOrphanSnapshots });
+    return json({ sandbox: wire.sandbox(await deleted) });
+  });
+
+  app.post("/:version{v[234]}/sandboxes/:name/fork", async (c) => {
+    const { value } = queryOf(c, schemas.sandboxQuery);
+    const sent = await bodyOf(c, dialect, schemas.forkBody);
+    const owner = await ownerOf(c, dialect, value, value.projectId);
+    const origin = nameOf(c);
+    const key = c.req.header("idempotency-key");
+    const request = { key, scope: `${owner.teamId} ${owner.projectId} fork ${origin}`, request: sent.text };
+    const answer = await once(idempotency, request, async () => {
+      const spec = settings(sent.value);
+      const made = await worded(core.sandboxes.fork(owner, origin, spec), takenName(spec.name));
+      if (spec.name === undefined && key === undefined) undoneIfUnheard(c, dialect, owner, made.sandbox);
+      return booted(made.sandbox, made.session, dialect.domain(), sent.private);
+    });
+    return json(answer);
+  });
+}
+
+export function routes(sandbox: Sandbox, domain: string): object[] {
+  return sandbox.routes.map((each) => wire.route(each, domain));
+}
+
+function booted(sandbox: Sandbox, session: Session, domain: string, hidden: Private): object {
+  const system = wantsSystemRoutes(hidden) ? [wire.systemRoute(session, domain)] : [];
+  return {
+    sandbox: wire.sandbox(sandbox, session),
+    session: wire.session(session),
+    routes: [...routes(sandbox, domain), ...system],
+  };
+}
+
+/**
+ * The clients send a create again when its answer is lost, and without a name nobody could find the first one. With an
+ * idempotency key they could, so that one stays.
+ */
+function undoneIfUnheard(c: VercelContext, { core, trouble }: Dialect, owner: Owner, { id }: Sandbox): void {
+  const { signal } = c.req.raw;
+  const undo = () => void core.sandboxes.abandon(owner, id).catch(trouble);
+  if (signal.aborted) undo();
+  // Never fires once the answer is sent.
+  else signal.addEventListener("abort", undo, { once: true });
+}
+
+/** version 2 is asked for a runtime, later ones for an image; where neither is named each has its default */
+function createSpec(version: string, { source, runtime, image, projectId: _, ...rest }: CreateBody): CreateSpec {
+  const usual = version === "v2" && source?.type !== "snapshot" ? { runtime: "node24" } : {};
+  const base = runtime === undefined && image === undefined ? usual : { runtime, image };
+  return { ...settings(rest), base, ...(source && { source: sourceOf(source) }) };
+}
+
+function sourceOf(source: NonNullable<CreateBody["source"]>): NonNullable<CreateSpec["source"]> {
+  const { type, ...rest } = source;
+  return { kind: type, ...rest } as NonNullable<CreateSpec["source"]>; // the same members under another name for its kind
+}
+
+function updateSpec({ networkId, keepLastSnapshots, currentSnapshotId, runtime, ...rest }: UpdateBody): UpdateSpec {
+  const { name: _, ...plain } = settings(rest);
+  return {
+    ...plain,
+    ...(networkId !== undefined && { networkId }),
+    ...(keepLastSnapshots !== undefined && { keepLastSnapshots: keepLastSnapshots && keepLast(keepLastSnapshots) }),
+    ...(currentSnapshotId !== undefined && { currentSnapshotId }),
+    ...(runtime !== undefined && { runtime }),
+  };
+}
+
+/** members that were not sent are not there: for an update, undefined would mean something */
+function settings({ resources, networkPolicy, keepLastSnapshots, mounts, ...plain }: ForkBody): ForkSpec {
+  return {
+    ...Object.fromEntries(Object.entries(plain).filter(([, value]) => value !== undefined)),
+    ...(resources && { vcpus: resources.vcpus }),
+    ...(networkPolicy && { networkPolicy: policyFromWire(networkPolicy) }),
+    ...(keepLastSnapshots && { keepLastSnapshots: keepLast(keepLastSnapshots) }),
+    ...(mounts && {
+      mounts: Object.fromEntries(Object.entries(mounts).map(([path, mount]) => [path, mountOf(mount)])),
+    }),
+  };
+}
+
+type CreateBody = z.output<Schemas["createBody"]>;
+type UpdateBody = z.output<Schemas["updateBody"]>;
+type ForkBody = z.output<Schemas["forkBody"]>;
+
+function keepLast({ count, expiration, deleteEvicted }: NonNullable<ForkBody["keepLastSnapshots"]>) {
+  return { count, deleteEvicted, ...(expiration !== undefined && { expiration }) };
+}
+
+function mountOf({ drive, mode }: { drive: string; mode: "read-write" | "snapshot" | "read-only" }) {
+  return { drive, mode: mode === "read-write" ? mode : ("snapshot" as const) };
+}
+
+function tagOf(filter: string): Record<string, string> {
+  const colon = filter.indexOf(":");
+  return { [filter.slice(0, colon)]: filter.slice(colon + 1) };
+}
+
+/** what cannot be a name is nobody's */
+function nameOf(c: VercelContext): string {
+  const name = c.req.param("name") ?? "";
+  if (!namePattern.test(name) || name.length > 128) throw sandboxNotFound(name);
+  return name;
+}
+
+function takenName(name: string | undefined) {
+  const words =
+    `A sandbox with the name '${name}' already exists for this project. ` +
+    "Use GET /sandboxes/:name to resume it or delete it first.";
+  return { "name-taken": () => badRequest(words) };
+}

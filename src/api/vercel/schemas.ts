@@ -1,0 +1,279 @@
+/**
+ * What Vercel's clients send, field by field. A member that no schema names is refused rather than ignored; members
+ * that begin with two underscores are private to the vendor's clients and taken off before (request.ts).
+ */
+
+import { posix } from "node:path";
+import { z } from "zod";
+import type { VercelLimits } from "./limits.ts";
+import { networkPolicySchema } from "./network-policy.ts";
+
+const day = 86_400_000;
+/** far enough, and still a safe number when added to a time */
+const century = 36_525 * day;
+
+export const namePattern = /^[a-zA-Z0-9_-]+$/;
+/** taken by routes at the place of a name */
+const reservedNames = ["sessions", "snapshots", "drives", "named"];
+
+const noNul = (text: string) => !text.includes("\0");
+const text = (longest: number) => z.string().max(longest).refine(noNul, "a string has a NUL character in it.");
+const path = z.string().min(1).max(4096).refine(noNul, "a path has a NUL character in it.");
+const project = z.string().min(1).max(255);
+const expiration = z.custom<number>(
+  (value) => Number.isSafeInteger(value) && (value === 0 || ((value as number) >= day && (value as number) <= century)),
+  { error: ({ path: at = [] }) => `\`${at.join(".")}\` must be 0 (no expiration) or >= ${day} ms (1 day).` },
+);
+const env = z.record(
+  z
+    .string()
+    .min(1)
+    .max(1024)
+    .regex(/^[^=\0]+$/, "the name of an environment variable is empty or has `=` in it."),
+  text(128 << 10),
+);
+const webUrl = z.string().max(4096).refine(isWebUrl, "`source.url` should be an http or https URL.");
+const bool = z.enum(["true", "false"]).transform((value) => value === "true");
+const digits = z
+  .string()
+  .regex(/^\d{1,9}$/)
+  .transform(Number);
+const order = z.enum(["asc", "desc"]);
+const scope = { teamId: z.string().min(1).max(255).optional(), slug: z.string().min(1).max(255).optional() };
+const page = (longest: number, usual: number) => ({
+  limit: digits.pipe(z.number().min(1).max(longest)).default(usual),
+  cursor: z.string().min(1).max(4096).optional(),
+  sortOrder: order.default("desc"),
+});
+
+export type Schemas = ReturnType<typeof schemas>;
+
+export function schemas(limits: VercelLimits) {
+  const timeout = z.int().min(1000).max(limits.timeout);
+  const region = z.enum(limits.regions as [string, ...string[]]);
+  const name = z
+    .string()
+    .min(1)
+    .max(128)
+    .regex(namePattern)
+    .refine((value) => !reservedNames.includes(value), `\`name\` should NOT be one of ${reservedNames.join(", ")}.`);
+  const driveName = z.string().min(1).max(64).regex(namePattern);
+
+  const resources = z
+    .strictObject({
+      vcpus: z
+        .int()
+        .min(1)
+        .max(limits.vcpus)
+        .refine((count) => count === 1 || count % 2 === 0, "`resources.vcpus` should be 1 or an even number."),
+      memory: z.int().optional(),
+    })
+    .refine(({ vcpus, memory }) => memory === undefined || memory === vcpus * 2048, {
+      error: "`resources.memory` should be 2048 times `resources.vcpus`.",
+    });
+
+  const settings = {
+    persistent: z.boolean().optional(),
+    resources: resources.optional(),
+    timeout: timeout.optional(),
+    networkPolicy: networkPolicySchema.optional(),
+    ports: z.array(z.int().min(1024).max(65535)).max(limits.ports).optional(),
+    env: env.optional(),
+    tags: z
+      .record(z.string().min(1).max(256), z.string().max(limits.tagLength))
+      .refine((tags) => Object.keys(tags).length <= limits.tags, {
+        error: `\`tags\` should NOT have more than ${limits.tags} properties.`,
+      })
+      .optional(),
+    snapshotExpiration: expiration.optional(),
+    region: region.optional(),
+    failoverRegions: z.array(region).max(limits.regions.length).optional(),
+    mounts: z
+      .record(
+        path.refine(isMountPoint, "a path in `mounts` should be absolute, and not the root."),
+        z.strictObject({
+          drive: driveName,
+          mode: z.enum(["read-write", "snapshot", "read-only"]).default("read-write"),
+        }),
+      )
+      .refine((mounts) => Object.keys(mounts).length <= limits.mounts, {
+        error: `\`mounts\` should NOT have more than ${limits.mounts} properties.`,
+      })
+      .refine((mounts) => !overlap(Object.keys(mounts)), "the paths in `mounts` should NOT overlap.")
+      .optional(),
+  };
+  const networkId = z.string().min(1).max(255);
+  const keepLastSnapshots = z.strictObject({
+    count: z.int().min(1).max(10),
+    expiration: expiration.optional(),
+    deleteEvicted: z.boolean().default(true),
+  });
+
+  return {
+    createBody: z
+      .strictObject({
+        ...settings,
+        projectId: project.optional(),
+        name: name.optional(),
+        networkId: networkId.optional(),
+        keepLastSnapshots: keepLastSnapshots.optional(),
+        source: z
+          .discriminatedUnion("type", [
+            z.strictObject({
+              type: z.literal("git"),
+              url: webUrl,
+              depth: z.int().min(1).max(1_000_000).optional(),
+              revision: z
+                .string()
+                .min(1)
+                .max(255)
+                .regex(/^[^-\s\0][^\s\0]*$/)
+                .optional(),
+              username: text(1024).optional(),
+              password: text(8192).optional(),
+            }),
+            z.strictObject({ type: z.literal("tarball"), url: webUrl }),
+            z.strictObject({ type: z.literal("snapshot"), snapshotId: z.string().min(1).max(128) }),
+          ])
+          .optional(),
+        runtime: z.string().min(1).max(64).optional(),
+        image: z
+          .string()
+          .max(255)
+          .regex(/^[^\s\0]+$/)
+          .optional(),
+      })
+      .refine(({ runtime, image }) => runtime === undefined || image === undefined, {
+        error: "`runtime` and `image` should NOT be given together.",
+      })
+      .refine((create) => failsOverElsewhere(create, limits.defaultRegion), failoverWords),
+    forkBody: z
+      .strictObject({
+        ...settings,
+        name: name.optional(),
+        networkId: networkId.optional(),
+        keepLastSnapshots: keepLastSnapshots.optional(),
+      })
+      .refine((fork) => failsOverElsewhere(fork, undefined), failoverWords),
+    updateBody: z
+      .strictObject({
+        ...settings,
+        networkId: networkId.nullable().optional(),
+        keepLastSnapshots: keepLastSnapshots.nullable().optional(),
+        currentSnapshotId: z.string().min(1).max(128).optional(),
+        runtime: z.string().min(1).max(64).optional(),
+      })
+      .refine((update) => failsOverElsewhere(update, undefined), failoverWords),
+    snapshotBody: z.strictObject({ expiration: expiration.optional() }),
+    extendBody: z.strictObject({ duration: z.int().min(1000).max(limits.timeout) }),
+    networkPolicyBody: networkPolicySchema,
+    emptyBody: z.strictObject({}),
+    runBody: z
+      .strictObject({
+        command: text(4096).min(1),
+        args: z
+          .array(text(2 << 20))
+          .max(65_536)
+          .default([]),
+        cwd: path.optional(),
+        env: env.default({}),
+        sudo: z.boolean().default(false),
+        wait: z.boolean().default(false),
+        logs: z.boolean().default(false),
+        timeout: z.int().min(100).max(limits.timeout).optional(),
+      })
+      .refine(({ wait, logs }) => wait || !logs, "`logs` is only valid when `wait` is `true`"),
+    killBody: z.strictObject({ signal: z.int().min(1).max(64).default(15) }),
+    mkdirBody: z.strictObject({ path, cwd: path.optional(), recursive: z.boolean().default(false) }),
+    readBody: z.strictObject({ path, cwd: path.optional() }),
+    driveBody: z.strictObject({
+      projectId: project.optional(),
+      maxSizeBytes: z
+        .int()
+        .min(1 << 20)
+        .max(limits.driveSize)
+        .optional(),
+      region: region.optional(),
+    }),
+    projectBody: z.strictObject({
+      name: z
+        .string()
+        .max(100)
+        .regex(/^[a-z0-9][a-z0-9._-]*$/),
+    }),
+
+    scopeQuery: z.strictObject(scope),
+    sandboxQuery: z.strictObject({ ...scope, projectId: project.optional() }),
+    getQuery: z.strictObject({ ...scope, projectId: project.optional(), resume: bool.default(false) }),
+    deleteQuery: z.strictObject({
+      ...scope,
+      projectId: project.optional(),
+      deleteOrphanSnapshots: bool.default(false),
+    }),
+    sandboxesQuery: z
+      .strictObject({
+        ...scope,
+        ...page(50, 20),
+        project: project.optional(),
+        sortBy: z.enum(["createdAt", "name", "statusUpdatedAt", "currentSnapshotId"]).default("createdAt"),
+        namePrefix: z.string().min(1).max(128).optional(),
+        status: z.enum(["running", "stopping", "stopped"]).optional(),
+        tags: z
+          .string({ error: "only one tag filter is supported at a time." })
+          .max(1024)
+          .regex(/^[^:]+:/, "`tags` should be of the form `key:value`.")
+          .optional(),
+      })
+      .refine(({ sortBy, namePrefix }) => namePrefix === undefined || sortBy === "name", prefixWords)
+      .refine(({ sortBy, status }) => status === undefined || sortBy === "createdAt", {
+        error: "`status` is only valid when `sortBy` is `createdAt`",
+      }),
+    historyQuery: z.strictObject({
+      ...scope,
+      ...page(50, 20),
+      project: project.optional(),
+      name: z.string().min(1).max(128).optional(),
+    }),
+    treeQuery: z.strictObject({
+      ...scope,
+      project: project.optional(),
+      snapshotId: z.string().min(1).max(128),
+      limit: digits.pipe(z.number().min(1).max(10)).default(10),
+      sortOrder: order.default("desc"),
+    }),
+    drivesQuery: z
+      .strictObject({
+        ...scope,
+        ...page(50, 20),
+        projectId: project.optional(),
+        sortBy: z.enum(["createdAt", "updatedAt", "name"]).default("createdAt"),
+        namePrefix: z.string().min(1).max(64).optional(),
+      })
+      .refine(({ sortBy, namePrefix }) => namePrefix === undefined || sortBy === "name", prefixWords),
+    commandQuery: z.strictObject({ ...scope, wait: bool.default(false) }),
+    teamsQuery: z.strictObject({ ...scope, limit: digits.optional(), until: digits.optional() }),
+    drivePath: z.strictObject({ name: driveName }),
+  };
+}
+
+const prefixWords = { error: "`namePrefix` is only valid when `sortBy` is `name`" };
+const failoverWords = { error: "`failoverRegions` should NOT contain the sandbox's own region." };
+
+function isWebUrl(value: string): boolean {
+  return URL.canParse(value) && ["http:", "https:"].includes(new URL(value).protocol);
+}
+
+function isMountPoint(value: string): boolean {
+  return value.startsWith("/") && value !== "/" && posix.normalize(value).replace(/\/$/, "") === value;
+}
+
+function overlap(paths: string[]): boolean {
+  return paths.some((one) => paths.some((other) => one !== other && `${other}/`.startsWith(`${one}/`)));
+}
+
+function failsOverElsewhere(
+  { region, failoverRegions = [] }: { region?: string | undefined; failoverRegions?: string[] | undefined },
+  usual: string | undefined,
+): boolean {
+  return !failoverRegions.some((other) => other === (region ?? usual));
+}

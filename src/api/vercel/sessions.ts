@@ -1,0 +1,76 @@
+/** Sessions on Vercel's wire: list, get, stop, extend, network policy, snapshot. */
+
+import type { Hono } from "hono";
+import type { Session } from "../../core/sandbox.ts";
+import { json } from "../http.ts";
+import { policyFromWire } from "./network-policy.ts";
+import { bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf, wantsSystemRoutes } from "./request.ts";
+import { routes } from "./sandboxes.ts";
+import * as wire from "./wire.ts";
+
+const week = 7 * 86_400_000;
+
+export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas } = dialect;
+
+  app.get("/:version{v[234]}/sandboxes/sessions", async (c) => {
+    const { value } = queryOf(c, schemas.historyQuery);
+    const owner = await ownerOf(c, dialect, value, value.project);
+    const page = await core.sessions.list(owner, {
+      limit: value.limit,
+      order: value.sortOrder,
+      ...(value.cursor !== undefined && { cursor: value.cursor }),
+      ...(value.name !== undefined && { sandboxName: value.name }),
+    });
+    return json({ sessions: page.items.map(wire.session), pagination: wire.pagination(page) });
+  });
+
+  app.get("/:version{v[234]}/sandboxes/sessions/:sessionId", async (c) => {
+    const { value, private: hidden } = queryOf(c, schemas.scopeQuery);
+    const caller = await callerOf(c, dialect, value);
+    const session = await core.sessions.get(caller, idOf(c, "sessionId"));
+    const sandbox = await core.sessions.sandboxOf(caller, session.id);
+    const domain = dialect.domain();
+    const system = wantsSystemRoutes(hidden) ? [wire.systemRoute(session, domain)] : [];
+    return json({ session: wire.session(session), routes: [...routes(sandbox, domain), ...system] });
+  });
+
+  app.post("/:version{v[234]}/sandboxes/sessions/:sessionId/stop", async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    await bodyOf(c, dialect, schemas.emptyBody);
+    const { session, sandbox, snapshot } = await core.sessions.stop(caller, idOf(c, "sessionId"));
+    return json({
+      session: wire.session(session),
+      sandbox: wire.sandbox(sandbox),
+      ...(snapshot && { snapshot: wire.snapshot(snapshot) }),
+    });
+  });
+
+  app.post("/:version{v[234]}/sandboxes/sessions/:sessionId/extend-timeout", async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const { value } = await bodyOf(c, dialect, schemas.extendBody);
+    return sessionAnswer(await core.sessions.extend(caller, idOf(c, "sessionId"), value.duration));
+  });
+
+  app.post("/:version{v[234]}/sandboxes/sessions/:sessionId/network-policy", async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const { value } = await bodyOf(c, dialect, schemas.networkPolicyBody);
+    const policy = policyFromWire(value);
+    return sessionAnswer(await core.sessions.setNetworkPolicy(caller, idOf(c, "sessionId"), policy));
+  });
+
+  app.post("/:version{v[234]}/sandboxes/sessions/:sessionId/snapshot", async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const { value } = await bodyOf(c, dialect, schemas.snapshotBody);
+    const id = idOf(c, "sessionId");
+    // From version 3 on a snapshot lives a week unless it or its sandbox says otherwise.
+    const usual = async () => (await core.sessions.sandboxOf(caller, id)).snapshotExpiration ?? week;
+    const expiration = value.expiration ?? (c.req.param("version") === "v2" ? undefined : await usual());
+    const { snapshot, session } = await core.sessions.snapshot(caller, id, { expiration });
+    return json({ snapshot: wire.snapshot(snapshot), session: wire.session(session) }, 201);
+  });
+}
+
+function sessionAnswer(session: Session): Response {
+  return json({ session: wire.session(session) });
+}

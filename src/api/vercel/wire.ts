@@ -1,0 +1,176 @@
+/**
+ * The core's nouns as Vercel prints them. A field that has no value is left out, never null: the clients' validators
+ * refuse null but for `exitCode` and `pagination.next`.
+ */
+
+import type { Command, Drive, Route, Sandbox, Session, SessionState, Snapshot, TagValue } from "../../core/sandbox.ts";
+import type { TreeNode } from "../../core/snapshots.ts";
+import type { Page } from "../../core/store.ts";
+import { policyToWire } from "./network-policy.ts";
+
+/** where the vendor's own shell server listens; its command line refuses a session that names no such port */
+export const interactivePort = 26661;
+
+/** sandboxes have three words for their state, sessions all seven */
+const sandboxStatus: Record<SessionState, SandboxStatus> = {
+  pending: "running",
+  running: "running",
+  snapshotting: "stopping",
+  stopping: "stopping",
+  stopped: "stopped",
+  failed: "stopped",
+  aborted: "stopped",
+};
+
+export type SandboxStatus = "running" | "stopping" | "stopped";
+
+/** the states that a filter by status means */
+export function statesOf(status: SandboxStatus): SessionState[] {
+  return (Object.keys(sandboxStatus) as SessionState[]).filter((state) => sandboxStatus[state] === status);
+}
+
+/** every client before version 3 insists on a runtime */
+const defaultRuntime = "node24";
+
+/** what is printed of a sandbox when its current session is at hand, too */
+export function sandbox(it: Sandbox, session?: Session): object {
+  return {
+    name: it.name,
+    persistent: it.persistent,
+    createdAt: it.createdAt,
+    updatedAt: it.updatedAt,
+    currentSessionId: it.currentSessionId,
+    status: sandboxStatus[it.state],
+    statusUpdatedAt: it.stateChangedAt,
+    region: it.region,
+    failoverRegions: it.failoverRegions,
+    ...optional("networkId", it.networkId),
+    vcpus: it.vcpus,
+    memory: it.memory,
+    runtime: it.base.runtime ?? defaultRuntime,
+    ...optional("image", it.base.imageName),
+    timeout: it.timeout,
+    ...optional("expiresAt", session?.id === it.currentSessionId ? session.expiresAt : undefined),
+    networkPolicy: policyToWire(it.networkPolicy),
+    totalEgressBytes: it.totals.egressBytes,
+    totalIngressBytes: it.totals.ingressBytes,
+    totalActiveCpuDurationMs: it.totals.cpuMs,
+    totalDurationMs: it.totals.durationMs,
+    ...optional("currentSnapshotId", it.currentSnapshotId),
+    cwd: it.base.cwd,
+    tags: Object.fromEntries(Object.entries(it.tags).map(([key, value]) => [key, tagText(value)])),
+    mounts: Object.fromEntries(
+      Object.entries(it.mounts).map(([path, { drive: name, mode }]) => [path, { drive: name, mode }]),
+    ),
+    ...optional("snapshotExpiration", it.snapshotExpiration),
+    ...optional("keepLastSnapshots", it.keepLastSnapshots),
+  };
+}
+
+/** what version 1 calls a sandbox is this, too */
+export function session(it: Session): object {
+  const used = it.cpuMs !== undefined && it.state === "stopped";
+  return {
+    id: it.id,
+    memory: it.memory,
+    vcpus: it.vcpus,
+    timeout: it.timeout,
+    region: it.region,
+    cwd: it.cwd,
+    status: it.state,
+    requestedAt: it.requestedAt,
+    createdAt: it.createdAt,
+    updatedAt: it.updatedAt,
+    runtime: it.runtime ?? defaultRuntime,
+    interactivePort,
+    projectId: it.projectId,
+    sourceSandboxName: it.sandboxName,
+    networkPolicy: policyToWire(it.networkPolicy),
+    ...optional("startedAt", it.startedAt),
+    ...optional("requestedStopAt", it.requestedStopAt),
+    ...optional("stoppedAt", it.stoppedAt),
+    ...optional("abortedAt", it.abortedAt),
+    ...optional("snapshottedAt", it.snapshottedAt),
+    ...optional("duration", it.duration),
+    ...optional("sourceSnapshotId", it.sourceSnapshotId),
+    ...(used && {
+      activeCpuDurationMs: it.cpuMs,
+      networkTransfer: { ingress: it.ingressBytes ?? 0, egress: it.egressBytes ?? 0 },
+    }),
+  };
+}
+
+/** a command that lost its sandbox was killed: a number is owed to whoever waits for one */
+const killed = 128 + 9;
+
+export function command(it: Command): object {
+  return {
+    id: it.id,
+    name: it.name,
+    args: it.args,
+    cwd: it.cwd,
+    sessionId: it.sessionId,
+    exitCode: it.exitCode ?? (it.endedAt === undefined ? null : killed),
+    startedAt: it.startedAt,
+    ...optional("durationMs", it.endedAt === undefined ? undefined : Math.max(0, it.endedAt - it.startedAt)),
+  };
+}
+
+export function snapshot(it: Snapshot): object {
+  return {
+    id: it.id,
+    sourceSessionId: it.sessionId,
+    sourceSandboxId: it.sessionId,
+    region: it.region,
+    regions: [it.region],
+    status: it.state,
+    sizeBytes: it.sizeBytes,
+    createdAt: it.createdAt,
+    updatedAt: it.updatedAt,
+    lastUsedAt: it.lastUsedAt,
+    creationMethod: it.method,
+    ...optional("expiresAt", it.expiresAt),
+    ...optional("parentId", it.parentId),
+  };
+}
+
+export function treeNode({ snapshot: it, siblings, count, more }: TreeNode): object {
+  return { snapshot: snapshot(it), siblings: siblings.map(snapshot), count: `${count}${more ? "+" : ""}` };
+}
+
+export function drive(it: Drive): object {
+  return {
+    id: it.id,
+    name: it.name,
+    projectId: it.projectId,
+    region: it.region,
+    maxSizeBytes: it.maxSizeBytes,
+    createdAt: it.createdAt,
+    updatedAt: it.updatedAt,
+    ...optional("currentSessionId", it.sessionId),
+    ...optional("currentSandboxName", it.sandboxName),
+  };
+}
+
+/** `domain` is the host, with its port, below which labels lead to sandboxes */
+export function route({ port, subdomain }: Route, domain: string): object {
+  return { url: `http://${subdomain}.${domain}`, subdomain, port };
+}
+
+/** where old command lines look for their own shell server; listed only for those who ask */
+export function systemRoute({ shortId }: Session, domain: string): object {
+  return { ...route({ port: interactivePort, subdomain: `${interactivePort}-${shortId}` }, domain), system: true };
+}
+
+export function pagination({ items, next }: Page<unknown>): object {
+  return { count: items.length, next: next ?? null };
+}
+
+function optional(name: string, value: unknown): object {
+  return value === undefined ? {} : { [name]: value };
+}
+
+/** other wires nest; this one has only text */
+function tagText(value: TagValue): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,132 @@
+/** `sandkeep doctor`: what it makes of a host, good or bad, and that it can look at this one. */
+
+import { expect, test } from "vitest";
+import { diagnose } from "../diagnosis.ts";
+import { type HostFacts, readHost } from "../host.ts";
+import { doctorCommand } from "./doctor.ts";
+
+const good: HostFacts = {
+  platform: "linux",
+  arch: "x64",
+  node: "24.1.0",
+  kernel: "6.8.0-45-generic",
+  root: true,
+  lackingCapabilities: [],
+  userNamespaces: true,
+  seccomp: true,
+  overlay: true,
+  nftables: true,
+  tproxy: true,
+  cgroups: { version: 2, controllers: ["cpu", "io", "memory", "pids"] },
+  guest: { compiled: true, compiler: true },
+  store: { path: "/d", onBtrfs: false, btrfs: true, mkfs: true, loop: true, free: 50e9, writable: true },
+  memory: { total: 16e9, available: 8e9, swap: 2e9 },
+  packages: [],
+};
+
+test("a good host has nothing to complain about, and says what holds a sandbox", () => {
+  const { ok, findings, isolation } = diagnose(good);
+  expect(ok).toBe(true);
+  expect(findings.filter(({ state }) => state !== "ok")).toEqual([]);
+  expect(isolation).toContain("cpu, memory and processes limited by cgroups of version 2");
+});
+
+test.each<[string, Partial<HostFacts>, RegExp, string?]>([
+  ["system", { platform: "darwin" }, /Linux/],
+  ["system", { arch: "ia32" }, /x64 and arm64/],
+  ["user", { root: false }, /takes root/, "sudo sandkeep serve"],
+  ["privileges", { lackingCapabilities: ["SYS_ADMIN"] }, /CAP_SYS_ADMIN/, "run the container with --privileged"],
+  ["kernel", { kernel: "5.15.0" }, /cannot map/],
+  ["user namespaces", { userNamespaces: false }, /off/, "sysctl -w user.max_user_namespaces=65536"],
+  ["seccomp", { seccomp: false }, /CONFIG_SECCOMP/],
+  ["overlayfs", { overlay: false }, /not there/, "modprobe overlay"],
+  [
+    "cgroups",
+    { cgroups: { version: 2, controllers: ["cpu"] } },
+    /no controller for memory, pids/,
+    "mount -t cgroup2 none /sys/fs/cgroup",
+  ],
+  ["network", { nftables: false, tproxy: false }, /no nf_tables and no nft_tproxy/, "modprobe -a nf_tables nft_tproxy"],
+  ["network", { tproxy: false }, /no nft_tproxy/, "modprobe -a nft_tproxy"],
+  [
+    "native program",
+    { guest: { compiled: false, compiler: false } },
+    /no C compiler/,
+    "apt-get install -y --no-install-recommends gcc libc6-dev make",
+  ],
+  ["store", { store: { ...good.store, writable: false } }, /cannot be written/],
+  ["disk", { store: { ...good.store, free: 1e8 } }, /only 100 MB free/],
+  ["Node", { node: "20.1.0" }, /too old/, "npm start, which brings its own Node 24"],
+])("without what it needs no sandbox can run: %s %j", (name, facts, detail, fix) => {
+  const { ok, isolation, findings } = diagnose({ ...good, ...facts });
+  const bad = findings.filter(({ state }) => state !== "ok");
+  expect([ok, isolation]).toEqual([false, []]);
+  expect(bad).toMatchObject([{ name, state: "missing", detail: expect.stringMatching(detail) }]);
+  expect(bad[0]?.fix).toBe(fix);
+});
+
+test.each<[string, Partial<HostFacts>, RegExp, string?]>([
+  ["kernel", { kernel: "5.19.0" }, /tested from 6\.1/],
+  [
+    "store",
+    { store: { ...good.store, mkfs: false } },
+    /plain folder/,
+    "apt-get install -y --no-install-recommends btrfs-progs",
+  ],
+  ["store", { store: { ...good.store, btrfs: false } }, /no btrfs/, "modprobe btrfs"],
+  ["store", { store: { ...good.store, loop: false } }, /loop/, "modprobe loop"],
+  ["disk", { store: { ...good.store, free: 2e9 } }, /only 2 GB free/],
+  ["memory", { memory: { total: 1e9, available: 5e8, swap: 0 } }, /500 MB of 1 GB available, no swap/],
+  [
+    "packages",
+    { packages: [{ name: "git", why: "is git inside" }] },
+    /without git is git inside/,
+    "apt-get install -y --no-install-recommends git",
+  ],
+])("with less than it could have a sandbox still runs: %s %j", (name, facts, detail, fix) => {
+  const { ok, findings } = diagnose({ ...good, ...facts });
+  const bad = findings.filter(({ state }) => state !== "ok");
+  expect(ok).toBe(true);
+  expect(bad).toMatchObject([{ name, state: "warning", detail: expect.stringMatching(detail) }]);
+  expect(bad[0]?.fix).toBe(fix);
+});
+
+test("a store on btrfs needs neither mkfs nor loop devices", () => {
+  const store = { ...good.store, onBtrfs: true, mkfs: false, loop: false };
+  expect(diagnose({ ...good, store }).findings.every(({ state }) => state === "ok")).toBe(true);
+});
+
+test("the exit code says whether sandboxes can run, for people and for programs", async () => {
+  const bad = { ...good, overlay: false };
+  expect(await examined([], good)).toMatchObject({ code: 0, text: expect.stringContaining("Sandboxes can run here") });
+  const told = await examined([], bad);
+  expect(told).toMatchObject({ code: 1, text: expect.stringContaining("NO  overlayfs") });
+  expect(told.text).toContain("run: modprobe overlay");
+  const { code, text } = await examined(["--json"], bad);
+  expect([code, JSON.parse(text)]).toMatchObject([1, { ok: false, facts: { overlay: false } }]);
+  await expect(examined(["--what"], good)).rejects.toThrow(/Unknown option '--what'/);
+});
+
+test("this host can be looked at, whatever it is", () => {
+  const facts = readHost({
+    dataDir: "/nowhere/to/be/found",
+    guest: "/nowhere",
+    kernelHas: () => true,
+    cgroupControllers: () => [],
+    onPath: () => false,
+    packages: [],
+  });
+  expect(facts).toMatchObject({
+    platform: "linux",
+    guest: { compiled: false },
+    store: { path: "/nowhere/to/be/found" },
+  });
+  expect(facts.memory.total).toBeGreaterThan(facts.memory.available);
+  expect(facts.store.free).toBeGreaterThan(0);
+});
+
+async function examined(args: string[], facts: HostFacts): Promise<{ code: number; text: string }> {
+  const lines: string[] = [];
+  const code = await doctorCommand(args, { facts: () => facts, print: (line) => void lines.push(line) });
+  return { code, text: lines.join("\n") };
+}

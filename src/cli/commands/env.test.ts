@@ -1,0 +1,98 @@
+/** `sandkeep env`: the lines a shell evaluates, and what is said when there is no key or no such service. */
+
+import { execFileSync } from "node:child_process";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { tempDir } from "../../../test/harness.ts";
+import { type EnvWorld, envCommand } from "./env.ts";
+
+const key = 'sk_it\'s a "key" $HOME';
+
+test("what a shell makes of the lines for Vercel is what they mean", async () => {
+  const { lines } = await run(["vercel", "--url", "http://127.0.0.1:1/"], { SANDKEEP_API_KEY: key });
+  expect(evaluated(lines, { NODE_OPTIONS: "--no-warnings" })).toMatchObject({
+    SANDKEEP_URL: "http://127.0.0.1:1",
+    NODE_OPTIONS: "--no-warnings --import=file:///preload.mjs",
+    VERCEL_OIDC_TOKEN: `${key} of team_default/prj_default`,
+    VERCEL_AUTH_TOKEN: `${key} of team_default/prj_default`,
+    VERCEL_TELEMETRY_DISABLED: "1",
+    SANDBOX_SKIP_VERSION_CHECK: "1",
+  });
+  expect(evaluated(lines, {}).NODE_OPTIONS).toBe("--import=file:///preload.mjs");
+});
+
+test("team and project can be chosen, and a domain of one's own is passed on", async () => {
+  const environment = { SANDKEEP_API_KEY: key, SANDKEEP_DOMAIN: "boxes.example" };
+  const { lines } = await run(["vercel", "--team", "team_x", "--project=prj_y"], environment);
+  expect(evaluated(lines, {})).toMatchObject({
+    VERCEL_OIDC_TOKEN: `${key} of team_x/prj_y`,
+    SANDKEEP_DOMAIN: "boxes.example",
+    SANDKEEP_URL: "http://127.0.0.1:7700",
+  });
+});
+
+test("E2B and Veryfront have their own variables", async () => {
+  const environment = { SANDKEEP_API_KEY: key, SANDKEEP_URL: "https://keep.example" };
+  expect(evaluated((await run(["e2b"], environment)).lines, {})).toMatchObject({
+    E2B_API_URL: "https://keep.example/e2b",
+    E2B_SANDBOX_URL: "https://keep.example",
+    E2B_API_KEY: key,
+  });
+  expect(evaluated((await run(["veryfront"], environment)).lines, {})).toMatchObject({
+    VERYFRONT_API_URL: "https://keep.example",
+    VERYFRONT_API_TOKEN: key,
+  });
+});
+
+test("the key is read from the first data directory that has one", async () => {
+  const [empty, full] = [await tempDir(), await tempDir()];
+  await mkdir(join(full, "data"));
+  await writeFile(join(full, "data/api-key"), "sk_from_file\n");
+  const { lines } = await run(["e2b"], {}, [empty, join(full, "data")]);
+  expect(lines).toContain("export E2B_API_KEY=sk_from_file");
+  await expect(run(["e2b", "--data-dir", empty], {}, [join(full, "data")])).rejects.toThrow(
+    /^Cannot find an API key: .*api-key"\nhint: /,
+  );
+});
+
+test("a daemon that does not answer is a warning, which the shell does not evaluate", async () => {
+  const { lines, warnings } = await run(["e2b", "--url=http://127.0.0.1:1"], { SANDKEEP_API_KEY: key });
+  expect(warnings).toEqual(["Nothing answers at http://127.0.0.1:1 yet; start it with: sandkeep serve"]);
+  expect(lines.every((line) => line.startsWith("export "))).toBe(true);
+});
+
+test.each([
+  [[], /Cannot print settings for ""/],
+  [["aws"], /Cannot print settings for "aws"/],
+  [["constructor"], /Cannot print settings for "constructor"/],
+  [["vercel", "e2b"], /Cannot print settings for "vercel e2b"/],
+  [["vercel", "--what"], /Unknown option '--what'/],
+  [["vercel", "--url", "localhost:1"], /Cannot use "localhost:1" as the daemon's address/],
+])("what makes no sense is a sentence: %j", async (args, sentence) => {
+  await expect(run(args, { SANDKEEP_API_KEY: key })).rejects.toThrow(sentence);
+});
+
+async function run(args: string[], environment: NodeJS.ProcessEnv, dataDirs: string[] = []) {
+  const lines: string[] = [];
+  const warnings: string[] = [];
+  const world: EnvWorld = {
+    environment,
+    preload: "file:///preload.mjs",
+    token: (secret, { teamId, projectId }) => `${secret} of ${teamId}/${projectId}`,
+    dataDirs,
+    print: (line) => void lines.push(line),
+    warn: (line) => void warnings.push(line),
+  };
+  await envCommand(args, world);
+  return { lines, warnings };
+}
+
+/** the environment after a shell has read the lines */
+function evaluated(lines: string[], env: Record<string, string>): Record<string, string> {
+  const script = `${lines.join("\n")}\nenv -0`;
+  const printed = execFileSync("/bin/sh", ["-eu", "-c", script], {
+    env: { PATH: process.env.PATH, ...env },
+  }).toString();
+  return Object.fromEntries(printed.split("\0").map((entry) => entry.split(/=(.*)/s).slice(0, 2)));
+}

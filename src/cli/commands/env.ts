@@ -1,0 +1,121 @@
+/** `sandkeep env <service>`: prints the lines that point a service's own SDK and CLI at the daemon. */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { readArgs } from "../args.ts";
+import { Client } from "../client.ts";
+import { CliError } from "../errors.ts";
+import { shellWord } from "../output.ts";
+
+export const envUsage = `Usage: eval "$(sandkeep env <service>)"
+
+Prints lines for a shell that point a service's unmodified SDK and CLI at your daemon.
+
+Services:
+  vercel       @vercel/sandbox and sandbox
+  e2b          e2b and @e2b/cli
+  veryfront    veryfront
+
+Options:
+  --url <url>              where the daemon is (SANDKEEP_URL, http://127.0.0.1:7700)
+  --team <id>              whose sandboxes, for vercel (team_default)
+  --project <id>           of which project, for vercel (prj_default)
+  --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+`;
+
+/** What the command reads and writes. */
+export interface EnvWorld {
+  environment: NodeJS.ProcessEnv;
+  /** the file: URL of the preload */
+  preload: string;
+  /** a key as a token of the shape that Vercel's clients want */
+  token(key: string, scope: { teamId: string; projectId: string }): string;
+  /** where a daemon of this user keeps its data, the likeliest first */
+  dataDirs: string[];
+  print(line: string): void;
+  warn(line: string): void;
+}
+
+export async function envCommand(args: string[], world: EnvWorld): Promise<void> {
+  const { values, positionals } = readArgs(args, envUsage, {
+    url: { type: "string" },
+    team: { type: "string" },
+    project: { type: "string" },
+    "data-dir": { type: "string" },
+  });
+  if (values.help) return world.print(envUsage.trimEnd());
+  const [service = "", ...rest] = positionals;
+  const lines = Object.hasOwn(services, service) ? services[service] : undefined;
+  if (!lines || rest.length > 0)
+    throw new CliError(`Cannot print settings for "${positionals.join(" ")}"\n\n${envUsage.trimEnd()}`);
+  const url = daemonUrl(values.url, world.environment);
+  const key = apiKey(values["data-dir"], world);
+  const scope = { teamId: values.team ?? "team_default", projectId: values.project ?? "prj_default" };
+  if (!(await new Client({ url }).isUp())) world.warn(`Nothing answers at ${url} yet; start it with: sandkeep serve`);
+  for (const line of lines({ url, key, scope, world })) world.print(line);
+}
+
+interface Connection {
+  /** without a closing slash */
+  url: string;
+  key: string;
+  scope: { teamId: string; projectId: string };
+  world: EnvWorld;
+}
+
+const services: Record<string, (connection: Connection) => string[]> = {
+  vercel({ url, key, scope, world }) {
+    const token = world.token(key, scope);
+    const domain = world.environment.SANDKEEP_DOMAIN;
+    return [
+      exported("SANDKEEP_URL", url),
+      ...(domain ? [exported("SANDKEEP_DOMAIN", domain)] : []),
+      // What is there already stays; a preload that is named twice is loaded once.
+      `export NODE_OPTIONS="\${NODE_OPTIONS:+$NODE_OPTIONS }--import=${world.preload}"`,
+      exported("VERCEL_OIDC_TOKEN", token),
+      // The CLI looks here first, where it would otherwise find a token of the real Vercel's.
+      exported("VERCEL_AUTH_TOKEN", token),
+      exported("VERCEL_TELEMETRY_DISABLED", "1"),
+      exported("SANDBOX_SKIP_VERSION_CHECK", "1"),
+    ];
+  },
+  e2b: ({ url, key }) => [
+    exported("E2B_API_URL", `${url}/e2b`),
+    exported("E2B_SANDBOX_URL", url),
+    exported("E2B_VOLUME_API_URL", `${url}/e2b`),
+    exported("E2B_API_KEY", key),
+  ],
+  veryfront: ({ url, key }) => [exported("VERYFRONT_API_URL", url), exported("VERYFRONT_API_TOKEN", key)],
+};
+
+function exported(name: string, value: string): string {
+  return `export ${name}=${shellWord(value)}`;
+}
+
+function daemonUrl(flag: string | undefined, environment: NodeJS.ProcessEnv): string {
+  const { SANDKEEP_URL, SANDKEEP_PUBLIC_URL, SANDKEEP_PORT } = environment;
+  const text = flag || SANDKEEP_URL || SANDKEEP_PUBLIC_URL || `http://127.0.0.1:${SANDKEEP_PORT || "7700"}`;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && ["http:", "https:"].includes(url.protocol)) return url.href.replace(/\/$/, "");
+  throw new CliError(`Cannot use "${text}" as the daemon's address: it must be a URL that begins with http or https`);
+}
+
+function apiKey(dataDir: string | undefined, { environment, dataDirs }: EnvWorld): string {
+  if (environment.SANDKEEP_API_KEY) return environment.SANDKEEP_API_KEY;
+  const files = (dataDir === undefined ? dataDirs : [dataDir]).map((directory) => join(directory, "api-key"));
+  const key = files.map(contentOf).find((content) => content !== "");
+  if (key !== undefined) return key;
+  throw new CliError(
+    `Cannot find an API key: SANDKEEP_API_KEY is not set, and there is none to read in ${files.map((file) => `"${file}"`).join(" or ")}`,
+    "the daemon writes the file at its first start, for its own user to read",
+  );
+}
+
+/** nothing when it cannot be read */
+function contentOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch {
+    return "";
+  }
+}

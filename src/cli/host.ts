@@ -1,0 +1,131 @@
+/** What this host is and has, as far as cheap looks at /proc, /sys and the file system tell. Nothing is changed. */
+
+import { accessSync, constants, existsSync, readFileSync, statfsSync } from "node:fs";
+import { arch, platform, release } from "node:os";
+import { dirname } from "node:path";
+
+export interface HostFacts {
+  platform: string;
+  arch: string;
+  /** of Node */
+  node: string;
+  kernel: string;
+  root: boolean;
+  /** names without CAP_, of those that making a sandbox needs, that this process lacks */
+  lackingCapabilities: string[];
+  userNamespaces: boolean;
+  seccomp: boolean;
+  overlay: boolean;
+  nftables: boolean;
+  tproxy: boolean;
+  cgroups: { version: 1 | 2; controllers: string[] };
+  /** whether the native program is compiled, and whether it could be */
+  guest: { compiled: boolean; compiler: boolean };
+  store: {
+    path: string;
+    onBtrfs: boolean;
+    btrfs: boolean;
+    mkfs: boolean;
+    loop: boolean;
+    free: number;
+    writable: boolean;
+  };
+  memory: { total: number; available: number; swap: number };
+  /** what Debian calls the packages that are missing, and why they are needed */
+  packages: { name: string; why: string }[];
+}
+
+/** What only the rest of the package knows. */
+export interface HostKnowledge {
+  dataDir: string;
+  /** the native program, where it is once it is compiled */
+  guest: string;
+  kernelHas(option: string, module: string): boolean;
+  cgroupControllers(): string[];
+  onPath(command: string): boolean;
+  packages: HostFacts["packages"];
+}
+
+export function readHost(known: HostKnowledge): HostFacts {
+  return {
+    platform: platform(),
+    arch: arch(),
+    node: process.versions.node,
+    kernel: release(),
+    root: process.getuid?.() === 0,
+    lackingCapabilities: lackingCapabilities(),
+    userNamespaces: existsSync("/proc/self/ns/user") && text("/proc/sys/user/max_user_namespaces").trim() !== "0",
+    seccomp: /^Seccomp:/m.test(text("/proc/self/status")),
+    overlay: known.kernelHas("CONFIG_OVERLAY_FS", "overlay"),
+    nftables: known.kernelHas("CONFIG_NF_TABLES", "nf_tables"),
+    tproxy: known.kernelHas("CONFIG_NFT_TPROXY", "nft_tproxy"),
+    cgroups: { version: cgroupVersion(), controllers: known.cgroupControllers() },
+    guest: { compiled: existsSync(known.guest), compiler: known.onPath("cc") && known.onPath("make") },
+    store: storeFacts(known),
+    memory: { total: meminfo("MemTotal"), available: meminfo("MemAvailable"), swap: meminfo("SwapTotal") },
+    packages: known.packages,
+  };
+}
+
+const btrfsMagic = 0x9123683e;
+
+function storeFacts({ dataDir, kernelHas, onPath }: HostKnowledge): HostFacts["store"] {
+  const there = nearest(dataDir);
+  const { type, bavail, bsize } = statfsSync(there);
+  return {
+    path: dataDir,
+    onBtrfs: type === btrfsMagic,
+    btrfs: kernelHas("CONFIG_BTRFS_FS", "btrfs"),
+    mkfs: onPath("mkfs.btrfs"),
+    loop: existsSync("/dev/loop-control"),
+    free: bavail * bsize,
+    writable: writable(there),
+  };
+}
+
+/** the path, or the closest folder above it that exists */
+function nearest(path: string): string {
+  return existsSync(path) || path === dirname(path) ? path : nearest(dirname(path));
+}
+
+function writable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** bits of CapEff; even root has few of them in most containers */
+const capabilityBits = { CHOWN: 0, SETGID: 6, SETUID: 7, NET_ADMIN: 12, SYS_CHROOT: 18, SYS_ADMIN: 21, MKNOD: 27 };
+
+function lackingCapabilities(): string[] {
+  const [, mask] = /^CapEff:\s*([0-9a-f]+)$/m.exec(text("/proc/self/status")) ?? [];
+  if (mask === undefined) return [];
+  const effective = BigInt(`0x${mask}`);
+  return Object.entries(capabilityBits)
+    .filter(([, bit]) => ((effective >> BigInt(bit)) & 1n) === 0n)
+    .map(([name]) => name);
+}
+
+/** 2 only where version 2 has the controllers: a host may mount both */
+function cgroupVersion(): 1 | 2 {
+  const unified = text("/sys/fs/cgroup/cgroup.controllers").split(/\s+/);
+  return unified.includes("memory") ? 2 : 1;
+}
+
+/** bytes */
+function meminfo(name: string): number {
+  const [, kibibytes = "0"] = new RegExp(`^${name}:\\s*(\\d+) kB$`, "m").exec(text("/proc/meminfo")) ?? [];
+  return Number(kibibytes) * 1024;
+}
+
+/** nothing when it cannot be read */
+function text(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * The composition root: the one file that knows every part. It starts them in the order in which they need each other
+ * (lock, store, runtime, core, HTTP) and stops them in the other. Sandboxes go on when the daemon stops.
+ */
+
+import { createHash, randomBytes } from "node:crypto";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
+import { type AddressInfo, createServer as createNetServer } from "node:net";
+import { join } from "node:path";
+import type { Duplex } from "node:stream";
+import { getRequestListener } from "@hono/node-server";
+import { storedIdempotency } from "./api/idempotency.ts";
+import { createApi } from "./api/server.ts";
+import { type Config, readConfig, serveUsage } from "./config.ts";
+import type { Context } from "./core/context.ts";
+import { type Core, createCore } from "./core/core.ts";
+import { messageOf, SandkeepError } from "./core/errors.ts";
+import { idsFrom } from "./core/ids.ts";
+import type { Store } from "./core/store.ts";
+import { createIngress } from "./ingress/ingress.ts";
+import { LinuxRuntime } from "./runtime/linux/driver.ts";
+import { hashKey, openSeal } from "./secrets.ts";
+import { openStore } from "./store/sql-store.ts";
+
+export interface Daemon {
+  url: string;
+  /** the key that was made at this start, if one was */
+  newKey?: string;
+  core: Core;
+  /** stops serving; sandboxes go on unless they are all to be stopped */
+  stop(options?: { stopAll?: boolean }): Promise<void>;
+}
+
+const root = join(import.meta.dirname, "..");
+
+/** `sandkeep serve`: runs until a signal ends it */
+export async function serve(args: string[]): Promise<void> {
+  if (args.includes("--help") || args.includes("-h")) {
+    process.stdout.write(serveUsage());
+    return;
+  }
+  const config = readConfig(args, process.env);
+  const daemon = await startDaemon(config);
+  process.stdout.write(greeting(daemon, config));
+  await new Promise<void>((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+  });
+  process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
+  await daemon.stop({ stopAll: config.stopAll });
+}
+
+export async function startDaemon(config: Config): Promise<Daemon> {
+  const undo = new AsyncDisposableStack();
+  try {
+    mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+    undo.defer(await lock(config.dataDir));
+    const store = await openStoreOf(config);
+    undo.defer(() => store.close());
+    const runtime = runtimeOf(config);
+    await runtime.open();
+    undo.defer(() => runtime.close());
+    const core = createCore(contextOf(config, store, runtime), { hash: hashKey });
+    const newKey = await core.access.prepare(config.apiKey);
+    if (newKey !== undefined) writeFileSync(join(config.dataDir, "api-key"), `${newKey}\n`, { mode: 0o600 });
+    await core.open();
+    undo.defer(() => core.close());
+    const { server, url } = await listen(config, core, store);
+    undo.defer(() => closeServer(server));
+    const parts = undo.move();
+    return {
+      url,
+      ...(newKey !== undefined && { newKey }),
+      core,
+      async stop({ stopAll = false } = {}) {
+        if (stopAll) await core.stopAll();
+        await parts.disposeAsync();
+      },
+    };
+  } catch (error) {
+    await undo.disposeAsync();
+    throw error;
+  }
+}
+
+/** what a person sees who has just started it */
+function greeting({ url, newKey }: Daemon, config: Config): string {
+  const keyFile = join(config.dataDir, "api-key");
+  const env = [
+    process.execPath,
+    join(root, "src/main.ts"),
+    "env",
+    "vercel",
+    "--url",
+    url,
+    "--data-dir",
+    config.dataDir,
+  ];
+  const lines = [
+    `sandkeep ready ${url}`,
+    "",
+    newKey !== undefined ? `Your API key: ${newKey} (also in ${keyFile})` : `Your API key is in ${keyFile}`,
+    "",
+    "To use it from another terminal with @vercel/sandbox or the sandbox CLI, unchanged:",
+    "",
+    `    eval "$(${env.join(" ")})"`,
+    "",
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+/** one daemon per data directory; the kernel lets go of the name when the process dies, however it dies */
+async function lock(dataDir: string): Promise<() => Promise<void>> {
+  const name = `\0sandkeep-${createHash("sha256").update(dataDir).digest("hex")}`;
+  const server = createNetServer((socket) => socket.destroy());
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (cause) =>
+      reject(new SandkeepError("conflict", `Cannot serve "${dataDir}": another daemon uses it`, { cause })),
+    );
+    server.listen(name, resolve);
+  });
+  server.unref();
+  return () => new Promise((resolve) => server.close(() => resolve()));
+}
+
+function openStoreOf(config: Config): Promise<Store> {
+  return openStore(
+    config.databaseUrl === undefined ? { path: join(config.dataDir, "sandkeep.db") } : { url: config.databaseUrl },
+  );
+}
+
+function runtimeOf(config: Config): LinuxRuntime {
+  return new LinuxRuntime({
+    dataDir: config.dataDir,
+    runRoot: config.runDir,
+    guest: join(root, "guest/build/sandkeep-guest"),
+    egress: [process.execPath, join(root, "src/egress/main.ts")],
+    egressEnv: { SANDKEEP_DNS: config.dns.join(","), SANDKEEP_EGRESS_ALLOW: config.egressAllow.join(",") },
+    pool: { hot: config.poolHot, warm: config.poolWarm },
+    defaultImage: config.defaultImage,
+    limits: {
+      vcpus: config.defaultVcpus,
+      memory: config.defaultVcpus * 2 ** 31,
+      pids: config.maxProcesses,
+      disk: config.maxDisk,
+    },
+    outputLimit: config.maxOutput,
+    trouble,
+  });
+}
+
+function contextOf(config: Config, store: Store, runtime: LinuxRuntime): Context {
+  return {
+    store,
+    runtime,
+    ids: idsFrom(randomBytes),
+    now: Date.now,
+    limits: {
+      defaultTimeout: config.defaultTimeout,
+      maxTimeout: config.maxTimeout,
+      defaultVcpus: config.defaultVcpus,
+      maxSandboxes: config.maxSandboxes,
+      disk: config.maxDisk,
+      maxDriveSize: config.maxDriveSize,
+      defaultRegion: config.regions[0] ?? "iad1",
+      snapshotExpiration: config.snapshotExpiration,
+      outputRetention: config.outputRetention,
+      sandboxRetention: config.sandboxRetention,
+    },
+    seal: openSeal(join(config.dataDir, "secret.key")),
+    trouble,
+  };
+}
+
+async function listen(config: Config, core: Core, store: Store): Promise<{ server: Server; url: string }> {
+  let address: AddressInfo | undefined;
+  const port = () => address?.port ?? config.port;
+  const publicUrl = () => config.publicUrl ?? `http://${urlHost(config.host)}:${port()}`;
+  const ownHosts = () => [new URL(publicUrl()).hostname];
+  const domain = () => (config.publicUrl === undefined ? `${config.domain}:${port()}` : config.domain);
+  const api = createApi({
+    core,
+    idempotency: storedIdempotency(store, Date.now),
+    publicUrl,
+    domain,
+    limits: {
+      ports: config.maxPorts,
+      timeout: config.maxTimeout,
+      vcpus: Math.min(config.maxVcpus, Math.floor(config.maxMemory / 2 ** 31)),
+      driveSize: config.maxDriveSize,
+      regions: config.regions,
+      defaultRegion: config.regions[0] ?? "iad1",
+    },
+    clock: Date.now,
+    trouble,
+  });
+  const ingress = createIngress({ routes: core.routes, domain: () => config.domain, ownHosts, trouble });
+  const answer = getRequestListener(api.fetch);
+  const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
+    if (ingress.matches(request.headers.host)) ingress.handle(request, response);
+    else void answer(request, response);
+  });
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    if (ingress.matches(request.headers.host)) ingress.upgrade(request, socket, head);
+    else api.upgrade(request, socket, head);
+  });
+  // commands and logs stream for as long as they like
+  server.requestTimeout = 0;
+  server.headersTimeout = 30_000;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (cause) =>
+      reject(
+        new SandkeepError("conflict", `Cannot listen on ${config.host}:${config.port}: ${messageOf(cause)}`, { cause }),
+      ),
+    );
+    server.listen(config.port, config.host, resolve);
+  });
+  address = server.address() as AddressInfo;
+  return { server, url: `http://${urlHost(config.host)}:${address.port}` };
+}
+
+/** an address that stands for all of them is reached, from here, by loopback */
+function urlHost(host: string): string {
+  if (host === "0.0.0.0" || host === "::") return "127.0.0.1";
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}
+
+function trouble(error: unknown): void {
+  process.stderr.write(`sandkeep: ${messageOf(error)}\n`);
+}

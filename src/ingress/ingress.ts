@@ -1,0 +1,291 @@
+/**
+ * Public URLs into sandboxes: a request to <subdomain>.<domain> goes to the port of the sandbox that has this route,
+ * over a connection of its own, and the answer comes back, both as they stream. Any protocol that starts as an HTTP
+ * upgrade (WebSocket …) passes too. Client and sandbox are both hostile: neither may hold what belongs to others.
+ */
+
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  type ServerResponse,
+  STATUS_CODES,
+  request as send,
+} from "node:http";
+import { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { pipeline } from "node:stream";
+import { SandkeepError } from "../core/errors.ts";
+import type { Routes } from "../core/routes.ts";
+import { hasBody, pairs, type RawHeaders, requestHeaders, responseHeaders, upgradeAnswer } from "./headers.ts";
+import { hostName, isBelow, subdomainOf } from "./host.ts";
+import { isOurTrouble, printRefusal, type Refusal, type RefusalKind, refusalFor, refusalOf } from "./refusal.ts";
+
+export interface IngressOptions {
+  routes: Pick<Routes, "connect">;
+  /** lowercase; as it is now */
+  domain: () => string;
+  /** hosts below the domain that are the daemon's own; default none */
+  ownHosts?: () => string[];
+  /** most connections into one route at a time; default 512 */
+  connections?: number;
+  /** how long the sandbox may take to accept a connection, in ms; default 30 s */
+  patience?: number;
+  /** how long a client may pause in the middle of its request, in ms; default 60 s */
+  pause?: number;
+  /** told of what went wrong that is nobody's fault but ours */
+  trouble?: (error: unknown) => void;
+}
+
+export interface Ingress {
+  /** whether a request with this Host header is the ingress's */
+  matches(host: string | undefined): boolean;
+  handle(request: IncomingMessage, response: ServerResponse): void;
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /**
+   * For the server's `shouldUpgradeCallback`: clients that merely offer HTTP/2 (h2c) with an ordinary request get an
+   * ordinary answer.
+   */
+  shouldUpgrade(request: IncomingMessage): boolean;
+}
+
+export function createIngress(options: IngressOptions): Ingress {
+  const { domain, ownHosts = () => [], pause = 60_000, trouble = () => undefined } = options;
+  const doors = new Doors(options);
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.once("close", () => gone.abort());
+    keepAlive(request.socket);
+    try {
+      const way = await doors.open(subdomainOf(hostName(request.headers.host), domain()), gone.signal);
+      if (gone.signal.aborted) return void way.destroy();
+      forward({ request, response, way, domain: domain(), pause });
+    } catch (error) {
+      if (isOurTrouble(error)) trouble(error);
+      refuse(request, response, refusalOf(error));
+    }
+  }
+
+  async function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const gone = new AbortController();
+    socket.on("error", () => socket.destroy());
+    socket.once("close", () => gone.abort());
+    try {
+      // The body would come over the bare socket, unparsed.
+      if (hasBody(request)) return refuseOn(socket, request, refusalFor("upgrade-with-body"));
+      const way = await doors.open(subdomainOf(hostName(request.headers.host), domain()), gone.signal);
+      if (gone.signal.aborted) return void way.destroy();
+      forwardUpgrade({ request, socket, head, way, domain: domain() });
+    } catch (error) {
+      if (isOurTrouble(error)) trouble(error);
+      refuseOn(socket, request, refusalOf(error));
+    }
+  }
+
+  return {
+    matches(header) {
+      const host = hostName(header);
+      return isBelow(host, domain()) && !ownHosts().includes(host);
+    },
+    handle: (request, response) => void handle(request, response),
+    upgrade: (request, socket, head) => void upgrade(request, socket, head),
+    shouldUpgrade: ({ headers }) => headers.upgrade !== undefined && !/^\s*h2c?\b/i.test(headers.upgrade),
+  };
+}
+
+/** Opens connections into sandboxes, so many to each route and not more. */
+class Doors {
+  readonly #routes: IngressOptions["routes"];
+  readonly #most: number;
+  readonly #patience: number;
+  readonly #open = new Map<string, number>();
+
+  constructor({ routes, connections = 512, patience = 30_000 }: IngressOptions) {
+    this.#routes = routes;
+    this.#most = connections;
+    this.#patience = patience;
+  }
+
+  async open(subdomain: string | undefined, signal: AbortSignal): Promise<Duplex> {
+    if (subdomain === undefined) throw new SandkeepError("not-found", "Cannot connect: the host names no sandbox");
+    const count = this.#open.get(subdomain) ?? 0;
+    if (count >= this.#most)
+      throw new SandkeepError("limit", `Cannot connect: "${subdomain}" has ${count} connections`);
+    this.#open.set(subdomain, count + 1);
+    const leave = once(() => this.#leave(subdomain));
+    try {
+      const way = await this.#dial(subdomain, signal);
+      way.once("close", leave);
+      if (way.closed) leave();
+      return way;
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
+
+  async #dial(subdomain: string, signal: AbortSignal): Promise<Duplex> {
+    const dialled = this.#routes.connect(subdomain).then((route) => route.open());
+    const { promise: over, reject } = Promise.withResolvers<never>();
+    const giveUp = () => reject(new SandkeepError("conflict", "Cannot connect: the sandbox does not accept"));
+    const timer = setTimeout(giveUp, this.#patience);
+    signal.addEventListener("abort", giveUp);
+    let late = false;
+    dialled.then(
+      (way) => late && way.destroy(),
+      () => undefined,
+    );
+    try {
+      return await Promise.race([dialled, over]);
+    } catch (error) {
+      late = true;
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", giveUp);
+    }
+  }
+
+  #leave(subdomain: string): void {
+    const count = (this.#open.get(subdomain) ?? 1) - 1;
+    if (count > 0) this.#open.set(subdomain, count);
+    else this.#open.delete(subdomain);
+  }
+}
+
+interface Exchange {
+  request: IncomingMessage;
+  response: ServerResponse;
+  /** the connection to the program in the sandbox */
+  way: Duplex;
+  domain: string;
+  pause: number;
+}
+
+function forward({ request, response, way, domain, pause }: Exchange): void {
+  response.once("close", () => way.destroy());
+  // Whoever uses the connection hears of its errors first; afterwards they matter to nobody.
+  way.on("error", () => way.destroy());
+  const onward = requestOver(way, request, requestHeaders(request));
+  onward.once("response", (answer) => {
+    try {
+      response.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", responseHeaders(answer, domain));
+    } catch {
+      return giveUp("bad-answer");
+    }
+    // Headers at once: an event stream may have nothing more to say for a long time.
+    response.flushHeaders();
+    answer.once("end", () => response.addTrailers(pairs(answer.rawTrailers)));
+    // A body that was cut short must not look whole, so the client's connection is cut as well.
+    pipeline(answer, response, () => undefined);
+  });
+  // An answer to a question that nobody asked: the client did not ask for another protocol.
+  onward.once("upgrade", () => giveUp("bad-answer"));
+  // A program may answer without reading the request to its end: then the answer is what counts.
+  onward.on("error", () => (response.headersSent ? drain() : giveUp("bad-answer")));
+
+  request.pipe(onward);
+  watchPauses(request, onward, pause, () => {
+    response.shouldKeepAlive = false;
+    giveUp("slow-client");
+  });
+
+  function giveUp(kind: RefusalKind): void {
+    way.destroy();
+    drain();
+    refuse(request, response, refusalFor(kind));
+  }
+
+  /** What the client still sends is read and thrown away: one that writes first and reads later must see the answer. */
+  function drain(): void {
+    request.unpipe(onward);
+    request.resume();
+  }
+}
+
+/** Tells of a client that stops in the middle of its request, unless it is the sandbox that does not take more. */
+function watchPauses(request: IncomingMessage, onward: ClientRequest, pause: number, tell: () => void): void {
+  if (!hasBody(request)) return;
+  const timer = setTimeout(() => {
+    if (onward.writableNeedDrain && !onward.destroyed) timer.refresh();
+    else tell();
+  }, pause);
+  const stop = () => clearTimeout(timer);
+  request.on("data", () => timer.refresh());
+  request.once("end", stop);
+  request.once("close", stop);
+}
+
+interface UpgradeExchange {
+  request: IncomingMessage;
+  socket: Duplex;
+  /** what the client sent after its headers */
+  head: Buffer;
+  way: Duplex;
+  domain: string;
+}
+
+function forwardUpgrade({ request, socket, head, way, domain }: UpgradeExchange): void {
+  socket.once("close", () => way.destroy());
+  way.on("error", () => way.destroy());
+  const onward = requestOver(way, request, requestHeaders(request, { upgrade: true }));
+  let answered = false;
+  onward.once("upgrade", (answer, upstream, firstBytes) => {
+    answered = true;
+    socket.write(headOf(101, answer.statusMessage ?? "", upgradeAnswer(answer, domain)));
+    if (firstBytes.length > 0) socket.write(firstBytes);
+    if (head.length > 0) upstream.write(head);
+    keepAlive(socket);
+    pipeline(upstream, socket, () => socket.destroy());
+    pipeline(socket, upstream, () => upstream.destroy());
+  });
+  onward.once("response", (answer) => {
+    answered = true;
+    // Its end is the end of the connection: the bytes after this request are in nobody's parser.
+    const headers = [...responseHeaders(answer, domain), "Connection", "close"];
+    socket.write(headOf(answer.statusCode ?? 502, answer.statusMessage ?? "", headers));
+    pipeline(answer, socket, () => socket.destroy());
+  });
+  onward.on("error", () => (answered ? socket.destroy() : refuseOn(socket, request, refusalFor("bad-answer"))));
+  onward.end();
+}
+
+/** The client's request again, to be sent over a connection into a sandbox. */
+function requestOver(way: Duplex, { method, url }: IncomingMessage, headers: RawHeaders): ClientRequest {
+  return send({ method, path: url, headers, createConnection: () => way, setHost: false });
+}
+
+/** Notices when the peer of an idle WebSocket or event stream has vanished. */
+function keepAlive(socket: Duplex): void {
+  if (!(socket instanceof Socket)) return;
+  socket.setTimeout(0);
+  socket.setNoDelay(true);
+  socket.setKeepAlive(true, 60_000);
+}
+
+function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
+  if (response.headersSent || response.destroyed) return void response.destroy();
+  const { headers, body } = printRefusal(refusal, request);
+  response.writeHead(refusal.status, headers).end(body);
+}
+
+function refuseOn(socket: Duplex, request: IncomingMessage, refusal: Refusal): void {
+  if (socket.destroyed) return;
+  const { headers, body } = printRefusal(refusal, request);
+  const head = headOf(refusal.status, STATUS_CODES[refusal.status] ?? "", [...headers, "Connection", "close"]);
+  socket.end(Buffer.concat([head, Buffer.from(body)]), () => socket.destroy());
+}
+
+/** Node reads headers as Latin-1, so they are written as that. */
+function headOf(status: number, reason: string, headers: RawHeaders): Buffer {
+  const lines = pairs(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.from(`HTTP/1.1 ${status} ${reason}\r\n${lines.join("")}\r\n`, "latin1");
+}
+
+function once(action: () => void): () => void {
+  let done = false;
+  return () => {
+    if (!done) action();
+    done = true;
+  };
+}

@@ -1,0 +1,133 @@
+/** What the ingress says instead of the program in a sandbox: a page for people, JSON for everything else. */
+
+import type { IncomingMessage } from "node:http";
+import { isSandkeepError } from "../core/errors.ts";
+
+export interface Refusal {
+  status: number;
+  /** what programs look at */
+  code: string;
+  title: string;
+  message: string;
+}
+
+export type RefusalKind =
+  | "not-found"
+  | "stopped"
+  | "not-listening"
+  | "bad-answer"
+  | "unreachable"
+  | "slow-client"
+  | "busy"
+  | "upgrade-with-body";
+
+const refusals: Record<RefusalKind, Refusal> = {
+  "not-found": {
+    status: 404,
+    code: "SANDBOX_NOT_FOUND",
+    title: "There is no such sandbox",
+    message: "No sandbox has a port under this name; it was deleted, or the name is mistyped",
+  },
+  stopped: {
+    status: 410,
+    code: "SANDBOX_STOPPED",
+    title: "This sandbox is stopped",
+    message: "The sandbox is not running; resume it and try again",
+  },
+  "not-listening": {
+    status: 502,
+    code: "SANDBOX_NOT_LISTENING",
+    title: "Nothing listens here yet",
+    message: "The sandbox is running, but no program in it listens on this port",
+  },
+  "bad-answer": {
+    status: 502,
+    code: "SANDBOX_BAD_ANSWER",
+    title: "The program gave no proper answer",
+    message: "The program in the sandbox closed the connection, or its answer was not HTTP",
+  },
+  unreachable: {
+    status: 502,
+    code: "SANDBOX_UNREACHABLE",
+    title: "This sandbox cannot be reached",
+    message: "The sandbox could not be reached",
+  },
+  "slow-client": {
+    status: 408,
+    code: "REQUEST_TIMEOUT",
+    title: "The request took too long",
+    message: "The rest of the request did not arrive",
+  },
+  busy: {
+    status: 503,
+    code: "SANDBOX_BUSY",
+    title: "This sandbox is busy",
+    message: "The sandbox has as many connections as it may have; try again in a moment",
+  },
+  "upgrade-with-body": {
+    status: 400,
+    code: "BAD_REQUEST",
+    title: "This request cannot be understood",
+    message: "A request that asks for another protocol cannot have a body",
+  },
+};
+
+/** What to say about an error of the core's. */
+export function refusalOf(error: unknown): Refusal {
+  if (isSandkeepError(error, "not-found")) return refusals["not-found"];
+  if (isSandkeepError(error, "gone") || isSandkeepError(error, "stopped")) return refusals.stopped;
+  if (isSandkeepError(error, "conflict")) return refusals["not-listening"];
+  if (isSandkeepError(error, "limit")) return refusals.busy;
+  return refusals.unreachable;
+}
+
+export function refusalFor(kind: RefusalKind): Refusal {
+  return refusals[kind];
+}
+
+/** Headers and body of a refusal, in the form that this client asked for. */
+export function printRefusal(refusal: Refusal, request: IncomingMessage): { headers: string[]; body: string } {
+  const html = prefersHtml(request.headers.accept);
+  const body = html
+    ? page(refusal)
+    : `${JSON.stringify({ error: { code: refusal.code, message: refusal.message } })}\n`;
+  const headers = [
+    ...["Content-Type", html ? "text/html; charset=utf-8" : "application/json; charset=utf-8"],
+    ...["Content-Length", String(Buffer.byteLength(body))],
+    ...["Cache-Control", "no-store"],
+    ...["X-Sandkeep-Error", refusal.code],
+    ...(html ? ["Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"] : []),
+  ];
+  return { headers, body: request.method === "HEAD" ? "" : body };
+}
+
+/** whether an error is worth telling the operator: everything that is neither the caller's nor the sandbox's doing */
+export function isOurTrouble(error: unknown): boolean {
+  return refusalOf(error) === refusals.unreachable;
+}
+
+/** Browsers name HTML first; programs that take anything get JSON. */
+function prefersHtml(accept = ""): boolean {
+  const [html, json] = [accept.indexOf("text/html"), accept.indexOf("json")];
+  return html >= 0 && (json < 0 || html < json);
+}
+
+/** Nothing in it comes from the request, so there is nothing to escape. */
+function page({ status, code, title, message }: Refusal): string {
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${title}</title>
+<style>
+  :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+  body { display: grid; place-content: center; min-height: 90vh; margin: 0 1.5rem }
+  h1 { font-size: 1.4rem; margin: 0 }
+  small { opacity: 0.6 }
+</style>
+<h1>${title}</h1>
+<p>${message}.</p>
+<small>${status} ${code}</small>
+</html>
+`;
+}

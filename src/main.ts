@@ -1,0 +1,109 @@
+#!/usr/bin/env node
+/** The binary: reads which command is wanted and starts it. Each command's code is loaded only when it is asked for. */
+
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { CliError } from "./cli/errors.ts";
+import { messageOf, SandkeepError } from "./core/errors.ts";
+
+const usage = `Usage: sandkeep <command>
+
+Commands:
+  serve    run the daemon
+  image    import, build, list and delete the images that sandboxes boot from
+  env      print the settings that point a service's own SDK and CLI at the daemon
+  doctor   say what isolation this host can give, and what is missing
+
+Options:
+  -h, --help       show this; after a command, show that command's
+  -v, --version    show the version
+`;
+
+/** each may return an exit code; whatever else is 0 */
+const commands: Record<string, (args: string[]) => Promise<unknown>> = { serve, image, env, doctor };
+
+const guest = join(import.meta.dirname, "../guest/build/sandkeep-guest");
+const isRoot = process.getuid?.() === 0;
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: string[]): Promise<number> {
+  const [name = "--help", ...rest] = args;
+  try {
+    if (name === "-h" || name === "--help") process.stdout.write(usage);
+    else if (name === "-v" || name === "--version") process.stdout.write(`${version()}\n`);
+    else {
+      const code = await commandNamed(name)(rest);
+      if (typeof code === "number") return code;
+    }
+    return 0;
+  } catch (error) {
+    process.stderr.write(`sandkeep: ${messageOf(error)}\n`);
+    // Our own errors are sentences; anything else is a bug, whose place is worth knowing.
+    const ours = error instanceof SandkeepError || error instanceof CliError;
+    if (!ours && error instanceof Error) process.stderr.write(`${error.stack}\n`);
+    return 1;
+  }
+}
+
+function commandNamed(name: string): (args: string[]) => Promise<unknown> {
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (!command) throw new SandkeepError("invalid", `Cannot do "${name}": there is no such command\n\n${usage}`);
+  return command;
+}
+
+async function serve(args: string[]): Promise<void> {
+  const daemon = await import("./daemon.ts");
+  await daemon.serve(args);
+}
+
+async function image(args: string[]): Promise<void> {
+  const { imageCommand } = await import("./admin/image.ts");
+  const { openWorkshop } = await import("./admin/workshop.ts");
+  const home = process.env.SANDKEEP_DATA_DIR ?? "/var/lib/sandkeep";
+  await imageCommand(args, {
+    open: (dataDir = home) => openWorkshop({ dataDir, guest }),
+    input: process.stdin,
+    print,
+    progress: (line) => void process.stderr.write(`${line}\n`),
+  });
+}
+
+async function env(args: string[]): Promise<void> {
+  const { envCommand } = await import("./cli/commands/env.ts");
+  const { defaultDataDir } = await import("./config.ts");
+  const { makeOidcToken } = await import("./core/token.ts");
+  const { SANDKEEP_DATA_DIR: dataDir } = process.env;
+  await envCommand(args, {
+    environment: process.env,
+    preload: pathToFileURL(join(import.meta.dirname, "redirect/preload.mjs")).href,
+    token: makeOidcToken,
+    // A user of a daemon that root runs may be allowed to read its key.
+    dataDirs: dataDir ? [dataDir] : [...new Set([isRoot, true].map((root) => defaultDataDir(process.env, root)))],
+    print,
+    warn: (line) => void process.stderr.write(`sandkeep: ${line}\n`),
+  });
+}
+
+async function doctor(args: string[]): Promise<number> {
+  const { doctorCommand } = await import("./cli/commands/doctor.ts");
+  const { readHost } = await import("./cli/host.ts");
+  const { defaultDataDir } = await import("./config.ts");
+  const { cgroupControllers, kernelHas, missing, onPath } = await import("../scripts/host-needs.mjs");
+  const home = process.env.SANDKEEP_DATA_DIR || defaultDataDir(process.env, isRoot);
+  const packages = missing(["run"]).map((need) => ({ name: need.package, why: need.why }));
+  return await doctorCommand(args, {
+    facts: (dataDir = home) => readHost({ dataDir, guest, kernelHas, cgroupControllers, onPath, packages }),
+    print,
+  });
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+function version(): string {
+  const { version } = createRequire(import.meta.url)("../package.json") as { version: string };
+  return version;
+}

@@ -1,0 +1,164 @@
+/**
+ * Loaded into somebody else's Node (18 or later) by NODE_OPTIONS="--import …": sends what Vercel's sandbox SDK and CLI
+ * say to Vercel's hosts to the daemon at SANDKEEP_URL instead. Those packages have a fixed address, and each call goes
+ * through the global fetch, so that is what is wrapped. Everything else passes untouched.
+ *
+ *   https://vercel.com/api/…, https://vercel.com/.well-known/…    → SANDKEEP_URL, same path
+ *   https://api.vercel.com/…                                      → SANDKEEP_URL/api/…
+ *   https://<subdomain>.vercel.run/…                              → SANDKEEP_URL, for <subdomain>.<SANDKEEP_DOMAIN>
+ *   https://<host of SANDKEEP_URL>/health                         → SANDKEEP_URL/health
+ *
+ * Plain JavaScript without dependencies, because there is nothing else it could count on.
+ */
+
+const installed = Symbol.for("sandkeep.redirect");
+
+if (!(installed in globalThis)) {
+  Object.defineProperty(globalThis, installed, { value: true });
+  const daemon = daemonUrl(process.env.SANDKEEP_URL);
+  if (daemon) install(daemon, process.env.SANDKEEP_DOMAIN || "localhost");
+}
+
+/**
+ * @param {string | undefined} setting
+ * @returns {URL | undefined}
+ */
+function daemonUrl(setting) {
+  if (!setting) {
+    say("SANDKEEP_URL is not set, so nothing is redirected");
+    return undefined;
+  }
+  const url = parsed(setting);
+  if (url?.protocol === "http:" || url?.protocol === "https:") return url;
+  say(`Cannot redirect to SANDKEEP_URL "${setting}": it must be a URL that begins with http:// or https://`);
+  return undefined;
+}
+
+/**
+ * @param {URL} daemon
+ * @param {string} domain
+ */
+function install(daemon, domain) {
+  // Vercel's CLI would ask Vercel about its own version and tell it what was typed.
+  process.env.VERCEL_TELEMETRY_DISABLED ||= "1";
+  process.env.SANDBOX_SKIP_VERSION_CHECK ||= "1";
+
+  const original = globalThis.fetch;
+  /** @type {typeof fetch} */
+  const redirected = async (input, init) => {
+    const asked = parsed(isRequest(input) ? input.url : String(input));
+    const url = asked && destination(asked, daemon, domain);
+    if (!url) return original(input, init);
+    // A Request brings its method, headers and body along; what `init` says wins, as it does for fetch.
+    const target = isRequest(input) ? new Request(url, /** @type {RequestInit} */ (input)) : url;
+    if (url.host === daemon.host) return original(target, init);
+    const options = { ...init, dispatcher: connector(daemon, domain, init) };
+    return original(target, /** @type {RequestInit} */ (options));
+  };
+  globalThis.fetch = redirected;
+}
+
+/**
+ * Connects to the daemon for every host below the domain: fetch lets nobody choose a Host header, and no resolver need
+ * know the domain. It stands before the dispatcher that the caller or Node would use.
+ * @typedef {{ origin?: string | URL, headers?: string[] | Record<string, string> }} DispatchOptions
+ * @typedef {{ dispatch(options: DispatchOptions, handler: unknown): boolean }} Dispatcher
+ * @param {URL} daemon
+ * @param {string} domain
+ * @param {RequestInit & { dispatcher?: unknown } | undefined} init
+ * @returns {Dispatcher}
+ */
+function connector(daemon, domain, init) {
+  // Where undici, which is Node's fetch, keeps its own; it is there once anything of undici was touched.
+  void globalThis.Headers;
+  const globals = /** @type {Record<symbol, unknown>} */ (/** @type {unknown} */ (globalThis));
+  const next = /** @type {Dispatcher} */ (init?.dispatcher ?? globals[Symbol.for("undici.globalDispatcher.1")]);
+  return {
+    dispatch(options, handler) {
+      // A program that redirects may name itself either way.
+      const { hostname } = new URL(String(options.origin));
+      const [, subdomain] = /^([^.]+)\.(.+)$/.exec(hostname) ?? [];
+      if (!hostname.endsWith(`.${domain}`) && !hostname.endsWith(".vercel.run")) return next.dispatch(options, handler);
+      const headers = withHost(options.headers ?? {}, hostBelow(subdomain, domain, daemon));
+      return next.dispatch({ ...options, origin: daemon.origin, headers }, handler);
+    },
+  };
+}
+
+/**
+ * @param {string[] | Record<string, string>} headers
+ * @param {string} host
+ */
+function withHost(headers, host) {
+  return Array.isArray(headers) ? [...headers, "host", host] : { ...headers, host };
+}
+
+/**
+ * Where a call goes instead, or nothing when it is none of ours.
+ * @param {URL} url
+ * @param {URL} daemon
+ * @param {string} domain
+ * @returns {URL | undefined}
+ */
+function destination(url, daemon, domain) {
+  if (url.protocol !== "https:" || url.port !== "") return undefined;
+  const { hostname, pathname } = url;
+  if (hostname === "vercel.com" && /^\/(api|\.well-known)(\/|$)/.test(pathname)) return at(pathname, url, daemon);
+  if (hostname === "api.vercel.com") return at(`/api${pathname}`, url, daemon);
+  if (/^[^.]+\.vercel\.run$/.test(hostname)) {
+    const host = hostBelow(hostname.split(".")[0], domain, daemon);
+    return new URL(pathname + url.search, `${daemon.protocol}//${host}`);
+  }
+  // Before it opens a terminal the CLI asks the host of the terminal whether it is well: over https and without a port.
+  if (pathname === "/health" && sameHost(hostname, daemon.hostname)) return at(pathname, url, daemon);
+  return undefined;
+}
+
+/**
+ * @param {string} pathname
+ * @param {URL} url
+ * @param {URL} daemon
+ */
+function at(pathname, url, daemon) {
+  return new URL(daemon.pathname.replace(/\/$/, "") + pathname + url.search, daemon);
+}
+
+/**
+ * @param {string | undefined} subdomain
+ * @param {string} domain
+ * @param {URL} daemon
+ */
+function hostBelow(subdomain, domain, daemon) {
+  return `${subdomain}.${domain}${daemon.port === "" ? "" : `:${daemon.port}`}`;
+}
+
+/**
+ * @param {string} one
+ * @param {string} other
+ */
+function sameHost(one, other) {
+  const loopback = ["127.0.0.1", "localhost", "[::1]"];
+  return one === other || (loopback.includes(one) && loopback.includes(other));
+}
+
+/** @param {string} text */
+function parsed(text) {
+  try {
+    return new URL(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * @param {string | URL | Request} input
+ * @returns {input is Request}
+ */
+function isRequest(input) {
+  return typeof input === "object" && "url" in input && typeof input.url === "string";
+}
+
+/** @param {string} sentence */
+function say(sentence) {
+  process.stderr.write(`sandkeep/redirect: ${sentence}\n`);
+}

@@ -1,0 +1,123 @@
+/** What the value of a setting may look like when it is written as text: numbers, durations, sizes, names, lists. */
+
+import { BlockList, isIP } from "node:net";
+import { resolve } from "node:path";
+import { z } from "zod";
+
+export const second = 1000;
+export const minute = 60 * second;
+const hour = 60 * minute;
+export const day = 24 * hour;
+export const mebibyte = 2 ** 20;
+export const gibibyte = 2 ** 30;
+
+const durationUnits: Record<string, number> = { "": 1, ms: 1, s: second, m: minute, h: hour, d: day };
+const sizeUnits: Record<string, number> = { "": 1, K: 2 ** 10, M: mebibyte, G: gibibyte, T: 2 ** 40 };
+
+/** a whole number, written in digits */
+export function whole(least: number, most: number) {
+  const wanted = `a whole number from ${least} to ${most}`;
+  return z
+    .string()
+    .regex(/^\d{1,15}$/, wanted)
+    .transform(Number)
+    .refine((value) => value >= least && value <= most, wanted);
+}
+
+/** milliseconds; `also` is a value below the least that means something of its own */
+export function duration(least: number, also?: number) {
+  const exception = also === undefined ? "" : `${also} or `;
+  return measured(
+    durationUnits,
+    least,
+    `${exception}a duration of at least ${least} ms, such as 90s, 5m, 24h or 30d`,
+    also,
+  );
+}
+
+/** bytes */
+export function size(least: number) {
+  return measured(sizeUnits, least, `a size of at least ${least} bytes, such as 512M or 32G`);
+}
+
+function measured(units: Record<string, number>, least: number, wanted: string, also?: number) {
+  return z.string().transform((text, context) => {
+    const [, digits = "", unit = ""] = /^(\d{1,15}(?:\.\d{1,3})?)([A-Za-z]*)$/.exec(text) ?? [];
+    const factor = Object.hasOwn(units, unit) ? units[unit] : undefined;
+    const value = digits === "" || factor === undefined ? Number.NaN : Math.round(Number(digits) * factor);
+    if (Number.isSafeInteger(value) && (value >= least || value === also)) return value;
+    context.addIssue({ code: "custom", message: wanted });
+    return z.NEVER;
+  });
+}
+
+/** what was separated by commas; unless anything was, the preset */
+export function list<T extends z.ZodType<string, string>>(entry: T, preset: string[] = []) {
+  const entries = z.string().transform((text) => text.split(",").map((part) => part.trim()));
+  // What is wrong with one entry is wrong with the setting.
+  return entries
+    .pipe(
+      z.array(z.string()).superRefine((parts, context) => {
+        const wrong = parts.map((part) => entry.safeParse(part)).find((result) => !result.success);
+        if (wrong) context.addIssue({ code: "custom", message: wrong.error.issues[0]?.message ?? "a list" });
+      }),
+    )
+    .default(preset);
+}
+
+export function name(wanted: string) {
+  return z.string().regex(/^[a-z0-9][a-z0-9._:/-]{0,254}$/, wanted);
+}
+
+/** absolute; what is relative begins where the daemon was started */
+export function path() {
+  return z
+    .string()
+    .min(1, "a path")
+    .transform((text) => resolve(text));
+}
+
+export function host() {
+  return z.string().refine((text) => isIP(text) !== 0 || isDomain(text), "an address or a host name");
+}
+
+export function domain() {
+  return z.string().toLowerCase().refine(isDomain, "a domain name such as sandboxes.example.com");
+}
+
+function isDomain(text: string): boolean {
+  const label = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i;
+  return text.length <= 190 && !/^[\d.]+$/.test(text) && text.split(".").every((part) => label.test(part));
+}
+
+/** scheme, host and port: the clients add their paths to it */
+export function origin() {
+  const wanted = "a URL with http or https and no path, such as https://sandkeep.example.com";
+  return z.string().transform((text, context) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    const bare = url && url.pathname === "/" && !url.search && !url.hash && !url.username && !url.password;
+    if (bare && ["http:", "https:"].includes(url.protocol)) return url.origin;
+    context.addIssue({ code: "custom", message: wanted });
+    return z.NEVER;
+  });
+}
+
+export function isResolver(text: string): boolean {
+  const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text) ?? [];
+  const address = isIP(text) ? text : (bracketed ?? plain ?? "");
+  return isIP(address) !== 0 && (port === undefined || (Number(port) > 0 && Number(port) < 65_536));
+}
+
+export function isRange(text: string): boolean {
+  const [address = "", bits, ...rest] = text.split("/");
+  const version = isIP(address);
+  if (version === 0 || rest.length > 0) return false;
+  if (bits === undefined) return true;
+  if (!/^\d{1,3}$/.test(bits)) return false;
+  try {
+    new BlockList().addSubnet(address, Number(bits), version === 4 ? "ipv4" : "ipv6");
+    return true;
+  } catch {
+    return false;
+  }
+}
