@@ -1,0 +1,94 @@
+/** What a program with Vercel's own SDK sees: create to first output, a command, and a hundred creates at once. */
+
+import { Sandbox } from "vercel-sandbox-3";
+import { startDaemon, type TestDaemon } from "../test/daemon.ts";
+import type { Undo } from "../test/harness.ts";
+import { interleaved, median, type Subject, table, timed, verdict } from "./measure.ts";
+import { bubblewrap, firstOutput, host } from "./peers.ts";
+
+const rounds = 30;
+const atOnce = 100;
+
+export async function benchHttp(undo: Undo): Promise<string> {
+  const daemon = await startDaemon(undo, { SANDKEEP_POOL_HOT: "16", SANDKEEP_POOL_WARM: "4" });
+  const report = [await benchCreate(daemon), await benchEcho(daemon), await benchMany(daemon)];
+  return report.join("\n\n");
+}
+
+/** the SDK sends everything to vercel.com; its own option sends it here */
+function access(daemon: TestDaemon) {
+  const fetchHere: typeof fetch = (input, init) => fetch(String(input).replace("https://vercel.com", daemon.url), init);
+  return { token: daemon.key, teamId: "team_default", projectId: "prj_default", fetch: fetchHere };
+}
+
+async function benchCreate(daemon: TestDaemon): Promise<string> {
+  const subjects: Subject[] = [
+    host(["echo", "hi"]),
+    bubblewrap(["echo", "hi"]),
+    {
+      name: "sandkeep, SDK over HTTP",
+      async run() {
+        const sandbox = await Sandbox.create({ ...access(daemon), persistent: false });
+        const command = await sandbox.runCommand("echo", ["hi"]);
+        if (command.exitCode !== 0) throw new Error(`echo ended with ${command.exitCode}`);
+        return async () => {
+          await sandbox.delete();
+          await new Promise((resolve) => setTimeout(resolve, 60)); // the pool fills while nothing happens
+        };
+      },
+    },
+  ];
+  const series = await interleaved(subjects, rounds);
+  const of = (name: string) => median(series.find((one) => one.name === name)?.samples ?? []);
+  return [
+    table("create to output of `echo`, from a program", series, "bwrap --unshare-all"),
+    verdict("create to output", of("sandkeep, SDK over HTTP") / of("bwrap --unshare-all"), 1.5, "x bwrap"),
+  ].join("\n");
+}
+
+async function benchEcho(daemon: TestDaemon): Promise<string> {
+  const sandbox = await Sandbox.create({ ...access(daemon), persistent: false });
+  const session = sandbox.currentSession().sessionId;
+  const url = `${daemon.url}/api/v2/sandboxes/sessions/${session}/cmd`;
+  const body = JSON.stringify({ command: "echo", args: ["hi"], env: {}, sudo: false, wait: true, logs: true });
+  const headers = { authorization: `Bearer ${daemon.key}`, "content-type": "application/json" };
+  const series = await interleaved(
+    [
+      {
+        name: "POST cmd, to its end",
+        async run() {
+          const text = await (await fetch(url, { method: "POST", headers, body })).text();
+          if (!text.includes('"exitCode":0')) throw new Error(text);
+          return undefined;
+        },
+      },
+    ],
+    200,
+    20,
+  );
+  await sandbox.delete();
+  return [table("`echo` over HTTP", series), verdict("echo over HTTP", median(series[0]?.samples ?? []), 3, "ms")].join(
+    "\n",
+  );
+}
+
+/** the same hundred programs with and without a sandbox around each */
+async function benchMany(daemon: TestDaemon): Promise<string> {
+  const probe = ["-c", "node -e 1"];
+  const bare = await timed(() => Promise.all(Array.from({ length: atOnce }, () => firstOutput("sh", probe))));
+  const sandboxed = await timed(() =>
+    Promise.all(
+      Array.from({ length: atOnce }, async () => {
+        const sandbox = await Sandbox.create({ ...access(daemon), persistent: false, resources: { vcpus: 1 } });
+        const { exitCode } = await sandbox.runCommand("sh", probe);
+        if (exitCode !== 0) throw new Error(`node ended with ${exitCode}`);
+        return sandbox;
+      }),
+    ),
+  );
+  await Promise.all(sandboxed.result.map((sandbox) => sandbox.delete()));
+  return [
+    `${atOnce} at once, each running node: ${sandboxed.took.toFixed(0)} ms, without isolation ${bare.took.toFixed(0)} ms`,
+    verdict("creates at once", sandboxed.took / bare.took, 1.6, "x no isolation"),
+  ].join("\n");
+}

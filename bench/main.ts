@@ -1,0 +1,48 @@
+/**
+ * `npm run bench [boot|exec|snapshots|density|store|http …]`: what SPECIFICATION.md promises, measured on this machine, with
+ * the tools people would use instead in the same run. Nothing is asserted; a goal that was missed says by how much.
+ */
+
+import { rm } from "node:fs/promises";
+import { withRuntime } from "../test/machine.ts";
+import { benchBoot, benchExec } from "./boot.ts";
+import { benchDensity } from "./density.ts";
+import { benchHttp } from "./http.ts";
+import { benchSnapshots } from "./snapshots.ts";
+import { benchStore } from "./store.ts";
+
+const pool = { hot: 8, warm: 8 };
+const noPool = { hot: 0, warm: 0 };
+
+const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
+  async boot(undo) {
+    const pooled = await withRuntime(undo, { pool });
+    const cold = await withRuntime(undo, { pool: noPool });
+    undo.defer(() => rm(`${pooled.directory}/peers`, { recursive: true, force: true }));
+    return benchBoot(pooled.runtime, cold.runtime, `${pooled.directory}/peers`, 40);
+  },
+  async exec(undo) {
+    return benchExec((await withRuntime(undo)).runtime, 100);
+  },
+  async snapshots(undo) {
+    return benchSnapshots((await withRuntime(undo, { pool })).runtime);
+  },
+  async density(undo) {
+    const host = await withRuntime(undo, { pool: noPool });
+    return benchDensity(host.runtime, () => host.reopen(), 2000);
+  },
+  store: (undo) => benchStore(undo, 1_000_000),
+  http: (undo) => benchHttp(undo),
+};
+
+const wanted = process.argv.slice(2);
+for (const name of wanted.length > 0 ? wanted : Object.keys(parts)) {
+  const part = parts[name];
+  if (!part) throw new Error(`There is no benchmark "${name}": ${Object.keys(parts).join(", ")}`);
+  const undo = new AsyncDisposableStack();
+  try {
+    console.log(`\n${await part(undo)}`);
+  } finally {
+    await undo.disposeAsync();
+  }
+}
