@@ -1,0 +1,111 @@
+/** Files of a running machine as its callers see them: beside the commands, as a user, many at once, until it stops. */
+
+import { describe, expect, test } from "vitest";
+import { sharedMachine } from "./exec.ts";
+import { bootFor, type RuntimeHost } from "./host.ts";
+import { sh, start } from "./run.ts";
+
+export function filesSuite(host: () => RuntimeHost): void {
+  describe("files of a machine", () => {
+    const machine = sharedMachine(host);
+
+    test("commands and callers see the same files", async () => {
+      const files = machine().files();
+      await files.write("/srv/deep/note", Buffer.from("from outside"), { parents: true });
+      expect((await sh(machine(), "cat /srv/deep/note; printf inside > /srv/deep/reply")).stdout).toBe("from outside");
+      expect(await text(files.read("/srv/deep/reply"))).toBe("inside");
+      expect(await files.stat("/srv/deep/reply")).toMatchObject({ type: "file", size: 6, uid: 0 });
+      expect((await files.list("/srv/deep")).map((file) => file.name).sort()).toEqual(["note", "reply"]);
+    });
+
+    test("a user may do what that user may", async () => {
+      const nobody = machine().files("nobody");
+      await machine().files().write("/root/secret", Buffer.from("x"), { mode: 0o600 });
+      await expect(text(nobody.read("/root/secret"))).rejects.toMatchObject({ code: "forbidden" });
+      await expect(nobody.write("/etc/mine", Buffer.from("x"))).rejects.toMatchObject({ code: "forbidden" });
+      await nobody.write("/tmp/mine", Buffer.from("x"));
+      expect((await machine().files().stat("/tmp/mine")).uid).toBe(65_534);
+      await expect(machine().files("nosuchuser").stat("/")).rejects.toMatchObject({ code: "unknown-user" });
+    });
+
+    test("a large file comes and goes as a stream", async () => {
+      const files = machine().files();
+      const block = Buffer.alloc(1 << 20, "block");
+      await files.write(
+        "/var/tmp/large",
+        (async function* () {
+          for (let n = 0; n < 24; n++) yield block;
+        })(),
+      );
+      let length = 0;
+      for await (const chunk of files.read("/var/tmp/large")) length += (chunk as Buffer).length;
+      expect(length).toBe(24 << 20);
+      expect((await sh(machine(), "wc -c < /var/tmp/large")).stdout.trim()).toBe(`${24 << 20}`);
+    });
+
+    test("four hundred requests at once are all answered", async () => {
+      const files = machine().files();
+      const stats = await Promise.all(Array.from({ length: 400 }, () => files.stat("/etc/passwd")));
+      expect(new Set(stats.map((info) => info.size)).size).toBe(1);
+    });
+
+    test("a request that waits for ever holds up nobody else", async () => {
+      const files = machine().files();
+      await sh(machine(), "head -c 30000000 /dev/zero > /tmp/unread; mkfifo /tmp/pipe");
+      const stuck = Array.from({ length: 20 }, () => files.read("/tmp/unread"));
+      await Promise.all(stuck.map((stream) => new Promise((resolve) => stream.once("readable", resolve))));
+      await expect(text(files.read("/tmp/pipe"))).rejects.toMatchObject({ code: "invalid" });
+      expect((await sh(machine(), "echo on")).stdout).toBe("on\n");
+      expect((await files.stat("/tmp/pipe")).type).toBe("fifo");
+      for (const stream of stuck) stream.destroy();
+    });
+
+    test("a port inside can be reached, and one that nobody listens on cannot", async () => {
+      const script = `
+import socket
+s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True)
+c, _ = s.accept()
+while data := c.recv(65536): c.sendall(data.upper())
+c.close()`;
+      const server = await start(machine(), ["python3", "-u", "-c", script]);
+      let port = 0;
+      for await (const chunk of server.output()) {
+        port = Number(Buffer.from(chunk.data).toString());
+        break;
+      }
+      const stream = await machine().connect(port);
+      stream.end("hello through the port");
+      expect(await text(stream)).toBe("HELLO THROUGH THE PORT");
+      expect(await server.exited).toMatchObject({ code: 0 });
+      await expect(machine().connect(port)).rejects.toMatchObject({ code: "conflict" });
+      for (const wrong of [0, -1, 65_536, 1.5, Number.NaN]) {
+        await expect(machine().connect(wrong)).rejects.toMatchObject({ code: "invalid" });
+      }
+    });
+
+    test("requests under way end when the machine stops", async () => {
+      const other = await bootFor(host());
+      const endless = (async function* () {
+        for (;;) {
+          yield Buffer.from("more");
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+      })();
+      const write = expect(other.files().write("/endless", endless)).rejects.toMatchObject({ code: "gone" });
+      const watch = await other.files().watch("/tmp");
+      const changes = (async () => {
+        for await (const change of watch) return change;
+        return undefined;
+      })().catch(() => undefined);
+      await other.stop();
+      await write;
+      expect(await changes).toBeUndefined();
+    });
+  });
+}
+
+async function text(stream: AsyncIterable<unknown>): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const chunk of stream) parts.push(chunk as Buffer);
+  return Buffer.concat(parts).toString();
+}

@@ -1,0 +1,272 @@
+/** Snapshots: of a running machine, of one that stops, what boots from them, and what may be deleted when. */
+
+import { Readable } from "node:stream";
+import { describe, expect, test } from "vitest";
+import type { Machine, SnapshotInfo } from "../../../src/core/runtime.ts";
+import { eventually } from "../../harness.ts";
+import { bootFor, dismiss, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
+import { gather, sh, start, until } from "./run.ts";
+
+export function snapshotsSuite(host: () => RuntimeHost): void {
+  const from = (snapshot: SnapshotInfo) => bootFor(host(), { root: { snapshot: snapshot.id } });
+  const snapshots = () => host().runtime.snapshots;
+
+  describe("a snapshot of a running machine", () => {
+    provesNothingIsLeft(host);
+
+    test("has what was written before it and not what came after, and the machine goes on", async () => {
+      const machine = await bootFor(host());
+      await sh(
+        machine,
+        "echo one > /data; mkdir -p /srv/d; ln -s /data /srv/d/link; rm /etc/hostname; chmod 640 /data",
+      );
+      const snapshot = await machine.snapshot();
+      expect(await snapshots().get(snapshot.id)).toEqual(snapshot);
+      await sh(machine, "echo two > /data; touch /later");
+      const copy = await from(snapshot);
+      const { stdout } = await sh(copy, "cat /srv/d/link; stat -c %a /data; ls /later /etc/hostname 2>&1 | wc -l");
+      expect(stdout).toBe("one\n640\n2\n");
+      expect((await sh(machine, "cat /data")).stdout).toBe("two\n");
+    });
+
+    test("is consistent while a writer runs, and the writer loses no write", async () => {
+      const machine = await bootFor(host());
+      // two files that always have the same content, but for the moment between the two renames
+      const script = `
+import os, sys
+n = 0
+while not os.path.exists("/stop"):
+    n += 1
+    for name in ("a", "b"):
+        with open("/srv/%s.new" % name, "w") as f: f.write("%d" % n * 500)
+    os.rename("/srv/a.new", "/srv/a"); os.rename("/srv/b.new", "/srv/b")
+    with open("/srv/log", "a") as f: f.write("%d\\n" % n)
+    if n == 20: print("up", flush=True)
+print(n)`;
+      const writer = await start(machine, ["python3", "-c", script]);
+      await until(writer.output(), "up");
+      const taken = [await machine.snapshot(), await machine.snapshot(), await machine.snapshot()];
+      await sh(machine, "touch /stop");
+      expect(await writer.exited).toMatchObject({ code: 0 });
+      const total = Number((await gather(writer.output())).stdout.trim().split("\n").at(-1));
+      const numbers = (text: string) => text.trim().split("\n").map(Number);
+      const upTo = (n: number) => Array.from({ length: n }, (_, at) => at + 1);
+      expect(numbers((await sh(machine, "cat /srv/log")).stdout)).toEqual(upTo(total));
+      for (const snapshot of taken) {
+        const copy = await from(snapshot);
+        const log = numbers((await sh(copy, "cat /srv/log")).stdout);
+        expect(log).toEqual(upTo(log.length));
+        const check =
+          "import re; a, b = open('/srv/a').read(), open('/srv/b').read(); print(len(a), len(b), a[:5], b[:5])";
+        const [a, b] = (await sh(copy, `python3 -c "${check}"`)).stdout.split(" ").map(Number);
+        expect(Math.min(a ?? 0, b ?? 0)).toBeGreaterThanOrEqual(1000);
+      }
+    });
+
+    test("leaves running commands running, and their output whole", async () => {
+      const machine = await bootFor(host());
+      const script =
+        "i=0; while [ $i -lt 200 ]; do echo $i; i=$((i+1)); [ $((i % 20)) = 0 ] && sleep 0.01; done; exit 0";
+      const command = await start(machine, ["sh", "-c", script]);
+      for (let n = 0; n < 3; n++) await machine.snapshot();
+      expect((await gather(command.output())).stdout.trim().split("\n")).toHaveLength(200);
+    });
+
+    test("several at once are each whole", async () => {
+      const machine = await bootFor(host());
+      await sh(machine, "echo content > /data");
+      const taken = await Promise.all([machine.snapshot(), machine.snapshot(), machine.snapshot()]);
+      expect(new Set(taken.map((snapshot) => snapshot.id)).size).toBe(3);
+      const copies = await Promise.all(taken.map(from));
+      for (const copy of copies) expect((await sh(copy, "cat /data")).stdout).toBe("content\n");
+    });
+  });
+
+  describe("a stop with a snapshot", () => {
+    provesNothingIsLeft(host);
+
+    test("keeps the file system, from which another machine boots", async () => {
+      const machine = await bootFor(host());
+      await sh(
+        machine,
+        "echo kept > /root/file; mkdir /d; touch /d/x; chown 1000:1000 /d/x; mkfifo /d/p; ln /root/file /d/hard",
+      );
+      const { snapshot } = await machine.stop({ snapshot: true });
+      if (!snapshot) throw new Error("The stop took no snapshot");
+      const copy = await from(snapshot);
+      const { stdout } = await sh(copy, "cat /root/file /d/hard; stat -c '%u:%g' /d/x; test -p /d/p && echo pipe");
+      expect(stdout).toBe("kept\nkept\n1000:1000\npipe\n");
+      // what was asked for is on record also after the runtime was opened again
+      await host().reopen();
+      expect(await snapshots().get(snapshot.id)).toEqual(snapshot);
+      expect(await host().runtime.salvage(machine.id)).toEqual(snapshot);
+    });
+
+    test("without one, the files are gone", async () => {
+      const machine = await bootFor(host());
+      await machine.stop();
+      expect(await host().runtime.salvage(machine.id)).toBeUndefined();
+    });
+
+    test("forgetting the machine does not take its snapshot away", async () => {
+      const machine = await bootFor(host());
+      await sh(machine, "echo mine > /file");
+      const { snapshot } = await machine.stop({ snapshot: true });
+      if (!snapshot) throw new Error("The stop took no snapshot");
+      await host().runtime.forget(machine.id);
+      await snapshots().collect();
+      expect((await sh(await from(snapshot), "cat /file")).stdout).toBe("mine\n");
+    });
+  });
+
+  describe("machines from one snapshot", () => {
+    provesNothingIsLeft(host);
+
+    test("are independent of each other and of the snapshot", async () => {
+      const machine = await bootFor(host());
+      await sh(machine, "echo base > /shared; echo gone > /removed");
+      const snapshot = await machine.snapshot();
+      const [one, other] = await Promise.all([from(snapshot), from(snapshot)]);
+      await Promise.all([
+        sh(one, "echo one >> /shared; rm /removed; touch /only-one"),
+        sh(other, "echo other >> /shared; mv /removed /renamed"),
+      ]);
+      expect((await sh(one, "cat /shared; ls /removed /renamed /only-one 2>/dev/null")).stdout).toBe(
+        "base\none\n/only-one\n",
+      );
+      expect((await sh(other, "cat /shared; ls /removed /renamed /only-one 2>/dev/null")).stdout).toBe(
+        "base\nother\n/renamed\n",
+      );
+      expect((await sh(await from(snapshot), "cat /shared /removed")).stdout).toBe("base\ngone\n");
+    });
+
+    test("a chain of thirty is made shorter, and the content stays right", async () => {
+      let machine: Machine = await host().boot();
+      let snapshot: SnapshotInfo | undefined;
+      for (let n = 1; n <= 30; n++) {
+        await sh(machine, `echo ${n} > /file-${n}; echo ${n} >> /all; rm -f /file-$((${n} - 5)); mkdir -p /dir/${n}`);
+        if (n % 7 === 0) await sh(machine, `rm -rf /dir; mkdir /dir; touch /dir/fresh-${n}`);
+        snapshot = (await machine.stop({ snapshot: true })).snapshot;
+        await dismiss(host(), machine.id);
+        if (!snapshot) throw new Error("The stop took no snapshot");
+        machine = await host().boot({ root: { snapshot: snapshot.id } });
+      }
+      const last = snapshot?.id ?? "";
+      await dismiss(host(), machine.id);
+      await eventually("the chain is shorter", async () => ((await snapshots().get(last))?.layers.length ?? 99) < 25);
+      const again = await bootFor(host(), { root: { snapshot: last } });
+      const { stdout } = await sh(again, "wc -l < /all; ls -d /file-* | sort; ls /dir | sort");
+      const files = [26, 27, 28, 29, 30].map((n) => `/file-${n}`);
+      expect(stdout.trim().split("\n")).toEqual(["30", ...files, "29", "30", "fresh-28"]);
+    });
+  });
+
+  describe("collecting", () => {
+    provesNothingIsLeft(host);
+
+    test("deletes what nothing needs, and never a layer in use", async () => {
+      const machine = await bootFor(host());
+      await sh(machine, "echo needed > /file");
+      const snapshot = await machine.snapshot();
+      const copy = await from(snapshot);
+      await snapshots().delete(snapshot.id);
+      expect(await snapshots().get(snapshot.id)).toBeUndefined();
+      expect(await snapshots().collect()).not.toContain(snapshot.layers[0]);
+      expect((await sh(copy, "cat /file")).stdout).toBe("needed\n");
+      const { snapshot: next } = await copy.stop({ snapshot: true });
+      await host().runtime.forget(copy.id);
+      expect(await snapshots().collect()).not.toContain(snapshot.layers[0]);
+      if (!next) throw new Error("The stop took no snapshot");
+      expect((await sh(await from(next), "cat /file")).stdout).toBe("needed\n");
+    });
+
+    test("a layer goes once its last snapshot and machine have gone", async () => {
+      const machine = await bootFor(host());
+      const snapshot = await machine.snapshot();
+      const copy = await from(snapshot);
+      await snapshots().delete(snapshot.id);
+      await dismiss(host(), copy.id);
+      expect(await snapshots().collect()).toContain(snapshot.layers[0]);
+      await expect(host().boot({ root: { snapshot: snapshot.id } })).rejects.toMatchObject({ code: "not-found" });
+    });
+
+    test("a boot that fails leaves no claim on the layers it looked for", async () => {
+      const machine = await bootFor(host());
+      const snapshot = await machine.snapshot();
+      const root = { snapshot: snapshot.id };
+      await expect(host().boot({ id: "a b", root })).rejects.toMatchObject({ code: "invalid" });
+      await expect(host().boot({ limits: { pids: 0 }, root })).rejects.toMatchObject({ code: "invalid" });
+      await snapshots().delete(snapshot.id);
+      expect(await snapshots().collect()).toContain(snapshot.layers[0]);
+    });
+
+    test("beside boots, forks and snapshots takes nothing from them", async () => {
+      const machine = await bootFor(host());
+      await sh(machine, "echo base > /file");
+      const work = Array.from({ length: 8 }, async () => {
+        const snapshot = await machine.snapshot();
+        const copy = await from(snapshot);
+        await snapshots().delete(snapshot.id);
+        return (await sh(copy, "cat /file")).stdout;
+      });
+      const collecting = (async () => {
+        for (let n = 0; n < 20; n++) await snapshots().collect();
+      })();
+      expect(await Promise.all(work)).toEqual(work.map(() => "base\n"));
+      await collecting;
+    });
+  });
+
+  describe("a snapshot as a file", () => {
+    provesNothingIsLeft(host);
+
+    test("is the same after export and import", async () => {
+      const machine = await bootFor(host());
+      await sh(
+        machine,
+        `mkdir -p /srv/d; head -c 3000000 /dev/urandom > /srv/d/big; ln /srv/d/big /srv/d/hard; ln -s ../x /srv/d/sym
+         chmod 4711 /srv/d/big; chown 12:34 /srv/d; rm -rf /etc/hostname /usr/share/doc; touch -d '2001-02-03' /srv/d/big`,
+      );
+      const middle = await machine.snapshot();
+      const second = await from(middle);
+      await sh(second, "mkdir -p /usr/share/doc; touch /usr/share/doc/only; rm /srv/d/sym");
+      const { snapshot } = await second.stop({ snapshot: true });
+      if (!snapshot) throw new Error("The stop took no snapshot");
+      const look = `sha256sum /srv/d/big; stat -c '%a %u %g %h %Y' /srv/d/big /srv/d; ls -A /usr/share/doc /srv/d; ls /etc/hostname 2>&1`;
+      const expected = (await sh(await from(snapshot), look)).stdout;
+      const parts: Buffer[] = [];
+      for await (const chunk of await snapshots().export(snapshot.id)) parts.push(chunk as Buffer);
+      const imported = await snapshots().import(Readable.from(parts));
+      expect(imported.id).not.toBe(snapshot.id);
+      expect(imported.layers).toHaveLength(snapshot.layers.length);
+      expect((await sh(await from(imported), look)).stdout).toBe(expected);
+      await snapshots().delete(imported.id);
+      await snapshots().collect();
+    });
+
+    test("that is damaged, cut short or something else is refused and leaves no layer", async () => {
+      const machine = await bootFor(host());
+      await sh(machine, "head -c 400000 /dev/urandom > /data");
+      const snapshot = await machine.snapshot();
+      const parts: Buffer[] = [];
+      for await (const chunk of await snapshots().export(snapshot.id)) parts.push(chunk as Buffer);
+      const whole = Buffer.concat(parts);
+      await snapshots().collect();
+      const before = (await snapshots().list()).length;
+      const flipped = Buffer.from(whole);
+      flipped.writeUInt8(flipped.readUInt8(whole.length >> 1) ^ 0xff, whole.length >> 1);
+      const cut = [whole.subarray(0, whole.length >> 1), whole.subarray(0, Math.floor(whole.length * 0.99))];
+      const wrong = [Buffer.alloc(0), Buffer.from("hello"), flipped, ...cut];
+      for (const bytes of wrong) {
+        await expect(snapshots().import(Readable.from([bytes]))).rejects.toMatchObject({
+          name: "SandkeepError",
+          message: expect.stringMatching(/^Cannot /),
+        });
+      }
+      expect(await snapshots().list()).toHaveLength(before);
+      expect(await snapshots().collect()).toEqual([]);
+      await expect(snapshots().export("nosuch")).rejects.toMatchObject({ code: "not-found" });
+      await expect(snapshots().delete("nosuch")).rejects.toMatchObject({ code: "not-found" });
+    });
+  });
+}

@@ -1,0 +1,69 @@
+/** Commands: on record from their start, ended once, listed for their session in order. */
+
+import { describe, expect, test } from "vitest";
+import { commandOf, newSandbox, noon, type StoreHost } from "./host.ts";
+
+export function commandsSuite(host: () => StoreHost): void {
+  describe("commands", () => {
+    test("every field of a command comes back as it was", async () => {
+      const { store } = host();
+      const { session } = await newSandbox(store);
+      const command = commandOf(session, {
+        name: "sh",
+        args: ["-c", "printf 'ä\0\n' \ud83c\udfd6", ""],
+        cwd: "/tmp/ü",
+      });
+      await store.insertCommand(command);
+      expect(await store.getCommand(command.id)).toStrictEqual(command);
+      expect(await store.getCommand("cmd_none")).toBeUndefined();
+    });
+
+    test("a command of a session that is unknown is refused", async () => {
+      const { store } = host();
+      const { session } = await newSandbox(store);
+      const command = commandOf({ ...session, id: "sbx_none" });
+      await expect(store.insertCommand(command)).rejects.toMatchObject({ code: "not-found" });
+    });
+
+    test("the first end of a command stays", async () => {
+      const { store } = host();
+      const { session } = await newSandbox(store);
+      const command = commandOf(session);
+      await store.insertCommand(command);
+      const ended = { ...command, exitCode: 0, endedAt: noon + 5 };
+      expect(await store.endCommand(command.id, { exitCode: 0, endedAt: noon + 5 })).toStrictEqual(ended);
+      const again = { exitCode: 137, endedAt: noon + 6, endCause: "session-ended" } as const;
+      expect(await store.endCommand(command.id, again)).toStrictEqual(ended);
+      expect(await store.getCommand(command.id)).toStrictEqual(ended);
+      expect(await store.endCommand("cmd_none", again)).toBeUndefined();
+    });
+
+    test("of many ends at once one is kept, and all are told which", async () => {
+      const { store } = host();
+      const { session } = await newSandbox(store);
+      const command = commandOf(session);
+      await store.insertCommand(command);
+      const ends = await Promise.all(
+        Array.from({ length: 8 }, (_, exitCode) =>
+          store.endCommand(command.id, { exitCode, endedAt: noon + exitCode }),
+        ),
+      );
+      const kept = await store.getCommand(command.id);
+      expect(ends).toEqual(ends.map(() => kept));
+    });
+
+    test("a session's commands are listed with the newest last, and the open ones alone", async () => {
+      const { store } = host();
+      const { session } = await newSandbox(store);
+      const { session: stranger } = await newSandbox(store);
+      const [third, first, second] = [3, 1, 2].map((at) => commandOf(session, { startedAt: noon + at }));
+      for (const command of [third, first, second, commandOf(stranger)])
+        if (command) await store.insertCommand(command);
+      expect(await store.listCommands(session.id)).toEqual([first, second, third]);
+      await store.endCommand(second?.id ?? "", { exitCode: 1, endedAt: noon + 9 });
+      expect(await store.openCommands(session.id)).toEqual([first, third]);
+      expect(await store.listCommands(session.id)).toHaveLength(3);
+      expect(await store.listCommands("sbx_none")).toEqual([]);
+    });
+  });
+}

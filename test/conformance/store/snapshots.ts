@@ -1,0 +1,100 @@
+/** Snapshots: their record, their tombstones, their tree, and what is past its time. */
+
+import { describe, expect, test } from "vitest";
+import type { Snapshot } from "../../../src/core/sandbox.ts";
+import { freshStore, newSandbox, noon, type StoreHost, snapshotOf } from "./host.ts";
+
+const idsOf = (snapshots: Snapshot[]) => snapshots.map(({ id }) => id);
+
+export function snapshotsSuite(host: () => StoreHost): void {
+  describe("snapshots", () => {
+    test("every field of a snapshot comes back as it was", async () => {
+      const { store } = host();
+      const pair = await newSandbox(store);
+      const plain = snapshotOf(pair);
+      const full = snapshotOf(pair, { parentId: plain.id, expiration: 5, expiresAt: noon + 5, method: "automatic" });
+      for (const snapshot of [plain, full]) {
+        await store.insertSnapshot(snapshot);
+        expect(await store.getSnapshot(snapshot.id)).toStrictEqual(snapshot);
+      }
+      expect(await store.getSnapshot("snap_none")).toBeUndefined();
+    });
+
+    test("an update replaces what it names and clears what it names as undefined", async () => {
+      const { store } = host();
+      const snapshot = snapshotOf(await newSandbox(store), { expiration: 5, expiresAt: noon + 5 });
+      await store.insertSnapshot(snapshot);
+      const used = await store.updateSnapshot(snapshot.id, { lastUsedAt: noon + 9, expiresAt: undefined });
+      const { expiresAt, ...rest } = snapshot;
+      expect(expiresAt).toBeDefined();
+      expect(used).toStrictEqual({ ...rest, lastUsedAt: noon + 9 });
+      expect(await store.getSnapshot(snapshot.id)).toStrictEqual(used);
+      expect(await store.updateSnapshot("snap_none", { lastUsedAt: 1 })).toBeUndefined();
+    });
+
+    test("a sandbox's snapshots are those that are not deleted, newest first; lists show tombstones too", async () => {
+      const { store } = host();
+      const pair = await newSandbox(store);
+      const snapshots = [0, 1, 2].map((age) => snapshotOf(pair, { createdAt: noon + age }));
+      for (const snapshot of snapshots) await store.insertSnapshot(snapshot);
+      const [oldest = "", middle = "", newest = ""] = idsOf(snapshots);
+      await store.updateSnapshot(middle, { state: "deleted" });
+      expect(idsOf(await store.snapshotsOf(pair.sandbox.id))).toEqual([newest, oldest]);
+      const query = { projectId: pair.sandbox.projectId, limit: 9, order: "asc" } as const;
+      expect(idsOf((await store.listSnapshots(query)).items)).toEqual([oldest, middle, newest]);
+    });
+
+    test("children are in order of creation, with tombstones, up to a limit", async () => {
+      const { store } = host();
+      const pair = await newSandbox(store);
+      const parent = snapshotOf(pair);
+      const children = [0, 1, 2].map((age) => snapshotOf(pair, { parentId: parent.id, createdAt: noon + age }));
+      for (const snapshot of [parent, ...children.toReversed()]) await store.insertSnapshot(snapshot);
+      await store.updateSnapshot(children[0]?.id ?? "", { state: "deleted" });
+      expect(idsOf(await store.snapshotChildren(parent.id, 10))).toEqual(idsOf(children));
+      expect(idsOf(await store.snapshotChildren(parent.id, 2))).toEqual(idsOf(children.slice(0, 2)));
+      expect(await store.snapshotChildren("snap_none", 10)).toEqual([]);
+    });
+
+    test("those past their time are due unless they are deleted or live for ever", async () => {
+      const store = await freshStore(host());
+      const pair = await newSandbox(store);
+      const [late, soon, never, deleted] = [
+        snapshotOf(pair, { expiresAt: noon + 2 }),
+        snapshotOf(pair, { expiresAt: noon + 1 }),
+        snapshotOf(pair),
+        snapshotOf(pair, { expiresAt: noon + 1, state: "deleted" }),
+      ];
+      for (const snapshot of [late, soon, never, deleted]) await store.insertSnapshot(snapshot);
+      const due = async (now: number, limit: number) => idsOf(await store.dueSnapshots(now, limit));
+      expect(await due(noon, 10)).toEqual([]);
+      expect(await due(noon + 1, 10)).toEqual([soon.id]);
+      expect(await due(noon + 9, 10)).toEqual([soon.id, late.id]);
+      expect(await due(noon + 9, 1)).toEqual([soon.id]);
+    });
+
+    test("the runtime's ids tell what is to be kept and what was deleted", async () => {
+      const store = await freshStore(host());
+      const pair = await newSandbox(store);
+      const [kept, deleted] = [snapshotOf(pair), snapshotOf(pair, { state: "deleted" })];
+      for (const snapshot of [kept, deleted]) await store.insertSnapshot(snapshot);
+      expect(await store.liveRuntimeSnapshots()).toEqual([kept.runtimeId]);
+      expect(await store.isDeletedSnapshot(deleted.runtimeId)).toBe(true);
+      expect(await store.isDeletedSnapshot(kept.runtimeId)).toBe(false);
+      expect(await store.isDeletedSnapshot("runtime-none")).toBe(false);
+    });
+
+    test("a snapshot is current while a sandbox that exists would boot from it", async () => {
+      const { store } = host();
+      const pair = await newSandbox(store);
+      const snapshot = snapshotOf(pair);
+      await store.insertSnapshot(snapshot);
+      expect(await store.isCurrentSnapshot(snapshot.id)).toBe(false);
+      expect(await store.isCurrentSnapshot("")).toBe(false);
+      await store.updateSandbox(pair.sandbox.id, { currentSnapshotId: snapshot.id });
+      expect(await store.isCurrentSnapshot(snapshot.id)).toBe(true);
+      await store.deleteSandbox(pair.sandbox.id, noon);
+      expect(await store.isCurrentSnapshot(snapshot.id)).toBe(false);
+    });
+  });
+}

@@ -1,0 +1,154 @@
+/** Teams, projects and keys: found by each of their names, and never by another team. */
+
+import { describe, expect, test } from "vitest";
+import type { ApiKey } from "../../../src/core/store.ts";
+import { freshStore, newOwner, noon, type StoreHost, unique } from "./host.ts";
+
+export function teamsSuite(host: () => StoreHost): void {
+  describe("teams", () => {
+    test("a team is found by its id and by its slug", async () => {
+      const { store } = host();
+      const team = { id: unique("team_"), slug: unique("slug-"), createdAt: noon };
+      await store.insertTeam(team);
+      expect(await store.findTeam(team.id)).toEqual(team);
+      expect(await store.findTeam(team.slug)).toEqual(team);
+      expect(await store.findTeam("nobody")).toBeUndefined();
+    });
+
+    test("inserting a team again changes nothing", async () => {
+      const { store } = host();
+      const team = { id: unique("team_"), slug: unique("slug-"), createdAt: noon };
+      await store.insertTeam(team);
+      await store.insertTeam({ ...team, slug: unique("other-"), createdAt: noon + 1 });
+      expect(await store.findTeam(team.id)).toEqual(team);
+    });
+
+    test("two teams cannot have one slug", async () => {
+      const { store } = host();
+      const slug = unique("slug-");
+      await store.insertTeam({ id: unique("team_"), slug, createdAt: noon });
+      const second = store.insertTeam({ id: unique("team_"), slug, createdAt: noon });
+      await expect(second).rejects.toMatchObject({ code: "exists" });
+    });
+
+    test("an id is meant before another team's slug that looks like it", async () => {
+      const { store } = host();
+      const id = unique("team_");
+      await store.insertTeam({ id: unique("team_"), slug: id, createdAt: noon });
+      await store.insertTeam({ id, slug: unique("slug-"), createdAt: noon + 1 });
+      expect(await store.findTeam(id)).toMatchObject({ id });
+    });
+
+    test("teams are listed by age", async () => {
+      const store = await freshStore(host());
+      expect(await store.listTeams()).toEqual([]);
+      const [younger, older] = [1, 0].map((age) => ({
+        id: unique("team_"),
+        slug: unique("s-"),
+        createdAt: noon + age,
+      }));
+      for (const team of [younger, older]) if (team) await store.insertTeam(team);
+      expect(await store.listTeams()).toEqual([older, younger]);
+    });
+  });
+
+  describe("projects", () => {
+    test("a project is found by id, UUID and name, by its own team only", async () => {
+      const { store } = host();
+      const [{ teamId }, stranger] = [await newOwner(store), await newOwner(store)];
+      const project = {
+        id: unique("prj_"),
+        uuid: unique("uuid-"),
+        teamId,
+        name: unique("Ünïcode 🏖 "),
+        createdAt: noon,
+      };
+      await store.insertProject(project);
+      for (const name of [project.id, project.uuid, project.name]) {
+        expect(await store.findProject(teamId, name)).toEqual(project);
+        expect(await store.findProject(stranger.teamId, name)).toBeUndefined();
+      }
+      expect(await store.findAnyProject(project.id)).toEqual(project);
+      expect(await store.findAnyProject(project.uuid)).toEqual(project);
+      expect(await store.findAnyProject(project.name)).toBeUndefined();
+    });
+
+    test("a project's id is meant before another project's name that looks like it", async () => {
+      const { store } = host();
+      const { teamId, projectId } = await newOwner(store);
+      await store.insertProject({
+        id: unique("prj_"),
+        uuid: unique("uuid-"),
+        teamId,
+        name: projectId,
+        createdAt: noon,
+      });
+      expect(await store.findProject(teamId, projectId)).toMatchObject({ id: projectId });
+    });
+
+    test("a name is taken within a team, and free in another", async () => {
+      const { store } = host();
+      const [one, other] = [await newOwner(store), await newOwner(store)];
+      const project = (teamId: string) => ({
+        id: unique("prj_"),
+        uuid: unique("uuid-"),
+        teamId,
+        name: "web",
+        createdAt: noon,
+      });
+      await store.insertProject(project(one.teamId));
+      await store.insertProject(project(other.teamId));
+      await expect(store.insertProject(project(one.teamId))).rejects.toMatchObject({ code: "exists" });
+      expect((await store.listProjects(one.teamId)).filter(({ name }) => name === "web")).toHaveLength(1);
+    });
+
+    test("of two who create one project at once, one does", async () => {
+      const { store } = host();
+      const { teamId } = await newOwner(store);
+      const create = () =>
+        store.insertProject({ id: unique("prj_"), uuid: unique("uuid-"), teamId, name: "web", createdAt: noon });
+      const outcomes = await Promise.allSettled([create(), create(), create()]);
+      expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
+    });
+
+    test("a project of a team that is unknown is refused", async () => {
+      const project = { id: unique("prj_"), uuid: unique("uuid-"), teamId: "team_none", name: "x", createdAt: noon };
+      await expect(host().store.insertProject(project)).rejects.toMatchObject({ code: "not-found" });
+    });
+  });
+
+  describe("keys", () => {
+    const keyOf = (teamId: string, createdAt = noon): ApiKey => ({
+      id: unique("key_"),
+      teamId,
+      name: "a key",
+      hash: unique("hash-"),
+      hint: "wxyz",
+      createdAt,
+    });
+
+    test("a key is found by its hash, and listed by age for its team", async () => {
+      const { store } = host();
+      const [{ teamId }, stranger] = [await newOwner(store), await newOwner(store)];
+      const [younger, older] = [keyOf(teamId, noon + 1), keyOf(teamId)];
+      await store.insertKey(younger);
+      await store.insertKey(older);
+      expect(await store.findKey(older.hash)).toEqual(older);
+      expect(await store.findKey("no such hash")).toBeUndefined();
+      expect(await store.listKeys(teamId)).toEqual([older, younger]);
+      expect(await store.listKeys(stranger.teamId)).toEqual([]);
+    });
+
+    test("only its team deletes a key, once", async () => {
+      const { store } = host();
+      const [{ teamId }, stranger] = [await newOwner(store), await newOwner(store)];
+      const key = keyOf(teamId);
+      await store.insertKey(key);
+      expect(await store.deleteKey(stranger.teamId, key.id)).toBe(false);
+      expect(await store.findKey(key.hash)).toEqual(key);
+      expect(await store.deleteKey(teamId, key.id)).toBe(true);
+      expect(await store.deleteKey(teamId, key.id)).toBe(false);
+      expect(await store.findKey(key.hash)).toBeUndefined();
+    });
+  });
+}

@@ -1,0 +1,140 @@
+/**
+ * A real daemon for tests: `node src/main.ts serve` in a process, with data, sockets and a key of its own, on any free
+ * port. It can be killed and started again on the same data and port; at the end nothing of it is left on the host.
+ */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll } from "vitest";
+import { LinuxRuntime } from "../src/runtime/linux/driver.ts";
+import { guestBinary, root, type Undo } from "./harness.ts";
+import { expectNothingLeft, processesOf } from "./linux-host.ts";
+
+export interface TestDaemon {
+  /** stays the same over restarts */
+  url: string;
+  key: string;
+  dataDir: string;
+  runDir: string;
+  pid: number;
+  /** everything it has written to stderr */
+  complaints(): string;
+  /** ends it without a word; sandboxes go on */
+  kill9(): Promise<void>;
+  /** asks it to end and waits until it has; sandboxes go on */
+  stop(): Promise<void>;
+  /** starts it again after kill9() or stop() */
+  start(): Promise<void>;
+}
+
+/** Settings by their name in the environment: SANDKEEP_… */
+export type Settings = Record<`SANDKEEP_${string}`, string>;
+
+/** the daemon of this test file: runs before its first test, gone without a trace after its last */
+export function daemonOfFile(settings: Settings = {}): () => TestDaemon {
+  const undo = new AsyncDisposableStack();
+  let daemon: TestDaemon | undefined;
+  beforeAll(async () => {
+    daemon = await startDaemon(undo, settings);
+  });
+  afterAll(() => undo.disposeAsync());
+  return () => {
+    if (!daemon) throw new Error("The daemon of these tests did not start");
+    return daemon;
+  };
+}
+
+export async function startDaemon(undo: Undo, settings: Settings = {}): Promise<TestDaemon> {
+  const dataDir = await mkdtemp(join(tmpdir(), "sandkeep-e2e-"));
+  undo.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const runDir = await mkdtemp("/run/sandkeep-e2e-");
+  undo.defer(() => rm(runDir, { recursive: true, force: true }));
+  const key = `sk_test_${randomBytes(16).toString("hex")}`;
+  let complaints = "";
+  let running = await begin("0");
+  const { port } = new URL(running.url);
+  undo.defer(() => leaveNothing(dataDir, runDir));
+  undo.defer(() => end(running.child, "SIGTERM"));
+
+  function begin(port: string): Promise<Running> {
+    const env: NodeJS.ProcessEnv = {
+      ...process.env,
+      SANDKEEP_POOL_HOT: "2",
+      SANDKEEP_POOL_WARM: "2",
+      ...settings,
+      SANDKEEP_DATA_DIR: dataDir,
+      SANDKEEP_RUN_DIR: runDir,
+      SANDKEEP_API_KEY: key,
+      SANDKEEP_PORT: port,
+    };
+    return serve(env, (text) => {
+      complaints += text;
+    });
+  }
+
+  return {
+    url: running.url,
+    key,
+    dataDir,
+    runDir,
+    get pid() {
+      return running.child.pid ?? 0;
+    },
+    complaints: () => complaints,
+    kill9: () => end(running.child, "SIGKILL"),
+    stop: () => end(running.child, "SIGTERM"),
+    async start() {
+      running = await begin(port);
+    },
+  };
+}
+
+interface Running {
+  child: ChildProcess;
+  url: string;
+}
+
+/** resolves when it serves */
+async function serve(env: NodeJS.ProcessEnv, complain: (text: string) => void): Promise<Running> {
+  const child = spawn(process.execPath, [join(root, "src/main.ts"), "serve"], { env, stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    said += text;
+    complain(text);
+  });
+  const lines = createInterface(child.stdout);
+  const ready = new Promise<string>((resolve, reject) => {
+    lines.on("line", (line) => {
+      const url = /^sandkeep ready (http:\S+)$/.exec(line)?.[1];
+      if (url !== undefined) resolve(url);
+    });
+    child.once("error", reject);
+    child.once("exit", (code) => reject(new Error(`The daemon ended with ${code} before it was ready: ${said}`)));
+  });
+  return { child, url: await ready };
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = new Promise((resolve) => child.once("exit", resolve));
+  child.kill(signal);
+  await exited;
+}
+
+/** stops the machines that outlived their daemon, its launcher and its mounts, and makes sure of it */
+async function leaveNothing(dataDir: string, runDir: string): Promise<void> {
+  const before = processesOf(dataDir);
+  const runtime = new LinuxRuntime({
+    dataDir,
+    runRoot: runDir,
+    guest: guestBinary,
+    egress: [process.execPath, join(root, "src/egress/main.ts")],
+  });
+  await runtime.open();
+  await runtime.shutdown();
+  await expectNothingLeft(dataDir, before);
+}

@@ -1,0 +1,193 @@
+/** The vendor's own packages, unmodified, and the two ways in which they are sent to a daemon of ours. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import * as sdk2 from "vercel-sandbox-2";
+import * as sdk3 from "vercel-sandbox-3";
+import { beforeAll } from "vitest";
+import type { TestDaemon } from "../daemon.ts";
+import { root } from "../harness.ts";
+
+/** what both versions of the SDK have; the older one is a subset but for its private members */
+export type Sdk = Pick<typeof sdk3, "Sandbox" | "Snapshot" | "APIError" | "StreamError">;
+
+export const sdks: Record<"3.5.0" | "2.9.2", Sdk> = {
+  "3.5.0": sdk3,
+  // Its classes have other private members, which no caller sees.
+  "2.9.2": sdk2 as unknown as Sdk,
+};
+
+export const preload = pathToFileURL(join(root, "src/redirect/preload.mjs")).href;
+export const team = "team_default";
+export const project = "prj_default";
+
+/** what every static method of the SDK is given */
+export interface Credentials {
+  token: string;
+  teamId: string;
+  projectId: string;
+}
+
+export function credentials(daemon: TestDaemon): Credentials {
+  return { token: daemon.key, teamId: team, projectId: project };
+}
+
+/** one version of the SDK, sent to the daemon in one of two ways */
+export interface Way extends Sdk {
+  name: string;
+  version: keyof typeof sdks;
+  /** to be given to every static method */
+  auth: Credentials & { fetch?: typeof fetch };
+}
+
+/** every version in both ways; `auth` is there once the daemon runs, and the preload is loaded with it */
+export function waysTo(daemon: () => TestDaemon): Way[] {
+  const versions = Object.keys(sdks) as (keyof typeof sdks)[];
+  return versions.flatMap((version) => [
+    {
+      ...only(sdks[version]),
+      version,
+      name: `SDK ${version} through the preload`,
+      get auth() {
+        return credentials(daemon());
+      },
+    },
+    {
+      ...only(sdks[version]),
+      version,
+      name: `SDK ${version} through its fetch option`,
+      get auth() {
+        return { ...credentials(daemon()), fetch: fetchTo(daemon()) };
+      },
+    },
+  ]);
+}
+
+function only({ Sandbox, Snapshot, APIError, StreamError }: Sdk): Sdk {
+  return { Sandbox, Snapshot, APIError, StreamError };
+}
+
+/** sends everything in this process that goes to the vendor to the daemon, as `sandkeep/redirect` does for its users */
+export async function redirectThisProcess(daemon: TestDaemon): Promise<void> {
+  process.env["SANDKEEP_URL"] = daemon.url;
+  await import(preload);
+}
+
+/** for the SDK's `fetch` option, which works without a preload */
+export function fetchTo(daemon: TestDaemon): typeof fetch {
+  return (input, init) => {
+    const url = new URL(input instanceof Request ? input.url : input);
+    if (url.host !== "vercel.com") throw new Error(`The SDK asked for ${url.href}, which is not ours`);
+    return fetch(new URL(url.pathname + url.search, daemon.url), init);
+  };
+}
+
+export type AnySandbox = Awaited<ReturnType<Sdk["Sandbox"]["create"]>>;
+
+/** one sandbox for a whole group of tests */
+export function sandboxOf(create: () => Promise<AnySandbox>): () => AnySandbox {
+  let sandbox: AnySandbox | undefined;
+  beforeAll(async () => {
+    sandbox = await create();
+    return () => sandbox?.delete();
+  });
+  return () => {
+    if (!sandbox) throw new Error("The sandbox of these tests was not made");
+    return sandbox;
+  };
+}
+
+/** a request to the daemon as it is, for what no client of the vendor's sends */
+export async function raw(daemon: TestDaemon, method: string, path: string, options: RawOptions = {}): Promise<RawAnswer> {
+  const { body, key = daemon.key, headers = {} } = options;
+  const answer = await fetch(new URL(path, daemon.url), {
+    method,
+    headers: { authorization: `Bearer ${key}`, ...(body !== undefined && { "content-type": "application/json" }), ...headers },
+    ...(body !== undefined && { body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body) }),
+    ...(options.signal && { signal: options.signal }),
+  });
+  const text = await answer.text();
+  return { status: answer.status, headers: answer.headers, text, json: parsed(text) };
+}
+
+export interface RawOptions {
+  body?: unknown;
+  key?: string;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+export interface RawAnswer {
+  status: number;
+  headers: Headers;
+  text: string;
+  /** the body if it is JSON */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape
+  json: any;
+}
+
+export type CliVersion = "4.5.0" | "3.5.5";
+
+const cliPackages: Record<CliVersion, string> = { "4.5.0": "sandbox-cli-4", "3.5.5": "sandbox-cli-3" };
+
+export interface CliResult {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** runs the vendor's command line to its end; the scope is given in the environment, as people have it */
+export async function cli(version: CliVersion, daemon: TestDaemon, home: string, args: string[]): Promise<CliResult> {
+  const child = startCli(version, daemon, home, args);
+  return finished(child);
+}
+
+export function startCli(version: CliVersion, daemon: TestDaemon, home: string, args: string[], env: NodeJS.ProcessEnv = {}) {
+  const [file = "", ...rest] = cliCommand(version, args);
+  return spawn(file, rest, { env: { ...cliEnvironment(daemon, home), ...env }, cwd: home, stdio: ["ignore", "pipe", "pipe"] });
+}
+
+export function cliCommand(version: CliVersion, args: string[]): string[] {
+  return [process.execPath, join(root, "node_modules", cliPackages[version], "bin/sandbox.mjs"), ...args];
+}
+
+/** nothing of whoever runs the tests: no token, no home, no colours */
+export function cliEnvironment(daemon: TestDaemon, home: string): NodeJS.ProcessEnv {
+  return {
+    PATH: process.env["PATH"],
+    HOME: home,
+    XDG_DATA_HOME: join(home, "data"),
+    XDG_CONFIG_HOME: join(home, "config"),
+    XDG_CACHE_HOME: join(home, "cache"),
+    NODE_OPTIONS: `--import=${preload}`,
+    SANDKEEP_URL: daemon.url,
+    VERCEL_AUTH_TOKEN: daemon.key,
+    NO_COLOR: "1",
+    CI: "1",
+  };
+}
+
+export async function finished(child: ChildProcess): Promise<CliResult> {
+  let stdout = "";
+  let stderr = "";
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  return { code, stdout, stderr };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,45 @@
+/** The addresses, names and bytes of test/internet.ts, for its servers and for the tests that talk to them. */
+
+import { createHash } from "node:crypto";
+
+export const webAddress = "93.184.216.34";
+export const webAddress6 = "2606:2800:220:1::1";
+export const nameServer = "93.184.216.53";
+/** the host's own public addresses, at its end of the wire */
+export const hostAddress = "93.184.217.2";
+export const hostAddress6 = "2606:2800:221::2";
+/** addresses that the internet has and answers on, but that no sandbox may reach */
+export const forbiddenAddresses = ["10.9.9.9", "192.168.7.7", "100.64.3.3", "169.254.169.254"];
+export const forbiddenAddresses6 = ["fd00:ec2::254", "fd12::1"];
+
+interface NameRecord {
+  a?: number[][];
+  aaaa?: number[][];
+  /** over UDP the answer says "ask again over TCP" */
+  truncated?: boolean;
+  /** over the other transport there is no answer */
+  only?: "udp" | "tcp";
+}
+
+const web = webAddress.split(".").map(Number);
+const web6 = [0x26, 0x06, 0x28, 0x00, 0x02, 0x20, 0, 0x01, 0, 0, 0, 0, 0, 0, 0, 1];
+
+/** the names that the internet's name server knows */
+export const nameRecords: Record<string, NameRecord> = {
+  "web.test": { a: [web], aaaa: [web6] },
+  "web6.test": { aaaa: [web6] },
+  "long.test": { a: Array.from({ length: 60 }, (_, i) => [93, 184, 216, i + 100]), truncated: true },
+  "tcp-only.test": { a: [web], only: "tcp" },
+  "metadata.test": { a: [[169, 254, 169, 254]] },
+  "private.test": { a: [[10, 9, 9, 9]], aaaa: [[0xfd, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]] },
+};
+
+/** the length of the blocks below, in bytes */
+export const blockLength = 65_536;
+
+/** what the internet's source of bytes sends, block by block: no two are alike */
+export function blockAt(index: number): Buffer {
+  const number = Buffer.alloc(4);
+  number.writeUInt32BE(index);
+  return Buffer.alloc(blockLength, createHash("sha256").update(number).digest());
+}

@@ -1,0 +1,92 @@
+/**
+ * A real PostgreSQL for tests and benchmarks, from the host's package: a server of its own in a directory that goes
+ * away, reached through a socket in that directory and not over any network.
+ */
+
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chown, glob } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import pg from "pg";
+import { eventually, tempDir, type Undo } from "./harness.ts";
+
+export interface PostgresServer {
+  /** the URL of a database with nothing in it */
+  freshDatabase(): Promise<string>;
+}
+
+export interface PostgresOptions {
+  /** whether what is committed waits for the disk; a test does not outlive its machine */
+  durable?: boolean;
+}
+
+/** Starts a server that ends, and whose files go, when `undo` says so. */
+export async function startPostgres(undo: Undo, { durable = false }: PostgresOptions = {}): Promise<PostgresServer> {
+  const directory = await tempDir(undo);
+  const programs = await programsDirectory();
+  const asOwner = await ownerOf(directory);
+  const data = join(directory, "data");
+  const initdb = ["--pgdata", data, "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync"];
+  // Text in the order of a dictionary, as many servers have it: what needs the order of bytes has to say so itself.
+  const order = ["--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en"];
+  await promisify(execFile)("setpriv", [...asOwner, join(programs, "initdb"), ...initdb, ...order]);
+
+  const settings = { listen_addresses: "", unix_socket_directories: directory, fsync: durable ? "on" : "off" };
+  const server = spawn(
+    "setpriv",
+    [
+      // A server whose test was killed ends too.
+      ...["--pdeathsig", "INT", ...asOwner, join(programs, "postgres"), "-D", data],
+      ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
+    ],
+    { stdio: "ignore" },
+  );
+  undo.defer(() => endServer(server));
+  const urlOf = (database: string) => `postgres:///${database}?host=${encodeURIComponent(directory)}&user=postgres`;
+  await eventually("PostgreSQL answers", () => run(urlOf("postgres"), "select 1"), { timeoutMs: 20_000 });
+
+  let databases = 0;
+  return {
+    async freshDatabase() {
+      databases++;
+      await run(urlOf("postgres"), `create database fresh_${databases}`);
+      return urlOf(`fresh_${databases}`);
+    },
+  };
+}
+
+/** the newest that is installed; Debian's package has them outside of PATH */
+async function programsDirectory(): Promise<string> {
+  const found = await Array.fromAsync(glob("/usr/lib/postgresql/*/bin"));
+  const newest = found.sort((a, b) => a.localeCompare(b, "en", { numeric: true })).at(-1);
+  if (newest === undefined) throw new Error("Cannot start PostgreSQL: the package postgresql is not installed");
+  return newest;
+}
+
+/** PostgreSQL refuses to run as root: then the user of its package does, who gets the directory. */
+async function ownerOf(directory: string): Promise<string[]> {
+  if (process.getuid?.() !== 0) return [];
+  const { stdout } = await promisify(execFile)("id", ["-u", "postgres"]);
+  await chown(directory, Number(stdout), -1);
+  return ["--reuid", "postgres", "--regid", "postgres", "--init-groups"];
+}
+
+async function endServer(server: ChildProcess): Promise<void> {
+  if (server.exitCode !== null || server.signalCode !== null) return;
+  const exited = once(server, "exit");
+  // "Fast shutdown": clients are disconnected, not waited for.
+  server.kill("SIGINT");
+  await exited;
+}
+
+async function run(url: string, sql: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(sql);
+    return true;
+  } finally {
+    await client.end();
+  }
+}

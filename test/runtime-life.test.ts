@@ -1,0 +1,12 @@
+/** The Linux runtime against the suites about limits, the network and what outlives the daemon. */
+
+import { adoptSuite } from "./conformance/runtime/adopt.ts";
+import { limitsSuite } from "./conformance/runtime/limits.ts";
+import { networkModesSuite } from "./conformance/runtime/network-modes.ts";
+import { linuxHost } from "./linux-host.ts";
+
+const host = linuxHost();
+
+limitsSuite(host);
+networkModesSuite(host);
+adoptSuite(host);

@@ -1,0 +1,136 @@
+/** A store that lost a layer, holds something else in its place, or is full: each is said, and nothing is left over. */
+
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { Machine, Process, SnapshotInfo } from "../src/core/runtime.ts";
+import { bootFor, expectReconciled } from "./conformance/runtime/host.ts";
+import { gather, run, sh, start, until } from "./conformance/runtime/run.ts";
+import { eventually } from "./harness.ts";
+import { linuxHost } from "./linux-host.ts";
+
+describe("a layer that is not what it was", () => {
+  const host = linuxHost();
+
+  test.each([
+    ["vanished", "", ""],
+    ["lost its content", "fs", ""],
+    ["is a file", "", "file"],
+    ["has a file as its content", "fs", "file"],
+    ["has a record that is no record", "layer.json", "nonsense"],
+  ])("a layer that %s is named in the refusal, and no machine is left", async (_what, name, content) => {
+    const machine = await bootFor(host());
+    await sh(machine, "echo there > /file");
+    const snapshot = await machine.snapshot();
+    const path = join(host().directory, "store/layers", topOf(snapshot), name);
+    await rm(path, { recursive: true });
+    if (content !== "") await writeFile(path, content);
+    // what was read before must not be believed
+    await host().reopen();
+    await expect(host().boot({ root: { snapshot: snapshot.id } })).rejects.toMatchObject({
+      name: "SandkeepError",
+      message: expect.stringMatching(new RegExp(`^Cannot (boot|read) .*${topOf(snapshot)}`)),
+    });
+    await expectReconciled(host());
+    expect(host().runtime.machines()).toHaveLength(1);
+    await host().runtime.snapshots.delete(snapshot.id);
+    await host().runtime.snapshots.collect();
+  });
+
+  test("machines that stand on it already do not notice", async () => {
+    const machine = await bootFor(host());
+    await sh(machine, "echo there > /file");
+    const snapshot = await machine.snapshot();
+    const copy = await bootFor(host(), { root: { snapshot: snapshot.id } });
+    expect((await sh(copy, "cat /file")).stdout).toBe("there\n");
+    await host().runtime.snapshots.delete(snapshot.id);
+    await host().runtime.snapshots.collect();
+    expect((await sh(copy, "cat /file")).stdout).toBe("there\n");
+  });
+});
+
+describe("a full store", () => {
+  const host = linuxHost({ storage: { imageSize: 1 << 30 } });
+  const full =
+    "for n in 1 2 3; do head -c 1500000000 /dev/zero > /var/tmp/fill-$n; done; head -c 9000 /dev/zero > /var/tmp/fill-4";
+
+  test("stops the writer; other machines go on, and what they could not print is counted", async () => {
+    const [machine, other] = await Promise.all([bootFor(host()), bootFor(host())]);
+    await sh(other, "echo small > /file");
+    const script = "i=0; while [ ! -e /stop ]; do echo $i; i=$((i+1)); sleep 0.01; done";
+    const counter = await start(other, ["sh", "-c", script]);
+    await until(counter.output(), "\n3\n");
+    expect((await sh(machine, full)).status.code).not.toBe(0);
+    expect((await other.files().stat("/file")).size).toBe(6);
+    expect(counter.exit).toBeUndefined();
+    await empty(machine);
+    await eventually("room for a file", () =>
+      other
+        .files()
+        .write("/stop", Buffer.from("x"))
+        .then(() => true),
+    );
+    const { outputEnd } = await counter.exited;
+    const { chunks, length, dropped } = await gather(counter.output());
+    expect(length + dropped).toBe(outputEnd);
+    const text = chunks.map((chunk) => Buffer.from(chunk.data).toString()).join("");
+    const lines = text.trim().split("\n").map(Number);
+    expect(lines).toEqual([...lines].sort((a, b) => a - b));
+  });
+
+  test("refuses with a sentence what it has no room for, and is whole when there is room again", async () => {
+    const machine = await bootFor(host());
+    await sh(machine, full);
+    const attempts: Promise<unknown>[] = [
+      ...Array.from({ length: 4 }, () => bootFor(host())),
+      ...Array.from({ length: 4 }, () => start(machine, ["sleep", "1000"])),
+      machine.snapshot(),
+      machine.files().write("/var/tmp/more", Buffer.alloc(10 << 20)),
+    ];
+    const results = await Promise.allSettled(attempts);
+    expect(results.at(-1)?.status).toBe("rejected");
+    for (const result of results) {
+      if (result.status === "rejected") expect(result.reason).toMatchObject({ name: "SandkeepError", code: "limit" });
+    }
+    const sleepers: Process[] = machine.processes();
+    await Promise.all(sleepers.map((sleeper) => sleeper.signal(9)));
+    for (const sleeper of sleepers) expect(await sleeper.exited).toMatchObject({ code: 137 });
+    await empty(machine);
+    await forgetSnapshots();
+    await expectRoom();
+  });
+
+  test.each([true, false])("a machine that filled it can be stopped; with its files kept: %s", async (snapshot) => {
+    const machine = await bootFor(host());
+    await sh(machine, full);
+    const stop = await machine.stop({ snapshot }).catch((error: unknown) => error);
+    expect(await machine.ended).toMatchObject({ cause: "asked" });
+    if (stop instanceof Error) expect(stop).toMatchObject({ name: "SandkeepError", code: "limit" });
+    await host().runtime.forget(machine.id);
+    await forgetSnapshots();
+    await expectRoom();
+  });
+
+  async function empty(machine: Machine): Promise<void> {
+    for (const n of [1, 2, 3, 4]) await machine.files().remove(`/var/tmp/fill-${n}`, { force: true });
+  }
+
+  async function forgetSnapshots(): Promise<void> {
+    const { snapshots } = host().runtime;
+    for (const snapshot of await snapshots.list()) await snapshots.delete(snapshot.id);
+    await snapshots.collect();
+  }
+
+  async function expectRoom(): Promise<void> {
+    await eventually("room for a machine", async () => {
+      return (await run(await bootFor(host()), ["echo", "alive"])).stdout === "alive\n";
+    });
+    await expectReconciled(host());
+  }
+});
+
+function topOf(snapshot: SnapshotInfo): string {
+  const [top] = snapshot.layers;
+  if (top === undefined) throw new Error("The snapshot has no layer");
+  return top;
+}

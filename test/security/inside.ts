@@ -1,0 +1,97 @@
+/** What the security suites share: running things inside a machine, and the native programs that they bring along. */
+
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { mkdir, readdir, readFile, rename, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { ExecSpec, ExitStatus, Machine } from "../../src/core/runtime.ts";
+import { root } from "../harness.ts";
+
+/** who tries: root inside, and a plain user by its number */
+export const users = ["root", "1000"] as const;
+export type User = (typeof users)[number];
+
+export interface Result {
+  code: number;
+  /** standard output and standard error as they came */
+  out: string;
+  status: ExitStatus;
+}
+
+/** Runs a program inside and waits for its end. */
+export async function run(
+  machine: Machine,
+  user: User,
+  argv: string[],
+  options: Omit<ExecSpec, "id" | "argv" | "user"> = {},
+): Promise<Result> {
+  const command = await machine.exec({ cwd: "/", timeLimit: 120_000, ...options, id: randomUUID(), argv, user });
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of command.output()) chunks.push(chunk.data);
+  const status = await command.exited;
+  return { code: status.code, out: Buffer.concat(chunks).toString(), status };
+}
+
+/** Runs a shell line inside and gives what it printed; fails when it fails. */
+export async function shell(machine: Machine, user: User, line: string): Promise<string> {
+  const { code, out } = await run(machine, user, ["sh", "-c", line]);
+  if (code !== 0) throw new Error(`Cannot run "${line}" inside: it exited with ${code} and said "${out.trim()}"`);
+  return out;
+}
+
+/** Everything that a stream holds, as text. */
+export async function text(stream: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+/** A program of guest/test/, compiled when it is older than its sources; its path. */
+export async function nativeProgram(name: NativeProgram): Promise<string> {
+  const sources = (await sourcesOf(name)).map((source) => join(guest, source));
+  const binary = join(guest, "build/test", name);
+  const built = await modifiedAt(binary);
+  const changed = await Promise.all([...sources, ...headers()].map(modifiedAt));
+  if (built > Math.max(...changed)) return binary;
+  await mkdir(join(guest, "build/test"), { recursive: true });
+  // Suites run at the same time: each compiles to a name of its own, and the last to finish wins.
+  const fresh = `${binary}.${process.pid}`;
+  const flags = name.endsWith("-sanitize")
+    ? ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    : ["-static"];
+  await exec("cc", ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", ...flags, "-o", fresh, ...sources]);
+  await rename(fresh, binary);
+  return binary;
+}
+
+/** Puts a native program into a machine, for everybody to run; its path there. */
+export async function install(machine: Machine, name: NativeProgram): Promise<string> {
+  const path = `/usr/local/bin/${name}`;
+  await machine.files().write(path, await readFile(await nativeProgram(name)), { mode: 0o755, parents: true });
+  return path;
+}
+
+type NativeProgram = "probe" | "hog" | "seccomp_test" | "seccomp_test-sanitize" | "seccomp_run";
+
+const guest = join(root, "guest");
+const exec = promisify(execFile);
+
+async function sourcesOf(name: NativeProgram): Promise<string[]> {
+  if (name === "hog") return ["test/hog.c"];
+  if (name === "seccomp_run") return ["test/seccomp_run.c", "seccomp.c", "caps.c"];
+  if (name !== "probe") return ["test/seccomp_test.c", "seccomp.c"];
+  const files = await readdir(join(guest, "test"));
+  return files.filter((file) => /^probe(_\w+)?\.c$/.test(file)).map((file) => join("test", file));
+}
+
+function headers(): string[] {
+  return ["seccomp.h", "syscalls.h", "caps.h", "test/probe.h"].map((header) => join(guest, header));
+}
+
+async function modifiedAt(path: string): Promise<number> {
+  return stat(path).then(
+    (facts) => facts.mtimeMs,
+    () => 0,
+  );
+}

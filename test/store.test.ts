@@ -1,0 +1,71 @@
+/** The store on each of its engines against the suites that every engine passes. */
+
+import { join } from "node:path";
+import { afterAll, beforeAll, describe } from "vitest";
+import type { Store } from "../src/core/store.ts";
+import { openStore, type StoreLocation } from "../src/store/sql-store.ts";
+import { commandsSuite } from "./conformance/store/commands.ts";
+import { drivesSuite } from "./conformance/store/drives.ts";
+import { durabilitySuite } from "./conformance/store/durability.ts";
+import type { StoreHost } from "./conformance/store/host.ts";
+import { idempotencySuite } from "./conformance/store/idempotency.ts";
+import { listsSuite } from "./conformance/store/lists.ts";
+import { sandboxesSuite } from "./conformance/store/sandboxes.ts";
+import { sessionsSuite } from "./conformance/store/sessions.ts";
+import { snapshotsSuite } from "./conformance/store/snapshots.ts";
+import { tagsSuite } from "./conformance/store/tags.ts";
+import { teamsSuite } from "./conformance/store/teams.ts";
+import { tempDir, type Undo } from "./harness.ts";
+import { startPostgres } from "./postgres.ts";
+
+/** each gives places of databases with nothing in them */
+const engines: Record<string, (undo: Undo) => Promise<() => Promise<StoreLocation>>> = {
+  async SQLite(undo) {
+    const directory = await tempDir(undo);
+    let files = 0;
+    return async () => ({ path: join(directory, `${files++}.db`) });
+  },
+  async PostgreSQL(undo) {
+    const server = await startPostgres(undo);
+    return async () => ({ url: await server.freshDatabase() });
+  },
+};
+
+for (const [name, start] of Object.entries(engines)) {
+  describe(name, () => {
+    const undo = new AsyncDisposableStack();
+    let host: (StoreHost & { store: Store }) | undefined;
+
+    beforeAll(async () => {
+      const place = await start(undo);
+      const store = await openStore(await place());
+      undo.defer(() => store.close());
+      host = {
+        store,
+        async fresh() {
+          const location = await place();
+          return () => openStore(location);
+        },
+      };
+    });
+    afterAll(() => undo.disposeAsync());
+
+    const current = () => {
+      if (!host) throw new Error(`${name} has not been started`);
+      return host;
+    };
+    for (const suite of [
+      teamsSuite,
+      sandboxesSuite,
+      sessionsSuite,
+      commandsSuite,
+      snapshotsSuite,
+      drivesSuite,
+      idempotencySuite,
+      listsSuite,
+      tagsSuite,
+      durabilitySuite,
+    ])
+      suite(current);
+  });
+}
