@@ -241,7 +241,7 @@ static void on_child(struct source *source, uint32_t events) {
 /* ---- starting ---- */
 
 static int make_folders(const char *run) {
-  const char *const names[] = {"", "/m", "/root", "/dev"};
+  const char *const names[] = {"", "/m", "/root", "/dev", "/layer"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char path[4096];
     snprintf(path, sizeof path, "%s%s", run, names[i]);
@@ -309,6 +309,7 @@ int launch_main(const char *run, char *const egress[]) {
   error = own_mounts(run);
   if (error) return fail("its mounts", error);
   machines.run = run;
+  overlay_begin_with(getenv("SANDKEEP_OVERLAY"));
   machines.netd = -1;
   machines.host_network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (machines.host_network < 0) return fail("the host's network", errno);

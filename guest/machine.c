@@ -275,7 +275,9 @@ static size_t open_mounts(const struct machine *m, struct activate_request *q, i
     *trouble = (struct trouble){.error = ESRCH, .what = WIRE_WHAT_SYSTEM, .sentence = "Cannot start the sandbox: it died"};
     return 0;
   }
-  struct overlay o = {.layers = q->layers, .volume = q->volume, .user_namespace = user_namespace, .base = m->base};
+  char attach_at[4096];
+  snprintf(attach_at, sizeof attach_at, "%s/layer", m->all->run);
+  struct overlay o = {.layers = q->layers, .volume = q->volume, .user_namespace = user_namespace, .base = m->base, .attach_at = attach_at};
   size_t count = 0;
   mounts[0] = overlay_mount(&o, trouble);
   if (mounts[0] >= 0) count = 1;

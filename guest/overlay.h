@@ -12,6 +12,7 @@ struct overlay {
   const char *volume;  /* directory that holds "fs" (what is written) and an empty "work" */
   int user_namespace;  /* its id map is laid over every layer */
   uid_t base;          /* the host's id of the sandbox's root */
+  const char *attach_at; /* a folder of the launcher's own, for kernels that want layers attached */
 };
 
 /* what went wrong, for the answer */
@@ -26,5 +27,8 @@ int overlay_bind(const char *directory, int user_namespace, bool read_only, stru
 
 /* returns the fd of a mount that is attached nowhere yet, or -1 and fills in the trouble */
 int overlay_mount(const struct overlay *o, struct trouble *trouble);
+
+/* "descriptor", "name" or "list": how layers are named to the kernel at first, for trying the ways of older kernels */
+void overlay_begin_with(const char *name);
 
 #endif

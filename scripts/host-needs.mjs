@@ -62,6 +62,12 @@ export const hostNeeds = [
 
   { command: "bwrap", package: "bubblewrap", why: "is measured beside Sandkeep", when: "bench" },
   { command: "crun", package: "crun", why: "is measured beside Sandkeep", when: "bench" },
+  {
+    file: "/usr/lib/postgresql/*/bin/postgres",
+    package: "postgresql",
+    why: "is the other engine of the store",
+    when: "bench",
+  },
 ];
 
 /**

@@ -100,7 +100,10 @@ interface Running {
 
 /** resolves when it serves */
 async function serve(env: NodeJS.ProcessEnv, complain: (text: string) => void): Promise<Running> {
-  const child = spawn(process.execPath, [join(root, "src/main.ts"), "serve"], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [join(root, "src/main.ts"), "serve"], {
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let said = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     said += text;

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { asciiJson, bodyText, byteBody, jsonOf, liveBody } from "./http.ts";
 
-function post(body: BodyInit): Request {
+function post(body: Uint8Array<ArrayBuffer>): Request {
   return new Request("http://localhost/", { method: "POST", body });
 }
 
@@ -29,6 +29,14 @@ describe("bodies", () => {
     expect(jsonOf("")).toEqual({});
     expect(jsonOf(" \n")).toEqual({});
     expect(() => jsonOf("{")).toThrow("not JSON");
+  });
+
+  test.each(['{"a":["\\u0000"]}', '{"a":{"\\u0000":1}}', '"\\ud800"', '["a\\uDC00"]'])("%s is no text", (text) => {
+    expect(() => jsonOf(text)).toThrow("NUL or half a character");
+  });
+
+  test("an escaped pair is a character, and a backslash before u0000 is text", () => {
+    expect(jsonOf('["\\ud83d\\ude00", "\\\\u0000"]')).toEqual(["😀", "\\u0000"]);
   });
 });
 
@@ -108,7 +116,7 @@ describe("live bodies", () => {
         return { done: true, value: undefined };
       },
     };
-    const reader = byteBody(iterator).getReader();
+    const reader = byteBody({ bytes: iterator, trouble: () => undefined }).getReader();
     await reader.read();
     await reader.cancel();
     expect(asked).toBeLessThan(4);

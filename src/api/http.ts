@@ -32,10 +32,26 @@ export function parsed<S extends z.ZodType>(schema: S, value: unknown): z.output
 /** nothing at all is an empty object: some clients send a content type and no body */
 export function jsonOf(text: string): unknown {
   if (text.trim() === "") return {};
+  let value: unknown;
   try {
-    return JSON.parse(text);
+    value = JSON.parse(text);
   } catch {
     throw new SandkeepError("invalid", "Invalid request: the body is not JSON.");
+  }
+  // In UTF-8 neither can come but as an escape, which is rare enough to look closer then.
+  if (/\\u(0000|d[89a-f])/i.test(text)) requireText(value);
+  return value;
+}
+
+/** no string inside may have NUL or half a character in it: neither a database nor a kernel takes those */
+export function requireText(value: unknown): void {
+  if (typeof value === "string" && (value.includes("\0") || !value.isWellFormed())) {
+    throw new SandkeepError("invalid", "Invalid request: a string has a NUL or half a character in it.");
+  }
+  if (typeof value !== "object" || value === null) return;
+  for (const [key, member] of Object.entries(value)) {
+    requireText(key);
+    requireText(member);
   }
 }
 
@@ -134,26 +150,41 @@ export function asciiJson(value: unknown): string {
   });
 }
 
-/** bytes as a body, read only as fast as they are sent; the first ones may have been looked at already */
-export function byteBody(
-  iterator: AsyncIterator<Uint8Array>,
-  first?: IteratorResult<Uint8Array>,
-): ReadableStream<Uint8Array> {
+/** The connection that a request came on, where there is one: Node's server hands it along. */
+export interface Connection {
+  outgoing?: { destroy(): unknown };
+}
+
+export interface ByteBody {
+  bytes: AsyncIterator<Uint8Array>;
+  /** what has been looked at already */
+  first?: IteratorResult<Uint8Array>;
+  /** told when the bytes break off */
+  trouble: (error: unknown) => void;
+  connection?: Connection | undefined;
+}
+
+/**
+ * Bytes as a body, read only as fast as they are sent. When they break off the connection is cut: ended in the usual
+ * way, a part of a file would look like all of it.
+ */
+export function byteBody({ bytes, first, trouble, connection }: ByteBody): ReadableStream<Uint8Array> {
   let pending = first;
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = pending ?? (await iterator.next());
-        pending = undefined;
-        if (done) controller.close();
-        else controller.enqueue(value);
-      },
-      async cancel() {
-        await iterator.return?.();
-      },
-    },
-    new ByteLengthQueuingStrategy({ highWaterMark: 128 << 10 }),
-  );
+  async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    try {
+      const { done, value } = pending ?? (await bytes.next());
+      pending = undefined;
+      if (done) controller.close();
+      else controller.enqueue(value);
+    } catch (error) {
+      trouble(error);
+      if (!connection?.outgoing) throw error;
+      connection.outgoing.destroy();
+      controller.close();
+    }
+  }
+  const cancel = async () => void (await bytes.return?.());
+  return new ReadableStream({ pull, cancel }, new ByteLengthQueuingStrategy({ highWaterMark: 128 << 10 }));
 }
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });

@@ -6,7 +6,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Core } from "../core/core.ts";
-import { json } from "./http.ts";
+import { type Connection, json } from "./http.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { Interactive } from "./vercel/interactive.ts";
 import { defaultLimits, type VercelLimits } from "./vercel/limits.ts";
@@ -29,14 +29,15 @@ export interface ApiOptions {
 }
 
 export interface Api {
-  fetch(request: Request): Promise<Response>;
+  /** Node's server hands the connection along; without one, a body that breaks off ends in an error */
+  fetch(request: Request, connection?: Connection): Promise<Response>;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
 
 /** A row: which requests are this dialect's. */
 interface Mount {
   owns(path: string, request: Request): boolean;
-  app: { fetch(request: Request): Response | Promise<Response> };
+  app: { fetch(request: Request, connection?: Connection): Response | Promise<Response> };
 }
 
 export function createApi(options: ApiOptions): Api {
@@ -66,10 +67,12 @@ export function createApi(options: ApiOptions): Api {
   ];
 
   return {
-    async fetch(request) {
+    async fetch(request, connection) {
       const { pathname } = new URL(request.url);
       const mount = mounts.find(({ owns }) => owns(pathname, request));
-      return mount ? mount.app.fetch(request) : json({ error: { code: "not_found", message: "Not found." } }, 404);
+      return mount
+        ? mount.app.fetch(request, connection)
+        : json({ error: { code: "not_found", message: "Not found." } }, 404);
     },
     upgrade(request, socket, head) {
       if (interactive.upgrade(request, socket, head)) return;

@@ -13,6 +13,8 @@ import { fetchSource, type Source } from "./sources.ts";
 
 export interface BootOptions {
   root: MachineRoot;
+  /** resolves when the session is on record; default, it is */
+  recorded?: Promise<void>;
   source?: Exclude<Source, { kind: "snapshot" }>;
 }
 
@@ -41,22 +43,17 @@ export class Boots {
   async #boot(sandbox: Sandbox, session: Session, options: BootOptions): Promise<Session> {
     const { runtime, store, now, limits } = this.#context;
     let machine: Machine | undefined;
+    let early: Promise<Machine> | undefined;
     try {
       if (runtime.machines().length >= limits.maxSandboxes) {
         throw new SandkeepError("limit", "The concurrency limit has been exceeded.");
       }
+      // the disk writes the record while the machine is made: one that nobody has on record is ended by the recovery
+      early = hasDrives(sandbox) ? undefined : this.#make(sandbox, session, options.root);
+      early?.catch(() => undefined);
+      await options.recorded;
       await this.#attach(sandbox, session);
-      machine = await runtime.boot({
-        id: session.id,
-        root: options.root,
-        limits: {
-          vcpus: session.vcpus,
-          memory: session.memory * 2 ** 20,
-          disk: this.#context.limits.disk,
-        },
-        network: networkMode(session.networkPolicy),
-        mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
-      });
+      machine = await (early ?? this.#make(sandbox, session, options.root));
       if (options.source) await fetchSource(machine, session, options.source);
       const startedAt = now();
       const changes = { startedAt, updatedAt: startedAt, expiresAt: startedAt + session.timeout };
@@ -65,9 +62,19 @@ export class Boots {
       this.#booted(machine);
       return running;
     } catch (error) {
-      await this.#undo(session, machine, error);
+      await this.#undo(session, machine ?? (await early?.catch(() => undefined)), error);
       throw error;
     }
+  }
+
+  #make(sandbox: Sandbox, session: Session, root: MachineRoot): Promise<Machine> {
+    return this.#context.runtime.boot({
+      id: session.id,
+      root,
+      limits: { vcpus: session.vcpus, memory: session.memory * 2 ** 20, disk: this.#context.limits.disk },
+      network: networkMode(session.networkPolicy),
+      mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
+    });
   }
 
   /** a drive is written by one session at a time */
@@ -97,6 +104,10 @@ export class Boots {
 /** what a machine of this sandbox is given */
 export function sizeOf(vcpus: number): { vcpus: number; memory: number } {
   return { vcpus, memory: vcpus * memoryPerVcpu };
+}
+
+function hasDrives(sandbox: Sandbox): boolean {
+  return Object.keys(sandbox.mounts).length > 0;
 }
 
 function isWritable(mount: Mount): boolean {

@@ -2,6 +2,7 @@
 
 import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
+import { resolvePath } from "./files.ts";
 import type { ExitStatus, OutputChunk, OutputOptions, Process } from "./runtime.ts";
 import type { Caller, Command, Session } from "./sandbox.ts";
 import type { Sessions } from "./sessions.ts";
@@ -21,6 +22,8 @@ export interface RunSpec {
   stdin?: boolean | undefined;
 }
 
+const kill = 9;
+
 export class Commands {
   readonly #context: Context;
   readonly #sessions: Sessions;
@@ -34,8 +37,8 @@ export class Commands {
   async run(caller: Caller, sessionId: string, spec: RunSpec): Promise<Command> {
     const { session, machine } = await this.#sessions.running(caller, sessionId);
     const id = this.#context.ids.command();
-    const cwd = spec.cwd ?? session.cwd;
-    const process = await machine.exec({
+    const cwd = resolvePath(session.cwd, undefined, spec.cwd ?? ".");
+    const starting = machine.exec({
       id,
       argv: [spec.name, ...spec.args],
       cwd,
@@ -46,9 +49,19 @@ export class Commands {
       ...(spec.stdin && { stdin: true }),
     });
     const { name, args } = spec;
-    const command: Command = { id, sessionId, teamId: session.teamId, name, args, cwd, startedAt: process.startedAt };
-    await this.#context.store.insertCommand(command);
-    this.#follow(command, process);
+    const { store, now } = this.#context;
+    const command: Command = { id, sessionId, teamId: session.teamId, name, args, cwd, startedAt: now() };
+    // the disk writes the record while the program starts
+    const [started, recorded] = await Promise.allSettled([starting, store.insertCommand(command)]);
+    if (started.status === "rejected") {
+      if (recorded.status === "fulfilled") await store.deleteCommand(id);
+      throw started.reason;
+    }
+    if (recorded.status === "rejected") {
+      await started.value.signal(kill).catch(() => undefined);
+      throw recorded.reason;
+    }
+    this.#follow(command, started.value);
     return command;
   }
 
@@ -119,6 +132,8 @@ export class Commands {
     for (const command of await this.#context.store.openCommands(session.id)) {
       const process = this.#process(command);
       if (process) this.#follow(command, process);
+      // it never ran, so nobody was told of it
+      else await this.#context.store.deleteCommand(command.id);
     }
   }
 
@@ -132,7 +147,8 @@ export class Commands {
   /** writes the end down when it comes */
   #follow(command: Command, process: Process): void {
     process.exited
-      .then((exit) => this.#context.store.endCommand(command.id, endOf(exit)))
+      // whoever waits for the end is answered first: until it is stored, the journal has it
+      .then((exit) => later().then(() => this.#context.store.endCommand(command.id, endOf(exit))))
       // a machine that is gone takes its commands along: its session's end says so
       .catch((error) => {
         if (!(error instanceof SandkeepError && error.code === "gone")) this.#context.trouble(error);
@@ -170,6 +186,10 @@ export class Commands {
   }
 }
 
+function later(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 10));
+}
+
 function endOf(exit: ExitStatus): Pick<Command, "exitCode" | "endedAt" | "endCause"> {
   return {
     exitCode: exit.code,
@@ -184,7 +204,7 @@ function notFound(id: string): SandkeepError {
 
 /** the promise, or earlier when the signal aborts */
 function unless<T>(signal: AbortSignal | undefined, promise: Promise<T>): Promise<T | undefined> {
-  if (!signal) return promise;
+  if (!signal || signal.aborted) return signal ? Promise.resolve(undefined) : promise;
   return Promise.race([
     promise,
     new Promise<undefined>((resolve) => signal.addEventListener("abort", () => resolve(undefined), { once: true })),

@@ -5,6 +5,9 @@ import { isSandkeepError, SandkeepError } from "./errors.ts";
 import type { Drive, Owner } from "./sandbox.ts";
 import type { DriveQuery, Page } from "./store.ts";
 
+/** bytes of a drive whose caller does not say */
+const usualSize = 2 ** 40;
+
 export class Drives {
   readonly #context: Context;
 
@@ -32,7 +35,7 @@ export class Drives {
       id: ids.drive(),
       name,
       region: options.region ?? limits.defaultRegion,
-      maxSizeBytes: options.maxSizeBytes ?? limits.maxDriveSize,
+      maxSizeBytes: options.maxSizeBytes ?? Math.min(usualSize, limits.maxDriveSize),
       createdAt: at,
       updatedAt: at,
     };

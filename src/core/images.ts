@@ -8,8 +8,8 @@ import type { SandboxBase } from "./sandbox.ts";
 export const defaultImage = "host";
 const runtimes = ["node24", "node22", "node26", "python3.13"];
 const defaultRuntime = "node24";
-/** names under which callers mean the default image */
-const universal = ["universal", "vercel/sandbox", "ubuntu"];
+/** names under which callers mean the default image, unless one of that name was imported */
+const universal = ["universal", "ubuntu", "node:24"].flatMap((name) => [name, `vercel/sandbox/${name}`]);
 
 /** `runtime` and `image` exclude each other; neither means the default image */
 export async function resolveBase(
@@ -23,8 +23,9 @@ export async function resolveBase(
     const known = runtimes.join(", ");
     throw new SandkeepError("invalid", `Invalid request: \`runtime\` should be one of ${known}.`);
   }
+  const imported = wanted.image === undefined ? undefined : await store.images.get(wanted.image);
   const own = wanted.image === undefined || universal.includes(wanted.image);
-  const image = await store.images.get(own ? defaultImage : (wanted.image ?? ""));
+  const image = imported ?? (own ? await store.images.get(defaultImage) : undefined);
   if (!image) {
     throw new SandkeepError(
       "invalid",

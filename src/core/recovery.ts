@@ -6,6 +6,7 @@
 import type { Commands } from "./commands.ts";
 import type { Context } from "./context.ts";
 import type { Endings } from "./endings.ts";
+import { SandkeepError } from "./errors.ts";
 import type { Machine, MachineEnd } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
 
@@ -19,6 +20,11 @@ export interface RecoveryOptions {
 
 export async function recover(options: RecoveryOptions): Promise<void> {
   const { store, runtime, trouble } = options.context;
+  if (!(await store.claim())) {
+    throw new SandkeepError("conflict", "Cannot serve: another daemon uses this database");
+  }
+  await store.abandonIdempotent();
+  for (const id of await store.uncountedSessions()) await store.addTotals(id);
   const open = await store.openSessions();
   const known = new Set(open.map(({ id }) => id));
   await Promise.all(open.map((session) => recoverSession(options, session).catch(trouble)));

@@ -5,6 +5,8 @@ import type { SnapshotInfo } from "./runtime.ts";
 import type { Sandbox, Session, Snapshot } from "./sandbox.ts";
 
 const batch = 100;
+/** how long a repeated request gets the first one's answer, in ms */
+const repeatWithin = 24 * 60 * 60_000;
 
 export class Retention {
   readonly #context: Context;
@@ -95,6 +97,7 @@ export class Retention {
   /** lets go of output, and of sandboxes that cannot run again, once they are old enough */
   async tidy(): Promise<void> {
     const { store, runtime, now, limits } = this.#context;
+    await store.forgetIdempotent(now() - repeatWithin);
     if (limits.outputRetention > 0) {
       const old = runtime.ends().filter(({ endedAt }) => endedAt < now() - limits.outputRetention);
       for (const { machineId } of old) await runtime.forget(machineId);

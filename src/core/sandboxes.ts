@@ -84,7 +84,7 @@ export class Sandboxes {
   async create(owner: Owner, spec: CreateSpec): Promise<Booted> {
     const snapshot = spec.source?.kind === "snapshot" ? await this.#usable(owner, spec.source.snapshotId) : undefined;
     const base = snapshot?.base ?? (await resolveBase(this.#context, spec.base));
-    const booted = await this.#begin(owner, this.#sealed(spec), base, snapshot);
+    const booted = await this.#draft(owner, this.#sealed(spec), base, snapshot);
     const source = spec.source?.kind === "snapshot" ? undefined : spec.source;
     return this.#boot(booted, snapshot, source);
   }
@@ -131,11 +131,12 @@ export class Sandboxes {
     return this.#delete(sandbox, options.orphanSnapshots ?? false);
   }
 
-  /** a new sandbox from the other's snapshot, or from its image when it has none */
-  async fork(owner: Owner, name: string, changes: ForkSpec): Promise<Booted> {
+  /** a new sandbox from the other's snapshot, or from its image when it has none; or from another image altogether */
+  async fork(owner: Owner, name: string, changes: ForkSpec, image?: string): Promise<Booted> {
     const origin = await this.#find(owner, name);
-    const snapshot =
-      origin.currentSnapshotId === undefined ? undefined : await this.#usable(owner, origin.currentSnapshotId);
+    const base = image === undefined ? origin.base : await resolveBase(this.#context, { image });
+    const snapshotId = image === undefined ? origin.currentSnapshotId : undefined;
+    const snapshot = snapshotId === undefined ? undefined : await this.#usable(owner, snapshotId);
     const spec: ForkSpec = {
       ports: origin.routes.map(({ port }) => port),
       timeout: origin.timeout,
@@ -151,7 +152,7 @@ export class Sandboxes {
       failoverRegions: origin.failoverRegions,
       ...definedOf(this.#sealed(changes)),
     };
-    return this.#boot(await this.#begin(owner, spec, origin.base, snapshot), snapshot);
+    return this.#boot(await this.#draft(owner, spec, base, snapshot), snapshot);
   }
 
   /** undoes a create whose caller never heard of it */
@@ -165,9 +166,10 @@ export class Sandboxes {
     return networkPolicy ? { ...spec, networkPolicy: sealPolicy(networkPolicy, this.#context.seal.seal) } : spec;
   }
 
-  /** everything that is known before anything is made goes on record, so that nothing can be made twice */
-  async #begin(owner: Owner, spec: ForkSpec, base: SandboxBase, snapshot: Snapshot | undefined): Promise<Booted> {
+  /** a sandbox and its first session as they will be on record; a name that is taken is refused before anything is made */
+  async #draft(owner: Owner, spec: ForkSpec, base: SandboxBase, snapshot: Snapshot | undefined): Promise<Booted> {
     const { ids, now, limits, store } = this.#context;
+    if (spec.name !== undefined && (await store.findSandbox(owner.projectId, spec.name))) throw nameTaken(spec.name);
     const at = now();
     const { id: sessionId, shortId } = ids.session();
     const sandbox: Sandbox = {
@@ -200,20 +202,15 @@ export class Sandboxes {
       createdAt: at,
       updatedAt: at,
     };
-    const session = sessionOf(sandbox, { id: sessionId, shortId }, at, snapshot);
+    return { sandbox, session: sessionOf(sandbox, { id: sessionId, shortId }, at, snapshot) };
+  }
+
+  async #record({ sandbox, session }: Booted): Promise<void> {
     try {
-      await store.insertSandbox(sandbox, session);
-    } catch (error) {
-      if (!isSandkeepError(error, "exists")) throw error;
-      throw new SandkeepError(
-        "name-taken",
-        `A sandbox with the name '${sandbox.name}' already exists for this project`,
-        {
-          cause: error,
-        },
-      );
+      await this.#context.store.insertSandbox(sandbox, session);
+    } catch (cause) {
+      throw isSandkeepError(cause, "exists") ? nameTaken(sandbox.name) : cause;
     }
-    return { sandbox, session };
   }
 
   async #boot(
@@ -221,8 +218,10 @@ export class Sandboxes {
     snapshot: Snapshot | undefined,
     source?: Exclude<Source, { kind: "snapshot" }>,
   ) {
+    const recorded = this.#record({ sandbox, session });
     try {
       const running = await this.#options.boots.boot(sandbox, session, {
+        recorded,
         root: snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image },
         ...(source && { source }),
       });
@@ -352,6 +351,10 @@ function sessionOf(
     createdAt: at,
     updatedAt: at,
   };
+}
+
+function nameTaken(name: string): SandkeepError {
+  return new SandkeepError("name-taken", `A sandbox with the name '${name}' already exists for this project`);
 }
 
 function notFound(name: string): SandkeepError {

@@ -19,6 +19,8 @@ import type {
 export interface Store {
   open(): Promise<void>;
   close(): Promise<void>;
+  /** makes this daemon the only one of its database until it closes or dies; false when another one is */
+  claim(): Promise<boolean>;
 
   /** does nothing when a team of that id is there */
   insertTeam(team: Team): Promise<void>;
@@ -86,6 +88,8 @@ export interface Store {
   openSessions(): Promise<Session[]>;
 
   insertCommand(command: Command): Promise<void>;
+  /** one that never ran */
+  deleteCommand(id: string): Promise<void>;
   getCommand(id: string): Promise<Command | undefined>;
   /** only if it has not ended before; the command as it is then, undefined when there is none */
   endCommand(id: string, end: Pick<Command, "exitCode" | "endedAt" | "endCause">): Promise<Command | undefined>;

@@ -5,7 +5,10 @@ import type { Store } from "../core/store.ts";
 import { mapping } from "./rows.ts";
 import type { Database } from "./tables.ts";
 
-type CommandStore = Pick<Store, "insertCommand" | "getCommand" | "endCommand" | "listCommands" | "openCommands">;
+type CommandStore = Pick<
+  Store,
+  "insertCommand" | "deleteCommand" | "getCommand" | "endCommand" | "listCommands" | "openCommands"
+>;
 
 const commands = mapping<Command>({
   id: "text",
@@ -34,6 +37,10 @@ export function commandStore(db: Database, now: () => number): CommandStore {
 
     async insertCommand(command) {
       await db.insertInto("commands").values(commands.toRow(command)).execute();
+    },
+
+    async deleteCommand(id) {
+      await db.deleteFrom("commands").where("id", "=", id).execute();
     },
 
     async endCommand(id, end) {

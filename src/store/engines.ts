@@ -6,7 +6,8 @@
 import { Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
 import { useOurWords } from "./faults.ts";
-import { NodeSqliteDialect } from "./sqlite.ts";
+import { Flush } from "./flush.ts";
+import { type FileLock, lockFile, NodeSqliteDialect } from "./sqlite.ts";
 import type { Database } from "./tables.ts";
 
 /** a file, or ":memory:"; or where a PostgreSQL is */
@@ -20,6 +21,11 @@ export interface Engine {
   allKey: string;
   /** a statement that makes other programs' migrations wait until the transaction ends; SQLite's do so anyway */
   migrationLock?: string;
+  /** resolves when what was committed before is on the disk; an engine without it has it there by itself */
+  flushed?(): Promise<void>;
+  /** takes a lock that goes with the process, and with `close`; false when somebody else has it */
+  claim(): Promise<boolean>;
+  close(): Promise<void>;
 }
 
 export function openEngine(location: StoreLocation): Engine {
@@ -27,22 +33,63 @@ export function openEngine(location: StoreLocation): Engine {
 }
 
 function openSqlite(path: string): Engine {
-  return { db: new Kysely({ dialect: new NodeSqliteDialect(path) }), text: "text", allKey: "without rowid" };
+  const db: Database = new Kysely({ dialect: new NodeSqliteDialect(path) });
+  let lock: FileLock | undefined;
+  const flush = new Flush(`${path}-wal`);
+  return {
+    db,
+    ...(path !== ":memory:" && { flushed: () => flush.flushed() }),
+    text: "text",
+    allKey: "without rowid",
+    async claim() {
+      lock ??= lockFile(`${path}-claim`);
+      return lock !== undefined;
+    },
+    async close() {
+      lock?.release();
+      await db.destroy();
+    },
+  };
 }
 
-/** any number that nobody else who uses the same database takes */
+// Any two numbers that nobody else who uses the same database takes.
 const MIGRATION_LOCK = 7_392_640_117;
+const DAEMON_LOCK = 7_392_640_118;
+
+/** connections at once, and ms until one that cannot be made is given up */
+const limits = { max: 10, connectionTimeoutMillis: 10_000 };
 
 function openPostgres(url: string): Engine {
-  const pool = new pg.Pool({ connectionString: url, types: { getTypeParser }, max: 10 });
+  const pool = new pg.Pool({ connectionString: url, types: { getTypeParser }, ...limits });
   // An idle connection that breaks is replaced by whoever needs one next; unheard, the event would end the program.
   pool.on("error", () => undefined);
+  const db: Database = new Kysely({ dialect: new PostgresDialect({ pool, onCreateConnection: useOurWords }) });
+  let holder: pg.Client | undefined;
   return {
-    db: new Kysely({ dialect: new PostgresDialect({ pool, onCreateConnection: useOurWords }) }),
+    db,
     text: `text collate "C"`,
     allKey: "",
     migrationLock: `select pg_advisory_xact_lock(${MIGRATION_LOCK})`,
+    async claim() {
+      holder ??= await lockDatabase(url);
+      return holder !== undefined;
+    },
+    async close() {
+      await holder?.end();
+      await db.destroy();
+    },
   };
+}
+
+/** The lock is a connection's, so it needs one of its own for as long as it lasts. */
+async function lockDatabase(url: string): Promise<pg.Client | undefined> {
+  const client = new pg.Client({ connectionString: url, keepAlive: true, ...limits });
+  client.on("error", () => undefined);
+  await client.connect();
+  const { rows } = await client.query<{ taken: boolean }>(`select pg_try_advisory_lock(${DAEMON_LOCK}) as taken`);
+  if (rows[0]?.taken) return client;
+  await client.end();
+  return undefined;
 }
 
 /** all our integers are milliseconds, bytes and counts, which a number keeps exactly */

@@ -13,7 +13,7 @@ const now = () => 1;
 async function newEngine(): Promise<{ engine: Engine; path: string }> {
   const path = join(await tempDir(), "store.db");
   const engine = openEngine({ path });
-  onTestFinished(() => engine.db.destroy());
+  onTestFinished(() => engine.close());
   return { engine, path };
 }
 

@@ -25,8 +25,8 @@ export async function migrate(engine: Engine, now: () => number, known = migrati
 }
 
 /** false when nothing is left to apply */
-function applyNext({ db, ...engine }: Engine, now: () => number, known: Migration[]): Promise<boolean> {
-  return db.transaction().execute(async (tx) => {
+function applyNext(engine: Engine, now: () => number, known: Migration[]): Promise<boolean> {
+  return engine.db.transaction().execute(async (tx) => {
     if (engine.migrationLock) await sql.raw(engine.migrationLock).execute(tx);
     await sql
       .raw(
@@ -45,7 +45,7 @@ function applyNext({ db, ...engine }: Engine, now: () => number, known: Migratio
       );
     const migration = known[number - 1];
     if (!migration) return false;
-    for (const statement of migration.statements({ db, ...engine })) await sql.raw(statement).execute(tx);
+    for (const statement of migration.statements(engine)) await sql.raw(statement).execute(tx);
     await tx.insertInto("migrations").values({ number, name: migration.name, applied_at: now() }).execute();
     return true;
   });

@@ -4,7 +4,7 @@ import { isSandkeepError, messageOf, SandkeepError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { commandStore } from "./commands.ts";
 import { driveStore } from "./drives.ts";
-import { openEngine, type StoreLocation } from "./engines.ts";
+import { type Engine, openEngine, type StoreLocation } from "./engines.ts";
 import { idempotencyStore } from "./idempotency.ts";
 import { migrate } from "./migrations.ts";
 import { sandboxStore } from "./sandboxes.ts";
@@ -18,9 +18,10 @@ export type { StoreLocation };
 export async function openStore(location: StoreLocation, now: () => number = Date.now): Promise<Store> {
   const engine = openEngine(location);
   const { db } = engine;
-  const store: Store = {
+  const store: Store = onDisk(engine, {
     open: () => migrate(engine, now),
-    close: () => db.destroy(),
+    close: () => engine.close(),
+    claim: () => engine.claim(),
     ...teamStore(db),
     ...sandboxStore(db),
     ...sessionStore(db, now),
@@ -28,7 +29,7 @@ export async function openStore(location: StoreLocation, now: () => number = Dat
     ...snapshotStore(db),
     ...driveStore(db),
     ...idempotencyStore(db),
-  };
+  });
   try {
     await store.open();
   } catch (error) {
@@ -39,6 +40,37 @@ export async function openStore(location: StoreLocation, now: () => number = Dat
     });
   }
   return store;
+}
+
+/** what is acknowledged by these is on the disk before; the other changes follow with the next of these */
+const acknowledged = [
+  "insertTeam",
+  "insertProject",
+  "insertKey",
+  "deleteKey",
+  "updateSandbox",
+  "deleteSandbox",
+  "moveSession",
+  "updateSession",
+  "insertSnapshot",
+  "updateSnapshot",
+  "insertDrive",
+  "deleteDrive",
+  "endIdempotent",
+] as const satisfies (keyof Store)[];
+
+function onDisk({ flushed }: Engine, store: Store): Store {
+  if (!flushed) return store;
+  const durable = acknowledged.map((name) => {
+    const change = store[name] as (...args: unknown[]) => Promise<unknown>;
+    const changeAndFlush = async (...args: unknown[]) => {
+      const result = await change(...args);
+      await flushed();
+      return result;
+    };
+    return [name, changeAndFlush];
+  });
+  return { ...store, ...Object.fromEntries(durable) };
 }
 
 /** without what is secret in a URL */

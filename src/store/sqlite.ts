@@ -37,6 +37,23 @@ export class NodeSqliteDialect extends SqliteDialect {
   }
 }
 
+export interface FileLock {
+  release(): void;
+}
+
+/** undefined when another has it; a transaction without end on a file of its own, because the kernel ends it with us */
+export function lockFile(path: string): FileLock | undefined {
+  const database = new DatabaseSync(path);
+  try {
+    database.exec("begin exclusive");
+    return { release: () => database.close() };
+  } catch (error) {
+    database.close();
+    if (isLocked(error)) return undefined;
+    throw error;
+  }
+}
+
 /** Transactions here always write, so they take the write lock at once instead of failing when they come to need it. */
 class WritingDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
@@ -74,9 +91,10 @@ const mostStatements = 500;
 
 function openDatabase(path: string): SqliteDatabase {
   const database = new DatabaseSync(path);
-  // A reader never waits for a writer; what is acknowledged is on the disk.
+  // A reader never waits for a writer. A commit is in the kernel's hands when it returns, whatever becomes of us, and
+  // never half there, whatever becomes of the power; flush.ts puts it on the disk before it is acknowledged.
   database.exec("pragma journal_mode = wal");
-  database.exec("pragma synchronous = full");
+  database.exec("pragma synchronous = normal");
   database.exec("pragma foreign_keys = on");
   // Waiting is done between statements, where it holds up nobody else.
   database.exec("pragma busy_timeout = 0");

@@ -56,7 +56,11 @@ describe.each(waysTo(daemon))("$name", (way) => {
   });
 
   test("a detached command is found again, waited for, and its output read from the start as often as one likes", async () => {
-    const command = await sandbox().runCommand({ cmd: "sh", args: ["-c", "echo a; sleep 0.1; echo b >&2; exit 5"], detached: true });
+    const command = await sandbox().runCommand({
+      cmd: "sh",
+      args: ["-c", "echo a; sleep 0.1; echo b >&2; exit 5"],
+      detached: true,
+    });
     expect(command.exitCode).toBeNull();
     const lines: { stream: string; data: string }[] = [];
     for await (const line of command.logs()) lines.push(line);
@@ -67,7 +71,12 @@ describe.each(waysTo(daemon))("$name", (way) => {
     const finished = await command.wait();
     expect(finished.exitCode).toBe(5);
     const found = await sandbox().getCommand(command.cmdId);
-    expect(found).toMatchObject({ cmdId: command.cmdId, exitCode: 5, startedAt: command.startedAt, cwd: "/vercel/sandbox" });
+    expect(found).toMatchObject({
+      cmdId: command.cmdId,
+      exitCode: 5,
+      startedAt: command.startedAt,
+      cwd: "/vercel/sandbox",
+    });
     for (const again of [found, finished]) {
       expect(await again.stdout()).toBe("a\n");
       expect(await again.stderr()).toBe("b\n");
@@ -103,7 +112,11 @@ describe.each(waysTo(daemon))("$name", (way) => {
   });
 
   test("a command whose time is over is killed", async () => {
-    const command = await sandbox().runCommand({ cmd: "sh", args: ["-c", "echo begun; exec sleep 600"], timeoutMs: 300 });
+    const command = await sandbox().runCommand({
+      cmd: "sh",
+      args: ["-c", "echo begun; exec sleep 600"],
+      timeoutMs: 300,
+    });
     expect(command.exitCode).toBe(137);
     expect(await command.stdout()).toBe("begun\n");
   });
@@ -124,7 +137,12 @@ describe.each(waysTo(daemon))("$name", (way) => {
 
   test("arguments arrive as they are", async () => {
     const args = ["", " ", "a b", "'\"`$(x)\\", "ünï€😀", "-n", "*", "\n"];
-    const command = await sandbox().runCommand("node", ["-e", "console.log(JSON.stringify(process.argv.slice(1)))", "--", ...args]);
+    const command = await sandbox().runCommand("node", [
+      "-e",
+      "console.log(JSON.stringify(process.argv.slice(1)))",
+      "--",
+      ...args,
+    ]);
     expect(JSON.parse(await command.stdout())).toEqual(args);
   });
 
@@ -143,7 +161,8 @@ describe.each(waysTo(daemon).filter(({ name }) => name.endsWith("preload")))("$n
 
   test("20 MB of output arrive whole", async () => {
     // Lines that differ, so that nothing can be lost, doubled or swapped unseen.
-    const script = 'for (let n = 0; n < 320000; n++) { const s = String(n).padStart(63, "x") + "\\n"; if (!process.stdout.write(s)) await new Promise((done) => process.stdout.once("drain", done)); }';
+    const script =
+      'for (let n = 0; n < 320000; n++) { const s = String(n).padStart(63, "x") + "\\n"; if (!process.stdout.write(s)) await new Promise((done) => process.stdout.once("drain", done)); }';
     const command = await sandbox().runCommand("node", ["--input-type=module", "-e", script]);
     expect(command.exitCode).toBe(0);
     const expected = Array.from({ length: 320_000 }, (_, n) => `${String(n).padStart(63, "x")}\n`).join("");
@@ -165,15 +184,34 @@ describe("on the wire", () => {
   const path = (rest = "") => `/v2/sandboxes/sessions/${sandbox().currentSession().sessionId}/cmd${rest}`;
 
   test("a stream is of exactly one type, pure ASCII, and begins and ends with the command", async () => {
-    const body = { command: "sh", args: ["-c", "printf 'grüße 😀'; exit 4"], env: {}, sudo: false, wait: true, logs: true };
+    const body = {
+      command: "sh",
+      args: ["-c", "printf 'grüße 😀'; exit 4"],
+      env: {},
+      sudo: false,
+      wait: true,
+      logs: true,
+    };
     const answer = await raw(daemon(), "POST", path(), { body });
     expect(answer.headers.get("content-type")).toBe("application/x-ndjson");
     expect(answer.headers.get("content-encoding")).toBeNull();
     expect(answer.text).toMatch(/^[\x20-\x7e\n]*$/);
-    const lines = answer.text.trim().split("\n").map((line) => JSON.parse(line));
+    const lines = answer.text
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
     expect(lines[0].command.exitCode).toBeNull();
-    expect(lines.slice(1, -1).map(({ data }) => data).join("")).toBe("grüße 😀");
-    expect(lines.at(-1).command).toMatchObject({ id: lines[0].command.id, exitCode: 4, durationMs: expect.any(Number) });
+    expect(
+      lines
+        .slice(1, -1)
+        .map(({ data }) => data)
+        .join(""),
+    ).toBe("grüße 😀");
+    expect(lines.at(-1).command).toMatchObject({
+      id: lines[0].command.id,
+      exitCode: 4,
+      durationMs: expect.any(Number),
+    });
     const quiet = await raw(daemon(), "POST", path(), { body: { ...body, logs: undefined } });
     expect(quiet.text.trim().split("\n")).toHaveLength(2);
     const all = await raw(daemon(), "GET", path());
@@ -198,7 +236,14 @@ describe("on the wire", () => {
   });
 
   test("a client that goes away leaves its command running", async () => {
-    const body = { command: "sh", args: ["-c", "echo begun; exec sleep 600"], env: {}, sudo: false, wait: true, logs: true };
+    const body = {
+      command: "sh",
+      args: ["-c", "echo begun; exec sleep 600"],
+      env: {},
+      sudo: false,
+      wait: true,
+      logs: true,
+    };
     const abort = new AbortController();
     const answer = await fetch(new URL(path(), daemon().url), {
       method: "POST",

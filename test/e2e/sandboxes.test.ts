@@ -17,7 +17,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
 
   test("a sandbox with nothing asked for has the defaults, and runs", async () => {
     const before = Date.now();
-    const sandbox = await Sandbox.create(way.auth);
+    const sandbox = await Sandbox.create({ ...way.auth });
     expect(sandbox.name).toMatch(/^sandbox-[a-z0-9]{12}$/);
     expect(sandbox).toMatchObject({
       status: "running",
@@ -38,7 +38,13 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(sandbox.networkTransfer).toBeUndefined();
     const session = sandbox.currentSession();
     expect(session.sessionId).toMatch(/^sbx_[A-Za-z0-9]{28}$/);
-    expect(session).toMatchObject({ status: "running", memory: 4096, vcpus: 2, timeout: 300_000, cwd: "/vercel/sandbox" });
+    expect(session).toMatchObject({
+      status: "running",
+      memory: 4096,
+      vcpus: 2,
+      timeout: 300_000,
+      cwd: "/vercel/sandbox",
+    });
     expect(session.createdAt.getTime()).toBeGreaterThanOrEqual(before);
     expect(sandbox.expiresAt?.getTime()).toBe((session.startedAt?.getTime() ?? 0) + 300_000);
     const { exitCode, ...ran } = await sandbox.runCommand("echo", ["usable"]);
@@ -59,7 +65,10 @@ describe.each(waysTo(daemon))("$name", (way) => {
       snapshotExpiration: 86_400_000,
       keepLastSnapshots: { count: 2, expiration: 172_800_000, deleteEvicted: false },
       networkPolicy: {
-        allow: { "api.example.com": [{ transform: [{ headers: { authorization: "Bearer secret" } }] }], "*.example.org": [] },
+        allow: {
+          "api.example.com": [{ transform: [{ headers: { authorization: "Bearer secret" } }] }],
+          "*.example.org": [],
+        },
         subnets: { allow: ["10.0.0.0/8"], deny: ["10.1.0.0/16"] },
       },
       ...(isNewer && { region: "fra1" as const, failoverRegions: ["cdg1" as const], networkId: "net_1" }),
@@ -99,9 +108,14 @@ describe.each(waysTo(daemon))("$name", (way) => {
     const sandbox = await Sandbox.create({ ...way.auth, runtime: "node22" });
     expect(sandbox.runtime).toBe("node22");
     await sandbox.delete();
-    await expect(Sandbox.create({ ...way.auth, runtime: "cobol" })).rejects.toMatchObject({ response: { status: 400 } });
+    await expect(Sandbox.create({ ...way.auth, runtime: "cobol" })).rejects.toMatchObject({
+      response: { status: 400 },
+    });
     const missing = Sandbox.create({ ...way.auth, image: "no-such-image:v1" });
-    await expect(missing).rejects.toMatchObject({ response: { status: 400 }, json: { error: { code: "bad_request" } } });
+    await expect(missing).rejects.toMatchObject({
+      response: { status: 400 },
+      json: { error: { code: "bad_request" } },
+    });
   });
 
   test("a name is given once, and can be given again after it was deleted", async () => {
@@ -168,7 +182,13 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandboxes[1]?.stop();
     const stopped = await raw(daemon(), "GET", "/v2/sandboxes?project=default&status=stopped");
     expect(stopped.json.sandboxes.map(({ name }: { name: string }) => name)).toContain(names[1]);
-    expect(await list({ sortBy: "statusUpdatedAt", limit: 50 })).toEqual([names[1], names[4], names[3], names[2], names[0]]);
+    expect(await list({ sortBy: "statusUpdatedAt", limit: 50 })).toEqual([
+      names[1],
+      names[4],
+      names[3],
+      names[2],
+      names[0],
+    ]);
     await Promise.all(sandboxes.map((sandbox) => sandbox.delete()));
     expect(await list(byName)).toEqual([]);
   });
@@ -187,7 +207,10 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(stopped.activeCpuDurationMs).toBeGreaterThanOrEqual(0);
     expect(sandbox.status).toBe("stopped");
     expect(sandbox.currentSnapshotId).toBe(stopped.snapshot?.id);
-    expect(await session.stop()).toMatchObject({ session: { status: "stopped" }, snapshot: { id: stopped.snapshot?.id } });
+    expect(await session.stop()).toMatchObject({
+      session: { status: "stopped" },
+      snapshot: { id: stopped.snapshot?.id },
+    });
     const found = await Sandbox.get({ ...way.auth, name: sandbox.name });
     expect(found.status).toBe("stopped");
     expect(found.totalDurationMs).toBe(stopped.duration);
@@ -285,7 +308,12 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(session).toMatchObject({ vcpus: 2, timeout: 900_000, networkPolicy: "deny-all" });
     await sandbox.stop();
     await sandbox.runCommand("true");
-    expect(sandbox.currentSession()).toMatchObject({ vcpus: 4, memory: 8192, timeout: 900_000, networkPolicy: "deny-all" });
+    expect(sandbox.currentSession()).toMatchObject({
+      vcpus: 4,
+      memory: 8192,
+      timeout: 900_000,
+      networkPolicy: "deny-all",
+    });
     await sandbox.update({ tags: {}, ...(isNewer && { networkId: null, failoverRegions: [] }) });
     const found = await Sandbox.get({ ...way.auth, name: sandbox.name });
     expect(found.tags).toEqual({});
@@ -338,18 +366,18 @@ describe.each(waysTo(daemon))("$name", (way) => {
   });
 
   if (isNewer)
-  test("delete takes the snapshots along when it is asked to", async () => {
-    const sandbox = await Sandbox.create({ ...way.auth, name: named("orphans") });
-    const { snapshot } = await sandbox.stop();
-    await sandbox.delete({ deleteOrphanSnapshots: true });
-    const deleted = await way.Snapshot.get({ ...way.auth, snapshotId: snapshot?.id ?? "" });
-    expect(deleted.status).toBe("deleted");
-  });
+    test("delete takes the snapshots along when it is asked to", async () => {
+      const sandbox = await Sandbox.create({ ...way.auth, name: named("orphans") });
+      const { snapshot } = await sandbox.stop();
+      await sandbox.delete({ deleteOrphanSnapshots: true });
+      const deleted = await way.Snapshot.get({ ...way.auth, snapshotId: snapshot?.id ?? "" });
+      expect(deleted.status).toBe("deleted");
+    });
 
   test("a sandbox that is used for a while is stopped at the end of it", async () => {
     let name = "";
     {
-      await using sandbox = await Sandbox.create(way.auth);
+      await using sandbox = await Sandbox.create({ ...way.auth });
       name = sandbox.name;
       expect(sandbox.status).toBe("running");
     }

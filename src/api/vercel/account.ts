@@ -26,13 +26,17 @@ export function accountRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json({ teams: teams.map(teamJson), pagination: { count: teams.length, next: null, prev: null } });
   });
 
-  app.get("/v2/teams/:team", async (c) => json(teamJson(await core.access.team(c.get("caller"), c.req.param("team")))));
+  app.get("/v2/teams/:team", async (c) => {
+    const team = c.req.param("team");
+    if (!idOrName.test(team)) throw notFound("Team not found.");
+    return json(teamJson(await core.access.team(c.get("caller"), team)));
+  });
 
   app.get("/:version{v(2|9)}/projects/:project", async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
-    const name = c.req.param("project");
-    if (name.length > 255) throw notFound("Project not found.");
-    return json(projectJson(await core.access.project(caller, undefined, name)));
+    const project = c.req.param("project");
+    if (!idOrName.test(project)) throw notFound("Project not found.");
+    return json(projectJson(await core.access.project(caller, undefined, project)));
   });
 
   app.post("/:version{v(9|10|11)}/projects", async (c) => {
@@ -129,6 +133,7 @@ export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void 
   }
 }
 
+const idOrName = /^[\w.-]{1,255}$/;
 const oauth = "/api/login/oauth";
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
 const refreshGrant = "refresh_token";

@@ -65,7 +65,7 @@ describe("an attached run", () => {
         ),
     });
     const { text } = await ask("POST", base, { command: "x", wait: true, logs: true });
-    expect(text).toMatch(/^[\x0a\x20-\x7e]*$/);
+    expect(text.replaceAll("\n", "")).toMatch(/^[\x20-\x7e]*$/);
     expect(linesOf(text).filter((line) => "stream" in line)).toEqual([
       { stream: "stdout", data: "€" },
       { stream: "stderr", data: "é" },
@@ -204,8 +204,8 @@ describe("a run that cannot be", () => {
   test.each([
     [{}, "Invalid request: missing required property `command`."],
     [{ command: "" }, "Invalid request: `command` should NOT be shorter than 1 characters."],
-    [{ command: "a\0b" }, "Invalid request: a string has a NUL character in it."],
-    [{ command: "x", args: ["\0"] }, "Invalid request: a string has a NUL character in it."],
+    [{ command: "a\0b" }, "Invalid request: a string has a NUL or half a character in it."],
+    [{ command: "x", args: ["\0"] }, "Invalid request: a string has a NUL or half a character in it."],
     [{ command: "x", args: [1] }, "Invalid request: `args[0]` should be string."],
     [
       { command: "x", env: { "A=B": "" } },

@@ -22,7 +22,8 @@ export function fileRoutes(app: Hono<Env>, dialect: Dialect): void {
       const bytes = file.iterator({ destroyOnReturn: true });
       // What cannot be opened shows with the first bytes, while the status can still say so.
       const first = await bytes.next();
-      return new Response(byteBody(bytes, first), {
+      const { trouble } = dialect;
+      return new Response(byteBody({ bytes, first, trouble, connection: c.env }), {
         headers: { "content-type": "application/octet-stream", "content-disposition": attachment(place.path) },
       });
     });

@@ -216,12 +216,37 @@ describe("a terminal", () => {
   test("is used through the newest connection only", async () => {
     const token = await issue();
     const first = await connected(token);
+    first.socket.send(JSON.stringify(start));
+    pty.print("1");
+    await until(() => first.received.text === "1");
     const second = await connected(token);
+    pty.print("2");
     const [code] = await once(first.socket, "close");
     expect(code).toBe(4000);
-    second.socket.send(JSON.stringify(start));
-    pty.print("x");
-    await until(() => second.received.text === "x");
+    await until(() => second.received.text === "2");
+    pty.exit(5);
+    await once(second.socket, "close");
+    expect(second.received.exit).toEqual({ type: "exit", code: 5 });
+    expect(first.received).toEqual({ text: "1", exit: undefined });
+    expect(client.troubles).toEqual([]);
+  });
+
+  test("is not over because a connection breaks while something is sent", async () => {
+    const token = await issue();
+    const first = await connected(token);
+    first.socket.send(JSON.stringify(start));
+    first.socket.pause();
+    pty.print("x".repeat(8 << 20));
+    await until(() => pty.readers > 0);
+    first.socket.terminate();
+    await until(() => pty.readers === 0);
+    const second = await connected(token);
+    pty.print("end");
+    await until(() => second.received.text.endsWith("end"));
+    pty.exit(0);
+    await once(second.socket, "close");
+    expect(second.received.exit).toEqual({ type: "exit", code: 0 });
+    expect(client.troubles).toEqual([]);
   });
 
   test("that nobody comes back to is hung up", async () => {

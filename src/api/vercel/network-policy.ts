@@ -33,7 +33,7 @@ const headers = z
     z
       .string()
       .max(16 << 10)
-      .regex(/^[^\r\n\0]*$/, "the value of a header has a line break or NUL in it."),
+      .regex(/^[^\r\n]*$/, "the value of a header has a line break in it."),
   )
   .refine((all) => Object.keys(all).length <= 100, "a rule of the network policy has more than 100 headers.");
 const webUrl = z.string().max(4096).refine(isWebUrl, "`forwardURL` should be an http or https URL.");
@@ -66,7 +66,7 @@ const response = z
     contentType: z
       .string()
       .max(256)
-      .regex(/^[^\r\n\0]*$/, "`contentType` has a line break in it.")
+      .regex(/^[^\r\n]*$/, "`contentType` has a line break in it.")
       .optional(),
   })
   .refine(({ body, contentType }) => body === undefined || contentType !== undefined, {

@@ -6,7 +6,7 @@ import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
 import { SandkeepError } from "../../core/errors.ts";
 import type { Caller, Owner } from "../../core/sandbox.ts";
-import { bodyText, jsonOf, parsed } from "../http.ts";
+import { bodyText, type Connection, jsonOf, parsed, requireText } from "../http.ts";
 import type { Idempotency } from "../idempotency.ts";
 import { errorResponse, notFound } from "./errors.ts";
 import type { VercelLimits } from "./limits.ts";
@@ -28,7 +28,7 @@ export interface Dialect {
   trouble: (error: unknown) => void;
 }
 
-export type Env = { Variables: { caller: Caller } };
+export type Env = { Variables: { caller: Caller }; Bindings: Connection };
 export type VercelContext = Context<Env>;
 
 /** a router that knows who asks before any route runs, and tells errors in Vercel's words */
@@ -52,7 +52,8 @@ export function open(trouble: (error: unknown) => void): Hono<Env> {
 /** the caller, once it is sure that the team in the query is theirs: for routes that name a thing by its id */
 export async function callerOf(c: VercelContext, { core }: Dialect, scope: Scope): Promise<Caller> {
   const caller = c.get("caller");
-  for (const team of [scope.teamId, scope.slug]) if (team !== undefined) await core.access.team(caller, team);
+  const others = [scope.teamId, scope.slug].filter((team) => team !== undefined && team !== caller.teamId);
+  for (const team of others) await core.access.team(caller, team);
   return caller;
 }
 
@@ -91,6 +92,7 @@ export async function bodyOf<S extends z.ZodType>(
 export function queryOf<S extends z.ZodType>(c: VercelContext, schema: S): { value: z.output<S>; private: Private } {
   const all = Object.entries(c.req.queries()).map(([key, values]) => [key, values.length === 1 ? values[0] : values]);
   const { own, hidden } = apart(Object.fromEntries(all));
+  requireText(own);
   return { value: parsed(schema, own), private: hidden };
 }
 

@@ -368,6 +368,7 @@ describe("change", () => {
       ],
     ]);
     expect(json.routes).toHaveLength(1);
+    expect(json.sandbox.expiresAt).toBe(session.expiresAt);
   });
 
   test.each([{ name: "x" }, { source: {} }, { image: "x" }, { timeout: null }])("%j is refused", async (body) => {
@@ -387,11 +388,16 @@ test("a delete says what was deleted, and takes snapshots along only when told",
   ]);
 });
 
-test("a fork takes overrides, but no other source", async () => {
+test("a fork takes overrides, an image too, but no other source", async () => {
   const { ask, asked } = apiClient();
-  const { json } = await ask("POST", "/api/v2/sandboxes/demo/fork", { name: "f", env: {}, __interactive: true });
+  const { json } = await ask("POST", "/api/v2/sandboxes/demo/fork", {
+    name: "f",
+    env: {},
+    image: "i",
+    __interactive: true,
+  });
   expect(json.session.interactivePort).toBe(26661);
-  expect(asked("sandboxes.fork")).toStrictEqual([[owner, "demo", { name: "f", env: {} }]]);
-  expect((await ask("POST", "/api/v2/sandboxes/demo/fork", { image: "x" })).status).toBe(400);
+  expect(asked("sandboxes.fork")).toStrictEqual([[owner, "demo", { name: "f", env: {} }, "i"]]);
+  expect((await ask("POST", "/api/v2/sandboxes/demo/fork", { source: {} })).status).toBe(400);
   expect((await ask("POST", "/api/v2/sandboxes/demo/fork")).status).toBe(200);
 });

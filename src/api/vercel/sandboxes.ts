@@ -69,9 +69,12 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { value: changes } = await bodyOf(c, dialect, schemas.updateBody);
     const owner = await ownerOf(c, dialect, value, value.projectId);
     const name = nameOf(c);
-    const updated = await core.sandboxes.update(owner, name, updateSpec(changes));
-    const sandbox = value.resume ? (await core.sandboxes.resume(owner, name)).sandbox : updated;
-    return json({ sandbox: wire.sandbox(sandbox), routes: routes(sandbox, dialect.domain()) });
+    await core.sandboxes.update(owner, name, updateSpec(changes));
+    // The clients take the answer for all they know, until when it runs included.
+    const { sandbox, session } = value.resume
+      ? await core.sandboxes.resume(owner, name)
+      : await core.sandboxes.get(owner, name);
+    return json({ sandbox: wire.sandbox(sandbox, session), routes: routes(sandbox, dialect.domain()) });
   });
 
   app.delete("/:version{v[234]}/sandboxes/:name", async (c) => {
@@ -90,8 +93,9 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const key = c.req.header("idempotency-key");
     const request = { key, scope: `${owner.teamId} ${owner.projectId} fork ${origin}`, request: sent.text };
     const answer = await once(idempotency, request, async () => {
-      const spec = settings(sent.value);
-      const made = await worded(core.sandboxes.fork(owner, origin, spec), takenName(spec.name));
+      const { image, ...changes } = sent.value;
+      const spec = settings(changes);
+      const made = await worded(core.sandboxes.fork(owner, origin, spec, image), takenName(spec.name));
       if (spec.name === undefined && key === undefined) undoneIfUnheard(c, dialect, owner, made.sandbox);
       return booted(made.sandbox, made.session, dialect.domain(), sent.private);
     });

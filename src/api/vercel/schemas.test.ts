@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import type { z } from "zod";
 import { apiClient } from "../../../test/api-client.ts";
 import { commandId, sessionId, snapshotId } from "../../../test/fake-core.ts";
+import { requireText } from "../http.ts";
 import { defaultLimits } from "./limits.ts";
 import { schemas } from "./schemas.ts";
 
@@ -71,7 +72,12 @@ const endpoints: Endpoint[] = [
     schema: all.createBody,
     body: { source: { type: "tarball", url: source.url } },
   },
-  { method: "POST", path: "/api/v2/sandboxes/demo/fork", schema: all.forkBody, body: { ...settings, name: "x" } },
+  {
+    method: "POST",
+    path: "/api/v2/sandboxes/demo/fork",
+    schema: all.forkBody,
+    body: { ...settings, name: "x", image: "x" },
+  },
   {
     method: "PATCH",
     path: "/api/v2/sandboxes/demo",
@@ -136,15 +142,15 @@ const junk: unknown[] = [
   "\0",
   "\ud800",
   "../../../etc/passwd",
-  "x".repeat(300_000),
+  "x".repeat(20_000),
   [],
   [null],
   [[]],
-  Array(70_000).fill("a.com"),
+  Array(3000).fill("a.com"),
   {},
   { unexpected: {} },
   { "": "" },
-  Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`k${i}`, "v"])),
+  Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`k${i}`, "v"])),
 ];
 
 describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
@@ -155,11 +161,12 @@ describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
   });
 
   test("every field with junk in it is refused with a sentence, and nothing happens", async () => {
+    const { ask, calls, troubles } = apiClient();
     for (const mutant of mutants(body)) {
-      const { ask, calls, troubles } = apiClient();
+      calls.length = 0;
       const { status, json } = await ask(method, path, mutant.body);
       expect(troubles, mutant.what).toEqual([]);
-      if (schema.safeParse(mutant.body).success) {
+      if (isText(mutant.body) && schema.safeParse(onWire(mutant.body)).success) {
         expect(status, mutant.what).toBeLessThan(300);
         continue;
       }
@@ -174,8 +181,8 @@ describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
   }, 120_000);
 
   test("an object that nobody expects fits nowhere", async () => {
+    const { ask, calls } = apiClient();
     for (const at of paths(body)) {
-      const { ask, calls } = apiClient();
       const { status } = await ask(method, path, replaced(body, at, { unexpected: { deep: [] } }));
       expect(status, at.join(".")).toBe(400);
       expect(calls.filter((call) => changing.test(call.method))).toEqual([]);
@@ -223,6 +230,7 @@ const lists = [
 ] as const;
 
 test.each(lists)("GET %s takes no junk in its parameters", async (path, schema, names) => {
+  const { ask, troubles } = apiClient();
   for (const name of names.split(" ")) {
     for (const value of [
       "",
@@ -234,11 +242,11 @@ test.each(lists)("GET %s takes no junk in its parameters", async (path, schema, 
       "%00",
       "a&%s=b".replace("%s", name),
     ]) {
-      const { ask, troubles } = apiClient();
       const { status } = await ask("GET", `${path}?${name}=${value}`);
       const query = Object.fromEntries(new URLSearchParams(`${name}=${value}`));
       const twice = value.includes("&");
-      if (twice || !schema.safeParse(query).success) expect(status, `${name}=${value.slice(0, 20)}`).toBe(400);
+      if (twice || value === "%00" || !schema.safeParse(query).success)
+        expect(status, `${name}=${value.slice(0, 20)}`).toBe(400);
       else expect(status, `${name}=${value.slice(0, 20)}`).toBeLessThan(500);
       expect(troubles).toEqual([]);
     }
@@ -261,6 +269,20 @@ function* mutants(body: unknown): Generator<Mutant> {
     if (isObject(valueAt(body, at))) {
       yield { what: `${where} with one more`, body: replaced(body, [...at, "surprise"], 1) };
     }
+  }
+}
+
+/** what is left of a value when it has been sent */
+function onWire(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+function isText(value: unknown): boolean {
+  try {
+    requireText(value);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -1,6 +1,7 @@
 /**
  * What Vercel's clients send, field by field. A member that no schema names is refused rather than ignored; members
- * that begin with two underscores are private to the vendor's clients and taken off before (request.ts).
+ * that begin with two underscores are private to the vendor's clients and taken off before (request.ts). That strings
+ * have no NUL in them is seen to where they are read (http.ts).
  */
 
 import { posix } from "node:path";
@@ -16,9 +17,8 @@ export const namePattern = /^[a-zA-Z0-9_-]+$/;
 /** taken by routes at the place of a name */
 const reservedNames = ["sessions", "snapshots", "drives", "named"];
 
-const noNul = (text: string) => !text.includes("\0");
-const text = (longest: number) => z.string().max(longest).refine(noNul, "a string has a NUL character in it.");
-const path = z.string().min(1).max(4096).refine(noNul, "a path has a NUL character in it.");
+const text = (longest: number) => z.string().max(longest);
+const path = z.string().min(1).max(4096);
 const project = z.string().min(1).max(255);
 const expiration = z.custom<number>(
   (value) => Number.isSafeInteger(value) && (value === 0 || ((value as number) >= day && (value as number) <= century)),
@@ -29,7 +29,7 @@ const env = z.record(
     .string()
     .min(1)
     .max(1024)
-    .regex(/^[^=\0]+$/, "the name of an environment variable is empty or has `=` in it."),
+    .regex(/^[^=]+$/, "the name of an environment variable is empty or has `=` in it."),
   text(128 << 10),
 );
 const webUrl = z.string().max(4096).refine(isWebUrl, "`source.url` should be an http or https URL.");
@@ -103,6 +103,7 @@ export function schemas(limits: VercelLimits) {
       .optional(),
   };
   const networkId = z.string().min(1).max(255);
+  const image = z.string().max(255).regex(/^\S+$/);
   const keepLastSnapshots = z.strictObject({
     count: z.int().min(1).max(10),
     expiration: expiration.optional(),
@@ -127,7 +128,7 @@ export function schemas(limits: VercelLimits) {
                 .string()
                 .min(1)
                 .max(255)
-                .regex(/^[^-\s\0][^\s\0]*$/)
+                .regex(/^[^-\s]\S*$/)
                 .optional(),
               username: text(1024).optional(),
               password: text(8192).optional(),
@@ -137,11 +138,7 @@ export function schemas(limits: VercelLimits) {
           ])
           .optional(),
         runtime: z.string().min(1).max(64).optional(),
-        image: z
-          .string()
-          .max(255)
-          .regex(/^[^\s\0]+$/)
-          .optional(),
+        image: image.optional(),
       })
       .refine(({ runtime, image }) => runtime === undefined || image === undefined, {
         error: "`runtime` and `image` should NOT be given together.",
@@ -153,6 +150,7 @@ export function schemas(limits: VercelLimits) {
         name: name.optional(),
         networkId: networkId.optional(),
         keepLastSnapshots: keepLastSnapshots.optional(),
+        image: image.optional(),
       })
       .refine((fork) => failsOverElsewhere(fork, undefined), failoverWords),
     updateBody: z

@@ -9,10 +9,7 @@ import { sentenceOf } from "./errors.ts";
 import type { Dialect } from "./request.ts";
 
 const size = z.int().min(0).max(65_535).default(0);
-const text = z
-  .string()
-  .max(64 << 10)
-  .regex(/^[^\0]*$/);
+const text = z.string().max(64 << 10);
 const message = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("start"),
@@ -42,6 +39,8 @@ export class Terminal {
   readonly #caller: Caller;
   readonly #sessionId: string;
   #connection: WebSocket | undefined;
+  /** aborted when the connection is gone or another took its place */
+  #gone = new AbortController();
   #command: Promise<Command> | undefined;
   /** how much of the output has been sent, over all connections */
   #sent = 0;
@@ -66,8 +65,10 @@ export class Terminal {
 
   /** uses this connection from now on; an earlier one is closed */
   connect(connection: WebSocket): void {
+    this.#gone.abort();
     this.#connection?.close(closing.replaced, "connected again elsewhere");
     this.#connection = connection;
+    this.#gone = new AbortController();
     clearTimeout(this.#grace);
     const input = new Input(connection, (data) => this.#write(data));
     connection.on("message", (data: Buffer, isBinary: boolean) => {
@@ -81,6 +82,7 @@ export class Terminal {
 
   #disconnected(connection: WebSocket): void {
     if (this.#connection !== connection) return;
+    this.#gone.abort();
     this.#connection = undefined;
     if (this.#exitCode !== undefined) return;
     this.#grace = setTimeout(() => void this.#hangUp(), this.#dialect.limits.interactive.grace);
@@ -125,23 +127,24 @@ export class Terminal {
 
   /** sends what the command prints, as fast as the connection takes it, and how it ended */
   async #show(connection: WebSocket): Promise<void> {
-    const gone = new AbortController();
-    connection.on("close", () => gone.abort());
+    const { signal } = this.#gone;
     try {
       const command = await this.#command;
       if (!command) return;
       const { commands } = this.#dialect.core;
-      const options = { from: this.#sent, signal: gone.signal };
+      const options = { from: this.#sent, signal };
       for await (const chunk of await commands.output(this.#caller, this.#sessionId, command.id, options)) {
-        await sent(connection, chunk.data);
+        if (signal.aborted) return;
         this.#sent = chunk.offset + chunk.data.length;
+        if (!(await taken(connection, chunk.data))) return;
       }
-      const ended = await commands.wait(this.#caller, this.#sessionId, command.id, gone.signal);
+      if (signal.aborted) return;
+      const ended = await commands.wait(this.#caller, this.#sessionId, command.id, signal);
       this.#end(connection, ended.exitCode ?? 137);
     } catch (error) {
-      if (gone.signal.aborted) return;
+      if (signal.aborted) return;
       if (!isSandkeepError(error) || error.code === "internal") this.#dialect.trouble(error);
-      await sent(connection, Buffer.from(`${sentenceOf(error)}\r\n`)).catch(() => undefined);
+      await taken(connection, Buffer.from(`${sentenceOf(error)}\r\n`));
       this.#end(connection, exitCodeOf(error));
     }
   }
@@ -197,10 +200,13 @@ class Input {
   }
 }
 
-/** resolves once the connection has taken it, so that a slow reader slows the command down and fills no memory */
-function sent(connection: WebSocket, data: Uint8Array): Promise<void> {
-  return new Promise((resolve, reject) => {
-    connection.send(data, { binary: true }, (error) => (error ? reject(error) : resolve()));
+/**
+ * Resolves once the connection has taken it, so that a slow reader slows the command down and fills no memory; false
+ * when the connection is gone.
+ */
+function taken(connection: WebSocket, data: Uint8Array): Promise<boolean> {
+  return new Promise((resolve) => {
+    connection.send(data, { binary: true }, (error) => resolve(!error));
   });
 }
 

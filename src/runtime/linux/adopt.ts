@@ -7,11 +7,11 @@ import { readFileSync } from "node:fs";
 import type { MachineEnd } from "../../core/runtime.ts";
 import type { LaunchedMachine, Launcher } from "./apply.ts";
 import type { BlankMaker } from "./blank.ts";
-import { type CgroupHost, killProcesses, readUsage } from "./cgroup.ts";
+import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "./cgroup.ts";
 import type { Ledger } from "./ledger.ts";
 import { LinuxMachine, type MachineKeeper } from "./machine.ts";
 import { type MachineRecord, readRecords, writeRecord } from "./machine-record.ts";
-import { type BlankPlan, type Places, planBlank, slotOf } from "./plan.ts";
+import { type BlankPlan, orphanPlan, type Places, planBlank, slotOf } from "./plan.ts";
 
 export interface AdoptOptions {
   places: Places;
@@ -62,7 +62,7 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
 
 /** the machine, if its agent answers */
 async function revive(
-  { places, launcher, keeper }: AdoptOptions,
+  { launcher, keeper }: AdoptOptions,
   plan: BlankPlan,
   record: MachineRecord,
   launched: LaunchedMachine | undefined,
@@ -72,30 +72,13 @@ async function revive(
   try {
     await machine.open();
     if (!launched) {
-      if (!isInCgroup(record.pid, `/${places.cgroupParent}/${plan.name}`)) throw new Error("its pid is someone else's");
-      await launcher.readopt({
-        name: plan.name,
-        pid: record.pid,
-        base: record.base,
-        socket: plan.socket,
-        unified: plan.cgroup.unified ?? "",
-      });
+      if (!isInCgroup(record.pid, plan.cgroup)) throw new Error("its pid is someone else's");
+      await launcher.readopt(orphanPlan(plan, record.pid));
     }
     return machine;
   } catch {
     machine.close();
     return undefined;
-  }
-}
-
-/** a pid may have gone to another process since; its cgroup cannot */
-function isInCgroup(pid: number, path: string): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/cgroup`, "utf8")
-      .split("\n")
-      .some((line) => line.endsWith(path));
-  } catch {
-    return false;
   }
 }
 

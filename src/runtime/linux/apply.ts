@@ -7,13 +7,13 @@ import { spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { SandkeepError } from "../../core/errors.ts";
+import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import type { NetworkMode } from "../../core/runtime.ts";
 import { Channel, type ChannelEvents, dial, openFiles } from "./channel.ts";
 import { errnoOf, failure } from "./failure.ts";
 import type { FileSession } from "./file-session.ts";
 import type { LayerTools } from "./layers.ts";
-import type { ActivatePlan, PreparePlan } from "./plan.ts";
+import type { ActivatePlan, OrphanPlan, PreparePlan } from "./plan.ts";
 import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from "./wire.ts";
 
 export interface LauncherOptions {
@@ -27,16 +27,6 @@ export interface LauncherOptions {
   env: Record<string, string>;
   /** machines that live, asked when the launcher has died and a new one is started */
   orphans: () => OrphanPlan[];
-}
-
-/** a machine that a new launcher takes over from one that died */
-export interface OrphanPlan {
-  name: string;
-  pid: number;
-  base: number;
-  socket: string;
-  /** its cgroup v2 folder, or nothing */
-  unified: string;
 }
 
 export interface LaunchedMachine {
@@ -116,10 +106,8 @@ export class Launcher implements LayerTools {
 
   /** resolves once no process of it is left; with false when the launcher does not know it */
   async kill(name: string): Promise<boolean> {
-    const ask = () => this.#request(Type.kill, new FrameWriter().str(name));
     try {
-      // a launcher that dies over it has a successor, which has taken the machine over
-      await ask().catch((error) => (errnoOf(error) === undefined ? ask() : Promise.reject(error)));
+      await this.#ask(Type.kill, new FrameWriter().str(name));
       return true;
     } catch (error) {
       if (errnoOf(error) === constants.errno.ESRCH) return false;
@@ -128,11 +116,11 @@ export class Launcher implements LayerTools {
   }
 
   async setNetwork(name: string, mode: NetworkMode): Promise<void> {
-    await this.#request(Type.network, new FrameWriter().str(name).u8(modes[mode]));
+    await this.#ask(Type.network, new FrameWriter().str(name).u8(modes[mode]));
   }
 
   async counters(name: string): Promise<{ received: number; sent: number }> {
-    const answer = await this.#request(Type.counters, new FrameWriter().str(name));
+    const answer = await this.#ask(Type.counters, new FrameWriter().str(name));
     return { received: answer.u64(), sent: answer.u64() };
   }
 
@@ -152,7 +140,7 @@ export class Launcher implements LayerTools {
   }
 
   async machines(): Promise<LaunchedMachine[]> {
-    const answer = await this.#request(Type.machines);
+    const answer = await this.#ask(Type.machines);
     return Array.from({ length: answer.u32() }, () => {
       const name = answer.str();
       const pid = answer.u32();
@@ -173,7 +161,7 @@ export class Launcher implements LayerTools {
   }
 
   async limitVolume(path: string, bytes: number): Promise<void> {
-    await this.#request(Type.volumeLimit, new FrameWriter().str(path).u64(bytes));
+    await this.#ask(Type.volumeLimit, new FrameWriter().str(path).u64(bytes));
   }
 
   /** turns limits on for the file system that holds the path */
@@ -182,7 +170,7 @@ export class Launcher implements LayerTools {
   }
 
   async volumeUsage(path: string): Promise<number> {
-    return (await this.#request(Type.volumeUsage, new FrameWriter().str(path))).u64();
+    return (await this.#ask(Type.volumeUsage, new FrameWriter().str(path))).u64();
   }
 
   /** file requests below a directory, as the host's root, with nothing above it in reach */
@@ -216,6 +204,14 @@ export class Launcher implements LayerTools {
     } finally {
       socket.destroy();
     }
+  }
+
+  /** as #request, of what may be asked twice: a launcher that dies over it has a successor that knows as much */
+  #ask(type: number, payload?: FrameWriter): Promise<FrameReader> {
+    return this.#request(type, payload).catch((error) => {
+      if (!isSandkeepError(error, "gone") || errnoOf(error) !== undefined) throw error;
+      return this.#request(type, payload);
+    });
   }
 
   async #request(type: number, payload?: FrameWriter): Promise<FrameReader> {

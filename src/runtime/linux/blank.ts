@@ -7,12 +7,14 @@ import { mkdirSync, rmSync } from "node:fs";
 import type { Limits, NetworkMode } from "../../core/runtime.ts";
 import type { Agent } from "./agent.ts";
 import type { Launcher } from "./apply.ts";
-import { type CgroupHost, killProcesses, makeCgroup, removeCgroup, setLimits } from "./cgroup.ts";
+import { type CgroupHost, isInCgroup, killProcesses, makeCgroup, removeCgroup, setLimits } from "./cgroup.ts";
 import type { Ledger, Thing } from "./ledger.ts";
 import { agentFor } from "./machine.ts";
 import {
   type BlankPlan,
   type MountPlan,
+  type OrphanPlan,
+  orphanPlan,
   type Places,
   planActivate,
   planBlank,
@@ -27,6 +29,8 @@ export interface Blank {
   /** first process, as the host sees it */
   pid: number;
   network: NetworkMode;
+  /** in force already */
+  limits: Limits;
   /** there when the blank is booted */
   agent?: Agent;
 }
@@ -56,6 +60,8 @@ const cgroupRetry = 20;
 export class BlankMaker {
   readonly #options: BlankMakerOptions;
   readonly #slots = new Set<number>();
+  /** everything that was prepared and not released, blank or used, by name */
+  readonly #alive = new Map<string, Pick<Blank, "plan" | "pid">>();
   #nextSlot = Math.floor(Math.random() * slots);
 
   constructor(options: BlankMakerOptions) {
@@ -63,8 +69,18 @@ export class BlankMaker {
   }
 
   /** machines that live already have their ids for themselves */
-  use(machines: Iterable<{ base: number }>): void {
-    for (const machine of machines) this.#slots.add(slotOf(machine));
+  use(machines: Iterable<Pick<Blank, "plan" | "pid">>): void {
+    for (const machine of machines) {
+      this.#slots.add(slotOf(machine.plan));
+      this.#alive.set(machine.plan.name, machine);
+    }
+  }
+
+  /** what lives though the launcher died; blanks without a root end with it, and their pids may be someone else's */
+  orphans(): OrphanPlan[] {
+    return [...this.#alive.values()]
+      .filter(({ plan, pid }) => isInCgroup(pid, plan.cgroup))
+      .map(({ plan, pid }) => orphanPlan(plan, pid));
   }
 
   /** namespaces, cgroups, network and an empty volume; when it fails, nothing of it is left */
@@ -79,9 +95,10 @@ export class BlankMaker {
       setLimits(plan.cgroup, limits);
       const [pid] = await Promise.all([
         this.#options.launcher.prepare(planPrepare(plan, network)),
-        volumes.create(plan.volume),
+        volumes.create(plan.volume).then(() => volumes.limit(plan.volume, limits.disk)),
       ]);
-      return { plan, pid, network };
+      this.#alive.set(plan.name, { plan, pid });
+      return { plan, pid, network, limits };
     } catch (error) {
       await this.discard(plan);
       throw error;
@@ -114,6 +131,7 @@ export class BlankMaker {
     this.#options.ledger.gone(others);
     await this.#removeCgroups(cgroups);
     this.#slots.delete(slotOf(plan));
+    this.#alive.delete(plan.name);
   }
 
   async #removeCgroups(things: Thing[]): Promise<void> {

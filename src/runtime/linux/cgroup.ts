@@ -178,6 +178,15 @@ function raiseBoth(cgroup: MachineCgroup, value: string): boolean {
   }
 }
 
+/** a pid may have gone to another process since; a machine's cgroup cannot */
+export function isInCgroup(pid: number, cgroup: MachineCgroup): boolean {
+  // the last two folders are the runtime's own and the machine's, in every tree
+  const path = cgroup.memory.split("/").slice(-2).join("/");
+  return read(`/proc/${pid}/cgroup`)
+    .split("\n")
+    .some((line) => line.endsWith(`/${path}`));
+}
+
 /** ends every process of a machine that no launcher knows any more, as far as this host can */
 export function killProcesses(cgroup: MachineCgroup): void {
   if (cgroup.unified === undefined) return;

@@ -34,7 +34,6 @@ export class Channel {
     this.#socket = socket;
     this.#name = name;
     this.#events = events;
-    socket.on("data", (chunk: Buffer) => this.#take(chunk));
     socket.on("end", () => this.close());
     socket.on("error", (error) => this.#end(error));
     socket.on("close", () => this.#end());
@@ -42,7 +41,11 @@ export class Channel {
 
   /** connects and agrees on the version; `name` stands in error sentences */
   static async open(path: string, name: string, events: ChannelEvents = {}): Promise<Channel> {
-    const channel = new Channel(await dial(path, name), name, events);
+    let channel: Channel | undefined;
+    const socket = await dial(path, name, (chunk) => {
+      if (channel) channel.#take(chunk);
+    });
+    channel = new Channel(socket, name, events);
     try {
       await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
     } catch (error) {
@@ -117,11 +120,11 @@ export async function openFiles(
 /** how often, 1 ms apart, to try again where the queue of new connections is full */
 const patience = 5000;
 
-/** connects to a unix socket */
-export async function dial(path: string, name: string): Promise<Socket> {
+/** connects to a unix socket; what arrives goes to `taken`, if given, instead of the socket's reader */
+export async function dial(path: string, name: string, taken?: (chunk: Buffer) => void): Promise<Socket> {
   for (let attempt = 0; ; attempt++) {
     try {
-      return await connected(path);
+      return await connected(path, taken);
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code !== "EAGAIN" || attempt === patience) {
         throw new SandkeepError("gone", `Cannot connect to ${name}: nothing answers`, { cause });
@@ -131,9 +134,19 @@ export async function dial(path: string, name: string): Promise<Socket> {
   }
 }
 
-function connected(path: string): Promise<Socket> {
+/** Node would make a buffer of 64 KiB for each answer of a few bytes: one for all of them does, as each is copied out */
+const arrivals = Buffer.allocUnsafeSlow(64 << 10);
+
+function connected(path: string, taken?: (chunk: Buffer) => void): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ path, allowHalfOpen: true });
+    const onread = taken && {
+      buffer: arrivals,
+      callback: (length: number) => {
+        taken(Buffer.from(arrivals.subarray(0, length)));
+        return true;
+      },
+    };
+    const socket = connect({ path, allowHalfOpen: true, ...(onread && { onread }) });
     socket.once("error", reject);
     socket.once("connect", () => {
       socket.off("error", reject);

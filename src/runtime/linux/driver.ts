@@ -19,7 +19,6 @@ import type {
   SnapshotInfo,
 } from "../../core/runtime.ts";
 import { adopt, hostBootId } from "./adopt.ts";
-import type { OrphanPlan } from "./apply.ts";
 import type { Blank } from "./blank.ts";
 import { removeCgroup, setLimits } from "./cgroup.ts";
 import type { DriveStore } from "./drives.ts";
@@ -32,7 +31,7 @@ import { difference } from "./ledger.ts";
 import { LinuxMachine } from "./machine.ts";
 import { type MachineRecord, writeRecord } from "./machine-record.ts";
 import { openParts, type Parts } from "./parts.ts";
-import { type BlankPlan, checkSpec, isPlainName, type Places, places, shownCpus } from "./plan.ts";
+import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
 import type { PoolSize } from "./pool.ts";
 import { realThings } from "./reconcile.ts";
 import { type BootRoot, bootRoot, mountPlans } from "./roots.ts";
@@ -181,8 +180,9 @@ export class LinuxRuntime implements Runtime {
     const done = pool.begin();
     try {
       return await this.#boot(spec).catch(async (error) => {
-        if (!isFull(error)) throw error;
-        await reclaim(this.#places.store);
+        if (isFull(error)) await reclaim(this.#places.store);
+        // a launcher that died has a successor
+        else if (!isSandkeepError(error, "gone")) throw error;
         return this.#boot(spec);
       });
     } catch (error) {
@@ -282,7 +282,7 @@ export class LinuxRuntime implements Runtime {
     const { live, lost, ended } = await adopt({ places: this.#places, ...parts });
     for (const machine of live) this.#machines.set(machine.id, machine);
     for (const entry of ended) this.#ended.set(entry.record.id, entry);
-    parts.maker.use([...live.map((machine) => machine.plan)]);
+    parts.maker.use(live.map(({ plan, record }) => ({ plan, pid: record.pid })));
     this.#lost = lost;
   }
 
@@ -350,10 +350,12 @@ export class LinuxRuntime implements Runtime {
   /** makes a blank that was prepared for nobody in particular fit this machine */
   async #fit(blank: Blank, spec: Machine["spec"]): Promise<void> {
     const { launcher, volumes } = this.#open();
-    setLimits(blank.plan.cgroup, spec.limits);
+    const { plan, limits } = blank;
+    const others = Object.entries(spec.limits).filter(([name, value]) => limits[name as keyof Limits] !== value);
+    setLimits(plan.cgroup, Object.fromEntries(others));
     await Promise.all([
-      blank.network === spec.network ? undefined : launcher.setNetwork(blank.plan.name, spec.network),
-      volumes.limit(blank.plan.volume, spec.limits.disk),
+      blank.network === spec.network ? undefined : launcher.setNetwork(plan.name, spec.network),
+      limits.disk === spec.limits.disk ? undefined : volumes.limit(plan.volume, spec.limits.disk),
     ]);
   }
 
@@ -393,15 +395,8 @@ export class LinuxRuntime implements Runtime {
 
   /** what a new launcher takes over; blanks without a root ended with the old one */
   #orphans(): OrphanPlan[] {
-    const blanks = this.#parts?.pool.orphaned() ?? [];
-    const machines = [...this.#machines.values()].map(({ plan, record }) => ({ plan, pid: record.pid }));
-    return [...blanks, ...machines].map(({ plan, pid }) => ({
-      name: plan.name,
-      pid,
-      base: plan.base,
-      socket: plan.socket,
-      unified: plan.cgroup.unified ?? "",
-    }));
+    this.#parts?.pool.orphaned();
+    return this.#parts?.maker.orphans() ?? [];
   }
 
   #open(): Parts {

@@ -34,6 +34,8 @@ export function imageName(nameOrReference: string): string {
 
 export class ImageStore implements Images {
   readonly #folder: string;
+  /** a version never changes, so it is read once */
+  readonly #versions = new Map<string, ImageRecord>();
 
   constructor(store: string) {
     this.#folder = join(store, "images");
@@ -49,7 +51,10 @@ export class ImageStore implements Images {
     if (!isImageName(name)) return undefined;
     const version = name === nameOrReference ? await this.#current(name) : nameOrReference.slice(name.length + 1);
     if (version === undefined || !isVersion(version)) return undefined;
-    return readJson(this.#versionPath(name, version), imageFile);
+    const path = this.#versionPath(name, version);
+    const image = this.#versions.get(path) ?? (await readJson(path, imageFile));
+    if (image) this.#versions.set(path, image);
+    return image;
   }
 
   async list(): Promise<ImageRecord[]> {
@@ -89,6 +94,7 @@ export class ImageStore implements Images {
     for (const reference of versions.filter((reference) => !wanted.has(reference))) {
       const image = await this.get(reference);
       if (!image || image.layers.some((id) => claimed.has(id))) continue;
+      this.#versions.delete(this.#versionPath(image.name, image.version));
       await rm(this.#versionPath(image.name, image.version), { force: true });
     }
   }

@@ -74,6 +74,15 @@ export interface MountPlan {
   readOnly: boolean;
 }
 
+export interface OrphanPlan {
+  name: string;
+  pid: number;
+  base: number;
+  socket: string;
+  /** its cgroup v2 folder, or nothing */
+  unified: string;
+}
+
 /** ids that one sandbox has for itself */
 export const idsPerMachine = 65_536;
 /** above what users, subuids and systemd's containers are given by convention */
@@ -132,6 +141,11 @@ export function planPrepare(blank: BlankPlan, network: NetworkMode): PreparePlan
     cgroups: joinedFolders(cgroup),
     memoryEvents: memoryEvents(cgroup),
   };
+}
+
+/** for a launcher that takes the machine over from one that died */
+export function orphanPlan(plan: BlankPlan, pid: number): OrphanPlan {
+  return { name: plan.name, pid, base: plan.base, socket: plan.socket, unified: plan.cgroup.unified ?? "" };
 }
 
 export function planActivate(

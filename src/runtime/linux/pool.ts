@@ -87,11 +87,10 @@ export class Pool {
     await this.#filling;
   }
 
-  /** the launcher died: blanks without a root died with it, booted ones are to be taken over */
-  orphaned(): Blank[] {
+  /** the launcher died, and blanks without a root with it */
+  orphaned(): void {
     const dead = this.#blanks.warm.splice(0);
     void Promise.all(dead.map(({ blank }) => this.#discard(blank))).catch(this.#options.trouble);
-    return this.#blanks.hot.map(({ blank }) => blank);
   }
 
   /** ends all blanks */

@@ -57,6 +57,17 @@ export function durabilitySuite(host: () => StoreHost): void {
   });
 
   describe("two programs on one database", () => {
+    test("cannot both claim it, until the one that has it closes", async () => {
+      const open = await host().fresh();
+      const [one, other] = [await open(), closedAtEnd(await open())];
+      expect(await one.claim()).toBe(true);
+      expect(await one.claim()).toBe(true);
+      expect(await other.claim()).toBe(false);
+      await newOwner(other);
+      await one.close();
+      expect(await other.claim()).toBe(true);
+    });
+
     test("may open a new one at the same moment", async () => {
       const open = await host().fresh();
       const stores = await Promise.all([open(), open(), open(), open()]);
