@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ends.h"
+
 /* output taken after the process has ended: as much as its pipes can hold, so that a process it left cannot delay us */
 #define LAST_WORDS (1u << 20)
 
@@ -183,44 +185,6 @@ static void on_status(struct source *source, uint32_t events) {
 
 /* ---- starting ---- */
 
-/* both ends of what connects the command with us; -1 where there is none */
-struct ends {
-  int in[2], out[2], err[2], status[2];
-};
-
-static void close_ends(struct ends *e) {
-  int *all = (int *)e;
-  for (size_t i = 0; i < sizeof *e / sizeof(int); i++) {
-    if (all[i] >= 0) close(all[i]);
-  }
-}
-
-static int open_terminal(struct ends *e, uint16_t rows, uint16_t columns) {
-  int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-  if (master < 0) return errno;
-  int unlocked = 0;
-  struct winsize size = {.ws_row = rows, .ws_col = columns};
-  ioctl(master, TIOCSPTLCK, &unlocked);
-  ioctl(master, TIOCSWINSZ, &size);
-  /* TIOCGPTPEER opens the other side without a path that somebody could have replaced */
-  int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (slave < 0) {
-    int error = errno;
-    close(master);
-    return error;
-  }
-  e->out[0] = master;
-  e->out[1] = slave;
-  return 0;
-}
-
-static int open_pipes(struct ends *e, bool input) {
-  if (pipe2(e->out, O_CLOEXEC) < 0 || pipe2(e->err, O_CLOEXEC) < 0) return errno;
-  if (input) return pipe2(e->in, O_CLOEXEC) < 0 ? errno : 0;
-  e->in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  return e->in[0] < 0 ? errno : 0;
-}
-
 static int adopt(struct command *c, struct command_stream *s, int *fd, uint32_t events, void (*ready)(struct source *, uint32_t)) {
   if (*fd < 0) return 0;
   fcntl(*fd, F_SETFL, O_NONBLOCK | (fcntl(*fd, F_GETFL) & O_ACCMODE));
@@ -246,10 +210,22 @@ static int note_start(struct command *c, const struct spawn *s, uint32_t flags) 
   return journal_note(&c->journal, &w);
 }
 
+/*
+ * When memory runs out, the kernel is to take a program and not the agent. A program inherits how readily it is killed
+ * and cannot lower it again, so the agent is the more expendable one for the moment of the fork.
+ */
+static pid_t fork_expendable(const struct commands *all) {
+  bool raised = pwrite(all->oom_score, "500", 3, 0) == 3;
+  pid_t pid = fork();
+  int error = errno;
+  if (pid == 0 || !raised || pwrite(all->oom_score, "0", 1, 0) == 1) errno = error;
+  return pid;
+}
+
 static int start(struct commands *all, struct command *c, struct spawn *s, uint32_t flags, uint16_t rows, uint16_t columns) {
   struct ends e = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
   c->terminal = flags & COMMAND_PTY;
-  int error = c->terminal ? open_terminal(&e, rows, columns) : open_pipes(&e, flags & COMMAND_STDIN);
+  int error = c->terminal ? ends_terminal(&e, rows, columns) : ends_pipes(&e, flags & COMMAND_STDIN);
   if (!error && pipe2(e.status, O_CLOEXEC) < 0) error = errno;
   if (!error) {
     s->out = e.out[1];
@@ -258,7 +234,7 @@ static int start(struct commands *all, struct command *c, struct spawn *s, uint3
     s->terminal = c->terminal ? e.out[1] : -1;
     s->status = e.status[1];
     c->kills_before = memory_kills(all);
-    c->pid = fork();
+    c->pid = fork_expendable(all);
     if (c->pid == 0) spawn_child(s);
     if (c->pid < 0) error = errno;
   }
@@ -273,7 +249,7 @@ static int start(struct commands *all, struct command *c, struct spawn *s, uint3
   if (!error) error = adopt(c, &c->err, &e.err[0], EPOLLIN, on_output);
   if (!error) error = adopt(c, &c->in, &e.in[1], 0, on_input);
   if (!error) error = adopt(c, &c->status, &e.status[0], EPOLLIN, on_status);
-  close_ends(&e);
+  ends_close(&e);
   if (error && c->pid > 0) kill(c->pid, SIGKILL);
   return error;
 }

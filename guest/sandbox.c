@@ -255,18 +255,21 @@ static void show_cpus(uint32_t count) {
 }
 
 /* the agent's descriptors; what else the first process opens on its way comes after them */
-enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_REST };
+enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_OOM_SCORE, FD_REST };
+#define FD_COUNT (FD_REST - FD_LISTENER)
 
 /*
  * Keeps only what this process needs. The launcher's other descriptors must not live on in here: not its sockets, not
  * its lock, and not its own end of `control`, whose closing is how we learn that the launcher died.
  */
 static void keep_descriptors(const struct sandbox_spec *spec, int control, int *cgroups) {
-  int wanted[4 + SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events};
-  memcpy(wanted + 4, spec->cgroups, sizeof spec->cgroups);
-  int count = 4 + (int)spec->cgroup_count;
-  int high[4 + SANDBOX_CGROUPS];
   control_fd = control;
+  /* it can be opened only now: once nobody may look into us, our own entries of /proc are not ours any more */
+  int oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  int wanted[FD_COUNT + SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events, oom_score};
+  memcpy(wanted + FD_COUNT, spec->cgroups, sizeof spec->cgroups);
+  int count = FD_COUNT + (int)spec->cgroup_count;
+  int high[FD_COUNT + SANDBOX_CGROUPS];
   for (int i = 0; i < count; i++) {
     high[i] = wanted[i] < 0 ? -1 : fcntl(wanted[i], F_DUPFD_CLOEXEC, 1000);
     if (wanted[i] >= 0 && high[i] < 0) give_up("moving descriptors");
@@ -289,7 +292,8 @@ static struct agent_fds last_descriptors(const struct sandbox_spec *spec) {
   close(null);
   return (struct agent_fds){.listener = FD_LISTENER,
                             .journal = FD_JOURNAL,
-                            .memory_events = spec->memory_events < 0 ? -1 : FD_MEMORY_EVENTS};
+                            .memory_events = spec->memory_events < 0 ? -1 : FD_MEMORY_EVENTS,
+                            .oom_score = FD_OOM_SCORE};
 }
 
 /* the order matters: the filter may only be loaded without no_new_privs while we still have a capability */

@@ -36,14 +36,6 @@ static void reset_signals(void) {
   sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* when memory runs out, the kernel takes a program before the agent; programs inherit it and cannot go back */
-static void die_before_agent(void) {
-  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  if (write(fd, "500", 3) < 0) errno = 0; /* a host that does not let us keeps its own order */
-  close(fd);
-}
-
 static void set_limits(void) {
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -152,7 +144,6 @@ _Noreturn void spawn_child(const struct spawn *s) {
   if (error) give_up(s, error, WIRE_WHAT_USER);
   reset_signals();
   set_limits();
-  die_before_agent();
   attach_streams(s, &who);
   umask(022);
   error = identity_assume(&who);

@@ -3,15 +3,17 @@
  * port. It can be killed and started again on the same data and port; at the end nothing of it is left on the host.
  */
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { afterAll, beforeAll } from "vitest";
 import { LinuxRuntime } from "../src/runtime/linux/driver.ts";
 import { guestBinary, root, type Undo } from "./harness.ts";
+import type { Namespace } from "./internet.ts";
 import { expectNothingLeft, processesOf } from "./linux-host.ts";
 
 export interface TestDaemon {
@@ -48,7 +50,8 @@ export function daemonOfFile(settings: Settings = {}): () => TestDaemon {
   };
 }
 
-export async function startDaemon(undo: Undo, settings: Settings = {}): Promise<TestDaemon> {
+/** `namespace` is the network that it is in, if not the host's; its url counts only there */
+export async function startDaemon(undo: Undo, settings: Settings = {}, namespace?: Namespace): Promise<TestDaemon> {
   const dataDir = await mkdtemp(join(tmpdir(), "sandkeep-e2e-"));
   undo.defer(() => rm(dataDir, { recursive: true, force: true }));
   const runDir = await mkdtemp("/run/sandkeep-e2e-");
@@ -71,7 +74,10 @@ export async function startDaemon(undo: Undo, settings: Settings = {}): Promise<
       SANDKEEP_API_KEY: key,
       SANDKEEP_PORT: port,
     };
-    return serve(env, (text) => {
+    const command = [process.execPath, join(root, "src/main.ts"), "serve"] as const;
+    const [file, args] = namespace ? namespace.command(...command) : [command[0], command.slice(1)];
+    const child = spawn(file, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+    return served(child, (text) => {
       complaints += text;
     });
   }
@@ -99,11 +105,10 @@ interface Running {
 }
 
 /** resolves when it serves */
-async function serve(env: NodeJS.ProcessEnv, complain: (text: string) => void): Promise<Running> {
-  const child = spawn(process.execPath, [join(root, "src/main.ts"), "serve"], {
-    env,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+async function served(
+  child: ChildProcessByStdio<null, Readable, Readable>,
+  complain: (text: string) => void,
+): Promise<Running> {
   let said = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     said += text;

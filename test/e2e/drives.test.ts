@@ -81,7 +81,7 @@ test("a drive is written by one session at a time; others read what it was when 
 test("mounts change for the next session, and what is not there cannot be mounted", async () => {
   const auth = credentials(daemon());
   const drive = await Drive.getOrCreate({ ...auth, name: "later" });
-  const sandbox = await Sandbox.create(auth);
+  const sandbox = await Sandbox.create({ ...auth });
   await sandbox.update({ mounts: { "/mnt/later": drive } });
   expect((await sandbox.runCommand("test", ["-e", "/mnt/later"])).exitCode).toBe(1);
   await sandbox.stop();

@@ -1,0 +1,205 @@
+/** Sandboxes and the world outside: what they are filled with at their start, and what their policy lets them reach. */
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdir, writeFile } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { startDaemon, type TestDaemon } from "../daemon.ts";
+import { has, needs, root, tempDir } from "../harness.ts";
+import { ended, linesOf, type Namespace, openInternet } from "../internet.ts";
+import { nameServer, webAddress } from "../internet-names.ts";
+import { credentials, fetchTo, sandboxOf, sdks } from "./clients.ts";
+
+const site = "http://web.test:8080";
+const undo = new AsyncDisposableStack();
+let daemon: TestDaemon;
+let commits: string[] = [];
+
+beforeAll(async () => {
+  if (!has("root") || !has("the command git")) return;
+  const internet = await openInternet(undo);
+  const files = await tempDir(undo);
+  commits = await publish(files);
+  const script = join(root, "test/e2e/source-servers.ts");
+  const servers = spawn(...internet.world.command(process.execPath, script, files, "name:pass word"), {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  undo.defer(() => ended(servers));
+  await linesOf(servers)();
+  const settings = { SANDKEEP_DNS: nameServer, SANDKEEP_EGRESS_ALLOW: "10.9.9.9/32" };
+  const inside = await startDaemon(undo, settings, internet.host);
+  daemon = { ...inside, url: await bridge(internet.host, Number(new URL(inside.url).port)) };
+}, 60_000);
+afterAll(() => undo.disposeAsync());
+beforeEach((context) => needs(context, "root", "the command git"));
+
+describe.each(Object.entries(sdks))("SDK %s", (_, { Sandbox }) => {
+  const auth = () => ({ ...credentials(daemon), fetch: fetchTo(daemon), persistent: false });
+  const names = async () => (await Array.fromAsync(await Sandbox.list(auth()))).map(({ name }) => name);
+
+  test("a repository is there before the first command", async () => {
+    const sandbox = await Sandbox.create({ ...auth(), source: { type: "git", url: `${site}/repo.git` } });
+    expect((await sandbox.readFileToBuffer({ path: "file.txt" }))?.toString()).toBe("third\n");
+    const history = await sandbox.runCommand("git", ["rev-list", "--count", "HEAD"]);
+    expect(await history.stdout()).toBe("3\n");
+    await sandbox.delete();
+  });
+
+  test("a revision of it may be asked for, by branch, tag or commit, and no more history than needed", async () => {
+    const wanted = { branch: "second\n", "v1.0": "first\n", [commits[0] ?? ""]: "first\n" };
+    for (const [revision, content] of Object.entries(wanted)) {
+      const source = { type: "git" as const, url: `${site}/repo.git`, revision, depth: 1 };
+      const sandbox = await Sandbox.create({ ...auth(), source });
+      expect((await sandbox.readFileToBuffer({ path: "file.txt" }))?.toString(), revision).toBe(content);
+      expect(await (await sandbox.runCommand("git", ["rev-list", "--count", "HEAD"])).stdout()).toBe("1\n");
+      await sandbox.delete();
+    }
+  });
+
+  test("a private repository is fetched with a password that stays nowhere", async () => {
+    const url = `${site}/private/repo.git`;
+    const source = { type: "git" as const, url, username: "name", password: "pass word" };
+    const sandbox = await Sandbox.create({ ...auth(), source });
+    expect((await sandbox.readFileToBuffer({ path: "file.txt" }))?.toString()).toBe("third\n");
+    const search = await sandbox.runCommand("sh", ["-c", "env; grep -rF 'pass word' . ~ /tmp; cat .git/config"]);
+    expect(await search.output("both")).not.toContain("pass word");
+    await sandbox.delete();
+  });
+
+  test("an archive is unpacked before the first command", async () => {
+    const sandbox = await Sandbox.create({ ...auth(), source: { type: "tarball", url: `${site}/archive.tgz` } });
+    expect((await sandbox.readFileToBuffer({ path: "inside/file.txt" }))?.toString()).toBe("packed\n");
+    await sandbox.delete();
+  });
+
+  test("what cannot be fetched is told, and nothing is left", async () => {
+    const before = await names();
+    const sources = [
+      { type: "git" as const, url: `${site}/nothing.git` },
+      { type: "git" as const, url: `${site}/private/repo.git`, username: "name", password: "wrong" },
+      { type: "git" as const, url: `${site}/repo.git`, revision: "no-such-branch" },
+      { type: "tarball" as const, url: `${site}/missing.tgz` },
+      { type: "tarball" as const, url: `${site}/notes.txt` },
+    ];
+    for (const source of sources) {
+      const refused = Sandbox.create({ ...auth(), name: "refused", source });
+      await expect(refused, JSON.stringify(source)).rejects.toMatchObject({
+        response: { status: 400 },
+        json: { error: { message: expect.stringMatching(/^Cannot (clone|fetch) /) } },
+      });
+      await expect(refused).rejects.not.toMatchObject({ json: { error: { message: expect.stringContaining("wrong") } } });
+    }
+    const denied = Sandbox.create({
+      ...auth(),
+      networkPolicy: "deny-all",
+      source: { type: "tarball", url: `${site}/archive.tgz` },
+    });
+    await expect(denied).rejects.toMatchObject({ response: { status: 400 } });
+    expect(await names()).toEqual(before);
+  });
+});
+
+describe("a network policy", () => {
+  const { Sandbox } = sdks["3.5.0"];
+  const sandbox = sandboxOf(() => Sandbox.create({ ...credentials(daemon), fetch: fetchTo(daemon), persistent: false }));
+  const reaches = async (url: string) => {
+    const command = await sandbox().runCommand("curl", ["-sS", "--max-time", "5", url]);
+    return command.exitCode === 0;
+  };
+
+  test("is enforced at once, each way", async () => {
+    expect(await reaches(`http://${webAddress}/`)).toBe(true);
+    expect(await reaches("http://web.test/")).toBe(true);
+    await sandbox().update({ networkPolicy: "deny-all" });
+    expect(await reaches(`http://${webAddress}/`)).toBe(false);
+    expect((await sandbox().runCommand("getent", ["hosts", "web.test"])).exitCode).not.toBe(0);
+    await sandbox().update({ networkPolicy: "allow-all" });
+    expect(await reaches("http://web.test/")).toBe(true);
+  });
+
+  test("of any kind leaves private networks out, but for those the host's owner allowed", async () => {
+    expect(await reaches("http://10.9.9.9/")).toBe(true);
+    for (const address of ["192.168.7.7", "169.254.169.254", "100.64.3.3"]) {
+      expect(await reaches(`http://${address}/`), address).toBe(false);
+    }
+  });
+});
+
+test("what goes over the network is counted", async () => {
+  const { Sandbox } = sdks["3.5.0"];
+  const sandbox = await Sandbox.create({ ...credentials(daemon), fetch: fetchTo(daemon) });
+  await sandbox.runCommand("curl", ["-sS", "-o", "/dev/null", `${site}/large.bin`]);
+  const { networkTransfer } = await sandbox.stop();
+  expect(networkTransfer?.ingress).toBeGreaterThan(1_000_000);
+  expect(networkTransfer?.ingress).toBeLessThan(1_300_000);
+  expect(networkTransfer?.egress).toBeGreaterThan(50);
+  expect(sandbox.totalIngressBytes).toBe(networkTransfer?.ingress);
+  await sandbox.runCommand("curl", ["-sS", "-o", "/dev/null", `${site}/large.bin`]);
+  await sandbox.stop();
+  expect(sandbox.totalIngressBytes).toBeGreaterThan(2_000_000);
+  await sandbox.delete();
+});
+
+/** files and repositories for the servers; the commits of the repository, oldest first */
+async function publish(directory: string): Promise<string[]> {
+  const work = join(directory, "work");
+  await mkdir(work);
+  const git = (...args: string[]) =>
+    execFileSync("git", ["-c", "user.name=Test", "-c", "user.email=test@example.com", ...args], {
+      cwd: work,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }).trim();
+  git("init", "--quiet", "--initial-branch=main");
+  const made: string[] = [];
+  for (const content of ["first", "second", "third"]) {
+    await writeFile(join(work, "file.txt"), `${content}\n`);
+    git("add", ".");
+    git("commit", "--quiet", "-m", content);
+    made.push(git("rev-parse", "HEAD"));
+  }
+  git("tag", "v1.0", made[0] ?? "");
+  git("branch", "branch", made[1] ?? "");
+  await mkdir(join(directory, "private"));
+  for (const name of ["repo.git", "private/repo.git"]) {
+    git("clone", "--quiet", "--bare", ".", join(directory, name));
+    execFileSync("git", ["-C", join(directory, name), "config", "uploadpack.allowAnySHA1InWant", "true"]);
+  }
+  const inside = join(directory, "inside");
+  await mkdir(inside);
+  await writeFile(join(inside, "file.txt"), "packed\n");
+  execFileSync("tar", ["-czf", join(directory, "archive.tgz"), "-C", directory, "inside"]);
+  await writeFile(join(directory, "notes.txt"), "this is no archive\n");
+  await writeFile(join(directory, "large.bin"), Buffer.alloc(1_000_000, "x"));
+  return made;
+}
+
+/** an address in this process's network that leads to a port of the namespace's loopback, by way of a socket in the file system */
+async function bridge(namespace: Namespace, port: number): Promise<string> {
+  const path = join(await tempDir(undo), "bridge.sock");
+  const script = `require("node:net").createServer((from) => {
+    const to = require("node:net").connect(${port}, "127.0.0.1");
+    from.pipe(to).pipe(from);
+    for (const end of [from, to]) end.on("error", () => { from.destroy(); to.destroy(); });
+  }).listen(${JSON.stringify(path)}, () => console.log("ready"))`;
+  const far = spawn(...namespace.command(process.execPath, "-e", script), { stdio: ["pipe", "pipe", "inherit"] });
+  undo.defer(() => ended(far));
+  await linesOf(far)();
+  const near = createServer((from) => {
+    const to = connect(path);
+    from.pipe(to).pipe(from);
+    for (const end of [from, to]) {
+      end.on("error", () => {
+        from.destroy();
+        to.destroy();
+      });
+    }
+  });
+  await new Promise<void>((resolve) => near.listen(0, "127.0.0.1", resolve));
+  undo.defer(async () => void near.close());
+  const address = near.address();
+  if (address === null || typeof address === "string") throw new Error("The bridge has no port");
+  return `http://127.0.0.1:${address.port}`;
+}
+
