@@ -7,12 +7,14 @@ import { ClosingLine } from "./test/reporter.ts";
 if (Number.parseInt(process.versions.node, 10) < 24)
   throw new Error(`Cannot test on Node ${process.versions.node}: run "npm test" or "npx vitest", which use Node 24`);
 
+// Slow tests have a script of their own: npm run test:slow.
+const kind = process.env.SLOW ? "slow.test.ts" : "test.ts";
+
 export default defineConfig({
   test: {
     environment: "node",
-    include: ["src/**/*.test.ts", "test/**/*.test.ts", "guest/**/*.test.ts", "scripts/**/*.test.ts"],
-    // Slow tests have a script of their own.
-    exclude: ["**/node_modules/**", "**/*.slow.test.ts"],
+    include: ["src", "test", "guest", "scripts"].map((folder) => `${folder}/**/*.${kind}`),
+    exclude: ["**/node_modules/**", ...(process.env.SLOW ? [] : ["**/*.slow.test.ts"])],
     // Tests change namespaces, mounts and cgroups: a process each, and few at a time.
     pool: "forks",
     maxWorkers: 2,

@@ -1,6 +1,6 @@
 /** What a program with Vercel's own SDK sees: create to first output, a command, and a hundred creates at once. */
 
-import { Sandbox } from "vercel-sandbox-3";
+import { Sandbox } from "@vercel/sandbox";
 import { startDaemon, type TestDaemon } from "../test/daemon.ts";
 import type { Undo } from "../test/harness.ts";
 import { interleaved, median, type Subject, table, timed, verdict } from "./measure.ts";

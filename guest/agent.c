@@ -230,7 +230,6 @@ _Noreturn void agent_run(const struct agent_fds *fds) {
   static struct source listener, children;
   commands.journal_directory = fds->journal;
   commands.memory_events = fds->memory_events;
-  commands.oom_score = fds->oom_score;
   commands.ended = announce_end;
   if (loop_open() != 0) _exit(1);
   if (loop_add(&listener, fds->listener, EPOLLIN, on_connect) != 0) _exit(1);

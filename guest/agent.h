@@ -6,7 +6,6 @@ struct agent_fds {
   int listener;      /* unix socket on which the daemon connects */
   int journal;       /* directory for journals, outside of the sandbox's view */
   int memory_events; /* the cgroup's count of memory kills, or -1 */
-  int oom_score;     /* how readily the kernel kills the agent, or closed */
 };
 
 /* serves until it is killed */

@@ -159,6 +159,19 @@ static void abandon(struct command *c) {
   journal_discard(&c->journal);
 }
 
+/*
+ * When memory runs out, the kernel is to take a program and not the agent. A program inherits how readily it is killed
+ * and cannot lower it below what the agent has. Before it runs its entries of /proc are closed to us like our own.
+ */
+static void make_expendable(pid_t pid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/oom_score_adj", pid);
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return; /* it has ended, or gained privileges and is closed to us */
+  if (write(fd, "500", 3) < 0) errno = 0;
+  close(fd);
+}
+
 /* the status pipe says what failed, or closes because the program runs */
 static void on_status(struct source *source, uint32_t events) {
   (void)events;
@@ -174,6 +187,7 @@ static void on_status(struct source *source, uint32_t events) {
     return;
   }
   c->state = COMMAND_RUNNING;
+  make_expendable(c->pid);
   if (c->asker) {
     struct writer w = frame_begin(WIRE_OK, c->asker_id);
     write_u32(&w, (uint32_t)c->pid);
@@ -210,18 +224,6 @@ static int note_start(struct command *c, const struct spawn *s, uint32_t flags) 
   return journal_note(&c->journal, &w);
 }
 
-/*
- * When memory runs out, the kernel is to take a program and not the agent. A program inherits how readily it is killed
- * and cannot lower it again, so the agent is the more expendable one for the moment of the fork.
- */
-static pid_t fork_expendable(const struct commands *all) {
-  bool raised = pwrite(all->oom_score, "500", 3, 0) == 3;
-  pid_t pid = fork();
-  int error = errno;
-  if (pid == 0 || !raised || pwrite(all->oom_score, "0", 1, 0) == 1) errno = error;
-  return pid;
-}
-
 static int start(struct commands *all, struct command *c, struct spawn *s, uint32_t flags, uint16_t rows, uint16_t columns) {
   struct ends e = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
   c->terminal = flags & COMMAND_PTY;
@@ -234,7 +236,7 @@ static int start(struct commands *all, struct command *c, struct spawn *s, uint3
     s->terminal = c->terminal ? e.out[1] : -1;
     s->status = e.status[1];
     c->kills_before = memory_kills(all);
-    c->pid = fork_expendable(all);
+    c->pid = fork();
     if (c->pid == 0) spawn_child(s);
     if (c->pid < 0) error = errno;
   }

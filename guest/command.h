@@ -77,8 +77,6 @@ struct commands {
   /* where journals are written, and the cgroup's count of processes killed for memory (-1: not known) */
   int journal_directory;
   int memory_events;
-  /* the agent's own oom_score_adj, open for writing */
-  int oom_score;
   /* tells every listener that a command has ended */
   void (*ended)(const struct command *c, uint32_t code, uint32_t signal);
 };

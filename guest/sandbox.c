@@ -255,7 +255,7 @@ static void show_cpus(uint32_t count) {
 }
 
 /* the agent's descriptors; what else the first process opens on its way comes after them */
-enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_OOM_SCORE, FD_REST };
+enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_REST };
 #define FD_COUNT (FD_REST - FD_LISTENER)
 
 /*
@@ -264,9 +264,7 @@ enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_OOM_SCORE, 
  */
 static void keep_descriptors(const struct sandbox_spec *spec, int control, int *cgroups) {
   control_fd = control;
-  /* it can be opened only now: once nobody may look into us, our own entries of /proc are not ours any more */
-  int oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  int wanted[FD_COUNT + SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events, oom_score};
+  int wanted[FD_COUNT + SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events};
   memcpy(wanted + FD_COUNT, spec->cgroups, sizeof spec->cgroups);
   int count = FD_COUNT + (int)spec->cgroup_count;
   int high[FD_COUNT + SANDBOX_CGROUPS];
@@ -292,8 +290,7 @@ static struct agent_fds last_descriptors(const struct sandbox_spec *spec) {
   close(null);
   return (struct agent_fds){.listener = FD_LISTENER,
                             .journal = FD_JOURNAL,
-                            .memory_events = spec->memory_events < 0 ? -1 : FD_MEMORY_EVENTS,
-                            .oom_score = FD_OOM_SCORE};
+                            .memory_events = spec->memory_events < 0 ? -1 : FD_MEMORY_EVENTS};
 }
 
 /* the order matters: the filter may only be loaded without no_new_privs while we still have a capability */

@@ -68,6 +68,8 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
       ...process.env,
       SANDKEEP_POOL_HOT: "2",
       SANDKEEP_POOL_WARM: "2",
+      // Nothing that a test looks up may leave this machine.
+      SANDKEEP_DNS: "127.0.0.1:9",
       ...settings,
       SANDKEEP_DATA_DIR: dataDir,
       SANDKEEP_RUN_DIR: runDir,

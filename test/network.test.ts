@@ -316,6 +316,8 @@ describe("when a part dies", () => {
     for (let i = 0; i < 2; i++) {
       const pid = await eventually("the egress process runs", () => probe.egressPid());
       process.kill(pid, "SIGKILL");
+      // a connection that it was given before is gone with it
+      await eventually("it has ended", () => !alive(pid));
       expect(await probe.python(machine, code)).toBe("web: page for x");
       expect(await probe.egressPid()).not.toBe(pid);
     }

@@ -15,10 +15,14 @@ export interface AccessOptions {
 export const defaultTeam = { id: "team_default", slug: "default" };
 export const defaultProject = { id: "prj_default", name: "default" };
 
+const mostCallers = 1000;
+
 export class Access {
   readonly #context: Context;
   readonly #hash: (text: string) => string;
   readonly logins: DeviceLogins;
+  /** whose keys were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
+  readonly #callers = new Map<string, Caller>();
 
   constructor(context: Context, options: AccessOptions) {
     this.#context = context;
@@ -45,9 +49,15 @@ export class Access {
   /** a key, or a token that carries one */
   async authenticate(secret: string): Promise<Caller> {
     // a key is looked up by its hash: how long that takes says nothing about any other key
-    const key = await this.#context.store.findKey(this.#hash(keyOfToken(secret) ?? secret));
+    const hash = this.#hash(keyOfToken(secret) ?? secret);
+    const known = this.#callers.get(hash);
+    if (known) return known;
+    const key = await this.#context.store.findKey(hash);
     if (!key) throw new SandkeepError("unauthenticated", "Cannot authenticate: nobody has this key");
-    return { teamId: key.teamId };
+    const caller = { teamId: key.teamId };
+    if (this.#callers.size >= mostCallers) this.#callers.clear();
+    this.#callers.set(hash, caller);
+    return caller;
   }
 
   /** the project that a request is about; both parts may be left out for the team's own */
@@ -93,7 +103,9 @@ export class Access {
   }
 
   async deleteKey(caller: Caller, id: string): Promise<void> {
-    if (await this.#context.store.deleteKey(caller.teamId, id)) return;
+    const deleted = await this.#context.store.deleteKey(caller.teamId, id);
+    this.#callers.clear();
+    if (deleted) return;
     throw new SandkeepError("not-found", `Cannot delete key "${id}": there is none`);
   }
 
@@ -104,6 +116,7 @@ export class Access {
     return key;
   }
 
+  /** refuses a team that is not the caller's own */
   async #ownTeam(caller: Caller, idOrSlug: string | undefined): Promise<void> {
     if (idOrSlug === undefined || idOrSlug === caller.teamId) return;
     const team = await this.#context.store.findTeam(idOrSlug);

@@ -282,17 +282,25 @@ export class Sandboxes {
 
   async #delete(sandbox: Sandbox, withSnapshots: boolean): Promise<Sandbox> {
     const { store, runtime, now } = this.#context;
-    await this.#options.boots.settled(sandbox.currentSessionId);
-    const { session } = await this.#options.endings.discard(await this.#session(sandbox), "Its sandbox was deleted");
+    const session = await this.#discard(sandbox);
     const deleted = { ...((await store.getSandbox(sandbox.id)) ?? sandbox), state: session.state };
     await store.deleteSandbox(sandbox.id, now());
+    // it may have been resumed meanwhile; from here on nobody can
+    const last = await this.#discard((await store.getSandbox(sandbox.id)) ?? sandbox);
     if (withSnapshots) {
       for (const snapshot of await store.snapshotsOf(sandbox.id)) {
         if (!(await store.isCurrentSnapshot(snapshot.id))) await this.#options.retention.delete(snapshot);
       }
     }
-    await runtime.forget(session.id).catch(this.#context.trouble);
+    for (const { id } of [session, last]) await runtime.forget(id).catch(this.#context.trouble);
     return deleted;
+  }
+
+  /** ends its current session without keeping anything */
+  async #discard(sandbox: Sandbox): Promise<Session> {
+    await this.#options.boots.settled(sandbox.currentSessionId);
+    const { session } = await this.#options.endings.discard(await this.#session(sandbox), "Its sandbox was deleted");
+    return session;
   }
 
   async #mounts(owner: Owner, wanted: Record<string, WantedMount>): Promise<Record<string, Mount>> {

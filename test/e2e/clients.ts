@@ -2,10 +2,11 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import * as sdk3 from "@vercel/sandbox";
 import * as sdk2 from "vercel-sandbox-2";
-import * as sdk3 from "vercel-sandbox-3";
 import { beforeAll } from "vitest";
 import type { TestDaemon } from "../daemon.ts";
 import { root, tempDir, type Undo } from "../harness.ts";
@@ -71,7 +72,7 @@ function only({ Sandbox, Snapshot, APIError, StreamError }: Sdk): Sdk {
 
 /** sends everything in this process that goes to the vendor to the daemon, as `sandkeep/redirect` does for its users */
 export async function redirectThisProcess(daemon: TestDaemon): Promise<void> {
-  process.env["SANDKEEP_URL"] = daemon.url;
+  process.env.SANDKEEP_URL = daemon.url;
   await import(preload);
 }
 
@@ -141,7 +142,11 @@ export interface RawAnswer {
 
 export type CliVersion = "4.5.0" | "3.5.5";
 
-const cliPackages: Record<CliVersion, string> = { "4.5.0": "sandbox-cli-4", "3.5.5": "sandbox-cli-3" };
+const require = createRequire(import.meta.url);
+const programs: Record<CliVersion, string> = {
+  "4.5.0": require.resolve("sandbox-cli-4/bin/sandbox.mjs"),
+  "3.5.5": require.resolve("sandbox-cli-3/bin/sandbox.mjs"),
+};
 
 export interface CliResult {
   code: number | null;
@@ -168,13 +173,13 @@ export function startCli(version: CliVersion, args: string[], options: { env: No
 }
 
 export function cliCommand(version: CliVersion, args: string[]): string[] {
-  return [process.execPath, join(root, "node_modules", cliPackages[version], "bin/sandbox.mjs"), ...args];
+  return [process.execPath, programs[version], ...args];
 }
 
 /** nothing of whoever runs the tests: no token, no home, no colours */
 export function cliEnvironment(daemon: TestDaemon, home: string): NodeJS.ProcessEnv {
   return {
-    PATH: process.env["PATH"],
+    PATH: process.env.PATH,
     HOME: home,
     XDG_DATA_HOME: join(home, "data"),
     XDG_CONFIG_HOME: join(home, "config"),

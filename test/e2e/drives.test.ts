@@ -1,6 +1,6 @@
 /** Drives through the newer SDK, the only one that has them: durable, written by one, read by many. */
 
-import { Drive, Sandbox } from "vercel-sandbox-3";
+import { Drive, Sandbox } from "@vercel/sandbox";
 import { beforeAll, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { credentials, fetchTo, project, redirectThisProcess } from "./clients.ts";

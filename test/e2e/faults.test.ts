@@ -89,7 +89,10 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
       ["POST", "/snapshot"],
       ["GET", "/cmd"],
     ] as const) {
-      expect(await raw(daemon(), method, path + rest)).toMatchObject({ status: 404, json: { error: { code: "not_found" } } });
+      expect(await raw(daemon(), method, path + rest)).toMatchObject({
+        status: 404,
+        json: { error: { code: "not_found" } },
+      });
     }
     await expect(sandbox().getCommand(`cmd_${"0".repeat(28)}`)).rejects.toBeInstanceOf(APIError);
     expect(asked).toHaveLength(1);
@@ -162,7 +165,11 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     await daemon().kill9();
     await cut;
     await daemon().start();
-    await eventually("the command has gone on", () => sandbox().readFileToBuffer({ path: "finished" }).then((file) => file !== null));
+    await eventually("the command has gone on", () =>
+      sandbox()
+        .readFileToBuffer({ path: "finished" })
+        .then((file) => file !== null),
+    );
   });
 });
 
@@ -229,5 +236,7 @@ async function lost(path: string, body: string): Promise<void> {
 
 function send(path: string, body: string): ClientRequest {
   const headers = { authorization: `Bearer ${daemon().key}`, "content-type": "application/json" };
-  return request(new URL(path, daemon().url), { method: "POST", headers }).on("error", () => undefined).end(body);
+  return request(new URL(path, daemon().url), { method: "POST", headers })
+    .on("error", () => undefined)
+    .end(body);
 }

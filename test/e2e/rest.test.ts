@@ -43,7 +43,11 @@ beforeAll(async () => {
 const session = () => sandbox.currentSession().sessionId;
 
 test("sandboxes are listed and looked at", async () => {
-  const { sandboxes, pagination } = await vercel.sandboxes.listNamedSandboxes({ project, teamId: team, tags: "kind:rest" });
+  const { sandboxes, pagination } = await vercel.sandboxes.listNamedSandboxes({
+    project,
+    teamId: team,
+    tags: "kind:rest",
+  });
   expect(sandboxes.map(({ name, status }) => ({ name, status }))).toEqual([{ name: "rest", status: "running" }]);
   expect(pagination).toEqual({ count: 1, next: null });
   const found = await vercel.sandboxes.getNamedSandbox({ name: "rest", projectId: "default", slug: "default" });
@@ -55,8 +59,16 @@ test("sessions are listed, looked at, extended, and given a policy", async () =>
   const listed = await vercel.sandboxes.listSessions({ project, name: "rest" });
   expect(listed).toMatchObject({ sessions: [{ id: session() }], pagination: { count: 1, next: null } });
   const found = await vercel.sandboxes.getSession({ sessionId: session() });
-  expect(found.session).toMatchObject({ id: session(), status: "running", projectId: project, sourceSandboxName: "rest" });
-  const extended = await vercel.sandboxes.extendSessionTimeout({ sessionId: session(), requestBody: { duration: 5000 } });
+  expect(found.session).toMatchObject({
+    id: session(),
+    status: "running",
+    projectId: project,
+    sourceSandboxName: "rest",
+  });
+  const extended = await vercel.sandboxes.extendSessionTimeout({
+    sessionId: session(),
+    requestBody: { duration: 5000 },
+  });
   expect(extended.session.timeout).toBe(305_000);
   const policy = await vercel.sandboxes.updateSessionNetworkPolicy({
     sessionId: session(),
@@ -103,9 +115,15 @@ test("snapshots are taken by both versions, listed, looked at and deleted; sessi
     sessionId: session(),
     requestBody: { expiration: 2 * day },
   });
-  expect(manual).toMatchObject({ session: { status: "stopped" }, snapshot: { status: "created", creationMethod: "manual" } });
+  expect(manual).toMatchObject({
+    session: { status: "stopped" },
+    snapshot: { status: "created", creationMethod: "manual" },
+  });
   const resumed = await vercel.sandboxes.getNamedSandbox({ name: "rest", projectId: project, resume: true });
-  expect(resumed).toMatchObject({ resumed: true, session: { status: "running", sourceSnapshotId: manual.snapshot.id } });
+  expect(resumed).toMatchObject({
+    resumed: true,
+    session: { status: "running", sourceSnapshotId: manual.snapshot.id },
+  });
   const second = await vercel.sandboxes.createSandboxesSessionsBySessionIdSnapshotV3({ sessionId: resumed.session.id });
   expect(second.snapshot).toMatchObject({ parentId: manual.snapshot.id });
   const third = await vercel.sandboxes.getNamedSandbox({ name: "rest", projectId: project, resume: true });
@@ -119,7 +137,11 @@ test("snapshots are taken by both versions, listed, looked at and deleted; sessi
 });
 
 test("a sandbox is deleted", async () => {
-  const deleted = await vercel.sandboxes.deleteSandbox({ name: "rest", projectId: project, deleteOrphanSnapshots: true });
+  const deleted = await vercel.sandboxes.deleteSandbox({
+    name: "rest",
+    projectId: project,
+    deleteOrphanSnapshots: true,
+  });
   expect(deleted.sandbox).toMatchObject({ name: "rest", status: "stopped" });
   await expect(vercel.sandboxes.getNamedSandbox({ name: "rest", projectId: project })).rejects.toMatchObject({
     statusCode: 404,

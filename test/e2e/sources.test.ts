@@ -88,7 +88,9 @@ describe.each(Object.entries(sdks))("SDK %s", (_, { Sandbox }) => {
         response: { status: 400 },
         json: { error: { message: expect.stringMatching(/^Cannot (clone|fetch) /) } },
       });
-      await expect(refused).rejects.not.toMatchObject({ json: { error: { message: expect.stringContaining("wrong") } } });
+      await expect(refused).rejects.not.toMatchObject({
+        json: { error: { message: expect.stringContaining("wrong") } },
+      });
     }
     const denied = Sandbox.create({
       ...auth(),
@@ -102,7 +104,9 @@ describe.each(Object.entries(sdks))("SDK %s", (_, { Sandbox }) => {
 
 describe("a network policy", () => {
   const { Sandbox } = sdks["3.5.0"];
-  const sandbox = sandboxOf(() => Sandbox.create({ ...credentials(daemon), fetch: fetchTo(daemon), persistent: false }));
+  const sandbox = sandboxOf(() =>
+    Sandbox.create({ ...credentials(daemon), fetch: fetchTo(daemon), persistent: false }),
+  );
   const reaches = async (url: string) => {
     const command = await sandbox().runCommand("curl", ["-sS", "--max-time", "5", url]);
     return command.exitCode === 0;
@@ -202,4 +206,3 @@ async function bridge(namespace: Namespace, port: number): Promise<string> {
   if (address === null || typeof address === "string") throw new Error("The bridge has no port");
   return `http://127.0.0.1:${address.port}`;
 }
-

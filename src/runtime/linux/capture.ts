@@ -1,6 +1,7 @@
 /** Turns the writable side of machines into layers and snapshots: while they run, when they stop, after they died. */
 
 import { existsSync } from "node:fs";
+import { constants } from "node:os";
 import type { SnapshotInfo } from "../../core/runtime.ts";
 import { freeze } from "./cgroup.ts";
 import type { LayerStore } from "./layers.ts";
@@ -43,9 +44,14 @@ export class Capturer {
     const { layers } = this.#options;
     const claim = layers.hold();
     try {
-      // a volume that is full to its limit must still take the few bytes that make it a layer
-      await this.#options.volumes.limit(plan.volume, 0);
-      const layer = await layers.adopt(claim, plan.volume, await this.#size(plan), plan.name);
+      const size = await this.#size(plan);
+      const adopt = () => layers.adopt(claim, plan.volume, size, plan.name);
+      const layer = await adopt().catch(async (error) => {
+        if (!isFull(error)) throw error;
+        // a volume that is full to its limit must still take the few bytes that make it a layer
+        await this.#options.volumes.limit(plan.volume, 0);
+        return adopt();
+      });
       return await this.#record(record, layer.id);
     } finally {
       await claim.release();
@@ -80,6 +86,11 @@ export class Capturer {
   async #size(plan: BlankPlan): Promise<number> {
     return (await this.#options.volumes.usage(plan.volume)) ?? 0;
   }
+}
+
+/** the kernel's limit on the volume, which Node has no name for */
+function isFull(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException)?.errno === -constants.errno.EDQUOT;
 }
 
 async function frozen<T>(plan: BlankPlan, use: () => Promise<T>): Promise<T> {
