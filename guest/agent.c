@@ -83,16 +83,6 @@ static void on_drained(struct connection *to) {
 
 /* ---- connections that get a process of their own ---- */
 
-/* a process that has nothing of the agent's but this one connection, which becomes descriptor 3 */
-static int become_worker(int fd) {
-  if (fd != 3 && dup2(fd, 3) < 0) _exit(1);
-  close_range(4, ~0u, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  return 3;
-}
-
 static _Noreturn void files_worker(int fd, uint32_t id, const char *user) {
   struct identity who;
   int error = identity_find(user, NULL, &who);
@@ -148,7 +138,7 @@ static void hand_over(struct connection *c, const struct header *header, struct 
   int fd = connection_release(c);
   pid_t pid = fork();
   if (pid == 0) {
-    fd = become_worker(fd);
+    fd = connection_worker(fd);
     if (user) files_worker(fd, header->id, user);
     serve_dial(fd, header->id, port);
     _exit(0);
@@ -161,17 +151,6 @@ static void hand_over(struct connection *c, const struct header *header, struct 
 
 /* ---- requests ---- */
 
-static void on_hello(struct connection *c, uint32_t id, struct reader *r) {
-  uint32_t version = read_u32(r);
-  if (!reader_done(r) || version != WIRE_VERSION) {
-    connection_fail(c, id, EPROTO, WIRE_WHAT_REQUEST, "Cannot talk: this agent speaks version %d", WIRE_VERSION);
-    return;
-  }
-  struct writer w = frame_begin(WIRE_OK, id);
-  write_u32(&w, WIRE_VERSION);
-  connection_send(c, &w);
-}
-
 static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
   struct reader r = reader_of(payload, header->length);
   uint32_t id = header->id;
@@ -181,7 +160,7 @@ static void on_frame(struct connection *c, const struct header *header, const ui
   }
   c->streaming = true;
   switch (header->type) {
-    case WIRE_HELLO: on_hello(c, id, &r); break;
+    case WIRE_HELLO: connection_hello(c, id, &r); break;
     case WIRE_PING: connection_ok(c, id); break;
     case WIRE_EXEC: command_exec(&commands, c, id, &r); break;
     case WIRE_STDIN: command_stdin(&commands, c, id, &r); break;

@@ -46,16 +46,6 @@ static struct command *find(struct commands *all, struct span name) {
   return NULL;
 }
 
-static bool plain_name(struct span s) {
-  if (s.length == 0 || s.length > 64) return false;
-  for (uint32_t i = 0; i < s.length; i++) {
-    char ch = s.data[i];
-    bool letter = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9');
-    if (!letter && ch != '_' && ch != '-') return false;
-  }
-  return true;
-}
-
 void command_close(struct command_stream *s) {
   if (s->source.fd < 0) return;
   loop_remove(&s->source);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,4 +203,25 @@ static void on_ready(struct source *source, uint32_t events) {
   }
   c->in_length += (size_t)n;
   parse(c);
+}
+
+void connection_hello(struct connection *c, uint32_t id, struct reader *r) {
+  uint32_t version = read_u32(r);
+  if (!reader_done(r) || version != WIRE_VERSION) {
+    connection_fail(c, id, EPROTO, WIRE_WHAT_REQUEST, "Cannot talk: version %d is spoken here", WIRE_VERSION);
+    return;
+  }
+  struct writer w = frame_begin(WIRE_OK, id);
+  write_u32(&w, WIRE_VERSION);
+  write_u32(&w, (uint32_t)getpid());
+  connection_send(c, &w);
+}
+
+int connection_worker(int fd) {
+  if (fd != 3 && dup2(fd, 3) < 0) _exit(1);
+  close_range(4, ~0u, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  return 3;
 }

@@ -56,6 +56,13 @@ void connection_send(struct connection *c, struct writer *w);
 void connection_ok(struct connection *c, uint32_t id);
 void connection_fail(struct connection *c, uint32_t id, int error, enum wire_what what, const char *sentence, ...)
     __attribute__((format(printf, 5, 6)));
+/* answers HELLO */
+void connection_hello(struct connection *c, uint32_t id, struct reader *r);
+/*
+ * In a process forked to serve one connection: makes it one that has nothing else of its parent's, and returns the
+ * connection's descriptor.
+ */
+int connection_worker(int fd);
 size_t connection_queued(const struct connection *c);
 
 #endif

@@ -91,16 +91,6 @@ static _Noreturn void sync_worker(int fd, uint32_t id, const char *path) {
   _exit(0);
 }
 
-/* a process that has nothing of the launcher's but this one connection, which becomes descriptor 3 */
-static int become_worker(int fd) {
-  if (fd != 3 && dup2(fd, 3) < 0) _exit(1);
-  close_range(4, ~0u, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  return 3;
-}
-
 /* the connection leaves the loop and belongs to a process that may take as long as it likes */
 static void hand_over(struct connection *c, const struct header *header, struct reader *r) {
   char **layers = header->type == WIRE_FLATTEN ? read_list(r) : NULL;
@@ -111,7 +101,7 @@ static void hand_over(struct connection *c, const struct header *header, struct 
     int fd = connection_release(c);
     pid_t pid = fork();
     if (pid == 0) {
-      fd = become_worker(fd);
+      fd = connection_worker(fd);
       if (layers) flatten_worker(fd, header->id, layers, path);
       if (header->type == WIRE_SYNC) sync_worker(fd, header->id, path);
       files_worker(fd, header->id, path);
@@ -152,18 +142,6 @@ static void volume_request(struct connection *c, const struct header *header, st
 
 /* ---- the loop ---- */
 
-static void on_hello(struct connection *c, uint32_t id, struct reader *r) {
-  uint32_t version = read_u32(r);
-  if (!reader_done(r) || version != WIRE_VERSION) {
-    connection_fail(c, id, EPROTO, WIRE_WHAT_REQUEST, "Cannot talk: this launcher speaks version %d", WIRE_VERSION);
-    return;
-  }
-  struct writer w = frame_begin(WIRE_OK, id);
-  write_u32(&w, WIRE_VERSION);
-  write_u32(&w, (uint32_t)getpid());
-  connection_send(c, &w);
-}
-
 static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
   struct reader r = reader_of(payload, header->length);
   uint32_t id = header->id;
@@ -174,7 +152,7 @@ static void on_frame(struct connection *c, const struct header *header, const ui
   }
   c->streaming = true;
   switch (header->type) {
-    case WIRE_HELLO: on_hello(c, id, &r); break;
+    case WIRE_HELLO: connection_hello(c, id, &r); break;
     case WIRE_PING: connection_ok(c, id); break;
     case WIRE_PREPARE: machine_prepare(&machines, c, id, &r); break;
     case WIRE_ACTIVATE: machine_activate(&machines, c, id, &r); break;

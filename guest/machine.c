@@ -198,16 +198,6 @@ static void prepare(struct machines *all, struct connection *from, uint32_t id, 
   if (n.listening) net_close(&n.listeners);
 }
 
-static bool plain_name(struct span s) {
-  if (s.length == 0 || s.length > 64) return false;
-  for (uint32_t i = 0; i < s.length; i++) {
-    char c = s.data[i];
-    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (!letter && c != '_' && c != '-') return false;
-  }
-  return true;
-}
-
 void machine_prepare(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
   struct prepare_request q = {.name = read_str(r)};
   q.base = read_u32(r);

@@ -52,6 +52,16 @@ struct span read_str(struct reader *r) {
   return s;
 }
 
+bool plain_name(struct span s) {
+  if (s.length == 0 || s.length > 64) return false;
+  for (uint32_t i = 0; i < s.length; i++) {
+    char ch = s.data[i];
+    bool letter = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9');
+    if (!letter && ch != '_' && ch != '-') return false;
+  }
+  return true;
+}
+
 bool reader_done(const struct reader *r) { return !r->bad && r->at == r->end; }
 
 char *read_string(struct reader *r) {

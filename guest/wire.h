@@ -42,7 +42,7 @@ enum wire_type {
   WIRE_END = 4,  /* nothing: a stream of DATA or ENTRY frames is complete */
 
   /* Any connection */
-  WIRE_HELLO = 8, /* u32 version -> OK { u32 version } */
+  WIRE_HELLO = 8, /* u32 version -> OK { u32 version, u32 pid of who answers } */
   WIRE_PING = 9,  /* -> OK */
 
   /* Agent, control connection */
@@ -133,6 +133,8 @@ uint64_t read_u64(struct reader *r);
 struct span read_bytes(struct reader *r);
 /* as read_bytes, but a NUL among them is malformed */
 struct span read_str(struct reader *r);
+/* whether it can be an id: 1 to 64 of A-Z a-z 0-9 _ - */
+bool plain_name(struct span s);
 /* true when every read succeeded and nothing is left over */
 bool reader_done(const struct reader *r);
 /* copies a str to a fresh NUL-terminated string; NULL when malformed or out of memory; free() it */

@@ -42,10 +42,12 @@ export async function serve(args: string[]): Promise<void> {
   }
   const config = readConfig(args, process.env);
   const daemon = await startDaemon(config);
-  process.stdout.write(greeting(daemon, config));
-  await new Promise<void>((resolve) => {
+  const ended = new Promise<void>((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
   });
+  // whoever reads that it is ready may end it the next moment
+  process.stdout.write(greeting(daemon, config));
+  await ended;
   process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
   await daemon.stop({ stopAll: config.stopAll });
 }

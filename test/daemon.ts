@@ -29,8 +29,8 @@ export interface TestDaemon {
   kill9(): Promise<void>;
   /** asks it to end and waits until it has; sandboxes go on */
   stop(): Promise<void>;
-  /** starts it again after kill9() or stop() */
-  start(): Promise<void>;
+  /** starts it again after kill9() or stop(), from now on with these settings too */
+  start(changes?: Settings): Promise<void>;
 }
 
 /** Settings by their name in the environment: SANDKEEP_… */
@@ -57,6 +57,7 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
   const runDir = await mkdtemp("/run/sandkeep-e2e-");
   undo.defer(() => rm(runDir, { recursive: true, force: true }));
   const key = `sk_test_${randomBytes(16).toString("hex")}`;
+  const own = { ...settings };
   let complaints = "";
   let running = await begin("0");
   const { port } = new URL(running.url);
@@ -70,10 +71,10 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
       SANDKEEP_POOL_WARM: "2",
       // Nothing that a test looks up may leave this machine.
       SANDKEEP_DNS: "127.0.0.1:9",
-      ...settings,
+      SANDKEEP_API_KEY: key,
+      ...own,
       SANDKEEP_DATA_DIR: dataDir,
       SANDKEEP_RUN_DIR: runDir,
-      SANDKEEP_API_KEY: key,
       SANDKEEP_PORT: port,
     };
     const command = [process.execPath, join(root, "src/main.ts"), "serve"] as const;
@@ -95,7 +96,8 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
     complaints: () => complaints,
     kill9: () => end(running.child, "SIGKILL"),
     stop: () => end(running.child, "SIGTERM"),
-    async start() {
+    async start(changes = {}) {
+      Object.assign(own, changes);
       running = await begin(port);
     },
   };

@@ -184,6 +184,8 @@ export function cliEnvironment(daemon: TestDaemon, home: string): NodeJS.Process
     XDG_DATA_HOME: join(home, "data"),
     XDG_CONFIG_HOME: join(home, "config"),
     XDG_CACHE_HOME: join(home, "cache"),
+    // It leaves answers that it did not like there.
+    TMPDIR: home,
     NODE_OPTIONS: `--import=${preload}`,
     SANDKEEP_URL: daemon.url,
     VERCEL_AUTH_TOKEN: daemon.key,
