@@ -3,6 +3,7 @@
 import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
 import { resolvePath } from "./files.ts";
+import { isOver } from "./lifecycle.ts";
 import type { ExitStatus, OutputChunk, OutputOptions, Process } from "./runtime.ts";
 import type { Caller, Command, Session } from "./sandbox.ts";
 import type { Sessions } from "./sessions.ts";
@@ -82,16 +83,19 @@ export class Commands {
 
   /** resolves once it has ended, also when its session ends */
   async wait(caller: Caller, sessionId: string, id: string, signal?: AbortSignal): Promise<Command> {
-    const command = await this.get(caller, sessionId, id);
-    if (command.exitCode !== undefined) return command;
-    const process = this.#process(command);
-    if (process)
-      await unless(
-        signal,
-        process.exited.catch(() => undefined),
-      );
-    signal?.throwIfAborted();
-    return this.#settled(caller, command);
+    for (;;) {
+      const command = await this.get(caller, sessionId, id);
+      if (command.exitCode !== undefined) return command;
+      const exited = this.#process(command)?.exited.catch(() => undefined);
+      if (exited) await unless(signal, exited);
+      signal?.throwIfAborted();
+      const now = await this.get(caller, sessionId, id);
+      if (now.exitCode !== undefined) return now;
+      const { state } = await this.#sessions.get(caller, command.sessionId);
+      if (isOver(state)) return this.get(caller, sessionId, id);
+      // its session is ending: the store has the last word in a moment
+      await later();
+    }
   }
 
   async output(
@@ -170,14 +174,6 @@ export class Commands {
     if (command.exitCode !== undefined) return command;
     const exit = this.#process(command)?.exit;
     return exit ? { ...command, ...endOf(exit) } : command;
-  }
-
-  /** its session may be ending: then the store has the last word in a moment */
-  async #settled(caller: Caller, command: Command): Promise<Command> {
-    const now = await this.get(caller, command.sessionId, command.id);
-    if (now.exitCode !== undefined) return now;
-    await this.#sessions.stop(caller, command.sessionId);
-    return this.get(caller, command.sessionId, command.id);
   }
 
   async #sameSandbox(caller: Caller, one: string, other: string): Promise<boolean> {

@@ -52,7 +52,8 @@ export class Endings {
     return this.#once(session.id, async () => {
       const at = this.#context.now();
       const changes = { requestedStopAt: at, updatedAt: at };
-      const stopping = await this.#context.store.moveSession(session.id, ["running"], "stopping", changes);
+      const from = ["running", "stopping", "snapshotting"] as const;
+      const stopping = await this.#context.store.moveSession(session.id, from, "stopping", changes);
       if (!stopping) return this.#asItIs(session.id);
       return this.#end(stopping, { cause: "asked", reason });
     });

@@ -37,6 +37,12 @@ export async function recover(options: RecoveryOptions): Promise<void> {
 
 async function recoverSession({ context, endings, commands, watch }: RecoveryOptions, session: Session): Promise<void> {
   const machine = context.runtime.machine(session.id);
+  // a delete that was under way is gone through with: what it has taken cannot be given back
+  if (session.state !== "pending" && (await isDeleted(context, session))) {
+    await endings.discard(session, "Its sandbox was deleted");
+    await context.runtime.forget(session.id);
+    return;
+  }
   switch (session.state) {
     case "pending":
       return undoBoot(context, session);
@@ -51,6 +57,10 @@ async function recoverSession({ context, endings, commands, watch }: RecoveryOpt
     default:
       await endings.resume(session);
   }
+}
+
+async function isDeleted({ store }: Context, session: Session): Promise<boolean> {
+  return (await store.findSandbox(session.projectId, session.sandboxName))?.id !== session.sandboxId;
 }
 
 /** nobody was told of it: a sandbox without any other session goes with it */

@@ -282,18 +282,17 @@ export class Sandboxes {
 
   async #delete(sandbox: Sandbox, withSnapshots: boolean): Promise<Sandbox> {
     const { store, runtime, now } = this.#context;
-    const session = await this.#discard(sandbox);
-    const deleted = { ...((await store.getSandbox(sandbox.id)) ?? sandbox), state: session.state };
+    // first, because what follows cannot be given back: from here on nobody finds it, and a restart goes through with it
     await store.deleteSandbox(sandbox.id, now());
-    // it may have been resumed meanwhile; from here on nobody can
-    const last = await this.#discard((await store.getSandbox(sandbox.id)) ?? sandbox);
+    const deleted = (await store.getSandbox(sandbox.id)) ?? sandbox;
+    const session = await this.#discard(deleted);
     if (withSnapshots) {
       for (const snapshot of await store.snapshotsOf(sandbox.id)) {
         if (!(await store.isCurrentSnapshot(snapshot.id))) await this.#options.retention.delete(snapshot);
       }
     }
-    for (const { id } of [session, last]) await runtime.forget(id).catch(this.#context.trouble);
-    return deleted;
+    await runtime.forget(session.id).catch(this.#context.trouble);
+    return { ...((await store.getSandbox(sandbox.id)) ?? deleted), state: session.state };
   }
 
   /** ends its current session without keeping anything */

@@ -4,7 +4,10 @@
  */
 
 import { once } from "node:events";
+import { readdir, readFile } from "node:fs/promises";
 import { type ClientRequest, request } from "node:http";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { setTimeout as pause } from "node:timers/promises";
 import { beforeEach, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
@@ -115,6 +118,24 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     await Promise.all([late, ...filling.slice(1)].map((each) => each.delete()));
   });
 
+  test("a machine that dies ends its session, and whatever was written is there in the next", async () => {
+    await sandbox().writeFiles([{ path: "precious", content: "kept" }]);
+    const { sessionId } = sandbox().currentSession();
+    const stdout = new PassThrough();
+    const attached = sandbox().runCommand({ cmd: "sh", args: ["-c", "echo begun; exec sleep 600"], stdout });
+    const told = expect(attached).rejects.toBeInstanceOf(StreamError);
+    await once(stdout, "data");
+    process.kill(await firstProcess(sessionId), "SIGKILL");
+    await told;
+    const ended = await eventually("the session is over", async () => {
+      const { json } = await raw(daemon(), "GET", `/v2/sandboxes/sessions/${sessionId}`);
+      return json.session.status === "aborted" && json.session;
+    });
+    expect(ended).toMatchObject({ abortedAt: expect.any(Number), duration: expect.any(Number) });
+    expect(String(await sandbox().readFileToBuffer({ path: "precious" }))).toBe("kept");
+    expect(sandbox().currentSession().sessionId).not.toBe(sessionId);
+  });
+
   test("optional members are left out, never null; what older clients insist on is always there", async () => {
     const { text, json } = await raw(daemon(), "GET", `/v2/sandboxes/${sandbox().name}`);
     expect(text).not.toContain("null");
@@ -156,12 +177,11 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
   });
 
   test("a stream that is cut off by the daemon's death is an error, and the command goes on", async () => {
-    const running = sandbox().runCommand("sh", ["-c", "echo begun; sleep 2; echo done > finished; exec sleep 600"]);
+    const stdout = new PassThrough();
+    const script = "echo begun; sleep 1; echo done > finished; exec sleep 600";
+    const running = sandbox().runCommand({ cmd: "sh", args: ["-c", script], stdout });
     const cut = expect(running).rejects.toThrow();
-    await eventually("the command runs", async () => {
-      const { json } = await raw(daemon(), "GET", `/v2/sandboxes/sessions/${sandbox().currentSession().sessionId}/cmd`);
-      return json.commands.some(({ exitCode }: { exitCode: number | null }) => exitCode === null);
-    });
+    await once(stdout, "data");
     await daemon().kill9();
     await cut;
     await daemon().start();
@@ -225,6 +245,17 @@ describe("a client that goes away while its sandbox is made", () => {
     await raw(daemon(), "DELETE", "/v2/sandboxes/left");
   });
 });
+
+/** the first process of a session's machine, by the record that the runtime keeps of it */
+async function firstProcess(sessionId: string): Promise<number> {
+  const machines = join(daemon().dataDir, "store/machines");
+  const folders = await readdir(machines);
+  const texts = folders.map((folder) => readFile(join(machines, folder, "machine.json"), "utf8").catch(() => "{}"));
+  const records: { id?: string; pid?: number }[] = (await Promise.all(texts)).map((text) => JSON.parse(text));
+  const pid = records.find(({ id }) => id === sessionId)?.pid;
+  if (pid === undefined) throw new Error(`The runtime has no record of "${sessionId}"`);
+  return pid;
+}
 
 /** sends a request and breaks the connection before the answer can have come */
 async function lost(path: string, body: string): Promise<void> {

@@ -18,7 +18,7 @@ test("a command of six minutes is waited for to its end", { timeout: 480_000 }, 
     const [attached, waited, logged] = await Promise.all([sandbox.runCommand("sh", quiet), detached.wait(), logs]);
     expect(attached.exitCode).toBe(9);
     expect(await attached.stdout()).toBe("done\n");
-    expect(attached.durationMs).toBeGreaterThanOrEqual(sixMinutes * 1000);
+    expect(attached.durationMs).toBeGreaterThan(sixMinutes * 1000 - 500);
     expect(waited.exitCode).toBe(9);
     expect(logged).toBe("done\n");
     await sandbox.delete();

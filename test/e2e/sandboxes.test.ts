@@ -386,3 +386,20 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await found.delete();
   });
 });
+
+describe("on the wire", () => {
+  test.each(["/api/v2", "/api/v3", "/api/v4", "/v2", "/v3", "/v4"])("%s/sandboxes creates", async (version) => {
+    const body = { __interactive: true, __anything: { at: ["all"] } };
+    const { status, headers, json } = await raw(daemon(), "POST", `${version}/sandboxes?__private=1`, { body });
+    expect(status).toBe(200);
+    expect(headers.get("content-type")).toBe("application/json; charset=utf-8");
+    expect(Object.keys(json).sort()).toEqual(["routes", "sandbox", "session"]);
+    // The vendor's own port, for those who ask for it only.
+    expect(json.routes).toMatchObject([{ port: 26661, system: true }]);
+    const found = await raw(daemon(), "GET", `${version}/sandboxes/${json.sandbox.name}`);
+    expect(found.json).toMatchObject({ session: { id: json.session.id }, routes: [], resumed: false });
+    const system = await raw(daemon(), "GET", `/v2/sandboxes/${json.sandbox.name}?__includeSystemRoutes=true`);
+    expect(system.json.routes).toEqual(json.routes);
+    expect((await raw(daemon(), "DELETE", `${version}/sandboxes/${json.sandbox.name}`)).status).toBe(200);
+  });
+});

@@ -58,6 +58,21 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s on a terminal", (versi
     expect(await shell.ended, shell.output).toBe(3);
     await raw(daemon(), "DELETE", `/v2/sandboxes/${name}`);
   });
+
+  test("run -i and create --connect begin with a sandbox of their own", async () => {
+    const name = `connect-${version.replaceAll(".", "-")}`;
+    const script = "tty; read x; exit $x";
+    const running = await onTerminal(version, ["run", "-i", "--rm", "--name", name, "--", "sh", "-c", script]);
+    await running.until(/\/dev\/pts\/\d+/);
+    running.type("4\n");
+    expect(await running.ended, running.output).toBe(4);
+    expect((await raw(daemon(), "GET", `/v2/sandboxes/${name}`)).status).toBe(404);
+    const connected = await onTerminal(version, ["create", "--connect", "--name", name]);
+    await connected.until(/\/vercel\/sandbox/);
+    connected.type("exit 6\n");
+    expect(await connected.ended, connected.output).toBe(6);
+    expect((await raw(daemon(), "DELETE", `/v2/sandboxes/${name}`)).status).toBe(200);
+  });
 });
 
 describe.each(waysTo(daemon))("$name", (way) => {
