@@ -42,6 +42,8 @@ export interface StorageOptions {
 
 const run = promisify(execFile);
 const btrfsMagic = 0x9123683e;
+/** how long an unmount may be refused, in ms */
+const patience = 5000;
 const smallestImage = 512 << 20;
 const largestShared = 8 * 2 ** 30;
 const longestReclaim = 10_000;
@@ -61,7 +63,17 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
 /** unmounts the store, which must not be in use; the image keeps its content */
 export async function closeStorage(dataDir: string): Promise<void> {
   const path = join(dataDir, "store");
-  if (isMounted(path)) await run("umount", [path]);
+  const deadline = Date.now() + patience;
+  while (isMounted(path)) {
+    // the mounts of machines that have just ended are taken apart behind them
+    const failure = await run("umount", [path]).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    if (failure === undefined) return;
+    if (Date.now() > deadline) throw failure;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
 }
 
 /** makes deleted volumes give their room back now; by itself the kernel takes half a minute */
