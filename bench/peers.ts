@@ -48,15 +48,9 @@ export function crun(folder: string, program: string[]): Subject | undefined {
   const run = () => {
     count++;
     const id = `bench-${process.pid}-${count}`;
-    const command = `umount /sys/fs/cgroup/unified 2>/dev/null; exec crun run --bundle ${bundle} ${id}`;
-    return firstOutput("unshare", ["--mount", "sh", "-c", command]).then(nothing);
+    return firstOutput("unshare", ["--mount", "sh", "-c", crunLine(bundle, id)]).then(nothing);
   };
-  const works = spawnSync("unshare", [
-    "--mount",
-    "sh",
-    "-c",
-    `umount /sys/fs/cgroup/unified 2>/dev/null; exec crun run --bundle ${bundle} bench-probe-${process.pid}`,
-  ]);
+  const works = spawnSync("unshare", ["--mount", "sh", "-c", crunLine(bundle, `bench-probe-${process.pid}`)]);
   if (works.status !== 0) {
     rmSync(bundle, { recursive: true, force: true });
     return undefined;
@@ -64,12 +58,18 @@ export function crun(folder: string, program: string[]): Subject | undefined {
   return { name: "crun run", run };
 }
 
+/** in a mount namespace of its own; the host's root is its root too, as with the others */
+function crunLine(bundle: string, id: string): string {
+  const hide = "umount /sys/fs/cgroup/unified 2>/dev/null";
+  return `${hide}; mount --bind / ${bundle}/rootfs && exec crun run --bundle ${bundle} ${id}`;
+}
+
 function crunConfig(program: string[]): object {
   const namespaces = ["pid", "network", "ipc", "uts", "mount"].map((type) => ({ type }));
   return {
     ociVersion: "1.0.2",
     process: { terminal: false, user: { uid: 0, gid: 0 }, args: program, env: ["PATH=/usr/bin:/bin"], cwd: "/" },
-    root: { path: "/", readonly: true },
+    root: { path: "rootfs", readonly: true },
     mounts: [{ destination: "/proc", type: "proc", source: "proc" }],
     linux: { namespaces },
   };

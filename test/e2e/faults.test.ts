@@ -8,7 +8,6 @@ import { readdir, readFile } from "node:fs/promises";
 import { type ClientRequest, request } from "node:http";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
-import { setTimeout as pause } from "node:timers/promises";
 import { beforeEach, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { eventually } from "../harness.ts";
@@ -221,31 +220,6 @@ describe("idempotency", () => {
   });
 });
 
-describe("a client that goes away while its sandbox is made", () => {
-  const listed = async (tag: string) => (await raw(daemon(), "GET", `/v2/sandboxes?tags=${tag}:yes`)).json.sandboxes;
-  const leave = async (tag: string, body: object) => {
-    // Of another size than the machines that are kept ready, so that it takes its time.
-    const sent = send("/v3/sandboxes", JSON.stringify({ ...body, resources: { vcpus: 1 }, tags: { [tag]: "yes" } }));
-    await eventually("the sandbox is on record", async () => (await listed(tag)).length > 0, { everyMs: 1 });
-    sent.destroy();
-  };
-
-  test("leaves nothing when it gave no name, for nobody could find it", async () => {
-    await leave("unheard", {});
-    await eventually("the sandbox is gone", async () => (await listed("unheard")).length === 0);
-  });
-
-  test("finds it by its name", async () => {
-    await leave("named", { name: "left" });
-    const found = await eventually("the sandbox runs", async () => {
-      const { json } = await raw(daemon(), "GET", "/v2/sandboxes/left");
-      return json.session.status === "running" && json;
-    });
-    expect(found.sandbox.name).toBe("left");
-    await raw(daemon(), "DELETE", "/v2/sandboxes/left");
-  });
-});
-
 /** the first process of a session's machine, by the record that the runtime keeps of it */
 async function firstProcess(sessionId: string): Promise<number> {
   const machines = join(daemon().dataDir, "store/machines");
@@ -261,7 +235,6 @@ async function firstProcess(sessionId: string): Promise<number> {
 async function lost(path: string, body: string): Promise<void> {
   const sent = send(path, body);
   await once(sent, "finish");
-  await pause(2);
   sent.destroy();
 }
 

@@ -1,7 +1,8 @@
 /**
  * What sandboxes fetch in test/e2e/sources.test.ts, served inside the network namespace of its internet: the repositories
  * and files of a directory over HTTP on port 8080. Repositories go through git's own CGI program; what lies below
- * /private asks for a name and a password. Prints "ready" and stays until its stdin ends.
+ * /private asks for a name and a password, what lies below /slow takes its time. Prints "ready" and stays until its
+ * stdin ends.
  */
 
 import { spawn } from "node:child_process";
@@ -19,9 +20,12 @@ const server = createServer((request, response) => {
   } else if (url.pathname.includes(".git/")) {
     repository(request, response, url);
   } else {
-    createReadStream(join(directory, normalize(url.pathname)))
-      .on("error", () => response.writeHead(404).end())
-      .pipe(response);
+    const path = join(directory, normalize(url.pathname.replace(/^\/slow/, "")));
+    const send = () =>
+      createReadStream(path)
+        .on("error", () => response.writeHead(404).end())
+        .pipe(response);
+    setTimeout(send, url.pathname.startsWith("/slow") ? 700 : 0);
   }
 });
 server.listen(8080, "::", () => console.log("ready"));

@@ -6,10 +6,10 @@ import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startDaemon, type TestDaemon } from "../daemon.ts";
-import { has, needs, root, tempDir } from "../harness.ts";
+import { eventually, has, needs, root, tempDir } from "../harness.ts";
 import { ended, linesOf, type Namespace, openInternet } from "../internet.ts";
 import { nameServer, webAddress } from "../internet-names.ts";
-import { credentials, fetchTo, sandboxOf, sdks } from "./clients.ts";
+import { credentials, fetchTo, raw, sandboxOf, sdks } from "./clients.ts";
 
 const site = "http://web.test:8080";
 const undo = new AsyncDisposableStack();
@@ -99,6 +99,36 @@ describe.each(Object.entries(sdks))("SDK %s", (_, { Sandbox }) => {
     });
     await expect(denied).rejects.toMatchObject({ response: { status: 400 } });
     expect(await names()).toEqual(before);
+  });
+});
+
+describe("a client that goes away while its sandbox is made", () => {
+  const source = { type: "tarball", url: `${site}/slow/archive.tgz` };
+  const sessions = async (): Promise<{ id: string; status: string }[]> =>
+    (await raw(daemon, "GET", "/v2/sandboxes/sessions?limit=50")).json.sessions;
+  /** begins a create and leaves it alone long before it can be answered; the session that it was about */
+  const leave = async (body: object) => {
+    const before = (await sessions()).map(({ id }) => id);
+    const gone = AbortSignal.timeout(200);
+    await expect(raw(daemon, "POST", "/v3/sandboxes", { body: { ...body, source }, signal: gone })).rejects.toThrow();
+    return async () => (await sessions()).find(({ id }) => !before.includes(id));
+  };
+
+  test("leaves nothing when it gave no name, for nobody could find it", async () => {
+    const session = await leave({ tags: { unheard: "yes" } });
+    await eventually("the session was begun and is over", async () => {
+      const status = (await session())?.status;
+      return status !== undefined && ["stopped", "failed", "aborted"].includes(status);
+    });
+    expect((await raw(daemon, "GET", "/v2/sandboxes?tags=unheard:yes")).json.sandboxes).toEqual([]);
+  });
+
+  test("finds it by its name", async () => {
+    const session = await leave({ name: "left", persistent: false });
+    await eventually("the session runs", async () => (await session())?.status === "running");
+    const { json } = await raw(daemon, "GET", "/v2/sandboxes/left");
+    expect(json.session.id).toBe((await session())?.id);
+    await raw(daemon, "DELETE", "/v2/sandboxes/left");
   });
 });
 
