@@ -5,7 +5,7 @@
 
 import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
-import { type ClientRequest, request } from "node:http";
+import { request } from "node:http";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -233,14 +233,9 @@ async function firstProcess(sessionId: string): Promise<number> {
 
 /** sends a request and breaks the connection before the answer can have come */
 async function lost(path: string, body: string): Promise<void> {
-  const sent = send(path, body);
+  const headers = { authorization: `Bearer ${daemon().key}`, "content-type": "application/json" };
+  const sent = request(new URL(path, daemon().url), { method: "POST", headers });
+  sent.on("error", () => undefined).end(body);
   await once(sent, "finish");
   sent.destroy();
-}
-
-function send(path: string, body: string): ClientRequest {
-  const headers = { authorization: `Bearer ${daemon().key}`, "content-type": "application/json" };
-  return request(new URL(path, daemon().url), { method: "POST", headers })
-    .on("error", () => undefined)
-    .end(body);
 }
