@@ -37,8 +37,7 @@ struct connection {
   /* reads past the first frame are allowed */
   bool streaming;
   bool dead;
-  /* the owner's own marks */
-  bool greeted;
+  /* the owner's own mark */
   bool owes;
 };
 

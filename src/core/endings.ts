@@ -7,7 +7,7 @@ import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
 import { isOver } from "./lifecycle.ts";
 import type { Retention } from "./retention.ts";
-import type { MachineEnd, SnapshotInfo } from "./runtime.ts";
+import type { MachineEnd } from "./runtime.ts";
 import type { EndCause, Session, Snapshot } from "./sandbox.ts";
 
 export interface Ended {
@@ -86,7 +86,7 @@ export class Endings {
       const current = await this.#current(session.id);
       if (isOver(current.state)) return { session: current };
       const kept = (await this.#isKept(current)) ? await this.#context.runtime.salvage(session.id) : undefined;
-      const snapshot = kept && (await this.#record(current, kept, { method: "automatic" }));
+      const snapshot = kept && (await this.#retention.record(current, kept, { method: "automatic" }));
       return this.#finish(current, "aborted", end, { cause: end.cause, reason: end.reason }, snapshot);
     });
   }
@@ -129,12 +129,8 @@ export class Endings {
     const machine = runtime.machine(session.id);
     const end = machine ? await machine.stop({ snapshot: ending.capture !== undefined }) : runtime.end(session.id);
     const kept = end?.snapshot ?? (ending.capture && (await runtime.salvage(session.id)));
-    const snapshot = kept && ending.capture && (await this.#record(session, kept, ending.capture));
+    const snapshot = kept && ending.capture && (await this.#retention.record(session, kept, ending.capture));
     return this.#finish(session, "stopped", end, ending, snapshot);
-  }
-
-  async #record(session: Session, kept: SnapshotInfo, capture: NonNullable<Ending["capture"]>): Promise<Snapshot> {
-    return this.#retention.record(session, kept, capture);
   }
 
   /** the state is written last: whoever sees it sees everything else */
