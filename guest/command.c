@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,9 +61,21 @@ static void close_peer(struct command *c) {
 
 /* ---- output ---- */
 
+/* what was read last; processes that the agent forks for other commands do not get a copy */
+static uint8_t *output_buffer(void) {
+  static uint8_t *buffer;
+  if (buffer) return buffer;
+  void *pages = mmap(NULL, JOURNAL_HEAD + JOURNAL_RECORD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return NULL;
+  madvise(pages, JOURNAL_HEAD + JOURNAL_RECORD, MADV_WIPEONFORK);
+  buffer = pages;
+  return buffer;
+}
+
 /* moves at most one record from the stream to the journal; false when there is nothing more now */
 static bool take_output(struct command_stream *s) {
-  static uint8_t buffer[JOURNAL_HEAD + JOURNAL_RECORD];
+  uint8_t *buffer = output_buffer();
+  if (!buffer) return false;
   ssize_t n = read(s->source.fd, buffer + JOURNAL_HEAD, JOURNAL_RECORD);
   if (n < 0 && errno == EINTR) return true;
   if (n < 0 && errno == EAGAIN) return false;
@@ -149,19 +162,6 @@ static void abandon(struct command *c) {
   journal_discard(&c->journal);
 }
 
-/*
- * When memory runs out, the kernel is to take a program and not the agent. A program inherits how readily it is killed
- * and cannot lower it below what the agent has. Before it runs its entries of /proc are closed to us like our own.
- */
-static void make_expendable(pid_t pid) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/oom_score_adj", pid);
-  int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return; /* it has ended, or gained privileges and is closed to us */
-  if (write(fd, "500", 3) < 0) errno = 0;
-  close(fd);
-}
-
 /* the status pipe says what failed, or closes because the program runs */
 static void on_status(struct source *source, uint32_t events) {
   (void)events;
@@ -177,7 +177,6 @@ static void on_status(struct source *source, uint32_t events) {
     return;
   }
   c->state = COMMAND_RUNNING;
-  make_expendable(c->pid);
   if (c->asker) {
     struct writer w = frame_begin(WIRE_OK, c->asker_id);
     write_u32(&w, (uint32_t)c->pid);

@@ -18,6 +18,7 @@ static size_t weight(size_t length) { return length < INPUT_LEAST ? INPUT_LEAST 
 static void answer_input(struct input *i, int error) {
   if (i->from && error) connection_fail(i->from, i->id, error, WIRE_WHAT_REQUEST, "Cannot write to the command: %s", strerror(error));
   else if (i->from) connection_ok(i->from, i->id);
+  explicit_bzero(i->data, i->length);
   free(i);
 }
 

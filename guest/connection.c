@@ -170,6 +170,7 @@ static void parse(struct connection *c) {
     }
     if (c->in_length - at < WIRE_HEADER + header.length) break;
     c->handlers->frame(c, &header, c->in + at + WIRE_HEADER);
+    explicit_bzero(c->in + at + WIRE_HEADER, header.length);
     at += WIRE_HEADER + header.length;
   }
   memmove(c->in, c->in + at, c->in_length - at);

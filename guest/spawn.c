@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,6 +56,28 @@ static void attach_streams(const struct spawn *s, const struct identity *who) {
   dup2(s->in, 0);
   dup2(s->out, 1);
   dup2(s->err, 2);
+}
+
+/* leaves nothing open of the agent's but the way to say what failed */
+static void close_others(struct spawn *s) {
+  if (s->status != 3 && dup3(s->status, 3, O_CLOEXEC) < 0) give_up(s, errno, WIRE_WHAT_SYSTEM);
+  s->status = 3;
+  close_range(4, ~0u, 0);
+}
+
+/*
+ * When memory runs out, the kernel is to take a program and not the agent. What a process has here its children inherit,
+ * so it is said before the program can have any. A process that hides from debuggers, as a copy of the agent does, may
+ * not write its own entries of /proc: it comes out for that moment, as the user it has become, with nothing open of the
+ * agent's; and what the agent has handled of other commands is wiped from its memory.
+ */
+static void make_expendable(void) {
+  prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  if (fd < 0) return; /* /proc is hidden by what the sandbox mounted: it has itself to blame */
+  if (write(fd, "500", 3) < 0) errno = 0;
+  close(fd);
 }
 
 static bool has(char *const *env, const char *name) {
@@ -138,16 +161,18 @@ static enum wire_what run_problem(int error) {
   return error == ENOMEM || error == EAGAIN || error == ENFILE || error == EIO ? WIRE_WHAT_SYSTEM : WIRE_WHAT_EXECUTABLE;
 }
 
-_Noreturn void spawn_child(const struct spawn *s) {
+_Noreturn void spawn_child(struct spawn *s) {
   struct identity who;
   int error = identity_find(s->user, s->groups, &who);
   if (error) give_up(s, error, WIRE_WHAT_USER);
   reset_signals();
   set_limits();
   attach_streams(s, &who);
+  close_others(s);
   umask(022);
   error = identity_assume(&who);
   if (error) give_up(s, error, WIRE_WHAT_USER);
+  make_expendable();
   enter_directory(s, &who);
   char **env = environment(s, &who);
   if (!env) give_up(s, ENOMEM, WIRE_WHAT_SYSTEM);

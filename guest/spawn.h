@@ -23,7 +23,7 @@ struct spawn_failure {
   enum wire_what what;
 };
 
-_Noreturn void spawn_child(const struct spawn *s);
+_Noreturn void spawn_child(struct spawn *s);
 void spawn_free(struct spawn *s);
 
 #endif

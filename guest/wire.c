@@ -90,9 +90,13 @@ char **read_list(struct reader *r) {
   return list;
 }
 
+/* wiped: it may be an environment with secrets, and the memory goes into the next command's process */
 void free_list(char **list) {
   if (!list) return;
-  for (char **p = list; *p; p++) free(*p);
+  for (char **p = list; *p; p++) {
+    explicit_bzero(*p, strlen(*p));
+    free(*p);
+  }
   free(list);
 }
 
