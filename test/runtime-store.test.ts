@@ -122,9 +122,8 @@ describe("a full store", () => {
   }
 
   async function expectRoom(): Promise<void> {
-    await eventually("room for a machine", async () => {
-      return (await run(await bootFor(host()), ["echo", "alive"])).stdout === "alive\n";
-    });
+    const alive = async () => (await run(await bootFor(host()), ["echo", "alive"])).stdout === "alive\n";
+    await eventually("room for a machine", alive, { timeoutMs: 30_000 });
     await expectReconciled(host());
   }
 });
