@@ -1,44 +1,52 @@
 /** Thousands of idle machines at once: their memory, what a boot costs among them, adoption, and the end of all. */
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";
+import type { TestRuntime } from "../test/machine.ts";
 import { runToEnd } from "./boot.ts";
 import { median, timed, verdict } from "./measure.ts";
 
 const probes = 20;
+const orphans = 1000;
 
-export async function benchDensity(
-  runtime: LinuxRuntime,
-  reopen: () => Promise<LinuxRuntime>,
-  most: number,
-): Promise<string> {
-  const alone = await bootTime(runtime, "alone");
+export async function benchDensity(host: TestRuntime, most: number): Promise<string> {
+  const alone = await bootTime(host.runtime, "alone");
   const before = availableMemory();
-  let atThousand = Number.NaN;
-  let adoption = Number.NaN;
-  let current = runtime;
-  for (let i = 1; i <= most; i++) {
-    await current.boot({ id: `idle-${i}`, root: { image: "host" } });
-    if (i === 1000) {
-      atThousand = await bootTime(current, "thousand");
-      const opened = await timed(reopen);
-      adoption = opened.took;
-      current = opened.result;
-      const found = current.machines().length;
-      if (found !== 1000) throw new Error(`Adopted ${found} machines, not 1000`);
-    }
-  }
+  await host.runtime.close();
+  await bootAndDie(host);
+  const { took: adoption, result: runtime } = await timed(() => host.reopen());
+  const found = runtime.machines().length;
+  if (found !== orphans) throw new Error(`Adopted ${found} machines, not ${orphans}`);
+  const atThousand = await bootTime(runtime, "thousand");
+  for (let i = orphans + 1; i <= most; i++) await runtime.boot({ id: `idle-${i}`, root: { image: "host" } });
   const each = (before - availableMemory()) / most / 2 ** 20;
-  const end = await timed(() => Promise.all(current.machines().map((machine) => machine.stop())));
-  const left = (await current.reconcile()).length;
+  const end = await timed(() => Promise.all(runtime.machines().map((machine) => machine.stop())));
+  const left = (await runtime.reconcile()).length;
   return [
     `${most} idle machines`,
     verdict("memory of each", each, 1, "MiB"),
     verdict("boot at 1,000 live", atThousand / alone, 2, "x boot at 1 live"),
-    verdict("adoption of 1,000", adoption, 1000, "ms"),
+    verdict("adoption of 1,000 after kill -9", adoption, 1000, "ms"),
     verdict("all stopped", end.took, 10_000, "ms"),
     verdict("left over in the ledger", left, 0, "things"),
   ].join("\n");
+}
+
+/** machines whose owner was killed without warning */
+async function bootAndDie({ directory, runRoot }: TestRuntime): Promise<void> {
+  const script = fileURLToPath(new URL("owner.ts", import.meta.url));
+  const owner = spawn(process.execPath, [script, directory, runRoot, String(orphans)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exited = once(owner, "exit");
+  const ready = once(owner.stdout, "data");
+  const first = await Promise.race([ready.then(() => "ready"), exited.then(() => "exited")]);
+  if (first === "exited") throw new Error("The owner of the machines ended by itself");
+  owner.kill("SIGKILL");
+  await exited;
 }
 
 async function bootTime(runtime: LinuxRuntime, name: string): Promise<number> {

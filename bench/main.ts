@@ -28,8 +28,7 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
     return benchSnapshots((await withRuntime(undo, { pool })).runtime);
   },
   async density(undo) {
-    const host = await withRuntime(undo, { pool: noPool });
-    return benchDensity(host.runtime, () => host.reopen(), 2000);
+    return benchDensity(await withRuntime(undo, { pool: noPool }), 2000);
   },
   store: (undo) => benchStore(undo, 1_000_000),
   http: (undo) => benchHttp(undo),

@@ -11,6 +11,8 @@ export interface TestRuntime {
   runtime: LinuxRuntime;
   /** its data */
   directory: string;
+  /** where its sockets are */
+  runRoot: string;
   /** a machine with an id of its own, from the default image unless the spec says otherwise */
   boot(spec?: Partial<MachineSpec>): Promise<Machine>;
   /** a second runtime on the same data, as a daemon that was started again would open it */
@@ -41,6 +43,7 @@ export async function withRuntime(undo: Undo, options: Partial<LinuxOptions> = {
   const test: TestRuntime = {
     runtime,
     directory,
+    runRoot,
     boot(spec = {}) {
       count++;
       return runtime.boot({ id: `test-${process.pid}-${count}`, root: { image: "host" }, ...spec });
