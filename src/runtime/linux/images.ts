@@ -9,6 +9,7 @@
  */
 
 import { createHash } from "node:crypto";
+import { statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -36,6 +37,8 @@ export class ImageStore implements Images {
   readonly #folder: string;
   /** a version never changes, so it is read once */
   readonly #versions = new Map<string, ImageRecord>();
+  /** what a name stood for when its file was as marked; another program may put another file there */
+  readonly #names = new Map<string, { mark: string; version: string | undefined }>();
 
   constructor(store: string) {
     this.#folder = join(store, "images");
@@ -100,7 +103,15 @@ export class ImageStore implements Images {
   }
 
   async #current(name: string): Promise<string | undefined> {
-    return (await readJson(this.#namePath(name), nameFile))?.version;
+    const path = this.#namePath(name);
+    const facts = statSync(path, { bigint: true, throwIfNoEntry: false });
+    if (!facts) return undefined;
+    const mark = `${facts.ino} ${facts.ctimeNs}`;
+    const known = this.#names.get(name);
+    if (known?.mark === mark) return known.version;
+    const version = (await readJson(path, nameFile))?.version;
+    this.#names.set(name, { mark, version });
+    return version;
   }
 
   #namePath(name: string): string {
