@@ -4,15 +4,14 @@
  */
 
 import { join } from "node:path";
-import { sql } from "kysely";
-import type { Owner } from "../src/core/sandbox.ts";
-import type { SandboxQuery, Store } from "../src/core/store.ts";
-import { openEngine } from "../src/store/engines.ts";
+import type { SandboxQuery } from "../src/core/store.ts";
 import { openStore, type StoreLocation } from "../src/store/sql-store.ts";
 import { newOwner, noon, sandboxOf } from "../test/conformance/store/host.ts";
 import { tempDir, type Undo } from "../test/harness.ts";
 import { startPostgres } from "../test/postgres.ts";
 import { interleaved, median, quantile, type Subject, table, verdict } from "./measure.ts";
+import { fillStore } from "./store-rows.ts";
+import { type Place, sessionSubjects, subject } from "./store-sessions.ts";
 
 const rounds = 300;
 
@@ -38,18 +37,13 @@ async function benchEngine(name: string, place: () => Promise<StoreLocation>, ro
   const small = await open(await place());
   const location = await place();
   const big = await open(location);
-  await fill(location, big.owner, rows);
+  await fillStore(location, big.owner, rows);
 
   const { store, owner } = big;
   const newest = { ...owner, limit: 20, order: "desc", sortBy: "createdAt" } as const;
   const list = (name: string, query: (round: number) => Partial<SandboxQuery>) =>
     subject(name, (round) => store.listSandboxes({ ...newest, ...query(round) }));
-  let cursor: string | undefined;
   const pages = [
-    subject("20 sessions, page after page", async () => {
-      const page = await store.listSessions({ ...owner, limit: 20, order: "desc", ...(cursor && { cursor }) });
-      cursor = page.next;
-    }),
     list("20 sandboxes, newest first", () => ({})),
     list("20 sandboxes, by name prefix", (i) => ({ sortBy: "name", namePrefix: `name-${i}` })),
     list("20 sandboxes, in 2 rare states", () => ({ states: ["running", "snapshotting"] })),
@@ -65,12 +59,14 @@ async function benchEngine(name: string, place: () => Promise<StoreLocation>, ro
   ];
   // What waits for the machine and not for the store is in this one too.
   const lookup = subject("one sandbox by its id", () => store.getSandbox("filled_0"));
-  const read = await interleaved([lookup, ...pages], rounds);
+  const sessions = sessionSubjects(big, rows);
+  const read = await interleaved([lookup, ...pages, ...sessions.map(({ subject }) => subject)], rounds);
+  const goals = new Map(sessions.map(({ subject, goal }) => [subject.name, goal]));
   const written = await interleaved([create("an empty", small), create("the full", big)], rounds);
   const [before, after] = written.map(({ samples }) => median(samples));
   return [
     table(`${name}, ${rows.toLocaleString("en")} sandboxes and sessions`, [...read, ...written]),
-    ...read.map((series) => verdict(`${series.name}, p99`, quantile(series.samples, 0.99), 5, "ms")),
+    ...read.map(({ name, samples }) => verdict(`${name}, p99`, quantile(samples, 0.99), goals.get(name) ?? 5, "ms")),
     verdict(
       "create in the full store",
       (after ?? Number.NaN) / (before ?? Number.NaN),
@@ -80,107 +76,9 @@ async function benchEngine(name: string, place: () => Promise<StoreLocation>, ro
   ].join("\n");
 }
 
-interface Place {
-  store: Store;
-  owner: Owner;
-}
-
 function create(which: string, { store, owner }: Place): Subject {
   return subject(`create in ${which} store`, async () => {
     const { sandbox, session } = sandboxOf(owner, { tags: { env: "0", user: 1 }, createdAt: Date.now() });
     await store.insertSandbox(sandbox, session);
   });
-}
-
-function subject(name: string, use: (round: number) => Promise<unknown>): Subject {
-  let round = 0;
-  return {
-    name,
-    async run() {
-      await use(round++);
-      return undefined;
-    },
-  };
-}
-
-/** made by the engine itself from numbers, because a million creates would take half an hour */
-async function fill(location: StoreLocation, { teamId, projectId }: Owner, rows: number): Promise<void> {
-  const { db, close } = openEngine(location);
-  // Steps of this size through this prime's remainders meet each once: ids as scattered as random ones.
-  const scattered = "(i * 611953 % 1000003)";
-  const state = "case when i % 100000 = 0 then 'running' else 'stopped' end";
-  const tables: Record<string, Record<string, string>> = {
-    sandboxes: {
-      id: `'filled_' || ${scattered}`,
-      team_id: `'${teamId}'`,
-      project_id: `'${projectId}'`,
-      name: `'name-' || ${scattered}`,
-      persistent: "1",
-      base: `'{"image":"host","cwd":"/vercel/sandbox","user":"vercel-sandbox"}'`,
-      vcpus: "2",
-      memory: "4096",
-      timeout: "300000",
-      network_policy: `'{"mode":"allow-all"}'`,
-      env: `'{"SOME":"environment"}'`,
-      tags: `'{"env":"' || i % 5 || '","user":' || i % 10000 || '}'`,
-      routes: "'[]'",
-      mounts: "'{}'",
-      region: "'iad1'",
-      failover_regions: "'[]'",
-      current_snapshot_id: `'snap_' || ${scattered}`,
-      snapshot_gone: "0",
-      current_session_id: `'sbx_' || ${scattered}`,
-      state,
-      state_changed_at: `${noon} + i`,
-      total_egress_bytes: "0",
-      total_ingress_bytes: "0",
-      total_cpu_ms: "0",
-      total_duration_ms: "0",
-      created_at: `${noon} + i`,
-      updated_at: `${noon} + i`,
-    },
-    sessions: {
-      id: `'sbx_' || ${scattered}`,
-      short_id: `'short' || ${scattered}`,
-      team_id: `'${teamId}'`,
-      project_id: `'${projectId}'`,
-      sandbox_id: `'filled_' || ${scattered}`,
-      sandbox_name: `'name-' || ${scattered}`,
-      state,
-      vcpus: "2",
-      memory: "4096",
-      timeout: "300000",
-      region: "'iad1'",
-      cwd: "'/vercel/sandbox'",
-      '"user"': "'vercel-sandbox'",
-      env: `'{"SOME":"environment"}'`,
-      persistent: "1",
-      network_policy: `'{"mode":"allow-all"}'`,
-      requested_at: `${noon} + i`,
-      created_at: `${noon} + i`,
-      updated_at: `${noon} + i`,
-      expires_at: `${noon} + i`,
-      counted: "1",
-    },
-  };
-  const tag = (key: string, value: string) => ({
-    project_id: `'${projectId}'`,
-    key: `'"${key}"'`,
-    value,
-    created_at: `${noon} + i`,
-    sandbox_id: `'filled_' || ${scattered}`,
-  });
-  const numbers = `with recursive numbers (i) as (select 0 union all select i + 1 from numbers where i + 1 < ${rows})`;
-  const insert = async (name: string, columns: Record<string, string>) => {
-    const values = Object.values(columns).join(", ");
-    // PostgreSQL would take the numbers for integers of 32 bits, in which the product does not fit.
-    const wide = "(select cast(i as bigint) as i from numbers) as wide";
-    await sql.raw(`${numbers} insert into ${name} (${Object.keys(columns)}) select ${values} from ${wide}`).execute(db);
-  };
-  for (const [name, columns] of Object.entries(tables)) await insert(name, columns);
-  await insert("sandbox_tags", tag("env", `'"' || i % 5 || '"'`));
-  await insert("sandbox_tags", tag("user", "cast(i % 10000 as text)"));
-  // PostgreSQL would do so by itself after a while, SQLite never does.
-  if ("url" in location) await sql.raw("analyze").execute(db);
-  await close();
 }

@@ -5,6 +5,8 @@ import { afterAll, beforeAll, describe } from "vitest";
 import type { Store } from "../src/core/store.ts";
 import { openStore, type StoreLocation } from "../src/store/sql-store.ts";
 import { commandsSuite } from "./conformance/store/commands.ts";
+import { containmentSuite } from "./conformance/store/containment.ts";
+import { countsSuite } from "./conformance/store/counts.ts";
 import { drivesSuite } from "./conformance/store/drives.ts";
 import { durabilitySuite } from "./conformance/store/durability.ts";
 import type { StoreHost } from "./conformance/store/host.ts";
@@ -13,6 +15,7 @@ import { listsSuite } from "./conformance/store/lists.ts";
 import { sandboxesSuite } from "./conformance/store/sandboxes.ts";
 import { sessionsSuite } from "./conformance/store/sessions.ts";
 import { snapshotsSuite } from "./conformance/store/snapshots.ts";
+import { spansSuite } from "./conformance/store/spans.ts";
 import { tagsSuite } from "./conformance/store/tags.ts";
 import { teamsSuite } from "./conformance/store/teams.ts";
 import { tempDir, type Undo } from "./harness.ts";
@@ -63,7 +66,10 @@ for (const [name, start] of Object.entries(engines)) {
       drivesSuite,
       idempotencySuite,
       listsSuite,
+      spansSuite,
+      countsSuite,
       tagsSuite,
+      containmentSuite,
       durabilitySuite,
     ])
       suite(current);

@@ -42,6 +42,7 @@ export interface Sandbox extends Owner {
   memory: number;
   /** longest a session may run */
   timeout: number;
+  lifetime?: Lifetime;
   networkPolicy: NetworkPolicy;
   networkId?: string;
   /** default environment of every command */
@@ -55,6 +56,8 @@ export interface Sandbox extends Owner {
   failoverRegions: string[];
   /** how long its snapshots live after their last use; 0 for ever */
   snapshotExpiration?: number;
+  /** what the snapshots that its ends leave are called */
+  snapshotName?: string;
   keepLastSnapshots?: KeepLastSnapshots;
   /** what the next session boots from */
   currentSnapshotId?: string;
@@ -67,6 +70,13 @@ export interface Sandbox extends Owner {
   createdAt: number;
   updatedAt: number;
 }
+
+/**
+ * How a session's time is counted where it is not simply "until its timeout, which may be extended":
+ *   idle       the timeout begins anew whenever it is used
+ *   unlimited  it runs until somebody stops it
+ */
+export type Lifetime = "idle" | "unlimited";
 
 export type TagValue = string | number | boolean | null | TagValue[] | { [key: string]: TagValue };
 
@@ -85,6 +95,8 @@ export interface SandboxBase {
 export interface Route {
   port: number;
   subdomain: string;
+  /** it has its label and leads nowhere until it is opened */
+  closed?: boolean;
 }
 
 export interface Mount {
@@ -126,6 +138,7 @@ export interface Session extends Owner {
   /** MiB */
   memory: number;
   timeout: number;
+  lifetime?: Lifetime;
   region: string;
   runtime?: string;
   cwd: string;
@@ -140,6 +153,8 @@ export interface Session extends Owner {
   startedAt?: number;
   /** when it is stopped unless somebody extends it; only while it runs */
   expiresAt?: number;
+  /** when somebody last used it, as far as its lifetime depends on that */
+  lastActivityAt?: number;
   requestedStopAt?: number;
   stoppedAt?: number;
   abortedAt?: number;
@@ -170,6 +185,8 @@ export interface Command extends Caller {
 
 export interface Snapshot extends Owner {
   id: string;
+  /** where its caller gave it one */
+  name?: string;
   sandboxId: string;
   sandboxName: string;
   sessionId: string;

@@ -38,6 +38,8 @@ export interface Store {
   insertKey(key: ApiKey): Promise<void>;
   findKey(hash: string): Promise<ApiKey | undefined>;
   listKeys(teamId: string): Promise<ApiKey[]>;
+  /** undefined when the team has no such key */
+  renameKey(teamId: string, id: string, name: string): Promise<ApiKey | undefined>;
   /** false when the team has no such key */
   deleteKey(teamId: string, id: string): Promise<boolean>;
 
@@ -46,6 +48,8 @@ export interface Store {
   findSandbox(projectId: string, name: string): Promise<Sandbox | undefined>;
   /** also a deleted one */
   getSandbox(id: string): Promise<Sandbox | undefined>;
+  /** in any order, deleted ones included; what is not there is left out */
+  getSandboxes(ids: readonly string[]): Promise<Sandbox[]>;
   /** by a route's label, of any team */
   findSandboxByRoute(subdomain: string): Promise<Sandbox | undefined>;
   /** replaces the given fields; undefined clears; the sandbox as it is then, or undefined when it is gone */
@@ -62,6 +66,8 @@ export interface Store {
    */
   insertSession(session: Session, after: string): Promise<boolean>;
   getSession(id: string): Promise<Session | undefined>;
+  /** in any order; what is not there is left out */
+  getSessions(ids: readonly string[]): Promise<Session[]>;
   findSessionByShortId(shortId: string): Promise<Session | undefined>;
   /**
    * moves a session to a state, with other changes, if it is in one of the `from` states; its sandbox shows the state
@@ -80,6 +86,8 @@ export interface Store {
   /** sessions that are over and not in the totals: a daemon died in between */
   uncountedSessions(): Promise<string[]>;
   listSessions(query: SessionQuery): Promise<Page<Session>>;
+  /** exactly, without reading them all */
+  countSessions(query: CountQuery): Promise<number>;
   /** running sessions whose time is over, soonest first */
   dueSessions(now: number, limit: number): Promise<Session[]>;
   /** when the next running session expires */
@@ -101,6 +109,7 @@ export interface Store {
   getSnapshot(id: string): Promise<Snapshot | undefined>;
   updateSnapshot(id: string, changes: SnapshotChanges): Promise<Snapshot | undefined>;
   listSnapshots(query: SnapshotQuery): Promise<Page<Snapshot>>;
+  countSnapshots(query: CountQuery): Promise<number>;
   /** not deleted, of this sandbox, newest first */
   snapshotsOf(sandboxId: string): Promise<Snapshot[]>;
   /** children in order of creation, deleted ones included */
@@ -117,6 +126,9 @@ export interface Store {
   /** `exists` when the project has a drive of that name */
   insertDrive(drive: Drive): Promise<void>;
   findDrive(projectId: string, name: string): Promise<Drive | undefined>;
+  getDrive(id: string): Promise<Drive | undefined>;
+  /** undefined when it is gone */
+  updateDrive(id: string, changes: Pick<Drive, "maxSizeBytes" | "updatedAt">): Promise<Drive | undefined>;
   /** for a session; false when another session has it */
   attachDrive(id: string, sessionId: string, sandboxName: string, at: number): Promise<boolean>;
   detachDrives(sessionId: string, at: number): Promise<void>;
@@ -174,14 +186,34 @@ export interface SandboxQuery extends PageQuery {
   tags?: Record<string, TagValue>;
 }
 
-export interface SessionQuery extends PageQuery {
+export interface SessionQuery extends PageQuery, Span {
+  projectId: string;
+  sandboxName?: string;
+  /** only those that are not over */
+  open?: boolean;
+  /** contained in the tags of their sandboxes: every pair, and of a nested value every pair of it */
+  contains?: Record<string, TagValue>;
+}
+
+export interface SnapshotQuery extends PageQuery, Span {
   projectId: string;
   sandboxName?: string;
 }
 
-export interface SnapshotQuery extends PageQuery {
+export interface CountQuery extends Span {
   projectId: string;
-  sandboxName?: string;
+}
+
+/** A part of a list by creation: strictly newer than `after`, strictly older than `before`. */
+export interface Span {
+  after?: Moment;
+  before?: Moment;
+}
+
+/** A place in a list by creation: with an id between two things of the same millisecond, without one outside of it. */
+export interface Moment {
+  at: number;
+  id?: string;
 }
 
 export interface DriveQuery extends PageQuery {

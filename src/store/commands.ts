@@ -2,7 +2,7 @@
 
 import type { Command } from "../core/sandbox.ts";
 import type { Store } from "../core/store.ts";
-import { mapping } from "./rows.ts";
+import { all, first, mapping } from "./rows.ts";
 import type { Database } from "./tables.ts";
 
 type CommandStore = Pick<
@@ -27,10 +27,8 @@ export function commandStore(db: Database, now: () => number): CommandStore {
   const ofSession = (sessionId: string) =>
     db.selectFrom("commands").selectAll().where("session_id", "=", sessionId).orderBy("started_at").orderBy("id");
 
-  async function getCommand(id: string): Promise<Command | undefined> {
-    const row = await db.selectFrom("commands").selectAll().where("id", "=", id).executeTakeFirst();
-    return row && commands.toValue(row);
-  }
+  const getCommand = (id: string) =>
+    first(db.selectFrom("commands").selectAll().where("id", "=", id), commands.toValue);
 
   return {
     getCommand,
@@ -54,12 +52,8 @@ export function commandStore(db: Database, now: () => number): CommandStore {
       return row ? commands.toValue(row) : getCommand(id);
     },
 
-    async listCommands(sessionId) {
-      return (await ofSession(sessionId).execute()).map(commands.toValue);
-    },
+    listCommands: (sessionId) => all(ofSession(sessionId), commands.toValue),
 
-    async openCommands(sessionId) {
-      return (await ofSession(sessionId).where("ended_at", "is", null).execute()).map(commands.toValue);
-    },
+    openCommands: (sessionId) => all(ofSession(sessionId).where("ended_at", "is", null), commands.toValue),
   };
 }

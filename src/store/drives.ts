@@ -4,12 +4,19 @@ import { SandkeepError } from "../core/errors.ts";
 import type { Drive } from "../core/sandbox.ts";
 import type { DriveQuery, Store } from "../core/store.ts";
 import { behind, readPage, type Sort, startingWith } from "./page.ts";
-import { mapping, type Row } from "./rows.ts";
+import { first, mapping, type Row } from "./rows.ts";
 import type { Database } from "./tables.ts";
 
 type DriveStore = Pick<
   Store,
-  "insertDrive" | "findDrive" | "attachDrive" | "detachDrives" | "deleteDrive" | "listDrives"
+  | "insertDrive"
+  | "findDrive"
+  | "getDrive"
+  | "updateDrive"
+  | "attachDrive"
+  | "detachDrives"
+  | "deleteDrive"
+  | "listDrives"
 >;
 
 const drives = mapping<Drive>({
@@ -44,15 +51,19 @@ export function driveStore(db: Database): DriveStore {
         throw new SandkeepError("exists", `Cannot create the drive "${drive.name}": the project has one of that name`);
     },
 
-    async findDrive(projectId, name) {
-      const row = await db
-        .selectFrom("drives")
-        .selectAll()
-        .where("project_id", "=", projectId)
-        .where("name", "=", name)
-        .executeTakeFirst();
-      return row && drives.toValue(row);
-    },
+    findDrive: (projectId, name) =>
+      first(
+        db.selectFrom("drives").selectAll().where("project_id", "=", projectId).where("name", "=", name),
+        drives.toValue,
+      ),
+
+    getDrive: (id) => first(db.selectFrom("drives").selectAll().where("id", "=", id), drives.toValue),
+
+    updateDrive: (id, changes) =>
+      first(
+        db.updateTable("drives").set(drives.toChanges(changes)).where("id", "=", id).returningAll(),
+        drives.toValue,
+      ),
 
     async attachDrive(id, sessionId, sandboxName, at) {
       const attached = await db

@@ -21,6 +21,8 @@ export interface Engine {
   allKey: string;
   /** a statement that makes other programs' migrations wait until the transaction ends; SQLite's do so anyway */
   migrationLock?: string;
+  /** statements that let a transaction have runs for itself, or with others that do not cut them; SQLite's always do */
+  runLock?: { exclusive: string; shared: string };
   /** resolves when what was committed before is on the disk; an engine without it has it there by itself */
   flushed?(): Promise<void>;
   /** takes a lock that goes with the process, and with `close`; false when somebody else has it */
@@ -52,9 +54,10 @@ function openSqlite(path: string): Engine {
   };
 }
 
-// Any two numbers that nobody else who uses the same database takes.
+// Any numbers that nobody else who uses the same database takes.
 const MIGRATION_LOCK = 7_392_640_117;
 const DAEMON_LOCK = 7_392_640_118;
+const RUN_LOCK = 7_392_640_119;
 
 /** connections at once, and ms until one that cannot be made is given up */
 const limits = { max: 10, connectionTimeoutMillis: 10_000 };
@@ -70,6 +73,10 @@ function openPostgres(url: string): Engine {
     text: `text collate "C"`,
     allKey: "",
     migrationLock: `select pg_advisory_xact_lock(${MIGRATION_LOCK})`,
+    runLock: {
+      exclusive: `select pg_advisory_xact_lock(${RUN_LOCK})`,
+      shared: `select pg_advisory_xact_lock_shared(${RUN_LOCK})`,
+    },
     async claim() {
       holder ??= await lockDatabase(url);
       return holder !== undefined;

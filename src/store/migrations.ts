@@ -7,14 +7,25 @@ import { sql } from "kysely";
 import { SandkeepError } from "../core/errors.ts";
 import type { Engine } from "./engines.ts";
 import { firstSchema } from "./first-schema.ts";
+import { lifetimes } from "./lifetimes.ts";
+import { indexSessions, sessionIndex } from "./session-index.ts";
+import { snapshotNames } from "./snapshot-names.ts";
+import type { Database } from "./tables.ts";
 
 export interface Migration {
   name: string;
   statements(engine: Engine): string[];
+  /** fills what the statements made with what is there already */
+  fill?(db: Database): Promise<void>;
 }
 
 /** in the order they are applied; a migration's number is its place, from 1 */
-const migrations: Migration[] = [{ name: "first schema", statements: firstSchema }];
+const migrations: Migration[] = [
+  { name: "first schema", statements: firstSchema },
+  { name: "lifetimes", statements: lifetimes },
+  { name: "snapshot names", statements: snapshotNames },
+  { name: "session index", statements: sessionIndex, fill: indexSessions },
+];
 
 /** brings the database to what this program knows; refuses one that a newer program wrote */
 export async function migrate(engine: Engine, now: () => number, known = migrations): Promise<void> {
@@ -46,6 +57,7 @@ function applyNext(engine: Engine, now: () => number, known: Migration[]): Promi
     const migration = known[number - 1];
     if (!migration) return false;
     for (const statement of migration.statements(engine)) await sql.raw(statement).execute(tx);
+    await migration.fill?.(tx);
     await tx.insertInto("migrations").values({ number, name: migration.name, applied_at: now() }).execute();
     return true;
   });

@@ -62,6 +62,20 @@ export function mapping<T extends object>(columns: Columns<T>): Mapping<T> {
   };
 }
 
+/** the first that a query finds */
+export async function first<R, T>(
+  query: { executeTakeFirst(): Promise<R | undefined> },
+  toValue: (row: R) => T,
+): Promise<T | undefined> {
+  const row = await query.executeTakeFirst();
+  return row && toValue(row);
+}
+
+/** all that a query finds */
+export async function all<R, T>(query: { execute(): Promise<R[]> }, toValue: (row: R) => T): Promise<T[]> {
+  return (await query.execute()).map(toValue);
+}
+
 function write(kind: Kind, value: unknown): string | number | null {
   if (value === undefined) return kind === "key" ? "" : null;
   if (kind === "json") return JSON.stringify(value);

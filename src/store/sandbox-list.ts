@@ -9,7 +9,7 @@ import type { Page, SandboxQuery } from "../core/store.ts";
 import type { Position } from "./cursor.ts";
 import { behind, readPage, type Sort, startingWith } from "./page.ts";
 import type { Database, SandboxRow, Tables } from "./tables.ts";
-import { hasPair, isRare, rarestFirst, type TagPair, tagPairs } from "./tags.ts";
+import { filterPairs, hasPair, isRare, rarestFirst, sandboxTags, type TagPair, tagPairs } from "./tags.ts";
 
 const sorts = {
   createdAt: { column: "created_at", type: "number" },
@@ -28,7 +28,7 @@ export function listSandboxes(
   const read = (position: Position | undefined, limit: number) => {
     const slice: Slice = { column: sorts[sortBy].column, order, position, limit };
     if (states?.length === 0) return Promise.resolve([]);
-    const pairs = tagPairs(tags ?? {});
+    const pairs = filterPairs(tagPairs(tags ?? {}));
     if (pairs.length > 0) return readTagged(db, query, pairs, slice);
     if (states && sortBy === "createdAt") return readByState(db, query, states, slice);
     return cut(filtered(db, query, sortBy === "name" && position ? order : undefined), slice).execute();
@@ -90,12 +90,12 @@ async function readTagged(db: Database, query: SandboxQuery, pairs: TagPair[], s
   const alongTag = slice.column === "created_at";
   const [only, ...more] = pairs;
   if (only && more.length === 0 && alongTag) return readAlongTag(db, query, only, more, slice);
-  const { rarest, others, count } = await rarestFirst(db, projectId, pairs);
+  const { rarest, others, count } = await rarestFirst(db, sandboxTags, projectId, pairs);
   if (alongTag) return readAlongTag(db, query, rarest, others, slice);
   // A common tag is met often enough on the way along any order.
   if (!isRare(count)) {
     const outer = { projectId, createdAt: "sandboxes.created_at", id: "sandboxes.id" };
-    const having = filtered(db, query).where((eb) => eb.and(pairs.map((pair) => hasPair(pair, outer))));
+    const having = filtered(db, query).where((eb) => eb.and(pairs.map((pair) => hasPair(sandboxTags, pair, outer))));
     return cut(having, slice).execute();
   }
   // All that have a rare one are few enough to be sorted.
@@ -137,6 +137,6 @@ function tagged(db: Database, query: SandboxQuery, rarest: TagPair, others: TagP
     .where("tag.project_id", "=", query.projectId)
     .where("tag.key", "=", rarest.key)
     .where("tag.value", "=", rarest.value)
-    .where((eb) => eb.and([...others.map((pair) => hasPair(pair, outer)), ...nameConditions(query)]));
+    .where((eb) => eb.and([...others.map((pair) => hasPair(sandboxTags, pair, outer)), ...nameConditions(query)]));
   return query.states ? rows.where("sandboxes.state", "in", query.states) : rows;
 }

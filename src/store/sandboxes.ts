@@ -7,8 +7,10 @@ import { sql } from "kysely";
 import { SandkeepError } from "../core/errors.ts";
 import type { Route, Sandbox } from "../core/sandbox.ts";
 import type { Store } from "../core/store.ts";
-import { mapping } from "./rows.ts";
+import { all, first, mapping } from "./rows.ts";
+import type { Runs } from "./runs.ts";
 import { listSandboxes } from "./sandbox-list.ts";
+import { changeSessionTags, checkTags } from "./session-tags.ts";
 import { insertSessionRow } from "./sessions.ts";
 import type { Database, SandboxRow } from "./tables.ts";
 import { deleteTags, writeTags } from "./tags.ts";
@@ -18,6 +20,7 @@ type SandboxStore = Pick<
   | "insertSandbox"
   | "findSandbox"
   | "getSandbox"
+  | "getSandboxes"
   | "findSandboxByRoute"
   | "updateSandbox"
   | "deleteSandbox"
@@ -35,6 +38,7 @@ const sandboxes = mapping<Omit<Sandbox, "totals">>({
   vcpus: "real",
   memory: "real",
   timeout: "whole",
+  lifetime: "text",
   networkPolicy: "json",
   networkId: "text",
   env: "json",
@@ -44,6 +48,7 @@ const sandboxes = mapping<Omit<Sandbox, "totals">>({
   region: "text",
   failoverRegions: "json",
   snapshotExpiration: "whole",
+  snapshotName: "text",
   keepLastSnapshots: "json",
   currentSnapshotId: "key",
   currentSessionId: "text",
@@ -57,10 +62,11 @@ const sandboxes = mapping<Omit<Sandbox, "totals">>({
 const isStale = sql<boolean>`state in ('stopped', 'failed', 'aborted')
   and (current_snapshot_id = '' or snapshot_gone = 1)`;
 
-export function sandboxStore(db: Database): SandboxStore {
+export function sandboxStore(db: Database, runs: Runs): SandboxStore {
   return {
-    insertSandbox: (sandbox, session) =>
-      db.transaction().execute(async (tx) => {
+    async insertSandbox(sandbox, session) {
+      checkTags(sandbox.tags);
+      await db.transaction().execute(async (tx) => {
         const inserted = await tx
           .insertInto("sandboxes")
           .values(toRow(sandbox))
@@ -74,41 +80,47 @@ export function sandboxStore(db: Database): SandboxStore {
             "exists",
             `Cannot create the sandbox "${sandbox.name}": the project has one of that name`,
           );
-        await insertSessionRow(tx, session);
         await writeTags(tx, sandbox, sandbox.tags);
         await writeRoutes(tx, sandbox.id, sandbox.routes);
-      }),
-
-    async findSandbox(projectId, name) {
-      const row = await db
-        .selectFrom("sandboxes")
-        .selectAll()
-        .where("project_id", "=", projectId)
-        .where("name", "=", name)
-        .where("deleted_at", "is", null)
-        .executeTakeFirst();
-      return row && toSandbox(row);
+        await insertSessionRow(tx, runs, session, sandbox.tags);
+      });
     },
 
-    async getSandbox(id) {
-      const row = await db.selectFrom("sandboxes").selectAll().where("id", "=", id).executeTakeFirst();
-      return row && toSandbox(row);
+    findSandbox: (projectId, name) =>
+      first(
+        db
+          .selectFrom("sandboxes")
+          .selectAll()
+          .where("project_id", "=", projectId)
+          .where("name", "=", name)
+          .where("deleted_at", "is", null),
+        toSandbox,
+      ),
+
+    getSandbox: (id) => first(db.selectFrom("sandboxes").selectAll().where("id", "=", id), toSandbox),
+
+    async getSandboxes(ids) {
+      if (ids.length === 0) return [];
+      const wanted = [...new Set(ids)];
+      return all(db.selectFrom("sandboxes").selectAll().where("id", "in", wanted), toSandbox);
     },
 
-    async findSandboxByRoute(subdomain) {
-      const row = await db
-        .selectFrom("sandbox_routes")
-        .innerJoin("sandboxes", "sandboxes.id", "sandbox_routes.sandbox_id")
-        .selectAll("sandboxes")
-        .where("subdomain", "=", subdomain)
-        .executeTakeFirst();
-      return row && toSandbox(row);
-    },
+    findSandboxByRoute: (subdomain) =>
+      first(
+        db
+          .selectFrom("sandbox_routes")
+          .innerJoin("sandboxes", "sandboxes.id", "sandbox_routes.sandbox_id")
+          .selectAll("sandboxes")
+          .where("subdomain", "=", subdomain),
+        toSandbox,
+      ),
 
     async updateSandbox(id, changes) {
+      if (changes.tags) checkTags(changes.tags);
       const columns = sandboxes.toChanges(changes);
       const snapshot = "currentSnapshotId" in changes ? { snapshot_gone: 0 } : {};
       return db.transaction().execute(async (tx) => {
+        const tags = changes.tags && (await heldTags(tx, id));
         const row = await tx
           .updateTable("sandboxes")
           // The id for itself, because a statement that sets nothing is none.
@@ -122,6 +134,7 @@ export function sandboxStore(db: Database): SandboxStore {
         if (changes.tags) {
           await deleteTags(tx, id);
           await writeTags(tx, sandbox, changes.tags);
+          await changeSessionTags(tx, id, tags ?? {}, changes.tags);
         }
         if (changes.routes) {
           await deleteRoutes(tx, id);
@@ -148,19 +161,19 @@ export function sandboxStore(db: Database): SandboxStore {
 
     listSandboxes: (query) => listSandboxes(db, query, toSandbox),
 
-    async staleSandboxes(before, limit) {
-      const rows = await db
-        .selectFrom("sandboxes")
-        .selectAll()
-        .where("deleted_at", "is", null)
-        .where(isStale)
-        .where("state_changed_at", "<", before)
-        .orderBy("state_changed_at")
-        .orderBy("id")
-        .limit(limit)
-        .execute();
-      return rows.map(toSandbox);
-    },
+    staleSandboxes: (before, limit) =>
+      all(
+        db
+          .selectFrom("sandboxes")
+          .selectAll()
+          .where("deleted_at", "is", null)
+          .where(isStale)
+          .where("state_changed_at", "<", before)
+          .orderBy("state_changed_at")
+          .orderBy("id")
+          .limit(limit),
+        toSandbox,
+      ),
   };
 }
 
@@ -186,6 +199,12 @@ function toSandbox(row: SandboxRow): Sandbox {
       durationMs: row.total_duration_ms,
     },
   };
+}
+
+/** its tags, while nobody else changes it or adds a session to it before the transaction ends */
+function heldTags(tx: Database, id: string): Promise<Sandbox["tags"] | undefined> {
+  const held = tx.updateTable("sandboxes").set({ id }).where("id", "=", id).where("deleted_at", "is", null);
+  return first(held.returningAll(), (row) => toSandbox(row).tags);
 }
 
 async function writeRoutes(db: Database, sandboxId: string, routes: Route[]): Promise<void> {

@@ -4,22 +4,26 @@
  */
 
 import { sql } from "kysely";
-import type { Session } from "../core/sandbox.ts";
+import type { Session, TagValue } from "../core/sandbox.ts";
 import type { Store } from "../core/store.ts";
-import { behind, readPage } from "./page.ts";
-import { mapping } from "./rows.ts";
-import type { Database, SessionRow } from "./tables.ts";
+import { all, first, mapping } from "./rows.ts";
+import type { Runs } from "./runs.ts";
+import { isOpen, listSessions } from "./session-list.ts";
+import { writeSessionTags } from "./session-tags.ts";
+import type { Database } from "./tables.ts";
 
 type SessionStore = Pick<
   Store,
   | "insertSession"
   | "getSession"
+  | "getSessions"
   | "findSessionByShortId"
   | "moveSession"
   | "updateSession"
   | "addTotals"
   | "uncountedSessions"
   | "listSessions"
+  | "countSessions"
   | "dueSessions"
   | "nextExpiry"
   | "openSessions"
@@ -36,6 +40,7 @@ const sessions = mapping<Session>({
   vcpus: "real",
   memory: "real",
   timeout: "whole",
+  lifetime: "text",
   region: "text",
   runtime: "text",
   cwd: "text",
@@ -49,6 +54,7 @@ const sessions = mapping<Session>({
   updatedAt: "whole",
   startedAt: "whole",
   expiresAt: "whole",
+  lastActivityAt: "whole",
   requestedStopAt: "whole",
   stoppedAt: "whole",
   abortedAt: "whole",
@@ -63,12 +69,9 @@ const sessions = mapping<Session>({
 
 // A condition in words of its own, because an index with a condition serves only a query that says the same.
 const isRunning = sql<boolean>`state = 'running'`;
-const isOpen = sql<boolean>`state in ('pending', 'running', 'snapshotting', 'stopping')`;
 const isUncounted = sql<boolean>`counted = 0 and state in ('stopped', 'failed', 'aborted')`;
 
-const byCreation = { column: "created_at", type: "number" } as const;
-
-export function sessionStore(db: Database, now: () => number): SessionStore {
+export function sessionStore(db: Database, runs: Runs, now: () => number): SessionStore {
   return {
     insertSession: (session, after) =>
       db.transaction().execute(async (tx) => {
@@ -78,22 +81,28 @@ export function sessionStore(db: Database, now: () => number): SessionStore {
           .where("id", "=", session.sandboxId)
           .where("current_session_id", "=", after)
           .where("deleted_at", "is", null)
-          .returning("id")
+          .returning("tags")
           .executeTakeFirst();
         if (!sandbox) return false;
-        await insertSessionRow(tx, session);
+        await insertSessionRow(tx, runs, session, JSON.parse(sandbox.tags) as Record<string, TagValue>);
         return true;
       }),
 
-    async getSession(id) {
-      const row = await db.selectFrom("sessions").selectAll().where("id", "=", id).executeTakeFirst();
-      return row && sessions.toValue(row);
-    },
+    getSession: (id) => first(db.selectFrom("sessions").selectAll().where("id", "=", id), sessions.toValue),
 
-    async findSessionByShortId(shortId) {
-      const row = await db.selectFrom("sessions").selectAll().where("short_id", "=", shortId).executeTakeFirst();
-      return row && sessions.toValue(row);
-    },
+    getSessions: async (ids) =>
+      ids.length === 0
+        ? []
+        : all(
+            db
+              .selectFrom("sessions")
+              .selectAll()
+              .where("id", "in", [...new Set(ids)]),
+            sessions.toValue,
+          ),
+
+    findSessionByShortId: (shortId) =>
+      first(db.selectFrom("sessions").selectAll().where("short_id", "=", shortId), sessions.toValue),
 
     moveSession: (id, from, to, changes) =>
       db.transaction().execute(async (tx) => {
@@ -114,17 +123,17 @@ export function sessionStore(db: Database, now: () => number): SessionStore {
         return sessions.toValue(row);
       }),
 
-    async updateSession(id, states, changes) {
-      const row = await db
-        .updateTable("sessions")
-        // The id for itself, because a statement that sets nothing is none.
-        .set({ ...sessions.toChanges(changes), id })
-        .where("id", "=", id)
-        .where("state", "in", states)
-        .returningAll()
-        .executeTakeFirst();
-      return row && sessions.toValue(row);
-    },
+    updateSession: (id, states, changes) =>
+      first(
+        db
+          .updateTable("sessions")
+          // The id for itself, because a statement that sets nothing is none.
+          .set({ ...sessions.toChanges(changes), id })
+          .where("id", "=", id)
+          .where("state", "in", states)
+          .returningAll(),
+        sessions.toValue,
+      ),
 
     addTotals: (sessionId) =>
       db.transaction().execute(async (tx) => {
@@ -153,41 +162,22 @@ export function sessionStore(db: Database, now: () => number): SessionStore {
       return rows.map(({ id }) => id);
     },
 
-    listSessions(query) {
-      const { projectId, sandboxName, order } = query;
-      return readPage<SessionRow, Session>(
-        {
-          query,
-          sort: byCreation,
-          list: { of: "sessions", projectId, sandboxName },
-          read: (position, limit) =>
-            db
-              .selectFrom("sessions")
-              .selectAll()
-              .where("project_id", "=", projectId)
-              .$if(sandboxName !== undefined, (rows) => rows.where("sandbox_name", "=", sandboxName ?? ""))
-              .$call((rows) => (position ? rows.where(behind(position, order, "created_at", "id")) : rows))
-              .orderBy("created_at", order)
-              .orderBy("id", order)
-              .limit(limit)
-              .execute(),
-        },
-        sessions.toValue,
-      );
-    },
+    listSessions: (query) => listSessions(db, query, sessions.toValue),
 
-    async dueSessions(now, limit) {
-      const rows = await db
-        .selectFrom("sessions")
-        .selectAll()
-        .where(isRunning)
-        .where("expires_at", "<=", now)
-        .orderBy("expires_at")
-        .orderBy("id")
-        .limit(limit)
-        .execute();
-      return rows.map(sessions.toValue);
-    },
+    countSessions: (query) => runs.count("sessions", query),
+
+    dueSessions: (now, limit) =>
+      all(
+        db
+          .selectFrom("sessions")
+          .selectAll()
+          .where(isRunning)
+          .where("expires_at", "<=", now)
+          .orderBy("expires_at")
+          .orderBy("id")
+          .limit(limit),
+        sessions.toValue,
+      ),
 
     async nextExpiry() {
       const row = await db
@@ -198,22 +188,22 @@ export function sessionStore(db: Database, now: () => number): SessionStore {
       return row?.at ?? undefined;
     },
 
-    async openSessions() {
-      const rows = await db
-        .selectFrom("sessions")
-        .selectAll()
-        .where(isOpen)
-        .orderBy("created_at")
-        .orderBy("id")
-        .execute();
-      return rows.map(sessions.toValue);
-    },
+    openSessions: () =>
+      all(db.selectFrom("sessions").selectAll().where(isOpen).orderBy("created_at").orderBy("id"), sessions.toValue),
   };
 }
 
-export async function insertSessionRow(db: Database, session: Session): Promise<void> {
-  await db
+/** with what is kept beside it; as the last step of a transaction */
+export async function insertSessionRow(
+  tx: Database,
+  runs: Runs,
+  session: Session,
+  tags: Record<string, TagValue>,
+): Promise<void> {
+  await tx
     .insertInto("sessions")
     .values({ ...sessions.toRow(session), counted: 0 })
     .execute();
+  await writeSessionTags(tx, [session], tags);
+  await runs.add(tx, "sessions", session);
 }

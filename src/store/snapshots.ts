@@ -3,8 +3,11 @@
 import { sql } from "kysely";
 import type { Snapshot } from "../core/sandbox.ts";
 import type { Store } from "../core/store.ts";
-import { behind, readPage } from "./page.ts";
-import { mapping, type Row } from "./rows.ts";
+import { byCreation, readByCreation } from "./creation-list.ts";
+import type { Position } from "./cursor.ts";
+import { readPage } from "./page.ts";
+import { all, first, mapping, type Row } from "./rows.ts";
+import type { Runs } from "./runs.ts";
 import type { Database } from "./tables.ts";
 
 type SnapshotStore = Pick<
@@ -13,6 +16,7 @@ type SnapshotStore = Pick<
   | "getSnapshot"
   | "updateSnapshot"
   | "listSnapshots"
+  | "countSnapshots"
   | "snapshotsOf"
   | "snapshotChildren"
   | "dueSnapshots"
@@ -23,6 +27,7 @@ type SnapshotStore = Pick<
 
 const snapshots = mapping<Snapshot>({
   id: "text",
+  name: "text",
   teamId: "text",
   projectId: "text",
   sandboxId: "text",
@@ -46,18 +51,15 @@ const snapshots = mapping<Snapshot>({
 const isThere = sql<boolean>`state <> 'deleted'`;
 const hasCurrent = sql<boolean>`current_snapshot_id <> ''`;
 
-const byCreation = { column: "created_at", type: "number" } as const;
-
-export function snapshotStore(db: Database): SnapshotStore {
+export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
   return {
-    async insertSnapshot(snapshot) {
-      await db.insertInto("snapshots").values(snapshots.toRow(snapshot)).execute();
-    },
+    insertSnapshot: (snapshot) =>
+      db.transaction().execute(async (tx) => {
+        await tx.insertInto("snapshots").values(snapshots.toRow(snapshot)).execute();
+        await runs.add(tx, "snapshots", snapshot);
+      }),
 
-    async getSnapshot(id) {
-      const row = await db.selectFrom("snapshots").selectAll().where("id", "=", id).executeTakeFirst();
-      return row && snapshots.toValue(row);
-    },
+    getSnapshot: (id) => first(db.selectFrom("snapshots").selectAll().where("id", "=", id), snapshots.toValue),
 
     updateSnapshot: (id, changes) =>
       db.transaction().execute(async (tx) => {
@@ -80,64 +82,51 @@ export function snapshotStore(db: Database): SnapshotStore {
       }),
 
     listSnapshots(query) {
-      const { projectId, sandboxName, order } = query;
-      return readPage<Row<Snapshot>, Snapshot>(
-        {
-          query,
-          sort: byCreation,
-          list: { of: "snapshots", projectId, sandboxName },
-          read: (position, limit) =>
-            db
-              .selectFrom("snapshots")
-              .selectAll()
-              .where("project_id", "=", projectId)
-              .$if(sandboxName !== undefined, (rows) => rows.where("sandbox_name", "=", sandboxName ?? ""))
-              .$call((rows) => (position ? rows.where(behind(position, order, "created_at", "id")) : rows))
-              .orderBy("created_at", order)
-              .orderBy("id", order)
-              .limit(limit)
-              .execute(),
-        },
+      const { projectId, sandboxName, after, before } = query;
+      const list = { of: "snapshots", projectId, sandboxName, after, before };
+      const read = (position: Position | undefined, limit: number) =>
+        readByCreation<Row<Snapshot>>(db, "snapshots", query, { position, limit });
+      return readPage({ query, sort: byCreation, list, read }, snapshots.toValue);
+    },
+
+    countSnapshots: (query) => runs.count("snapshots", query),
+
+    snapshotsOf: (sandboxId) =>
+      all(
+        db
+          .selectFrom("snapshots")
+          .selectAll()
+          .where("sandbox_id", "=", sandboxId)
+          .where(isThere)
+          .orderBy("created_at", "desc")
+          .orderBy("id", "desc"),
         snapshots.toValue,
-      );
-    },
+      ),
 
-    async snapshotsOf(sandboxId) {
-      const rows = await db
-        .selectFrom("snapshots")
-        .selectAll()
-        .where("sandbox_id", "=", sandboxId)
-        .where(isThere)
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .execute();
-      return rows.map(snapshots.toValue);
-    },
+    snapshotChildren: (parentId, limit) =>
+      all(
+        db
+          .selectFrom("snapshots")
+          .selectAll()
+          .where("parent_id", "=", parentId)
+          .orderBy("created_at")
+          .orderBy("id")
+          .limit(limit),
+        snapshots.toValue,
+      ),
 
-    async snapshotChildren(parentId, limit) {
-      const rows = await db
-        .selectFrom("snapshots")
-        .selectAll()
-        .where("parent_id", "=", parentId)
-        .orderBy("created_at")
-        .orderBy("id")
-        .limit(limit)
-        .execute();
-      return rows.map(snapshots.toValue);
-    },
-
-    async dueSnapshots(now, limit) {
-      const rows = await db
-        .selectFrom("snapshots")
-        .selectAll()
-        .where(isThere)
-        .where("expires_at", "<=", now)
-        .orderBy("expires_at")
-        .orderBy("id")
-        .limit(limit)
-        .execute();
-      return rows.map(snapshots.toValue);
-    },
+    dueSnapshots: (now, limit) =>
+      all(
+        db
+          .selectFrom("snapshots")
+          .selectAll()
+          .where(isThere)
+          .where("expires_at", "<=", now)
+          .orderBy("expires_at")
+          .orderBy("id")
+          .limit(limit),
+        snapshots.toValue,
+      ),
 
     async liveRuntimeSnapshots() {
       const rows = await db.selectFrom("snapshots").select("runtime_id").distinct().where(isThere).execute();

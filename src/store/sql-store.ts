@@ -7,6 +7,7 @@ import { driveStore } from "./drives.ts";
 import { type Engine, openEngine, type StoreLocation } from "./engines.ts";
 import { idempotencyStore } from "./idempotency.ts";
 import { migrate } from "./migrations.ts";
+import { runsOf } from "./runs.ts";
 import { sandboxStore } from "./sandboxes.ts";
 import { sessionStore } from "./sessions.ts";
 import { snapshotStore } from "./snapshots.ts";
@@ -18,15 +19,16 @@ export type { StoreLocation };
 export async function openStore(location: StoreLocation, now: () => number = Date.now): Promise<Store> {
   const engine = openEngine(location);
   const { db } = engine;
+  const runs = runsOf(engine);
   const store: Store = onDisk(engine, {
     open: () => migrate(engine, now),
     close: () => engine.close(),
     claim: () => engine.claim(),
     ...teamStore(db),
-    ...sandboxStore(db),
-    ...sessionStore(db, now),
+    ...sandboxStore(db, runs),
+    ...sessionStore(db, runs, now),
     ...commandStore(db, now),
-    ...snapshotStore(db),
+    ...snapshotStore(db, runs),
     ...driveStore(db),
     ...idempotencyStore(db),
   });
@@ -47,6 +49,7 @@ const acknowledged = [
   "insertTeam",
   "insertProject",
   "insertKey",
+  "renameKey",
   "deleteKey",
   "updateSandbox",
   "deleteSandbox",
@@ -55,6 +58,7 @@ const acknowledged = [
   "insertSnapshot",
   "updateSnapshot",
   "insertDrive",
+  "updateDrive",
   "deleteDrive",
   "endIdempotent",
 ] as const satisfies (keyof Store)[];

@@ -1,6 +1,7 @@
 /** Tests of what is SQLite's alone: its file after a program that was killed, and beside another program. */
 
 import { spawn } from "node:child_process";
+import { chmod, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
@@ -50,4 +51,23 @@ test("a write waits while another program has the file locked, and holds up nobo
   other.close();
   await write;
   expect(await store.findTeam("one")).toMatchObject({ id: "team_1" });
+});
+
+test("only the owner of the files may read them, whatever the directory lets others do", async () => {
+  const directory = await tempDir();
+  await chmod(directory, 0o755);
+  const path = join(directory, "store.db");
+  // One that was left behind readable.
+  new DatabaseSync(`${path}-claim`).close();
+  await chmod(`${path}-claim`, 0o644);
+  for (let opened = 0; opened < 2; opened++) {
+    const store = await openStore({ path });
+    await store.claim();
+    await store.insertTeam({ id: `team_${opened}`, slug: `slug-${opened}`, createdAt: 1 });
+    const files = await readdir(directory);
+    expect(files).toEqual(expect.arrayContaining(["store.db", "store.db-claim", "store.db-shm", "store.db-wal"]));
+    for (const file of files) expect((await stat(join(directory, file))).mode & 0o777, file).toBe(0o600);
+    await store.close();
+    await chmod(path, 0o644);
+  }
 });

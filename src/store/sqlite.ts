@@ -3,6 +3,7 @@
  * one transaction at a time use it, and every statement is over before the next line of JavaScript runs.
  */
 
+import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import {
@@ -43,7 +44,7 @@ export interface FileLock {
 
 /** undefined when another has it; a transaction without end on a file of its own, because the kernel ends it with us */
 export function lockFile(path: string): FileLock | undefined {
-  const database = new DatabaseSync(path);
+  const database = openForUs(path);
   try {
     database.exec("begin exclusive");
     return { release: () => database.close() };
@@ -90,7 +91,7 @@ function isLocked(error: unknown): boolean {
 const mostStatements = 500;
 
 function openDatabase(path: string): SqliteDatabase {
-  const database = new DatabaseSync(path);
+  const database = openForUs(path);
   // A reader never waits for a writer. A commit is in the kernel's hands when it returns, whatever becomes of us, and
   // never half there, whatever becomes of the power; flush.ts puts it on the disk before it is acknowledged.
   database.exec("pragma journal_mode = wal");
@@ -113,6 +114,20 @@ function openDatabase(path: string): SqliteDatabase {
       return statement;
     },
   };
+}
+
+/** A file that nobody else may read: there are secrets in it. The log files beside it get the mode that it has. */
+function openForUs(path: string): DatabaseSync {
+  if (path !== ":memory:") {
+    try {
+      closeSync(openSync(path, "wx", 0o600));
+    } catch (error) {
+      // One that is there is not opened: closing it would end the locks that others in this program have on it.
+      if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    }
+    for (const file of [path, `${path}-wal`, `${path}-shm`]) if (existsSync(file)) chmodSync(file, 0o600);
+  }
+  return new DatabaseSync(path);
 }
 
 /** Every column is text or a number, so parameters are nothing else. */

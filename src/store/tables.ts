@@ -18,6 +18,10 @@ export interface Tables {
   /** a row for each route of each sandbox that is not deleted */
   sandbox_routes: { subdomain: string; sandbox_id: string };
   sessions: SessionRow;
+  /** a row for each value in the tags of each session's sandbox */
+  session_tags: { project_id: string; key: string; value: string; created_at: number; session_id: string };
+  /** how many of a list by creation there are between the end of the run before and this one's */
+  runs: { project_id: string; list: string; ends_at: number; count: number };
   commands: Row<Command>;
   snapshots: Row<Snapshot>;
   drives: Row<Drive>;

@@ -5,9 +5,19 @@
 
 import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
+import { SandkeepError } from "../core/errors.ts";
 import type { Sandbox, TagValue } from "../core/sandbox.ts";
 import { canonicalJson } from "./cursor.ts";
 import type { Database } from "./tables.ts";
+
+/** Whose tags: both tables are alike but for the column of who has them. */
+export interface TagIndex {
+  table: "sandbox_tags" | "session_tags";
+  id: "sandbox_id" | "session_id";
+}
+
+export const sandboxTags: TagIndex = { table: "sandbox_tags", id: "sandbox_id" };
+export const sessionTags: TagIndex = { table: "session_tags", id: "session_id" };
 
 export interface TagPair {
   key: string;
@@ -17,8 +27,18 @@ export interface TagPair {
 /** bytes of a key or value that is kept as it is; an index entry of PostgreSQL has room for 2,700 in all */
 const longestText = 256;
 
-/** how many rows of a pair are counted at most: those that have more are equally common */
+/** how many rows of a pair are counted at most: one that has fewer is rare */
 const mostCounted = 1000;
+
+/** of how many pairs a filter may be: each is a part of one statement */
+const mostPairs = 100;
+
+/** the pairs of a filter */
+export function filterPairs(pairs: TagPair[]): TagPair[] {
+  if (pairs.length > mostPairs)
+    throw new SandkeepError("invalid", `Cannot filter by ${pairs.length} tags: ${mostPairs} are the most`);
+  return pairs;
+}
 
 export function tagPairs(tags: Record<string, TagValue>): TagPair[] {
   return Object.entries(tags).map(([key, value]) => ({
@@ -55,11 +75,15 @@ export async function deleteTags(db: Database, sandboxId: string): Promise<void>
 /** the pairs with the rarest apart, and how often that is there, up to `mostCounted` */
 export async function rarestFirst(
   db: Database,
+  index: TagIndex,
   projectId: string,
   pairs: TagPair[],
 ): Promise<{ rarest: TagPair; others: TagPair[]; count: number }> {
-  const counted = await Promise.all(pairs.map(async (pair) => ({ pair, count: await countOf(db, projectId, pair) })));
-  const { pair: rarest, count } = counted.reduce((least, next) => (next.count < least.count ? next : least));
+  const met = await Promise.all(pairs.map(async (pair) => ({ pair, ...(await newestOf(db, index, projectId, pair)) })));
+  const { pair: rarest, count } = met.reduce((least, next) =>
+    // Of two that are common, the one whose newest are spread farther.
+    next.count < least.count || (next.count === least.count && (next.since ?? 0) < (least.since ?? 0)) ? next : least,
+  );
   return { rarest, others: pairs.filter((pair) => pair !== rarest), count };
 }
 
@@ -67,38 +91,41 @@ export function isRare(count: number): boolean {
   return count < mostCounted;
 }
 
-async function countOf(db: Database, projectId: string, { key, value }: TagPair): Promise<number> {
-  const some = db
-    .selectFrom("sandbox_tags")
-    .select("sandbox_id")
-    .where("project_id", "=", projectId)
-    .where("key", "=", key)
-    .where("value", "=", value)
-    .limit(mostCounted);
-  const { count } = await db
-    .selectFrom(some.as("some"))
-    .select((eb) => eb.fn.countAll<number>().as("count"))
-    .executeTakeFirstOrThrow();
-  return count;
+/** how many a pair's newest rows are, and since when */
+async function newestOf(
+  db: Database,
+  { table }: TagIndex,
+  projectId: string,
+  { key, value }: TagPair,
+): Promise<{ count: number; since: number | null }> {
+  const { rows } = await sql<{ count: number; since: number | null }>`
+    select count(*) as count, min(created_at) as since from (
+      select created_at from ${sql.table(table)}
+      where project_id = ${projectId} and key = ${key} and value = ${value}
+      order by created_at desc limit ${mostCounted}
+    ) as newest`.execute(db);
+  return rows[0] ?? { count: 0, since: null };
 }
 
 /**
- * The condition that the sandbox of the outer query has this pair too; its creation time makes it one lookup. It is no
+ * The condition that whoever the outer query is about has this pair too; the creation time makes it one lookup. It is no
  * `exists`, which PostgreSQL may turn into a join that reads all rows of the pair for a page of twenty.
  */
 export function hasPair(
+  { table, id }: TagIndex,
   { key, value }: TagPair,
   outer: { projectId: string; createdAt: string; id: string },
 ): RawBuilder<boolean> {
   return sql`(
-    select 1 from sandbox_tags as other
+    select 1 from ${sql.table(table)} as other
     where other.project_id = ${outer.projectId} and other.key = ${key} and other.value = ${value}
-      and other.created_at = ${sql.ref(outer.createdAt)} and other.sandbox_id = ${sql.ref(outer.id)}
+      and other.created_at = ${sql.ref(outer.createdAt)} and other.${sql.raw(id)} = ${sql.ref(outer.id)}
     limit 1
   ) = 1`;
 }
 
-function short(text: string): string {
+/** what fits into an index entry */
+export function short(text: string): string {
   if (Buffer.byteLength(text) <= longestText) return text;
   // No JSON begins like this, so no value can be another's hash.
   return `#${createHash("sha256").update(text).digest("hex")}`;

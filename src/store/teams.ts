@@ -3,7 +3,7 @@
 import { SandkeepError } from "../core/errors.ts";
 import type { Project, Team } from "../core/sandbox.ts";
 import type { ApiKey, Store } from "../core/store.ts";
-import { mapping } from "./rows.ts";
+import { all, first, mapping } from "./rows.ts";
 import type { Database } from "./tables.ts";
 
 type TeamStore = Pick<
@@ -18,6 +18,7 @@ type TeamStore = Pick<
   | "insertKey"
   | "findKey"
   | "listKeys"
+  | "renameKey"
   | "deleteKey"
 >;
 
@@ -52,11 +53,7 @@ export function teamStore(db: Database): TeamStore {
       return row && teams.toValue(row);
     },
 
-    async listTeams() {
-      return (await db.selectFrom("teams").selectAll().orderBy("created_at").orderBy("id").execute()).map(
-        teams.toValue,
-      );
-    },
+    listTeams: () => all(db.selectFrom("teams").selectAll().orderBy("created_at").orderBy("id"), teams.toValue),
 
     async insertProject(project) {
       const inserted = await db
@@ -91,36 +88,29 @@ export function teamStore(db: Database): TeamStore {
       return row && projects.toValue(row);
     },
 
-    async listProjects(teamId) {
-      const rows = await db
-        .selectFrom("projects")
-        .selectAll()
-        .where("team_id", "=", teamId)
-        .orderBy("created_at")
-        .orderBy("id")
-        .execute();
-      return rows.map(projects.toValue);
-    },
+    listProjects: (teamId) =>
+      all(
+        db.selectFrom("projects").selectAll().where("team_id", "=", teamId).orderBy("created_at").orderBy("id"),
+        projects.toValue,
+      ),
 
     async insertKey(key) {
       await db.insertInto("api_keys").values(keys.toRow(key)).execute();
     },
 
-    async findKey(hash) {
-      const row = await db.selectFrom("api_keys").selectAll().where("hash", "=", hash).executeTakeFirst();
-      return row && keys.toValue(row);
-    },
+    findKey: (hash) => first(db.selectFrom("api_keys").selectAll().where("hash", "=", hash), keys.toValue),
 
-    async listKeys(teamId) {
-      const rows = await db
-        .selectFrom("api_keys")
-        .selectAll()
-        .where("team_id", "=", teamId)
-        .orderBy("created_at")
-        .orderBy("id")
-        .execute();
-      return rows.map(keys.toValue);
-    },
+    listKeys: (teamId) =>
+      all(
+        db.selectFrom("api_keys").selectAll().where("team_id", "=", teamId).orderBy("created_at").orderBy("id"),
+        keys.toValue,
+      ),
+
+    renameKey: (teamId, id, name) =>
+      first(
+        db.updateTable("api_keys").set({ name }).where("team_id", "=", teamId).where("id", "=", id).returningAll(),
+        keys.toValue,
+      ),
 
     async deleteKey(teamId, id) {
       const deleted = await db

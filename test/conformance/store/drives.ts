@@ -53,6 +53,18 @@ export function drivesSuite(host: () => StoreHost): void {
       expect(await store.findDrive(owner.projectId, theirs.name)).toMatchObject({ sessionId: other });
     });
 
+    test("a drive is found by its id, and its size may change", async () => {
+      const { store } = host();
+      const drive = driveOf(await newOwner(store));
+      await store.insertDrive(drive);
+      expect(await store.getDrive(drive.id)).toStrictEqual(drive);
+      const larger = { maxSizeBytes: drive.maxSizeBytes + 1, updatedAt: noon + 1 };
+      expect(await store.updateDrive(drive.id, larger)).toStrictEqual({ ...drive, ...larger });
+      expect(await store.findDrive(drive.projectId, drive.name)).toStrictEqual({ ...drive, ...larger });
+      expect(await store.getDrive("drv_none")).toBeUndefined();
+      expect(await store.updateDrive("drv_none", larger)).toBeUndefined();
+    });
+
     test("a drive is deleted once, and not while it is attached", async () => {
       const { store } = host();
       const drive = driveOf(await newOwner(store));

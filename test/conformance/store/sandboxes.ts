@@ -31,13 +31,15 @@ function everything(): Partial<Sandbox> {
       allowedCidrs: ["10.0.0.0/8"],
       deniedCidrs: [],
     },
+    lifetime: "unlimited",
     networkId: "net_1",
     env: { "KEY=odd": "päth\n\u0000 \ud83c\udfd6 'quoted' \"twice\"", lone: "\ud800" },
     tags: { env: "prod", count: 1, deep: { list: [1, null, { a: true }] } },
     routes: [
       { port: 3000, subdomain: unique("sb-") },
-      { port: 8080, subdomain: unique("sb-") },
+      { port: 8080, subdomain: unique("sb-"), closed: true },
     ],
+    snapshotName: "at the end",
     mounts: { "/data": { driveId: "drv_1", drive: "data", mode: "snapshot" } },
     failoverRegions: ["sfo1", "fra1"],
     snapshotExpiration: 0,
@@ -64,6 +66,15 @@ export function sandboxesSuite(host: () => StoreHost): void {
       const { store } = host();
       const { sandbox } = await newSandbox(store);
       expect(await store.getSandbox(sandbox.id)).toStrictEqual(sandbox);
+    });
+
+    test("several are read at once, deleted ones too", async () => {
+      const { store } = host();
+      const [{ sandbox: one }, { sandbox: other }] = [await newSandbox(store), await newSandbox(store)];
+      await store.deleteSandbox(other.id, noon);
+      const read = await store.getSandboxes([one.id, other.id, one.id, "sandbox_none"]);
+      expect(read.map(({ id }) => id).toSorted()).toEqual([one.id, other.id].toSorted());
+      expect(await store.getSandboxes([])).toEqual([]);
     });
 
     test("a name in any script is found by its very characters", async () => {

@@ -10,6 +10,8 @@ const everything: Partial<Session> = {
   sourceSnapshotId: "snap_1",
   startedAt: noon + 1,
   expiresAt: noon + 2,
+  lifetime: "idle",
+  lastActivityAt: noon + 2,
   requestedStopAt: noon + 3,
   stoppedAt: noon + 4,
   abortedAt: noon + 5,
@@ -33,6 +35,16 @@ export function sessionsSuite(host: () => StoreHost): void {
       expect(await store.findSessionByShortId(next.shortId)).toStrictEqual(next);
       expect(await store.getSession("sbx_none")).toBeUndefined();
       expect(await store.findSessionByShortId("none")).toBeUndefined();
+    });
+
+    test("many are found at once by their ids, each once, and none for an id that nobody has", async () => {
+      const { store } = host();
+      const made = await Promise.all([1, 2, 3].map(() => newSandbox(store)));
+      const ids = made.map(({ session }) => session.id);
+      const found = await store.getSessions([...ids, ids[0] ?? "", "sbx_nobody"]);
+      expect(found.map(({ id }) => id).sort()).toEqual(ids.toSorted());
+      expect(found).toContainEqual(made[0]?.session);
+      expect(await store.getSessions([])).toEqual([]);
     });
 
     test("a further session is its sandbox's current one, with its state", async () => {

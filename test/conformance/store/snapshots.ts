@@ -12,7 +12,13 @@ export function snapshotsSuite(host: () => StoreHost): void {
       const { store } = host();
       const pair = await newSandbox(store);
       const plain = snapshotOf(pair);
-      const full = snapshotOf(pair, { parentId: plain.id, expiration: 5, expiresAt: noon + 5, method: "automatic" });
+      const full = snapshotOf(pair, {
+        name: "näme",
+        parentId: plain.id,
+        expiration: 5,
+        expiresAt: noon + 5,
+        method: "automatic",
+      });
       for (const snapshot of [plain, full]) {
         await store.insertSnapshot(snapshot);
         expect(await store.getSnapshot(snapshot.id)).toStrictEqual(snapshot);

@@ -139,6 +139,16 @@ export function teamsSuite(host: () => StoreHost): void {
       expect(await store.listKeys(stranger.teamId)).toEqual([]);
     });
 
+    test("only its team renames a key", async () => {
+      const { store } = host();
+      const [{ teamId }, stranger] = [await newOwner(store), await newOwner(store)];
+      const key = keyOf(teamId);
+      await store.insertKey(key);
+      expect(await store.renameKey(stranger.teamId, key.id, "theirs")).toBeUndefined();
+      expect(await store.renameKey(teamId, key.id, "ours")).toEqual({ ...key, name: "ours" });
+      expect(await store.findKey(key.hash)).toEqual({ ...key, name: "ours" });
+    });
+
     test("only its team deletes a key, once", async () => {
       const { store } = host();
       const [{ teamId }, stranger] = [await newOwner(store), await newOwner(store)];
