@@ -6,16 +6,22 @@
  *
  * netd to Node, an object each; `machine` is the sandbox's name, `id` the number under which netd knows it:
  *
- *   {"cmd":"NODE_HANDLE","type":"net.Socket","msg":{"kind":"tcp","id":1,"machine":"a","address":"1.2.3.4","port":80}}
+ *   {"cmd":"NODE_HANDLE","type":"net.Socket","msg":{"kind":"tcp","id":1,"machine":"a","custom":true,"address":"1.2.3.4","port":80}}
  *                                      with the accepted connection beside it (SCM_RIGHTS)
- *   {"kind":"udp","id":1,"machine":"a","flow":2,"address":"1.2.3.4","port":123}     may this flow be opened?
- *   {"kind":"dns","id":1,"machine":"a","flow":3,"packet":"<hex>"}                   please resolve
- *   {"kind":"end","id":1}                                                           close all that belongs to it
+ *   {"kind":"udp","id":1,"machine":"a","custom":false,"flow":2,"address":"1.2.3.4","port":123}   may this be opened?
+ *   {"kind":"dns","id":1,"machine":"a","custom":true,"flow":3,"packet":"<hex>"}    please resolve
+ *   {"kind":"end","id":1}                                                          close all that belongs to it
+ *   {"kind":"flow","id":1,"machine":"a","custom":true,"address":"1.2.3.4","port":123,"sent":9,"received":9}
+ *                                                                                  a UDP flow has ended
+ *   {"kind":"rechecked","id":7}                                                    the answer to "recheck a 7"
+ *
+ * `custom` says that the machine has a policy of its own; without having been given it Node lets nothing through.
  *
  * Node to netd, a string each, so that nobody here needs to parse JSON:
  *
  *   "allow <flow>"  "deny <flow>"  "answer <flow> <hex>"  "unanswered <flow>"
  *   "closed <id> <count>"              that many connections have ended
+ *   "recheck <machine> <token>"        its policy has changed: flows that are open are to be asked for again
  *   {"cmd":"NODE_HANDLE_ACK"}          Node's own, ignored
  *
  * Nothing here blocks: what does not fit into the socket's buffer is refused, and the caller decides what that means.

@@ -52,6 +52,9 @@ struct flow {
   struct endpoint inside;
   struct endpoint outside;
   int64_t used;
+  /* bytes of datagrams, once it is open */
+  uint64_t sent;
+  uint64_t received;
   /* of its own, that Node has not answered */
   unsigned questions;
   struct waiting *waiting;
@@ -116,8 +119,22 @@ static void drop_waiting(struct flow *flow) {
   }
 }
 
+static const char *custom_of(const struct flow *flow) { return flow->flows->custom ? "true" : "false"; }
+
+/* For the meter only: where there is no room for it, a flow goes uncounted rather than anybody waits. */
+static void tell_bytes(const struct flow *flow) {
+  char address[INET6_ADDRSTRLEN];
+  endpoint_text(&flow->outside, address);
+  egress_say(-1,
+             "{\"kind\":\"flow\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"custom\":%s,\"address\":\"%s\",\"port\":%u"
+             ",\"sent\":%" PRIu64 ",\"received\":%" PRIu64 "}",
+             flow->flows->machine_id, flow->flows->machine, custom_of(flow), address, flow->outside.port, flow->sent,
+             flow->received);
+}
+
 static void end_flow(struct flow *flow) {
   struct flows *flows = flow->flows;
+  if (flow->sent || flow->received) tell_bytes(flow);
   if (flow->outside_socket.fd >= 0) {
     loop_remove(&flow->outside_socket);
     close(flow->outside_socket.fd);
@@ -188,9 +205,9 @@ static bool worth_telling(int error) {
 }
 
 static void send_outside(struct flow *flow, const void *data, size_t length) {
-  if (send(flow->outside_socket.fd, data, length, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && worth_telling(errno)) {
-    unreachable(flow, errno);
-  }
+  ssize_t sent = send(flow->outside_socket.fd, data, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent > 0) flow->sent += (uint64_t)sent;
+  if (sent < 0 && worth_telling(errno)) unreachable(flow, errno);
 }
 
 static void outside_ready(struct source *source, uint32_t what) {
@@ -201,6 +218,7 @@ static void outside_ready(struct source *source, uint32_t what) {
     if (got < 0 && worth_telling(errno)) unreachable(flow, errno);
     if (got < 0) return;
     touch(flow);
+    flow->received += (uint64_t)got;
     packet_send(raw_of(flow), &flow->outside, &flow->inside, buffer, (size_t)got);
   }
 }
@@ -250,9 +268,10 @@ static bool ask_whether(struct flow *flow) {
   char address[INET6_ADDRSTRLEN];
   endpoint_text(&flow->outside, address);
   return egress_say(-1,
-                    "{\"kind\":\"udp\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"flow\":%" PRIu64
+                    "{\"kind\":\"udp\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"custom\":%s,\"flow\":%" PRIu64
                     ",\"address\":\"%s\",\"port\":%u}",
-                    flow->flows->machine_id, flow->flows->machine, flow->id, address, flow->outside.port);
+                    flow->flows->machine_id, flow->flows->machine, custom_of(flow), flow->id, address,
+                    flow->outside.port);
 }
 
 static void resolve(struct flow *flow, const uint8_t *data, size_t length) {
@@ -264,8 +283,10 @@ static void resolve(struct flow *flow, const uint8_t *data, size_t length) {
     hex[2 * i + 1] = digits[data[i] & 15];
   }
   hex[2 * length] = 0;
-  if (egress_say(-1, "{\"kind\":\"dns\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"flow\":%" PRIu64 ",\"packet\":\"%s\"}",
-                 flow->flows->machine_id, flow->flows->machine, flow->id, hex)) {
+  if (egress_say(-1,
+                 "{\"kind\":\"dns\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"custom\":%s,\"flow\":%" PRIu64
+                 ",\"packet\":\"%s\"}",
+                 flow->flows->machine_id, flow->flows->machine, custom_of(flow), flow->id, hex)) {
     count_question(flow);
   }
 }
@@ -307,6 +328,14 @@ void flows_datagram(struct flows *flows, const struct endpoint *inside, const st
     return;
   }
   touch(flow);
+}
+
+/* Ending is enough: a datagram of a flow that is not there makes it anew, and makes us ask. */
+void flows_recheck(struct flows *flows) {
+  for (struct flow *flow = flows->oldest, *newer; flow; flow = newer) {
+    newer = flow->newer;
+    if (flow->state == OPEN || flow->state == REFUSED) end_flow(flow);
+  }
 }
 
 void flows_end(struct flows *flows) {

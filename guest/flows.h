@@ -18,6 +18,7 @@
 #ifndef SANDKEEP_FLOWS_H
 #define SANDKEEP_FLOWS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,8 @@ struct flow;
 struct flows {
   uint64_t machine_id;
   const char *machine;
+  /* whether Node decides by a policy of the machine's own */
+  bool custom;
   int raw4;
   int raw6;
   struct flow **buckets;
@@ -48,6 +51,8 @@ void flows_open(struct flows *flows, uint64_t machine_id, const char *machine, i
 /* a datagram from inside */
 void flows_datagram(struct flows *flows, const struct endpoint *inside, const struct endpoint *outside,
                     const void *data, size_t length);
+/* what Node has allowed or denied is asked for anew, with the next datagram; questions under way stay */
+void flows_recheck(struct flows *flows);
 /* ends them all */
 void flows_end(struct flows *flows);
 /* ends those that are idle */

@@ -7,7 +7,7 @@
  *   ACTIVATE  str machine, list of layers (directories, topmost first), str volume, u32 flags (1 no_new_privs),
  *             u32 processors shown (0 all), u64 size of /dev/shm, u16 count of further mounts, each { str path inside,
  *             str directory, u8 read-only } -> OK once the agent serves
- *   READOPT   str machine, u32 pid, u32 base id, str socket, str cgroup v2 directory -> OK
+ *   READOPT   str machine, u32 pid, u32 base id, str socket, str cgroup v2 directory, u8 network mode -> OK
  *   MACHINES  -> OK { u32 count, count x { str machine, u32 pid, u8 state } }
  */
 #define _GNU_SOURCE
@@ -187,7 +187,8 @@ static void prepare(struct machines *all, struct connection *from, uint32_t id, 
   m->unified_cgroup = spec.unified_cgroup;
   close_spec(&spec);
   if (!error) {
-    netd_add(all->netd, m->name, &n.listeners);
+    m->mode = n.mode;
+    netd_add(all->netd, m->name, &n.listeners, m->mode);
     struct writer w = frame_begin(WIRE_OK, id);
     write_u32(&w, (uint32_t)m->sandbox.pid);
     connection_send(from, &w);
@@ -207,7 +208,7 @@ void machine_prepare(struct machines *all, struct connection *from, uint32_t id,
   q.cgroups = read_list(r);
   q.memory_events = read_string(r);
   q.mode = read_u8(r);
-  bool ok = reader_done(r) && plain_name(q.name) && q.base >= SANDBOX_IDS && q.base <= UINT32_MAX - 2 * SANDBOX_IDS && q.mode <= NET_ALLOW_ALL;
+  bool ok = reader_done(r) && plain_name(q.name) && q.base >= SANDBOX_IDS && q.base <= UINT32_MAX - 2 * SANDBOX_IDS && q.mode <= NET_CUSTOM;
   if (!ok || find(all, q.name)) {
     if (ok) connection_fail(from, id, EEXIST, WIRE_WHAT_REQUEST, "Cannot prepare a machine: its name is in use");
     else machine_malformed(from, id);
@@ -327,7 +328,8 @@ void machine_readopt(struct machines *all, struct connection *from, uint32_t id,
   struct span name = read_str(r);
   uint32_t pid = read_u32(r), base = read_u32(r);
   char *socket_path = read_string(r), *unified = read_string(r);
-  bool ok = reader_done(r) && plain_name(name) && pid > 1;
+  uint8_t mode = read_u8(r);
+  bool ok = reader_done(r) && plain_name(name) && pid > 1 && mode <= NET_CUSTOM;
   if (ok && find(all, name)) {
     connection_ok(from, id);
     free(socket_path);
@@ -339,6 +341,7 @@ void machine_readopt(struct machines *all, struct connection *from, uint32_t id,
     int error = m ? 0 : ENOMEM;
     if (m) {
       m->state = MACHINE_RUNNING;
+      m->mode = (enum net_mode)mode;
       m->sandbox.pid = (pid_t)pid;
       m->sandbox.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
       if (*unified) m->unified_cgroup = open(unified, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -29,6 +29,8 @@ struct machine {
   char name[65];
   enum { MACHINE_PREPARED, MACHINE_ACTIVATING, MACHINE_RUNNING } state;
   uid_t base;
+  /* as it was last set */
+  enum net_mode mode;
   struct sandbox sandbox;
   /* cgroup v2 directory for the kill switch, or -1 */
   int unified_cgroup;

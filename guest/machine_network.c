@@ -1,7 +1,7 @@
 /*
  * machine_network.c: what the launcher does inside the network namespaces of its machines. Payloads:
  *
- *   NETWORK   str machine, u8 mode (0 deny-all, 1 allow-all) -> OK
+ *   NETWORK   str machine, u8 mode (0 deny-all, 1 allow-all, 2 by a policy of its own) -> OK
  *   COUNTERS  str machine -> OK { u64 received, u64 sent }
  */
 #define _GNU_SOURCE
@@ -35,14 +35,19 @@ static int set_mode(void *argument) { return net_set_mode(*(enum net_mode *)argu
 void machine_network(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
   struct span name = read_str(r);
   enum net_mode mode = (enum net_mode)read_u8(r);
-  if (!reader_done(r) || mode > NET_ALLOW_ALL) {
+  if (!reader_done(r) || mode > NET_CUSTOM) {
     machine_malformed(from, id);
     return;
   }
   struct machine *m = machine_named(all, from, id, name);
   if (!m) return;
-  int network = open_network(m);
-  int error = network < 0 ? errno : inside(all, network, set_mode, &mode);
+  /* Where a policy is to decide, the egress process must know before the first packet can come. A netd that is gone
+   * has a successor, which is told with the sockets. */
+  m->mode = mode;
+  int error = netd_mode(all->netd, m->name, mode);
+  if (error == EPIPE || error == ECONNRESET || error == EBADF) error = 0;
+  int network = error ? -1 : open_network(m);
+  if (!error) error = network < 0 ? errno : inside(all, network, set_mode, &mode);
   if (network >= 0) close(network);
   /* the rules stop what is inside; what is open outside ends too */
   if (!error && mode == NET_DENY_ALL) netd_cut(all->netd, m->name);
@@ -88,7 +93,7 @@ int machine_listen(struct machines *all, struct machine *m) {
   int error = inside(all, network, listen_again, &listeners);
   close(network);
   if (error) return error;
-  error = netd_add(all->netd, m->name, &listeners);
+  error = netd_add(all->netd, m->name, &listeners, m->mode);
   net_close(&listeners);
   return error;
 }

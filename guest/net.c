@@ -191,7 +191,7 @@ static void add_way_out(struct nft *t) {
   reject_the_rest(t);
 }
 
-/* The bar across it: chains that come before those of the way out. In NET_ALLOW_ALL this table is asleep. */
+/* The bar across it: chains that come before those of the way out. In other modes than NET_DENY_ALL this table is asleep. */
 static void add_bar(struct nft *t) {
   nft_add_table(t, BAR);
   add_inside_chain(t);
@@ -247,7 +247,7 @@ int net_prepare(void) {
 int net_set_mode(enum net_mode mode) {
   struct nft t;
   nft_begin(&t);
-  nft_wake_table(&t, BAR, mode != NET_ALLOW_ALL);
+  nft_wake_table(&t, BAR, mode == NET_DENY_ALL);
   return nft_commit(&t);
 }
 

@@ -39,6 +39,7 @@
 enum net_mode {
   NET_DENY_ALL = 0,  /* nothing leaves or comes in; only the sandbox's own addresses answer */
   NET_ALLOW_ALL = 1, /* TCP and UDP reach the listeners; everything else is rejected */
+  NET_CUSTOM = 2,    /* the same to the kernel; netd says of each request that a policy decides it */
 };
 
 /* lo, addresses, routes and the ruleset in NET_DENY_ALL; wants /proc to be mounted */

@@ -100,8 +100,8 @@ static bool hand_over(struct tenant *tenant, int fd) {
   endpoint_text(&outside, address);
   return egress_say(fd,
                     "{\"cmd\":\"NODE_HANDLE\",\"type\":\"net.Socket\",\"msg\":{\"kind\":\"tcp\",\"id\":%" PRIu64
-                    ",\"machine\":\"%s\",\"address\":\"%s\",\"port\":%u}}",
-                    tenant->id, tenant->name, address, outside.port);
+                    ",\"machine\":\"%s\",\"custom\":%s,\"address\":\"%s\",\"port\":%u}}",
+                    tenant->id, tenant->name, tenant->flows.custom ? "true" : "false", address, outside.port);
 }
 
 static void tcp_ready(struct source *source, uint32_t what) {
@@ -258,7 +258,7 @@ static int watch(struct tenant *tenant) {
 }
 
 /* takes the sockets over, whether it succeeds or not */
-static int add(const char *name, const struct net_listeners *sockets) {
+static int add(const char *name, const struct net_listeners *sockets, bool custom) {
   struct tenant *known = tenant_named(name);
   if (known) drop(known);
   struct tenant *tenant = calloc(1, sizeof *tenant);
@@ -278,6 +278,7 @@ static int add(const char *name, const struct net_listeners *sockets) {
   tenants = tenant;
   tenant->id = ids_add(&numbers, tenant);
   flows_open(&tenant->flows, tenant->id, tenant->name, sockets->fd[NET_RAW4], sockets->fd[NET_RAW6]);
+  tenant->flows.custom = custom;
   int error = tenant->id ? watch(tenant) : EMFILE;
   if (error) drop(tenant);
   return error;
@@ -285,8 +286,20 @@ static int add(const char *name, const struct net_listeners *sockets) {
 
 /* ---- Node ---- */
 
+/* "recheck <machine> <token>": its policy has changed, so what is allowed so far is asked for again */
+static int recheck(const char *line) {
+  char name[NETD_NAME + 1];
+  uint64_t token;
+  if (sscanf(line, "recheck %64s %" SCNu64, name, &token) != 2) return EINVAL;
+  struct tenant *tenant = tenant_named(name);
+  if (tenant) flows_recheck(&tenant->flows);
+  return egress_say(-1, "{\"kind\":\"rechecked\",\"id\":%" PRIu64 "}", token) ? 0 : EAGAIN;
+}
+
 static void node_said(const char *line) {
-  int error = strncmp(line, "closed ", 7) == 0 ? connections_closed(line) : flows_answered(line);
+  int error = strncmp(line, "closed ", 7) == 0    ? connections_closed(line)
+              : strncmp(line, "recheck ", 8) == 0 ? recheck(line)
+                                                  : flows_answered(line);
   if (error) fprintf(stderr, "Ignored what the egress process said: \"%.80s\"\n", line);
 }
 
@@ -343,13 +356,14 @@ static void control_ready(struct source *source, uint32_t what) {
   }
   struct tenant *tenant = tenant_named(order.machine);
   if (order.kind == NETD_ADD) {
-    int error = add(order.machine, &sockets);
+    int error = add(order.machine, &sockets, order.mode == NET_CUSTOM);
     if (error) fprintf(stderr, "Cannot serve machine \"%s\": %s\n", order.machine, strerror(error));
     return;
   }
   net_close(&sockets);
   if (order.kind == NETD_DROP && tenant) drop(tenant);
   if (order.kind == NETD_CUT && tenant) cut(tenant);
+  if (order.kind == NETD_MODE && tenant) tenant->flows.custom = order.mode == NET_CUSTOM;
 }
 
 /* ---- what netd.h offers ---- */

@@ -28,7 +28,9 @@ int netd_start(const struct netd_options *options, pid_t *pid, int *control);
 
 /* A machine's sockets from net_listen(), which the caller may close afterwards. A name that netd has already is
  * replaced. Nobody needs to wait: connections made meanwhile wait in the listener. */
-int netd_add(int control, const char *machine, const struct net_listeners *listeners);
+int netd_add(int control, const char *machine, const struct net_listeners *listeners, enum net_mode mode);
+/* the mode as it is from now on, which the egress process is told with each request */
+int netd_mode(int control, const char *machine, enum net_mode mode);
 /* the machine has ended: closes its sockets and all its connections */
 int netd_drop(int control, const char *machine);
 /* closes its connections, also those that wait, but keeps the sockets; to be called after NET_DENY_ALL */

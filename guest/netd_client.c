@@ -12,9 +12,10 @@
 /* how long the launcher waits for a netd that does not read, in s */
 #define PATIENCE 5
 
-static int send_order(int fd, enum netd_order_kind kind, const char *machine, const struct net_listeners *sockets) {
+static int send_order(int fd, enum netd_order_kind kind, const char *machine, const struct net_listeners *sockets,
+                      enum net_mode mode) {
   if (!netd_is_name(machine)) return EINVAL;
-  struct netd_order order = {.kind = kind};
+  struct netd_order order = {.kind = kind, .mode = mode};
   memcpy(order.machine, machine, strlen(machine) + 1);
   struct iovec part = {.iov_base = &order, .iov_len = sizeof order};
   _Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof *sockets)] = {0};
@@ -36,13 +37,17 @@ static int send_order(int fd, enum netd_order_kind kind, const char *machine, co
   return sent < 0 ? errno : 0;
 }
 
-int netd_add(int fd, const char *machine, const struct net_listeners *listeners) {
-  return send_order(fd, NETD_ADD, machine, listeners);
+int netd_add(int fd, const char *machine, const struct net_listeners *listeners, enum net_mode mode) {
+  return send_order(fd, NETD_ADD, machine, listeners, mode);
 }
 
-int netd_drop(int fd, const char *machine) { return send_order(fd, NETD_DROP, machine, NULL); }
+int netd_mode(int fd, const char *machine, enum net_mode mode) {
+  return send_order(fd, NETD_MODE, machine, NULL, mode);
+}
 
-int netd_cut(int fd, const char *machine) { return send_order(fd, NETD_CUT, machine, NULL); }
+int netd_drop(int fd, const char *machine) { return send_order(fd, NETD_DROP, machine, NULL, NET_DENY_ALL); }
+
+int netd_cut(int fd, const char *machine) { return send_order(fd, NETD_CUT, machine, NULL, NET_DENY_ALL); }
 
 int netd_start(const struct netd_options *options, pid_t *pid, int *fd) {
   int pair[2];

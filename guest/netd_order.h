@@ -10,10 +10,12 @@
 
 #include "netd.h"
 
-enum netd_order_kind { NETD_ADD = 1, NETD_DROP = 2, NETD_CUT = 3 };
+enum netd_order_kind { NETD_ADD = 1, NETD_DROP = 2, NETD_CUT = 3, NETD_MODE = 4 };
 
 struct netd_order {
   uint32_t kind;
+  /* enum net_mode, of NETD_ADD and NETD_MODE */
+  uint32_t mode;
   char machine[NETD_NAME + 1];
 };
 

@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/magic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,11 +107,37 @@ static int tree_of(int fd, uint64_t *tree) {
   return 0;
 }
 
-int volume_usage(const char *path, uint64_t *bytes) {
-  int fd = open_volume(path);
-  if (fd < 0) return errno;
-  uint64_t tree;
-  int error = tree_of(fd, &tree);
+static bool read_number(const char *path, uint64_t *number) {
+  FILE *file = fopen(path, "re");
+  bool read = file && fscanf(file, "%" SCNu64, number) == 1;
+  if (file) fclose(file);
+  return read;
+}
+
+/*
+ * What the kernel counts in memory: what is on the disk, and what was written and has no place there yet. False where
+ * it does not say.
+ */
+static bool usage_now(int fd, uint64_t tree, uint64_t *bytes) {
+  struct btrfs_ioctl_fs_info_args info = {0};
+  if (ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0) return false;
+  char uuid[37], *end = uuid;
+  for (int i = 0; i < 16; i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) *end++ = '-';
+    end += sprintf(end, "%02x", info.fsid[i]);
+  }
+  char path[128];
+  uint64_t referenced, reserved;
+  snprintf(path, sizeof path, "/sys/fs/btrfs/%s/qgroups/0_%" PRIu64 "/referenced", uuid, tree);
+  if (!read_number(path, &referenced)) return false;
+  snprintf(path, sizeof path, "/sys/fs/btrfs/%s/qgroups/0_%" PRIu64 "/rsv_data", uuid, tree);
+  if (!read_number(path, &reserved)) return false;
+  *bytes = referenced + reserved;
+  return true;
+}
+
+/* as of the last commit, which may be half a minute ago */
+static int usage_then(int fd, uint64_t tree, uint64_t *bytes) {
   static struct btrfs_ioctl_search_args search;
   memset(&search, 0, sizeof search);
   search.key = (struct btrfs_ioctl_search_key){.tree_id = BTRFS_QUOTA_TREE_OBJECTID,
@@ -119,16 +147,23 @@ int volume_usage(const char *path, uint64_t *bytes) {
                                                .max_offset = tree,
                                                .max_transid = UINT64_MAX,
                                                .nr_items = 1};
-  if (!error && ioctl(fd, BTRFS_IOC_TREE_SEARCH, &search) < 0) error = errno;
-  if (!error && search.key.nr_items == 0) error = ENODATA;
-  if (!error) {
-    struct btrfs_ioctl_search_header head;
-    memcpy(&head, search.buf, sizeof head);
-    struct btrfs_qgroup_info_item info;
-    if (head.len < sizeof info) error = ENODATA;
-    else memcpy(&info, search.buf + sizeof head, sizeof info);
-    if (!error) *bytes = info.rfer;
-  }
+  if (ioctl(fd, BTRFS_IOC_TREE_SEARCH, &search) < 0) return errno;
+  if (search.key.nr_items == 0) return ENODATA;
+  struct btrfs_ioctl_search_header head;
+  memcpy(&head, search.buf, sizeof head);
+  struct btrfs_qgroup_info_item info;
+  if (head.len < sizeof info) return ENODATA;
+  memcpy(&info, search.buf + sizeof head, sizeof info);
+  *bytes = info.rfer;
+  return 0;
+}
+
+int volume_usage(const char *path, uint64_t *bytes) {
+  int fd = open_volume(path);
+  if (fd < 0) return errno;
+  uint64_t tree;
+  int error = tree_of(fd, &tree);
+  if (!error && !usage_now(fd, tree, bytes)) error = usage_then(fd, tree, bytes);
   close(fd);
   return error;
 }

@@ -4,6 +4,10 @@ import { createHash } from "node:crypto";
 
 export const webAddress = "93.184.216.34";
 export const webAddress6 = "2606:2800:220:1::1";
+/** where another web server is, and one that no policy of a test allows */
+export const otherAddress = "93.184.216.35";
+export const otherAddress6 = "2606:2800:220:1::2";
+export const evilAddress = "93.184.216.66";
 export const nameServer = "93.184.216.53";
 /** the host's own public addresses, at its end of the wire */
 export const hostAddress = "93.184.217.2";
@@ -13,25 +17,34 @@ export const forbiddenAddresses = ["10.9.9.9", "192.168.7.7", "100.64.3.3", "169
 export const forbiddenAddresses6 = ["fd00:ec2::254", "fd12::1"];
 
 interface NameRecord {
-  a?: number[][];
-  aaaa?: number[][];
+  a?: string[];
+  aaaa?: string[];
+  /** what it is another name of */
+  alias?: string;
+  txt?: string;
   /** over UDP the answer says "ask again over TCP" */
   truncated?: boolean;
   /** over the other transport there is no answer */
   only?: "udp" | "tcp";
 }
 
-const web = webAddress.split(".").map(Number);
-const web6 = [0x26, 0x06, 0x28, 0x00, 0x02, 0x20, 0, 0x01, 0, 0, 0, 0, 0, 0, 0, 1];
-
-/** the names that the internet's name server knows */
+/** the names that the internet's name server knows; one that begins with "*." stands for all below it */
 export const nameRecords: Record<string, NameRecord> = {
-  "web.test": { a: [web], aaaa: [web6] },
-  "web6.test": { aaaa: [web6] },
-  "long.test": { a: Array.from({ length: 60 }, (_, i) => [93, 184, 216, i + 100]), truncated: true },
-  "tcp-only.test": { a: [web], only: "tcp" },
-  "metadata.test": { a: [[169, 254, 169, 254]] },
-  "private.test": { a: [[10, 9, 9, 9]], aaaa: [[0xfd, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]] },
+  "web.test": { a: [webAddress], aaaa: [webAddress6], txt: "hello" },
+  "web6.test": { aaaa: [webAddress6] },
+  "long.test": { a: Array.from({ length: 60 }, (_, i) => `93.184.216.${i + 100}`), truncated: true },
+  "tcp-only.test": { a: [webAddress], only: "tcp" },
+  "metadata.test": { a: ["169.254.169.254"] },
+  "private.test": { a: ["10.9.9.9"], aaaa: ["fd12::1"] },
+  "host.test": { a: [hostAddress], aaaa: [hostAddress6] },
+  "mixed.test": { a: ["10.9.9.9", webAddress, hostAddress], aaaa: [webAddress6, "::1", "fd12::1"] },
+  "alias.test": { alias: "web.test" },
+  "other.test": { a: [otherAddress], aaaa: [otherAddress6] },
+  "*.other.test": { a: [otherAddress], aaaa: [otherAddress6] },
+  "www.shop.test": { a: [otherAddress] },
+  "www.far.shop.test": { a: [otherAddress] },
+  "evil.test": { a: [evilAddress], txt: "stolen" },
+  "*.evil.test": { a: [evilAddress], txt: "stolen" },
 };
 
 /** the length of the blocks below, in bytes */

@@ -1,24 +1,31 @@
 /**
  * The servers of test/internet.ts, run inside its network namespace on every address: a web page (TCP 80), an echo
- * (TCP and UDP 7 and 7007), a sink that answers with the SHA-256 of what it was sent (TCP 9), a source of bytes (TCP 19:
- * as many blocks as the first line asks for), and names (UDP and TCP 53). Prints "ready" and stays until its stdin ends.
+ * (TCP and UDP 7 and 7007; UDP 443 too), a sink that answers with the SHA-256 of what it was sent (TCP 9), a source of
+ * bytes (TCP 19: as many blocks as the first line asks for), names (UDP and TCP 53), and those of test/internet-tls.ts.
+ * Prints "ready" and stays until its stdin ends.
  */
 
 import { createHash } from "node:crypto";
 import { createSocket, type Socket as Datagrams } from "node:dgram";
 import { createServer as createWeb } from "node:http";
 import { createServer, isIP, type Socket } from "node:net";
+import { type Answer, decode, encode, RECURSION_AVAILABLE, RECURSION_DESIRED, TRUNCATED_RESPONSE } from "dns-packet";
 import {
   blockAt,
+  evilAddress,
   forbiddenAddresses,
   forbiddenAddresses6,
   nameRecords,
   nameServer,
+  otherAddress,
+  otherAddress6,
   webAddress,
   webAddress6,
 } from "./internet-names.ts";
+import { tlsServers } from "./internet-tls.ts";
 
-const addresses = [webAddress, webAddress6, nameServer, ...forbiddenAddresses, ...forbiddenAddresses6];
+const webs = [webAddress, webAddress6, otherAddress, otherAddress6, evilAddress];
+const addresses = [...webs, nameServer, ...forbiddenAddresses, ...forbiddenAddresses6];
 
 const web = createWeb((request, response) => response.end(`page for ${request.headers.host}`));
 const echoes = [7, 7007].map((port) => ({
@@ -52,8 +59,9 @@ await Promise.all([
   listening(sink, 9),
   listening(source, 19),
   listening(names, 53),
+  ...tlsServers().map(({ server, port }) => listening(server, port)),
   ...addresses.flatMap((address) =>
-    [7, 7007].map((port) =>
+    [7, 443, 7007].map((port) =>
       datagrams(address, port, (socket, data, from) => socket.send(data, from.port, from.address)),
     ),
   ),
@@ -89,42 +97,43 @@ async function pour(socket: Socket, blocks: number): Promise<void> {
   socket.end();
 }
 
-/** an answer in the few words of DNS that these names need; undefined where silence is the answer */
-function answerTo(question: Buffer, transport: "udp" | "tcp"): Buffer | undefined {
-  const asked = questionIn(question);
-  if (!asked) return undefined;
-  const { name, type, end } = asked;
-  const record = nameRecords[name];
+/** undefined where silence is the answer */
+function answerTo(packet: Buffer, transport: "udp" | "tcp"): Buffer | undefined {
+  const { id, questions } = understood(packet) ?? {};
+  const [question] = questions ?? [];
+  if (!question) return undefined;
+  const record = recordOf(question.name.toLowerCase());
   if (record?.only !== undefined && record.only !== transport) return undefined;
-  const addresses = (type === 1 ? record?.a : type === 28 ? record?.aaaa : undefined) ?? [];
   const truncated = record?.truncated === true && transport === "udp";
-  const header = Buffer.alloc(12);
-  question.copy(header, 0, 0, 2);
-  header.writeUInt16BE(0x8180 | (truncated ? 0x0200 : 0) | (record ? 0 : 3), 2);
-  header.writeUInt16BE(1, 4);
-  header.writeUInt16BE(truncated ? 0 : addresses.length, 6);
-  const answers = truncated ? [] : addresses.map((bytes) => answerRecord(type, bytes));
-  return Buffer.concat([header, question.subarray(12, end), ...answers]);
+  const flags = RECURSION_DESIRED | RECURSION_AVAILABLE | (truncated ? TRUNCATED_RESPONSE : 0) | (record ? 0 : 3);
+  const answers = truncated ? [] : answersTo(question.name, question.type, record);
+  return encode({ type: "response", id: id ?? 0, flags, questions: questions ?? [], answers });
 }
 
-function answerRecord(type: number, address: number[]): Buffer {
-  const head = Buffer.alloc(12);
-  head.writeUInt16BE(0xc00c, 0);
-  head.writeUInt16BE(type, 2);
-  head.writeUInt16BE(1, 4);
-  head.writeUInt32BE(60, 6);
-  head.writeUInt16BE(address.length, 10);
-  return Buffer.concat([head, Buffer.from(address)]);
-}
-
-function questionIn(packet: Buffer): { name: string; type: number; end: number } | undefined {
-  const labels: string[] = [];
-  let at = 12;
-  while (at < packet.length && packet[at] !== 0) {
-    const length = packet.readUInt8(at);
-    labels.push(packet.toString("latin1", at + 1, at + 1 + length));
-    at += 1 + length;
+function understood(packet: Buffer): ReturnType<typeof decode> | undefined {
+  try {
+    return decode(packet);
+  } catch {
+    // whoever sends anything at all has not asked anything
+    return undefined;
   }
-  if (at + 5 > packet.length) return undefined;
-  return { name: labels.join("."), type: packet.readUInt16BE(at + 1), end: at + 5 };
+}
+
+function recordOf(name: string): (typeof nameRecords)[string] | undefined {
+  return nameRecords[name] ?? nameRecords[name.replace(/^[^.]+/, "*")];
+}
+
+function answersTo(name: string, type: string, record: ReturnType<typeof recordOf>): Answer[] {
+  if (record?.alias !== undefined) {
+    const alias: Answer = { type: "CNAME", name, data: record.alias, ttl: 60 };
+    return [alias, ...answersTo(record.alias, type, recordOf(record.alias))];
+  }
+  const all: Record<string, Answer[]> = {
+    A: (record?.a ?? []).map((data) => ({ type: "A", name, data, ttl: 60 })),
+    AAAA: (record?.aaaa ?? []).map((data) => ({ type: "AAAA", name, data, ttl: 60 })),
+    TXT: record?.txt === undefined ? [] : [{ type: "TXT", name, data: record.txt, ttl: 60 }],
+    // A key that would let a program hide which host it asks for (ECH).
+    HTTPS: [{ type: "HTTPS" as "NULL", name, data: Buffer.from("000100000500020001", "hex"), ttl: 60 }],
+  };
+  return all[type] ?? [];
 }

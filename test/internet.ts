@@ -11,11 +11,14 @@ import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { root, type Undo } from "./harness.ts";
 import {
+  evilAddress,
   forbiddenAddresses,
   forbiddenAddresses6,
   hostAddress,
   hostAddress6,
   nameServer,
+  otherAddress,
+  otherAddress6,
   webAddress,
   webAddress6,
 } from "./internet-names.ts";
@@ -69,8 +72,10 @@ export async function openInternet(undo: Undo): Promise<Internet> {
     `addr add ${hostAddress6}/64 dev wire nodad`,
     "link set wire up",
   );
-  const addresses = [webAddress, nameServer, ...forbiddenAddresses].map((address) => `${address}/32`);
-  const addresses6 = [webAddress6, ...forbiddenAddresses6].map((address) => `${address}/128`);
+  const addresses = [webAddress, otherAddress, evilAddress, nameServer, ...forbiddenAddresses].map(
+    (address) => `${address}/32`,
+  );
+  const addresses6 = [webAddress6, otherAddress6, ...forbiddenAddresses6].map((address) => `${address}/128`);
   await world.ip(
     "link set lo up",
     `addr add ${end.world}/24 dev wire`,

@@ -141,3 +141,41 @@ attempt("reset", lambda: held[0].recv(1))
   await eventually("its sockets are closed", async () => (await descriptorsOf(netd)) <= before.netd);
   await neighbourIsServed();
 });
+
+test("a policy of its own makes a sandbox no more of a burden", async () => {
+  await probe.policy("hostile", { domains: [{ domain: "*.evil.test", rules: [] }] });
+  const process = await egress();
+  await probe.python(
+    "hostile",
+    `
+o = ssl.MemoryBIO(); t = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), o, server_hostname="a.evil.test")
+try: t.do_handshake()
+except ssl.SSLWantReadError: hello = o.read()
+for i in range(1000):
+    s = tcp("${webAddress}", 443)
+    try: s.sendall((hello, hello[:i % 200], b"GET / HTTP/1.1\\r\\n\\r\\n", hello[:40] + os.urandom(100))[i % 4])
+    except OSError: pass
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)); s.close()
+silent = [tcp("${webAddress}", 443) for i in range(100)]
+dribbling = [tcp("${webAddress}", 443) for i in range(100)]
+for i in range(300):
+    for s in dribbling:
+        try: s.send(b"\\x16\\x03\\x01\\x00\\x01\\x01" if i % 2 else b"G")
+        except OSError: pass
+for i in range(3000):
+    s = udp("198.18.0.1", 53)
+    s.send(os.urandom(2) + bytes.fromhex("0100000100000000000004") + os.urandom(2).hex().encode() + b"\\4evil\\4test\\0\\0\\1\\0\\1")
+    try: udp("${webAddress6}", 1000 + i).send(b"x")
+    except OSError: pass
+`,
+  );
+  await neighbourIsServed();
+  const code = `attempt("refused", lambda: https("web.test", "${webAddress}"))`;
+  expect(await probe.python("hostile", code)).toBe("refused: TLSV1_ALERT_ACCESS_DENIED");
+  const events = await eventually("the log is written", async () => {
+    const all = await probe.events("hostile");
+    return all.length > 0 ? all : undefined;
+  });
+  expect(events.length).toBeLessThan(20_000);
+  expect(await egress()).toBe(process);
+});

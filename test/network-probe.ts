@@ -4,12 +4,17 @@
  */
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import type { CustomNetwork } from "../src/core/network-policy.ts";
+import type { EgressEvent } from "../src/egress/log.ts";
+import type { HostCounts } from "../src/egress/log-file.ts";
+import { EgressLink } from "../src/runtime/linux/egress-link.ts";
 import { root, tempDir, type Undo } from "./harness.ts";
 import { ended, linesOf, type Namespace } from "./internet.ts";
 import { nameServer } from "./internet-names.ts";
+import { internetCertificate } from "./internet-tls.ts";
 
 const run = promisify(execFile);
 
@@ -34,11 +39,24 @@ export async function descriptorsOf(pid: number): Promise<number> {
   return (await readdir(`/proc/${pid}/fd`)).length;
 }
 
+/** a line of a machine's egress log */
+export type LogLine = Omit<EgressEvent, "machine"> & {
+  id: number;
+  at: number;
+  count: number;
+  ended: number;
+  bytesIn: number;
+  bytesOut: number;
+  dropped?: number;
+};
+
 export class Probe {
   readonly #child: ChildProcess;
   readonly #line: () => Promise<string>;
   readonly #directory: string;
   readonly #pids = new Map<string, number>();
+  /** gives policies to the egress process, as the daemon does */
+  link: EgressLink;
   /** netd's */
   pid = 0;
   /** what netd and the egress process said on stderr */
@@ -48,6 +66,7 @@ export class Probe {
     this.#child = child;
     this.#line = linesOf(child);
     this.#directory = directory;
+    this.link = linkIn(directory);
   }
 
   /** starts it in the namespace that plays the host, with more environment for the egress process */
@@ -59,7 +78,13 @@ export class Probe {
     const directory = await tempDir(undo);
     const binary = await buildProbe(directory, options.sanitized);
     const child = spawn(...host.command(binary, process.execPath, join(root, "src/egress/main.ts")), {
-      env: { ...process.env, SANDKEEP_DNS: nameServer, ...options.env },
+      env: {
+        ...process.env,
+        SANDKEEP_DNS: nameServer,
+        SANDKEEP_EGRESS_SOCKET: socketIn(directory),
+        SANDKEEP_EGRESS_LOGS: directory,
+        ...options.env,
+      },
       stdio: ["pipe", "pipe", "pipe"],
     });
     undo.defer(() => ended(child));
@@ -69,15 +94,43 @@ export class Probe {
     });
     await writeFile(join(directory, "resolv.conf"), resolvConf, { mode: 0o644 });
     probe.pid = await probe.#answer("ready");
+    probe.link.open();
+    undo.defer(async () => probe.link.close());
     return probe;
   }
 
   /** makes a machine's network; it begins in deny-all */
   async add(machine: string): Promise<void> {
+    await mkdir(join(this.#directory, machine), { mode: 0o700 });
     this.#pids.set(machine, await this.#ask(`add ${machine}`, "added"));
   }
 
-  async order(verb: "allow" | "deny" | "cut" | "drop", machine: string): Promise<void> {
+  /** what it may reach from now on, in the order in which the runtime says it */
+  async policy(machine: string, policy: Partial<CustomNetwork>): Promise<void> {
+    await this.link.set(machine, { mode: "custom", domains: [], allowedCidrs: [], deniedCidrs: [], ...policy });
+    await this.order("custom", machine);
+  }
+
+  /** another daemon, which knows of no policy */
+  async relink(): Promise<void> {
+    this.link.close();
+    this.link = linkIn(this.#directory);
+    this.link.open();
+  }
+
+  /** the lines of its log so far, the older file's first */
+  async events(machine: string): Promise<LogLine[]> {
+    const files = ["egress.1.jsonl", "egress.jsonl"].map((name) => join(this.#directory, machine, name));
+    const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")));
+    return texts.flatMap((text) => text.split("\n")).flatMap((line) => (line === "" ? [] : [JSON.parse(line)]));
+  }
+
+  /** bytes by host */
+  async hosts(machine: string): Promise<Record<string, HostCounts>> {
+    return JSON.parse(await readFile(join(this.#directory, machine, "egress-hosts.json"), "utf8"));
+  }
+
+  async order(verb: "allow" | "deny" | "custom" | "cut" | "drop", machine: string): Promise<void> {
     await this.#ask(`${verb} ${machine}`, "done");
   }
 
@@ -139,9 +192,18 @@ export class Probe {
   }
 }
 
+function linkIn(directory: string): EgressLink {
+  return new EgressLink({ socket: socketIn(directory), trouble: (error) => console.error(error) });
+}
+
+function socketIn(directory: string): string {
+  return join(directory, "egress.sock");
+}
+
 /** what the programs inside have at hand; every attempt has a deadline, and prints an error's name instead of failing */
 const prelude = `
-import socket, struct, sys, os, errno, hashlib, time
+import socket, struct, sys, os, errno, hashlib, time, ssl, json
+CA = """${internetCertificate}"""
 def tcp(address, port, timeout=10):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     s = socket.socket(family, socket.SOCK_STREAM); s.settimeout(timeout); s.connect((address, port)); return s
@@ -154,12 +216,21 @@ def all_of(s):
     return data
 def web(address, port=80):
     s = tcp(address, port); s.sendall(b"GET / HTTP/1.0\\r\\nHost: x\\r\\n\\r\\n"); return all_of(s).decode().split("\\r\\n\\r\\n")[1]
+def tls(address, name, port=443, trust=CA):
+    c = ssl.create_default_context(cadata=trust)
+    if name is None: c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
+    return c.wrap_socket(tcp(address, port), server_hostname=name)
+def https(name, address=None, port=443, path="/", trust=CA):
+    s = tls(address or socket.gethostbyname(name), name, port, trust)
+    s.sendall(f"GET {path} HTTP/1.1\\r\\nHost: {name}\\r\\nConnection: close\\r\\n\\r\\n".encode())
+    return json.loads(all_of(s).decode().split("\\r\\n\\r\\n", 1)[1])["sni"]
 def echo(s, data): s.send(data); return s.recv(65536).decode()
 def attempt(name, f):
     begin = time.monotonic()
     try: result = f()
     except socket.timeout: result = "TIMEOUT"
     except socket.gaierror as e: result = "NONAME"
+    except ssl.SSLError as e: result = e.reason or "ECONNRESET"
     except OSError as e: result = errno.errorcode.get(e.errno, str(e))
     print(f"{name}: {result}" + (" SLOW" if time.monotonic() - begin > 3 else ""), flush=True)
 `;

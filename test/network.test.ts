@@ -1,11 +1,9 @@
 /** A sandbox's network against a private internet: what gets through, what must not, and what stays when parts die. */
 
-import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { createInterface } from "node:readline";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { eventually, has, needs } from "./harness.ts";
-import { ended, type Internet, linesOf, openInternet } from "./internet.ts";
+import { type Internet, linesOf, openInternet } from "./internet.ts";
 import {
   blockAt,
   blockLength,
@@ -17,6 +15,7 @@ import {
   webAddress6,
 } from "./internet-names.ts";
 import { Probe } from "./network-probe.ts";
+import { watchWire } from "./wire-watch.ts";
 
 const undo = new AsyncDisposableStack();
 let internet: Internet;
@@ -106,7 +105,7 @@ attempt("unknown", lambda: socket.gethostbyname("unknown.test"))
     const machine = await allowed();
     const disguised = ["::ffff:10.9.9.9", "64:ff9b::a09:909", "2002:a09:909::1", "0.0.0.1", "224.0.0.1"];
     const addresses = [...forbiddenAddresses, ...forbiddenAddresses6, hostAddress, hostAddress6, ...disguised];
-    const watch = await watchWire();
+    const watch = await watchWire(undo, internet);
     const output = await probe.python(
       machine,
       `
@@ -139,7 +138,7 @@ attempt("other", lambda: web("192.168.7.7"))
 
   test("keeps ICMP and other protocols in", async () => {
     const machine = await allowed();
-    const watch = await watchWire();
+    const watch = await watchWire(undo, internet);
     expect(await probe.asRoot(machine, otherProtocols)).toBe(lines("icmp: EPERM", "icmp6: EPERM", "gre: EPERM"));
     expect(await watch.packets()).toEqual([]);
   });
@@ -179,7 +178,7 @@ print(hash.hexdigest())
 describe("deny-all", () => {
   test("lets no packet out, and says so at once", async () => {
     const machine = await added();
-    const watch = await watchWire();
+    const watch = await watchWire(undo, internet);
     const output = await probe.python(
       machine,
       `
@@ -236,7 +235,7 @@ for line in sys.stdin:
     const said = linesOf(child);
     expect(await said()).toBe("open");
     await probe.order("deny", machine);
-    const watch = await watchWire();
+    const watch = await watchWire(undo, internet);
     child.stdin?.write("denied\n");
     expect(await said()).toBe("busy: ECONNRESET");
     expect(await said()).toBe("flow: EPERM");
@@ -368,34 +367,4 @@ function alive(pid: number): boolean {
   } catch {
     return false;
   }
-}
-
-/** everything but the talk of neighbours about each other's hardware addresses */
-const traffic = "ip or (ip6 and not dst net ff00::/8 and not (ip6[6] == 58 and (ip6[40] == 135 or ip6[40] == 136)))";
-const markerPort = 4242;
-
-/** Captures what passes the wire between host and internet, in either direction. */
-async function watchWire(): Promise<{ packets(): Promise<string[]> }> {
-  const [file, args] = internet.world.command("tcpdump", "-n", "-l", "--immediate-mode", "-i", "wire", traffic);
-  const capture = spawn(file, args, { stdio: ["ignore", "pipe", "pipe"] });
-  undo.defer(() => ended(capture));
-  await new Promise<void>((resolve) => {
-    capture.stderr.on("data", (chunk: Buffer) => chunk.includes("listening on") && resolve());
-  });
-  const seen: string[] = [];
-  createInterface({ input: capture.stdout }).on("line", (line) => seen.push(line));
-  return {
-    packets: async () => {
-      // A packet of our own marks the end: what was sent before it has been seen by then.
-      const code = `import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"end", ("${webAddress}", ${markerPort}))`;
-      const marker = spawn(...internet.host.command("python3", "-c", code), { stdio: "inherit" });
-      await new Promise((resolve) => marker.once("exit", resolve));
-      const end = await eventually("the marker is seen", () => {
-        const at = seen.findIndex((line) => line.includes(`.${markerPort}:`));
-        return at < 0 ? undefined : at;
-      });
-      await ended(capture);
-      return seen.slice(0, end);
-    },
-  };
 }

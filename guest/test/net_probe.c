@@ -4,7 +4,7 @@
  *
  *   net_probe <node> <main.ts>         prints "ready <pid of netd>"
  *   add <machine>                      "added <pid of a process in its network namespace>"
- *   allow|deny|cut|drop <machine>      "done <microseconds>"
+ *   allow|deny|custom|cut|drop <machine>   "done <microseconds>"
  *   counters <machine>                 "counters <received> <sent>"
  *   restart                            "restarted <pid of netd>": the old one is left, as by a launcher that died
  */
@@ -30,6 +30,7 @@
 struct probed {
   char name[NETD_NAME + 1];
   int network;
+  enum net_mode mode;
 };
 
 static struct probed machines[MOST];
@@ -51,7 +52,7 @@ static void listen_for(const struct probed *machine) {
   enter(machine->network);
   check("listen", net_listen(&listeners));
   enter(host_network);
-  check("hand over", netd_add(control, machine->name, &listeners));
+  check("hand over", netd_add(control, machine->name, &listeners, machine->mode));
   net_close(&listeners);
 }
 
@@ -101,9 +102,15 @@ static void obey(const char *verb, const char *name) {
   int64_t start = microseconds();
   if (strcmp(verb, "cut") == 0) check(verb, netd_cut(control, name));
   if (strcmp(verb, "drop") == 0) check(verb, netd_drop(control, name));
+  static const char *const modes[] = {[NET_DENY_ALL] = "deny", [NET_ALLOW_ALL] = "allow", [NET_CUSTOM] = "custom"};
+  for (enum net_mode mode = NET_DENY_ALL; mode <= NET_CUSTOM; mode++) {
+    if (strcmp(verb, modes[mode]) != 0) continue;
+    machine->mode = mode;
+    check(verb, netd_mode(control, name, mode));
+    enter(machine->network);
+    check(verb, net_set_mode(mode));
+  }
   enter(machine->network);
-  if (strcmp(verb, "allow") == 0) check(verb, net_set_mode(NET_ALLOW_ALL));
-  if (strcmp(verb, "deny") == 0) check(verb, net_set_mode(NET_DENY_ALL));
   if (strcmp(verb, "counters") == 0) check(verb, net_counters(&received, &sent));
   enter(host_network);
   if (strcmp(verb, "counters") == 0) {

@@ -4,6 +4,8 @@
  */
 
 import type { Duplex, Readable } from "node:stream";
+import type { EgressLine, HostTraffic } from "./egress-log.ts";
+import type { CustomNetwork } from "./network-policy.ts";
 
 /** Makes machines, keeps the file systems they boot from, and finds both again after the daemon died. */
 export interface Runtime {
@@ -33,6 +35,8 @@ export interface Runtime {
   forget(machineId: string): Promise<void>;
   /** output of a command of a machine that may be stopped already */
   output(machineId: string, commandId: string, options?: OutputOptions): AsyncIterable<OutputChunk>;
+  /** what a machine, that may be stopped already, wanted of the world; undefined when nothing of it is kept */
+  egress(machineId: string): EgressJournal | undefined;
 
   snapshots: Snapshots;
   images: Images;
@@ -47,7 +51,8 @@ export interface MachineSpec {
   id: string;
   root: MachineRoot;
   limits?: Partial<Limits>;
-  network?: NetworkMode;
+  /** default allow-all */
+  network?: MachineNetwork;
   /** whether programs inside may gain privileges through sudo; default true */
   sudo?: boolean;
   mounts?: MachineMount[];
@@ -74,11 +79,14 @@ export interface Limits {
   disk: number;
 }
 
-export type NetworkMode = "deny-all" | "allow-all";
+export type NetworkMode = "deny-all" | "allow-all" | "custom";
+
+/** what a machine may reach; the secrets of a policy are never written down */
+export type MachineNetwork = "deny-all" | "allow-all" | CustomNetwork;
 
 export interface Machine {
   readonly id: string;
-  readonly spec: Required<Omit<MachineSpec, "limits">> & { limits: Limits };
+  readonly spec: Required<Omit<MachineSpec, "limits" | "network">> & { limits: Limits; network: NetworkMode };
   readonly bootedAt: number;
 
   exec(spec: ExecSpec): Promise<Process>;
@@ -93,7 +101,8 @@ export interface Machine {
   /** a byte stream to a TCP port that something inside listens on */
   connect(port: number): Promise<Duplex>;
 
-  setNetwork(mode: NetworkMode): Promise<void>;
+  /** in force when it resolves, also for what is open already; has to be set again after the daemon died */
+  setNetwork(network: MachineNetwork): Promise<void>;
   setLimits(limits: Partial<Limits>): Promise<void>;
   usage(): Promise<Usage>;
 
@@ -187,6 +196,16 @@ export interface OutputOptions {
   signal?: AbortSignal;
 }
 
+/** What was decided about a machine's attempts to reach the world, and how much it moved. */
+export interface EgressJournal {
+  /** after a position, oldest first; what was decided before the call is among them */
+  lines(options: { after: number; limit: number }): Promise<{ lines: EgressLine[]; more: boolean }>;
+  /** after a position, and those that come; ends when the machine has ended, or quietly when the signal aborts */
+  follow(options: { after: number; signal?: AbortSignal }): AsyncIterable<EgressLine>;
+  /** what connections have moved until now; a flow of datagrams is counted when it ends */
+  hosts(): Promise<HostTraffic[]>;
+}
+
 /** File operations, each done inside the sandbox by a process of the given user. Paths are absolute. */
 export interface Files {
   read(path: string, options?: { offset?: number; length?: number }): Readable;
@@ -202,9 +221,14 @@ export interface Files {
   /** changes below a path from the moment the promise is fulfilled; ends when the signal aborts */
   watch(path: string, options?: { recursive?: boolean; signal?: AbortSignal }): Promise<AsyncIterable<FileChange>>;
   /** unpacks a tar stream (gzip or not) below a directory, which is made when missing */
-  extract(directory: string, tar: AsyncIterable<Uint8Array>): Promise<void>;
+  extract(directory: string, tar: AsyncIterable<Uint8Array>, options?: ExtractOptions): Promise<void>;
   /** packs a file or directory; names inside are relative to it */
   archive(path: string, options?: { gzip?: boolean }): Readable;
+}
+
+export interface ExtractOptions {
+  /** also where only root may write; what is made belongs to the user all the same. Default false */
+  anywhere?: boolean;
 }
 
 export interface WriteOptions {
@@ -213,6 +237,8 @@ export interface WriteOptions {
   /** make missing directories on the way; default false */
   parents?: boolean;
   append?: boolean;
+  /** put a new file in the place of whatever is there, but a directory, instead of writing through it */
+  replace?: boolean;
 }
 
 export type FileType = "file" | "directory" | "symlink" | "fifo" | "socket" | "device";
@@ -241,6 +267,8 @@ export interface FileChange {
 
 export interface Snapshots {
   get(id: string): Promise<SnapshotInfo | undefined>;
+  /** as get(), once its size is certain: before its files are on the disk it is what was written into them */
+  settled(id: string): Promise<SnapshotInfo | undefined>;
   list(): Promise<SnapshotInfo[]>;
   /** its layers are deleted once nothing else needs them */
   delete(id: string): Promise<void>;
@@ -281,6 +309,8 @@ export interface ImageInfo {
 /** Durable volumes that machines mount; kept apart from any machine's files. */
 export interface DriveVolumes {
   create(id: string, options: { maxSize: number }): Promise<void>;
+  /** what is in it already stays, also when that is more */
+  resize(id: string, options: { maxSize: number }): Promise<void>;
   /** gone for good; no error when there is none */
   delete(id: string): Promise<void>;
   list(): Promise<string[]>;

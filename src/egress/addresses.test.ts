@@ -1,7 +1,8 @@
 /** What is out of bounds for a sandbox, in every spelling of an address. */
 
 import { expect, test } from "vitest";
-import { addressRules, bytesOfIPv6 } from "./addresses.ts";
+import { parseCidr } from "../core/cidr.ts";
+import { addressRules } from "./addresses.ts";
 
 const host = ["127.0.0.1", "93.184.217.2", "2606:2800:221::2"];
 const rules = addressRules({ allow: [], hostAddresses: () => host });
@@ -101,11 +102,34 @@ test.each(["10.0.0.0/33", "10.0.0.0/x", "fd00::/129", "nowhere/8", "10.0.0.0/-1"
   },
 );
 
-test("every spelling of an IPv6 address has the same bytes", () => {
-  const bytes = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
-  for (const text of ["2001:db8::102:304", "2001:db8::1.2.3.4", "2001:0DB8:0:0:0:0:0102:0304"]) {
-    expect(bytesOfIPv6(text)).toEqual(bytes);
-  }
-  expect(bytesOfIPv6("::")).toEqual(Array.from({ length: 16 }, () => 0));
-  expect(bytesOfIPv6("1::")[1]).toBe(1);
+test("a policy opens what it names: private ranges by a range, the host's own and link-local one by one", () => {
+  const named = (address: string, cidr: string) => rules.forbidden(address, parseCidr(cidr));
+  expect(named("10.1.2.3", "10.1.0.0/16")).toBeUndefined();
+  expect(named("10.1.2.3", "10.0.0.0/8")).toBeUndefined();
+  expect(named("10.1.2.3", "10.0.0.0/7")).toBe("private");
+  expect(named("10.1.2.3", "0.0.0.0/0")).toBe("private");
+  expect(named("fd00:ec2::254", "fd00::/8")).toBeUndefined();
+  expect(named("fd00:ec2::254", "::/0")).toBe("private");
+  expect(named("93.184.217.2", "93.184.217.0/24")).toBe("the host's own");
+  expect(named("93.184.217.2", "93.184.217.2/32")).toBeUndefined();
+  expect(named("2606:2800:221::2", "2606:2800:221::2/128")).toBeUndefined();
+  expect(named("169.254.169.254", "169.254.0.0/16")).toBe("link-local");
+  expect(named("169.254.169.254", "169.254.169.254/32")).toBeUndefined();
+  expect(named("127.0.0.2", "127.0.0.2/32")).toBe("loopback");
+  expect(named("127.0.0.1", "127.0.0.1/32")).toBe("loopback");
+  expect(named("198.18.0.1", "198.18.0.1/32")).toBe("for benchmarks and our own resolver");
+  expect(named("224.0.0.1", "224.0.0.1/32")).toBe("multicast");
+});
+
+test("what the operator denies stays out of reach, whoever names it", () => {
+  const strict = addressRules({
+    allow: ["10.0.0.0/8"],
+    deny: ["10.1.0.0/16", "1.1.1.0/24"],
+    hostAddresses: () => host,
+  });
+  const why = "denied to all sandboxes of this host";
+  expect(strict.forbidden("10.1.2.3", parseCidr("10.1.2.3/32"))).toBe(why);
+  expect(strict.forbidden("10.2.2.3")).toBeUndefined();
+  expect(strict.forbidden("1.1.1.1")).toBe(why);
+  expect(strict.forbidden("64:ff9b::101:101")).toBe(why);
 });

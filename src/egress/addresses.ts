@@ -4,34 +4,50 @@
  */
 
 import { BlockList, isIP } from "node:net";
+import { type Cidr, covers, parseCidr, writtenBytes } from "../core/cidr.ts";
 
 export interface AddressRules {
-  /** why the address is out of bounds, as words that fit after "because it is"; undefined when it may be reached */
-  forbidden(address: string): string | undefined;
+  /**
+   * why the address is out of bounds, as words that fit after "because it is"; undefined when it may be reached.
+   * A range of a policy opens what it names: private addresses by a range of private addresses, the host's own and
+   * link-local ones only one by one, and never what is no address of another machine.
+   */
+  forbidden(address: string, named?: Cidr): string | undefined;
 }
 
 export interface AddressOptions {
   /** ranges that are allowed although they would be forbidden, such as "10.1.0.0/16" */
   allow: string[];
+  /** ranges that are forbidden whatever a policy or `allow` says */
+  deny?: string[];
   /** the host's own addresses, as they are now */
   hostAddresses: () => string[];
 }
 
 export function addressRules(options: AddressOptions): AddressRules {
   const allowed = blockListOf(options.allow);
+  const denied = blockListOf(options.deny ?? []);
+  const isDenied = (address: string | undefined) => address !== undefined && has(denied, address);
   return {
-    forbidden: (address) => {
+    forbidden: (address, named) => {
       if (isIP(address) === 0) return "not an address";
+      if (isDenied(address) || isDenied(embeddedIPv4(address))) return "denied to all sandboxes of this host";
       if (has(allowed, address)) return undefined;
-      if (options.hostAddresses().some((own) => sameAddress(own, address))) return "the host's own";
+      const alone = named !== undefined && isAlone(named);
+      if (!alone && options.hostAddresses().some((own) => sameAddress(own, address))) return "the host's own";
       const special = specialRange(address);
-      if (special !== undefined) return special;
+      if (special !== undefined) return named && isNamed(special, named) ? undefined : special;
       const embedded = embeddedIPv4(address);
       if (embedded === undefined || has(allowed, embedded)) return undefined;
       if (options.hostAddresses().includes(embedded)) return "the host's own";
       return specialRange(embedded);
     },
   };
+}
+
+/** a range of one address */
+export function isAlone({ bytes, length }: Cidr): boolean {
+  return length === bytes.length * 8;
 }
 
 /** ranges that are not the public internet, each with what it is (IANA's special-purpose registries) */
@@ -51,6 +67,15 @@ const specialRanges: [what: string, ranges: string[]][] = [
   ["a tunnel", ["2001::/32", "2001:10::/28", "2001:20::/28", "64:ff9b:1::/48"]],
 ];
 
+/** what a policy may open by a range within it */
+const nameable = ["private", "shared by carriers", "for documentation"];
+
+function isNamed(what: string, named: Cidr): boolean {
+  if (what === "link-local") return isAlone(named);
+  const ranges = nameable.includes(what) ? specialRanges.find(([name]) => name === what)?.[1] : undefined;
+  return ranges?.some((range) => covers(parseCidr(range) ?? named, named)) ?? false;
+}
+
 const specialLists = specialRanges.map(([what, ranges]) => ({ what, list: blockListOf(ranges) }));
 
 function specialRange(address: string): string | undefined {
@@ -68,32 +93,19 @@ const embeddings: { prefix: string; at: number }[] = [
 
 const embeddingLists = embeddings.map(({ prefix, at }) => ({ list: blockListOf([prefix]), at }));
 
-function embeddedIPv4(address: string): string | undefined {
+/** the IPv4 address that an IPv6 address stands for, where it does */
+export function embeddedIPv4(address: string): string | undefined {
   if (isIP(address) !== 6) return undefined;
   const embedding = embeddingLists.find(({ list }) => has(list, address));
   if (!embedding) return undefined;
-  return bytesOfIPv6(address)
-    .slice(embedding.at, embedding.at + 4)
+  return writtenBytes(address)
+    ?.slice(embedding.at, embedding.at + 4)
     .join(".");
-}
-
-/** the sixteen bytes of a valid IPv6 address */
-export function bytesOfIPv6(address: string): number[] {
-  const [head = "", tail] = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, dottedToGroups).split("::");
-  const groups = (text: string) => (text === "" ? [] : text.split(":").map((group) => Number.parseInt(group, 16)));
-  const [left, right] = [groups(head), groups(tail ?? "")];
-  const zeros = Array.from({ length: 8 - left.length - right.length }, () => 0);
-  return [...left, ...zeros, ...right].flatMap((group) => [group >> 8, group & 255]);
-}
-
-function dottedToGroups(_: string, ...parts: (string | number)[]): string {
-  const [a = 0, b = 0, c = 0, d = 0] = parts.slice(0, 4).map(Number);
-  return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
 }
 
 function sameAddress(one: string, other: string): boolean {
   if (isIP(one) !== isIP(other)) return false;
-  return one === other || (isIP(one) === 6 && bytesOfIPv6(one).join() === bytesOfIPv6(other).join());
+  return one === other || (isIP(one) === 6 && String(writtenBytes(one)) === String(writtenBytes(other)));
 }
 
 function has(list: BlockList, address: string): boolean {

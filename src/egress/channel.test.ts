@@ -71,7 +71,7 @@ describe("messages", () => {
   test("are understood", () => {
     expect(parseRequest({ kind: "end", id: 1 })).toEqual({ kind: "end", id: 1 });
     const dns = { kind: "dns", id: 1, machine: "a", flow: 2, packet: "0aff" };
-    expect(parseRequest(dns)).toEqual({ ...dns, packet: Buffer.from([10, 255]) });
+    expect(parseRequest(dns)).toEqual({ ...dns, custom: false, packet: Buffer.from([10, 255]) });
   });
 
   test.each([

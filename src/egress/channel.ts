@@ -11,6 +11,8 @@ export interface Origin {
   id: number;
   /** its name */
   machine: string;
+  /** whether a policy of its own decides, rather than that it may reach everything */
+  custom: boolean;
 }
 
 export interface Destination {
@@ -26,8 +28,12 @@ export type Request =
   | ({ kind: "udp"; flow: number } & Origin & Destination)
   /** a program asked the resolver */
   | ({ kind: "dns"; flow: number; packet: Buffer } & Origin)
+  /** a flow of datagrams has ended; bytes as the sandbox sees them */
+  | ({ kind: "flow"; sent: number; received: number } & Origin & Destination)
   /** the sandbox has ended or was cut off: nothing of it may stay open */
-  | { kind: "end"; id: number };
+  | { kind: "end"; id: number }
+  /** the answer to recheck(): no flow is open that was not allowed since */
+  | { kind: "rechecked"; id: number };
 
 /** What the egress process says to netd. */
 export interface Replies {
@@ -35,6 +41,8 @@ export interface Replies {
   deny(flow: number): void;
   answer(flow: number, packet: Buffer): void;
   unanswered(flow: number): void;
+  /** a machine's policy has changed: its open flows end, and are asked for again; answered by "rechecked" */
+  recheck(machine: string, token: number): void;
   /** a connection that netd handed over is closed */
   closed(id: number): void;
 }
@@ -44,14 +52,20 @@ export function parseRequest(message: unknown): Request {
   const fields = fieldsOf(message);
   const id = numberOf(fields, "id");
   const kind = fields.kind;
-  if (kind === "end") return { kind, id };
+  if (kind === "end" || kind === "rechecked") return { kind, id };
   const machine = textOf(fields, "machine");
+  const custom = fields.custom === true;
   if (kind === "dns") {
-    return { kind, id, machine, flow: numberOf(fields, "flow"), packet: Buffer.from(textOf(fields, "packet"), "hex") };
+    const packet = Buffer.from(textOf(fields, "packet"), "hex");
+    return { kind, id, machine, custom, flow: numberOf(fields, "flow"), packet };
   }
   const destination = { address: textOf(fields, "address"), port: numberOf(fields, "port") };
-  if (kind === "tcp") return { kind, id, machine, ...destination };
-  if (kind === "udp") return { kind, id, machine, flow: numberOf(fields, "flow"), ...destination };
+  const origin = { id, machine, custom };
+  if (kind === "tcp") return { kind, ...origin, ...destination };
+  if (kind === "udp") return { kind, ...origin, flow: numberOf(fields, "flow"), ...destination };
+  if (kind === "flow") {
+    return { kind, ...origin, ...destination, sent: numberOf(fields, "sent"), received: numberOf(fields, "received") };
+  }
   throw new Error(`Cannot understand a message of kind "${String(kind)}"`);
 }
 
@@ -67,6 +81,7 @@ export function replies(send: (line: string) => void): Replies {
     deny: (flow) => send(`deny ${flow}`),
     answer: (flow, packet) => send(`answer ${flow} ${packet.toString("hex")}`),
     unanswered: (flow) => send(`unanswered ${flow}`),
+    recheck: (machine, token) => send(`recheck ${machine} ${token}`),
     closed: (id) => {
       if (closed.size === 0) setImmediate(tellClosed);
       closed.set(id, (closed.get(id) ?? 0) + 1);

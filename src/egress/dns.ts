@@ -2,7 +2,7 @@
 
 import type { Socket } from "node:net";
 import type { Destination } from "./channel.ts";
-import { resolve, takeMessage, withLength } from "./resolvers.ts";
+import { takeMessage, withLength } from "./resolvers.ts";
 
 /** where sandboxes find it; guest/net.h says the same */
 export const gateways = ["198.18.0.1", "fd73:616e:646b::1"];
@@ -18,8 +18,7 @@ export function isResolver({ address, port }: Destination): boolean {
 /** Answers the questions of one connection, in whatever order the answers come (RFC 7766). Settles when it is closed. */
 export function serveDns(
   inside: Socket,
-  resolvers: () => Destination[],
-  allowed: (question: Buffer) => boolean,
+  answerTo: (question: Buffer) => Promise<Buffer | undefined>,
   signal: AbortSignal,
 ): Promise<void> {
   return new Promise((resolveClosed) => {
@@ -30,9 +29,7 @@ export function serveDns(
 
     const answer = async (question: Buffer) => {
       unanswered++;
-      const found = allowed(question)
-        ? await resolve(question, { resolvers: resolvers(), transport: "tcp", signal })
-        : undefined;
+      const found = await answerTo(question);
       unanswered--;
       if (inside.destroyed) return;
       // Over TCP silence would leave the program waiting: closing tells it to ask elsewhere.

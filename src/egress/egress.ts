@@ -1,95 +1,181 @@
 /** Does what netd asks: joins connections to the outside, judges flows, resolves names; and closes a sandbox's all at once. */
 
-import { setMaxListeners } from "node:events";
 import type { Socket } from "node:net";
+import type { CustomNetwork } from "../core/network-policy.ts";
+import type { AddressRules } from "./addresses.ts";
 import { type Destination, halfOpen, type Replies, type Request } from "./channel.ts";
+import { serveConnection } from "./connection.ts";
 import { isResolver, serveDns } from "./dns.ts";
-import type { Policy } from "./policy.ts";
-import { resolve } from "./resolvers.ts";
-import { relay } from "./tcp.ts";
+import type { EgressEvent, EgressLog } from "./log.ts";
+import { type Machine, Machines } from "./machines.ts";
+import { judge, type Verdict } from "./policy.ts";
+import { answerQuestion } from "./questions.ts";
 
 export interface EgressOptions {
-  policy: Policy;
+  addresses: AddressRules;
   replies: Replies;
   /** the resolvers to ask, as they are now */
   resolvers: () => Destination[];
+  log: EgressLog;
+  now: () => number;
+  /** PEMs to believe besides the host's own when TLS is opened */
+  roots: readonly string[];
 }
 
 type Tcp = Extract<Request, { kind: "tcp" }>;
+type Udp = Extract<Request, { kind: "udp" }>;
 type Dns = Extract<Request, { kind: "dns" }>;
+
+/** how long to wait for netd before it is told of a change again, in ms */
+const recheckEvery = 100;
+/** how often the bytes of what is open are counted, in ms */
+const meterEvery = 1_000;
 
 export class Egress {
   readonly #options: EgressOptions;
-  /** what is under way for each machine that has something under way */
-  readonly #machines = new Map<number, { abort: AbortController; tasks: number }>();
+  readonly #machines: Machines;
+  /** changes of policy that netd has not followed yet, by their token */
+  readonly #rechecks = new Map<number, () => void>();
+  #nextToken = 1;
 
   constructor(options: EgressOptions) {
     this.#options = options;
+    this.#machines = new Machines(options.now);
+    setInterval(() => this.#meter(), meterEvery).unref();
   }
 
   handle(request: Request, socket: Socket | undefined): void {
-    const { policy, replies } = this.#options;
+    const { replies, log } = this.#options;
     if (request.kind === "end") {
-      this.#machines.get(request.id)?.abort.abort();
-      this.#machines.delete(request.id);
+      this.#machines.end(request.id);
+    } else if (request.kind === "rechecked") {
+      this.#rechecks.get(request.id)?.();
+      this.#rechecks.delete(request.id);
     } else if (request.kind === "udp") {
-      const decision = policy.decide(request, { protocol: "udp", destination: request });
-      replies[decision.allowed ? "allow" : "deny"](request.flow);
+      void this.#guarded(this.#judge(request));
+    } else if (request.kind === "flow") {
+      const { names } = this.#machines.of(request);
+      const { machine, address, sent, received } = request;
+      log.moved(machine, names.nameOf(address) ?? address, { bytesIn: received, bytesOut: sent }, true);
     } else if (request.kind === "dns") {
-      void this.#during(request.id, (signal) => this.#resolve(request, signal));
+      void this.#guarded(this.#resolve(request));
     } else if (socket) {
-      void this.#during(request.id, (signal) => this.#join(request, halfOpen(socket), signal));
+      void this.#guarded(this.#join(request, halfOpen(socket)));
     } else {
       // The connection was lost on its way; netd still counts it.
       replies.closed(request.id);
     }
   }
 
-  async #join(request: Tcp, inside: Socket, signal: AbortSignal): Promise<void> {
-    const { policy, replies, resolvers } = this.#options;
+  /** resolves when the policy is in force, for everything that is open too */
+  async setPolicy(machine: string, network: CustomNetwork): Promise<void> {
+    this.#machines.set(machine, network);
+    const token = this.#nextToken++;
+    const recheck = () => this.#options.replies.recheck(machine, token);
+    // netd's answer is lost where the channel is full; flows that have ended by then do no harm by ending again.
+    const again = setInterval(recheck, recheckEvery);
+    await new Promise<void>((resolve) => {
+      this.#rechecks.set(token, resolve);
+      recheck();
+    });
+    clearInterval(again);
+  }
+
+  dropPolicy(machine: string): void {
+    this.#machines.drop(machine);
+  }
+
+  /** of machines that are not among these nothing is to stay */
+  keepPolicies(machines: string[]): void {
+    this.#machines.keep(machines);
+  }
+
+  /** resolves when what was decided of a machine, and has moved, is in its log */
+  async flush(machine: string): Promise<void> {
+    for (const known of this.#machines.all()) {
+      if (known.name === machine) for (const open of known.open) open.meter();
+    }
+    await this.#options.log.flush(machine);
+  }
+
+  async #join(request: Tcp, inside: Socket): Promise<void> {
+    const machine = this.#machines.of(request);
+    // A program may reset it at any time, also while nobody reads it.
+    inside.on("error", () => {});
     try {
       if (isResolver(request)) {
-        const allowed = (packet: Buffer) => policy.decide(request, { protocol: "dns", packet }).allowed;
-        await serveDns(inside, resolvers, allowed, signal);
-      } else if (policy.decide(request, { protocol: "tcp", destination: request }).allowed) {
-        await relay(inside, request, signal);
+        await serveDns(inside, (packet) => this.#answer(packet, "tcp", machine), machine.signal);
       } else {
-        inside.on("error", () => {});
-        inside.resetAndDestroy();
+        await serveConnection(inside, request, machine, this.#options);
       }
     } finally {
-      replies.closed(request.id);
+      inside.destroy();
+      this.#options.replies.closed(request.id);
     }
   }
 
-  async #resolve(request: Dns, signal: AbortSignal): Promise<void> {
-    const { policy, replies, resolvers } = this.#options;
-    const { flow, packet } = request;
-    const allowed = policy.decide(request, { protocol: "dns", packet }).allowed;
-    const answer = allowed ? await resolve(packet, { resolvers: resolvers(), transport: "udp", signal }) : undefined;
-    if (answer) replies.answer(flow, answer);
-    else replies.unanswered(flow);
+  async #judge(request: Udp): Promise<void> {
+    const { replies, log, addresses } = this.#options;
+    const { address, port, flow } = request;
+    const machine = this.#machines.of(request);
+    await machine.ready();
+    const verdict = judge(machine.policy(), { protocol: "udp", address, port }, addresses);
+    replies[verdict.allowed ? "allow" : "deny"](flow);
+    const name = machine.names.nameOf(address);
+    const event: EgressEvent = {
+      machine: machine.name,
+      protocol: "udp",
+      ...(name && { name }),
+      address,
+      port,
+      ...outcome(verdict),
+    };
+    log.decided(event);
   }
 
-  /** runs a task that `end` aborts together with all others of its machine */
-  async #during(id: number, task: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    const machine = this.#machines.get(id) ?? { abort: newAbort(), tasks: 0 };
-    this.#machines.set(id, machine);
-    machine.tasks++;
+  async #resolve(request: Dns): Promise<void> {
+    const { replies } = this.#options;
+    const answer = await this.#answer(request.packet, "udp", this.#machines.of(request));
+    // netd counts what was not answered, and a machine may have so much of it.
+    if (answer) replies.answer(request.flow, answer);
+    else replies.unanswered(request.flow);
+  }
+
+  async #answer(packet: Buffer, transport: "udp" | "tcp", machine: Machine): Promise<Buffer | undefined> {
+    const { resolvers, addresses, log } = this.#options;
+    await machine.ready();
     try {
-      await task(machine.abort.signal);
+      return await answerQuestion(packet, transport, machine, {
+        resolvers,
+        addresses,
+        signal: machine.signal,
+        decided: ({ name, type }, verdict) => {
+          log.decided({ machine: machine.name, protocol: "dns", name, type, ...outcome(verdict) });
+        },
+      });
+    } catch (error) {
+      // What cannot be read or written is the fault of whoever asked or answered, and costs nobody else anything.
+      console.error("Cannot answer a question of a sandbox:", error);
+      return undefined;
+    }
+  }
+
+  #meter(): void {
+    for (const machine of this.#machines.all()) for (const open of machine.open) open.meter();
+  }
+
+  async #guarded(task: Promise<void>): Promise<void> {
+    try {
+      await task;
     } catch (error) {
       console.error("Cannot serve a sandbox:", error);
-    } finally {
-      machine.tasks--;
-      if (machine.tasks === 0 && this.#machines.get(id) === machine) this.#machines.delete(id);
     }
   }
 }
 
-/** one that as many tasks may listen to as a machine may have connections */
-function newAbort(): AbortController {
-  const abort = new AbortController();
-  setMaxListeners(0, abort.signal);
-  return abort;
+function outcome(verdict: Verdict): Pick<EgressEvent, "allowed" | "reason" | "rule" | "missing"> {
+  const { allowed, rule } = verdict;
+  if (verdict.allowed) return { allowed, rule: verdict.rule };
+  const { reason, missing } = verdict;
+  return { allowed, reason, ...(rule !== undefined && { rule }), ...(missing && { missing }) };
 }

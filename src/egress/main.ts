@@ -1,18 +1,23 @@
-/** The egress process: netd's child, started anew whenever it ends, and with no link to the daemon. */
+/** The egress process: netd's child, started anew whenever it ends; the daemon may come and go. */
 
 import { Socket } from "node:net";
 import { addressRules } from "./addresses.ts";
 import { parseRequest, replies } from "./channel.ts";
+import { openControl } from "./control.ts";
 import { Egress } from "./egress.ts";
-import { allowAll } from "./policy.ts";
+import { LogFiles } from "./log-file.ts";
 import { settingsFrom } from "./settings.ts";
 
 process.title = "sandkeep-egress";
 const settings = settingsFrom(process.env, () => performance.now());
+const nowhere = { decided: () => {}, ended: () => {}, moved: () => {}, flush: async () => {} };
 const egress = new Egress({
-  policy: allowAll(addressRules(settings)),
+  addresses: addressRules(settings),
   replies: replies((line) => process.send?.(line)),
   resolvers: settings.resolvers,
+  log: settings.logs === undefined ? nowhere : new LogFiles({ directory: settings.logs, now: Date.now }),
+  now: () => performance.now(),
+  roots: settings.roots,
 });
 
 process.on("message", (message, handle) => {
@@ -20,3 +25,7 @@ process.on("message", (message, handle) => {
 });
 // netd is gone, and with it everything this process was asked to do.
 process.on("disconnect", () => process.exit(0));
+if (settings.socket !== undefined) {
+  // Without it machines with a policy of their own reach nothing, but all others do.
+  openControl(settings.socket, egress).catch((error) => console.error("Cannot be given policies:", error));
+}

@@ -1,6 +1,7 @@
 /** What the egress process reads from its environment and from the host, checked once and kept fresh. */
 
 import { Resolver } from "node:dns";
+import { readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import type { Destination } from "./channel.ts";
 import { parseResolver } from "./resolvers.ts";
@@ -8,10 +9,18 @@ import { parseResolver } from "./resolvers.ts";
 export interface Settings {
   /** SANDKEEP_EGRESS_ALLOW: ranges that sandboxes may reach although they are not public, separated by commas */
   allow: string[];
+  /** SANDKEEP_EGRESS_DENY: ranges that no sandbox may reach, whatever its policy says */
+  deny: string[];
   /** SANDKEEP_DNS: the resolvers to ask, separated by commas; default those of /etc/resolv.conf, as they are now */
   resolvers: () => Destination[];
   /** the addresses of the host's interfaces, as they are now */
   hostAddresses: () => string[];
+  /** SANDKEEP_EGRESS_SOCKET: where the daemon gives us policies; without it nobody does */
+  socket: string | undefined;
+  /** SANDKEEP_EGRESS_LOGS: has a folder for each machine, for its log; without it nothing is written */
+  logs: string | undefined;
+  /** SANDKEEP_EGRESS_CA: a file of PEMs to believe besides the host's own when TLS is opened */
+  roots: string[];
 }
 
 /** how long what the host said is good for, in ms */
@@ -21,9 +30,17 @@ export function settingsFrom(environment: NodeJS.ProcessEnv, now: () => number):
   const resolvers = listOf(environment.SANDKEEP_DNS).map(parseResolver);
   return {
     allow: listOf(environment.SANDKEEP_EGRESS_ALLOW),
+    deny: listOf(environment.SANDKEEP_EGRESS_DENY),
     resolvers: resolvers.length > 0 ? () => resolvers : remembered(hostResolvers, now),
     hostAddresses: remembered(hostAddresses, now),
+    socket: environment.SANDKEEP_EGRESS_SOCKET,
+    logs: environment.SANDKEEP_EGRESS_LOGS,
+    roots: rootsIn(environment.SANDKEEP_EGRESS_CA),
   };
+}
+
+function rootsIn(file: string | undefined): string[] {
+  return file === undefined || file === "" ? [] : [readFileSync(file, "utf8")];
 }
 
 function listOf(setting: string | undefined): string[] {

@@ -1,50 +1,119 @@
-/** Joins a connection from inside a sandbox to one outside, both ways, and keeps the two ends' fates together. */
+/** Connects to the outside, and joins a connection from inside a sandbox to one outside, both ways, in one fate. */
 
 import { connect, type Socket } from "node:net";
 import type { Destination } from "./channel.ts";
+import { sslRequest } from "./opening.ts";
+
+export interface RelayOptions {
+  /** what the program has sent already */
+  head?: Buffer;
+  /** told of the first bytes from inside, where nobody has looked at them yet */
+  first?: (bytes: Buffer) => void;
+  /** what was agreed with the program before: the server is asked for it too */
+  postgres?: boolean;
+  signal: AbortSignal;
+}
 
 /** longest that connecting may take, in ms */
 const connectTimeout = 30_000;
 
-/**
- * Connects to the destination and relays until both directions have ended. A program inside learns of a failure by a
- * reset, since its own side is connected already. Settles when `inside` is closed.
- */
-export function relay(inside: Socket, destination: Destination, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const outside = connect({
-      host: destination.address,
-      port: destination.port,
-      allowHalfOpen: true,
-      noDelay: true,
-      keepAlive: true,
-    });
-    inside.setNoDelay(true);
-    const reset = () => {
-      inside.resetAndDestroy();
-      // One that is still connecting would only be reset once it is connected.
-      if (outside.connecting) outside.destroy();
-      else outside.resetAndDestroy();
+/** a connection to the destination; rejects with a sentence */
+export function dial(destination: Destination, signal: AbortSignal): Promise<Socket> {
+  const { address, port } = destination;
+  return new Promise((resolve, reject) => {
+    const outside = connect({ host: address, port, allowHalfOpen: true, noDelay: true, keepAlive: true });
+    const fail = (why: string) => {
+      settle();
+      outside.destroy();
+      reject(new Error(`Cannot connect to ${address} port ${port}: ${why}`));
     };
-    const timer = setTimeout(reset, connectTimeout);
+    const failed = (error: Error) => fail("code" in error ? String(error.code) : error.message);
+    const abort = () => fail("it was given up");
+    const late = () => fail("it does not answer");
+    const timer = setTimeout(late, connectTimeout);
+    const settle = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", abort);
+      outside.off("error", failed);
+      // Whoever takes it listens from the next moment on.
+      outside.on("error", () => {});
+    };
+    outside.once("error", failed);
     outside.once("connect", () => {
-      clearTimeout(timer);
-      inside.pipe(outside);
-      outside.pipe(inside);
+      settle();
+      resolve(outside);
     });
-    // An end that fails or vanishes takes the other with it; an orderly end has been passed on by pipe().
-    for (const socket of [inside, outside]) {
-      socket.on("error", reset);
-      socket.once("close", () => {
-        if (!socket.readableEnded || !socket.writableFinished) reset();
-      });
-    }
-    signal.addEventListener("abort", reset, { once: true });
-    inside.once("close", () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", reset);
-      resolve();
+    signal.addEventListener("abort", abort, { once: true });
+    if (signal.aborted) abort();
+  });
+}
+
+/**
+ * Relays until both directions have ended. A program inside learns of a failure by a reset, since its own side is
+ * connected already. Settles when `inside` is closed.
+ */
+export async function relay(inside: Socket, destination: Destination, options: RelayOptions): Promise<void> {
+  const { head, first, postgres = false, signal } = options;
+  inside.setNoDelay(true);
+  const gone = new AbortController();
+  const leave = () => gone.abort();
+  inside.once("close", leave).on("error", leave);
+  let outside: Socket;
+  try {
+    outside = await dial(destination, AbortSignal.any([signal, gone.signal]));
+    if (postgres) await agreeOnTls(outside, AbortSignal.any([signal, gone.signal]));
+  } catch {
+    inside.resetAndDestroy();
+    return closed(inside);
+  }
+  if (head && head.length > 0) outside.write(head);
+  if (first) inside.once("data", first);
+  return joined(inside, outside, signal);
+}
+
+function joined(inside: Socket, outside: Socket, signal: AbortSignal): Promise<void> {
+  const reset = () => {
+    inside.resetAndDestroy();
+    outside.resetAndDestroy();
+  };
+  inside.pipe(outside);
+  outside.pipe(inside);
+  // An end that fails or vanishes takes the other with it; an orderly end has been passed on by pipe().
+  for (const socket of [inside, outside]) {
+    socket.on("error", reset);
+    socket.once("close", () => {
+      if (!socket.readableEnded || !socket.writableFinished) reset();
     });
-    if (signal.aborted || inside.destroyed) reset();
+  }
+  signal.addEventListener("abort", reset, { once: true });
+  if (signal.aborted || inside.destroyed || outside.destroyed) reset();
+  return closed(inside).finally(() => signal.removeEventListener("abort", reset));
+}
+
+function closed(socket: Socket): Promise<void> {
+  if (socket.closed) return Promise.resolve();
+  return new Promise((resolve) => {
+    socket.once("close", () => resolve());
+  });
+}
+
+/** asks a PostgreSQL server for TLS, as the program asked us; rejects when it has none */
+function agreeOnTls(outside: Socket, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const refuse = () => {
+      outside.destroy();
+      reject(new Error("Cannot relay: the server has no TLS"));
+    };
+    const heard = (chunk: Buffer) => {
+      outside.off("close", refuse);
+      outside.pause();
+      // More than the one letter would have come before TLS began, from whoever is in between.
+      if (chunk.length === 1 && chunk[0] === 0x53) resolve();
+      else refuse();
+    };
+    outside.once("close", refuse);
+    signal.addEventListener("abort", refuse, { once: true });
+    outside.once("data", heard);
+    outside.write(sslRequest);
   });
 }

@@ -73,7 +73,7 @@ async function revive(
     await machine.open();
     if (!launched) {
       if (!isInCgroup(record.pid, plan.cgroup)) throw new Error("its pid is someone else's");
-      await launcher.readopt(orphanPlan(plan, record.pid));
+      await launcher.readopt(orphanPlan(plan, record.pid, record.spec.network));
     }
     return machine;
   } catch {

@@ -3,6 +3,8 @@
  * breaks, and connections of their own for files and ports. What an agent says is checked: it lives in the sandbox.
  */
 
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { SandkeepError } from "../../core/errors.ts";
 import type { ExecSpec } from "../../core/runtime.ts";
@@ -100,6 +102,16 @@ export class Agent {
       }
       throw error;
     }
+  }
+
+  /** runs a program that does nothing and of which nothing is kept: what the next one needs is in memory then */
+  async rehearse(): Promise<void> {
+    const id = "rehearsal";
+    // an image need not have one
+    const process = await this.exec({ id, argv: ["true"], user: "root", cwd: "/" }, {}).catch(() => undefined);
+    await process?.exited.catch(() => undefined);
+    this.#ended.delete(id);
+    rmSync(join(this.journal, `${id}.info`), { force: true });
   }
 
   /** a command that was started here at any time */

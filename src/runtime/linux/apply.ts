@@ -4,7 +4,7 @@
  */
 
 import { spawn } from "node:child_process";
-import { mkdirSync, openSync } from "node:fs";
+import { closeSync, mkdirSync, openSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
@@ -35,7 +35,7 @@ export interface LaunchedMachine {
   state: "prepared" | "activating" | "running";
 }
 
-const modes: Record<NetworkMode, number> = { "deny-all": 0, "allow-all": 1 };
+const modes: Record<NetworkMode, number> = { "deny-all": 0, "allow-all": 1, custom: 2 };
 const states = ["prepared", "activating", "running"] as const;
 const startTime = 10_000;
 
@@ -59,7 +59,10 @@ export class Launcher implements LayerTools {
 
   close(): void {
     this.#closing = true;
-    void this.#channel.then((channel) => channel.close());
+    void this.#channel.then(
+      (channel) => channel.close(),
+      () => undefined,
+    );
   }
 
   /** ends the launcher; machines go on */
@@ -241,8 +244,8 @@ export class Launcher implements LayerTools {
   }
 }
 
-function readoptPayload({ name, pid, base, socket, unified }: OrphanPlan): FrameWriter {
-  return new FrameWriter().str(name).u32(pid).u32(base).str(socket).str(unified);
+function readoptPayload({ name, pid, base, socket, unified, network }: OrphanPlan): FrameWriter {
+  return new FrameWriter().str(name).u32(pid).u32(base).str(socket).str(unified).u8(modes[network]);
 }
 
 function socketOf(options: LauncherOptions): string {
@@ -258,6 +261,7 @@ async function start(options: LauncherOptions, events: ChannelEvents): Promise<C
     cwd: "/",
     env: options.env,
   });
+  closeSync(log);
   let failed: Error | undefined;
   child.once("error", (error) => {
     failed = error;

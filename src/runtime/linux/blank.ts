@@ -61,7 +61,7 @@ export class BlankMaker {
   readonly #options: BlankMakerOptions;
   readonly #slots = new Set<number>();
   /** everything that was prepared and not released, blank or used, by name */
-  readonly #alive = new Map<string, Pick<Blank, "plan" | "pid">>();
+  readonly #alive = new Map<string, Pick<Blank, "plan" | "pid"> & { network?: NetworkMode }>();
   #nextSlot = Math.floor(Math.random() * slots);
 
   constructor(options: BlankMakerOptions) {
@@ -77,10 +77,15 @@ export class BlankMaker {
   }
 
   /** what lives though the launcher died; blanks without a root end with it, and their pids may be someone else's */
-  orphans(): OrphanPlan[] {
+  orphans(networkOf: (name: string) => NetworkMode | undefined): OrphanPlan[] {
     return [...this.#alive.values()]
       .filter(({ plan, pid }) => isInCgroup(pid, plan.cgroup))
-      .map(({ plan, pid }) => orphanPlan(plan, pid));
+      .map(({ plan, pid, network = "deny-all" }) => orphanPlan(plan, pid, networkOf(plan.name) ?? network));
+  }
+
+  /** whether its first process is there */
+  lives({ plan, pid }: Blank): boolean {
+    return isInCgroup(pid, plan.cgroup);
   }
 
   /** namespaces, cgroups, network and an empty volume; when it fails, nothing of it is left */
@@ -97,8 +102,9 @@ export class BlankMaker {
         this.#options.launcher.prepare(planPrepare(plan, network)),
         volumes.create(plan.volume).then(() => volumes.limit(plan.volume, limits.disk)),
       ]);
-      this.#alive.set(plan.name, { plan, pid });
-      return { plan, pid, network, limits };
+      const blank: Blank = { plan, pid, network, limits };
+      this.#alive.set(plan.name, blank);
+      return blank;
     } catch (error) {
       await this.discard(plan);
       throw error;

@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { constants } from "node:os";
+import { join } from "node:path";
 import type { SnapshotInfo } from "../../core/runtime.ts";
 import { freeze } from "./cgroup.ts";
 import type { LayerStore } from "./layers.ts";
@@ -31,9 +32,10 @@ export class Capturer {
     const { layers } = this.#options;
     const claim = layers.hold();
     try {
-      const size = await this.#size(plan);
-      const layer = await frozen(plan, () => layers.capture(claim, plan.volume, size));
-      return await this.#record(record, layer.id);
+      const layer = await frozen(plan, () => layers.capture(claim, plan.volume, () => this.#size(plan)));
+      const snapshot = await this.#record(record, layer.id);
+      this.#flatten(snapshot);
+      return snapshot;
     } finally {
       await claim.release();
     }
@@ -52,7 +54,10 @@ export class Capturer {
         await this.#options.volumes.limit(plan.volume, 0);
         return adopt();
       });
-      return await this.#record(record, layer.id);
+      const snapshot = await this.#record(record, layer.id);
+      this.#options.snapshots.settle(snapshot.id, () => this.#options.volumes.usage(layers.volume(layer.id)));
+      this.#flatten(snapshot);
+      return snapshot;
     } finally {
       await claim.release();
     }
@@ -69,6 +74,7 @@ export class Capturer {
       const orphan = (await this.#options.layers.list()).find((layer) => layer.origin === plan.name);
       if (!orphan) return undefined;
       record.ended.snapshot = await this.#record(record, orphan.id);
+      this.#flatten(record.ended.snapshot);
     }
     writeRecord(plan.folder, record);
     return record.ended.snapshot;
@@ -77,14 +83,18 @@ export class Capturer {
   async #record(record: MachineRecord, layer: string): Promise<SnapshotInfo> {
     const { snapshots, layers } = this.#options;
     const chain = [layer, ...record.snapshotLayers];
-    const snapshot = await snapshots.record(record.image.reference, chain, await layers.size(chain));
-    void snapshots.flatten(snapshot.id).catch(this.#options.trouble);
-    return snapshot;
+    return snapshots.record(record.image.reference, chain, await layers.size(chain));
   }
 
-  /** what the kernel has counted, or nothing: a walk would take as long as there are files */
+  /** what the kernel has counted; where it counts nothing, a walk, which takes as long as there are files */
   async #size(plan: BlankPlan): Promise<number> {
-    return (await this.#options.volumes.usage(plan.volume)) ?? 0;
+    const { volumes } = this.#options;
+    return (await volumes.usage(plan.volume)) ?? volumes.measure(join(plan.volume, "fs"));
+  }
+
+  /** in the background, so that no chain of layers becomes too long to boot from */
+  #flatten({ id }: SnapshotInfo): void {
+    void this.#options.snapshots.flatten(id).catch(this.#options.trouble);
   }
 }
 

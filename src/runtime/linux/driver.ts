@@ -8,10 +8,12 @@ import { constants, cpus } from "node:os";
 import { isSandkeepError, messageOf, SandkeepError } from "../../core/errors.ts";
 import type {
   Discrepancy,
+  EgressJournal,
   ExitStatus,
   Limits,
   Machine,
   MachineEnd,
+  MachineNetwork,
   MachineSpec,
   OutputChunk,
   OutputOptions,
@@ -22,6 +24,7 @@ import { adopt, hostBootId } from "./adopt.ts";
 import type { Blank } from "./blank.ts";
 import { removeCgroup, setLimits } from "./cgroup.ts";
 import type { DriveStore } from "./drives.ts";
+import { egressJournal } from "./egress-journal.ts";
 import { errnoOf, typed } from "./failure.ts";
 import { ensureHostImage, hostImage } from "./image/host.ts";
 import { type ImageStore, imageReference } from "./images.ts";
@@ -108,6 +111,7 @@ export class LinuxRuntime implements Runtime {
     await parts.snapshots.flushed();
     for (const machine of this.#machines.values()) machine.close();
     parts.launcher.close();
+    parts.egress.close();
     parts.ledger.close();
     this.#parts = undefined;
   }
@@ -179,11 +183,12 @@ export class LinuxRuntime implements Runtime {
     this.#booting.add(spec.id);
     const done = pool.begin();
     try {
-      return await this.#boot(spec).catch(async (error) => {
+      const network = wanted.network ?? "allow-all";
+      return await this.#boot(spec, network).catch(async (error) => {
         if (isFull(error)) await reclaim(this.#places.store);
         // a launcher that died has a successor
         else if (!isSandkeepError(error, "gone")) throw error;
-        return this.#boot(spec);
+        return this.#boot(spec, network);
       });
     } catch (error) {
       throw typed(error, `Cannot boot machine "${spec.id}"`);
@@ -248,6 +253,13 @@ export class LinuxRuntime implements Runtime {
     return readEnded(journal, commandId, info, options.from);
   }
 
+  egress(machineId: string): EgressJournal | undefined {
+    const { egress } = this.#open();
+    const plan = this.#machines.get(machineId)?.plan ?? this.#ended.get(machineId)?.plan;
+    const ended = () => !this.#machines.has(machineId);
+    return plan && egressJournal({ folder: plan.folder, flush: () => egress.flush(plan.name), ended });
+  }
+
   async reconcile(): Promise<Discrepancy[]> {
     const { launcher, ledger, cgroupParents } = this.#open();
     const launched = await launcher.machines();
@@ -283,16 +295,18 @@ export class LinuxRuntime implements Runtime {
     for (const machine of live) this.#machines.set(machine.id, machine);
     for (const entry of ended) this.#ended.set(entry.record.id, entry);
     parts.maker.use(live.map(({ plan, record }) => ({ plan, pid: record.pid })));
+    parts.egress.keep(live.map(({ plan }) => plan.name));
     this.#lost = lost;
   }
 
-  async #boot(spec: Machine["spec"]): Promise<Machine> {
-    const { maker, layers, keeper } = this.#open();
+  async #boot(spec: Machine["spec"], network: MachineNetwork): Promise<Machine> {
+    const { maker, layers, keeper, egress } = this.#open();
     const claim = layers.hold();
     let blank: Blank | undefined;
     try {
       const root = await bootRoot(this.#open(), spec.root, claim.add);
       blank = await this.#bootedBlank(spec, root);
+      if (typeof network !== "string") await egress.set(blank.plan.name, network);
       await this.#fit(blank, spec);
       const record: MachineRecord = {
         id: spec.id,
@@ -311,6 +325,7 @@ export class LinuxRuntime implements Runtime {
       return machine;
     } catch (error) {
       blank?.agent?.close();
+      if (blank) egress.drop(blank.plan.name);
       if (blank) await maker.discard(blank.plan);
       throw error;
     } finally {
@@ -357,6 +372,7 @@ export class LinuxRuntime implements Runtime {
       blank.network === spec.network ? undefined : launcher.setNetwork(plan.name, spec.network),
       limits.disk === spec.limits.disk ? undefined : volumes.limit(plan.volume, spec.limits.disk),
     ]);
+    blank.network = spec.network;
   }
 
   async #defaultRoot() {
@@ -375,7 +391,8 @@ export class LinuxRuntime implements Runtime {
   async #release(machine: LinuxMachine): Promise<void> {
     this.#machines.delete(machine.id);
     this.#ended.set(machine.id, { plan: machine.plan, record: machine.record });
-    const { maker, volumes } = this.#open();
+    const { maker, volumes, egress } = this.#open();
+    egress.drop(machine.plan.name);
     if (machine.spec.mounts.length > 0) await volumes.deleteMounts(machine.plan.folder);
     await maker.release(machine.plan);
   }
@@ -396,7 +413,8 @@ export class LinuxRuntime implements Runtime {
   /** what a new launcher takes over; blanks without a root ended with the old one */
   #orphans(): OrphanPlan[] {
     this.#parts?.pool.orphaned();
-    return this.#parts?.maker.orphans() ?? [];
+    const modes = new Map([...this.#machines.values()].map(({ plan, spec }) => [plan.name, spec.network]));
+    return this.#parts?.maker.orphans((name) => modes.get(name)) ?? [];
   }
 
   #open(): Parts {

@@ -29,6 +29,10 @@ export class DriveStore implements DriveVolumes {
     await this.#volumes.limit(volume, options.maxSize);
   }
 
+  async resize(id: string, options: { maxSize: number }): Promise<void> {
+    await this.#volumes.limit(this.volume(id), options.maxSize);
+  }
+
   async delete(id: string): Promise<void> {
     await this.#volumes.delete(this.volume(id));
   }

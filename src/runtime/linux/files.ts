@@ -11,12 +11,15 @@ import type { FileChange, FileInfo, Files } from "../../core/runtime.ts";
 import { infoOf } from "./file-entry.ts";
 import type { FileSession } from "./file-session.ts";
 import { archiveTar } from "./tar.ts";
-import { extractTar } from "./tar-extract.ts";
+import { extractTar, type FileOwner } from "./tar-extract.ts";
 
-/** the operations of `Files` over connections that `open` makes, one for each */
-export function filesOver(open: () => Promise<FileSession>): Files {
-  async function once<T>(use: (session: FileSession) => Promise<T>): Promise<T> {
-    const session = await open();
+/** makes a connection: of the user whose files these are, or of root in the same sandbox */
+export type OpenSession = (as: "user" | "root") => Promise<FileSession>;
+
+/** the operations of `Files` over connections of their own */
+export function filesOver(open: OpenSession): Files {
+  async function once<T>(use: (session: FileSession) => Promise<T>, as: "user" | "root" = "user"): Promise<T> {
+    const session = await open(as);
     try {
       return await use(session);
     } finally {
@@ -25,7 +28,7 @@ export function filesOver(open: () => Promise<FileSession>): Files {
   }
   /** a connection that lives as long as somebody reads what it yields */
   async function* during<T>(use: (session: FileSession) => AsyncIterable<T>): AsyncGenerator<T> {
-    const session = await open();
+    const session = await open("user");
     try {
       yield* use(session);
     } finally {
@@ -44,8 +47,12 @@ export function filesOver(open: () => Promise<FileSession>): Files {
     chmod: (path, mode) => once((session) => session.chmod(path, mode)),
     chown: (path, uid, gid) => once((session) => session.chown(path, uid, gid)),
     symlink: (target, path) => once((session) => session.symlink(target, path)),
-    watch: async (path, options) => watch(await open(), path, options),
-    extract: (directory, tar) => once((session) => extractTar(session, directory, tar)),
+    watch: async (path, options) => watch(await open("user"), path, options),
+    async extract(directory, tar, options) {
+      if (!options?.anywhere) return once((session) => extractTar(session, directory, tar));
+      const owner = await once(whoIs);
+      return once((session) => extractTar(session, directory, tar, { owner }), "root");
+    },
     archive(path, options) {
       const tar = bytes(during((session) => archiveTar(session, path)));
       if (!options?.gzip) return tar;
@@ -53,6 +60,12 @@ export function filesOver(open: () => Promise<FileSession>): Files {
       return pipeline(tar, createGzip(), () => undefined);
     },
   };
+}
+
+/** the user that a connection is of, as the kernel of the sandbox knows it: the owner of the process that serves it */
+async function whoIs(session: FileSession): Promise<FileOwner> {
+  const { uid, gid } = await session.stat("/proc/self");
+  return { uid, gid };
 }
 
 /** what one list() may bring into memory, in bytes on the wire: about a million files */

@@ -76,7 +76,7 @@ describe("making", () => {
     await mkdir(join(volume, "fs"), { recursive: true });
     await writeFile(join(volume, "fs", "file"), "kept");
     const claim = at.layers.hold();
-    const copy = await at.layers.capture(claim, volume, 7);
+    const copy = await at.layers.capture(claim, volume, async () => 7);
     const layer = await at.layers.adopt(claim, volume, 4);
     await claim.release();
     expect(await at.layers.size([layer.id, copy.id])).toBe(11);

@@ -107,6 +107,11 @@ export class LayerStore {
     return Promise.all(ids.map((id) => this.#directory(id)));
   }
 
+  /** the volume that a layer is in the store */
+  volume(id: string): string {
+    return join(this.#layers, id);
+  }
+
   async filesAt(id: string): Promise<FileSession> {
     return this.#tools.filesAt(await this.#directory(id));
   }
@@ -159,12 +164,21 @@ export class LayerStore {
     return layer;
   }
 
-  /** as adopt, of a copy: the machine goes on with its volume */
-  async capture(claim: Claim, volume: string, size: number): Promise<LayerInfo> {
+  /** writes down what it turned out to be, once all of it was on the disk */
+  async resize(id: string, size: number): Promise<void> {
+    const layer = await this.get(id);
+    if (!layer || layer.size === size) return;
+    const resized = { ...layer, size };
+    await writeJson(join(this.#layers, id, "layer.json"), resized, { durable: false });
+    this.#known.set(id, resized);
+  }
+
+  /** as adopt, of a copy, which is measured once it is made: the machine goes on with its volume */
+  async capture(claim: Claim, volume: string, size: () => Promise<number>): Promise<LayerInfo> {
     const copy = join(this.#building, processTag());
     try {
       await this.#copyVolume(volume, copy);
-      return await this.adopt(claim, copy, size);
+      return await this.adopt(claim, copy, await size());
     } catch (error) {
       await this.#discard(copy);
       throw error;
@@ -200,16 +214,19 @@ export class LayerStore {
    */
   async collect(inUse: () => Promise<Set<string>>): Promise<string[]> {
     const candidates = await readdir(this.#layers);
-    const deleted: string[] = [];
-    const claimed = await this.claimed();
-    const used = await inUse();
-    for (const id of candidates.filter((id) => !claimed.has(id) && !used.has(id))) {
-      const moved = await this.#remove(id);
-      if (moved === undefined) continue;
-      // Whoever claimed it between our look and the rename saw it and counts on it.
-      if (!(await this.claimed()).has(id)) deleted.push(id);
-      else await rename(moved, join(this.#layers, id)).catch(() => this.#discard(moved));
+    const wanted = async () => new Set([...(await this.claimed()), ...(await inUse())]);
+    const before = await wanted();
+    const moved = new Map<string, string>();
+    for (const id of candidates.filter((id) => !before.has(id))) {
+      const trash = await this.#remove(id);
+      if (trash !== undefined) moved.set(id, trash);
     }
+    // Whoever claimed one between our look and the rename saw it and counts on it, also when a record names it by now.
+    const after = moved.size > 0 ? await wanted() : before;
+    for (const [id, trash] of moved) {
+      if (after.has(id)) await rename(trash, join(this.#layers, id)).catch(() => this.#discard(trash));
+    }
+    const deleted = [...moved.keys()].filter((id) => !after.has(id));
     this.#emptyTrash();
     return deleted;
   }

@@ -8,7 +8,7 @@ import type {
   Limits,
   Machine,
   MachineEnd,
-  NetworkMode,
+  MachineNetwork,
   OutputChunk,
   OutputOptions,
   Process,
@@ -18,14 +18,16 @@ import type {
 import { Agent } from "./agent.ts";
 import type { Launcher } from "./apply.ts";
 import { type CgroupUsage, killProcesses, readUsage, setLimits } from "./cgroup.ts";
+import type { EgressLink } from "./egress-link.ts";
 import { typed } from "./failure.ts";
 import { filesOver } from "./files.ts";
 import { type MachineRecord, writeRecord } from "./machine-record.ts";
-import { type BlankPlan, checkLimits, isPlainName, isTerminalSize } from "./plan.ts";
+import { type BlankPlan, checkLimits, isPlainName, isTerminalSize, modeOf } from "./plan.ts";
 
 /** what a machine needs of the driver */
 export interface MachineKeeper {
   launcher: Launcher;
+  egress: EgressLink;
   outputLimit: number;
   /** captures the writable layer while the machine lives */
   captureLive(machine: LinuxMachine): Promise<SnapshotInfo>;
@@ -50,6 +52,7 @@ export class LinuxMachine implements Machine {
   #settle: (end: MachineEnd) => void = () => {};
   #stopping: Promise<MachineEnd> | undefined;
   #network = nothing;
+  #networkChange: Promise<void> = Promise.resolve();
 
   constructor(keeper: MachineKeeper, plan: BlankPlan, record: MachineRecord, agent?: Agent) {
     this.#keeper = keeper;
@@ -102,9 +105,9 @@ export class LinuxMachine implements Machine {
   }
 
   files(user = "root"): Files {
-    return filesOver(() => {
+    return filesOver((as) => {
       this.#mustRun("use files");
-      return this.#agent.files(user);
+      return this.#agent.files(as === "root" ? as : user);
     });
   }
 
@@ -116,11 +119,11 @@ export class LinuxMachine implements Machine {
     return this.#agent.connect(port);
   }
 
-  async setNetwork(mode: NetworkMode): Promise<void> {
-    this.#mustRun("change the network");
-    await this.#keeper.launcher.setNetwork(this.plan.name, mode);
-    this.record.spec.network = mode;
-    writeRecord(this.plan.folder, this.record);
+  /** one change after the other: each is two orders, of which the stricter goes first */
+  async setNetwork(network: MachineNetwork): Promise<void> {
+    const change = this.#networkChange.then(() => this.#changeNetwork(network));
+    this.#networkChange = change.catch(() => undefined);
+    return change;
   }
 
   async setLimits(limits: Partial<Limits>): Promise<void> {
@@ -149,6 +152,18 @@ export class LinuxMachine implements Machine {
   stop(options: { snapshot?: boolean } = {}): Promise<MachineEnd> {
     this.#stopping ??= this.#end({ cause: "asked", reason: "It was asked to stop" }, options.snapshot ?? false);
     return this.#stopping;
+  }
+
+  async #changeNetwork(network: MachineNetwork): Promise<void> {
+    this.#mustRun("change the network");
+    const mode = modeOf(network);
+    if (typeof network !== "string") await this.#keeper.egress.set(this.plan.name, network);
+    if (mode !== this.record.spec.network) {
+      await this.#keeper.launcher.setNetwork(this.plan.name, mode);
+      this.record.spec.network = mode;
+      writeRecord(this.plan.folder, this.record);
+    }
+    if (mode !== "custom") this.#keeper.egress.drop(this.plan.name);
   }
 
   #mustRun(what: string): void {

@@ -10,6 +10,7 @@ import { Capturer } from "./capture.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./cgroup.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { DriveStore } from "./drives.ts";
+import { EgressLink } from "./egress-link.ts";
 import { ImageStore } from "./images.ts";
 import { LayerStore } from "./layers.ts";
 import { Ledger } from "./ledger.ts";
@@ -23,6 +24,7 @@ export interface Parts {
   cgroups: CgroupHost;
   cgroupParents: string[];
   launcher: Launcher;
+  egress: EgressLink;
   ledger: Ledger;
   volumes: Volumes;
   layers: LayerStore;
@@ -68,9 +70,16 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     run: places.run,
     binary: options.guest,
     egress: options.egress,
-    env: { PATH: process.env.PATH ?? "", ...options.egressEnv },
+    env: {
+      PATH: process.env.PATH ?? "",
+      SANDKEEP_EGRESS_SOCKET: places.egress,
+      SANDKEEP_EGRESS_LOGS: places.machines,
+      ...options.egressEnv,
+    },
     orphans: hooks.orphans,
   });
+  const egress = new EgressLink({ socket: places.egress, trouble });
+  egress.open();
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
@@ -86,6 +95,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const capturer = new Capturer({ layers, snapshots, volumes, trouble });
   const keeper: MachineKeeper = {
     launcher,
+    egress,
     outputLimit,
     captureLive: (machine) => capturer.live(machine),
     capture: (machine) => capturer.dead(machine.plan, machine.record),
@@ -100,6 +110,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     cgroups,
     cgroupParents,
     launcher,
+    egress,
     ledger,
     volumes,
     layers,

@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
-import type { Limits, MachineMount, MachineSpec, NetworkMode } from "../../core/runtime.ts";
+import type { Limits, Machine, MachineMount, MachineNetwork, MachineSpec, NetworkMode } from "../../core/runtime.ts";
 import {
   type CgroupHost,
   foldersOf,
@@ -25,6 +25,8 @@ export interface Places {
   /** on a tmpfs: sockets */
   run: string;
   sockets: string;
+  /** where the egress process listens for policies */
+  egress: string;
   /** name of its folder in every cgroup tree */
   cgroupParent: string;
 }
@@ -81,6 +83,7 @@ export interface OrphanPlan {
   socket: string;
   /** its cgroup v2 folder, or nothing */
   unified: string;
+  network: NetworkMode;
 }
 
 /** ids that one sandbox has for itself */
@@ -99,6 +102,7 @@ export function places(dataDir: string, runRoot: string): Places {
     machines: join(store, "machines"),
     run,
     sockets: join(run, "m"),
+    egress: join(run, "egress.sock"),
     cgroupParent: `sandkeep-${instance}`,
   };
 }
@@ -144,8 +148,8 @@ export function planPrepare(blank: BlankPlan, network: NetworkMode): PreparePlan
 }
 
 /** for a launcher that takes the machine over from one that died */
-export function orphanPlan(plan: BlankPlan, pid: number): OrphanPlan {
-  return { name: plan.name, pid, base: plan.base, socket: plan.socket, unified: plan.cgroup.unified ?? "" };
+export function orphanPlan(plan: BlankPlan, pid: number, network: NetworkMode): OrphanPlan {
+  return { name: plan.name, pid, base: plan.base, socket: plan.socket, unified: plan.cgroup.unified ?? "", network };
 }
 
 export function planActivate(
@@ -171,7 +175,7 @@ export function shownCpus(limits: Limits, hostCpus: number): number {
 }
 
 /** fills in defaults and refuses what makes no sense, before anything is made */
-export function checkSpec(spec: MachineSpec, defaults: Limits): Required<MachineSpec> & { limits: Limits } {
+export function checkSpec(spec: MachineSpec, defaults: Limits): Machine["spec"] {
   if (!isPlainName(spec.id)) {
     throw new SandkeepError("invalid", `Cannot boot machine "${spec.id}": an id is 1 to 64 of A-Z a-z 0-9 _ -`);
   }
@@ -183,10 +187,15 @@ export function checkSpec(spec: MachineSpec, defaults: Limits): Required<Machine
     id: spec.id,
     root: spec.root,
     limits,
-    network: spec.network ?? "allow-all",
+    network: modeOf(spec.network ?? "allow-all"),
     sudo: spec.sudo ?? true,
     mounts,
   };
+}
+
+/** what is on record of it; its policy is not */
+export function modeOf(network: MachineNetwork): NetworkMode {
+  return typeof network === "string" ? network : network.mode;
 }
 
 const mostMounts = 8;

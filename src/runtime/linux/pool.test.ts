@@ -14,11 +14,13 @@ const limits: Limits = { vcpus: 1, memory: 1 << 30, pids: 100, disk: 1 << 30 };
 class FakeMaker {
   made = 0;
   booted: string[] = [];
+  rehearsed: string[] = [];
   discarded: string[] = [];
   failing: "prepare" | "boot" | undefined;
   /** a hold on prepare(), to look at the pool while it fills */
   gate: Promise<void> = Promise.resolve();
   readonly dead = new Map<string, () => void>();
+  readonly silentlyDead = new Set<string>();
 
   async prepare(network: NetworkMode, inForce: Limits): Promise<Blank> {
     await this.gate;
@@ -27,12 +29,20 @@ class FakeMaker {
     return { plan: { name: `b${this.made}` } as BlankPlan, pid: this.made, network, limits: inForce };
   }
 
+  lives(blank: Blank): boolean {
+    return !this.silentlyDead.has(blank.plan.name);
+  }
+
   async boot(blank: Blank): Promise<void> {
     if (this.failing === "boot") throw new Error("no root");
     this.booted.push(blank.plan.name);
     const { name } = blank.plan;
-    const agent: Pick<Agent, "whenGone" | "close"> = { whenGone: (call) => void this.dead.set(name, call), close() {} };
-    // the pool uses two of its methods
+    const agent: Pick<Agent, "whenGone" | "close" | "rehearse"> = {
+      whenGone: (call) => void this.dead.set(name, call),
+      close() {},
+      rehearse: async () => void this.rehearsed.push(name),
+    };
+    // the pool uses three of its methods
     blank.agent = agent as Agent;
   }
 
@@ -46,7 +56,7 @@ function poolOf(size: PoolSize, maker = new FakeMaker()) {
   const image: { key: string | undefined } = { key: "host@1" };
   const pool = new Pool({
     size,
-    // the pool uses three of its methods
+    // the pool uses four of its methods
     maker: maker as unknown as BlankMaker,
     network: "allow-all",
     limits,
@@ -71,6 +81,7 @@ describe("a pool", () => {
     await pool.full();
     expect(maker.made).toBe(5);
     expect(maker.booted).toHaveLength(2);
+    expect(maker.rehearsed).toEqual(maker.booted);
     await pool.full();
     expect(maker.made).toBe(5);
   });
@@ -83,6 +94,15 @@ describe("a pool", () => {
     expect(new Set(taken.map((blank) => blank?.plan.name)).size).toBe(4);
     expect(pool.takeHot("host@1")).toBeUndefined();
     expect(pool.takeWarm()).toBeUndefined();
+  });
+
+  test("passes over a hot one that has died though nobody said so", async () => {
+    const { pool, maker } = poolOf({ hot: 2, warm: 0 });
+    await pool.full();
+    maker.silentlyDead.add("b1");
+    expect(pool.takeHot("host@1")?.plan.name).toBe("b2");
+    expect(pool.takeHot("host@1")).toBeUndefined();
+    expect(maker.discarded).toEqual(["b1"]);
   });
 
   test("has no hot blanks while there is no image to boot from, and makes them once there is", async () => {

@@ -48,8 +48,13 @@ export class Pool {
 
   /** a booted blank made for exactly this root, if there is one */
   takeHot(key: string): Blank | undefined {
-    const at = this.#blanks.hot.findIndex((entry) => entry.key === key);
-    return at < 0 ? undefined : this.#blanks.hot.splice(at, 1)[0]?.blank;
+    for (;;) {
+      const at = this.#blanks.hot.findIndex((entry) => entry.key === key);
+      const [entry] = at < 0 ? [] : this.#blanks.hot.splice(at, 1);
+      if (!entry || this.#options.maker.lives(entry.blank)) return entry?.blank;
+      // it has just died, and we had not heard of it
+      this.#discard(entry.blank).catch(this.#options.trouble);
+    }
   }
 
   takeWarm(): Blank | undefined {
@@ -132,6 +137,7 @@ export class Pool {
     try {
       const root = kind === "hot" ? await this.#options.root() : undefined;
       if (root) await maker.boot(blank, root);
+      await blank.agent?.rehearse();
       const entry = { key: root?.key ?? "", blank };
       this.#blanks[kind].push(entry);
       blank.agent?.whenGone(() => this.#died(entry));

@@ -37,6 +37,8 @@ export class SnapshotStore implements Snapshots {
   readonly #layers: LayerStore;
   readonly #images: ImageStore;
   readonly #machines: SnapshotStoreOptions["machines"];
+  /** those whose size may still change, by id */
+  readonly #settling = new Map<string, Promise<void>>();
   #unflushed = false;
   #flushing: Promise<void> | undefined;
 
@@ -64,6 +66,20 @@ export class SnapshotStore implements Snapshots {
     return isSnapshotId(id) ? readJson(this.#path(id), snapshotFile) : undefined;
   }
 
+  async settled(id: string): Promise<SnapshotInfo | undefined> {
+    await this.#settling.get(id);
+    return this.get(id);
+  }
+
+  /** measures a snapshot's newest layer again once it is on the disk: what was deleted at the last moment is gone then */
+  settle(id: string, measure: () => Promise<number | undefined>): void {
+    const settling = this.#settle(id, measure)
+      // Where it cannot be told the estimate has to do.
+      .catch(() => undefined)
+      .finally(() => this.#settling.delete(id));
+    this.#settling.set(id, settling);
+  }
+
   async list(): Promise<SnapshotInfo[]> {
     const snapshots = await Promise.all((await jsonNames(this.#folder)).map((id) => this.get(id)));
     return snapshots.filter((snapshot) => snapshot !== undefined).sort((a, b) => a.createdAt - b.createdAt);
@@ -86,6 +102,8 @@ export class SnapshotStore implements Snapshots {
 
   /** makes the layers of a snapshot one when there are more than `most`; the snapshot stays what it is */
   async flatten(id: string, most = longestChain): Promise<SnapshotInfo> {
+    // Of two who rewrite a record one must be the first.
+    await this.#settling.get(id);
     const snapshot = await this.#must(id, "flatten");
     if (snapshot.layers.length <= most) return snapshot;
     const claim = await this.#layers.claim();
@@ -154,9 +172,25 @@ export class SnapshotStore implements Snapshots {
     });
   }
 
-  /** resolves when everything recorded so far is on the disk */
+  /** resolves when everything recorded so far is on the disk, and measured */
   async flushed(): Promise<void> {
     await this.#flushing;
+    await Promise.all(this.#settling.values());
+  }
+
+  async #settle(id: string, measure: () => Promise<number | undefined>): Promise<void> {
+    await this.#flushing;
+    const size = await measure();
+    const snapshot = await this.get(id);
+    const [newest] = snapshot?.layers ?? [];
+    // Deleted meanwhile, or nobody can say.
+    if (!snapshot || newest === undefined || size === undefined) return;
+    await this.#layers.resize(newest, size);
+    await writeJson(
+      this.#path(id),
+      { ...snapshot, size: await this.#layers.size(snapshot.layers) },
+      { durable: false },
+    );
   }
 
   /** the very version that a snapshot began with, or else what its name stands for here */

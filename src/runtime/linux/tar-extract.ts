@@ -21,6 +21,13 @@ export interface ExtractOptions {
   layer?: boolean;
   /** with `layer`: members named ".wh.…" are whiteouts, as in the layers of OCI images */
   oci?: boolean;
+  /** on a connection of root's: whom everything that is made belongs to, directories on the way included */
+  owner?: FileOwner;
+}
+
+export interface FileOwner {
+  uid: number;
+  gid: number;
 }
 
 /** unpacks a tar (plain, gzip or zstd) below a directory, which is made when missing, as are parents of members */
@@ -30,9 +37,9 @@ export async function extractTar(
   tar: AsyncIterable<Uint8Array>,
   options: ExtractOptions = {},
 ): Promise<void> {
-  await session.mkdir(directory, { recursive: true });
   const members = extract();
   const target = new Target(session, directory, options);
+  await target.begin();
   let fed: unknown;
   // Nobody waits for this one: it ends with the parser, or when the source has its next piece.
   void feed(members, tar).catch((error) => {
@@ -66,10 +73,13 @@ class Target {
   readonly #directory: string;
   readonly #layer: boolean;
   readonly #oci: boolean;
+  readonly #forOwner: FileOwner | undefined;
   readonly #answers = new Answers(inFlight);
   /** names of the symlinks that the archive made */
   readonly #symlinks = new Set<string>();
   readonly #directories: MadeDirectory[] = [];
+  /** directories that were there or are made, where each one needs an owner */
+  readonly #ways = new Set(["/"]);
   #memory = 0;
   #parent = "";
 
@@ -78,6 +88,13 @@ class Target {
     this.#directory = directory;
     this.#layer = options.layer ?? false;
     this.#oci = this.#layer && (options.oci ?? false);
+    this.#forOwner = options.owner;
+  }
+
+  /** makes the directory itself */
+  async begin(): Promise<void> {
+    await this.#makeWay(this.#directory);
+    await this.#answers.all();
   }
 
   async take(member: Member): Promise<void> {
@@ -111,6 +128,7 @@ class Target {
     if (name === "") throw refusal(header.name, "it has no name");
     const path = this.#path(name);
     this.#symlinks.delete(name);
+    if (this.#forOwner) await this.#makeWay(posix.dirname(path));
     // tar-stream's type does not say that a member only ever holds buffers.
     const contents = member as AsyncIterable<Buffer>;
     const { sent, done } = this.#session.beginWrite(path, contents, this.#writeRequest(header));
@@ -135,7 +153,7 @@ class Target {
     await this.#clear(name);
     if (kind === "symlink") this.#rememberSymlink(name);
     await this.#answers.add(make());
-    if (kind === "symlink" && this.#layer) await this.#owner(path, header);
+    if (kind === "symlink") await this.#own(path, header);
     if (kind === "fifo") await this.#facts(path, header, false);
   }
 
@@ -154,6 +172,7 @@ class Target {
     if (name === "" && !this.#layer) return;
     const path = this.#path(name);
     this.#remember(path);
+    if (this.#forOwner) await this.#makeWay(posix.dirname(path));
     const made = this.#session.mkdir(path, { recursive: true, mode: modeOf(header) | 0o700 });
     this.#directories.push({ path, header, made });
     await this.#answers.add(made);
@@ -195,18 +214,32 @@ class Target {
     const parent = parentOf(name);
     if (parent === this.#parent) return;
     this.#parent = parent;
-    await this.#answers.add(this.#session.mkdir(this.#path(parent), { recursive: true }));
+    await this.#makeWay(this.#path(parent));
+  }
+
+  /** a directory and those above it; where they need an owner, one by one, to tell what is new */
+  async #makeWay(path: string): Promise<void> {
+    const owner = this.#forOwner;
+    if (!owner) return this.#answers.add(this.#session.mkdir(path, { recursive: true }));
+    if (this.#ways.has(path)) return;
+    await this.#makeWay(posix.dirname(path));
+    this.#remember(path);
+    this.#ways.add(path);
+    const made = this.#session.mkdir(path, { recursive: true });
+    const give = () => this.#session.chown(path, owner.uid, owner.gid, { follow: false });
+    await this.#answers.add(made.then((isNew) => (isNew ? give() : undefined)));
   }
 
   #writeRequest(header: TarHeader): WriteRequest {
     const request: WriteRequest = { mode: modeOf(header), parents: true, replace: true, exactMode: true };
-    if (this.#layer) request.owner = ownerOf(header);
+    const owner = this.#ownerOf(header);
+    if (owner) request.owner = owner;
     request.modifiedAt = timeOf(header);
     return request;
   }
 
   async #facts(path: string, header: TarHeader, directory: boolean): Promise<void> {
-    if (this.#layer) await this.#owner(path, header);
+    await this.#own(path, header);
     const mode = modeOf(header);
     // Made with these bits; others, and what the owner needs to fill a directory, are set or taken away here.
     const settled = directory && !this.#layer && mode === ((mode | 0o700) & 0o777);
@@ -214,9 +247,15 @@ class Target {
     await this.#answers.add(this.#session.utime(path, timeOf(header), { follow: false }));
   }
 
-  async #owner(path: string, header: TarHeader): Promise<void> {
-    const { uid, gid } = ownerOf(header);
-    await this.#answers.add(this.#session.chown(path, uid, gid, { follow: false }));
+  /** before the mode, which a change of owner would cut */
+  async #own(path: string, header: TarHeader): Promise<void> {
+    const owner = this.#ownerOf(header);
+    if (owner) await this.#answers.add(this.#session.chown(path, owner.uid, owner.gid, { follow: false }));
+  }
+
+  /** undefined where everything is the connection's own user's */
+  #ownerOf(header: TarHeader): FileOwner | undefined {
+    return this.#layer ? ownerOf(header) : this.#forOwner;
   }
 
   async #attributes(path: string, header: TarHeader): Promise<void> {
@@ -326,7 +365,7 @@ function modeOf(header: TarHeader): number {
   return (header.mode ?? 0o644) & 0o7777;
 }
 
-function ownerOf(header: TarHeader): { uid: number; gid: number } {
+function ownerOf(header: TarHeader): FileOwner {
   const ids = { uid: Number(header.pax?.uid ?? header.uid ?? 0), gid: Number(header.pax?.gid ?? header.gid ?? 0) };
   // A sandbox has this many users of its own; whoever is beyond them could not be shown in it.
   const fits = (id: number) => Number.isInteger(id) && id >= 0 && id <= 65_535;

@@ -2,13 +2,17 @@
 
 import { execFile } from "node:child_process";
 import { chownSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { isSandkeepError } from "../../core/errors.ts";
 import type { Launcher } from "./apply.ts";
+import { errnoOf } from "./failure.ts";
 
 const run = promisify(execFile);
 const mountPrefix = "mount-";
+/** how often to try to delete a folder that somebody still writes into */
+const removals = 6;
 
 export class Volumes {
   readonly #launcher: Launcher;
@@ -90,7 +94,15 @@ export class Volumes {
   async #remove(path: string): Promise<void> {
     const session = await this.#launcher.filesAt(dirname(path));
     try {
-      await session.remove(`/${basename(path)}`, { recursive: true, force: true });
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await session.remove(`/${basename(path)}`, { recursive: true, force: true });
+        } catch (error) {
+          // The egress process may write its last lines about the machine while its folder is being emptied.
+          if (errnoOf(error) !== constants.errno.ENOTEMPTY || attempt === removals) throw error;
+          await new Promise((resolve) => setTimeout(resolve, 50 * attempt));
+        }
+      }
     } finally {
       session.close();
     }

@@ -1,0 +1,93 @@
+/** Addresses and ranges of addresses, IPv4 and IPv6, as bytes: what a network policy is matched with. */
+
+/** The addresses that begin with the same bits. */
+export interface Cidr {
+  /** as it was written */
+  text: string;
+  /** four or sixteen */
+  bytes: readonly number[];
+  /** how many bits of them count */
+  length: number;
+}
+
+/** undefined when it is no address with a prefix length; an address alone is a range of one */
+export function parseCidr(text: string): Cidr | undefined {
+  const [address = "", prefix, ...rest] = text.split("/");
+  const bytes = writtenBytes(address);
+  if (!bytes || rest.length > 0 || (prefix !== undefined && !/^\d{1,3}$/.test(prefix))) return undefined;
+  const length = prefix === undefined ? bytes.length * 8 : Number(prefix);
+  if (length > bytes.length * 8) return undefined;
+  return isMapped(bytes) && length >= 96
+    ? { text, bytes: bytes.slice(12), length: length - 96 }
+    : { text, bytes, length };
+}
+
+/** whether the address is one of the range; an IPv4 address written as IPv6 (::ffff:…) is the IPv4 address */
+export function contains(range: Cidr, address: readonly number[]): boolean {
+  if (range.bytes.length !== address.length) return false;
+  for (let at = 0; at * 8 < range.length; at++) {
+    const ignored = Math.max(0, 8 - (range.length - at * 8));
+    if ((range.bytes[at] ?? 0) >> ignored !== (address[at] ?? 0) >> ignored) return false;
+  }
+  return true;
+}
+
+/** whether every address of `inner` is one of `outer` */
+export function covers(outer: Cidr, inner: Cidr): boolean {
+  return inner.length >= outer.length && contains(outer, inner.bytes);
+}
+
+/** the four bytes of an IPv4 or sixteen of an IPv6 address; undefined when the text is neither */
+export function bytesOf(address: string): number[] | undefined {
+  const bytes = writtenBytes(address);
+  return bytes && isMapped(bytes) ? bytes.slice(12) : bytes;
+}
+
+/** as bytesOf, but an IPv4 address in the clothes of IPv6 keeps all sixteen */
+export function writtenBytes(address: string): number[] | undefined {
+  return address.includes(":") ? bytesOfIPv6(address) : bytesOfIPv4(address);
+}
+
+/** ::ffff:1.2.3.4 */
+function isMapped(bytes: number[]): boolean {
+  return bytes.length === 16 && bytes.slice(0, 12).every((byte, at) => byte === (at < 10 ? 0 : 255));
+}
+
+function bytesOfIPv4(text: string): number[] | undefined {
+  const parts = text.split(".");
+  // A leading zero would mean octal to some, so it is not an address to us.
+  if (parts.length !== 4 || parts.some((part) => !/^(0|[1-9]\d{0,2})$/.test(part))) return undefined;
+  const bytes = parts.map(Number);
+  return bytes.every((byte) => byte <= 255) ? bytes : undefined;
+}
+
+function bytesOfIPv6(text: string): number[] | undefined {
+  const [head = "", tail, ...rest] = text.split("::");
+  if (rest.length > 0) return undefined;
+  const left = groupsOf(head, tail === undefined);
+  const right = tail === undefined ? [] : groupsOf(tail, true);
+  if (!left || !right) return undefined;
+  const missing = 16 - left.length - right.length;
+  if (tail === undefined ? missing !== 0 : missing < 2) return undefined;
+  return [...left, ...Array.from({ length: missing }, () => 0), ...right];
+}
+
+/** the bytes of "2606:2800" and, where the text is at the end of an address, of "ffff:1.2.3.4" */
+function groupsOf(text: string, atEnd: boolean): number[] | undefined {
+  if (text === "") return [];
+  const groups = text.split(":");
+  const bytes: number[] = [];
+  for (const [index, group] of groups.entries()) {
+    if (atEnd && index === groups.length - 1 && group.includes(".")) {
+      const last = bytesOfIPv4(group);
+      if (!last) return undefined;
+      bytes.push(...last);
+    } else if (/^[0-9a-fA-F]{1,4}$/.test(group)) {
+      const value = Number.parseInt(group, 16);
+      bytes.push(value >> 8, value & 255);
+    } else {
+      return undefined;
+    }
+  }
+  return bytes;
+}

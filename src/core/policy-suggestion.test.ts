@@ -1,0 +1,128 @@
+/** Which policy is suggested for what a log shows, and what is never in one. */
+
+import { expect, test } from "vitest";
+import type { EgressDecision, EgressLine } from "./egress-log.ts";
+import { suggestPolicy } from "./policy-suggestion.ts";
+
+test("names are taken from TLS and from questions, each once and in order", () => {
+  const { policy, notes } = suggest(
+    { protocol: "dns", name: "b.test", type: "A", allowed: true, rule: "allow-all" },
+    { protocol: "dns", name: "b.test", type: "AAAA", allowed: true, rule: "allow-all" },
+    {
+      protocol: "tls",
+      sni: "b.test",
+      name: "b.test",
+      address: "93.184.216.34",
+      port: 443,
+      allowed: true,
+      rule: "allow-all",
+    },
+    { protocol: "dns", name: "a.test", type: "A", allowed: false, reason: "no", missing: { allow: ["a.test"] } },
+    { protocol: "dns", name: "34.216.184.93.in-addr.arpa", type: "PTR", allowed: true, rule: "allow-all" },
+  );
+  expect(policy).toEqual({
+    mode: "custom",
+    domains: [
+      { domain: "a.test", rules: [] },
+      { domain: "b.test", rules: [] },
+    ],
+    allowedCidrs: [],
+    deniedCidrs: [],
+  });
+  expect(notes).toEqual([]);
+});
+
+test("what names cannot allow is a subnet of one address, and a note says why", () => {
+  const at = { address: "93.184.216.34", port: 80 };
+  const { policy, notes } = suggest(
+    { protocol: "http", name: "a.test", ...at, method: "GET", path: "/", allowed: true, rule: "allow-all" },
+    {
+      protocol: "udp",
+      address: "2606:2800::1",
+      port: 123,
+      allowed: false,
+      reason: "no",
+      missing: { subnets: { allow: ["x"] } },
+    },
+    { protocol: "tls", address: "93.184.216.36", port: 443, allowed: true, rule: "subnets.allow 93.0.0.0/8" },
+    {
+      protocol: "tls",
+      sni: "a.test",
+      address: "93.184.216.66",
+      port: 443,
+      allowed: false,
+      reason: '"a.test" does not lead to 93.184.216.66',
+      missing: { subnets: { allow: ["93.184.216.66/32"] } },
+    },
+  );
+  expect(policy.domains).toEqual([]);
+  expect(policy.allowedCidrs).toEqual(["2606:2800::1/128", "93.184.216.34/32", "93.184.216.36/32", "93.184.216.66/32"]);
+  expect(notes).toEqual([
+    "93.184.216.34/32 is for a.test port 80: plain HTTP is allowed by subnet only; with https its name would do",
+    "2606:2800::1/128 is for [2606:2800::1] port 123: datagrams are allowed by subnet only",
+    "93.184.216.36/32 is for 93.184.216.36 port 443: its TLS names no host, so it is allowed by subnet only",
+    '93.184.216.66/32 is for a.test port 443: "a.test" does not lead to 93.184.216.66',
+  ]);
+});
+
+test("what a policy denies on purpose, and what is not public, is told and not suggested", () => {
+  const { policy, notes } = suggest(
+    {
+      protocol: "tls",
+      sni: "a.test",
+      address: "93.184.216.66",
+      port: 443,
+      allowed: false,
+      rule: "subnets.deny 93.184.216.66/32",
+      reason: "93.184.216.66 is in 93.184.216.66/32, which the policy denies",
+    },
+    { protocol: "tcp", address: "169.254.169.254", port: 80, allowed: false, reason: "169.254.169.254 is link-local" },
+    { protocol: "dns", name: "-x.test", type: "A", allowed: true, rule: "allow-all" },
+    { protocol: "dns", name: "93.184.216.34", type: "A", allowed: true, rule: "allow-all" },
+  );
+  expect(policy.domains).toEqual([]);
+  expect(policy.allowedCidrs).toEqual([]);
+  expect(notes).toEqual([
+    "93.184.216.66 stays denied: 93.184.216.66 is in 93.184.216.66/32, which the policy denies",
+    "169.254.169.254 port 80 is not in this policy: 169.254.169.254 is link-local",
+    '"-x.test" is not in this policy: it is no domain that one can name',
+    '"93.184.216.34" is not in this policy: it is no domain that one can name',
+  ]);
+});
+
+test("requests add nothing to their connection, but rules are missed; a connection that was cut was allowed before", () => {
+  const at = { address: "93.184.216.34", port: 443, name: "a.test" };
+  const { policy, notes } = suggest(
+    { protocol: "tls", sni: "a.test", ...at, allowed: true, rule: "allow a.test" },
+    { protocol: "https", ...at, method: "GET", path: "/", allowed: true, rule: "allow a.test, rule 1: set-headers" },
+    { protocol: "https", ...at, method: "PUT", path: "/", allowed: true, rule: "allow a.test" },
+    { protocol: "tcp", ...at, sni: "a.test", allowed: false, reason: "cut off: its rules have changed" },
+  );
+  expect(policy.domains).toEqual([{ domain: "a.test", rules: [] }]);
+  expect(policy.allowedCidrs).toEqual([]);
+  expect(notes).toEqual(["The rules for a.test are not repeated here: add them again"]);
+});
+
+test("a flood makes neither a policy that no wire takes nor endless notes, and what is unseen is said", () => {
+  const flood = Array.from({ length: 3000 }, (_, i): EgressDecision => {
+    return { protocol: "udp", address: `93.1.${i >> 8}.${i & 255}`, port: 1, allowed: true, rule: "allow-all" };
+  });
+  const gaps: EgressLine[] = [
+    { id: 1, at: 1, dropped: 5 },
+    { id: 2, at: 2, forgotten: 2 },
+  ];
+  const { policy, notes } = suggestPolicy([...gaps, ...flood.map(lineOf)]);
+  expect(policy.allowedCidrs).toHaveLength(1000);
+  expect(notes).toHaveLength(51);
+  expect(suggestPolicy(gaps).notes).toEqual([
+    "At least 7 decisions are not in the log: what they were about is not in this policy",
+  ]);
+});
+
+function suggest(...decisions: EgressDecision[]) {
+  return suggestPolicy(decisions.map(lineOf));
+}
+
+function lineOf(decision: EgressDecision, index: number): EgressLine {
+  return { id: index + 1, at: 1, ...decision, count: 1, ended: 0, bytesIn: 0, bytesOut: 0 };
+}

@@ -1,0 +1,99 @@
+/**
+ * The least policy that would have allowed what an egress log shows. Names are exact, addresses are ranges of one.
+ * Whoever wrote the lines ran inside a sandbox, so an address that is not public is never suggested, only told of.
+ */
+
+import type { EgressDecision, EgressLine } from "./egress-log.ts";
+import type { CustomPolicy } from "./network-policy.ts";
+
+export interface PolicySuggestion {
+  policy: CustomPolicy;
+  /** sentences: what it cannot do, and why something is in it that was not to be expected */
+  notes: string[];
+}
+
+/** names, and subnets, that a policy takes on the wire */
+const mostEntries = 1000;
+const mostNotes = 50;
+/** questions that programs ask in order to connect */
+const connecting = ["A", "AAAA", "CNAME", "SRV", "MX", "TXT"];
+
+export function suggestPolicy(lines: Iterable<EgressLine>): PolicySuggestion {
+  const names = new Set<string>();
+  const subnets = new Set<string>();
+  const notes = new Set<string>();
+  let unseen = 0;
+  for (const line of lines) {
+    if ("dropped" in line) unseen += line.dropped;
+    else if ("forgotten" in line) unseen += line.forgotten;
+    else {
+      const { name, subnet, note } = needOf(line);
+      if (name !== undefined && isDomain(name)) names.add(name);
+      else if (name !== undefined) notes.add(`"${name}" is not in this policy: it is no domain that one can name`);
+      if (subnet !== undefined) subnets.add(subnet);
+      if (note !== undefined) notes.add(note);
+    }
+  }
+  if (unseen > 0)
+    notes.add(`At least ${unseen} decisions are not in the log: what they were about is not in this policy`);
+  const policy: CustomPolicy = {
+    mode: "custom",
+    domains: bounded(names, "names", notes).map((domain) => ({ domain, rules: [] })),
+    allowedCidrs: bounded(subnets, "subnets", notes),
+    deniedCidrs: [],
+  };
+  return { policy, notes: shortened([...notes]) };
+}
+
+interface Need {
+  name?: string;
+  subnet?: string;
+  note?: string;
+}
+
+/** what a policy has to say for this to be allowed */
+function needOf(decision: EgressDecision): Need {
+  const { protocol, name, sni, address = "", port, allowed, reason = "", rule = "", missing, type = "" } = decision;
+  if (rule.startsWith("subnets.deny ")) return { note: `${address} stays denied: ${reason}` };
+  if (protocol === "dns") return name !== undefined && connecting.includes(type) ? { name } : {};
+  // requests come on a connection, whose line says what it takes
+  if (protocol === "https") {
+    return rule.includes(", rule ") ? { note: `The rules for ${name} are not repeated here: add them again` } : {};
+  }
+  const subnet = `${address}/${address.includes(":") ? 128 : 32}`;
+  if (missing?.subnets && sni !== undefined) return { subnet, note: `${subnet} is for ${where(sni, port)}: ${reason}` };
+  if (sni !== undefined && (allowed || missing)) return { name: sni };
+  // cut off by a change: the line that allowed it comes before
+  if (reason.startsWith("cut off: ")) return {};
+  if (!allowed && !missing) return { note: `${where(sni ?? address, port)} is not in this policy: ${reason}` };
+  return { subnet, note: `${subnet} is for ${where(name ?? address, port)}: ${why[protocol]}` };
+}
+
+const why: Record<Exclude<EgressDecision["protocol"], "dns" | "https">, string> = {
+  http: "plain HTTP is allowed by subnet only; with https its name would do",
+  tls: "its TLS names no host, so it is allowed by subnet only",
+  postgres: "its TLS names no host, so it is allowed by subnet only",
+  tcp: "it is neither TLS nor HTTP, so it is allowed by subnet only",
+  udp: "datagrams are allowed by subnet only",
+};
+
+/** what the wire takes for one, wildcards aside; an address is none, though a program may put one in a name's place */
+function isDomain(name: string): boolean {
+  const label = "[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?";
+  return new RegExp(`^${label}(\\.${label})*$`).test(name) && !/(^|\.)[0-9]+$/.test(name);
+}
+
+function where(host: string, port: number | undefined): string {
+  return `${host.includes(":") ? `[${host}]` : host}${port === undefined ? "" : ` port ${port}`}`;
+}
+
+function bounded(entries: Set<string>, what: string, notes: Set<string>): string[] {
+  if (entries.size > mostEntries)
+    notes.add(`There are ${entries.size} ${what}, of which a policy takes ${mostEntries}`);
+  return [...entries].slice(0, mostEntries).sort();
+}
+
+function shortened(notes: string[]): string[] {
+  if (notes.length <= mostNotes) return notes;
+  return [...notes.slice(0, mostNotes), `There are ${notes.length - mostNotes} more of these`];
+}

@@ -1,0 +1,316 @@
+/**
+ * One connection that a program has made, from its first packet to its end:
+ *
+ *   address decides ──allowed──────────────────────────────▶ relayed
+ *        │   └─────denied──▶ its first bytes are read ──────▶ refused, in words it understands
+ *        └─unknown─▶ its first bytes are read: TLS with a name
+ *                        └─▶ name allowed, and leads to the address ──▶ relayed; or, where rules are, intercepted
+ *                        └─▶ anything else ─────────────────▶ refused
+ *
+ * Whatever it has come to is decided again when the policy changes.
+ */
+
+import { isIP, type Socket } from "node:net";
+import { bytesOf, contains, parseCidr } from "../core/cidr.ts";
+import { hostName } from "../core/network-policy.ts";
+import type { AddressRules } from "./addresses.ts";
+import type { Destination } from "./channel.ts";
+import type { EgressEvent, EgressLog } from "./log.ts";
+import type { Machine, Open } from "./machines.ts";
+import { type Opening, openingIn, readOpening } from "./opening.ts";
+import { judge, judgeAddress, judgeName, type Verdict, type Wish } from "./policy.ts";
+import { addressesOf } from "./questions.ts";
+import { refuse } from "./refusal.ts";
+import { dial, relay } from "./tcp.ts";
+
+export interface ConnectionOptions {
+  addresses: AddressRules;
+  resolvers: () => Destination[];
+  log: EgressLog;
+  /** PEMs to believe besides the host's own when TLS is opened */
+  roots: readonly string[];
+}
+
+/** how long to wait for the first bytes of a program that will be refused anyway, in ms */
+const shortPatience = 3_000;
+
+/** settles when the connection is closed */
+export async function serveConnection(
+  inside: Socket,
+  destination: Destination,
+  machine: Machine,
+  options: ConnectionOptions,
+): Promise<void> {
+  await new Connection(inside, destination, machine, options).serve();
+}
+
+class Connection implements Open {
+  readonly #inside: Socket;
+  readonly #wish: Wish;
+  readonly #machine: Machine;
+  readonly #options: ConnectionOptions;
+  readonly #abort = new AbortController();
+  readonly #signal: AbortSignal;
+  /** what it was allowed by, once it was; an interception goes on under the same rules or not at all */
+  #granted: Extract<Verdict, { allowed: true }> | undefined;
+  #metered = { bytesIn: 0, bytesOut: 0 };
+  #begun = false;
+  /** what the log was told, once it was */
+  #logged: EgressEvent | undefined;
+
+  constructor(inside: Socket, { address, port }: Destination, machine: Machine, options: ConnectionOptions) {
+    this.#inside = inside;
+    this.#wish = { protocol: "tcp", address, port };
+    this.#machine = machine;
+    this.#options = options;
+    this.#signal = AbortSignal.any([machine.signal, this.#abort.signal]);
+  }
+
+  recheck(): void {
+    if (!this.#granted) return;
+    const verdict = judge(this.#machine.policy(), this.#wish, this.#options.addresses);
+    if (verdict.allowed && sameRules(verdict.rules, this.#granted.rules)) {
+      this.#granted = verdict;
+      return;
+    }
+    const reason = verdict.allowed ? "its rules have changed" : verdict.reason;
+    this.#options.log.decided({ ...this.#event("tcp"), allowed: false, reason: `cut off: ${reason}` });
+    this.#abort.abort();
+  }
+
+  meter(): void {
+    if (!this.#granted) return;
+    this.#told();
+    const { bytesRead, bytesWritten } = this.#inside;
+    const [bytesIn, bytesOut] = [bytesWritten - this.#metered.bytesIn, bytesRead - this.#metered.bytesOut];
+    if (bytesIn === 0 && bytesOut === 0 && this.#begun) return;
+    const host = this.#wish.name ?? this.#machine.names.nameOf(this.#wish.address) ?? this.#wish.address;
+    this.#options.log.moved(this.#machine.name, host, { bytesIn, bytesOut }, !this.#begun);
+    this.#metered = { bytesIn: bytesWritten, bytesOut: bytesRead };
+    this.#begun = true;
+  }
+
+  async serve(): Promise<void> {
+    this.#machine.open.add(this);
+    try {
+      await this.#machine.ready();
+      const verdict = judgeAddress(this.#machine.policy(), this.#wish, this.#options.addresses);
+      if (verdict?.allowed) await this.#relay(verdict);
+      else if (verdict && this.#machine.policy().kind === "open") this.#reset(verdict);
+      else await this.#serveOpening(verdict);
+    } finally {
+      this.meter();
+      this.#machine.open.delete(this);
+    }
+  }
+
+  async #serveOpening(known: Verdict | undefined): Promise<void> {
+    const opening = await readOpening(this.#inside, this.#signal, known && shortPatience);
+    if (opening.kind === "closed") {
+      this.#inside.on("error", () => {}).resetAndDestroy();
+      return;
+    }
+    const verdict = await this.#judgeOpening(opening);
+    if (verdict.allowed && opening.kind === "tls") {
+      if (verdict.rules && !opening.postgres) await this.#intercept(verdict, verdict.rules, opening.head);
+      else await this.#relay(verdict, opening);
+    } else if (verdict.allowed) {
+      await this.#relay(verdict, opening);
+    } else {
+      this.#options.log.decided({ ...this.#event(protocolOf(opening)), ...requestOf(opening), ...outcomeOf(verdict) });
+      await refuse(this.#inside, opening, this.#wish, verdict);
+    }
+  }
+
+  async #judgeOpening(opening: Opening): Promise<Verdict> {
+    const wish = this.#wish;
+    const { addresses } = this.#options;
+    const now = () => judge(this.#machine.policy(), wish, addresses);
+    if (opening.kind === "http") wish.instead = "plain HTTP is allowed by subnet only";
+    if (opening.kind === "other") wish.instead = opening.why;
+    if (opening.kind !== "tls" || opening.name === undefined) return now();
+    const { name } = opening;
+    // A name that is not allowed is not looked up either: that would tell the world about it.
+    const byName = judgeAddress(this.#machine.policy(), wish, addresses) ?? judgeName(this.#machine.policy(), name);
+    if (!byName.allowed) return byName;
+    if (!(await this.#leadsHere(name))) {
+      const reason = `"${name}" does not lead to ${wish.address}`;
+      return {
+        allowed: false,
+        reason,
+        missing: { subnets: { allow: [`${wish.address}/${isIP(wish.address) === 6 ? 128 : 32}`] } },
+      };
+    }
+    wish.name = name;
+    return now();
+  }
+
+  /** whether the name stands for the address: by what we told the program before, or by what the world says now */
+  async #leadsHere(name: string): Promise<boolean> {
+    const { names } = this.#machine;
+    const { address } = this.#wish;
+    if (names.has(name, address)) return true;
+    if (!this.#machine.questions.take()) return false;
+    const { resolvers, addresses } = this.#options;
+    const found = await addressesOf(name, { resolvers, addresses, signal: this.#signal });
+    if (!found.some((each) => String(bytesOf(each)) === String(bytesOf(address)))) return false;
+    names.remember(name, address, 0);
+    return true;
+  }
+
+  async #relay(verdict: Extract<Verdict, { allowed: true }>, opening?: Opening): Promise<void> {
+    this.#granted = verdict;
+    if (opening) this.#told(opening);
+    // Where nobody has looked yet: what the first bytes say is for the log, and for a policy that may come later.
+    const first = (bytes: Buffer) => {
+      const found = openingIn(bytes, false);
+      if (typeof found === "number") return;
+      const { names } = this.#machine;
+      const name = found.kind === "tls" ? found.name : undefined;
+      if (name !== undefined && names.has(name, this.#wish.address)) this.#wish.name = name;
+      this.#told(found);
+    };
+    await relay(this.#inside, this.#wish, {
+      signal: this.#signal,
+      ...(opening ? { head: opening.head, postgres: opening.kind === "tls" && opening.postgres } : { first }),
+    });
+    this.#ended();
+  }
+
+  async #intercept(
+    verdict: Extract<Verdict, { allowed: true }>,
+    rules: NonNullable<typeof verdict.rules>,
+    head: Buffer,
+  ): Promise<void> {
+    const { name, policy, authority } = this.#machine;
+    const inForce = policy();
+    const opened = await authority();
+    // Most hosts never open TLS, so they need not load what does.
+    const { intercept } = await import("./tls/intercept.ts");
+    const host = this.#wish.name;
+    if (inForce.kind !== "custom" || !opened || host === undefined) {
+      const reason = "its rules cannot be carried out: the sandbox has no authority";
+      this.#reset({ allowed: false, reason });
+      return;
+    }
+    this.#granted = verdict;
+    this.#told({ kind: "tls", postgres: false, name: host, head });
+    const signal = this.#signal;
+    await intercept({
+      inside: this.#inside,
+      head,
+      host,
+      port: this.#wish.port,
+      rules,
+      connect: () => dial(this.#wish, signal),
+      dial: (url) => this.#dialForward(url),
+      authority: opened,
+      ...(inForce.network.identity && { identity: inForce.network.identity }),
+      seen: ({ method, path, status, rule, sent, received, problem }) => {
+        const { sni: _, ...base } = this.#event("https");
+        const request = {
+          ...base,
+          machine: name,
+          method,
+          path,
+          ...(status !== undefined && { status }),
+        };
+        const by = rule === undefined ? verdict.rule : `${verdict.rule}, rule ${rule.index + 1}: ${rule.kind}`;
+        const seen: EgressEvent = {
+          ...request,
+          allowed: problem === undefined,
+          ...(problem && { reason: problem }),
+          rule: by,
+        };
+        this.#options.log.decided(seen);
+        this.#options.log.ended(seen, { bytesIn: received, bytesOut: sent });
+      },
+      failed: (problem) => this.#options.log.decided({ ...this.#event("tls"), allowed: false, reason: problem }),
+      signal,
+      roots: this.#options.roots,
+    });
+    this.#ended();
+  }
+
+  /** where a rule forwards to was chosen by whoever made the policy: it may be private, but none of the host's own */
+  async #dialForward(url: URL): Promise<Socket> {
+    const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+    const { resolvers, addresses } = this.#options;
+    const name = isIP(host) ? undefined : hostName(host);
+    const found = name === undefined ? [host] : await addressesOf(name, { resolvers, addresses, signal: this.#signal });
+    const address = found.find((each) => addresses.forbidden(each, privateRangeOf(each)) === undefined);
+    if (address === undefined) {
+      throw new Error(
+        `Cannot forward to ${url.origin}: ${found.length === 0 ? "no such host" : `${found[0]} is ${addresses.forbidden(found[0] ?? "")}`}`,
+      );
+    }
+    const port = url.port === "" ? (url.protocol === "http:" ? 80 : 443) : Number(url.port);
+    return dial({ address, port }, this.#signal);
+  }
+
+  /** the decision goes to the log once, with what is known of the connection by then */
+  #told(opening?: Opening): EgressEvent {
+    if (this.#logged) return this.#logged;
+    const rule = this.#granted?.rule ?? "";
+    const base = this.#event(opening ? protocolOf(opening) : "tcp");
+    this.#logged = { ...base, ...(opening && requestOf(opening)), allowed: true, rule };
+    this.#options.log.decided(this.#logged);
+    return this.#logged;
+  }
+
+  #ended(): void {
+    const { bytesRead, bytesWritten } = this.#inside;
+    this.#options.log.ended(this.#told(), { bytesIn: bytesWritten, bytesOut: bytesRead });
+  }
+
+  #reset(verdict: Extract<Verdict, { allowed: false }>): void {
+    this.#options.log.decided({ ...this.#event("tcp"), ...outcomeOf(verdict) });
+    this.#inside.on("error", () => {}).resetAndDestroy();
+  }
+
+  #event(protocol: EgressEvent["protocol"]): Omit<EgressEvent, "allowed"> {
+    const { address, port, name: sni } = this.#wish;
+    const name = sni ?? this.#machine.names.nameOf(address);
+    const names = { ...(name !== undefined && { name }), ...(sni !== undefined && { sni }) };
+    return { machine: this.#machine.name, protocol, ...names, address, port };
+  }
+}
+
+function protocolOf(opening: Opening): EgressEvent["protocol"] {
+  if (opening.kind === "tls") return opening.postgres ? "postgres" : "tls";
+  return opening.kind === "http" ? "http" : "tcp";
+}
+
+/** what an opening says of a request */
+function requestOf(opening: Opening): Partial<EgressEvent> {
+  if (opening.kind === "tls") return opening.name === undefined ? {} : { name: opening.name, sni: opening.name };
+  if (opening.kind !== "http") return {};
+  const { method, path, host } = opening;
+  const name = host && isIP(host.replace(/:\d+$/, "")) === 0 && hostName(host.replace(/:\d+$/, ""));
+  return { method, path: plainPath(path), ...(name && { name }) };
+}
+
+function outcomeOf({
+  reason,
+  rule,
+  missing,
+}: Extract<Verdict, { allowed: false }>): Pick<EgressEvent, "allowed" | "reason" | "rule" | "missing"> {
+  return { allowed: false, reason, ...(rule !== undefined && { rule }), ...(missing && { missing }) };
+}
+
+/** a proxy is asked for a whole address, which may have a password in it */
+function plainPath(target: string): string {
+  return target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/]*/i, "") || "/";
+}
+
+function sameRules(one: Extract<Verdict, { allowed: true }>["rules"], other: typeof one): boolean {
+  return one === other || JSON.stringify(one) === JSON.stringify(other);
+}
+
+const privateRanges = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
+
+function privateRangeOf(address: string) {
+  const bytes = bytesOf(address);
+  const ranges = privateRanges.flatMap((text) => parseCidr(text) ?? []);
+  return bytes && ranges.find((range) => contains(range, bytes));
+}

@@ -1,0 +1,103 @@
+/**
+ * Where the daemon tells the egress process what machines may reach: a unix socket in the runtime's own folder, which
+ * nobody but root can enter. One JSON value a line; each order is answered when it is in force:
+ *
+ *   {"id":1,"kind":"set","machine":"m0","network":{"mode":"custom",…}}   its policy from now on   {"id":1}
+ *   {"id":2,"kind":"drop","machine":"m0"}                                it has none any more     {"id":2}
+ *   {"id":3,"kind":"keep","machines":["m0"]}                             all others have ended    {"id":3}
+ *   {"id":4,"kind":"flush","machine":"m0"}                               its log is written       {"id":4}
+ *                                                                        what cannot be done      {"id":5,"error":"…"}
+ *
+ * Policies have secrets in them. They are kept in memory only: after a restart of this process the daemon, which sees
+ * its connection end, gives them again, and until then nothing gets out of a machine that has one.
+ */
+
+import { renameSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+import { z } from "zod";
+import type { CustomNetwork } from "../core/network-policy.ts";
+
+export interface Controlled {
+  setPolicy(machine: string, network: CustomNetwork): Promise<void>;
+  dropPolicy(machine: string): void;
+  keepPolicies(machines: string[]): void;
+  flush(machine: string): Promise<void>;
+}
+
+/** no policy that the daemon takes is longer, in bytes */
+const longestLine = 256 << 20;
+
+const network = z.looseObject({
+  mode: z.literal("custom"),
+  domains: z.array(z.looseObject({ domain: z.string(), rules: z.array(z.looseObject({ action: z.looseObject({}) })) })),
+  allowedCidrs: z.array(z.string()),
+  deniedCidrs: z.array(z.string()),
+});
+const order = z.discriminatedUnion("kind", [
+  z.object({ id: z.int(), kind: z.literal("set"), machine: z.string(), network }),
+  z.object({ id: z.int(), kind: z.literal("drop"), machine: z.string() }),
+  z.object({ id: z.int(), kind: z.literal("flush"), machine: z.string() }),
+  z.object({ id: z.int(), kind: z.literal("keep"), machines: z.array(z.string()) }),
+]);
+
+/** resolves when it listens */
+export function openControl(path: string, controlled: Controlled): Promise<Server> {
+  const server = createServer((socket) => serve(socket, controlled));
+  // A process that ends takes the name away under which it listened: ours must not be the name of the next one.
+  const own = `${path}.${process.pid}`;
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(own, () => {
+      renameSync(own, path);
+      resolve(server);
+    });
+  });
+}
+
+function serve(socket: Socket, controlled: Controlled): void {
+  let parts: string[] = [];
+  let length = 0;
+  socket.setEncoding("utf8");
+  socket.on("error", () => socket.destroy());
+  socket.on("data", (text: string) => {
+    const [rest = "", ...lines] = text.split("\n").reverse();
+    for (const line of lines.reverse()) {
+      const whole = parts.join("") + line;
+      parts = [];
+      length = 0;
+      void obey(whole, controlled).then((answer) => socket.write(`${JSON.stringify(answer)}\n`));
+    }
+    parts.push(rest);
+    length += rest.length;
+    if (length > longestLine) socket.destroy();
+  });
+}
+
+async function obey(line: string, controlled: Controlled): Promise<{ id: number; error?: string }> {
+  const parsed = order.safeParse(parseJson(line));
+  // What was wrong is not said, as it may be a secret.
+  if (!parsed.success) return { id: idIn(line), error: "the egress process does not understand the order" };
+  const { data } = parsed;
+  try {
+    // The daemon has checked the policy in all its parts before it took it.
+    if (data.kind === "set") await controlled.setPolicy(data.machine, data.network as unknown as CustomNetwork);
+    else if (data.kind === "drop") controlled.dropPolicy(data.machine);
+    else if (data.kind === "flush") await controlled.flush(data.machine);
+    else controlled.keepPolicies(data.machines);
+    return { id: data.id };
+  } catch {
+    return { id: data.id, error: "the egress process cannot use the policy" };
+  }
+}
+
+function parseJson(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+function idIn(line: string): number {
+  return Number(/^\{"id":(\d+),/.exec(line)?.[1] ?? 0);
+}

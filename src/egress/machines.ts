@@ -1,0 +1,149 @@
+/** The sandboxes as the egress process knows them: what is in force for each, what it has been told, what it has open. */
+
+import { setMaxListeners } from "node:events";
+import type { AuthoritySpec, CustomNetwork } from "../core/network-policy.ts";
+import { newAllowance } from "./allowance.ts";
+import type { Origin } from "./channel.ts";
+import { newNames } from "./names.ts";
+import { customPolicy, type Policy } from "./policy.ts";
+import type { Asker } from "./questions.ts";
+import type { Authority } from "./tls/authority.ts";
+
+/** Something open that a change of policy may end. */
+export interface Open {
+  /** ends it unless it is still allowed, in the same way as before */
+  recheck(): void;
+  /** tells the log what has moved since the last time */
+  meter(): void;
+}
+
+export interface Machine extends Asker {
+  name: string;
+  open: Set<Open>;
+  /** aborts when nothing of it may stay open */
+  signal: AbortSignal;
+  /** what signs for hosts whose TLS is opened; undefined where its policy brings none */
+  authority(): Promise<Authority | undefined>;
+  /** waits a moment for a policy that is not known yet; resolves in any case */
+  ready(): Promise<void>;
+}
+
+/** how long a program waits for a policy that we have lost, in ms: the daemon gives it again when it finds us new */
+const patience = 2_000;
+/** questions to the resolver; of those that can carry much in either direction there are few */
+const questions = { atOnce: 500, perSecond: 50 };
+const texts = { atOnce: 20, perSecond: 2 };
+
+interface Given {
+  policy: Policy;
+  spec?: AuthoritySpec;
+  authority?: Promise<Authority>;
+}
+
+interface Known extends Machine {
+  id: number;
+  abort: AbortController;
+  custom: boolean;
+}
+
+export class Machines {
+  readonly #now: () => number;
+  readonly #given = new Map<string, Given>();
+  readonly #byId = new Map<number, Known>();
+  readonly #waiting = new Set<() => void>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** the machine that a request came from */
+  of(origin: Origin): Machine {
+    const machine = this.#byId.get(origin.id) ?? this.#meet(origin);
+    machine.custom = origin.custom;
+    return machine;
+  }
+
+  all(): Iterable<Machine> {
+    return this.#byId.values();
+  }
+
+  /** it has ended, or was cut off */
+  end(id: number): void {
+    this.#byId.get(id)?.abort.abort();
+    this.#byId.delete(id);
+  }
+
+  /** in force from now on, for what is open too */
+  set(name: string, network: CustomNetwork): void {
+    this.#given.set(name, { policy: customPolicy(network), ...(network.authority && { spec: network.authority }) });
+    this.#recheck(name);
+    for (const wake of this.#waiting) wake();
+  }
+
+  /** it has no policy of its own any more */
+  drop(name: string): void {
+    this.#given.delete(name);
+    for (const machine of this.#named(name)) machine.custom = false;
+  }
+
+  /** of others nothing is to stay */
+  keep(names: string[]): void {
+    for (const name of this.#given.keys()) if (!names.includes(name)) this.#given.delete(name);
+  }
+
+  #recheck(name: string): void {
+    for (const machine of this.#named(name)) for (const open of machine.open) open.recheck();
+  }
+
+  #named(name: string): Known[] {
+    return [...this.#byId.values()].filter((machine) => machine.name === name);
+  }
+
+  #meet({ id, machine: name, custom }: Origin): Known {
+    const abort = new AbortController();
+    // as many listen to it as a machine may have connections
+    setMaxListeners(0, abort.signal);
+    const machine: Known = {
+      id,
+      name,
+      custom,
+      abort,
+      signal: abort.signal,
+      open: new Set(),
+      names: newNames(this.#now),
+      questions: newAllowance({ ...questions, now: this.#now }),
+      texts: newAllowance({ ...texts, now: this.#now }),
+      policy: () => this.#given.get(name)?.policy ?? { kind: machine.custom ? "unknown" : "open" },
+      authority: () => this.#authority(name),
+      ready: () => this.#ready(machine),
+    };
+    this.#byId.set(id, machine);
+    return machine;
+  }
+
+  /** made when it is first needed, as is the code for it: most machines never need either */
+  async #authority(name: string): Promise<Authority | undefined> {
+    const given = this.#given.get(name);
+    if (!given?.spec) return undefined;
+    const { spec } = given;
+    given.authority ??= import("./tls/authority.ts").then(({ openAuthority }) => openAuthority(spec));
+    return given.authority;
+  }
+
+  async #ready(machine: Machine): Promise<void> {
+    const deadline = this.#now() + patience;
+    while (machine.policy().kind === "unknown" && !machine.signal.aborted) {
+      const left = deadline - this.#now();
+      if (left <= 0) return;
+      await new Promise<void>((resolve) => {
+        const wake = () => {
+          clearTimeout(timer);
+          this.#waiting.delete(wake);
+          resolve();
+        };
+        const timer = setTimeout(wake, left);
+        this.#waiting.add(wake);
+      });
+    }
+  }
+}

@@ -1,0 +1,273 @@
+/**
+ * Answers a sandbox's questions about names, as far as its policy goes. Under allow-all questions and answers go
+ * through unread. Under a policy of its own a name that is not allowed does not exist (NXDOMAIN, rather than REFUSED,
+ * which makes programs try again and wait); only records that a program needs to connect are asked for, by a question
+ * that we write ourselves, so that nothing but the name leaves; and an answer loses every address that it must not
+ * lead to, and every record that would hide the name of the next connection (HTTPS and SVCB, which carry ECH keys).
+ */
+
+import { randomInt } from "node:crypto";
+import { type Answer, decode, encode, type OptAnswer, type Packet, RECURSION_DESIRED } from "dns-packet";
+import { hostName } from "../core/network-policy.ts";
+import type { AddressRules } from "./addresses.ts";
+import type { Allowance } from "./allowance.ts";
+import type { Destination } from "./channel.ts";
+import type { Names } from "./names.ts";
+import { judgeAddress, judgeQuestion, type Policy, type Verdict } from "./policy.ts";
+import { resolve } from "./resolvers.ts";
+
+/** Whose question it is. */
+export interface Asker {
+  policy(): Policy;
+  names: Names;
+  /** how much it may still ask, of all types and of those that can carry much */
+  questions: Allowance;
+  texts: Allowance;
+}
+
+export interface QuestionOptions {
+  resolvers: () => Destination[];
+  addresses: AddressRules;
+  signal: AbortSignal;
+  /** told of each question that was understood */
+  decided(question: { name: string; type: string }, verdict: Verdict): void;
+}
+
+/** records that programs connect by; TXT and SRV are how some databases are found */
+const types = ["A", "AAAA", "CNAME", "SRV", "MX", "TXT"];
+const carriers = ["TXT", "MX", "SRV"];
+/** what an answer over UDP may be long where the program does not say, and in any case (RFC 9715) */
+const shortAnswer = 512;
+const longAnswer = 1232;
+
+const noSuchName = 3;
+const serverFailure = 2;
+const notImplemented = 4;
+
+/** the answer to a question as it came; undefined where silence is the answer */
+export async function answerQuestion(
+  packet: Buffer,
+  transport: "udp" | "tcp",
+  asker: Asker,
+  options: QuestionOptions,
+): Promise<Buffer | undefined> {
+  const policy = asker.policy();
+  if (policy.kind === "open") return passOn(packet, transport, asker, options);
+  const question = questionIn(packet);
+  if (!question) return undefined;
+  if (question.name === undefined) return reply(question, transport, { rcode: notImplemented });
+  const { name, type } = question;
+  const verdict = judgeQuestion(policy, name, type);
+  options.decided({ name, type }, verdict);
+  if (!verdict.allowed) return reply(question, transport, { rcode: noSuchName, blocked: verdict.reason });
+  if (!types.includes(type)) return reply(question, transport, {});
+  if (!asker.questions.take() || (carriers.includes(type) && !asker.texts.take())) {
+    return reply(question, transport, { rcode: serverFailure, blocked: "it asks too much" });
+  }
+  const found = await lookUp(name, type, options);
+  // The policy may have changed while the world was asked.
+  if (!found || !judgeQuestion(asker.policy(), name, type).allowed)
+    return reply(question, transport, { rcode: serverFailure });
+  const kept = found.answers.filter((answer) => mayBeTold(answer, asker.policy(), options.addresses));
+  for (const { name: address, ttl } of addressesIn(kept)) asker.names.remember(name, address, ttl);
+  const emptied = kept.length === 0 && found.answers.length > 0;
+  const rcode = emptied ? noSuchName : found.rcode;
+  return reply(question, transport, {
+    rcode,
+    answers: kept,
+    ...(emptied && { blocked: "it leads to no public address" }),
+  });
+}
+
+/** the addresses of a name as the world's resolvers say now, whatever a policy says of it */
+export async function addressesOf(name: string, options: Omit<QuestionOptions, "decided">): Promise<string[]> {
+  const found = await Promise.all(["A", "AAAA"].map((type) => lookUp(name, type, options)));
+  return found.flatMap((each) => addressesIn(each?.answers ?? []).map(({ name: address }) => address));
+}
+
+/** unread on its way there; what comes back tells us names for the log, and for a policy that may come later */
+async function passOn(
+  packet: Buffer,
+  transport: "udp" | "tcp",
+  asker: Asker,
+  { resolvers, signal, decided }: QuestionOptions,
+): Promise<Buffer | undefined> {
+  const question = questionIn(packet);
+  if (question?.name !== undefined)
+    decided(
+      { name: question.name, type: question.type },
+      judgeQuestion({ kind: "open" }, question.name, question.type),
+    );
+  const answer = await resolve(packet, { resolvers: resolvers(), transport, signal });
+  // A policy that came meanwhile shall be asked: whoever hears nothing asks again.
+  if (asker.policy().kind !== "open") return undefined;
+  const parsed = answer && parsePacket(answer);
+  if (parsed && question?.name !== undefined) {
+    for (const { name: address, ttl } of addressesIn(chainOf(question.name, parsed.answers ?? []))) {
+      asker.names.remember(question.name, address, ttl);
+    }
+  }
+  return answer;
+}
+
+interface Found {
+  rcode: number;
+  answers: Answer[];
+}
+
+async function lookUp(
+  name: string,
+  type: string,
+  { resolvers, signal }: Pick<QuestionOptions, "resolvers" | "signal">,
+): Promise<Found | undefined> {
+  const ask = async (transport: "udp" | "tcp") => {
+    // The library knows more types than its types say; ours are among them.
+    const questions = [{ name, type: type as "A" }];
+    const additionals: OptAnswer[] = [
+      {
+        type: "OPT",
+        name: ".",
+        udpPayloadSize: longAnswer,
+        extendedRcode: 0,
+        ednsVersion: 0,
+        flags: 0,
+        flag_do: false,
+        options: [],
+      },
+    ];
+    const question = encode({
+      type: "query",
+      id: randomInt(0x10000),
+      flags: RECURSION_DESIRED,
+      questions,
+      additionals,
+    });
+    const answer = await resolve(question, { resolvers: resolvers(), transport, signal });
+    const parsed = answer && parsePacket(answer);
+    const [echoed] = parsed?.questions ?? [];
+    const isOurs = echoed && hostName(echoed.name) === name && echoed.type === type;
+    return parsed && isOurs
+      ? { ...parsed, truncated: (answer.readUInt16BE(2) & 0x0200) !== 0, rcode: answer.readUInt16BE(2) & 15 }
+      : undefined;
+  };
+  const short = await ask("udp");
+  const whole = short?.truncated ? await ask("tcp") : short;
+  return whole && { rcode: whole.rcode, answers: chainOf(name, whole.answers ?? [], type) };
+}
+
+/** what an answer says of a name: the records of the name itself and of those that it is an alias of */
+function chainOf(name: string, answers: Answer[], type?: string): Answer[] {
+  const names = new Set([name]);
+  // An alias may come after the record that it leads to.
+  for (let more = true; more; ) {
+    const before = names.size;
+    for (const answer of answers) {
+      if (answer.type === "CNAME" && names.has(lower(answer.name))) names.add(lower(answer.data));
+    }
+    more = names.size > before;
+  }
+  return answers.filter((answer) => {
+    const wanted = type === undefined || answer.type === type || answer.type === "CNAME";
+    return wanted && names.has(lower(answer.name));
+  });
+}
+
+function addressesIn(answers: Answer[]): { name: string; ttl: number }[] {
+  return answers.flatMap((answer) =>
+    answer.type === "A" || answer.type === "AAAA" ? [{ name: answer.data, ttl: answer.ttl ?? 0 }] : [],
+  );
+}
+
+/** a name must not lead to where no name may: to private addresses, or to the host (rebinding) */
+function mayBeTold(answer: Answer, policy: Policy, addresses: AddressRules): boolean {
+  if (answer.type !== "A" && answer.type !== "AAAA") return true;
+  const wish = { protocol: "tcp" as const, address: answer.data, port: 443 };
+  const verdict = judgeAddress(policy, wish, addresses);
+  // One that a range denies is told, and refused with the reason when it is used.
+  return verdict === undefined || verdict.allowed || addresses.forbidden(answer.data) === undefined;
+}
+
+interface Question {
+  id: number;
+  flags: number;
+  /** undefined where it is a question of a kind that no program needs */
+  name: string | undefined;
+  /** as it was asked, for the answer to repeat */
+  asked: Packet["questions"];
+  type: string;
+  /** what the program takes over UDP; undefined where it knows no extensions */
+  room: number | undefined;
+}
+
+function questionIn(packet: Buffer): Question | undefined {
+  const parsed = parsePacket(packet);
+  if (parsed?.type !== "query" || parsed.id === undefined) return undefined;
+  const flags = packet.readUInt16BE(2);
+  const [asked, ...rest] = parsed.questions ?? [];
+  const plain = asked && rest.length === 0 && (flags & 0x7800) === 0 && asked.class === "IN";
+  const option = (parsed.additionals ?? []).find((answer) => answer.type === "OPT");
+  return {
+    id: parsed.id,
+    flags: flags & RECURSION_DESIRED,
+    name: plain ? hostName(asked.name) : undefined,
+    asked: parsed.questions,
+    type: asked?.type ?? "",
+    room: option?.type === "OPT" ? option.udpPayloadSize : undefined,
+  };
+}
+
+const recursionAvailable = 0x0080;
+const truncated = 0x0200;
+/** RFC 8914: an option (15) that says why, of which 15 is "blocked" */
+const whyOption = 15;
+const blockedCode = 15;
+
+function reply(
+  question: Question,
+  transport: "udp" | "tcp",
+  { rcode = 0, answers = [], blocked }: { rcode?: number; answers?: Answer[]; blocked?: string },
+): Buffer {
+  const why =
+    blocked === undefined
+      ? []
+      : [{ code: whyOption, data: Buffer.from(`\0${String.fromCharCode(blockedCode)}${blocked}`) }];
+  const additionals: OptAnswer[] =
+    question.room === undefined
+      ? []
+      : [
+          {
+            type: "OPT",
+            name: ".",
+            udpPayloadSize: longAnswer,
+            extendedRcode: 0,
+            ednsVersion: 0,
+            flags: 0,
+            flag_do: false,
+            options: why as OptAnswer["options"],
+          },
+        ];
+  const write = (flags: number, told: Answer[]) =>
+    encode({
+      type: "response",
+      id: question.id,
+      flags: question.flags | recursionAvailable | flags,
+      questions: question.asked ?? [],
+      answers: told,
+      additionals,
+    });
+  const whole = write(rcode, answers);
+  const room = Math.min(Math.max(question.room ?? shortAnswer, shortAnswer), longAnswer);
+  return transport === "tcp" || whole.length <= room ? whole : write(rcode | truncated, []);
+}
+
+function parsePacket(packet: Buffer): ReturnType<typeof decode> | undefined {
+  try {
+    return decode(packet);
+  } catch {
+    return undefined;
+  }
+}
+
+function lower(name: string): string {
+  return name.toLowerCase().replace(/\.$/, "");
+}

@@ -1,0 +1,146 @@
+/**
+ * The certificate authority of one sandbox, which that sandbox trusts and no other. Its key and name are derived from a
+ * secret of the installation and the sandbox's id, so they are nowhere on disk and yet the same after a stop, a resume
+ * and a restart; of its certificate only the signature differs each time, which nobody looks at who trusts it.
+ * The daemon derives it; the egress process, which never has that secret, signs servers' certificates with it.
+ */
+
+import {
+  createECDH,
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+  sign,
+  X509Certificate,
+} from "node:crypto";
+import { createSecureContext, type SecureContext } from "node:tls";
+import type { AuthoritySpec } from "../../core/network-policy.ts";
+import { certificate } from "./certificate.ts";
+import { keepLast } from "./recent.ts";
+
+export interface Authority {
+  /** what a server named `host` proves itself with, to programs in this sandbox */
+  leafFor(host: string): SecureContext;
+}
+
+/** of the same name, serial number and key for the same secret and sandbox */
+export function deriveAuthority(secret: Uint8Array, sandboxId: string): AuthoritySpec {
+  const derive = (purpose: string, length: number) =>
+    Buffer.from(hkdfSync("sha256", secret, "", `sandkeep authority 1 ${purpose} ${sandboxId}`, length));
+  const key = keyFrom(derive("key", 48));
+  const publicKey = createPublicKey(key);
+  // Each has a name of its own: a fork trusts its origin's authority too, and programs look authorities up by name.
+  const fingerprint = createHash("sha256")
+    .update(publicKey.export({ type: "spki", format: "der" }))
+    .digest("hex");
+  const name = `Sandkeep sandbox ${fingerprint.slice(0, 16)}`;
+  const spec = {
+    subject: name,
+    issuer: name,
+    serial: positive(derive("serial", 16)),
+    notBefore: Date.UTC(2024, 0, 1),
+    notAfter: Date.UTC(2049, 0, 1),
+    publicKey,
+    issuerKey: publicKey,
+    role: "authority" as const,
+  };
+  return {
+    certificate: certificate(spec, (content) => sign("sha256", content, key)),
+    privateKey: key.export({ type: "pkcs8", format: "pem" }).toString(),
+  };
+}
+
+/** derives them when they are asked for, and remembers the last few: a create asks for one more than once */
+export function authoritiesFrom(secret: Uint8Array): (sandboxId: string) => AuthoritySpec {
+  const known = new Map<string, AuthoritySpec>();
+  return (sandboxId) => {
+    const authority = known.get(sandboxId) ?? deriveAuthority(secret, sandboxId);
+    known.delete(sandboxId);
+    known.set(sandboxId, authority);
+    keepLast(known, mostAuthorities);
+    return authority;
+  };
+}
+
+export function openAuthority(spec: AuthoritySpec, now: () => number = Date.now): Authority {
+  const key = createPrivateKey(spec.privateKey);
+  const { subject, fingerprint256 } = new X509Certificate(spec.certificate);
+  const issuer = subject.replace(/^CN=/, "");
+  const issuerKey = createPublicKey(key);
+  return {
+    leafFor(host) {
+      const at = now();
+      const id = `${fingerprint256} ${host}`;
+      const known = leaves.get(id);
+      leaves.delete(id);
+      const leaf = known && known.renewAt > at ? known : { context: issue(at), renewAt: at + renewAfter };
+      // Last in the map is most recently used.
+      leaves.set(id, leaf);
+      keepLast(leaves, mostLeaves);
+      return leaf.context;
+
+      function issue(at: number): SecureContext {
+        const pem = certificate(
+          {
+            subject: host,
+            issuer,
+            serial: positive(randomBytes(16)),
+            notBefore: at - day,
+            notAfter: at + leafLife,
+            publicKey: leafKey().public,
+            issuerKey,
+            role: { host },
+          },
+          (content) => sign("sha256", content, key),
+        );
+        return createSecureContext({ cert: pem, key: leafKey().private });
+      }
+    },
+  };
+}
+
+const day = 24 * 60 * 60 * 1000;
+const leafLife = 7 * day;
+const renewAfter = 5 * day;
+
+const mostAuthorities = 100;
+
+/** most certificates of servers that are kept, of all sandboxes together; a hostile one can ask for any number of names */
+const mostLeaves = 2_000;
+const leaves = new Map<string, { context: SecureContext; renewAt: number }>();
+
+/** All servers that this process stands in for have one key: it is known nowhere else, and gone when the process is. */
+let pair: { public: KeyObject; private: string } | undefined;
+
+function leafKey(): NonNullable<typeof pair> {
+  if (!pair) {
+    const made = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    pair = { public: made.publicKey, private: made.privateKey.export({ type: "pkcs8", format: "pem" }).toString() };
+  }
+  return pair;
+}
+
+const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
+const size = 32;
+
+/** a key on P-256 out of 48 bytes of key material, so many that no key is likelier than another */
+function keyFrom(material: Buffer): KeyObject {
+  const number = (BigInt(`0x${material.toString("hex")}`) % (order - 1n)) + 1n;
+  const secret = Buffer.from(number.toString(16).padStart(2 * size, "0"), "hex");
+  const curve = createECDH("prime256v1");
+  curve.setPrivateKey(secret);
+  const point = curve.getPublicKey();
+  const [x, y] = [point.subarray(1, 1 + size), point.subarray(1 + size)];
+  const encoded = { d: secret.toString("base64url"), x: x.toString("base64url"), y: y.toString("base64url") };
+  return createPrivateKey({ format: "jwk", key: { kty: "EC", crv: "P-256", ...encoded } });
+}
+
+/** serial numbers are positive and at most 20 bytes */
+function positive(serial: Buffer): Buffer {
+  serial[0] = ((serial[0] ?? 0) & 0x7f) | 0x40;
+  return serial;
+}

@@ -1,0 +1,96 @@
+/** Which requests a rule is for. */
+
+import { describe, expect, test } from "vitest";
+import type { RequestMatch, RequestRule, RuleAction } from "../../core/network-policy.ts";
+import { type RequestFacts, ruleFor } from "./matching.ts";
+
+const inject: RuleAction = { kind: "set-headers", headers: {} };
+const respond: RuleAction = { kind: "respond", status: 403 };
+
+function matches(match: RequestMatch, request: Partial<RequestFacts>, action: RuleAction = inject): boolean {
+  return ruleFor([{ match, action }], { method: "GET", target: "/", headers: [], ...request }) !== undefined;
+}
+
+describe("the path", () => {
+  test("is compared without the query", () => {
+    expect(matches({ path: { exact: "/a" } }, { target: "/a?b=/c" })).toBe(true);
+    expect(matches({ path: { exact: "/a" } }, { target: "/a/" })).toBe(false);
+    expect(matches({ path: { startsWith: "/a/" } }, { target: "/a/b" })).toBe(true);
+    expect(matches({ path: { startsWith: "/a/" } }, { target: "/b?/a/" })).toBe(false);
+  });
+
+  test("is searched by a pattern, which may be anchored", () => {
+    expect(matches({ path: { regex: "v[12]/" } }, { target: "/v2/x" })).toBe(true);
+    expect(matches({ path: { regex: "^v[12]/" } }, { target: "/v2/x" })).toBe(false);
+    expect(matches({ path: { regex: "^/v\\d+/[^/]+$" } }, { target: "/v2/x?y=z" })).toBe(true);
+  });
+
+  test.each([
+    "/mine/../other",
+    "/mine/%2e%2e/other",
+    "/mine/..%2fother",
+    "/mine\\..\\..\\other",
+    "/mine/%2E%2E%2Fother",
+    "/mine/./../other",
+  ])("that may mean another one gets no secret, and no way around an answer: %s", (target) => {
+    expect(matches({ path: { startsWith: "/mine/" } }, { target })).toBe(false);
+    expect(matches({ path: { startsWith: "/other" } }, { target })).toBe(false);
+    expect(matches({ path: { startsWith: "/other" } }, { target }, respond)).toBe(true);
+  });
+
+  test("with escapes that mean nothing else is what it is", () => {
+    expect(matches({ path: { exact: "/@scope%2fname" } }, { target: "/@scope%2fname" })).toBe(true);
+    expect(matches({ path: { exact: "/a%20b" } }, { target: "/a%20b" })).toBe(true);
+    expect(matches({ path: { exact: "/100%" } }, { target: "/100%" })).toBe(true);
+    expect(matches({ path: { exact: "//twice//" } }, { target: "//twice//" })).toBe(true);
+  });
+});
+
+test("one of the methods is enough, in any case", () => {
+  expect(matches({ method: ["get", "POST"] }, { method: "GET" })).toBe(true);
+  expect(matches({ method: ["POST"] }, { method: "GET" })).toBe(false);
+  expect(matches({ method: [] }, { method: "GET" })).toBe(false);
+});
+
+test("every query condition needs a pair of its own, decoded", () => {
+  const match: RequestMatch = {
+    queryString: [{ key: { exact: "a b" }, value: { startsWith: "1" } }, { key: { regex: "^c$" } }],
+  };
+  expect(matches(match, { target: "/?a+b=12&c" })).toBe(true);
+  expect(matches(match, { target: "/?a%20b=2&a+b=1&c=" })).toBe(true);
+  expect(matches(match, { target: "/?a+b=2&c=1" })).toBe(false);
+  expect(matches(match, { target: "/" })).toBe(false);
+});
+
+test("names of headers have no case, their values do", () => {
+  const request = {
+    headers: [
+      ["X-Kind", "Blue"],
+      ["x-kind", "red"],
+    ] as [string, string][],
+  };
+  expect(matches({ headers: [{ key: { exact: "X-KIND" }, value: { exact: "Blue" } }] }, request)).toBe(true);
+  expect(matches({ headers: [{ key: { startsWith: "X-K" }, value: { exact: "red" } }] }, request)).toBe(true);
+  expect(matches({ headers: [{ key: { regex: "^X-" }, value: { exact: "blue" } }] }, request)).toBe(false);
+  expect(matches({ headers: [{ value: { exact: "red" } }] }, request)).toBe(true);
+});
+
+test("all conditions must hold, and the first rule that matches wins", () => {
+  const rule = (path: string, method: string): RequestRule => ({
+    match: { path: { startsWith: path }, method: [method] },
+    action: inject,
+  });
+  const rules = [rule("/a", "POST"), rule("/a", "GET"), { action: respond }, rule("/", "GET")];
+  const found = (target: string, method: string) => {
+    const first = ruleFor(rules, { target, method, headers: [] });
+    return first && rules.indexOf(first);
+  };
+  expect([found("/a", "GET"), found("/a", "POST"), found("/b", "GET")]).toEqual([1, 0, 2]);
+});
+
+test("a pattern that would take for ever elsewhere takes no time, and one that is none matches nothing", () => {
+  const target = `/${"a".repeat(10_000)}!`;
+  expect(matches({ path: { regex: "^/(a+)+$" } }, { target })).toBe(false);
+  expect(matches({ path: { regex: "(?=a)" } }, { target })).toBe(false);
+  expect(matches({ path: { regex: "(" } }, { target })).toBe(false);
+});
