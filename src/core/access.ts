@@ -16,6 +16,7 @@ export const defaultTeam = { id: "team_default", slug: "default" };
 export const defaultProject = { id: "prj_default", name: "default" };
 
 const mostCallers = 1000;
+const mostProjects = 1000;
 
 export class Access {
   readonly #context: Context;
@@ -23,6 +24,8 @@ export class Access {
   readonly logins: DeviceLogins;
   /** whose keys were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
   readonly #callers = new Map<string, Caller>();
+  /** that were found, by team and what they were asked for: no project changes or goes away */
+  readonly #projects = new Map<string, Project>();
 
   constructor(context: Context, options: AccessOptions) {
     this.#context = context;
@@ -102,6 +105,13 @@ export class Access {
     return { key: await this.#insertKey(caller.teamId, name, secret), secret };
   }
 
+  async renameKey(caller: Caller, id: string, name: string): Promise<Omit<ApiKey, "hash">> {
+    const renamed = await this.#context.store.renameKey(caller.teamId, id, name);
+    if (!renamed) throw new SandkeepError("not-found", `Cannot rename key "${id}": there is none`);
+    const { hash: _, ...key } = renamed;
+    return key;
+  }
+
   async deleteKey(caller: Caller, id: string): Promise<void> {
     const deleted = await this.#context.store.deleteKey(caller.teamId, id);
     this.#callers.clear();
@@ -127,9 +137,16 @@ export class Access {
 
   async #findProject(caller: Caller, idOrName: string | undefined): Promise<Project> {
     const { store } = this.#context;
+    const asked = `${caller.teamId} ${idOrName ?? ""}`;
+    const known = this.#projects.get(asked);
+    if (known) return known;
     const [first] = idOrName === undefined ? await store.listProjects(caller.teamId) : [];
     const project = idOrName === undefined ? first : await store.findProject(caller.teamId, idOrName);
-    if (project) return project;
+    if (project) {
+      if (this.#projects.size >= mostProjects) this.#projects.clear();
+      this.#projects.set(asked, project);
+      return project;
+    }
     if (idOrName !== undefined && (await store.findAnyProject(idOrName))) {
       throw new SandkeepError("forbidden", `Not authorized: project "${idOrName}" belongs to another team`);
     }

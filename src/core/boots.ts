@@ -6,10 +6,12 @@
 import type { Context } from "./context.ts";
 import { memoryPerVcpu } from "./context.ts";
 import { messageOf, SandkeepError } from "./errors.ts";
-import { networkMode } from "./network-policy.ts";
+import { expiryOf } from "./lifetime.ts";
+import { networkOf } from "./networks.ts";
 import type { Machine, MachineRoot } from "./runtime.ts";
 import type { Mount, Sandbox, Session } from "./sandbox.ts";
 import { fetchSource, type Source } from "./sources.ts";
+import { beginTrust } from "./trust.ts";
 
 export interface BootOptions {
   root: MachineRoot;
@@ -54,9 +56,15 @@ export class Boots {
       await options.recorded;
       await this.#attach(sandbox, session);
       machine = await (early ?? this.#make(sandbox, session, options.root));
+      if (await this.#lacksDirectory(session, options.root)) await makeDirectory(machine, session);
       if (options.source) await fetchSource(machine, session, options.source);
       const startedAt = now();
-      const changes = { startedAt, updatedAt: startedAt, expiresAt: startedAt + session.timeout };
+      const changes = {
+        startedAt,
+        updatedAt: startedAt,
+        expiresAt: expiryOf({ ...session, startedAt }, startedAt, limits.maxTimeout),
+        ...(session.lifetime === "idle" && { lastActivityAt: startedAt }),
+      };
       const running = await store.moveSession(session.id, ["pending"], "running", changes);
       if (!running) throw new SandkeepError("conflict", `Cannot start session "${session.id}": it was ended meanwhile`);
       this.#booted(machine);
@@ -67,14 +75,24 @@ export class Boots {
     }
   }
 
-  #make(sandbox: Sandbox, session: Session, root: MachineRoot): Promise<Machine> {
-    return this.#context.runtime.boot({
+  /** an image has the directory that it says commands start in; another one that was asked for it may lack */
+  async #lacksDirectory({ cwd }: Session, root: MachineRoot): Promise<boolean> {
+    if (!("image" in root)) return false;
+    const image = await this.#context.runtime.images.get(root.image);
+    return cwd !== (image?.cwd || "/");
+  }
+
+  async #make(sandbox: Sandbox, session: Session, root: MachineRoot): Promise<Machine> {
+    const network = networkOf(this.#context, session);
+    const machine = await this.#context.runtime.boot({
       id: session.id,
       root,
       limits: { vcpus: session.vcpus, memory: session.memory * 2 ** 20, disk: this.#context.limits.disk },
-      network: networkMode(session.networkPolicy),
+      network,
       mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
     });
+    beginTrust(machine, network, { fresh: "image" in root, trouble: this.#context.trouble });
+    return machine;
   }
 
   /** a drive is written by one session at a time */
@@ -101,9 +119,18 @@ export class Boots {
   }
 }
 
-/** what a machine of this sandbox is given */
-export function sizeOf(vcpus: number): { vcpus: number; memory: number } {
-  return { vcpus, memory: vcpus * memoryPerVcpu };
+/** what a machine of this sandbox is given; memory in MiB, by default what comes with its processors */
+export function sizeOf(vcpus: number, memory = vcpus * memoryPerVcpu): { vcpus: number; memory: number } {
+  return { vcpus, memory };
+}
+
+/** where commands start, for its user to write in */
+async function makeDirectory(machine: Machine, { cwd, user }: Session): Promise<void> {
+  // whoever serves the user's files is the user
+  const { uid, gid } = await machine.files(user).stat("/proc/self");
+  const files = machine.files();
+  await files.mkdir(cwd, { recursive: true });
+  await files.chown(cwd, uid, gid);
 }
 
 function hasDrives(sandbox: Sandbox): boolean {

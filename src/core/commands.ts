@@ -1,12 +1,14 @@
 /** Commands: started in a running session, on record, their output readable for as long as their session is known. */
 
+import type { Activity } from "./activity.ts";
 import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
 import { resolvePath } from "./files.ts";
 import { isOver } from "./lifecycle.ts";
 import type { ExitStatus, OutputChunk, OutputOptions, Process } from "./runtime.ts";
-import type { Caller, Command, Session } from "./sandbox.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Caller, Command, Owner, Session } from "./sandbox.ts";
+import type { Running, Sessions } from "./sessions.ts";
+import { trustEnvironment, trusted } from "./trust.ts";
 
 export interface RunSpec {
   name: string;
@@ -24,56 +26,68 @@ export interface RunSpec {
 }
 
 const kill = 9;
+const terminate = 15;
+/** how long one that is asked to end may take, in ms */
+const patience = 3000;
+/** how far back a list over all sessions looks */
+const mostSessions = 1000;
 
 export class Commands {
   readonly #context: Context;
   readonly #sessions: Sessions;
+  readonly #activity: Activity;
+  /** on record and followed here: until the end of one is stored too, nothing about it can change behind us */
+  readonly #followed = new Map<string, Command>();
+  /** ends that are about to be written down */
+  readonly #ending = new Set<Promise<unknown>>();
 
-  constructor(context: Context, sessions: Sessions) {
+  constructor(context: Context, sessions: Sessions, activity: Activity) {
     this.#context = context;
     this.#sessions = sessions;
+    this.#activity = activity;
   }
 
   /** resolves when the program runs and is on record */
   async run(caller: Caller, sessionId: string, spec: RunSpec): Promise<Command> {
-    const { session, machine } = await this.#sessions.running(caller, sessionId);
-    const id = this.#context.ids.command();
-    const cwd = resolvePath(session.cwd, undefined, spec.cwd ?? ".");
-    const starting = machine.exec({
-      id,
-      argv: [spec.name, ...spec.args],
-      cwd,
-      env: { ...session.env, ...spec.env },
-      user: spec.sudo ? "root" : (spec.user ?? session.user),
-      ...(spec.timeLimit !== undefined && { timeLimit: spec.timeLimit }),
-      ...(spec.pty && { pty: spec.pty }),
-      ...(spec.stdin && { stdin: true }),
-    });
-    const { name, args } = spec;
-    const { store, now } = this.#context;
-    const command: Command = { id, sessionId, teamId: session.teamId, name, args, cwd, startedAt: now() };
-    // the disk writes the record while the program starts
-    const [started, recorded] = await Promise.allSettled([starting, store.insertCommand(command)]);
-    if (started.status === "rejected") {
-      if (recorded.status === "fulfilled") await store.deleteCommand(id);
-      throw started.reason;
-    }
-    if (recorded.status === "rejected") {
-      await started.value.signal(kill).catch(() => undefined);
-      throw recorded.reason;
-    }
-    this.#follow(command, started.value);
-    return command;
+    return this.#sessions.use(caller, sessionId, (running) => this.#run(running, spec));
   }
 
   async get(caller: Caller, sessionId: string, id: string): Promise<Command> {
-    const command = await this.#context.store.getCommand(id);
+    const command = this.#followed.get(id) ?? (await this.#context.store.getCommand(id));
     if (command?.teamId !== caller.teamId) throw notFound(id);
     // a client that resumed asks for its old command under the new session: the same sandbox is near enough
     if (command.sessionId !== sessionId && !(await this.#sameSandbox(caller, command.sessionId, sessionId))) {
       throw notFound(id);
     }
     return this.#withExit(command);
+  }
+
+  /** by its id alone */
+  async find(caller: Caller, id: string): Promise<Command> {
+    const command = await this.#context.store.getCommand(id);
+    if (command?.teamId !== caller.teamId) throw notFound(id);
+    return this.#withExit(command);
+  }
+
+  /** the last of a project's newest sessions, newest first */
+  async recent(owner: Owner, limit: number): Promise<Command[]> {
+    const found: Command[] = [];
+    for (let cursor: string | undefined, read = 0; found.length < limit && read < mostSessions; ) {
+      const page = await this.#sessions.list(owner, { order: "desc", limit: 100, ...(cursor && { cursor }) });
+      for (const { id } of page.items) found.push(...(await this.list(owner, id)).toReversed());
+      read += page.items.length;
+      if (page.next === undefined) break;
+      cursor = page.next;
+    }
+    return found.toSorted((one, other) => other.startedAt - one.startedAt).slice(0, limit);
+  }
+
+  /** how it ended, as long as its output is kept */
+  async exit(caller: Caller, id: string): Promise<ExitStatus | undefined> {
+    const command = await this.find(caller, id);
+    return (
+      this.#process(command)?.exit ?? this.#context.runtime.command(command.sessionId, command.id)?.exit ?? undefined
+    );
   }
 
   async list(caller: Caller, sessionId: string): Promise<Command[]> {
@@ -119,6 +133,18 @@ export class Commands {
     return this.get(caller, sessionId, id);
   }
 
+  /** asks it to end, and ends it if it does not; it has ended when this resolves */
+  async cancel(caller: Caller, sessionId: string, id: string): Promise<Command> {
+    const asked = await this.kill(caller, sessionId, id, terminate);
+    if (asked.exitCode !== undefined) return asked;
+    const grace = AbortSignal.timeout(patience);
+    return this.wait(caller, sessionId, id, grace).catch(async (error) => {
+      if (!grace.aborted) throw error;
+      await this.kill(caller, sessionId, id, kill);
+      return this.wait(caller, sessionId, id);
+    });
+  }
+
   async write(caller: Caller, sessionId: string, id: string, data: Uint8Array): Promise<void> {
     await this.#mustProcess(await this.#alive(caller, sessionId, id)).write(data);
   }
@@ -135,10 +161,46 @@ export class Commands {
   async adopt(session: Session): Promise<void> {
     for (const command of await this.#context.store.openCommands(session.id)) {
       const process = this.#process(command);
-      if (process) this.#follow(command, process);
+      if (process) this.#follow(command, process, session);
       // it never ran, so nobody was told of it
       else await this.#context.store.deleteCommand(command.id);
     }
+  }
+
+  /** resolves when the end of every command that has ended is written down */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#ending);
+  }
+
+  async #run({ session, machine }: Running, spec: RunSpec): Promise<Command> {
+    await trusted(machine);
+    const id = this.#context.ids.command();
+    const cwd = resolvePath(session.cwd, undefined, spec.cwd ?? ".");
+    const starting = machine.exec({
+      id,
+      argv: [spec.name, ...spec.args],
+      cwd,
+      env: { ...trustEnvironment(session.networkPolicy), ...session.env, ...spec.env },
+      user: spec.sudo ? "root" : (spec.user ?? session.user),
+      ...(spec.timeLimit !== undefined && { timeLimit: spec.timeLimit }),
+      ...(spec.pty && { pty: spec.pty }),
+      ...(spec.stdin && { stdin: true }),
+    });
+    const { name, args } = spec;
+    const { store, now } = this.#context;
+    const command: Command = { id, sessionId: session.id, teamId: session.teamId, name, args, cwd, startedAt: now() };
+    // the disk writes the record while the program starts
+    const [started, recorded] = await Promise.allSettled([starting, store.insertCommand(command)]);
+    if (started.status === "rejected") {
+      if (recorded.status === "fulfilled") await store.deleteCommand(id);
+      throw started.reason;
+    }
+    if (recorded.status === "rejected") {
+      await started.value.signal(kill).catch(() => undefined);
+      throw recorded.reason;
+    }
+    this.#follow(command, started.value, session);
+    return command;
   }
 
   /** the session must run; the command may have ended */
@@ -148,15 +210,30 @@ export class Commands {
     return command;
   }
 
-  /** writes the end down when it comes */
-  #follow(command: Command, process: Process): void {
+  /** writes the end down when it comes; until then the session is in use */
+  #follow(command: Command, process: Process, session: Session): void {
+    this.#followed.set(command.id, command);
     process.exited
-      // whoever waits for the end is answered first: until it is stored, the journal has it
-      .then((exit) => later().then(() => this.#context.store.endCommand(command.id, endOf(exit))))
+      .then((exit) => this.#end(command.id, exit))
       // a machine that is gone takes its commands along: its session's end says so
       .catch((error) => {
         if (!(error instanceof SandkeepError && error.code === "gone")) this.#context.trouble(error);
+      })
+      .finally(() => {
+        this.#followed.delete(command.id);
+        this.#activity.used(session);
       });
+  }
+
+  /** whoever waits for the end is answered first: until it is stored, the journal has it */
+  async #end(id: string, exit: ExitStatus): Promise<void> {
+    const ending = later().then(() => this.#context.store.endCommand(id, endOf(exit)));
+    this.#ending.add(ending);
+    try {
+      await ending;
+    } finally {
+      this.#ending.delete(ending);
+    }
   }
 
   #process(command: Command): Process | undefined {

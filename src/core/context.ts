@@ -1,7 +1,9 @@
 /** What every service of the core stands on: the store, the runtime, the clock, ids and the host's limits. */
 
 import type { Ids } from "./ids.ts";
+import type { CustomNetwork } from "./network-policy.ts";
 import type { Runtime } from "./runtime.ts";
+import type { Session } from "./sandbox.ts";
 import type { Store } from "./store.ts";
 
 export interface Context {
@@ -10,7 +12,13 @@ export interface Context {
   ids: Ids;
   now: () => number;
   limits: CoreLimits;
+  /** what a sandbox boots from whose caller names nothing */
+  defaultImage: string;
   seal: Seal;
+  /** what the rules of a session's policy are carried out with */
+  networkSecrets?: (session: Session) => Pick<CustomNetwork, "authority" | "identity">;
+  /** told, each sentence once, where callers get something else than they may think */
+  notice: (sentence: string) => void;
   /** told of what went wrong where no caller waits */
   trouble: (error: unknown) => void;
 }

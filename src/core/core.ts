@@ -1,10 +1,13 @@
 /** Puts the services of the core together: what the wires call, and what goes on without anybody calling. */
 
 import { Access, type AccessOptions } from "./access.ts";
+import { Activity } from "./activity.ts";
 import { Boots } from "./boots.ts";
+import { Captures } from "./captures.ts";
 import { Commands } from "./commands.ts";
 import type { Context } from "./context.ts";
 import { Drives } from "./drives.ts";
+import { EgressLogs } from "./egress-log.ts";
 import { Endings } from "./endings.ts";
 import { Expiry } from "./expiry.ts";
 import { SessionFiles } from "./files.ts";
@@ -22,6 +25,7 @@ export interface Core {
   sessions: Sessions;
   commands: Commands;
   files: SessionFiles;
+  egress: EgressLogs;
   snapshots: SnapshotService;
   drives: Drives;
   routes: Routes;
@@ -35,33 +39,45 @@ export interface Core {
 
 export function createCore(context: Context, options: AccessOptions): Core {
   const retention = new Retention(context);
-  const endings = new Endings(context, retention);
-  const expiry = new Expiry(context, endings, retention);
+  const captures = new Captures(context, retention);
+  const endings = new Endings(context, retention, captures);
+  const activity = new Activity(context);
+  const expiry = new Expiry(context, endings, retention, activity);
   const expiryChanged = () => expiry.changed();
   const watch = (machine: Machine) => {
-    void machine.ended.then((end) => ended(context, endings, machine, end)).catch(context.trouble);
+    void machine.ended.then((end) => endings.machineEnded(end)).catch(context.trouble);
   };
   const boots = new Boots(context, watch);
   const drives = new Drives(context);
-  const sandboxes = new Sandboxes({ context, boots, endings, retention, drives, expiryChanged });
-  const sessions = new Sessions({ context, endings, booted: (id) => boots.settled(id), expiryChanged });
-  const commands = new Commands(context, sessions);
+  const sandboxes = new Sandboxes({ context, boots, endings, captures, retention, drives, expiryChanged });
+  const sessions = new Sessions({
+    context,
+    activity,
+    endings,
+    captures,
+    booted: (id) => boots.settled(id),
+    expiryChanged,
+  });
+  const commands = new Commands(context, sessions, activity);
   return {
     access: new Access(context, options),
     sandboxes,
     sessions,
     commands,
-    files: new SessionFiles(sessions),
+    files: new SessionFiles(sessions, context.ids),
+    egress: new EgressLogs(context, sessions, (id) => boots.settled(id)),
     snapshots: new SnapshotService(context, retention),
     drives,
     routes: new Routes(context),
     async open() {
-      await recover({ context, endings, commands, watch });
+      await recover({ context, activity, endings, commands, watch });
       expiry.open();
       retention.collect();
     },
     async close() {
       await expiry.close();
+      activity.close();
+      await commands.settled();
       await retention.settled();
     },
     async stopAll() {
@@ -71,16 +87,4 @@ export function createCore(context: Context, options: AccessOptions): Core {
       );
     },
   };
-}
-
-/** a machine that ended because it was asked to is being taken care of by whoever asked */
-async function ended(
-  context: Context,
-  endings: Endings,
-  machine: Machine,
-  end: Awaited<Machine["ended"]>,
-): Promise<void> {
-  if (end.cause === "asked") return;
-  const session = await context.store.getSession(machine.id);
-  if (session) await endings.lost(session, end);
 }

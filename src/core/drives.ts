@@ -2,14 +2,28 @@
 
 import type { Context } from "./context.ts";
 import { isSandkeepError, SandkeepError } from "./errors.ts";
+import type { Files, MachineSpec } from "./runtime.ts";
 import type { Drive, Owner } from "./sandbox.ts";
 import type { DriveQuery, Page } from "./store.ts";
 
 /** bytes of a drive whose caller does not say */
 const usualSize = 2 ** 40;
 
+/** where a drive is in the machine that serves its files */
+const fileRoot = "/drive";
+const fileMemory = 512 * 2 ** 20;
+
+/** A drive whose files are at hand, below `root`. */
+export interface OpenDrive {
+  files: Files;
+  root: string;
+  close(): Promise<void>;
+}
+
 export class Drives {
   readonly #context: Context;
+  /** how many have its files open, by drive */
+  readonly #open = new Map<string, number>();
 
   constructor(context: Context) {
     this.#context = context;
@@ -50,6 +64,56 @@ export class Drives {
     }
   }
 
+  /** by its id, for wires that name it so */
+  async byId(owner: Owner, id: string): Promise<Drive> {
+    const drive = await this.#context.store.getDrive(id);
+    if (drive?.projectId !== owner.projectId) throw new SandkeepError("not-found", `Drive '${id}' not found.`);
+    return drive;
+  }
+
+  async resize(owner: Owner, id: string, maxSizeBytes: number): Promise<Drive> {
+    const { store, runtime, now } = this.#context;
+    const drive = await this.byId(owner, id);
+    await runtime.drives.resize(drive.id, { maxSize: maxSizeBytes });
+    const resized = await store.updateDrive(drive.id, { maxSizeBytes, updatedAt: now() });
+    if (!resized) throw new SandkeepError("not-found", `Drive '${id}' not found.`);
+    return resized;
+  }
+
+  /**
+   * its files, by a machine of their own that has nothing else and reaches nobody; whoever opens closes. A session that
+   * writes to the drive at the same time sees what is written here, and the other way round
+   */
+  async open(owner: Owner, id: string): Promise<OpenDrive> {
+    const { runtime, ids, limits, trouble } = this.#context;
+    const drive = await this.byId(owner, id);
+    if (runtime.machines().length >= limits.maxSandboxes) {
+      throw new SandkeepError("limit", "The concurrency limit has been exceeded.");
+    }
+    const spec: MachineSpec = {
+      id: ids.session().id,
+      root: { image: this.#context.defaultImage },
+      limits: { vcpus: 1, memory: fileMemory },
+      network: "deny-all",
+      sudo: false,
+      mounts: [{ path: fileRoot, drive: drive.id, mode: "read-write" }],
+    };
+    // counted before, so that it is not deleted meanwhile
+    this.#opened(drive.id, 1);
+    const close = async () => {
+      await runtime.machine(spec.id)?.stop().catch(trouble);
+      await runtime.forget(spec.id).catch(trouble);
+      this.#opened(drive.id, -1);
+    };
+    try {
+      const machine = await runtime.boot(spec);
+      return { files: machine.files("root"), root: fileRoot, close };
+    } catch (error) {
+      await close();
+      throw error;
+    }
+  }
+
   async list(owner: Owner, query: Omit<DriveQuery, "projectId">): Promise<Page<Drive>> {
     return this.#context.store.listDrives({ ...query, projectId: owner.projectId });
   }
@@ -57,10 +121,18 @@ export class Drives {
   async delete(owner: Owner, name: string): Promise<Drive> {
     const { store, runtime } = this.#context;
     const drive = await this.get(owner, name);
+    if (this.#open.has(drive.id))
+      throw new SandkeepError("attached", `Cannot delete drive "${name}": it is being read`);
     if (!(await store.deleteDrive(drive.id))) {
       throw new SandkeepError("attached", `Cannot delete drive "${name}": a session writes to it`);
     }
     await runtime.drives.delete(drive.id);
     return drive;
+  }
+
+  #opened(id: string, change: 1 | -1): void {
+    const count = (this.#open.get(id) ?? 0) + change;
+    if (count > 0) this.#open.set(id, count);
+    else this.#open.delete(id);
   }
 }

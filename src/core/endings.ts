@@ -3,11 +3,12 @@
  * ends once: whoever asks while it is ending waits for the same end.
  */
 
+import type { Captures } from "./captures.ts";
 import type { Context } from "./context.ts";
-import { SandkeepError } from "./errors.ts";
+import { isSandkeepError, SandkeepError } from "./errors.ts";
 import { isOver } from "./lifecycle.ts";
 import type { Retention } from "./retention.ts";
-import type { MachineEnd } from "./runtime.ts";
+import type { Machine, MachineEnd } from "./runtime.ts";
 import type { EndCause, Session, Snapshot } from "./sandbox.ts";
 
 export interface Ended {
@@ -24,15 +25,19 @@ interface Ending {
 }
 
 const killed = 128 + 9;
+/** how long a machine that does not answer may take to have ended, in ms */
+const longestDeath = 10_000;
 
 export class Endings {
   readonly #context: Context;
   readonly #retention: Retention;
+  readonly #captures: Captures;
   readonly #flights = new Map<string, Promise<Ended>>();
 
-  constructor(context: Context, retention: Retention) {
+  constructor(context: Context, retention: Retention, captures: Captures) {
     this.#context = context;
     this.#retention = retention;
+    this.#captures = captures;
   }
 
   /** final when it resolves; a session that is over stays as it is */
@@ -85,10 +90,25 @@ export class Endings {
     return this.#once(session.id, async () => {
       const current = await this.#current(session.id);
       if (isOver(current.state)) return { session: current };
+      await this.#captures.settled(session.id);
       const kept = (await this.#isKept(current)) ? await this.#context.runtime.salvage(session.id) : undefined;
       const snapshot = kept && (await this.#retention.record(current, kept, { method: "automatic" }));
       return this.#finish(current, "aborted", end, { cause: end.cause, reason: end.reason }, snapshot);
     });
+  }
+
+  /** its machine has ended: one that was asked to is taken care of by whoever asked */
+  async machineEnded(end: MachineEnd): Promise<void> {
+    if (end.cause === "asked") return;
+    const session = await this.#context.store.getSession(end.machineId);
+    if (session) await this.lost(session, end);
+  }
+
+  /** something said that a machine is gone; if that is so, its end is on record when this resolves */
+  async confirm(machine: Machine): Promise<void> {
+    if (await answers(machine)) return;
+    const end = await Promise.race([machine.ended, later(longestDeath)]);
+    if (end) await this.machineEnded(end);
   }
 
   /** goes on with an end that a daemon began before it died */
@@ -126,6 +146,7 @@ export class Endings {
 
   async #end(session: Session, ending: Ending): Promise<Ended> {
     const { runtime } = this.#context;
+    await this.#captures.settled(session.id);
     const machine = runtime.machine(session.id);
     const end = machine ? await machine.stop({ snapshot: ending.capture !== undefined }) : runtime.end(session.id);
     const kept = end?.snapshot ?? (ending.capture && (await runtime.salvage(session.id)));
@@ -186,6 +207,19 @@ export class Endings {
     if (!session) throw new SandkeepError("not-found", `There is no session "${id}"`);
     return session;
   }
+}
+
+async function answers(machine: Machine): Promise<boolean> {
+  try {
+    await machine.files().stat("/");
+    return true;
+  } catch (error) {
+    return !isSandkeepError(error, "gone");
+  }
+}
+
+function later(ms: number): Promise<undefined> {
+  return new Promise((resolve) => setTimeout(resolve, ms, undefined).unref());
 }
 
 /** why a session cannot be used now */

@@ -3,6 +3,7 @@
  * forgets nothing, and a session that was extended meanwhile is simply not due.
  */
 
+import type { Activity } from "./activity.ts";
 import type { Context } from "./context.ts";
 import type { Endings } from "./endings.ts";
 import type { Retention } from "./retention.ts";
@@ -16,16 +17,18 @@ export class Expiry {
   readonly #context: Context;
   readonly #endings: Endings;
   readonly #retention: Retention;
+  readonly #activity: Activity;
   #timer: NodeJS.Timeout | undefined;
   #retentionTimer: NodeJS.Timeout | undefined;
   #working: Promise<void> | undefined;
   #again = false;
   #closed = false;
 
-  constructor(context: Context, endings: Endings, retention: Retention) {
+  constructor(context: Context, endings: Endings, retention: Retention, activity: Activity) {
     this.#context = context;
     this.#endings = endings;
     this.#retention = retention;
+    this.#activity = activity;
   }
 
   open(): void {
@@ -65,6 +68,7 @@ export class Expiry {
     const { store, now } = this.#context;
     const due = await store.dueSessions(now(), batch);
     for (const session of due) {
+      if (await this.#activity.goesOn(session)) continue;
       const reason = `Its time of ${session.timeout} ms was over`;
       void this.#endings.stop(session, "timeout", reason).catch(this.#context.trouble);
     }

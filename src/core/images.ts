@@ -1,41 +1,48 @@
-/** What a sandbox may boot from, by the names callers use: a runtime of the default image, or an imported image. */
+/** What a sandbox may boot from, by the names callers use: a runtime, an imported image, or nothing in particular. */
 
 import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
 import type { SandboxBase } from "./sandbox.ts";
 
-/** the image that needs no download, and what is in it */
-export const defaultImage = "host";
 const runtimes = ["node24", "node22", "node26", "python3.13"];
-const defaultRuntime = "node24";
+/** the one that is in every image, unless it was imported without */
+const ownRuntime = "node24";
 /** names under which callers mean the default image, unless one of that name was imported */
 const universal = ["universal", "ubuntu", "node:24"].flatMap((name) => [name, `vercel/sandbox/${name}`]);
 
-/** `runtime` and `image` exclude each other; neither means the default image */
+/**
+ * `runtime` and `image` exclude each other. A runtime is the image of that name, if one was imported; otherwise it, and
+ * neither of the two, is the default image, and the runtime on record is then the one that is really in there.
+ */
 export async function resolveBase(
-  { runtime: store }: Pick<Context, "runtime">,
-  wanted: { runtime?: string | undefined; image?: string | undefined },
+  { runtime: { images }, defaultImage, notice }: Pick<Context, "runtime" | "defaultImage" | "notice">,
+  { runtime, image: imageName }: { runtime?: string | undefined; image?: string | undefined },
 ): Promise<SandboxBase> {
-  if (wanted.runtime !== undefined && wanted.image !== undefined) {
+  if (runtime !== undefined && imageName !== undefined) {
     throw new SandkeepError("invalid", "Invalid request: `runtime` and `image` exclude each other.");
   }
-  if (wanted.runtime !== undefined && !runtimes.includes(wanted.runtime)) {
-    const known = runtimes.join(", ");
-    throw new SandkeepError("invalid", `Invalid request: \`runtime\` should be one of ${known}.`);
+  if (runtime !== undefined && !runtimes.includes(runtime)) {
+    throw new SandkeepError("invalid", `Invalid request: \`runtime\` should be one of ${runtimes.join(", ")}.`);
   }
-  const imported = wanted.image === undefined ? undefined : await store.images.get(wanted.image);
-  const own = wanted.image === undefined || universal.includes(wanted.image);
-  const image = imported ?? (own ? await store.images.get(defaultImage) : undefined);
+  const name = imageName ?? runtime;
+  const imported = name === undefined ? undefined : await images.get(name);
+  const isDefault = imageName === undefined || universal.includes(imageName);
+  const image = imported ?? (isDefault ? await images.get(defaultImage) : undefined);
   if (!image) {
     throw new SandkeepError(
       "invalid",
-      `Invalid request: image "${wanted.image}" is not here. Import it with \`sandkeep image import\`.`,
+      `Invalid request: image "${imageName ?? defaultImage}" is not here. Import it with \`sandkeep image import\`.`,
+    );
+  }
+  if (runtime !== undefined && runtime !== ownRuntime && !imported) {
+    notice(
+      `Sandboxes that ask for the runtime "${runtime}" run ${ownRuntime}, of the image "${image.name}": no image is named "${runtime}" (sandkeep image import <path> --name ${runtime} brings one)`,
     );
   }
   return {
     image: image.name,
-    runtime: wanted.runtime ?? defaultRuntime,
-    ...(wanted.image !== undefined && { imageName: wanted.image }),
+    runtime: (imported && runtime) ?? ownRuntime,
+    ...(imageName !== undefined && { imageName }),
     cwd: image.cwd || "/",
     user: image.user || "root",
   };

@@ -3,15 +3,18 @@
  * is ended, what died is said to be dead, and machines that nobody has on record are stopped.
  */
 
+import type { Activity } from "./activity.ts";
 import type { Commands } from "./commands.ts";
 import type { Context } from "./context.ts";
 import type { Endings } from "./endings.ts";
 import { SandkeepError } from "./errors.ts";
+import { networkOf } from "./networks.ts";
 import type { Machine, MachineEnd } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
 
 export interface RecoveryOptions {
   context: Context;
+  activity: Activity;
   endings: Endings;
   commands: Commands;
   /** begins to watch a machine that lives */
@@ -35,7 +38,8 @@ export async function recover(options: RecoveryOptions): Promise<void> {
   }
 }
 
-async function recoverSession({ context, endings, commands, watch }: RecoveryOptions, session: Session): Promise<void> {
+async function recoverSession(options: RecoveryOptions, session: Session): Promise<void> {
+  const { context, activity, endings, commands, watch } = options;
   const machine = context.runtime.machine(session.id);
   // a delete that was under way is gone through with: what it has taken cannot be given back
   if (session.state !== "pending" && (await isDeleted(context, session))) {
@@ -53,10 +57,18 @@ async function recoverSession({ context, endings, commands, watch }: RecoveryOpt
       }
       watch(machine);
       await commands.adopt(session);
+      await activity.use(session);
+      await restoreNetwork(context, session, machine);
       return;
     default:
       await endings.resume(session);
   }
+}
+
+/** a policy with secrets is on record in the store only; and the record counts, where the daemon died over a change */
+async function restoreNetwork(context: Context, session: Session, machine: Machine): Promise<void> {
+  const network = networkOf(context, session);
+  if (network !== machine.spec.network) await machine.setNetwork(network);
 }
 
 async function isDeleted({ store }: Context, session: Session): Promise<boolean> {

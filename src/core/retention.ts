@@ -11,6 +11,8 @@ const repeatWithin = 24 * 60 * 60_000;
 export class Retention {
   readonly #context: Context;
   #collecting: Promise<void> | undefined;
+  /** of sizes, under way */
+  readonly #corrections = new Set<Promise<void>>();
 
   constructor(context: Context) {
     this.#context = context;
@@ -20,7 +22,7 @@ export class Retention {
   async record(
     session: Session,
     kept: SnapshotInfo,
-    how: { method: Snapshot["method"]; expiration?: number | undefined },
+    how: { method: Snapshot["method"]; name?: string | undefined; expiration?: number | undefined },
   ): Promise<Snapshot> {
     const { store, ids, now, limits } = this.#context;
     const sandbox = await store.getSandbox(session.sandboxId);
@@ -30,8 +32,10 @@ export class Retention {
       sandbox?.keepLastSnapshots?.expiration ??
       sandbox?.snapshotExpiration ??
       limits.snapshotExpiration;
+    const name = how.name ?? (how.method === "automatic" ? sandbox?.snapshotName : undefined);
     const snapshot: Snapshot = {
       id: ids.snapshot(),
+      ...(name !== undefined && { name }),
       teamId: session.teamId,
       projectId: session.projectId,
       sandboxId: session.sandboxId,
@@ -51,6 +55,7 @@ export class Retention {
       ...(expiration > 0 && { expiresAt: at + expiration }),
     };
     await store.insertSnapshot(snapshot);
+    this.#correct(snapshot);
     if (sandbox) {
       await store.updateSandbox(sandbox.id, { currentSnapshotId: snapshot.id, updatedAt: at });
       await this.#evict(sandbox, snapshot.id);
@@ -120,6 +125,20 @@ export class Retention {
 
   async settled(): Promise<void> {
     await this.#collecting;
+    await Promise.all(this.#corrections);
+  }
+
+  /** writes its size down again once it is certain */
+  #correct({ id, runtimeId, sizeBytes }: Snapshot): void {
+    const { store, runtime, trouble } = this.#context;
+    const correction = runtime.snapshots
+      .settled(runtimeId)
+      .then(async (kept) => {
+        if (kept && kept.size !== sizeBytes) await store.updateSnapshot(id, { sizeBytes: kept.size });
+      })
+      .catch(trouble)
+      .finally(() => this.#corrections.delete(correction));
+    this.#corrections.add(correction);
   }
 
   async #collect(): Promise<void> {

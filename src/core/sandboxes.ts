@@ -2,22 +2,35 @@
 
 import type { Boots } from "./boots.ts";
 import { sizeOf } from "./boots.ts";
+import type { Captures } from "./captures.ts";
 import type { Context } from "./context.ts";
 import type { Drives } from "./drives.ts";
-import type { Endings } from "./endings.ts";
+import { type Endings, notRunning } from "./endings.ts";
 import { isSandkeepError, SandkeepError } from "./errors.ts";
 import { resolveBase } from "./images.ts";
 import { isOver } from "./lifecycle.ts";
 import { allowAll, type NetworkPolicy, sealPolicy } from "./network-policy.ts";
 import type { Retention } from "./retention.ts";
 import { routesFor } from "./routes.ts";
-import type { KeepLastSnapshots, Mount, Owner, Sandbox, SandboxBase, Session, Snapshot, TagValue } from "./sandbox.ts";
+import type {
+  KeepLastSnapshots,
+  Lifetime,
+  Mount,
+  Owner,
+  Sandbox,
+  SandboxBase,
+  Session,
+  Snapshot,
+  TagValue,
+} from "./sandbox.ts";
 import type { Source } from "./sources.ts";
 import type { Page, SandboxChanges, SandboxQuery } from "./store.ts";
 
 export interface CreateSpec extends ForkSpec {
   base: { runtime?: string | undefined; image?: string | undefined };
   source?: Source | undefined;
+  /** without a name of its own it goes by the id of its first session, for wires that know no other */
+  namedBySession?: boolean | undefined;
 }
 
 /** what a fork may have otherwise than its origin */
@@ -25,13 +38,17 @@ export interface ForkSpec {
   name?: string | undefined;
   ports?: number[] | undefined;
   timeout?: number | undefined;
+  lifetime?: Lifetime | undefined;
   vcpus?: number | undefined;
+  /** MiB; default what comes with its processors */
+  memory?: number | undefined;
   persistent?: boolean | undefined;
   networkPolicy?: NetworkPolicy | undefined;
   networkId?: string | undefined;
   env?: Record<string, string> | undefined;
   tags?: Record<string, TagValue> | undefined;
   snapshotExpiration?: number | undefined;
+  snapshotName?: string | undefined;
   keepLastSnapshots?: KeepLastSnapshots | undefined;
   mounts?: Record<string, WantedMount> | undefined;
   region?: string | undefined;
@@ -40,12 +57,15 @@ export interface ForkSpec {
   user?: string | undefined;
 }
 
+type Draft = ForkSpec & Pick<CreateSpec, "namedBySession">;
+
 export interface WantedMount {
   drive: string;
   mode: Mount["mode"];
 }
 
-export interface UpdateSpec extends Omit<ForkSpec, "name" | "networkId" | "keepLastSnapshots" | "cwd" | "user"> {
+export interface UpdateSpec
+  extends Omit<ForkSpec, "name" | "lifetime" | "networkId" | "keepLastSnapshots" | "cwd" | "user"> {
   networkId?: string | null | undefined;
   keepLastSnapshots?: KeepLastSnapshots | null | undefined;
   currentSnapshotId?: string | undefined;
@@ -61,6 +81,7 @@ export interface SandboxesOptions {
   context: Context;
   boots: Boots;
   endings: Endings;
+  captures: Captures;
   retention: Retention;
   drives: Drives;
   /** the time at which a session expires has changed */
@@ -94,16 +115,42 @@ export class Sandboxes {
     return { sandbox, session: await this.#session(sandbox) };
   }
 
+  /** by its id, for wires that name it so; `forbidden` when it is someone else's */
+  async byId(owner: Owner, id: string): Promise<Sandbox> {
+    const sandbox = await this.#context.store.getSandbox(id);
+    const named = sandbox && (await this.#context.store.findSandbox(sandbox.projectId, sandbox.name));
+    // one that was deleted has left its name
+    if (named?.id !== id) throw notFound(id);
+    if (named.projectId === owner.projectId) return named;
+    throw new SandkeepError("forbidden", `Not authorized: sandbox "${id}" belongs to someone else`);
+  }
+
   async list(owner: Owner, query: Omit<SandboxQuery, "projectId">): Promise<Page<Sandbox>> {
     return this.#context.store.listSandboxes({ ...query, projectId: owner.projectId });
   }
 
-  /** its running session, or a new one from its snapshot; an end that is under way is waited for */
-  async resume(owner: Owner, name: string): Promise<Booted & { resumed: boolean }> {
+  /** with the current session of each */
+  async listWithSessions(owner: Owner, query: Omit<SandboxQuery, "projectId">): Promise<Page<Booted>> {
+    const { items, ...page } = await this.list(owner, query);
+    const sessions = await this.#context.store.getSessions(items.map(({ currentSessionId }) => currentSessionId));
+    const byId = new Map(sessions.map((session) => [session.id, session]));
+    const pairs = items.map((sandbox) => ({ sandbox, session: byId.get(sandbox.currentSessionId) }));
+    return { ...page, items: pairs.flatMap(({ sandbox, session }) => (session ? [{ sandbox, session }] : [])) };
+  }
+
+  /**
+   * its running session, or a new one from its snapshot; an end that is under way is waited for. With `fresh`, one that
+   * was never captured begins again from what it first booted from
+   */
+  async resume(
+    owner: Owner,
+    name: string,
+    options: { fresh?: boolean | undefined } = {},
+  ): Promise<Booted & { resumed: boolean }> {
     const { id } = await this.#find(owner, name);
     const there = this.#resumes.get(id);
     if (there) return { ...(await there), resumed: false };
-    const flight = this.#resume(owner, name).finally(() => this.#resumes.delete(id));
+    const flight = this.#resume(owner, name, options.fresh ?? false).finally(() => this.#resumes.delete(id));
     this.#resumes.set(id, flight);
     return flight;
   }
@@ -112,9 +159,9 @@ export class Sandboxes {
   async update(owner: Owner, name: string, changes: UpdateSpec): Promise<Sandbox> {
     const sandbox = await this.#find(owner, name);
     if (changes.currentSnapshotId !== undefined) await this.#usable(owner, changes.currentSnapshotId);
-    const { vcpus, ports, mounts, networkId, keepLastSnapshots, runtime, ...plain } = changes;
+    const { vcpus, memory, ports, mounts, networkId, keepLastSnapshots, runtime, ...plain } = changes;
     const stored: SandboxChanges = { ...this.#sealed(plain), updatedAt: this.#context.now() };
-    if (vcpus !== undefined) Object.assign(stored, sizeOf(vcpus));
+    if (vcpus !== undefined || memory !== undefined) Object.assign(stored, sizeOf(vcpus ?? sandbox.vcpus, memory));
     if (ports !== undefined) stored.routes = routesFor(this.#context.ids, ports, sandbox.routes);
     if (mounts !== undefined) stored.mounts = await this.#mounts(owner, mounts);
     if (networkId !== undefined) stored.networkId = networkId ?? undefined;
@@ -140,19 +187,30 @@ export class Sandboxes {
     const spec: ForkSpec = {
       ports: origin.routes.map(({ port }) => port),
       timeout: origin.timeout,
+      lifetime: origin.lifetime,
       vcpus: origin.vcpus,
+      ...(changes.vcpus === undefined && { memory: origin.memory }),
       persistent: origin.persistent,
       networkPolicy: origin.networkPolicy,
       networkId: origin.networkId,
       env: origin.env,
       tags: origin.tags,
       snapshotExpiration: origin.snapshotExpiration,
+      snapshotName: origin.snapshotName,
       keepLastSnapshots: origin.keepLastSnapshots,
       region: origin.region,
       failoverRegions: origin.failoverRegions,
       ...definedOf(this.#sealed(changes)),
     };
     return this.#boot(await this.#draft(owner, spec, base, snapshot), snapshot);
+  }
+
+  /** a fork of how it is at this moment: one that runs is captured first, and runs on */
+  async branch(owner: Owner, name: string, changes: ForkSpec, snapshotName?: string): Promise<Booted> {
+    const { session } = await this.get(owner, name);
+    const machine = session.state === "running" ? this.#context.runtime.machine(session.id) : undefined;
+    if (machine) await this.#options.captures.take({ session, machine, name: snapshotName, refusal: notRunning });
+    return this.fork(owner, name, changes);
   }
 
   /** undoes a create whose caller never heard of it */
@@ -167,23 +225,28 @@ export class Sandboxes {
   }
 
   /** a sandbox and its first session as they will be on record; a name that is taken is refused before anything is made */
-  async #draft(owner: Owner, spec: ForkSpec, base: SandboxBase, snapshot: Snapshot | undefined): Promise<Booted> {
+  async #draft(owner: Owner, spec: Draft, base: SandboxBase, snapshot: Snapshot | undefined): Promise<Booted> {
     const { ids, now, limits, store } = this.#context;
     if (spec.name !== undefined && (await store.findSandbox(owner.projectId, spec.name))) throw nameTaken(spec.name);
+    const timeout = spec.timeout ?? limits.defaultTimeout;
+    if (timeout > limits.maxTimeout) {
+      throw new SandkeepError("invalid", `Invalid request: \`timeout\` should be <= ${limits.maxTimeout} ms.`);
+    }
     const at = now();
     const { id: sessionId, shortId } = ids.session();
     const sandbox: Sandbox = {
       ...owner,
       id: ids.sandbox(),
-      name: spec.name ?? ids.name(),
+      name: spec.name ?? (spec.namedBySession ? sessionId : ids.name()),
       persistent: spec.persistent ?? true,
       base: {
         ...base,
         ...(spec.cwd !== undefined && { cwd: spec.cwd }),
         ...(spec.user !== undefined && { user: spec.user }),
       },
-      ...sizeOf(spec.vcpus ?? limits.defaultVcpus),
-      timeout: spec.timeout ?? limits.defaultTimeout,
+      ...sizeOf(spec.vcpus ?? limits.defaultVcpus, spec.memory),
+      timeout,
+      ...(spec.lifetime !== undefined && { lifetime: spec.lifetime }),
       networkPolicy: spec.networkPolicy ?? allowAll,
       ...(spec.networkId !== undefined && { networkId: spec.networkId }),
       env: spec.env ?? {},
@@ -193,6 +256,7 @@ export class Sandboxes {
       region: spec.region ?? limits.defaultRegion,
       failoverRegions: spec.failoverRegions ?? [],
       ...(spec.snapshotExpiration !== undefined && { snapshotExpiration: spec.snapshotExpiration }),
+      ...(spec.snapshotName !== undefined && { snapshotName: spec.snapshotName }),
       ...(spec.keepLastSnapshots !== undefined && { keepLastSnapshots: spec.keepLastSnapshots }),
       ...(snapshot && { currentSnapshotId: snapshot.id }),
       currentSessionId: sessionId,
@@ -227,7 +291,7 @@ export class Sandboxes {
       });
       if (snapshot) await this.#options.retention.use(snapshot);
       this.#options.expiryChanged();
-      return this.#with(running);
+      return { sandbox: { ...sandbox, state: running.state, stateChangedAt: running.updatedAt }, session: running };
     } catch (error) {
       // a create happened whole or not at all
       await this.#context.store.deleteSandbox(sandbox.id, this.#context.now());
@@ -235,27 +299,32 @@ export class Sandboxes {
     }
   }
 
-  async #resume(owner: Owner, name: string): Promise<Booted & { resumed: boolean }> {
+  async #resume(owner: Owner, name: string, fresh: boolean): Promise<Booted & { resumed: boolean }> {
     for (;;) {
       const { sandbox, session } = await this.get(owner, name);
-      if (session.state === "running") return { sandbox, session, resumed: false };
+      const hasDied = this.#context.runtime.end(session.id) !== undefined;
+      if (session.state === "running" && !hasDied) return { sandbox, session, resumed: false };
       if (!isOver(session.state)) {
         await this.#settle(session.id);
         continue;
       }
-      const snapshot = await this.#resumable(owner, sandbox);
+      const isNew = fresh && sandbox.currentSnapshotId === undefined;
+      const snapshot = isNew ? undefined : await this.#resumable(owner, sandbox);
       const next = sessionOf(sandbox, this.#context.ids.session(), this.#context.now(), snapshot);
       // somebody else was faster: theirs is as good
       if (!(await this.#context.store.insertSession(next, session.id))) continue;
-      const running = await this.#options.boots.boot(sandbox, next, { root: { snapshot: snapshot.runtimeId } });
-      await this.#options.retention.use(snapshot);
+      const root = snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image };
+      const running = await this.#options.boots.boot(sandbox, next, { root });
+      if (snapshot) await this.#options.retention.use(snapshot);
       this.#options.expiryChanged();
       return { ...(await this.#with(running)), resumed: true };
     }
   }
 
-  /** waits for what is under way here, or a moment when it is under way elsewhere */
+  /** waits for what is under way here, or a moment when it is under way elsewhere; what died is said to be dead */
   async #settle(sessionId: string): Promise<void> {
+    const end = this.#context.runtime.end(sessionId);
+    if (end) await this.#options.endings.machineEnded(end);
     await this.#options.boots.settled(sessionId);
     await this.#options.endings.settled(sessionId);
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -346,6 +415,7 @@ function sessionOf(
     vcpus: sandbox.vcpus,
     memory: sandbox.memory,
     timeout: sandbox.timeout,
+    ...(sandbox.lifetime !== undefined && { lifetime: sandbox.lifetime }),
     region: sandbox.region,
     ...(sandbox.base.runtime !== undefined && { runtime: sandbox.base.runtime }),
     cwd: sandbox.base.cwd,

@@ -1,20 +1,34 @@
 /** Sessions, found by their id alone: whoever's team owns one may use it. */
 
+import type { Activity } from "./activity.ts";
+import type { Captures } from "./captures.ts";
 import type { Context } from "./context.ts";
 import { type Endings, notRunning } from "./endings.ts";
-import { SandkeepError } from "./errors.ts";
-import { type NetworkPolicy, networkMode, sealPolicy } from "./network-policy.ts";
+import { isSandkeepError, SandkeepError } from "./errors.ts";
+import { isOver } from "./lifecycle.ts";
+import { expiryOf } from "./lifetime.ts";
+import { type NetworkPolicy, sealPolicy } from "./network-policy.ts";
+import { networkOf } from "./networks.ts";
 import type { Machine } from "./runtime.ts";
-import type { Caller, Owner, Sandbox, Session, Snapshot } from "./sandbox.ts";
-import type { Page, SessionQuery } from "./store.ts";
+import type { Caller, Owner, Sandbox, Session, Snapshot, Totals } from "./sandbox.ts";
+import type { Page, SessionQuery, Span } from "./store.ts";
+import { type Timeline, type TimelineQuery, timeline } from "./timeline.ts";
+import { beginTrust, trusted } from "./trust.ts";
 
 export interface SessionsOptions {
   context: Context;
+  activity: Activity;
   endings: Endings;
+  captures: Captures;
   /** resolves when a boot that is under way is over */
   booted: (sessionId: string) => Promise<void>;
   /** the time at which a session expires has changed */
   expiryChanged: () => void;
+}
+
+export interface Running {
+  session: Session;
+  machine: Machine;
 }
 
 export class Sessions {
@@ -36,6 +50,36 @@ export class Sessions {
     return this.#context.store.listSessions({ ...query, projectId: owner.projectId });
   }
 
+  /** newest first, by timestamps */
+  async timeline({ projectId }: Owner, query: TimelineQuery): Promise<Timeline<Session>> {
+    const { store } = this.#context;
+    const source = {
+      list: (page: Omit<SessionQuery, "projectId">) => store.listSessions({ ...page, projectId }),
+      count: (span: Span) => store.countSessions({ ...span, projectId }),
+    };
+    return timeline(source, query);
+  }
+
+  /** with the sandbox of each, deleted ones included */
+  async listWithSandboxes(
+    owner: Owner,
+    query: Omit<SessionQuery, "projectId">,
+  ): Promise<Page<{ session: Session; sandbox: Sandbox }>> {
+    const { items, ...page } = await this.list(owner, query);
+    const sandboxes = await this.#context.store.getSandboxes(items.map(({ sandboxId }) => sandboxId));
+    const byId = new Map(sandboxes.map((sandbox) => [sandbox.id, sandbox]));
+    const pairs = items.map((session) => ({ session, sandbox: byId.get(session.sandboxId) }));
+    return { ...page, items: pairs.flatMap(({ session, sandbox }) => (sandbox ? [{ session, sandbox }] : [])) };
+  }
+
+  /** the session itself, or, once it has ended and its files were kept, the one that its sandbox went on with */
+  async successor(caller: Caller, id: string): Promise<Session> {
+    const session = await this.get(caller, id);
+    if (!isOver(session.state) || session.snapshottedAt === undefined) return session;
+    const { currentSessionId } = await this.sandboxOf(caller, id);
+    return currentSessionId === id ? session : this.get(caller, currentSessionId);
+  }
+
   async sandboxOf(caller: Caller, id: string): Promise<Sandbox> {
     const session = await this.get(caller, id);
     const sandbox = await this.#context.store.getSandbox(session.sandboxId);
@@ -43,18 +87,33 @@ export class Sessions {
     return sandbox;
   }
 
-  /** a session with its machine, or why it cannot be used now */
-  async running(caller: Caller, id: string): Promise<{ session: Session; machine: Machine }> {
-    let session = await this.get(caller, id);
-    if (session.state === "pending") {
-      await this.#options.booted(id);
-      session = await this.get(caller, id);
+  /** a session with its machine, which is used now; or why it cannot be */
+  async running(caller: Caller, id: string): Promise<Running> {
+    const running = await this.#running(caller, id);
+    this.#options.activity.used(running.session);
+    return running;
+  }
+
+  /**
+   * does something with a running session. When its machine dies over it the end is on record before this fails:
+   * whoever resumes its sandbox then gets a new session, and not the dead one
+   */
+  async use<T>(caller: Caller, id: string, work: (running: Running) => Promise<T>): Promise<T> {
+    const running = await this.running(caller, id);
+    try {
+      return await work(running);
+    } catch (error) {
+      if (!isSandkeepError(error, "gone")) throw error;
+      await this.#options.endings.confirm(running.machine);
+      const session = await this.get(caller, id);
+      throw session.state === "running" ? error : notRunning(session);
     }
-    if (session.state !== "running") throw notRunning(session);
-    const machine = this.#context.runtime.machine(id);
-    // its machine has just died: the record will say so in a moment
-    if (!machine) throw new SandkeepError("stopping", "Sandbox is stopping and is no longer available.");
-    return { session, machine };
+  }
+
+  /** counts as a use and does nothing else */
+  async heartbeat(caller: Caller, id: string): Promise<Session> {
+    const { session } = await this.#running(caller, id);
+    return this.#options.activity.use(session);
   }
 
   /** final when it resolves; asking again changes nothing */
@@ -67,7 +126,13 @@ export class Sessions {
 
   async extend(caller: Caller, id: string, duration: number): Promise<Session> {
     const { session } = await this.running(caller, id);
-    const timeout = session.timeout + duration;
+    return this.setTimeout(caller, id, session.timeout + duration);
+  }
+
+  /** counted from its start, also when that is over then */
+  async setTimeout(caller: Caller, id: string, timeout: number): Promise<Session> {
+    const { session } = await this.running(caller, id);
+    if (session.lifetime === "unlimited") return session;
     const { maxTimeout } = this.#context.limits;
     if (timeout > maxTimeout) {
       throw new SandkeepError(
@@ -75,8 +140,8 @@ export class Sessions {
         `Invalid request: the timeout would be ${timeout} ms, more than ${maxTimeout} ms.`,
       );
     }
-    const expiresAt = (session.startedAt ?? session.requestedAt) + timeout;
-    const changes = { timeout, expiresAt, updatedAt: this.#context.now() };
+    const at = this.#context.now();
+    const changes = { timeout, expiresAt: expiryOf({ ...session, timeout }, at, maxTimeout), updatedAt: at };
     const extended = await this.#context.store.updateSession(id, ["running"], changes);
     if (!extended) throw notRunning(await this.get(caller, id));
     this.#options.expiryChanged();
@@ -85,9 +150,13 @@ export class Sessions {
 
   /** at once, for this session only */
   async setNetworkPolicy(caller: Caller, id: string, policy: NetworkPolicy): Promise<Session> {
-    const { machine } = await this.running(caller, id);
-    await machine.setNetwork(networkMode(policy));
-    const changes = { networkPolicy: sealPolicy(policy, this.#context.seal.seal), updatedAt: this.#context.now() };
+    const networkPolicy = sealPolicy(policy, this.#context.seal.seal);
+    await this.use(caller, id, async ({ session, machine }) => {
+      const network = networkOf(this.#context, session, networkPolicy);
+      beginTrust(machine, network, this.#context);
+      await Promise.all([machine.setNetwork(network), trusted(machine)]);
+    });
+    const changes = { networkPolicy, updatedAt: this.#context.now() };
     const changed = await this.#context.store.updateSession(id, ["running"], changes);
     if (!changed) throw notRunning(await this.get(caller, id));
     return changed;
@@ -101,5 +170,50 @@ export class Sessions {
   ): Promise<{ snapshot: Snapshot; session: Session }> {
     const { session } = await this.running(caller, id);
     return this.#options.endings.capture(session, options.expiration);
+  }
+
+  /** captures its file system while it runs on */
+  async checkpoint(
+    caller: Caller,
+    id: string,
+    options: { name?: string | undefined; expiration?: number | undefined } = {},
+  ): Promise<{ snapshot: Snapshot; session: Session }> {
+    return this.use(caller, id, async ({ session, machine }) => {
+      const snapshot = await this.#options.captures.take({ ...options, session, machine, refusal: notRunning });
+      return { snapshot, session };
+    });
+  }
+
+  /** what it has used so far, or had used when it ended */
+  async usage(caller: Caller, id: string): Promise<Totals> {
+    const session = await this.get(caller, id);
+    const machine = session.state === "running" ? this.#context.runtime.machine(id) : undefined;
+    const usage = await machine?.usage();
+    const since = session.startedAt ?? session.requestedAt;
+    return {
+      cpuMs: Math.round(usage?.cpuTime ?? session.cpuMs ?? 0),
+      durationMs: session.duration ?? (usage ? this.#context.now() - since : 0),
+      ingressBytes: usage?.network.received ?? session.ingressBytes ?? 0,
+      egressBytes: usage?.network.sent ?? session.egressBytes ?? 0,
+    };
+  }
+
+  async #running(caller: Caller, id: string): Promise<Running> {
+    const { runtime } = this.#context;
+    let session = await this.get(caller, id);
+    if (session.state === "pending") {
+      await this.#options.booted(id);
+      session = await this.get(caller, id);
+    }
+    const machine = runtime.machine(id);
+    const end = machine ? undefined : runtime.end(id);
+    if (session.state === "running" && end) {
+      // its machine has just died, and the record does not say so yet
+      await this.#options.endings.machineEnded(end);
+      session = await this.get(caller, id);
+    }
+    if (session.state !== "running") throw notRunning(session);
+    if (!machine) throw new SandkeepError("stopping", "Sandbox is stopping and is no longer available.");
+    return { session, machine };
   }
 }

@@ -4,7 +4,8 @@ import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
 import type { Retention } from "./retention.ts";
 import type { Caller, Owner, Snapshot } from "./sandbox.ts";
-import type { Page, SnapshotQuery } from "./store.ts";
+import type { Page, SnapshotQuery, Span } from "./store.ts";
+import { type Timeline, type TimelineQuery, timeline } from "./timeline.ts";
 
 export interface TreeNode {
   snapshot: Snapshot;
@@ -42,6 +43,16 @@ export class SnapshotService {
 
   async list(owner: Owner, query: Omit<SnapshotQuery, "projectId">): Promise<Page<Snapshot>> {
     return this.#context.store.listSnapshots({ ...query, projectId: owner.projectId });
+  }
+
+  /** newest first, by timestamps */
+  async timeline({ projectId }: Owner, query: TimelineQuery): Promise<Timeline<Snapshot>> {
+    const { store } = this.#context;
+    const source = {
+      list: (page: Omit<SnapshotQuery, "projectId">) => store.listSnapshots({ ...page, projectId }),
+      count: (span: Span) => store.countSnapshots({ ...span, projectId }),
+    };
+    return timeline(source, query);
   }
 
   async delete(caller: Caller, id: string): Promise<Snapshot> {

@@ -3,6 +3,7 @@
 import { SandkeepError } from "./errors.ts";
 import type { Machine } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
+import { trustEnvironment, trusted } from "./trust.ts";
 
 export type Source =
   | {
@@ -58,11 +59,12 @@ async function unpack(machine: Machine, session: Session, url: string): Promise<
 let count = 0;
 
 async function run(machine: Machine, session: Session, argv: string[], env: Record<string, string>, what: string) {
+  await trusted(machine);
   count++;
   const process = await machine.exec({
     id: `source-${count}`,
     argv,
-    env: { ...session.env, ...env },
+    env: { ...trustEnvironment(session.networkPolicy), ...session.env, ...env },
     cwd: session.cwd,
     user: session.user,
     timeLimit,
