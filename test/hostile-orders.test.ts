@@ -154,7 +154,7 @@ describe("the launcher", () => {
   test("takes no process over that is not there", async () => {
     using client = await RawClient.open(host().launcher);
     const readopt = (name: string, pid: number) =>
-      new FrameWriter().str(name).u32(pid).u32(0x7000_0000).str("/nowhere/s").str("");
+      new FrameWriter().str(name).u32(pid).u32(0x7000_0000).str("/nowhere/s").str("").u8(1);
     expect(await client.refusal(Type.readopt, readopt("x", 0x3fff_ffff))).toMatchObject({ what: What.system });
     expect(await client.refusal(Type.readopt, readopt("x", 1))).toMatchObject({ errno: EBADMSG });
     expect(await client.refusal(Type.readopt, readopt("a b", 99))).toMatchObject({ errno: EBADMSG });

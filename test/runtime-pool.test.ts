@@ -25,6 +25,16 @@ describe("a runtime with a pool", () => {
     await expectReconciled(host());
   });
 
+  test("keeps nothing of what a blank ran before it was given away", async () => {
+    await host().runtime.ready();
+    const machine = await bootFor(host());
+    expect(machine.processes()).toEqual([]);
+    expect(host().runtime.command(machine.id, "rehearsal")).toBeUndefined();
+    expect((await run(machine, ["sh", "-c", "ls -A /tmp /var/tmp"])).stdout).toBe("/tmp:\n\n/var/tmp:\n");
+    const process = await machine.exec({ id: "rehearsal", argv: ["true"] });
+    expect(await process.exited).toMatchObject({ code: 0 });
+  });
+
   test("gives every machine what it asked for, whatever the blank was made for", async () => {
     await host().runtime.ready();
     const limits = { vcpus: 1, memory: 128 << 20, pids: 40, disk: 48 << 20 };

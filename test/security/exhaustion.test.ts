@@ -101,6 +101,7 @@ test.each(users)(
     expect(open).toBeLessThan(most / 2);
     await answersOrSaysLimit();
   },
+  120_000,
 );
 
 test.each(users)("a disk that %s fills ends at the limit, and can be emptied again", async (user) => {

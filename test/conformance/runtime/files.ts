@@ -28,6 +28,35 @@ export function filesSuite(host: () => RuntimeHost): void {
       await expect(machine().files("nosuchuser").stat("/")).rejects.toMatchObject({ code: "unknown-user" });
     });
 
+    test("an archive goes where only root may write, if wanted; what is made is the user's, the rest stays whose it is", async () => {
+      await sh(
+        machine(),
+        "mkdir -p /srv/pack/usr/local/bin /srv/pack/opt/new/deep /srv/pack/var/own; cd /srv/pack; " +
+          "printf '#!/bin/sh\necho ran\n' > usr/local/bin/tool; chmod 755 usr/local/bin/tool; " +
+          "echo text > opt/new/deep/file; ln -s file opt/new/deep/link; mkfifo opt/new/deep/pipe; chmod 700 var/own",
+      );
+      const pack = () => machine().files().archive("/srv/pack", { gzip: true });
+      const nobody = machine().files("nobody");
+      await expect(nobody.extract("/", pack())).rejects.toMatchObject({ code: "forbidden" });
+      await nobody.extract("/", pack(), { anywhere: true });
+      const made =
+        "/usr/local/bin/tool /opt/new /opt/new/deep /opt/new/deep/file /opt/new/deep/link /opt/new/deep/pipe";
+      const stat = await sh(machine(), `stat -c '%n %u:%g %a' ${made} /var/own /usr/local/bin /opt /var; tool`);
+      expect(stat.stdout.trim().split("\n")).toEqual([
+        "/usr/local/bin/tool 65534:65534 755",
+        "/opt/new 65534:65534 755",
+        "/opt/new/deep 65534:65534 755",
+        "/opt/new/deep/file 65534:65534 644",
+        "/opt/new/deep/link 65534:65534 777",
+        "/opt/new/deep/pipe 65534:65534 644",
+        "/var/own 65534:65534 700",
+        expect.stringMatching(/^\/usr\/local\/bin 0:\d+ \d+$/),
+        "/opt 0:0 755",
+        "/var 0:0 755",
+        "ran",
+      ]);
+    });
+
     test("a large file comes and goes as a stream", async () => {
       const files = machine().files();
       const block = Buffer.alloc(1 << 20, "block");

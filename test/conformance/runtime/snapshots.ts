@@ -98,8 +98,32 @@ print(n)`;
       expect(stdout).toBe("kept\nkept\n1000:1000\npipe\n");
       // what was asked for is on record also after the runtime was opened again
       await host().reopen();
-      expect(await snapshots().get(snapshot.id)).toEqual(snapshot);
+      expect(await snapshots().get(snapshot.id)).toEqual({ ...snapshot, size: expect.any(Number) });
       expect(await host().runtime.salvage(machine.id)).toEqual(snapshot);
+    });
+
+    test("knows its size, though nothing of it is on the disk yet, and knows it better when it is", async () => {
+      const written = 24_000_000;
+      const small = 2_000_000;
+      const [machine, other] = await Promise.all([bootFor(host()), bootFor(host())]);
+      const write = (to: Machine) => sh(to, `head -c ${written} /dev/urandom > /root/file; sync /root/file`);
+      await Promise.all([write(machine), write(other)]);
+      const copied = await other.snapshot();
+      expect(copied.size).toBeGreaterThanOrEqual(written);
+      expect(copied.size).toBeLessThan(written + small);
+      // what was on the disk by then, which a capture of any machine sees to, is gone only with the next flush
+      await sh(machine, `rm /root/file; head -c ${written / 2} /dev/urandom > /root/other`);
+      const { snapshot } = await machine.stop({ snapshot: true });
+      if (!snapshot) throw new Error("The stop took no snapshot");
+      expect(snapshot.size).toBeGreaterThanOrEqual(written / 2);
+      const settled = await snapshots().settled(snapshot.id);
+      expect(settled).toEqual({ ...snapshot, size: expect.any(Number) });
+      expect(settled?.size).toBeGreaterThanOrEqual(written / 2);
+      expect(settled?.size).toBeLessThan(written / 2 + small);
+      expect(await snapshots().get(snapshot.id)).toEqual(settled);
+      expect((await from(snapshot).then((copy) => sh(copy, "wc -c < /root/other"))).stdout.trim()).toBe(
+        `${written / 2}`,
+      );
     });
 
     test("without one, the files are gone", async () => {
