@@ -234,10 +234,26 @@ const schema = z.object({
     meaning: "private ranges that sandboxes may reach",
     preset: "none",
   }),
+  egressDeny: list(z.string().refine(isRange, "ranges such as 10.1.0.0/16, separated by commas")).register(about, {
+    env: "SANDKEEP_EGRESS_DENY",
+    value: "range,…",
+    meaning: "ranges that no sandbox may reach, whatever its network policy says",
+    preset: "none",
+  }),
+  egressCa: path().optional().register(about, {
+    env: "SANDKEEP_EGRESS_CA",
+    value: "file",
+    meaning: "certificates (PEM) to believe besides the host's own where the rules of a policy open TLS",
+    preset: "none",
+  }),
 
   stopAll: z.stringbool("true or false").default(false).register(about, {
     env: "SANDKEEP_STOP_ALL",
     meaning: "stop every sandbox when the daemon stops; else they run on",
+  }),
+  conformanceFixtures: z.stringbool("true or false").default(false).register(about, {
+    env: "SANDKEEP_CONFORMANCE_FIXTURES",
+    meaning: "for tests only: add to /mcp what the conformance suite of MCP asks a server for",
   }),
 });
 

@@ -3,14 +3,14 @@
  * (lock, store, runtime, core, HTTP) and stops them in the other. Sandboxes go on when the daemon stops.
  */
 
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
-import { type AddressInfo, createServer as createNetServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
-import { getRequestListener } from "@hono/node-server";
 import { storedIdempotency } from "./api/idempotency.ts";
+import { answerMalformed, apiListener } from "./api/listener.ts";
 import { createApi } from "./api/server.ts";
 import { type Config, readConfig, serveUsage } from "./config.ts";
 import type { Context } from "./core/context.ts";
@@ -18,9 +18,12 @@ import { type Core, createCore } from "./core/core.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
 import { idsFrom } from "./core/ids.ts";
 import type { Store } from "./core/store.ts";
+import { authoritiesFrom } from "./egress/tls/authority.ts";
+import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
 import { createIngress } from "./ingress/ingress.ts";
 import { LinuxRuntime } from "./runtime/linux/driver.ts";
-import { hashKey, openSeal } from "./secrets.ts";
+import { hashKey, openSeal, secretFor } from "./secrets.ts";
+import { lockDirectory } from "./store/directory-lock.ts";
 import { openStore } from "./store/sql-store.ts";
 
 export interface Daemon {
@@ -50,24 +53,30 @@ export async function serve(args: string[]): Promise<void> {
   await ended;
   process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
   await daemon.stop({ stopAll: config.stopAll });
+  // Everything is stored and closed; a connection that is just being made must not keep the process.
+  process.exit(0);
 }
 
 export async function startDaemon(config: Config): Promise<Daemon> {
   const undo = new AsyncDisposableStack();
   try {
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
-    undo.defer(await lock(config.dataDir));
+    undo.defer(lockDirectory(config.dataDir));
     const store = await openStoreOf(config);
     undo.defer(() => store.close());
     const runtime = runtimeOf(config);
     await runtime.open();
     undo.defer(() => runtime.close());
-    const core = createCore(contextOf(config, store, runtime), { hash: hashKey });
+    await requireDefaultImage(config, runtime);
+    const signingKey = signingKeyIn(join(config.dataDir, "oidc.key"));
+    const place: Place = { config, port: config.port };
+    const networkSecrets = networkSecretsOf(place, signingKey);
+    const core = createCore({ ...contextOf(config, store, runtime), networkSecrets }, { hash: hashKey });
     const newKey = await core.access.prepare(config.apiKey);
     if (newKey !== undefined) writeFileSync(join(config.dataDir, "api-key"), `${newKey}\n`, { mode: 0o600 });
     await core.open();
     undo.defer(() => core.close());
-    const { server, url } = await listen(config, core, store);
+    const { server, url } = await listen(place, core, store, signingKey);
     undo.defer(() => closeServer(server));
     const parts = undo.move();
     return {
@@ -111,18 +120,14 @@ function greeting({ url, newKey }: Daemon, config: Config): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** one daemon per data directory; the kernel lets go of the name when the process dies, however it dies */
-async function lock(dataDir: string): Promise<() => Promise<void>> {
-  const name = `\0sandkeep-${createHash("sha256").update(dataDir).digest("hex")}`;
-  const server = createNetServer((socket) => socket.destroy());
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", (cause) =>
-      reject(new SandkeepError("conflict", `Cannot serve "${dataDir}": another daemon uses it`, { cause })),
-    );
-    server.listen(name, resolve);
-  });
-  server.unref();
-  return () => new Promise((resolve) => server.close(() => resolve()));
+/** said at the start, not by every create */
+async function requireDefaultImage({ defaultImage, dataDir }: Config, runtime: LinuxRuntime): Promise<void> {
+  if (await runtime.images.get(defaultImage)) return;
+  const how = `sandkeep image import <path> --name ${defaultImage} --data-dir ${dataDir}`;
+  throw new SandkeepError(
+    "invalid",
+    `Cannot use SANDKEEP_DEFAULT_IMAGE "${defaultImage}": there is no such image (${how} brings one)`,
+  );
 }
 
 function openStoreOf(config: Config): Promise<Store> {
@@ -137,7 +142,12 @@ function runtimeOf(config: Config): LinuxRuntime {
     runRoot: config.runDir,
     guest: join(root, "guest/build/sandkeep-guest"),
     egress: [process.execPath, join(root, "src/egress/main.ts")],
-    egressEnv: { SANDKEEP_DNS: config.dns.join(","), SANDKEEP_EGRESS_ALLOW: config.egressAllow.join(",") },
+    egressEnv: {
+      SANDKEEP_DNS: config.dns.join(","),
+      SANDKEEP_EGRESS_ALLOW: config.egressAllow.join(","),
+      SANDKEEP_EGRESS_DENY: config.egressDeny.join(","),
+      SANDKEEP_EGRESS_CA: config.egressCa ?? "",
+    },
     pool: { hot: config.poolHot, warm: config.poolWarm },
     defaultImage: config.defaultImage,
     limits: {
@@ -169,22 +179,55 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime): Context
       outputRetention: config.outputRetention,
       sandboxRetention: config.sandboxRetention,
     },
+    defaultImage: config.defaultImage,
     seal: openSeal(join(config.dataDir, "secret.key")),
+    notice: once((sentence) => void process.stderr.write(`sandkeep: ${sentence}\n`)),
     trouble,
   };
 }
 
-async function listen(config: Config, core: Core, store: Store): Promise<{ server: Server; url: string }> {
-  let address: AddressInfo | undefined;
-  const port = () => address?.port ?? config.port;
-  const publicUrl = () => config.publicUrl ?? `http://${urlHost(config.host)}:${port()}`;
+/** Where the daemon is found. */
+interface Place {
+  config: Config;
+  /** the one it listens on, once it does */
+  port: number;
+}
+
+function publicUrlOf({ config, port }: Place): string {
+  return config.publicUrl ?? `http://${urlHost(config.host)}:${port}`;
+}
+
+/** an authority for each sandbox, and the proof of who it is */
+function networkSecretsOf(place: Place, signingKey: () => SigningKey): NonNullable<Context["networkSecrets"]> {
+  const authorityOf = authoritiesFrom(secretFor("authorities of sandboxes", join(place.config.dataDir, "secret.key")));
+  return ({ id, sandboxId, sandboxName, teamId, projectId }) => {
+    const { key, keyId } = signingKey();
+    const issuer = publicUrlOf(place).replace(/\/$/, "");
+    return {
+      authority: authorityOf(sandboxId),
+      identity: { teamId, projectId, sandboxId: id, sandboxName, issuer, key, keyId },
+    };
+  };
+}
+
+async function listen(
+  place: Place,
+  core: Core,
+  store: Store,
+  signingKey: () => SigningKey,
+): Promise<{ server: Server; url: string }> {
+  const { config } = place;
+  const publicUrl = () => publicUrlOf(place);
   const ownHosts = () => [new URL(publicUrl()).hostname];
-  const domain = () => (config.publicUrl === undefined ? `${config.domain}:${port()}` : config.domain);
+  const domain = () => (config.publicUrl === undefined ? `${config.domain}:${place.port}` : config.domain);
   const api = createApi({
     core,
     idempotency: storedIdempotency(store, Date.now),
     publicUrl,
     domain,
+    jwks: () => signingKey().jwks,
+    conformanceFixtures: config.conformanceFixtures,
+    closing: () => !server.listening,
     limits: {
       ports: config.maxPorts,
       timeout: config.maxTimeout,
@@ -197,11 +240,12 @@ async function listen(config: Config, core: Core, store: Store): Promise<{ serve
     trouble,
   });
   const ingress = createIngress({ routes: core.routes, domain: () => config.domain, ownHosts, trouble });
-  const answer = getRequestListener(api.fetch);
+  const answer = apiListener(api);
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
     if (ingress.matches(request.headers.host)) ingress.handle(request, response);
-    else void answer(request, response);
+    else answer(request, response);
   });
+  server.on("clientError", answerMalformed);
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     if (ingress.matches(request.headers.host)) ingress.upgrade(request, socket, head);
     else api.upgrade(request, socket, head);
@@ -217,8 +261,8 @@ async function listen(config: Config, core: Core, store: Store): Promise<{ serve
     );
     server.listen(config.port, config.host, resolve);
   });
-  address = server.address() as AddressInfo;
-  return { server, url: `http://${urlHost(config.host)}:${address.port}` };
+  place.port = (server.address() as AddressInfo).port;
+  return { server, url: `http://${urlHost(config.host)}:${place.port}` };
 }
 
 /** an address that stands for all of them is reached, from here, by loopback */
@@ -232,6 +276,15 @@ function closeServer(server: Server): Promise<void> {
     server.close(() => resolve());
     server.closeAllConnections();
   });
+}
+
+/** says nothing twice */
+function once(say: (sentence: string) => void): (sentence: string) => void {
+  const said = new Set<string>();
+  return (sentence) => {
+    if (!said.has(sentence)) say(sentence);
+    said.add(sentence);
+  };
 }
 
 function trouble(error: unknown): void {

@@ -12,7 +12,9 @@ const usage = `Usage: sandkeep <command>
 Commands:
   serve    run the daemon
   image    import, build, list and delete the images that sandboxes boot from
+  egress   show what a sandbox wanted of the world and what became of it, and which policy would do
   env      print the settings that point a service's own SDK and CLI at the daemon
+  mcp      serve the daemon's MCP tools over standard input and output
   doctor   say what isolation this host can give, and what is missing
 
 Options:
@@ -21,7 +23,7 @@ Options:
 `;
 
 /** each may return an exit code; whatever else is 0 */
-const commands: Record<string, (args: string[]) => Promise<unknown>> = { serve, image, env, doctor };
+const commands: Record<string, (args: string[]) => Promise<unknown>> = { serve, image, egress, env, mcp, doctor };
 
 const guest = join(import.meta.dirname, "../guest/build/sandkeep-guest");
 const isRoot = process.getuid?.() === 0;
@@ -72,18 +74,25 @@ async function image(args: string[]): Promise<void> {
 
 async function env(args: string[]): Promise<void> {
   const { envCommand } = await import("./cli/commands/env.ts");
-  const { defaultDataDir } = await import("./config.ts");
   const { makeOidcToken } = await import("./core/token.ts");
-  const { SANDKEEP_DATA_DIR: dataDir } = process.env;
   await envCommand(args, {
     environment: process.env,
     preload: pathToFileURL(join(import.meta.dirname, "redirect/preload.mjs")).href,
     token: makeOidcToken,
-    // A user of a daemon that root runs may be allowed to read its key.
-    dataDirs: dataDir ? [dataDir] : [...new Set([isRoot, true].map((root) => defaultDataDir(process.env, root)))],
+    dataDirs: await dataDirs(),
     print,
-    warn: (line) => void process.stderr.write(`sandkeep: ${line}\n`),
+    warn,
   });
+}
+
+async function egress(args: string[]): Promise<void> {
+  const { egressCommand } = await import("./cli/commands/egress.ts");
+  await egressCommand(args, { environment: process.env, dataDirs: await dataDirs(), print, warn });
+}
+
+async function mcp(args: string[]): Promise<void> {
+  const { mcpCommand } = await import("./cli/commands/mcp.ts");
+  await mcpCommand(args, { environment: process.env, dataDirs: await dataDirs(), version: version(), print, warn });
 }
 
 async function doctor(args: string[]): Promise<number> {
@@ -97,6 +106,17 @@ async function doctor(args: string[]): Promise<number> {
     facts: (dataDir = home) => readHost({ dataDir, guest, kernelHas, cgroupControllers, onPath, packages }),
     print,
   });
+}
+
+/** where the key may be; a user of a daemon that root runs may be allowed to read it */
+async function dataDirs(): Promise<string[]> {
+  const { defaultDataDir } = await import("./config.ts");
+  const { SANDKEEP_DATA_DIR: dataDir } = process.env;
+  return dataDir ? [dataDir] : [...new Set([isRoot, true].map((root) => defaultDataDir(process.env, root)))];
+}
+
+function warn(line: string): void {
+  process.stderr.write(`sandkeep: ${line}\n`);
 }
 
 function print(line: string): void {

@@ -1,6 +1,6 @@
 /** Seals secrets for storage (AES-256-GCM) with a key of this host, which is a file beside the database, not in it. */
 
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { Seal } from "./core/context.ts";
 import { SandkeepError } from "./core/errors.ts";
@@ -12,11 +12,7 @@ const prefix = "sealed:1:";
 
 /** reads the key, or makes one at the first start */
 export function openSeal(keyFile: string): Seal {
-  if (!existsSync(keyFile)) writeFileSync(keyFile, randomBytes(keyLength), { mode: 0o600, flag: "wx" });
-  const key = readFileSync(keyFile);
-  if (key.length !== keyLength) {
-    throw new SandkeepError("internal", `Cannot open sealed secrets: "${keyFile}" is not a key of ${keyLength} bytes`);
-  }
+  const key = keyIn(keyFile);
   return {
     seal(text) {
       const nonce = randomBytes(nonceLength);
@@ -38,7 +34,21 @@ export function openSeal(keyFile: string): Seal {
   };
 }
 
+/** a secret for one purpose, always the same, that says nothing about the key or about those for other purposes */
+export function secretFor(purpose: string, keyFile: string): Buffer {
+  return Buffer.from(hkdfSync("sha256", keyIn(keyFile), "", `sandkeep ${purpose}`, keyLength));
+}
+
 /** how keys are remembered: enough to know one again, useless to whoever reads it */
 export function hashKey(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
+}
+
+function keyIn(file: string): Buffer {
+  if (!existsSync(file)) writeFileSync(file, randomBytes(keyLength), { mode: 0o600, flag: "wx" });
+  const key = readFileSync(file);
+  if (key.length !== keyLength) {
+    throw new SandkeepError("internal", `Cannot open sealed secrets: "${file}" is not a key of ${keyLength} bytes`);
+  }
+  return key;
 }

@@ -52,7 +52,7 @@ describe("imports", () => {
   test("dialects do not import each other", () => {
     const wrong = localImports().filter(({ from, to }) => {
       const [here, there] = [dialectOf(from), dialectOf(to)];
-      return here !== undefined && there !== undefined && here !== there;
+      return here !== undefined && there !== undefined && here !== there && !oneVendor(here, there);
     });
     expect(wrong.map(({ from, to }) => `${from} must not import ${to}`)).toEqual([]);
   });
@@ -140,6 +140,11 @@ function localImports(): { from: string; to: string }[] {
 function partOf(path: string): string {
   const [part = path] = relative("src", path).split("/");
   return part === ".." ? path : part;
+}
+
+/** MCP has Veryfront's tools, which show its nouns as its own wire does */
+function oneVendor(here: string, there: string): boolean {
+  return here === "mcp" && there === "veryfront";
 }
 
 /** "vercel" of src/api/vercel/v2.ts; the files directly in src/api belong to no dialect */

@@ -141,7 +141,7 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
         },
       },
     );
-  const names = ["access", "sandboxes", "sessions", "commands", "files", "snapshots", "drives", "routes"];
+  const names = ["access", "sandboxes", "sessions", "commands", "files", "egress", "snapshots", "drives", "routes"];
   return {
     // Proxies answer for the classes whose methods they stand for.
     core: Object.fromEntries(names.map((name) => [name, service(name)])) as unknown as Core,
@@ -202,6 +202,7 @@ const usual: Overrides = {
   },
   "sandboxes.resume": async () => ({ sandbox, session, resumed: true }),
   "sandboxes.list": async () => ({ items: [sandbox] }),
+  "sandboxes.listWithSessions": async () => ({ items: [{ sandbox, session }] }),
   "sandboxes.update": async () => sandbox,
   "sandboxes.delete": async () => ({ ...sandbox, state: "stopped" }),
   "sandboxes.fork": async () => ({ sandbox, session }),
@@ -212,6 +213,7 @@ const usual: Overrides = {
   },
   "sessions.running": async () => ({ session }),
   "sessions.list": async () => ({ items: [session], next: "more" }),
+  "sessions.timeline": async () => ({ items: [session], total: 1 }),
   "sessions.sandboxOf": async () => sandbox,
   "sessions.stop": async () => ({ session: { ...session, state: "stopped" }, sandbox, snapshot }),
   "sessions.extend": async () => session,
@@ -230,8 +232,18 @@ const usual: Overrides = {
   "files.extract": async (_: Caller, __: string, ___: string, tar: AsyncIterable<Uint8Array>) => {
     for await (const _chunk of tar);
   },
+  "egress.page": async (_: Caller, __: string, { after }: { after: number }) => ({
+    session,
+    lines: [],
+    next: after,
+    more: false,
+    hosts: [],
+    totals: { ingressBytes: 0, egressBytes: 0 },
+  }),
+  "egress.follow": async () => streamOf([]),
   "snapshots.get": async () => snapshot,
   "snapshots.list": async () => ({ items: [snapshot] }),
+  "snapshots.timeline": async () => ({ items: [snapshot], total: 1 }),
   "snapshots.delete": async () => ({ ...snapshot, state: "deleted" }),
   "snapshots.tree": async () => ({ anchor: { snapshot, siblings: [], count: 0, more: false }, nodes: [] }),
   "drives.getOrCreate": async () => ({ drive, created: true }),

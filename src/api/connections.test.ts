@@ -2,9 +2,9 @@
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { Readable } from "node:stream";
-import { getRequestListener } from "@hono/node-server";
+import { text } from "node:stream/consumers";
 import { afterEach, expect, test } from "vitest";
 import { apiClient, type Client } from "../../test/api-client.ts";
 import {
@@ -18,6 +18,7 @@ import {
   sessionId,
   streamOf,
 } from "../../test/fake-core.ts";
+import { answerMalformed, apiListener } from "./listener.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}`;
 const servers: Server[] = [];
@@ -34,12 +35,13 @@ interface Connected extends Client {
   begin(method: string, path: string, headers?: Record<string, string>): ReturnType<typeof request>;
   /** how many connections the server has */
   open(): number;
+  port: number;
 }
 
 async function serve(overrides: Overrides = {}): Promise<Connected> {
   const client = apiClient(overrides);
-  const listener = getRequestListener(client.api.fetch);
-  const server = createServer((incoming, outgoing) => void listener(incoming, outgoing));
+  const server = createServer(apiListener(client.api));
+  server.on("clientError", answerMalformed);
   servers.push(server);
   let connections = 0;
   server.on("connection", (socket) => {
@@ -51,6 +53,7 @@ async function serve(overrides: Overrides = {}): Promise<Connected> {
   const { port } = server.address() as AddressInfo;
   return {
     ...client,
+    port,
     open: () => connections,
     begin(method, path, headers = {}) {
       const auth = { authorization: `Bearer ${key}`, "content-type": "application/json" };
@@ -210,4 +213,44 @@ test("who has no key is refused without being listened to", async () => {
   expect((await answerOf(it)).statusCode).toBe(401);
   it.destroy();
   expect(asked("files.extract")).toEqual([]);
+});
+
+test("a body that is too long is refused with an answer that its client sees, on a connection that ends with it", async () => {
+  const { begin, asked } = await serve();
+  const body = Buffer.alloc(40 << 20, " ");
+  for (const headers of [{}, { "content-length": String(body.length) }]) {
+    const it = begin("POST", "/api/v3/sandboxes", headers);
+    const failed: unknown[] = [];
+    it.on("error", (error) => void failed.push(error));
+    const answered = answerOf(it);
+    it.end(body);
+    const response = await answered;
+    expect([response.statusCode, response.headers.connection]).toEqual([400, "close"]);
+    const { error } = JSON.parse(Buffer.concat(await response.toArray()).toString());
+    expect(error).toEqual({
+      code: "bad_request",
+      message: "Invalid request: the body is longer than 4194304 bytes.",
+    });
+    expect(failed).toEqual([]);
+  }
+  expect(asked("sandboxes.create")).toEqual([]);
+});
+
+test.each([
+  ["no HTTP", "nonsense\r\n\r\n", 400, "Invalid request: it is not HTTP."],
+  [
+    "endless headers",
+    `GET / HTTP/1.1\r\nx: ${"a".repeat(70_000)}\r\n\r\n`,
+    431,
+    "Invalid request: its headers are too long.",
+  ],
+])("%s is refused in the shape of every error", async (_, sent, status, message) => {
+  const { port } = await serve();
+  const socket = connect(port, "127.0.0.1");
+  socket.on("error", () => undefined);
+  socket.write(sent);
+  const [head = "", body = ""] = (await text(socket)).split("\r\n\r\n");
+  expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+  expect(head).toContain("connection: close");
+  expect(JSON.parse(body)).toEqual({ error: { code: "bad_request", message } });
 });

@@ -29,6 +29,8 @@ describe("bodies", () => {
     expect(jsonOf("")).toEqual({});
     expect(jsonOf(" \n")).toEqual({});
     expect(() => jsonOf("{")).toThrow("not JSON");
+    expect(() => jsonOf(`{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}`)).toThrow("nested");
+    expect(jsonOf(`["${"[".repeat(1000)}\\"", ${"[],".repeat(1000)} 1]`)).toHaveLength(1002);
   });
 
   test.each(['{"a":["\\u0000"]}', '{"a":{"\\u0000":1}}', '"\\ud800"', '["a\\uDC00"]'])("%s is no text", (text) => {

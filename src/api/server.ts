@@ -8,11 +8,15 @@ import type { Duplex } from "node:stream";
 import type { Core } from "../core/core.ts";
 import { type Connection, json } from "./http.ts";
 import type { Idempotency } from "./idempotency.ts";
+import { createInstavm, instavmPaths } from "./instavm/instavm.ts";
+import { mcpApi, mcpPaths } from "./mcp/mcp.ts";
+import { sandkeepApi, sandkeepPaths } from "./sandkeep/sandkeep.ts";
 import { Interactive } from "./vercel/interactive.ts";
 import { defaultLimits, type VercelLimits } from "./vercel/limits.ts";
 import type { Dialect } from "./vercel/request.ts";
 import { schemas } from "./vercel/schemas.ts";
 import { vercelApi, vercelLogin } from "./vercel/vercel.ts";
+import { veryfrontApi } from "./veryfront/veryfront.ts";
 
 export interface ApiOptions {
   core: Core;
@@ -22,6 +26,12 @@ export interface ApiOptions {
   /** the host, with its port, below which labels lead to sandboxes: "localhost:7700" */
   domain: () => string;
   limits?: Partial<VercelLimits>;
+  /** what the tokens of forwarded requests are checked with: a JSON Web Key Set */
+  jwks?: () => object;
+  /** for tests only: what the conformance suite of MCP asks for is there too */
+  conformanceFixtures?: boolean;
+  /** whether the daemon is going away, and its connections with it */
+  closing?: () => boolean;
   /** ms since 1970 */
   clock: () => number;
   /** told of what is our own fault */
@@ -49,20 +59,24 @@ export function createApi(options: ApiOptions): Api {
     schemas: schemas(limits),
   };
   const interactive = new Interactive(vercel);
+  const { vcpus, timeout: lifetime, ports, driveSize: volume } = limits;
+  const instavm = createInstavm({ ...vercel, limits: { vcpus, lifetime, ports, volume } });
   const api = vercelApi(vercel, interactive);
 
   const mounts: Mount[] = [
     { owns: matching(/^\/health$/), app: { fetch: () => json({ status: "ok" }) } },
+    { owns: matching(/^\/\.well-known\/jwks$/), app: { fetch: () => json(options.jwks?.() ?? { keys: [] }) } },
     {
       owns: matching(/^\/(\.well-known\/openid-configuration$|api\/login\/|login\/device$)/),
       app: vercelLogin(vercel),
     },
-    // Vercel, version 1: /api/v1/sandboxes…, and /v1/sandboxes… with a bearer.
-    { owns: matching(/^\/api\/v\d+\//), app: api },
-    // InstaVM: /v1/sessions…, /v1/vms…, /execute…
-    // Veryfront: /sandbox-sessions…, /veryfront/…
+    // Version 1 is nobody else's: who comes without a key is told so in its words.
+    { owns: matching(/^\/(api\/v\d+\/|v1\/sandboxes(\/|$))/), app: api },
+    { owns: matching(instavmPaths), app: instavm.app },
+    { owns: matching(/^\/(sandbox-sessions|veryfront)(\/|$)/), app: veryfrontApi(vercel) },
     // E2B: /e2b/…, and with X-API-Key /sandboxes…, /v2/sandboxes…, /templates…
-    // MCP: /mcp
+    { owns: matching(mcpPaths), app: mcpApi({ closing: () => false, conformanceFixtures: false, ...vercel }) },
+    { owns: matching(sandkeepPaths), app: sandkeepApi(vercel) },
     { owns: withBearer(/^\/v\d+\//), app: api },
   ];
 
@@ -75,7 +89,7 @@ export function createApi(options: ApiOptions): Api {
         : json({ error: { code: "not_found", message: "Not found." } }, 404);
     },
     upgrade(request, socket, head) {
-      if (interactive.upgrade(request, socket, head)) return;
+      if (interactive.upgrade(request, socket, head) || instavm.terminals.upgrade(request, socket, head)) return;
       socket.on("error", () => undefined);
       socket.end("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     },

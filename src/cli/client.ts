@@ -17,6 +17,26 @@ export class Client {
 
   /** The JSON of an answer that is good; otherwise an error with what the daemon said. */
   async call(method: string, path: string, body?: unknown): Promise<unknown> {
+    const text = await (await this.#ask(method, path, body)).text();
+    return text === "" ? undefined : JSON.parse(text);
+  }
+
+  /** The lines of an answer of JSON lines, as they come; ends with an error when that is the last line. */
+  async *lines(path: string): AsyncGenerator<unknown> {
+    const response = await this.#ask("GET", path);
+    let rest = "";
+    const decoder = new TextDecoder();
+    for await (const chunk of response.body ?? []) {
+      const whole = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+      rest = whole.pop() ?? "";
+      for (const line of whole.filter((each) => each !== "")) {
+        if (line.startsWith('{"error":')) throw new CliError(`Cannot go on with ${path}: ${wordsOf(line)}`);
+        yield JSON.parse(line);
+      }
+    }
+  }
+
+  async #ask(method: string, path: string, body?: unknown): Promise<Response> {
     const { url, key } = this.#options;
     const response = await fetch(new URL(path, url), {
       method,
@@ -28,8 +48,8 @@ export class Client {
     }).catch(() => {
       throw new CliError(`Cannot reach the daemon at "${url}"`, "start it with: sandkeep serve");
     });
+    if (response.ok) return response;
     const text = await response.text();
-    if (response.ok) return text === "" ? undefined : JSON.parse(text);
     throw new CliError(`Cannot ${method} ${path}: ${wordsOf(text) ?? `the daemon says ${response.status}`}`);
   }
 

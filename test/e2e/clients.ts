@@ -140,12 +140,13 @@ export interface RawAnswer {
   json: any;
 }
 
-export type CliVersion = "4.5.0" | "3.5.5";
+export type CliVersion = "4.5.0" | "3.5.5" | "2.5.12";
 
 const require = createRequire(import.meta.url);
 const programs: Record<CliVersion, string> = {
   "4.5.0": require.resolve("sandbox-cli-4/bin/sandbox.mjs"),
   "3.5.5": require.resolve("sandbox-cli-3/bin/sandbox.mjs"),
+  "2.5.12": require.resolve("sandbox-cli-2/bin/sandbox.mjs"),
 };
 
 export interface CliResult {

@@ -19,7 +19,7 @@ test("a second daemon on the same data is refused with a sentence, and the first
   const env = { ...process.env, SANDKEEP_DATA_DIR: dataDir, SANDKEEP_RUN_DIR: runDir, SANDKEEP_PORT: "0" };
   const second = spawnSync(process.execPath, [join(root, "src/main.ts"), "serve"], { env, encoding: "utf8" });
   expect(second).toMatchObject({ status: 1, stdout: "" });
-  expect(second.stderr).toBe(`sandkeep: Cannot serve "${dataDir}": another daemon uses it\n`);
+  expect(second.stderr).toBe(`sandkeep: Cannot serve "${dataDir}": another daemon uses it (process ${daemon().pid})\n`);
   expect(await raw(daemon(), "GET", "/health")).toMatchObject({ status: 200, json: { status: "ok" } });
 });
 
@@ -32,6 +32,15 @@ test("a first start without a key makes one, for its owner's eyes only", async (
   expect((await raw(fresh, "GET", "/v2/user", { key })).status).toBe(200);
   const stored = ["sandkeep.db", "sandkeep.db-wal"].map((name) => readFileSync(join(fresh.dataDir, name), "latin1"));
   expect(stored.join("")).not.toContain(key);
+});
+
+test("a default image that is not there is refused at the start, with a sentence", async () => {
+  await daemon().stop();
+  await expect(daemon().start({ SANDKEEP_DEFAULT_IMAGE: "nowhere" })).rejects.toThrow(
+    'Cannot use SANDKEEP_DEFAULT_IMAGE "nowhere": there is no such image',
+  );
+  await daemon().start({ SANDKEEP_DEFAULT_IMAGE: "host" });
+  expect((await raw(daemon(), "GET", "/health")).status).toBe(200);
 });
 
 test("sandboxes go on while the daemon is away, and are found as they are", async () => {

@@ -19,6 +19,8 @@ export interface Endpoint {
 }
 
 const session = "/v2/sandboxes/sessions/:sessionId";
+/** what version 1 calls a sandbox */
+const v1Sandbox = "/v1/sandboxes/:sessionId";
 
 export const endpoints: Endpoint[] = [
   { method: "GET", path: "/v2/sandboxes/sessions", query: "historyQuery" },
@@ -49,6 +51,24 @@ export const endpoints: Endpoint[] = [
   { method: "PATCH", path: "/v2/sandboxes/:name", query: "getQuery", body: "updateBody" },
   { method: "DELETE", path: "/v2/sandboxes/:name", query: "deleteQuery" },
   { method: "POST", path: "/v2/sandboxes/:name/fork", query: "sandboxQuery", body: "forkBody" },
+  { method: "POST", path: "/v1/sandboxes", query: "scopeQuery", body: "v1CreateBody" },
+  { method: "GET", path: "/v1/sandboxes", query: "v1ListQuery" },
+  { method: "GET", path: v1Sandbox, query: "scopeQuery" },
+  { method: "POST", path: `${v1Sandbox}/stop`, query: "scopeQuery", body: "emptyBody" },
+  { method: "POST", path: `${v1Sandbox}/extend-timeout`, query: "scopeQuery", body: "extendBody" },
+  { method: "POST", path: `${v1Sandbox}/network-policy`, query: "scopeQuery", body: "networkPolicyBody" },
+  { method: "POST", path: `${v1Sandbox}/snapshot`, query: "scopeQuery", body: "snapshotBody" },
+  { method: "GET", path: "/v1/sandboxes/snapshots", query: "v1ListQuery" },
+  { method: "GET", path: "/v1/sandboxes/snapshots/:snapshotId", query: "scopeQuery" },
+  { method: "DELETE", path: "/v1/sandboxes/snapshots/:snapshotId", query: "scopeQuery" },
+  { method: "POST", path: `${v1Sandbox}/cmd`, query: "scopeQuery", body: "v1RunBody" },
+  { method: "GET", path: `${v1Sandbox}/cmd`, query: "scopeQuery" },
+  { method: "GET", path: `${v1Sandbox}/cmd/:commandId`, query: "commandQuery" },
+  { method: "GET", path: `${v1Sandbox}/cmd/:commandId/logs`, query: "scopeQuery" },
+  { method: "POST", path: `${v1Sandbox}/:commandId/kill`, query: "scopeQuery", body: "killBody" },
+  { method: "POST", path: `${v1Sandbox}/fs/read`, query: "scopeQuery", body: "readBody" },
+  { method: "POST", path: `${v1Sandbox}/fs/write`, query: "scopeQuery" },
+  { method: "POST", path: `${v1Sandbox}/fs/mkdir`, query: "scopeQuery", body: "mkdirBody" },
   { method: "GET", path: "/v2/user" },
   { method: "GET", path: "/v2/teams", query: "teamsQuery" },
   { method: "GET", path: "/v2/teams/:team" },
@@ -134,6 +154,22 @@ export const examples: Record<keyof Schemas, object[]> = {
   emptyBody: [{}],
   runBody: [
     { command: "true", args: ["a"], cwd: "/tmp", env: { A: "1" }, sudo: false, wait: true, logs: true, timeout: 1000 },
+  ],
+  v1CreateBody: [
+    {
+      projectId: "default",
+      ports: [3000],
+      timeout: 60_000,
+      resources: { vcpus: 2 },
+      runtime: "node24",
+      networkPolicy: { mode: "default-deny", allowedDomains: ["example.com"] },
+      env: { A: "1" },
+    },
+    { source: { type: "snapshot", snapshotId: "snap_1" } },
+  ],
+  v1RunBody: [{ command: "true", args: ["a"], cwd: "/tmp", env: { A: "1" }, sudo: false, wait: true }],
+  v1ListQuery: [
+    { ...scope, slug: "default", project: "default", limit: "10", since: "1", until: "1803711655015.0005" },
   ],
   killBody: [{ signal: 15 }],
   mkdirBody: [{ path: "a", cwd: "/tmp", recursive: true }],

@@ -30,3 +30,20 @@ test("examples/vercel-sdk.ts does what it says, after the one line that its read
   ]);
   expect(status).toBe(0);
 });
+
+test("examples/instavm.sh does what it says, with a key and an address", () => {
+  const { stdout, stderr, status } = spawnSync("sh", ["examples/instavm.sh"], {
+    cwd: root,
+    env: { PATH: process.env.PATH, SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key },
+    encoding: "utf8",
+  });
+  expect(stderr).toBe("");
+  expect(stdout.split("\n")).toEqual([
+    "Python says: 42",
+    "the file says: hello from outside",
+    "found by its metadata, it is active",
+    "after a kill, it is killed",
+    "",
+  ]);
+  expect(status).toBe(0);
+});

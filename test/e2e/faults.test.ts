@@ -135,6 +135,24 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     expect(sandbox().currentSession().sessionId).not.toBe(sessionId);
   });
 
+  const atDeath: [string, () => Promise<unknown>][] = [
+    ["readFileToBuffer", async () => expect(String(await sandbox().readFileToBuffer({ path: "kept" }))).toBe("kept")],
+    ["writeFiles", () => sandbox().writeFiles([{ path: "more", content: "x" }])],
+    ["mkDir", () => sandbox().mkDir(`at-death-${Date.now()}`)],
+    ["runCommand, detached", () => sandbox().runCommand({ cmd: "true", detached: true })],
+    ["updateNetworkPolicy", () => sandbox().updateNetworkPolicy("allow-all")],
+  ];
+
+  test.each(atDeath)("%s in the very moment a machine dies goes on in a new session", async (_, call) => {
+    await sandbox().writeFiles([{ path: "kept", content: "kept" }]);
+    const { sessionId } = sandbox().currentSession();
+    const pid = await firstProcess(sessionId);
+    process.kill(pid, "SIGKILL");
+    await call();
+    expect(String(await sandbox().readFileToBuffer({ path: "kept" }))).toBe("kept");
+    expect(sandbox().currentSession().sessionId).not.toBe(sessionId);
+  });
+
   test("optional members are left out, never null; what older clients insist on is always there", async () => {
     const { text, json } = await raw(daemon(), "GET", `/v2/sandboxes/${sandbox().name}`);
     expect(text).not.toContain("null");

@@ -53,6 +53,26 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect((await buffer(stream)).equals(bytes)).toBe(true);
   });
 
+  test("a file goes where only root may write, is the user's, and leaves what is there whose it is", async () => {
+    await sandbox().writeFiles([
+      { path: "/usr/local/bin/hello", content: "#!/bin/sh\necho hello\n", mode: 0o755 },
+      { path: "/opt/tool/etc/conf", content: "x" },
+      { path: "/etc/motd", content: "mine now" },
+    ]);
+    expect(await (await sandbox().runCommand("hello")).stdout()).toBe("hello\n");
+    const paths = ["/usr/local/bin/hello", "/opt/tool/etc", "/opt/tool/etc/conf", "/etc/motd", "/opt", "/etc"];
+    const stat = await sandbox().runCommand("stat", ["-c", "%U %a", ...paths]);
+    const user = "vercel-sandbox";
+    expect((await stat.stdout()).trim().split("\n")).toEqual([
+      `${user} 755`,
+      `${user} 755`,
+      `${user} 644`,
+      `${user} 644`,
+      "root 755",
+      "root 755",
+    ]);
+  });
+
   test("a file that is not there is null, and a directory is no file", async () => {
     expect(await sandbox().readFile({ path: "missing.txt" })).toBeNull();
     expect(await sandbox().readFileToBuffer({ path: "/no/such/file" })).toBeNull();

@@ -23,7 +23,7 @@ const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
 beforeEach((context) => needs(context, "the command python3"));
 
-describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
+describe.each<CliVersion>(["4.5.0", "3.5.5", "2.5.12"])("sandbox %s", (version) => {
   test("login is approved on the local page, commands then know who and where, and logout forgets", async () => {
     const home = await tempDir();
     const login = loginOn(version, home);
@@ -40,10 +40,14 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     await login.until(/project: .*vercel-sandbox-default-project/);
     const file = join(home, "data/com.vercel.cli/auth.json");
     expect(JSON.parse(await readFile(file, "utf8")).token).toBe(daemon().key);
-    const name = `login-${version.replaceAll(".", "-")}`;
-    const run = await as(version, home, ["run", "--name", name, "--", "echo", "in"]);
+    // The oldest knows sandboxes by their ids only.
+    const given = version === "2.5.12" ? [] : ["--name", `login-${version.replaceAll(".", "-")}`];
+    const run = await as(version, home, ["run", ...given, "--", "echo", "in"]);
     expect(run).toMatchObject({ code: 0 });
     expect(run.stdout).toContain("in\n");
+    const newest = await raw(daemon(), "GET", "/v1/sandboxes?project=vercel-sandbox-default-project&limit=1");
+    const [{ id, sourceSandboxName: name }] = newest.json.sandboxes;
+    expect(name).toBe(given[1] ?? id);
     // By name, for that is how the command line knows its project.
     const found = await raw(daemon(), "GET", `/v2/sandboxes/${name}?projectId=vercel-sandbox-default-project`);
     expect(found.json.sandbox.name).toBe(name);

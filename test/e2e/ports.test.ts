@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { beforeAll, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { daemonOfFile } from "../daemon.ts";
-import { type AnySandbox, redirectThisProcess, waysTo } from "./clients.ts";
+import { type AnySandbox, raw, redirectThisProcess, waysTo } from "./clients.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
@@ -106,6 +106,21 @@ describe("the ingress", () => {
     const late = new WebSocket(daemon().url.replace("http", "ws"), { headers: { host } });
     const [error] = await once(late, "error");
     expect(String(error)).toContain("410");
+    await sandbox.delete();
+  });
+
+  test("leads to the shell server that old command lines bring along, and to no other port that has no route", async () => {
+    const sandbox = await way.Sandbox.create({ ...way.auth, persistent: false });
+    const { sessionId } = sandbox.currentSession();
+    const { json } = await raw(daemon(), "GET", `/v2/sandboxes/sessions/${sessionId}?__includeSystemRoutes=true`);
+    const [route] = json.routes;
+    expect(route).toMatchObject({ port: json.session.interactivePort, system: true });
+    expect((await ask(route.url, "/")).status).toBe(502);
+    await Promise.all([serve(sandbox, route.port), serve(sandbox, 3000)]);
+    expect((await ask(route.url, "/")).status).toBe(201);
+    expect((await ask(route.url.replace(`${route.port}-`, "3000-"), "/")).status).toBe(404);
+    await sandbox.stop();
+    expect((await ask(route.url, "/")).status).toBe(410);
     await sandbox.delete();
   });
 

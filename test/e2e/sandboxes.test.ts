@@ -104,9 +104,13 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await created.delete();
   });
 
-  test("a runtime may be asked for, an unknown one is refused, and so is an unknown image", async () => {
+  test("a runtime may be asked for, and what runs is said; an unknown one is refused, and so is an unknown image", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, runtime: "node22" });
-    expect(sandbox.runtime).toBe("node22");
+    expect(sandbox.runtime).toBe("node24");
+    expect(await (await sandbox.runCommand("node", ["--version"])).stdout()).toMatch(/^v24\./);
+    expect(daemon().complaints()).toContain(
+      'Sandboxes that ask for the runtime "node22" run node24, of the image "host"',
+    );
     await sandbox.delete();
     await expect(Sandbox.create({ ...way.auth, runtime: "cobol" })).rejects.toMatchObject({
       response: { status: 400 },

@@ -2,12 +2,12 @@
 
 import { execFileSync, spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
-import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { bridge } from "../bridge.ts";
 import { startDaemon, type TestDaemon } from "../daemon.ts";
 import { eventually, has, needs, root, tempDir } from "../harness.ts";
-import { ended, linesOf, type Namespace, openInternet } from "../internet.ts";
+import { ended, linesOf, openInternet } from "../internet.ts";
 import { nameServer, webAddress } from "../internet-names.ts";
 import { credentials, fetchTo, raw, sandboxOf, sdks } from "./clients.ts";
 
@@ -29,7 +29,7 @@ beforeAll(async () => {
   await linesOf(servers)();
   const settings = { SANDKEEP_DNS: nameServer, SANDKEEP_EGRESS_ALLOW: "10.9.9.9/32" };
   const inside = await startDaemon(undo, settings, internet.host);
-  daemon = { ...inside, url: await bridge(internet.host, Number(new URL(inside.url).port)) };
+  daemon = { ...inside, url: await bridge(undo, internet.host, Number(new URL(inside.url).port)) };
 }, 60_000);
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command git"));
@@ -207,32 +207,4 @@ async function publish(directory: string): Promise<string[]> {
   await writeFile(join(directory, "notes.txt"), "this is no archive\n");
   await writeFile(join(directory, "large.bin"), Buffer.alloc(1_000_000, "x"));
   return made;
-}
-
-/** an address in this process's network that leads to a port of the namespace's loopback, by way of a socket in the file system */
-async function bridge(namespace: Namespace, port: number): Promise<string> {
-  const path = join(await tempDir(undo), "bridge.sock");
-  const script = `require("node:net").createServer((from) => {
-    const to = require("node:net").connect(${port}, "127.0.0.1");
-    from.pipe(to).pipe(from);
-    for (const end of [from, to]) end.on("error", () => { from.destroy(); to.destroy(); });
-  }).listen(${JSON.stringify(path)}, () => console.log("ready"))`;
-  const far = spawn(...namespace.command(process.execPath, "-e", script), { stdio: ["pipe", "pipe", "inherit"] });
-  undo.defer(() => ended(far));
-  await linesOf(far)();
-  const near = createServer((from) => {
-    const to = connect(path);
-    from.pipe(to).pipe(from);
-    for (const end of [from, to]) {
-      end.on("error", () => {
-        from.destroy();
-        to.destroy();
-      });
-    }
-  });
-  await new Promise<void>((resolve) => near.listen(0, "127.0.0.1", resolve));
-  undo.defer(async () => void near.close());
-  const address = near.address();
-  if (address === null || typeof address === "string") throw new Error("The bridge has no port");
-  return `http://127.0.0.1:${address.port}`;
 }

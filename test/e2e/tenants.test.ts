@@ -98,22 +98,29 @@ describe("what is named in a body", () => {
     const mounts = { "/data": { drive: "victim", mode: "snapshot" } };
     const refused = await Promise.all([
       create({ source: { type: "snapshot", snapshotId: things.snapshotId } }),
+      raw(daemon(), "POST", "/v1/sandboxes", {
+        key: foreign.key,
+        body: { source: { type: "snapshot", snapshotId: things.snapshotId } },
+      }),
       create({ mounts }),
       create({ projectId: "prj_default" }),
       raw(daemon(), "POST", "/v2/sandboxes/drives/new", { key: foreign.key, body: { projectId: "prj_default" } }),
     ]);
-    expect(refused.map(({ status }) => status)).toEqual([404, 404, 403, 403]);
+    expect(refused.map(({ status }) => status)).toEqual([404, 404, 404, 403, 403]);
     const own = await create({ name: "own" });
     const changes = [{ currentSnapshotId: things.snapshotId }, { mounts }];
     for (const body of changes) {
       expect((await raw(daemon(), "PATCH", "/v2/sandboxes/own", { key: foreign.key, body })).status).toBe(404);
     }
     // A command of another's under a session of one's own.
-    const path = `/v2/sandboxes/sessions/${own.json.session.id}/cmd/${things.commandId}`;
-    for (const rest of ["", "/logs", "?wait=true"]) {
-      expect((await raw(daemon(), "GET", path + rest, { key: foreign.key })).status).toBe(404);
+    for (const session of [`/v2/sandboxes/sessions/${own.json.session.id}`, `/v1/sandboxes/${own.json.session.id}`]) {
+      const path = `${session}/cmd/${things.commandId}`;
+      for (const rest of ["", "/logs", "?wait=true"]) {
+        expect((await raw(daemon(), "GET", path + rest, { key: foreign.key })).status).toBe(404);
+      }
+      const kill = session.startsWith("/v1") ? `${session}/${things.commandId}/kill` : `${path}/kill`;
+      expect((await raw(daemon(), "POST", kill, { key: foreign.key, body: { signal: 9 } })).status).toBe(404);
     }
-    expect((await raw(daemon(), "POST", `${path}/kill`, { key: foreign.key, body: { signal: 9 } })).status).toBe(404);
     await raw(daemon(), "DELETE", "/v2/sandboxes/own", { key: foreign.key });
   });
 
@@ -147,6 +154,13 @@ test("a cursor leads nobody into another's list", async () => {
     key: foreign.key,
   });
   expect(next.json.sandboxes ?? []).toEqual([]);
+  const first = await raw(daemon(), "GET", "/v1/sandboxes?limit=1");
+  for (const bound of ["until", "since"]) {
+    const { json: page } = await raw(daemon(), "GET", `/v1/sandboxes?${bound}=${first.json.pagination.next}`, {
+      key: foreign.key,
+    });
+    expect(page.sandboxes.filter((each: { projectId: string }) => each.projectId !== foreign.project)).toEqual([]);
+  }
   for (const name of ["page-1", "page-2"]) await raw(daemon(), "DELETE", `/v2/sandboxes/${name}`);
 });
 
@@ -181,7 +195,10 @@ const projectParameter: Partial<Record<NonNullable<Endpoint["query"]>, string>> 
   sandboxesQuery: "project",
   historyQuery: "project",
   treeQuery: "project",
+  v1ListQuery: "project",
 };
+
+const bodiesWithProject = ["createBody", "v1CreateBody", "driveBody"];
 
 /** the requests that try an endpoint: with each example of a body that it reads */
 function requests({ method, path, query, body }: Endpoint, scope: Scope): Promise<RawAnswer>[] {
@@ -202,18 +219,19 @@ function aimed(example: object, schema: NonNullable<Endpoint["body"]>, { project
   const text = JSON.stringify(example)
     .replaceAll("snap_1", things.snapshotId ?? "")
     .replaceAll('"drive":"drive"', '"drive":"victim"');
-  const namesProject = schema === "createBody" || schema === "driveBody";
+  const namesProject = bodiesWithProject.includes(schema);
   return { ...JSON.parse(text), ...(namesProject && { projectId: project ?? "prj_default" }) };
 }
 
 /** answers about the asker, lists of what it has itself, and making or deleting things of its own are no secret */
 function isAboutOneself({ method, path, query, body }: Endpoint, name: string): boolean {
   if (path === "/v2/user") return true;
-  const namesProject = (query && projectParameter[query]) || body === "createBody" || body === "driveBody";
+  const namesProject = (query && projectParameter[query]) || (body && bodiesWithProject.includes(body));
   const isOwn = !name.startsWith("the other's") || (name === "the other's project" && !namesProject);
   const open = [
     ...["GET /v2/sandboxes", "GET /v2/sandboxes/sessions", "GET /v2/sandboxes/snapshots", "GET /v2/sandboxes/drives"],
     ...["POST /v2/sandboxes", "POST /v2/sandboxes/drives/:drive", "DELETE /v2/sandboxes/drives/:drive"],
+    ...["GET /v1/sandboxes", "POST /v1/sandboxes", "GET /v1/sandboxes/snapshots"],
     ...["GET /v2/teams", "POST /v11/projects"],
   ];
   return isOwn && open.includes(`${method} ${path}`);

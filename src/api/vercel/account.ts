@@ -59,15 +59,13 @@ export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void 
       token_endpoint: `${base}${oauth}/token`,
       revocation_endpoint: `${base}${oauth}/token/revoke`,
       introspection_endpoint: `${base}${oauth}/token/introspect`,
-      jwks_uri: `${base}${oauth}/jwks`,
+      jwks_uri: `${base}/.well-known/jwks`,
       response_types_supported: ["code"],
       subject_types_supported: ["public"],
       id_token_signing_alg_values_supported: ["RS256"],
       grant_types_supported: [deviceGrant, refreshGrant],
     });
   });
-
-  app.get(`${oauth}/jwks`, () => json({ keys: [] }));
 
   app.post(`${oauth}/device-authorization`, () => {
     const { deviceCode, userCode, expiresIn, interval } = logins.begin();

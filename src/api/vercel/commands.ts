@@ -3,21 +3,22 @@
 import type { Hono } from "hono";
 import type { z } from "zod";
 import type { Caller, Command } from "../../core/sandbox.ts";
-import { asciiJson, json, liveBody } from "../http.ts";
+import { json } from "../http.ts";
 import { once } from "../idempotency.ts";
+import { lateJson, ndjson } from "../live.ts";
+import { logLines } from "../logs.ts";
 import { inVercelsWords, streamClosed, VercelError, worded } from "./errors.ts";
-import { logLines } from "./logs.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
-import * as wire from "./wire.ts";
+import { currentWords, type SessionWords } from "./session-words.ts";
 
-export function commandRoutes(app: Hono<Env>, dialect: Dialect): void {
+export function commandRoutes(app: Hono<Env>, dialect: Dialect, words: SessionWords = currentWords): void {
   const { core, schemas, idempotency } = dialect;
-  const commands = "/:version{v[234]}/sandboxes/sessions/:sessionId/cmd";
+  const commands = `${words.session}/cmd`;
 
   app.post(commands, async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
-    const { value, text } = await bodyOf(c, dialect, schemas.runBody);
+    const { value, text } = await bodyOf(c, dialect, schemas[words.runBody]);
     const sessionId = idOf(c, "sessionId");
     const key = c.req.header("idempotency-key");
     const request = { key, scope: `${caller.teamId} run ${sessionId}`, request: text };
@@ -28,35 +29,36 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect): void {
     });
     // A repeat attaches to the same command, whose output is there from the start.
     const command = started ?? (await core.commands.get(caller, sessionId, id));
-    if (!value.wait) return json({ command: wire.command(begun(command)) });
-    return ndjson(dialect, (signal) => attached(dialect, caller, command, value.logs, signal));
+    if (!value.wait) return json({ command: words.command(begun(command)) });
+    const { logs } = value;
+    return logStream(dialect, (signal) => attached(dialect, caller, { command, logs, words, signal }));
   });
 
   app.get(commands, async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const all = await core.commands.list(caller, idOf(c, "sessionId"));
-    return json({ commands: all.map(wire.command) });
+    return json({ commands: all.map(words.command) });
   });
 
   app.get(`${commands}/:commandId`, async (c) => {
     const { value } = queryOf(c, schemas.commandQuery);
     const caller = await callerOf(c, dialect, value);
     const command = await core.commands.get(caller, idOf(c, "sessionId"), idOf(c, "commandId"));
-    if (!value.wait || command.exitCode !== undefined) return json({ command: wire.command(command) });
-    return whenEnded(dialect, caller, command);
+    if (!value.wait || command.exitCode !== undefined) return json({ command: words.command(command) });
+    return whenEnded(dialect, caller, command, words);
   });
 
   app.get(`${commands}/:commandId/logs`, async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const command = await core.commands.get(caller, idOf(c, "sessionId"), idOf(c, "commandId"));
-    return ndjson(dialect, (signal) => output(dialect, caller, command, signal));
+    return logStream(dialect, (signal) => output(dialect, caller, command, signal));
   });
 
-  app.post(`${commands}/:commandId/kill`, async (c) => {
+  app.post(words.kill, async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const { value } = await bodyOf(c, dialect, schemas.killBody);
     const killed = await core.commands.kill(caller, idOf(c, "sessionId"), idOf(c, "commandId"), value.signal);
-    return json({ command: wire.command(killed) });
+    return json({ command: words.command(killed) });
   });
 }
 
@@ -89,20 +91,26 @@ async function run(
   });
 }
 
+interface Attached {
+  command: Command;
+  logs: boolean;
+  words: SessionWords;
+  signal: AbortSignal;
+}
+
 /** the command as it begins, what it prints, and the command as it ended */
 async function* attached(
   dialect: Dialect,
   caller: Caller,
-  command: Command,
-  withLogs: boolean,
-  signal: AbortSignal,
+  { command, logs, words, signal }: Attached,
 ): AsyncGenerator<object> {
-  yield { command: wire.command(begun(command)) };
-  if (withLogs) yield* output(dialect, caller, command, signal);
+  yield { command: words.command(begun(command)) };
+  if (logs) yield* output(dialect, caller, command, signal);
   signal.throwIfAborted();
   const ended = await dialect.core.commands.wait(caller, command.sessionId, command.id, signal);
-  if (ended.endCause === "session-ended") yield streamClosed;
-  else yield { command: wire.command(ended) };
+  // Clients that ask for no logs take the second line for the command, whatever happened to it.
+  if (logs && ended.endCause === "session-ended") yield streamClosed;
+  else yield { command: words.command(ended) };
 }
 
 async function* output(
@@ -114,39 +122,26 @@ async function* output(
   yield* logLines(await core.commands.output(caller, sessionId, id, { signal }));
 }
 
-/** the content type is exactly this: with a charset the clients take it for something else */
-function ndjson({ limits, trouble }: Dialect, lines: (signal: AbortSignal) => AsyncIterable<object>): Response {
-  async function* pieces(signal: AbortSignal): AsyncGenerator<string> {
-    try {
-      for await (const line of lines(signal)) yield `${asciiJson(line)}\n`;
-    } catch (error) {
-      if (signal.aborted) return;
-      if (inVercelsWords(error).status >= 500) trouble(error);
-      yield `${asciiJson(streamClosed)}\n`;
-    }
-  }
-  return new Response(liveBody({ pieces, filler: "\n", patience: limits.patience }), {
-    headers: { "content-type": "application/x-ndjson", "cache-control": "no-store" },
+function logStream(dialect: Dialect, lines: (signal: AbortSignal) => AsyncIterable<object>): Response {
+  return ndjson(lines, {
+    patience: dialect.limits.patience,
+    failure(error) {
+      if (inVercelsWords(error).status >= 500) dialect.trouble(error);
+      return streamClosed;
+    },
   });
 }
 
-/**
- * The headers go out at once and blanks follow, which JSON allows in front: a client that waits for headers gives up
- * after five minutes. The status is on its way by then, so what goes wrong later can only be told in the body.
- */
-function whenEnded({ core, limits, trouble }: Dialect, caller: Caller, { sessionId, id }: Command): Response {
-  async function* pieces(signal: AbortSignal): AsyncGenerator<string> {
-    try {
-      const ended = await core.commands.wait(caller, sessionId, id, signal);
-      yield JSON.stringify({ command: wire.command(ended) });
-    } catch (error) {
-      if (signal.aborted) return;
+function whenEnded(dialect: Dialect, caller: Caller, { sessionId, id }: Command, words: SessionWords): Response {
+  const ended = async (signal: AbortSignal) => ({
+    command: words.command(await dialect.core.commands.wait(caller, sessionId, id, signal)),
+  });
+  return lateJson(ended, {
+    patience: dialect.limits.patience,
+    failure(error) {
       const { status, code, message } = inVercelsWords(error);
-      if (status >= 500) trouble(error);
-      yield JSON.stringify({ error: { code, message } });
-    }
-  }
-  return new Response(liveBody({ pieces, filler: " ", patience: limits.patience }), {
-    headers: { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" },
+      if (status >= 500) dialect.trouble(error);
+      return { error: { code, message } };
+    },
   });
 }

@@ -1,8 +1,8 @@
 /** What went wrong, in Vercel's words: which status, which code, which sentence. */
 
-import type { z } from "zod";
 import { type ErrorCode, isSandkeepError, messageOf, type SandkeepError } from "../../core/errors.ts";
 import { InvalidInput, json } from "../http.ts";
+import { invalidWords } from "../issues.ts";
 
 /** An error that already speaks Vercel's words. */
 export class VercelError extends Error {
@@ -110,88 +110,4 @@ export function sentenceOf(error: unknown): string {
   return isSandkeepError(error) || error instanceof VercelError || error instanceof InvalidInput
     ? inVercelsWords(error).message
     : messageOf(error);
-}
-
-const longestMessage = 600;
-
-/** the first thing that is wrong, as the hosted service says it */
-function invalidWords(issues: readonly z.core.$ZodIssue[]): string {
-  const issue = issues.flatMap((each) => decisive(each, []))[0];
-  if (!issue) return "Invalid request.";
-  const words = issueWords(issue);
-  return `Invalid request: ${words.length > longestMessage ? `${words.slice(0, longestMessage)}…` : words}`;
-}
-
-/** of a union the branch that came furthest, with the paths of its issues whole */
-function decisive(issue: z.core.$ZodIssue, parent: readonly PropertyKey[]): z.core.$ZodIssue[] {
-  const path = [...parent, ...issue.path];
-  if (issue.code !== "invalid_union" || issue.errors.length === 0) return [{ ...issue, path }];
-  const branches = issue.errors.map((branch) => branch.flatMap((each) => decisive(each, path)));
-  // A member that is missing or too much says that another form was meant.
-  const misfit = (each: z.core.$ZodIssue) => each.code === "unrecognized_keys" || isMissing(each) || isNever(each);
-  const reach = (branch: z.core.$ZodIssue[]) =>
-    Math.max(...branch.map((each) => 2 * each.path.length - (branch.some(misfit) ? 3 : 0)));
-  const furthest = Math.max(...branches.map(reach));
-  const best = branches.filter((branch) => reach(branch) === furthest);
-  // Several branches that fail at the door: none of them says more than that the value has none of the forms.
-  return best.length === 1 ? (best[0] ?? []) : [{ ...issue, errors: [], path } as z.core.$ZodIssue];
-}
-
-function issueWords(issue: z.core.$ZodIssue): string {
-  // A message that zod did not make is one of our schemas'.
-  if (!/^(Invalid|Too|Unrecognized) /.test(issue.message)) return issue.message;
-  const name = `\`${pathWords(issue.path)}\``;
-  const subject = issue.path.length === 0 ? "the request" : name;
-  switch (issue.code) {
-    case "invalid_type":
-      if (isMissing(issue)) return `missing required property ${name}.`;
-      return `${subject} should be ${typeWords[issue.expected] ?? issue.expected}.`;
-    case "too_big":
-      return `${subject} should ${most(issue.origin, issue.maximum)}.`;
-    case "too_small":
-      return `${subject} should ${least(issue.origin, issue.minimum)}.`;
-    case "invalid_value":
-      return `${subject} should be equal to one of the allowed values ${JSON.stringify(issue.values.join(", "))}.`;
-    case "unrecognized_keys":
-      return `${issue.path.length === 0 ? "" : `${name} `}should NOT have additional property \`${issue.keys[0]}\`.`;
-    case "invalid_format":
-      return `${subject} should match pattern "${issue.pattern}".`;
-    case "invalid_key":
-      return issue.issues[0] ? issueWords({ ...issue.issues[0], path: issue.path }) : `${subject} is not a valid key.`;
-    default:
-      return `${subject} should have one of the allowed forms.`;
-  }
-}
-
-/** zod says only in its message that a member is not there */
-function isMissing(issue: z.core.$ZodIssue): boolean {
-  return issue.code === "invalid_type" && issue.message.endsWith("received undefined");
-}
-
-/** a member that this form must not have */
-function isNever(issue: z.core.$ZodIssue): boolean {
-  return issue.code === "invalid_type" && issue.expected === "never";
-}
-
-const typeWords: Record<string, string> = {
-  int: "integer",
-  record: "object",
-};
-
-function most(origin: string, maximum: number | bigint): string {
-  if (origin === "array") return `NOT have more than ${maximum} items`;
-  if (origin === "string") return `NOT be longer than ${maximum} characters`;
-  return `be <= ${maximum}`;
-}
-
-function least(origin: string, minimum: number | bigint): string {
-  if (origin === "array") return `NOT have fewer than ${minimum} items`;
-  if (origin === "string") return `NOT be shorter than ${minimum} characters`;
-  return `be >= ${minimum}`;
-}
-
-function pathWords(path: readonly PropertyKey[]): string {
-  return path
-    .map((part, i) => (typeof part === "number" ? `[${part}]` : `${i === 0 ? "" : "."}${String(part)}`))
-    .join("");
 }

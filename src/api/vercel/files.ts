@@ -5,13 +5,14 @@ import type { Hono } from "hono";
 import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/errors.ts";
 import { resolvePath } from "../../core/files.ts";
 import type { Caller } from "../../core/sandbox.ts";
-import { bodyBytes, byteBody, json } from "../http.ts";
+import { bodyBytes, byteBody, hasBody, json } from "../http.ts";
 import { badRequest, notFound, VercelError } from "./errors.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
+import { currentWords, type SessionWords } from "./session-words.ts";
 
-export function fileRoutes(app: Hono<Env>, dialect: Dialect): void {
+export function fileRoutes(app: Hono<Env>, dialect: Dialect, { session }: SessionWords = currentWords): void {
   const { core, schemas } = dialect;
-  const fs = "/:version{v[234]}/sandboxes/sessions/:sessionId/fs";
+  const fs = `${session}/fs`;
 
   app.post(`${fs}/read`, async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
@@ -35,7 +36,7 @@ export function fileRoutes(app: Hono<Env>, dialect: Dialect): void {
     if (directory !== undefined && (directory === "" || directory.length > 4096)) {
       throw badRequest("Invalid request: `x-cwd` should be a path.");
     }
-    if (!c.req.raw.body) throw badRequest("Invalid request: the body should be a tar file, compressed with gzip.");
+    if (!hasBody(c.req.raw)) throw badRequest("Invalid request: the body should be a tar file, compressed with gzip.");
     const place: Place = { sessionId: idOf(c, "sessionId"), path: directory ?? "." };
     return told(dialect, caller, place, "writing files", async () => {
       await core.files.extract(caller, place.sessionId, directory, bodyBytes(c.req.raw));

@@ -16,11 +16,12 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Hono } from "hono";
-import { type WebSocket, WebSocketServer } from "ws";
 import type { Caller } from "../../core/sandbox.ts";
 import { json } from "../http.ts";
+import type { Terminal } from "../terminal.ts";
+import { WebSockets } from "../websockets.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
-import { Terminal } from "./terminal.ts";
+import { vercelTerminal } from "./terminal.ts";
 
 export function interactiveRoutes(app: Hono<Env>, dialect: Dialect, interactive: Interactive): void {
   const { core, schemas, publicUrl } = dialect;
@@ -41,13 +42,11 @@ interface Grant {
 }
 
 const mostGrants = 10_000;
-const longestMessage = 1 << 20;
-const pingEvery = 30_000;
 
 export class Interactive {
   readonly #dialect: Dialect;
   readonly #grants = new Map<string, Grant>();
-  readonly #server = new WebSocketServer({ noServer: true, maxPayload: longestMessage, clientTracking: false });
+  readonly #sockets = new WebSockets();
 
   constructor(dialect: Dialect) {
     this.#dialect = dialect;
@@ -56,7 +55,7 @@ export class Interactive {
   issue(caller: Caller, sessionId: string): string {
     this.#sweep();
     const token = randomBytes(32).toString("base64url");
-    const terminal = new Terminal(this.#dialect, caller, sessionId);
+    const terminal = vercelTerminal(this.#dialect, caller, sessionId);
     const expiresAt = this.#dialect.clock() + this.#dialect.limits.interactive.tokenLife;
     this.#grants.set(token, { sessionId, terminal, expiresAt });
     return token;
@@ -70,13 +69,10 @@ export class Interactive {
     this.#sweep();
     const grant = this.#grants.get(url.searchParams.get("token") ?? "");
     if (grant?.sessionId !== sessionId) {
-      refuse(socket);
+      this.#sockets.refuse(socket, 401);
       return true;
     }
-    this.#server.handleUpgrade(request, socket, head, (connection) => {
-      watchPulse(connection);
-      grant.terminal.connect(connection);
-    });
+    this.#sockets.accept(request, socket, head, (connection) => grant.terminal.connect(connection));
     return true;
   }
 
@@ -92,24 +88,4 @@ export class Interactive {
 
 function pathOf(sessionId: string): string {
   return `/interactive/${sessionId}`;
-}
-
-function refuse(socket: Duplex): void {
-  socket.on("error", () => undefined);
-  socket.end("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-}
-
-/** a connection whose other end is gone without a word is closed */
-function watchPulse(connection: WebSocket): void {
-  let alive = true;
-  connection.on("pong", () => {
-    alive = true;
-  });
-  const timer = setInterval(() => {
-    if (!alive) connection.terminate();
-    alive = false;
-    connection.ping();
-  }, pingEvery);
-  timer.unref();
-  connection.on("close", () => clearInterval(timer));
 }

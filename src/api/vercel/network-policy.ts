@@ -3,7 +3,6 @@
  * subnets, and the flat lists that version 1 of the SDK sends. One form goes out, in which no header's value is shown.
  */
 
-import { isIPv4, isIPv6 } from "node:net";
 import { z } from "zod";
 import type {
   CustomPolicy,
@@ -14,19 +13,11 @@ import type {
   RuleAction,
   TextMatch,
 } from "../../core/network-policy.ts";
+import { subnet as cidr, domainName as domain } from "../network-names.ts";
 
 const most = 1000;
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/** whole labels may be wildcards */
-const domainPattern = /^(\*|[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)(\.(\*|[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?))*$/;
 
-const domain = z
-  .string()
-  .min(1)
-  .max(253)
-  .toLowerCase()
-  .regex(domainPattern, "a domain of the network policy is not one.");
-const cidr = z.string().max(64).refine(isCidr, "a subnet of the network policy is not in CIDR notation.");
 const headers = z
   .record(
     z.string().max(256).regex(token, "the name of a header is not one."),
@@ -290,10 +281,4 @@ function isRegex(value: string): boolean {
   } catch {
     return false;
   }
-}
-
-function isCidr(value: string): boolean {
-  const [address = "", prefix = "", ...rest] = value.split("/");
-  if (rest.length > 0 || !/^\d{1,3}$/.test(prefix)) return false;
-  return (isIPv4(address) && Number(prefix) <= 32) || (isIPv6(address) && Number(prefix) <= 128);
 }

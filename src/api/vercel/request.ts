@@ -4,9 +4,8 @@ import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
-import { SandkeepError } from "../../core/errors.ts";
 import type { Caller, Owner } from "../../core/sandbox.ts";
-import { bodyText, type Connection, jsonOf, parsed, requireText } from "../http.ts";
+import { bearerOf, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../http.ts";
 import type { Idempotency } from "../idempotency.ts";
 import { errorResponse, notFound } from "./errors.ts";
 import type { VercelLimits } from "./limits.ts";
@@ -35,7 +34,7 @@ export type VercelContext = Context<Env>;
 export function authenticated({ core, trouble }: Dialect): Hono<Env> {
   const app = open(trouble);
   app.use(async (c, next) => {
-    c.set("caller", await core.access.authenticate(bearer(c)));
+    c.set("caller", await core.access.authenticate(bearerOf(c.req.raw)));
     await next();
   });
   return app;
@@ -90,9 +89,7 @@ export async function bodyOf<S extends z.ZodType>(
 }
 
 export function queryOf<S extends z.ZodType>(c: VercelContext, schema: S): { value: z.output<S>; private: Private } {
-  const all = Object.entries(c.req.queries()).map(([key, values]) => [key, values.length === 1 ? values[0] : values]);
-  const { own, hidden } = apart(Object.fromEntries(all));
-  requireText(own);
+  const { own, hidden } = apart(queryParameters(c));
   return { value: parsed(schema, own), private: hidden };
 }
 
@@ -114,14 +111,6 @@ const ids = {
   commandId: { pattern: /^cmd_[A-Za-z0-9]{1,64}$/, noun: "Command" },
   snapshotId: { pattern: /^snap_[A-Za-z0-9]{1,64}$/, noun: "Snapshot" },
 };
-
-const longestToken = 8192;
-
-function bearer(c: Context): string {
-  const secret = /^Bearer +(\S+)$/i.exec(c.req.header("authorization") ?? "")?.[1];
-  if (secret !== undefined && secret.length <= longestToken) return secret;
-  throw new SandkeepError("unauthenticated", "There is no token");
-}
 
 function apart(value: unknown): { own: unknown; hidden: Private } {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return { own: value, hidden: {} };

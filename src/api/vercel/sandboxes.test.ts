@@ -138,10 +138,7 @@ describe("create", () => {
     ],
     [{ runtime: "node24", image: "x" }, "Invalid request: `runtime` and `image` should NOT be given together."],
     [{ failoverRegions: ["iad1"] }, "Invalid request: `failoverRegions` should NOT contain the sandbox's own region."],
-    [
-      { snapshotExpiration: 1 },
-      "Invalid request: `snapshotExpiration` must be 0 (no expiration) or >= 86400000 ms (1 day).",
-    ],
+    [{ snapshotExpiration: 1 }, "`snapshotExpiration` must be 0 (no expiration) or >= 86400000 ms (1 day)."],
     [{ name: "sessions" }, "Invalid request: `name` should NOT be one of sessions, snapshots, drives, named."],
     [{ mounts: { data: { drive: "d" } } }, "Invalid request: a path in `mounts` should be absolute, and not the root."],
     [
@@ -248,20 +245,22 @@ test("a create that is repeated with its idempotency key happens once", async ()
 
 describe("list", () => {
   test("filters, sort and cursor reach the core, and the next cursor comes back", async () => {
-    const { ask, asked } = apiClient({ "sandboxes.list": async () => ({ items: [sandbox], next: "c2" }) });
+    const { ask, asked } = apiClient({
+      "sandboxes.listWithSessions": async () => ({ items: [{ sandbox, session }], next: "c2" }),
+    });
     const query = "project=default&limit=10&cursor=c1&sortBy=name&sortOrder=asc&namePrefix=de&tags=env%3Aa%3Ab";
     const { json } = await ask("GET", `/api/v2/sandboxes?${query}`);
-    expect(asked("sandboxes.list")).toEqual([
+    expect(asked("sandboxes.listWithSessions")).toEqual([
       [owner, { limit: 10, cursor: "c1", order: "asc", sortBy: "name", namePrefix: "de", tags: { env: "a:b" } }],
     ]);
     expect(json.pagination).toEqual({ count: 1, next: "c2" });
-    expect(json.sandboxes[0].name).toBe("demo");
+    expect(json.sandboxes[0]).toMatchObject({ name: "demo", expiresAt: session.expiresAt });
   });
 
   test("newest first, twenty, and no next on the last page", async () => {
     const { ask, asked } = apiClient();
     const { json } = await ask("GET", "/api/v2/sandboxes");
-    expect(asked("sandboxes.list")).toEqual([[owner, { limit: 20, order: "desc", sortBy: "createdAt" }]]);
+    expect(asked("sandboxes.listWithSessions")).toEqual([[owner, { limit: 20, order: "desc", sortBy: "createdAt" }]]);
     expect(json.pagination).toEqual({ count: 1, next: null });
   });
 
@@ -272,7 +271,7 @@ describe("list", () => {
   ])("status %s means the states %j", async (status, states) => {
     const { ask, asked } = apiClient();
     await ask("GET", `/api/v2/sandboxes?status=${status}`);
-    expect(asked("sandboxes.list")[0]?.[1]).toMatchObject({ states });
+    expect(asked("sandboxes.listWithSessions")[0]?.[1]).toMatchObject({ states });
   });
 
   test.each([
@@ -287,12 +286,14 @@ describe("list", () => {
     const { ask, asked } = apiClient();
     const { status, json } = await ask("GET", `/api/v2/sandboxes?${query}`);
     expect([status, json.error.message]).toEqual([400, `Invalid request: ${message}`]);
-    expect(asked("sandboxes.list")).toEqual([]);
+    expect(asked("sandboxes.listWithSessions")).toEqual([]);
   });
 
   test("tags of other wires are text here", async () => {
     const tagged = { ...sandbox, tags: { a: 1, b: { c: [true] } } };
-    const { ask } = apiClient({ "sandboxes.list": async () => ({ items: [tagged] }) });
+    const { ask } = apiClient({
+      "sandboxes.listWithSessions": async () => ({ items: [{ sandbox: tagged, session }] }),
+    });
     const { json } = await ask("GET", "/api/v2/sandboxes");
     expect(json.sandboxes[0].tags).toEqual({ a: "1", b: '{"c":[true]}' });
   });

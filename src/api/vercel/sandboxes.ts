@@ -2,9 +2,9 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import type { Owner, Sandbox, Session } from "../../core/sandbox.ts";
-import type { CreateSpec, ForkSpec, UpdateSpec } from "../../core/sandboxes.ts";
-import { json } from "../http.ts";
+import type { Owner } from "../../core/sandbox.ts";
+import type { Booted, CreateSpec, ForkSpec, UpdateSpec } from "../../core/sandboxes.ts";
+import { json, undoIfGone } from "../http.ts";
 import { once } from "../idempotency.ts";
 import { badRequest, sandboxNotFound, worded } from "./errors.ts";
 import { policyFromWire } from "./network-policy.ts";
@@ -22,27 +22,27 @@ import { namePattern, type Schemas } from "./schemas.ts";
 import * as wire from "./wire.ts";
 
 export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
-  const { core, schemas, idempotency } = dialect;
+  const { core, schemas } = dialect;
 
   app.post("/:version{v[234]}/sandboxes", async (c) => {
     const { value: scope } = queryOf(c, schemas.scopeQuery);
     const sent = await bodyOf(c, dialect, schemas.createBody);
     const owner = await ownerOf(c, dialect, scope, sent.value.projectId);
-    const key = c.req.header("idempotency-key");
-    const request = { key, scope: `${owner.teamId} ${owner.projectId} create`, request: sent.text };
-    const answer = await once(idempotency, request, async () => {
-      const spec = createSpec(c.req.param("version"), sent.value);
-      const made = await worded(core.sandboxes.create(owner, spec), takenName(spec.name));
-      if (spec.name === undefined && key === undefined) undoneIfUnheard(c, dialect, owner, made.sandbox);
-      return booted(made.sandbox, made.session, dialect.domain(), sent.private);
+    const spec = createSpec(c.req.param("version"), sent.value);
+    return madeOnce(c, dialect, {
+      owner,
+      operation: "create",
+      text: sent.text,
+      isNamed: spec.name !== undefined,
+      make: () => worded(core.sandboxes.create(owner, spec), takenName(spec.name)),
+      print: (made) => booted(made, dialect.domain(), sent.private),
     });
-    return json(answer);
   });
 
   app.get("/:version{v[234]}/sandboxes", async (c) => {
     const { value } = queryOf(c, schemas.sandboxesQuery);
     const owner = await ownerOf(c, dialect, value, value.project);
-    const page = await core.sandboxes.list(owner, {
+    const page = await core.sandboxes.listWithSessions(owner, {
       limit: value.limit,
       order: value.sortOrder,
       sortBy: value.sortBy === "statusUpdatedAt" ? "stateChangedAt" : value.sortBy,
@@ -51,7 +51,8 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
       ...(value.status !== undefined && { states: wire.statesOf(value.status) }),
       ...(value.tags !== undefined && { tags: tagOf(value.tags) }),
     });
-    return json({ sandboxes: page.items.map((each) => wire.sandbox(each)), pagination: wire.pagination(page) });
+    const sandboxes = page.items.map(({ sandbox, session }) => wire.sandbox(sandbox, session));
+    return json({ sandboxes, pagination: wire.pagination(page) });
   });
 
   app.get("/:version{v[234]}/sandboxes/:name", async (c) => {
@@ -61,7 +62,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const found = value.resume
       ? await core.sandboxes.resume(owner, name)
       : { ...(await core.sandboxes.get(owner, name)), resumed: false };
-    return json({ ...booted(found.sandbox, found.session, dialect.domain(), hidden), resumed: found.resumed });
+    return json({ ...booted(found, dialect.domain(), hidden), resumed: found.resumed });
   });
 
   app.patch("/:version{v[234]}/sandboxes/:name", async (c) => {
@@ -74,7 +75,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { sandbox, session } = value.resume
       ? await core.sandboxes.resume(owner, name)
       : await core.sandboxes.get(owner, name);
-    return json({ sandbox: wire.sandbox(sandbox, session), routes: routes(sandbox, dialect.domain()) });
+    return json({ sandbox: wire.sandbox(sandbox, session), routes: routesOf({ sandbox, session }, dialect.domain()) });
   });
 
   app.delete("/:version{v[234]}/sandboxes/:name", async (c) => {
@@ -90,49 +91,66 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const sent = await bodyOf(c, dialect, schemas.forkBody);
     const owner = await ownerOf(c, dialect, value, value.projectId);
     const origin = nameOf(c);
-    const key = c.req.header("idempotency-key");
-    const request = { key, scope: `${owner.teamId} ${owner.projectId} fork ${origin}`, request: sent.text };
-    const answer = await once(idempotency, request, async () => {
-      const { image, ...changes } = sent.value;
-      const spec = settings(changes);
-      const made = await worded(core.sandboxes.fork(owner, origin, spec, image), takenName(spec.name));
-      if (spec.name === undefined && key === undefined) undoneIfUnheard(c, dialect, owner, made.sandbox);
-      return booted(made.sandbox, made.session, dialect.domain(), sent.private);
+    const { image, ...changes } = sent.value;
+    const spec = settings(changes);
+    return madeOnce(c, dialect, {
+      owner,
+      operation: `fork ${origin}`,
+      text: sent.text,
+      isNamed: spec.name !== undefined,
+      make: () => worded(core.sandboxes.fork(owner, origin, spec, image), takenName(spec.name)),
+      print: (made) => booted(made, dialect.domain(), sent.private),
     });
-    return json(answer);
   });
 }
 
-export function routes(sandbox: Sandbox, domain: string): object[] {
-  return sandbox.routes.map((each) => wire.route(each, domain));
-}
-
-function booted(sandbox: Sandbox, session: Session, domain: string, hidden: Private): object {
+/** `hidden` says whether the platform's own are asked for, too */
+export function routesOf({ sandbox, session }: Booted, domain: string, hidden: Private = {}): object[] {
   const system = wantsSystemRoutes(hidden) ? [wire.systemRoute(session, domain)] : [];
-  return {
-    sandbox: wire.sandbox(sandbox, session),
-    session: wire.session(session),
-    routes: [...routes(sandbox, domain), ...system],
-  };
+  return [...sandbox.routes.map((each) => wire.route(each, domain)), ...system];
 }
 
-/**
- * The clients send a create again when its answer is lost, and without a name nobody could find the first one. With an
- * idempotency key they could, so that one stays.
- */
-function undoneIfUnheard(c: VercelContext, { core, trouble }: Dialect, owner: Owner, { id }: Sandbox): void {
-  const { signal } = c.req.raw;
-  const undo = () => void core.sandboxes.abandon(owner, id).catch(trouble);
-  if (signal.aborted) undo();
-  // Never fires once the answer is sent.
-  else signal.addEventListener("abort", undo, { once: true });
+interface Making {
+  owner: Owner;
+  /** what is done, by which a repeat is known */
+  operation: string;
+  /** the body as it came */
+  text: string;
+  isNamed: boolean;
+  make(): Promise<Booted>;
+  print(made: Booted): object;
 }
 
-/** version 2 is asked for a runtime, later ones for an image; where neither is named each has its default */
-function createSpec(version: string, { source, runtime, image, projectId: _, ...rest }: CreateBody): CreateSpec {
-  const usual = version === "v2" && source?.type !== "snapshot" ? { runtime: "node24" } : {};
+/** the answer to a request that makes a sandbox; the same again when the request is repeated with its key */
+export async function madeOnce(c: VercelContext, dialect: Dialect, making: Making): Promise<Response> {
+  const { owner, operation, text, isNamed, make, print } = making;
+  const key = c.req.header("idempotency-key");
+  const request = { key, scope: `${owner.teamId} ${owner.projectId} ${operation}`, request: text };
+  const answer = await once(dialect.idempotency, request, async () => {
+    const made = await make();
+    // The clients send a create again when its answer is lost, and without a name nobody could find the first one. With
+    // an idempotency key they could, so that one stays.
+    if (!isNamed && key === undefined)
+      undoIfGone(c.req.raw, () => dialect.core.sandboxes.abandon(owner, made.sandbox.id), dialect.trouble);
+    return print(made);
+  });
+  return json(answer);
+}
+
+/** versions 1 and 2 are asked for a runtime, later ones for an image; where neither is named each has its default */
+export function createSpec(version: string, { source, runtime, image, projectId: _, ...rest }: CreateBody): CreateSpec {
+  const isOfRuntimes = version === "v1" || version === "v2";
+  const usual = isOfRuntimes && source?.type !== "snapshot" ? { runtime: "node24" } : {};
   const base = runtime === undefined && image === undefined ? usual : { runtime, image };
   return { ...settings(rest), base, ...(source && { source: sourceOf(source) }) };
+}
+
+function booted(made: Booted, domain: string, hidden: Private): object {
+  return {
+    sandbox: wire.sandbox(made.sandbox, made.session),
+    session: wire.session(made.session),
+    routes: routesOf(made, domain, hidden),
+  };
 }
 
 function sourceOf(source: NonNullable<CreateBody["source"]>): NonNullable<CreateSpec["source"]> {

@@ -153,6 +153,9 @@ const junk: unknown[] = [
   Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`k${i}`, "v"])),
 ];
 
+/** the hosted service says this one thing without its usual beginning */
+const sentence = /^(Invalid request: .{5,700}|`[\w.]+` must be 0 \(no expiration\) or >= 86400000 ms \(1 day\)\.)$/s;
+
 describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
   test("a whole body is accepted", async () => {
     const { ask, troubles } = apiClient();
@@ -172,7 +175,7 @@ describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
       }
       expect(status, mutant.what).toBe(400);
       expect(json.error.code).toBe("bad_request");
-      expect(json.error.message, mutant.what).toMatch(/^Invalid request: .{5,700}$/s);
+      expect(json.error.message, mutant.what).toMatch(sentence);
       expect(
         calls.filter((call) => changing.test(call.method)),
         mutant.what,

@@ -6,6 +6,7 @@
 
 import { posix } from "node:path";
 import { z } from "zod";
+import { environment } from "../environment.ts";
 import type { VercelLimits } from "./limits.ts";
 import { networkPolicySchema } from "./network-policy.ts";
 
@@ -22,17 +23,18 @@ const path = z.string().min(1).max(4096);
 const project = z.string().min(1).max(255);
 const expiration = z.custom<number>(
   (value) => Number.isSafeInteger(value) && (value === 0 || ((value as number) >= day && (value as number) <= century)),
-  { error: ({ path: at = [] }) => `\`${at.join(".")}\` must be 0 (no expiration) or >= ${day} ms (1 day).` },
-);
-const env = z.record(
-  z
-    .string()
-    .min(1)
-    .max(1024)
-    .regex(/^[^=]+$/, "the name of an environment variable is empty or has `=` in it."),
-  text(128 << 10),
+  {
+    error: ({ path: at = [] }) => `\`${at.join(".")}\` must be 0 (no expiration) or >= ${day} ms (1 day).`,
+    params: { isWhole: true },
+  },
 );
 const webUrl = z.string().max(4096).refine(isWebUrl, "`source.url` should be an http or https URL.");
+/** ms since 1970; a fraction says where a page of version 1 begins (v1/pagination.ts) */
+const timestamp = z
+  .string()
+  .regex(/^\d{1,16}(\.\d{1,16})?$/)
+  .transform(Number)
+  .pipe(z.number().max(8.64e15));
 const bool = z.enum(["true", "false"]).transform((value) => value === "true");
 const digits = z
   .string()
@@ -78,7 +80,7 @@ export function schemas(limits: VercelLimits) {
     timeout: timeout.optional(),
     networkPolicy: networkPolicySchema.optional(),
     ports: z.array(z.int().min(1024).max(65535)).max(limits.ports).optional(),
-    env: env.optional(),
+    env: environment.optional(),
     tags: z
       .record(z.string().min(1).max(256), z.string().max(limits.tagLength))
       .refine((tags) => Object.keys(tags).length <= limits.tags, {
@@ -102,6 +104,35 @@ export function schemas(limits: VercelLimits) {
       .refine((mounts) => !overlap(Object.keys(mounts)), "the paths in `mounts` should NOT overlap.")
       .optional(),
   };
+  const source = z.discriminatedUnion("type", [
+    z.strictObject({
+      type: z.literal("git"),
+      url: webUrl,
+      depth: z.int().min(1).max(1_000_000).optional(),
+      revision: z
+        .string()
+        .min(1)
+        .max(255)
+        .regex(/^[^-\s]\S*$/)
+        .optional(),
+      username: text(1024).optional(),
+      password: text(8192).optional(),
+    }),
+    z.strictObject({ type: z.literal("tarball"), url: webUrl }),
+    z.strictObject({ type: z.literal("snapshot"), snapshotId: z.string().min(1).max(128) }),
+  ]);
+  const runtime = z.string().min(1).max(64);
+  const run = {
+    command: text(4096).min(1),
+    args: z
+      .array(text(2 << 20))
+      .max(65_536)
+      .default([]),
+    cwd: path.optional(),
+    env: environment.default({}),
+    sudo: z.boolean().default(false),
+    wait: z.boolean().default(false),
+  };
   const networkId = z.string().min(1).max(255);
   const image = z.string().max(255).regex(/^\S+$/);
   const keepLastSnapshots = z.strictObject({
@@ -118,26 +149,8 @@ export function schemas(limits: VercelLimits) {
         name: name.optional(),
         networkId: networkId.optional(),
         keepLastSnapshots: keepLastSnapshots.optional(),
-        source: z
-          .discriminatedUnion("type", [
-            z.strictObject({
-              type: z.literal("git"),
-              url: webUrl,
-              depth: z.int().min(1).max(1_000_000).optional(),
-              revision: z
-                .string()
-                .min(1)
-                .max(255)
-                .regex(/^[^-\s]\S*$/)
-                .optional(),
-              username: text(1024).optional(),
-              password: text(8192).optional(),
-            }),
-            z.strictObject({ type: z.literal("tarball"), url: webUrl }),
-            z.strictObject({ type: z.literal("snapshot"), snapshotId: z.string().min(1).max(128) }),
-          ])
-          .optional(),
-        runtime: z.string().min(1).max(64).optional(),
+        source: source.optional(),
+        runtime: runtime.optional(),
         image: image.optional(),
       })
       .refine(({ runtime, image }) => runtime === undefined || image === undefined, {
@@ -159,7 +172,7 @@ export function schemas(limits: VercelLimits) {
         networkId: networkId.nullable().optional(),
         keepLastSnapshots: keepLastSnapshots.nullable().optional(),
         currentSnapshotId: z.string().min(1).max(128).optional(),
-        runtime: z.string().min(1).max(64).optional(),
+        runtime: runtime.optional(),
       })
       .refine((update) => failsOverElsewhere(update, undefined), failoverWords),
     snapshotBody: z.strictObject({ expiration: expiration.optional() }),
@@ -168,15 +181,7 @@ export function schemas(limits: VercelLimits) {
     emptyBody: z.strictObject({}),
     runBody: z
       .strictObject({
-        command: text(4096).min(1),
-        args: z
-          .array(text(2 << 20))
-          .max(65_536)
-          .default([]),
-        cwd: path.optional(),
-        env: env.default({}),
-        sudo: z.boolean().default(false),
-        wait: z.boolean().default(false),
+        ...run,
         logs: z.boolean().default(false),
         timeout: z.int().min(100).max(limits.timeout).optional(),
       })
@@ -198,6 +203,25 @@ export function schemas(limits: VercelLimits) {
         .string()
         .max(100)
         .regex(/^[a-z0-9][a-z0-9._-]*$/),
+    }),
+
+    v1CreateBody: z.strictObject({
+      projectId: project.optional(),
+      ports: settings.ports,
+      source: source.optional(),
+      timeout: settings.timeout,
+      resources: settings.resources,
+      runtime: runtime.optional(),
+      networkPolicy: settings.networkPolicy,
+      env: settings.env,
+    }),
+    v1RunBody: z.strictObject(run).transform((body) => ({ ...body, logs: false, timeout: undefined })),
+    v1ListQuery: z.strictObject({
+      ...scope,
+      project: project.optional(),
+      limit: digits.pipe(z.number().min(1).max(1000)).default(20),
+      since: timestamp.optional(),
+      until: timestamp.optional(),
     }),
 
     scopeQuery: z.strictObject(scope),

@@ -114,7 +114,7 @@ describe("snapshot", () => {
   test("an expiration shorter than a day is refused in the hosted service's words", async () => {
     const { ask } = apiClient();
     const { json } = await ask("POST", `${base}/snapshot`, { expiration: 5 });
-    expect(json.error.message).toContain("`expiration` must be 0 (no expiration) or >= 86400000 ms (1 day).");
+    expect(json.error.message).toBe("`expiration` must be 0 (no expiration) or >= 86400000 ms (1 day).");
   });
 });
 

@@ -4,8 +4,8 @@ import type { Hono } from "hono";
 import type { Session } from "../../core/sandbox.ts";
 import { json } from "../http.ts";
 import { policyFromWire } from "./network-policy.ts";
-import { bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf, wantsSystemRoutes } from "./request.ts";
-import { routes } from "./sandboxes.ts";
+import { bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf } from "./request.ts";
+import { routesOf } from "./sandboxes.ts";
 import * as wire from "./wire.ts";
 
 const week = 7 * 86_400_000;
@@ -30,9 +30,8 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     const caller = await callerOf(c, dialect, value);
     const session = await core.sessions.get(caller, idOf(c, "sessionId"));
     const sandbox = await core.sessions.sandboxOf(caller, session.id);
-    const domain = dialect.domain();
-    const system = wantsSystemRoutes(hidden) ? [wire.systemRoute(session, domain)] : [];
-    return json({ session: wire.session(session), routes: [...routes(sandbox, domain), ...system] });
+    const routes = routesOf({ sandbox, session }, dialect.domain(), hidden);
+    return json({ session: wire.session(session), routes });
   });
 
   app.post("/:version{v[234]}/sandboxes/sessions/:sessionId/stop", async (c) => {

@@ -6,9 +6,10 @@ import { notFound } from "./errors.ts";
 import { callerOf, type Dialect, type Env, idOf, ownerOf, queryOf } from "./request.ts";
 import * as wire from "./wire.ts";
 
-export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
+const snapshots = "/:version{v[234]}/sandboxes/snapshots";
+
+export function snapshotLists(app: Hono<Env>, dialect: Dialect): void {
   const { core, schemas } = dialect;
-  const snapshots = "/:version{v[234]}/sandboxes/snapshots";
 
   app.get(snapshots, async (c) => {
     const { value } = queryOf(c, schemas.historyQuery);
@@ -34,13 +35,18 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
       pagination: { count: nodes.length, next: next ?? null },
     });
   });
+}
 
-  app.get(`${snapshots}/:snapshotId`, async (c) => {
+/** one by its id, which is the same in every version */
+export function snapshotRoutes(app: Hono<Env>, dialect: Dialect, path = snapshots): void {
+  const { core, schemas } = dialect;
+
+  app.get(`${path}/:snapshotId`, async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     return json({ snapshot: wire.snapshot(await core.snapshots.get(caller, idOf(c, "snapshotId"))) });
   });
 
-  app.delete(`${snapshots}/:snapshotId`, async (c) => {
+  app.delete(`${path}/:snapshotId`, async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     return json({ snapshot: wire.snapshot(await core.snapshots.delete(caller, idOf(c, "snapshotId"))) });
   });

@@ -1,12 +1,17 @@
-/** One terminal: a command with a pty, and the connection that it is used through at the moment, if any. */
+/** Terminals in Vercel's words: what its clients send as text, and how an end is told. */
 
-import type { WebSocket } from "ws";
 import { z } from "zod";
-import { isSandkeepError } from "../../core/errors.ts";
-import type { Caller, Command } from "../../core/sandbox.ts";
+import type { Caller } from "../../core/sandbox.ts";
 import { jsonOf, parsed } from "../http.ts";
+import { Terminal, type TerminalRequest } from "../terminal.ts";
 import { sentenceOf } from "./errors.ts";
 import type { Dialect } from "./request.ts";
+
+export function vercelTerminal({ core, limits, clock, trouble }: Dialect, caller: Caller, sessionId: string): Terminal {
+  const exit = (code: number) => JSON.stringify({ type: "exit", code });
+  const { grace } = limits.interactive;
+  return new Terminal({ core, grace, clock, trouble, read, exit, sentenceOf }, caller, sessionId);
+}
 
 const size = z.int().min(0).max(65_535).default(0);
 const text = z.string().max(64 << 10);
@@ -26,191 +31,11 @@ const message = z.discriminatedUnion("type", [
   z.object({ type: z.literal("resize"), cols: size, rows: size }),
 ]);
 
-type Message = z.output<typeof message>;
-type Start = Extract<Message, { type: "start" }>;
-
-const closing = { done: 1000, replaced: 4000, invalid: 1003, failed: 1011 };
-const hangup = 1;
-/** bytes of input that wait for the command before the connection is no longer read */
-const mostWaiting = 256 << 10;
-
-export class Terminal {
-  readonly #dialect: Dialect;
-  readonly #caller: Caller;
-  readonly #sessionId: string;
-  #connection: WebSocket | undefined;
-  /** aborted when the connection is gone or another took its place */
-  #gone = new AbortController();
-  #command: Promise<Command> | undefined;
-  /** how much of the output has been sent, over all connections */
-  #sent = 0;
-  #exitCode: number | undefined;
-  #endedAt: number | undefined;
-  #grace: NodeJS.Timeout | undefined;
-
-  constructor(dialect: Dialect, caller: Caller, sessionId: string) {
-    this.#dialect = dialect;
-    this.#caller = caller;
-    this.#sessionId = sessionId;
-  }
-
-  get isBegun(): boolean {
-    return this.#command !== undefined;
-  }
-
-  /** ended, and everybody who could want to hear of it has had the time */
-  isOver(now: number): boolean {
-    return this.#endedAt !== undefined && now - this.#endedAt > this.#dialect.limits.interactive.grace;
-  }
-
-  /** uses this connection from now on; an earlier one is closed */
-  connect(connection: WebSocket): void {
-    this.#gone.abort();
-    this.#connection?.close(closing.replaced, "connected again elsewhere");
-    this.#connection = connection;
-    this.#gone = new AbortController();
-    clearTimeout(this.#grace);
-    const input = new Input(connection, (data) => this.#write(data));
-    connection.on("message", (data: Buffer, isBinary: boolean) => {
-      if (isBinary) input.push(data);
-      else this.#obey(connection, data);
-    });
-    connection.on("error", () => connection.terminate());
-    connection.on("close", () => this.#disconnected(connection));
-    if (this.#command) void this.#show(connection);
-  }
-
-  #disconnected(connection: WebSocket): void {
-    if (this.#connection !== connection) return;
-    this.#gone.abort();
-    this.#connection = undefined;
-    if (this.#exitCode !== undefined) return;
-    this.#grace = setTimeout(() => void this.#hangUp(), this.#dialect.limits.interactive.grace);
-    this.#grace.unref();
-  }
-
-  async #hangUp(): Promise<void> {
-    try {
-      const command = await this.#command;
-      if (command) await this.#dialect.core.commands.kill(this.#caller, this.#sessionId, command.id, hangup);
-    } catch (error) {
-      // Its session may have ended before it.
-      if (!isSandkeepError(error) || error.code === "internal") this.#dialect.trouble(error);
-    }
-    this.#endedAt ??= this.#dialect.clock();
-  }
-
-  #obey(connection: WebSocket, data: Buffer): void {
-    let wanted: Message;
-    try {
-      wanted = parsed(message, jsonOf(data.toString()));
-    } catch (error) {
-      connection.close(closing.invalid, sentenceOf(error).slice(0, 100));
-      return;
-    }
-    // A client that connects again may say how it would start: what runs is only given its size.
-    if (wanted.type === "start" && !this.#command) this.#start(connection, wanted);
-    else void this.#resize(wanted);
-  }
-
-  #start(connection: WebSocket, { command: name, args, env, cwd, cols, rows }: Start): void {
-    this.#command = this.#dialect.core.commands.run(this.#caller, this.#sessionId, {
-      name,
-      args,
-      env: Object.fromEntries(env.map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)])),
-      pty: { rows: rows || 24, columns: cols || 80 },
-      stdin: true,
-      ...(cwd !== undefined && { cwd }),
-    });
-    void this.#show(connection);
-  }
-
-  /** sends what the command prints, as fast as the connection takes it, and how it ended */
-  async #show(connection: WebSocket): Promise<void> {
-    const { signal } = this.#gone;
-    try {
-      const command = await this.#command;
-      if (!command) return;
-      const { commands } = this.#dialect.core;
-      const options = { from: this.#sent, signal };
-      for await (const chunk of await commands.output(this.#caller, this.#sessionId, command.id, options)) {
-        if (signal.aborted) return;
-        this.#sent = chunk.offset + chunk.data.length;
-        if (!(await taken(connection, chunk.data))) return;
-      }
-      if (signal.aborted) return;
-      const ended = await commands.wait(this.#caller, this.#sessionId, command.id, signal);
-      this.#end(connection, ended.exitCode ?? 137);
-    } catch (error) {
-      if (signal.aborted) return;
-      if (!isSandkeepError(error) || error.code === "internal") this.#dialect.trouble(error);
-      await taken(connection, Buffer.from(`${sentenceOf(error)}\r\n`));
-      this.#end(connection, exitCodeOf(error));
-    }
-  }
-
-  #end(connection: WebSocket, code: number): void {
-    this.#exitCode = code;
-    this.#endedAt ??= this.#dialect.clock();
-    connection.send(JSON.stringify({ type: "exit", code }), () => connection.close(closing.done));
-  }
-
-  async #write(data: Uint8Array): Promise<void> {
-    const command = await this.#command;
-    if (command && this.#exitCode === undefined) {
-      await this.#dialect.core.commands.write(this.#caller, this.#sessionId, command.id, data);
-    }
-  }
-
-  async #resize({ cols, rows }: { cols: number; rows: number }): Promise<void> {
-    if (cols === 0 || rows === 0) return;
-    try {
-      const command = await this.#command;
-      if (!command) return;
-      await this.#dialect.core.commands.resize(this.#caller, this.#sessionId, command.id, { rows, columns: cols });
-    } catch {
-      // It has ended, or its session has: that is told otherwise.
-    }
-  }
-}
-
-/** Input on its way to the command, in order; the connection is not read while too much of it waits. */
-class Input {
-  readonly #connection: WebSocket;
-  readonly #write: (data: Uint8Array) => Promise<void>;
-  #waiting = 0;
-  #last: Promise<void> = Promise.resolve();
-
-  constructor(connection: WebSocket, write: (data: Uint8Array) => Promise<void>) {
-    this.#connection = connection;
-    this.#write = write;
-  }
-
-  push(data: Buffer): void {
-    this.#waiting += data.length;
-    if (this.#waiting > mostWaiting) this.#connection.pause();
-    this.#last = this.#last
-      .then(() => this.#write(data))
-      // What was typed into a command that has ended is nobody's.
-      .catch(() => undefined)
-      .then(() => {
-        this.#waiting -= data.length;
-        if (this.#waiting <= mostWaiting) this.#connection.resume();
-      });
-  }
-}
-
-/**
- * Resolves once the connection has taken it, so that a slow reader slows the command down and fills no memory; false
- * when the connection is gone.
- */
-function taken(connection: WebSocket, data: Uint8Array): Promise<boolean> {
-  return new Promise((resolve) => {
-    connection.send(data, { binary: true }, (error) => resolve(!error));
-  });
-}
-
-/** as a shell would have it */
-function exitCodeOf(error: unknown): number {
-  return isSandkeepError(error, "unknown-executable") ? 127 : 126;
+function read(text: string): TerminalRequest {
+  const wanted = parsed(message, jsonOf(text));
+  if (wanted.type === "resize") return wanted;
+  const { command: name, args, env, cwd, cols, rows } = wanted;
+  const pairs = env.map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]);
+  const spec = { name, args, env: Object.fromEntries(pairs), cols, rows, ...(cwd !== undefined && { cwd }) };
+  return { type: "start", spec };
 }

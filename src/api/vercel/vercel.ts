@@ -1,4 +1,4 @@
-/** Vercel's dialect, versions 2 to 4: its routes put together. */
+/** Vercel's dialect, versions 1 to 4: its routes put together. */
 
 import type { Hono } from "hono";
 import { accountRoutes, loginRoutes } from "./account.ts";
@@ -9,7 +9,8 @@ import { type Interactive, interactiveRoutes } from "./interactive.ts";
 import { authenticated, type Dialect, type Env, open } from "./request.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
 import { sessionRoutes } from "./sessions.ts";
-import { snapshotRoutes } from "./snapshots.ts";
+import { snapshotLists, snapshotRoutes } from "./snapshots.ts";
+import { firstVersion } from "./v1/v1.ts";
 
 /** everything that needs a token; paths begin with the version */
 export function vercelApi(dialect: Dialect, interactive: Interactive): Hono<Env> {
@@ -19,9 +20,11 @@ export function vercelApi(dialect: Dialect, interactive: Interactive): Hono<Env>
   commandRoutes(app, dialect);
   fileRoutes(app, dialect);
   interactiveRoutes(app, dialect, interactive);
+  snapshotLists(app, dialect);
   snapshotRoutes(app, dialect);
   driveRoutes(app, dialect);
   sandboxRoutes(app, dialect);
+  firstVersion(app, dialect);
   accountRoutes(app, dialect);
   return app;
 }

@@ -3,13 +3,11 @@
  * refuse null but for `exitCode` and `pagination.next`.
  */
 
+import { systemRoute as systemRouteOf } from "../../core/routes.ts";
 import type { Command, Drive, Route, Sandbox, Session, SessionState, Snapshot, TagValue } from "../../core/sandbox.ts";
 import type { TreeNode } from "../../core/snapshots.ts";
 import type { Page } from "../../core/store.ts";
 import { policyToWire } from "./network-policy.ts";
-
-/** where the vendor's own shell server listens; its command line refuses a session that names no such port */
-export const interactivePort = 26661;
 
 /** sandboxes have three words for their state, sessions all seven */
 const sandboxStatus: Record<SessionState, SandboxStatus> = {
@@ -82,7 +80,8 @@ export function session(it: Session): object {
     createdAt: it.createdAt,
     updatedAt: it.updatedAt,
     runtime: it.runtime ?? defaultRuntime,
-    interactivePort,
+    // where the vendor's own shell server listens; its command line refuses a session that names no such port
+    interactivePort: systemRouteOf(it).port,
     projectId: it.projectId,
     sourceSandboxName: it.sandboxName,
     networkPolicy: policyToWire(it.networkPolicy),
@@ -103,7 +102,7 @@ export function session(it: Session): object {
 /** a command that lost its sandbox was killed: a number is owed to whoever waits for one */
 const killed = 128 + 9;
 
-export function command(it: Command): object {
+export function command(it: Command): { sessionId: string; [member: string]: unknown } {
   return {
     id: it.id,
     name: it.name,
@@ -158,8 +157,8 @@ export function route({ port, subdomain }: Route, domain: string): object {
 }
 
 /** where old command lines look for their own shell server; listed only for those who ask */
-export function systemRoute({ shortId }: Session, domain: string): object {
-  return { ...route({ port: interactivePort, subdomain: `${interactivePort}-${shortId}` }, domain), system: true };
+export function systemRoute(session: Session, domain: string): object {
+  return { ...route(systemRouteOf(session), domain), system: true };
 }
 
 export function pagination({ items, next }: Page<unknown>): object {

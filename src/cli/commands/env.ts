@@ -1,9 +1,8 @@
 /** `sandkeep env <service>`: prints the lines that point a service's own SDK and CLI at the daemon. */
 
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { readArgs } from "../args.ts";
 import { Client } from "../client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
 import { CliError } from "../errors.ts";
 import { shellWord } from "../output.ts";
 
@@ -24,14 +23,11 @@ Options:
 `;
 
 /** What the command reads and writes. */
-export interface EnvWorld {
-  environment: NodeJS.ProcessEnv;
+export interface EnvWorld extends KeyPlaces {
   /** the file: URL of the preload */
   preload: string;
   /** a key as a token of the shape that Vercel's clients want */
   token(key: string, scope: { teamId: string; projectId: string }): string;
-  /** where a daemon of this user keeps its data, the likeliest first */
-  dataDirs: string[];
   print(line: string): void;
   warn(line: string): void;
 }
@@ -90,32 +86,4 @@ const services: Record<string, (connection: Connection) => string[]> = {
 
 function exported(name: string, value: string): string {
   return `export ${name}=${shellWord(value)}`;
-}
-
-function daemonUrl(flag: string | undefined, environment: NodeJS.ProcessEnv): string {
-  const { SANDKEEP_URL, SANDKEEP_PUBLIC_URL, SANDKEEP_PORT } = environment;
-  const text = flag || SANDKEEP_URL || SANDKEEP_PUBLIC_URL || `http://127.0.0.1:${SANDKEEP_PORT || "7700"}`;
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url && ["http:", "https:"].includes(url.protocol)) return url.href.replace(/\/$/, "");
-  throw new CliError(`Cannot use "${text}" as the daemon's address: it must be a URL that begins with http or https`);
-}
-
-function apiKey(dataDir: string | undefined, { environment, dataDirs }: EnvWorld): string {
-  if (environment.SANDKEEP_API_KEY) return environment.SANDKEEP_API_KEY;
-  const files = (dataDir === undefined ? dataDirs : [dataDir]).map((directory) => join(directory, "api-key"));
-  const key = files.map(contentOf).find((content) => content !== "");
-  if (key !== undefined) return key;
-  throw new CliError(
-    `Cannot find an API key: SANDKEEP_API_KEY is not set, and there is none to read in ${files.map((file) => `"${file}"`).join(" or ")}`,
-    "the daemon writes the file at its first start, for its own user to read",
-  );
-}
-
-/** nothing when it cannot be read */
-function contentOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8").trim();
-  } catch {
-    return "";
-  }
 }

@@ -1,13 +1,13 @@
 /**
  * A command's output as log lines. Each stream is decoded by itself and piece by piece, so that no character is cut in
- * two; what is no UTF-8 is lost, as it is on the hosted service.
+ * two; what is no UTF-8 is lost, as it is on the hosted services.
  *
  * Output that the journal no longer keeps is told in one line on stderr. An error line would be plainer, but the clients
  * throw at it and the rest, with the exit code, would be lost to them. On stdout a note would end up in what programs
  * parse. The line has a member `dropped`, so that who reads the wire knows it from what the command printed.
  */
 
-import type { OutputChunk } from "../../core/runtime.ts";
+import type { OutputChunk } from "../core/runtime.ts";
 
 interface LogLine {
   stream: "stdout" | "stderr";

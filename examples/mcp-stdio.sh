@@ -1,0 +1,8 @@
+#!/bin/sh
+# Calls a tool as an MCP client does that starts a program: the inspector starts `sandkeep mcp`, which asks the daemon.
+#
+#   sh examples/mcp-stdio.sh [tool] [--url URL] [--data-dir DIRECTORY]
+
+tool=${1:-list_sandboxes}
+[ $# -gt 0 ] && shift
+exec npx mcp-inspector --cli --method tools/call --tool-name "$tool" -- npx sandkeep mcp "$@"

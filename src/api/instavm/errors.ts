@@ -1,0 +1,181 @@
+/**
+ * What went wrong, as FastAPI tells it: input that no schema takes is a 422 whose `detail` lists what is wrong and where,
+ * everything else is a status and a `detail` that is a sentence.
+ */
+
+import type { z } from "zod";
+import { type ErrorCode, isSandkeepError, messageOf } from "../../core/errors.ts";
+import { InvalidInput, json } from "../http.ts";
+
+/** Where a value came from. */
+export type Place = "query" | "body" | "path" | "header";
+
+/** An error that already speaks this wire's words. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+  readonly status: number;
+
+  constructor(status: number, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.status = status;
+  }
+}
+
+export interface Complaint {
+  loc: (string | number)[];
+  msg: string;
+  type: string;
+}
+
+/** Input that no schema takes. */
+export class Unprocessable extends Error {
+  override readonly name = "Unprocessable";
+  readonly complaints: Complaint[];
+
+  constructor(complaints: Complaint[]) {
+    super(complaints[0]?.msg ?? "The request is not what it should be");
+    this.complaints = complaints;
+  }
+}
+
+const statuses: Record<ErrorCode, number> = {
+  invalid: 400,
+  "bad-cwd": 400,
+  "unknown-user": 400,
+  "unknown-executable": 400,
+  unsupported: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  "not-found": 404,
+  timeout: 408,
+  exists: 409,
+  "name-taken": 409,
+  conflict: 409,
+  attached: 409,
+  "no-snapshot": 409,
+  stopping: 409,
+  snapshotting: 409,
+  stopped: 409,
+  gone: 410,
+  "snapshot-gone": 410,
+  limit: 429,
+  internal: 500,
+};
+
+/** the answer to a request that failed; `trouble` hears of what is our own fault */
+export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
+  if (error instanceof Unprocessable) return json({ detail: error.complaints }, 422);
+  if (error instanceof InvalidInput) return json({ detail: complaintsOf(error, "body") }, 422);
+  const { status, message } = inWords(error);
+  if (status >= 500) trouble(error);
+  return json({ detail: message }, status, headers[status] ?? {});
+}
+
+export function sentenceOf(error: unknown): string {
+  return error instanceof Unprocessable ? error.message : inWords(error).message;
+}
+
+/** does it; what no schema takes is told with where it came from */
+export function located<T>(place: Place, parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof InvalidInput) throw new Unprocessable(complaintsOf(error, place));
+    // Half a character, or what is not JSON at all.
+    if (isSandkeepError(error, "invalid")) {
+      throw new Unprocessable([{ loc: [place], msg: plain(error.message), type: "value_error" }]);
+    }
+    throw error;
+  }
+}
+
+/** of something that is not there, or someone else's */
+export function notFound(noun: string): Refusal {
+  return new Refusal(404, `${noun} not found`);
+}
+
+/** of what this product has and Sandkeep has not */
+export function notOffered(what: string): Refusal {
+  return new Refusal(400, `Cannot serve this: ${what} not offered here`);
+}
+
+const headers: Record<number, Record<string, string>> = {
+  401: { "www-authenticate": "Bearer" },
+  429: { "retry-after": "1" },
+};
+
+function inWords(error: unknown): { status: number; message: string } {
+  if (error instanceof Refusal) return error;
+  if (!isSandkeepError(error)) return { status: 500, message: "Internal Server Error" };
+  if (error.code === "internal") return { status: 500, message: "Internal Server Error" };
+  if (error.code === "unauthenticated") return { status: 401, message: "Invalid or missing API key" };
+  return { status: statuses[error.code], message: plain(messageOf(error)) };
+}
+
+/** without the address and the full stop that other wires want */
+function plain(message: string): string {
+  return message.replace(/^Invalid request: /, "").replace(/\.$/, "");
+}
+
+function complaintsOf({ issues }: InvalidInput, place: Place): Complaint[] {
+  return issues.slice(0, mostComplaints).flatMap((issue) => complaint(issue, [place, ...issue.path.map(locPart)]));
+}
+
+const mostComplaints = 20;
+
+function complaint(issue: z.core.$ZodIssue, loc: (string | number)[]): Complaint[] {
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return issue.keys
+        .slice(0, mostComplaints)
+        .map((key) => ({ loc: [...loc, key], msg: "Extra inputs are not permitted", type: "extra_forbidden" }));
+    case "invalid_type": {
+      if (issue.message.endsWith("received undefined")) return [{ loc, msg: "Field required", type: "missing" }];
+      const [type, noun] = types[issue.expected] ?? ["value_error", issue.expected];
+      return [{ loc, msg: `Input should be a valid ${noun}`, type }];
+    }
+    case "too_small":
+      if (isNumber(issue.origin)) return [bound(loc, "greater_than_equal", "greater than or equal to", issue.minimum)];
+      return [{ loc, msg: `Input should have at least ${issue.minimum} items or characters`, type: "too_short" }];
+    case "too_big":
+      if (isNumber(issue.origin)) return [bound(loc, "less_than_equal", "less than or equal to", issue.maximum)];
+      return [{ loc, msg: `Input should have at most ${issue.maximum} items or characters`, type: "too_long" }];
+    case "invalid_value":
+      return [
+        { loc, msg: `Input should be ${issue.values.map((value) => `'${String(value)}'`).join(" or ")}`, type: "enum" },
+      ];
+    case "invalid_format":
+      return [
+        { loc, msg: own(issue.message) ?? `Input should match ${issue.pattern ?? issue.format}`, type: "value_error" },
+      ];
+    default:
+      return [{ loc, msg: own(issue.message) ?? "Input has none of the forms that it may have", type: "value_error" }];
+  }
+}
+
+function bound(loc: (string | number)[], type: string, words: string, limit: number | bigint): Complaint {
+  return { loc, msg: `Input should be ${words} ${limit}`, type };
+}
+
+/** a message that zod did not make is one of our schemas' */
+function own(message: string): string | undefined {
+  return /^(Invalid|Too|Unrecognized) /.test(message) ? undefined : message.replace(/\.$/, "");
+}
+
+function isNumber(origin: string): boolean {
+  return origin === "number" || origin === "int";
+}
+
+const types: Record<string, [type: string, noun: string]> = {
+  string: ["string_type", "string"],
+  number: ["int_type", "integer"],
+  int: ["int_type", "integer"],
+  boolean: ["bool_type", "boolean"],
+  object: ["dict_type", "dictionary"],
+  record: ["dict_type", "dictionary"],
+  array: ["list_type", "list"],
+};
+
+function locPart(part: PropertyKey): string | number {
+  return typeof part === "number" ? part : String(part);
+}

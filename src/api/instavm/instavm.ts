@@ -1,0 +1,43 @@
+/** InstaVM's dialect: its routes put together, and which paths are its own. */
+
+import type { Hono } from "hono";
+import { egressRoutes } from "./egress.ts";
+import { executionRoutes } from "./executions.ts";
+import { fileRoutes } from "./files.ts";
+import { keyRoutes } from "./keys.ts";
+import { missingRoutes } from "./missing.ts";
+import { Ptys, ptyRoutes } from "./pty.ts";
+import { type Dialect, type Env, router } from "./request.ts";
+import { schemas } from "./schemas.ts";
+import { sessionRoutes } from "./sessions.ts";
+import { shareRoutes } from "./shares.ts";
+import { snapshotRoutes } from "./snapshots.ts";
+import { vmRoutes } from "./vms.ts";
+import { volumeRoutes } from "./volumes.ts";
+
+const nouns =
+  "sessions|vms|executions|snapshots|egress|volumes|shares|api-keys|custom-domains|ssh-keys|audit|webhooks|browser|computeruse";
+
+export const instavmPaths = new RegExp(`^/((execute|execute_async|kill|upload|download)/?$|v1/(${nouns})(/|$))`);
+
+export function createInstavm(options: Omit<Dialect, "schemas">): { app: Hono<Env>; terminals: Ptys } {
+  const dialect = { ...options, schemas: schemas(options.limits) };
+  const terminals = new Ptys(dialect);
+  return { app: instavmApi(dialect, terminals), terminals };
+}
+
+export function instavmApi(dialect: Dialect, ptys: Ptys): Hono<Env> {
+  const app = router(dialect);
+  sessionRoutes(app, dialect);
+  executionRoutes(app, dialect);
+  fileRoutes(app, dialect);
+  vmRoutes(app, dialect);
+  snapshotRoutes(app, dialect);
+  egressRoutes(app, dialect);
+  volumeRoutes(app, dialect);
+  shareRoutes(app, dialect);
+  keyRoutes(app, dialect);
+  ptyRoutes(app, dialect, ptys);
+  missingRoutes(app);
+  return app;
+}

@@ -1,0 +1,175 @@
+/** What every route of InstaVM's wire begins with: who asks, about which session or machine, and what was sent along. */
+
+import { type Context, Hono } from "hono";
+import type { z } from "zod";
+import type { Core } from "../../core/core.ts";
+import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
+import type { Owner, Sandbox, Session } from "../../core/sandbox.ts";
+import { bearerOf, bodyBytes, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../http.ts";
+import { errorResponse, located, notFound, Refusal, Unprocessable } from "./errors.ts";
+import type { Schemas } from "./schemas.ts";
+
+/** What the routes stand on. */
+export interface Dialect {
+  core: Core;
+  schemas: Schemas;
+  limits: InstavmLimits;
+  /** the address of this daemon as its clients know it, without a slash at its end */
+  publicUrl: () => string;
+  /** the host, with its port, below which labels lead to sandboxes */
+  domain: () => string;
+  /** ms since 1970 */
+  clock: () => number;
+  /** told of what is our own fault */
+  trouble: (error: unknown) => void;
+}
+
+/** What the host allows, where that may be less than the wire does. */
+export interface InstavmLimits {
+  vcpus: number;
+  /** longest a machine may run, in ms */
+  lifetime: number;
+  ports: number;
+  /** bytes of a volume */
+  volume: number;
+}
+
+/** bytes of a JSON body, and of a file that is sent or asked for in one piece */
+export const longestBody = 4 * 2 ** 20;
+export const longestFile = 64 * 2 ** 20;
+
+export type Env = { Variables: { owner: Owner | undefined }; Bindings: Connection };
+export type InstavmContext = Context<Env>;
+
+/** a router that knows who asks before any route runs, but for the few that take the key in their body */
+export function router({ core, trouble }: Dialect): Hono<Env> {
+  const app = new Hono<Env>({ strict: false });
+  app.onError((error) => errorResponse(error, trouble));
+  app.notFound(() => errorResponse(new Refusal(404, "Not Found"), trouble));
+  app.use(async (c, next) => {
+    // Clients that have no key there send the header all the same.
+    const key = c.req.header("x-api-key") || undefined;
+    const hasKey = key !== undefined || c.req.header("authorization") !== undefined;
+    if (hasKey) c.set("owner", await ownerWith(core, key ?? bearerOf(c.req.raw)));
+    else if (!takesKeyInBody(c.req.method, c.req.path)) throw new SandkeepError("unauthenticated", "There is no key");
+    await next();
+  });
+  return app;
+}
+
+export function ownerOf(c: InstavmContext): Owner {
+  const owner = c.get("owner");
+  if (!owner) throw new SandkeepError("unauthenticated", "There is no key");
+  return owner;
+}
+
+/** for a route whose body may carry the key; where there are two, both must be the same team's */
+export async function ownerByBody(c: InstavmContext, { core }: Dialect, key: string | undefined): Promise<Owner> {
+  const byHeader = c.get("owner");
+  if (key === undefined && byHeader) return byHeader;
+  if (key === undefined)
+    throw new Unprocessable([{ loc: ["body", "api_key"], msg: "Field required", type: "missing" }]);
+  const byBody = await ownerWith(core, key);
+  if (byHeader && byHeader.teamId !== byBody.teamId)
+    throw new SandkeepError("unauthenticated", "Two keys of two teams");
+  return byBody;
+}
+
+/** the JSON body; no body is an empty object */
+export async function bodyOf<S extends z.ZodType>(c: InstavmContext, schema: S): Promise<z.output<S>> {
+  const text = await bodyText(c.req.raw, longestBody).catch((error: unknown) => {
+    if (!isSandkeepError(error, "invalid")) throw error;
+    throw new Unprocessable([{ loc: ["body"], msg: error.message, type: "json_invalid" }]);
+  });
+  return located("body", () => parsed(schema, jsonOf(text)));
+}
+
+export function queryOf<S extends z.ZodType>(c: InstavmContext, schema: S): z.output<S> {
+  return located("query", () => parsed(schema, queryParameters(c)));
+}
+
+/** a form's fields, of which `file` may be a file; each given once */
+export async function formOf<S extends z.ZodType>(c: InstavmContext, schema: S): Promise<z.output<S>> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of bodyBytes(c.req.raw)) {
+    length += chunk.length;
+    if (length > longestFile) throw new Refusal(413, `Cannot take the request: it is longer than ${longestFile} bytes`);
+    chunks.push(chunk);
+  }
+  const type = c.req.header("content-type") ?? "";
+  const form = await new Response(Buffer.concat(chunks), { headers: { "content-type": type } })
+    .formData()
+    .catch(() => undefined);
+  if (!form) throw new Unprocessable([{ loc: ["body"], msg: "The body should be a form", type: "value_error" }]);
+  const names = [...new Set(form.keys())];
+  const fields = names.map((name) => [name, form.getAll(name).length === 1 ? form.get(name) : form.getAll(name)]);
+  return located("body", () => parsed(schema, Object.fromEntries(fields)));
+}
+
+/** a session in the words of this wire: a sandbox, by its id or, where another wire named it, by its name */
+export async function sessionOf({ core }: Dialect, owner: Owner, id: string): Promise<Sandbox> {
+  if (sandboxId.test(id)) {
+    const sandbox = await core.sandboxes.byId(owner, id).catch((error: unknown) => {
+      if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden")) return undefined;
+      throw error;
+    });
+    if (sandbox) return sandbox;
+  }
+  if (!name.test(id)) throw notFound("Session");
+  return (await told(core.sandboxes.get(owner, id), "Session")).sandbox;
+}
+
+/** a machine in the words of this wire: a session, or what went on with its files after it was suspended */
+export async function vmOf({ core }: Dialect, owner: Owner, id: string): Promise<Vm> {
+  if (!vmId.test(id)) throw notFound("VM");
+  const session = await told(core.sessions.successor(owner, id), "VM");
+  return { session, sandbox: await core.sessions.sandboxOf(owner, session.id) };
+}
+
+/** the machine that a session has now, which may have ended */
+export async function vmOfSession(dialect: Dialect, owner: Owner, id: string): Promise<Vm> {
+  const sandbox = await sessionOf(dialect, owner, id);
+  return { sandbox, session: await dialect.core.sessions.get(owner, sandbox.currentSessionId) };
+}
+
+export interface Vm {
+  session: Session;
+  sandbox: Sandbox;
+}
+
+/** the promise; what is not there is told by this wire's word for it */
+export async function told<T>(promise: Promise<T>, noun: string): Promise<T> {
+  try {
+    return await promise;
+  } catch (error) {
+    throw isSandkeepError(error, "not-found") ? notFound(noun) : error;
+  }
+}
+
+/** an id in the path; what cannot be one is not looked for */
+export function idOf(c: InstavmContext, kind: keyof typeof ids): string {
+  const id = c.req.param("id") ?? "";
+  if (!ids[kind].test(id)) throw notFound(kind);
+  return id;
+}
+
+const sandboxId = /^sandbox_[A-Za-z0-9]{1,64}$/;
+const name = /^[A-Za-z0-9_-]{1,128}$/;
+const vmId = /^sbx_[A-Za-z0-9]{1,64}$/;
+const ids = {
+  Execution: /^cmd_[A-Za-z0-9]{1,64}$/,
+  Snapshot: /^snap_[A-Za-z0-9]{1,64}$/,
+  Volume: /^drv_[A-Za-z0-9]{1,64}$/,
+  Share: /^[a-z0-9-]{1,63}$/,
+  "API key": /^key_[A-Za-z0-9_]{1,64}$/,
+};
+
+async function ownerWith(core: Core, key: string): Promise<Owner> {
+  if (!/^\S{1,8192}$/.test(key)) throw new SandkeepError("unauthenticated", "That is no key");
+  return core.access.owner(await core.access.authenticate(key), {});
+}
+
+function takesKeyInBody(method: string, path: string): boolean {
+  return method === "POST" && /^\/(v1\/sessions\/session|execute|execute_async)\/?$/.test(path);
+}

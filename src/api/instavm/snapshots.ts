@@ -1,0 +1,114 @@
+/**
+ * Snapshots on InstaVM's wire. One is made from an image that this host has, by booting it, running what the build wants
+ * and capturing the result; whoever asks is answered when that is done.
+ */
+
+import type { Hono } from "hono";
+import type { z } from "zod";
+import type { Owner, Snapshot } from "../../core/sandbox.ts";
+import { json } from "../http.ts";
+import { notOffered, Refusal } from "./errors.ts";
+import { bodyOf, type Dialect, type Env, idOf, ownerOf, queryOf, told } from "./request.ts";
+import type { Schemas } from "./schemas.ts";
+import * as wire from "./wire.ts";
+
+export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas } = dialect;
+
+  app.post("/v1/snapshots", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    const body = await bodyOf(c, schemas.imageBody);
+    if (body.type === "system") throw notOffered("a snapshot of the system is");
+    return json(wire.snapshot(await build(dialect, ownerOf(c), body)));
+  });
+
+  app.get("/v1/snapshots", async (c) => {
+    const { type, limit } = queryOf(c, schemas.snapshotsQuery);
+    if (type === "system") return json([]);
+    const { items } = await core.snapshots.list(ownerOf(c), { limit, order: "desc" });
+    return json(items.filter(({ state }) => state !== "deleted").map(wire.snapshot));
+  });
+
+  app.get("/v1/snapshots/:id", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    return json(wire.snapshot(await found(ownerOf(c), idOf(c, "Snapshot"))));
+  });
+
+  app.delete("/v1/snapshots/:id", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    const owner = ownerOf(c);
+    const { id } = await found(owner, idOf(c, "Snapshot"));
+    await core.snapshots.delete(owner, id);
+    return json({ message: "Snapshot deleted", snapshot_id: id });
+  });
+
+  /** a deleted one is gone, on this wire */
+  async function found(owner: Owner, id: string): Promise<Snapshot> {
+    const snapshot = await told(core.snapshots.get(owner, id), "Snapshot");
+    if (snapshot.state === "deleted") throw new Refusal(404, "Snapshot not found: it was deleted");
+    return snapshot;
+  }
+}
+
+type ImageBody = z.output<Schemas["imageBody"]>;
+
+const buildTime = 30 * 60_000;
+const longestComplaint = 2000;
+
+/** the sandbox that it is built in leaves nothing but the snapshot */
+async function build(dialect: Dialect, owner: Owner, body: ImageBody): Promise<Snapshot> {
+  const { sandboxes, sessions } = dialect.core;
+  const { sandbox, session } = await sandboxes.create(owner, {
+    base: { image: body.oci_image },
+    user: "root",
+    persistent: false,
+    vcpus: body.vcpu_count,
+    memory: body.memory_mb,
+    timeout: Math.min(buildTime, dialect.limits.lifetime),
+    env: body.build_args?.envs ?? {},
+    tags: { purpose: "snapshot build" },
+  });
+  try {
+    for (const script of steps(body.build_args ?? {})) await step(dialect, owner, session.id, script);
+    const options = { name: body.name ?? undefined, expiration: 0 };
+    return (await sessions.checkpoint(owner, session.id, options)).snapshot;
+  } finally {
+    await sandboxes.delete(owner, sandbox.name);
+  }
+}
+
+interface Script {
+  what: string;
+  /** arguments are the shell's own, never part of its text */
+  args: string[];
+  text: string;
+}
+
+function steps(args: NonNullable<ImageBody["build_args"]>): Script[] {
+  const words = (list: string | null | undefined) => (list ?? "").split(/[\s,]+/).filter((word) => word !== "");
+  const install = (what: string, list: string | null | undefined, text: string): Script[] =>
+    words(list).length > 0 ? [{ what, args: words(list), text }] : [];
+  const branch = args.git_clone_branch == null ? [] : ["--branch", args.git_clone_branch];
+  return [
+    ...install("apt packages", args.extra_apt_packages, 'apt-get update && apt-get install -y -- "$@"'),
+    ...install("pip packages", args.extra_pip_packages, 'python3 -m pip install --break-system-packages -- "$@"'),
+    ...install("npm packages", args.extra_npm_packages, 'npm install -g -- "$@"'),
+    ...(args.git_clone_url == null
+      ? []
+      : [{ what: "the repository", args: [...branch, "--", args.git_clone_url], text: 'git clone "$@" /app/repo' }]),
+    ...(args.post_build_cmd == null || args.post_build_cmd === ""
+      ? []
+      : [{ what: "post_build_cmd", args: [], text: args.post_build_cmd }]),
+  ];
+}
+
+async function step({ core }: Dialect, owner: Owner, sessionId: string, { what, args, text }: Script): Promise<void> {
+  const { id } = await core.commands.run(owner, sessionId, { name: "sh", args: ["-c", text, "sh", ...args] });
+  const { exitCode } = await core.commands.wait(owner, sessionId, id);
+  if (exitCode === 0) return;
+  let said = "";
+  for await (const { data } of await core.commands.output(owner, sessionId, id, { follow: false })) {
+    said = (said + Buffer.from(data).toString()).slice(-longestComplaint);
+  }
+  throw new Refusal(400, `Cannot build the snapshot: ${what} ended with code ${exitCode}: ${said.trim()}`);
+}

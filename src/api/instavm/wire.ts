@@ -1,0 +1,186 @@
+/**
+ * The core's nouns as InstaVM prints them. What has no value is null, times are UTC in ISO form without a zone, to the
+ * second, and durations are seconds.
+ */
+
+import { isOver } from "../../core/lifecycle.ts";
+import type { Command, Drive, Route, Sandbox, SessionState, Snapshot, Totals } from "../../core/sandbox.ts";
+import type { ApiKey } from "../../core/store.ts";
+import type { Vm } from "./request.ts";
+
+const statuses: Record<SessionState, VmStatus> = {
+  pending: "pending",
+  running: "active",
+  snapshotting: "stopping",
+  stopping: "stopping",
+  stopped: "killed",
+  failed: "killed",
+  aborted: "killed",
+};
+
+type VmStatus = "pending" | "active" | "stopping" | "suspended" | "killed";
+
+export function time(ms: number): string {
+  return new Date(ms).toISOString().slice(0, "2025-01-18T10:30:00".length);
+}
+
+/** what the list of sandboxes shows of a machine, whether it runs or has ended */
+export function sandboxInfo({ session, sandbox }: Vm): object {
+  const template = session.sourceSnapshotId ?? null;
+  return {
+    sandbox_id: session.id,
+    template_id: template,
+    name: template ?? "default",
+    metadata: sandbox.tags,
+    started_at: time(session.startedAt ?? session.requestedAt),
+    end_at: orNull(session.expiresAt, time),
+    status: statuses[session.state],
+  };
+}
+
+/** one that has ended and can go on from where it was is suspended; one that another took the place of is not */
+export function vmStatus({ session, sandbox }: Vm): VmStatus {
+  const kept = isOver(session.state) && session.snapshottedAt !== undefined;
+  return kept && sandbox.currentSessionId === session.id ? "suspended" : statuses[session.state];
+}
+
+export function session(it: Vm): object {
+  const { session: machine, sandbox } = it;
+  return {
+    session_id: sandbox.id,
+    vm_id: machine.id,
+    vm_status: vmStatus(it),
+    vm_lifetime_seconds: machine.timeout / 1000,
+    vcpu_count: machine.vcpus,
+    memory_mb: machine.memory,
+    metadata: sandbox.tags,
+    created_at: time(sandbox.createdAt),
+    expires_at: orNull(machine.expiresAt, time),
+  };
+}
+
+export function vm(it: Vm, domain: string): object {
+  const { session: machine, sandbox } = it;
+  return {
+    vm_id: machine.id,
+    session_id: sandbox.id,
+    status: vmStatus(it),
+    vcpu_count: machine.vcpus,
+    memory_mb: machine.memory,
+    vm_lifetime_seconds: machine.timeout / 1000,
+    metadata: sandbox.tags,
+    snapshot_id: machine.sourceSnapshotId ?? null,
+    snapshot_on_terminate: sandbox.persistent,
+    snapshot_name: sandbox.snapshotName ?? null,
+    volumes: mounts(sandbox),
+    shares: sandbox.routes.map((route) => share(route, sandbox, domain)),
+    created_at: time(machine.createdAt),
+    started_at: orNull(machine.startedAt, time),
+    end_at: orNull(machine.expiresAt, time),
+    ended_at: orNull(machine.stoppedAt, time),
+    end_reason: machine.endReason ?? null,
+  };
+}
+
+export function mounts({ mounts: all }: Sandbox): object[] {
+  return Object.entries(all).map(([path, { driveId, drive, mode }]) => ({
+    volume_id: driveId,
+    name: drive,
+    mount_path: path,
+    mode: mode === "read-write" ? "rw" : "ro",
+  }));
+}
+
+export function usage(sandbox: Sandbox, now: Totals): object {
+  const { totals } = sandbox;
+  return {
+    session_id: sandbox.id,
+    cpu_time: (totals.cpuMs + now.cpuMs) / 1000,
+    run_time: (totals.durationMs + now.durationMs) / 1000,
+    ingress_bytes: totals.ingressBytes + now.ingressBytes,
+    egress_bytes: totals.egressBytes + now.egressBytes,
+  };
+}
+
+export interface Output {
+  stdout: string;
+  stderr: string;
+  /** whether there was more of either */
+  truncated: boolean;
+}
+
+/** how long it ran, in seconds; undefined while it does */
+export function runTime({ startedAt, endedAt }: Command): number | null {
+  return endedAt === undefined ? null : Math.max(0, endedAt - startedAt) / 1000;
+}
+
+export function execution(it: Command, output: Output | undefined, cpuTime: number | null): object {
+  return {
+    id: it.id,
+    task_id: it.id,
+    vm_id: it.sessionId,
+    command: [it.name, ...it.args].at(-1) ?? "",
+    status: it.endedAt === undefined ? "running" : "completed",
+    is_complete: it.endedAt !== undefined,
+    exit_code: it.exitCode ?? null,
+    created_at: time(it.startedAt),
+    execution_time: runTime(it),
+    cpu_time: cpuTime,
+    ...(output && {
+      serialized_stdout: output.stdout,
+      serialized_stderr: output.stderr,
+      output_truncated: output.truncated,
+    }),
+  };
+}
+
+export function snapshot(it: Snapshot): object {
+  return {
+    id: it.id,
+    snapshot_id: it.id,
+    name: it.name ?? it.id,
+    status: snapshotStatus[it.state],
+    last_error: null,
+    snapshot_type: "user",
+    oci_image: it.base.imageName ?? null,
+    size_bytes: it.sizeBytes,
+    parent_snapshot_id: it.parentId ?? null,
+    vm_id: it.sessionId,
+    created_at: time(it.createdAt),
+    expires_at: orNull(it.expiresAt, time),
+  };
+}
+
+const snapshotStatus: Record<Snapshot["state"], string> = { created: "ready", failed: "failed", deleted: "deleted" };
+
+export function volume(it: Drive): object {
+  return {
+    id: it.id,
+    volume_id: it.id,
+    name: it.name,
+    quota_bytes: it.maxSizeBytes,
+    mounted_by: it.sessionId ?? null,
+    created_at: time(it.createdAt),
+    updated_at: time(it.updatedAt),
+  };
+}
+
+/** a share is a port's label, whose address nobody can guess */
+export function share({ port, subdomain, closed }: Route, sandbox: Sandbox, domain: string): object {
+  return {
+    share_id: subdomain,
+    vm_id: sandbox.currentSessionId,
+    session_id: sandbox.id,
+    port,
+    is_public: closed !== true,
+    url: `http://${subdomain}.${domain}`,
+  };
+}
+
+export function key({ id, name, hint, createdAt }: Omit<ApiKey, "hash">): object {
+  return { id, description: name, key_hint: hint, created_at: time(createdAt) };
+}
+
+function orNull<T>(value: T | undefined, print: (value: T) => string): string | null {
+  return value === undefined ? null : print(value);
+}

@@ -1,0 +1,68 @@
+/** Waiting for a command with its caller: how long, what is told meanwhile, and what ends with the wait. */
+
+import { expect, test } from "vitest";
+import { command, endedCommand, type FakeCore, fakeCore, type Overrides } from "../../../test/fake-core.ts";
+import { attended } from "./attendance.ts";
+import type { Call } from "./tool.ts";
+
+/** as the core waits: until the end, or until the signal says that it is enough */
+const endless = (_: unknown, __: string, ___: string, signal: AbortSignal) =>
+  new Promise((_resolve, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener("abort", () => reject(signal.reason));
+  });
+
+function world(
+  overrides: Overrides,
+  more: Partial<Call> = {},
+): { fake: FakeCore; call: Call; cancel: AbortController } {
+  const fake = fakeCore(overrides);
+  const cancel = new AbortController();
+  const call: Call = {
+    core: fake.core,
+    caller: { teamId: "team_default" },
+    limits: { ports: 1, vcpus: 1, timeout: 1 },
+    publicUrl: () => "",
+    domain: () => "",
+    closing: () => false,
+    trouble: (error) => expect.fail(String(error)),
+    signal: cancel.signal,
+    ...more,
+  };
+  return { fake, call, cancel };
+}
+
+test("a command that ends in time is given as it ended", async () => {
+  const { fake, call } = world({});
+  expect(await attended(call, command, 1000)).toEqual(endedCommand);
+  expect(fake.asked("commands.kill")).toEqual([]);
+});
+
+test("one that takes longer is given as it is, and goes on", async () => {
+  const { fake, call } = world({ "commands.wait": endless, "commands.get": async () => command });
+  expect(await attended(call, command, 1)).toEqual(command);
+  expect(fake.asked("commands.kill")).toEqual([]);
+});
+
+test("a caller who does not want it any more kills it, but a daemon that goes away does not", async () => {
+  for (const closing of [false, true]) {
+    const { fake, call, cancel } = world({ "commands.wait": endless }, { closing: () => closing });
+    const waiting = attended(call, command, 60_000);
+    cancel.abort();
+    await expect(waiting).rejects.toThrow();
+    expect(fake.asked("commands.kill").map(([, , id, signal]) => [id, signal])).toEqual(
+      closing ? [] : [[command.id, 9]],
+    );
+  }
+});
+
+test("who asks for progress is told at once that it has started, and others cost nothing", async () => {
+  const heard: [number, string][] = [];
+  const told = world({}, { progress: (...report) => void heard.push(report) });
+  await attended(told.call, command, 1000);
+  expect(heard).toEqual([[0, `Command ${command.id} has started`]]);
+  expect(told.fake.asked("commands.output")).toHaveLength(1);
+  const silent = world({});
+  await attended(silent.call, command, 1000);
+  expect(silent.fake.asked("commands.output")).toEqual([]);
+});

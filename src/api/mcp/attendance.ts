@@ -1,0 +1,70 @@
+/**
+ * Waiting for a command while its caller does: how long it has run and the last line it wrote are told as progress, and
+ * a caller who does not want the answer any more ends the command with all its processes.
+ */
+
+import { messageOf } from "../../core/errors.ts";
+import type { OutputChunk } from "../../core/runtime.ts";
+import type { Command } from "../../core/sandbox.ts";
+import type { Call } from "./tool.ts";
+
+const kill = 9;
+const everyMs = 1000;
+const longestLine = 200;
+
+/** the command as it is after at most `patience` ms, ended or not */
+export async function attended(call: Call, command: Command, patience: number): Promise<Command> {
+  const { core, caller, signal } = call;
+  const { sessionId, id } = command;
+  const enough = AbortSignal.any([signal, AbortSignal.timeout(patience)]);
+  const reporting = call.progress ? report(call, command, enough) : undefined;
+  try {
+    return await core.commands.wait(caller, sessionId, id, enough);
+  } catch (error) {
+    if (!enough.aborted) throw error;
+    if (!signal.aborted) return await core.commands.get(caller, sessionId, id);
+    // What runs goes on when the daemon stops.
+    if (!call.closing()) await core.commands.kill(caller, sessionId, id, kill).catch(call.trouble);
+    throw error;
+  } finally {
+    reporting?.();
+  }
+}
+
+/** returns what ends it */
+function report(call: Call, command: Command, signal: AbortSignal): () => void {
+  const started = performance.now();
+  const over = new AbortController();
+  let line = "";
+  const follow = async () => {
+    const { core, caller } = call;
+    const output = await core.commands.output(caller, command.sessionId, command.id, {
+      signal: AbortSignal.any([signal, over.signal]),
+    });
+    for await (const chunk of output) line = lastLine(chunk) ?? line;
+  };
+  // Nothing depends on it: whoever wants the output reads it.
+  follow().catch((error) => {
+    line = `Cannot follow the output: ${messageOf(error)}`;
+  });
+  call.progress?.(0, `Command ${command.id} has started`);
+  const timer = setInterval(() => {
+    const seconds = Math.round((performance.now() - started) / 100) / 10;
+    call.progress?.(seconds, line || `Command ${command.id} has been running for ${Math.round(seconds)} s`);
+  }, everyMs);
+  timer.unref();
+  return () => {
+    clearInterval(timer);
+    over.abort();
+  };
+}
+
+function lastLine({ data }: OutputChunk): string | undefined {
+  const lines = Buffer.from(data.subarray(-4 * longestLine))
+    .toString("utf8")
+    .split("\n");
+  return lines
+    .findLast((line) => line.trim() !== "")
+    ?.trim()
+    .slice(-longestLine);
+}

@@ -1,0 +1,86 @@
+/**
+ * A command's output as a tool gives it: text up to a number of bytes, and the offset to read on from. Offsets count
+ * the bytes of both streams together. What is no UTF-8 becomes U+FFFD; a character is never cut in two by the cap.
+ */
+
+import { z } from "zod";
+import type { OutputChunk } from "../../core/runtime.ts";
+
+export const maxBytes = z
+  .int()
+  .min(1024)
+  .max(1 << 20)
+  .default(64 << 10)
+  .describe("Most bytes of output in this answer; there is more to read when has_more is true. Default 65536.");
+
+export const outputFields = {
+  stdout: z.string().describe("What it wrote to standard output, in this part of its output."),
+  stderr: z.string().describe("What it wrote to standard error, in this part of its output."),
+  next_offset: z.int().min(0).describe("Offset to pass to read_command_output to read on from here."),
+  has_more: z.boolean().describe("Whether there is more output already; read on with read_command_output."),
+  dropped_bytes: z.int().min(0).describe("Bytes before this part that are no longer kept, because there was too much."),
+};
+
+export interface OutputPart {
+  stdout: string;
+  stderr: string;
+  next_offset: number;
+  has_more: boolean;
+  dropped_bytes: number;
+}
+
+export interface PartSpec {
+  from: number;
+  /** most bytes */
+  cap: number;
+  /** whether nothing can follow: then half a character stays half */
+  ended: boolean;
+}
+
+export async function outputPart(chunks: AsyncIterable<OutputChunk>, spec: PartSpec): Promise<OutputPart> {
+  const parts: { stream: OutputChunk["stream"]; data: Uint8Array }[] = [];
+  let room = spec.cap;
+  let next = spec.from;
+  let dropped = 0;
+  let more = false;
+  for await (const chunk of chunks) {
+    more = room < chunk.data.length;
+    if (room === 0) break;
+    const data = chunk.data.subarray(0, room);
+    parts.push({ stream: chunk.stream, data });
+    dropped += chunk.dropped ?? 0;
+    room -= data.length;
+    next = chunk.offset + data.length;
+    if (more) break;
+  }
+  const last = parts.at(-1);
+  if (last && (more || !spec.ended)) {
+    const half = unfinished(last.data);
+    last.data = last.data.subarray(0, last.data.length - half);
+    next -= half;
+  }
+  const text = (wanted: "stdout" | "stderr") =>
+    Buffer.concat(
+      parts.filter(({ stream }) => (stream === "stderr") === (wanted === "stderr")).map(({ data }) => data),
+    );
+  return {
+    stdout: text("stdout").toString("utf8"),
+    stderr: text("stderr").toString("utf8"),
+    next_offset: next,
+    has_more: more,
+    dropped_bytes: dropped,
+  };
+}
+
+/** how many bytes at the end are the beginning of a character whose rest is missing */
+export function unfinished(bytes: Uint8Array): number {
+  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+    const byte = bytes[bytes.length - back] ?? 0;
+    if (byte < 0x80) return 0;
+    if (byte >= 0xc0) {
+      const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+      return length > back ? back : 0;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,49 @@
+/** What clients are told of a schema, and what is said about a value that it does not take. */
+
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { inputSchema, outputSchema, text } from "./schema.ts";
+
+const told = (schema: z.ZodType, io: "input" | "output" = "output") =>
+  (io === "input" ? inputSchema : outputSchema)(schema, "draft-7")["~standard"].jsonSchema[io]({ target: "draft-07" });
+
+test("what zod adds of its own is taken out, deep inside too", () => {
+  const schema = z.strictObject({
+    id: z.uuid(),
+    count: z.int().min(1),
+    any: z.looseObject({}),
+    list: z.array(z.union([z.int(), z.null()]).describe("Perhaps.")),
+    type: z.enum(["a", "b"]),
+  });
+  expect(told(schema)).toEqual({
+    $schema: "http://json-schema.org/draft-07/schema#",
+    type: "object",
+    properties: {
+      id: { type: "string", format: "uuid" },
+      count: { type: "integer", minimum: 1 },
+      any: { type: "object" },
+      list: { type: "array", items: { anyOf: [{ type: "integer" }, { type: "null" }], description: "Perhaps." } },
+      type: { type: "string", enum: ["a", "b"] },
+    },
+    required: ["id", "count", "any", "list", "type"],
+    additionalProperties: false,
+  });
+});
+
+test("what has a default may be left out by who sends it", () => {
+  const schema = z.strictObject({ limit: z.int().max(9).default(3) });
+  expect(told(schema, "input")).not.toHaveProperty("required");
+  expect(inputSchema(schema, "draft-7")["~standard"].validate({})).toEqual({ value: { limit: 3 } });
+});
+
+test.each([
+  [{}, "missing required property `name`."],
+  [{ name: 7 }, "`name` should be string."],
+  [{ name: "a\0" }, "a string has a NUL or half a character in it."],
+  [{ name: "\ud800" }, "a string has a NUL or half a character in it."],
+  [{ name: "abcdef" }, "`name` should NOT be longer than 5 characters."],
+  [{ name: "a", more: 1 }, "should NOT have additional property `more`."],
+])("%j is told as one sentence", async (value, message) => {
+  const schema = inputSchema(z.strictObject({ name: text(5) }), "draft-7");
+  expect(await schema["~standard"].validate(value)).toEqual({ issues: [{ message }] });
+});

@@ -1,0 +1,58 @@
+/** What a sandbox is made with, in the words of the tools: what create and fork have in common. */
+
+import { z } from "zod";
+import type { Sandbox } from "../../core/sandbox.ts";
+import type { ForkSpec } from "../../core/sandboxes.ts";
+import { policy, policyOf } from "./policy.ts";
+import { env, text } from "./schema.ts";
+import type { Call, McpLimits } from "./tool.ts";
+
+const second = 1000;
+/** taken by other wires at the place of a name */
+const reserved = ["sessions", "snapshots", "drives", "named"];
+
+export const tags = z
+  .record(text(256).min(1), text(256))
+  .refine((pairs) => Object.keys(pairs).length <= 16, "`tags` should NOT have more than 16 properties.");
+
+export const port = z.int().min(1024).max(65_535);
+
+export function settings({ vcpus, timeout, ports }: McpLimits) {
+  return {
+    name: text(128)
+      .min(1)
+      .regex(/^[a-zA-Z0-9_-]+$/)
+      .refine((name) => !reserved.includes(name), `\`name\` should NOT be one of ${reserved.join(", ")}.`)
+      .optional()
+      .describe("Name of the new sandbox, unique in its project; left out, one is made up."),
+    vcpus: z.int().min(1).max(vcpus).optional().describe("Processors; each comes with 2 GiB of memory."),
+    timeout_seconds: z
+      .int()
+      .min(1)
+      .max(Math.floor(timeout / second))
+      .optional()
+      .describe("How long it runs before it is stopped; extend_sandbox gives it more."),
+    env: env.optional().describe("Variables in the environment of every command."),
+    tags: tags.optional().describe("Pairs of your own to find it by."),
+    ports: z.array(port).max(ports).optional().describe("Ports that get an address; expose_port adds more later."),
+    network_policy: policy.optional(),
+  };
+}
+
+type Settings = z.output<z.ZodObject<ReturnType<typeof settings>>>;
+
+/** members that were not given are not there: a fork takes them from its origin */
+export function settingsOf({ timeout_seconds: seconds, network_policy: wanted, ...plain }: Settings): ForkSpec {
+  return {
+    ...Object.fromEntries(Object.entries(plain).filter(([, value]) => value !== undefined)),
+    ...(seconds !== undefined && { timeout: seconds * second }),
+    ...(wanted !== undefined && { networkPolicy: policyOf(wanted) }),
+  };
+}
+
+/** a sandbox whose maker did not wait for it is nobody's */
+export async function undoneIfUnwanted({ core, signal }: Call, sandbox: Sandbox): Promise<void> {
+  if (!signal.aborted) return;
+  await core.sandboxes.abandon(sandbox, sandbox.id);
+  signal.throwIfAborted();
+}

@@ -1,0 +1,116 @@
+/** A tool: what it is called, what it takes and gives, and what it does; and how its answer and its errors are told. */
+
+import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
+import type { z } from "zod";
+import type { Core } from "../../core/core.ts";
+import { isSandkeepError } from "../../core/errors.ts";
+import type { Caller } from "../../core/sandbox.ts";
+import { inputSchema, outputSchema, type Vocabulary } from "./schema.ts";
+
+/** What the tools stand on. */
+export interface McpDialect {
+  core: Core;
+  limits: McpLimits;
+  /** the address of this daemon as its clients know it, without a slash at its end */
+  publicUrl: () => string;
+  /** the host, with its port, below which labels lead to sandboxes */
+  domain: () => string;
+  /** whether it is the daemon that goes away when a connection breaks */
+  closing: () => boolean;
+  /** told of what is our own fault */
+  trouble: (error: unknown) => void;
+}
+
+export interface McpLimits {
+  /** most ports of a sandbox that have an address */
+  ports: number;
+  vcpus: number;
+  /** longest a session may run, in ms */
+  timeout: number;
+}
+
+/** One call of a tool: who calls, and the way back to them while it runs. */
+export interface Call extends McpDialect {
+  caller: Caller;
+  /** aborts when the caller does not want the answer any more */
+  signal: AbortSignal;
+  /** tells how far it is, where the caller wants to know; what is not more than before is not told */
+  progress?: (progress: number, message: string) => void;
+}
+
+export interface ToolSpec<I extends z.ZodType, O extends z.ZodType> {
+  name: string;
+  title: string;
+  description: string;
+  input: I;
+  output: O;
+  /** the defaults that clients assume are the worst: writes, destroys, and reaches out */
+  hints: Required<Omit<ToolAnnotations, "title">>;
+  vocabulary?: Vocabulary;
+  run(args: z.output<I>, call: Call): Promise<z.input<O>>;
+}
+
+export interface Tool {
+  name: string;
+  addTo(server: McpServer, dialect: McpDialect, caller: Caller): void;
+}
+
+export const reads = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
+export const adds = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false };
+export const destroys = { ...adds, destructiveHint: true };
+/** the second time changes nothing */
+export const settles = { ...adds, idempotentHint: true };
+
+export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I, O>): Tool {
+  const { name, title, description, vocabulary = "draft-2020-12" } = spec;
+  const config = {
+    title,
+    description,
+    inputSchema: inputSchema(spec.input, vocabulary),
+    outputSchema: outputSchema(spec.output, vocabulary),
+    annotations: { title, ...spec.hints },
+  };
+  return {
+    name,
+    addTo(server, dialect, caller) {
+      server.registerTool(name, config, (args, context) =>
+        told(dialect.trouble, () => spec.run(args as z.output<I>, callOf(dialect, caller, context))),
+      );
+    },
+  };
+}
+
+/** the value as data and, for clients that read only text, as text */
+async function told(trouble: McpDialect["trouble"], work: () => Promise<unknown>): Promise<CallToolResult> {
+  try {
+    const value = await work();
+    return { content: [{ type: "text", text: JSON.stringify(value) }], structuredContent: value as object };
+  } catch (error) {
+    const ours = isSandkeepError(error) && error.code !== "internal";
+    if (!ours && !isAbort(error)) trouble(error);
+    return { content: [{ type: "text", text: ours ? error.message : "An internal error occurred" }], isError: true };
+  }
+}
+
+function callOf(dialect: McpDialect, caller: Caller, { mcpReq }: ServerContext): Call {
+  const progressToken = mcpReq._meta?.progressToken;
+  if (progressToken === undefined) return { ...dialect, caller, signal: mcpReq.signal };
+  let last = -1;
+  return {
+    ...dialect,
+    caller,
+    signal: mcpReq.signal,
+    progress(progress, message) {
+      if (progress <= last || mcpReq.signal.aborted) return;
+      last = progress;
+      // Whoever has gone away is not told, and that is all.
+      void mcpReq
+        .notify({ method: "notifications/progress", params: { progressToken, progress, message } })
+        .catch(() => undefined);
+    },
+  };
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && error.name === "AbortError";
+}

@@ -1,0 +1,177 @@
+/** Tools for commands: run one and wait or not, read its output, write to its standard input, end it. */
+
+import { constants } from "node:os";
+import { z } from "zod";
+import type { Command } from "../../../core/sandbox.ts";
+import { attended } from "../attendance.ts";
+import { commandId, handle, sessionOf } from "../handle.ts";
+import { maxBytes, type OutputPart, outputFields, outputPart } from "../output.ts";
+import { env, path, text } from "../schema.ts";
+import { adds, type Call, destroys, reads, type Tool, tool } from "../tool.ts";
+
+const second = 1000;
+const longestWait = 3600;
+
+const signals = [
+  "SIGTERM",
+  "SIGKILL",
+  "SIGINT",
+  "SIGHUP",
+  "SIGQUIT",
+  "SIGUSR1",
+  "SIGUSR2",
+  "SIGSTOP",
+  "SIGCONT",
+] as const;
+
+const state = {
+  command_id: z.string(),
+  status: z
+    .enum(["running", "exited"])
+    .describe("running: it goes on in the background, read on with read_command_output."),
+  exit_code: z
+    .union([z.int(), z.null()])
+    .describe("What it exited with, 128 + signal when it was killed; null while it runs."),
+  end_cause: z
+    .union([z.enum(["out-of-memory", "timeout", "session-ended"]), z.null()])
+    .describe("Why it ended, where its exit code does not say it all."),
+};
+
+const runCommand = tool({
+  name: "run_command",
+  title: "Run a command",
+  description:
+    "Runs a command in a running sandbox. By default it goes through `bash -c`, so pipes and && work; with args, the " +
+    "program is started as it is. Waits until it has ended, at most wait_seconds; after that, or with background, it " +
+    "goes on and you read its output with read_command_output. Cancelling the call kills it.",
+  input: z.strictObject({
+    ...handle,
+    command: text(128 << 10)
+      .min(1)
+      .describe("A line for bash, or with args the program to start."),
+    args: z
+      .array(text(128 << 10))
+      .max(4096)
+      .optional()
+      .describe("Arguments of the program; no shell is involved then."),
+    cwd: path.optional().describe("Where it starts; default the sandbox's own directory."),
+    env: env.optional().describe("Further variables of its environment."),
+    sudo: z.boolean().default(false).describe("Whether it runs as root."),
+    background: z.boolean().default(false).describe("Return as soon as it runs, rather than waiting for its end."),
+    wait_seconds: z.int().min(1).max(longestWait).default(60).describe("Longest to wait for its end. Default 60."),
+    timeout_seconds: z.int().min(1).max(86_400).optional().describe("It is killed when it runs longer than this."),
+    stdin: z.boolean().default(false).describe("Keep its standard input open for write_command_input."),
+    max_output_bytes: maxBytes,
+  }),
+  output: z.strictObject({ ...state, ...outputFields }),
+  hints: { ...destroys, openWorldHint: true },
+  async run(args, call) {
+    const session = await sessionOf(call, args);
+    const command = await call.core.commands.run(call.caller, session.id, {
+      ...(args.args ? { name: args.command, args: args.args } : { name: "bash", args: ["-c", args.command] }),
+      cwd: args.cwd,
+      env: args.env,
+      sudo: args.sudo,
+      stdin: args.stdin,
+      timeLimit: args.timeout_seconds && args.timeout_seconds * second,
+    });
+    const now = args.background ? command : await attended(call, command, args.wait_seconds * second);
+    return { ...stateOf(now), ...(await part(call, now, { from: 0, cap: args.max_output_bytes })) };
+  },
+});
+
+const readCommandOutput = tool({
+  name: "read_command_output",
+  title: "Read a command's output",
+  description:
+    "Reads what a command has written, from an offset on, also after its end. Offsets count the bytes of stdout and " +
+    "stderr together; begin with 0 and go on with next_offset. With wait_seconds it waits for the command's end first.",
+  input: z.strictObject({
+    ...handle,
+    command_id: commandId,
+    offset: z.int().min(0).default(0).describe("Where to begin; default 0, the beginning."),
+    max_output_bytes: maxBytes,
+    wait_seconds: z.int().min(0).max(longestWait).default(0).describe("Longest to wait for its end. Default 0."),
+  }),
+  output: z.strictObject({ ...state, ...outputFields }),
+  hints: reads,
+  async run(args, call) {
+    const session = await sessionOf(call, args);
+    const command = await call.core.commands.get(call.caller, session.id, args.command_id);
+    const waits = command.exitCode === undefined && args.wait_seconds > 0;
+    const now = waits ? await waited(call, command, args.wait_seconds * second) : command;
+    return { ...stateOf(now), ...(await part(call, now, { from: args.offset, cap: args.max_output_bytes })) };
+  },
+});
+
+const writeCommandInput = tool({
+  name: "write_command_input",
+  title: "Write to a command's input",
+  description:
+    "Writes text to the standard input of a command that was started with stdin. A line needs its newline. With " +
+    "close, the input ends after it, which is what programs such as cat wait for.",
+  input: z.strictObject({
+    ...handle,
+    command_id: commandId,
+    data: z
+      .string()
+      .max(1 << 20)
+      .refine((value) => value.isWellFormed(), "`data` has half a character in it.")
+      .describe("The text; may be empty."),
+    close: z.boolean().default(false).describe("Whether this is the end of the input."),
+  }),
+  output: z.strictObject({ command_id: z.string(), written_bytes: z.int().min(0), closed: z.boolean() }),
+  hints: adds,
+  async run({ data, close, ...args }, { core, caller, ...call }) {
+    const session = await sessionOf({ core, caller, ...call }, args);
+    const bytes = Buffer.from(data, "utf8");
+    if (bytes.length > 0) await core.commands.write(caller, session.id, args.command_id, bytes);
+    if (close) await core.commands.closeStdin(caller, session.id, args.command_id);
+    return { command_id: args.command_id, written_bytes: bytes.length, closed: close };
+  },
+});
+
+const killCommand = tool({
+  name: "kill_command",
+  title: "Signal a command",
+  description: "Sends a signal to a command and the processes of its group; SIGTERM asks it to end, SIGKILL ends it.",
+  input: z.strictObject({
+    ...handle,
+    command_id: commandId,
+    signal: z.enum(signals).default("SIGTERM").describe("Which signal. Default SIGTERM."),
+  }),
+  output: z.strictObject(state),
+  hints: { ...destroys, idempotentHint: true },
+  async run(args, call) {
+    const session = await sessionOf(call, args);
+    const number = constants.signals[args.signal];
+    return stateOf(await call.core.commands.kill(call.caller, session.id, args.command_id, number));
+  },
+});
+
+export const commandTools: Tool[] = [runCommand, readCommandOutput, writeCommandInput, killCommand];
+
+function stateOf(command: Command): z.output<z.ZodObject<typeof state>> {
+  return {
+    command_id: command.id,
+    status: command.endedAt === undefined ? "running" : "exited",
+    exit_code: command.exitCode ?? null,
+    end_cause: command.endCause ?? null,
+  };
+}
+
+async function part(call: Call, command: Command, { from, cap }: { from: number; cap: number }): Promise<OutputPart> {
+  const chunks = await call.core.commands.output(call.caller, command.sessionId, command.id, { from, follow: false });
+  return outputPart(chunks, { from, cap, ended: command.endedAt !== undefined });
+}
+
+/** unlike whoever started it, a reader who goes away leaves it alone */
+async function waited({ core, caller, signal }: Call, command: Command, patience: number): Promise<Command> {
+  const enough = AbortSignal.any([signal, AbortSignal.timeout(patience)]);
+  try {
+    return await core.commands.wait(caller, command.sessionId, command.id, enough);
+  } catch (error) {
+    if (!enough.aborted) throw error;
+    return core.commands.get(caller, command.sessionId, command.id);
+  }
+}

@@ -1,0 +1,234 @@
+/**
+ * Veryfront's own tools, by its names and with its schemas: clients that were told of these find them here. What they
+ * call a session is a session of the core, and what is shown of one is the same as on Veryfront's other wire.
+ */
+
+import { z } from "zod";
+import type { Command, Session } from "../../../core/sandbox.ts";
+import { commandLine, printCommand } from "../../veryfront/command.ts";
+import { listSessions, printSession, sessionSpec } from "../../veryfront/session.ts";
+import { attended } from "../attendance.ts";
+import { outputPart } from "../output.ts";
+import { env, path, text } from "../schema.ts";
+import { adds, type Call, destroys, reads, type Tool, type ToolSpec, tool } from "../tool.ts";
+
+const second = 1000;
+/** bytes of output in an answer */
+const cap = 256 << 10;
+
+/** every description of the vendor's that is not about the field itself has this form */
+const about = (words: string) => `The ${words} associated with this tool result.`;
+const nullableText = (description: string) => z.union([z.string(), z.null()]).describe(description);
+
+const briefFields = {
+  id: z.string().describe("Unique identifier for the returned record."),
+  short_id: z.string().describe(about("short id")),
+  endpoint: z.string().describe(about("endpoint")),
+  status: z.string().describe("Lifecycle status for the returned record."),
+  ttl_mode: z.enum(["default", "duration", "always_on"]).describe(about("ttl mode")),
+  ttl_hours: z
+    .union([z.int().positive().describe(about("ttl hours")), z.null().describe("The ttl hours returned by the tool.")])
+    .describe(about("ttl hours")),
+  expires_at: nullableText(about("expires at")),
+  created_at: z.string().describe("Creation timestamp in ISO 8601 format."),
+};
+
+const sessionFields = {
+  ...briefFields,
+  project_id: nullableText("Project identifier associated with this result."),
+  last_activity_at: nullableText(about("last activity at")),
+};
+
+const pageInfo = z
+  .strictObject({
+    self: nullableText("Cursor that refers to the current page."),
+    // An object with nothing in it: a page knows no more of the first one.
+    first: z.looseObject({}).describe(about("first")),
+    next: nullableText("Cursor for the next page when pagination is available."),
+    prev: nullableText("Cursor for the previous page when pagination is available."),
+  })
+  .describe("Pagination cursor values for traversing the result set.");
+
+const sessionId = text(64).min(1).describe("Sandbox session ID.");
+const project = z.uuid().optional();
+
+const commandInput = {
+  id: sessionId,
+  command: text(128 << 10)
+    .min(1)
+    .describe("Command line, run by a shell in the session."),
+  cwd: path.optional().describe("Working directory. Defaults to the workspace."),
+  timeout_seconds: z.int().min(1).max(86_400).optional().describe("The command is killed when it runs longer."),
+  env: env.optional().describe("Environment variables of the command."),
+};
+
+/** and more: what the vendor's other wire tells of a command is here, too */
+const jobFields = {
+  command_id: z.string(),
+  status: z.enum(["running", "completed", "failed", "canceled"]),
+  exit_code: z.union([z.int(), z.null()]),
+};
+
+export const veryfrontTools: Tool[] = [
+  vendorTool({
+    name: "list_sandbox_sessions",
+    title: "List sandbox sessions",
+    description:
+      "List sandbox execution sessions that are not over, newest first. Defaults to your default project; pass " +
+      "project_id for another one.",
+    input: z.strictObject({
+      project_id: project.describe("Optional project ID. When set, list project-billed sandbox sessions."),
+      cursor: z
+        .string()
+        .refine(isCursor, "`cursor` is not one.")
+        .optional()
+        .describe("Cursor for pagination. Uses the sandbox session ID."),
+      limit: z.int().min(1).max(100).optional().describe("Maximum sandbox sessions to return. Defaults to 20."),
+    }),
+    output: z.strictObject({
+      data: z
+        .array(z.strictObject(sessionFields).describe("One data item associated with this tool result."))
+        .describe("Primary result records returned by the tool."),
+      page_info: pageInfo,
+    }),
+    hints: reads,
+    async run({ project_id, cursor, limit = 20 }, call) {
+      const owner = await call.core.access.owner(call.caller, { project: project_id });
+      const [{ items, pageInfo: pages }, { uuid }] = await Promise.all([
+        listSessions(call.core, owner, { cursor, limit }),
+        call.core.access.project(call.caller, undefined, owner.projectId),
+      ]);
+      const place = { publicUrl: call.publicUrl(), project: { uuid } };
+      return { data: items.map((it) => printSession(it, place)), page_info: { ...pages, first: {} } };
+    },
+  }),
+  vendorTool({
+    name: "create_sandbox_session",
+    title: "Create a sandbox session",
+    description:
+      "Start a sandbox execution session and return it when it runs. It ends by itself: when it is not used for a " +
+      "while (default), after ttl_hours (duration), or not at all (always_on). Its files end with it.",
+    input: z
+      .strictObject({
+        project_id: project.describe("Optional project ID that the session belongs to."),
+        ttl_mode: z.enum(["default", "duration", "always_on"]).optional().describe("When the session ends by itself."),
+        ttl_hours: z.number().positive().max(24).optional().describe("Hours until it ends, with ttl_mode duration."),
+      })
+      .refine(({ ttl_mode: mode, ttl_hours: hours }) => (mode === "duration") === (hours !== undefined), {
+        error: "`ttl_hours` should be given with `ttl_mode` duration, and only then.",
+      }),
+    output: z.strictObject(briefFields),
+    hints: adds,
+    async run({ project_id, ttl_mode: mode = "default", ttl_hours: hours }, call) {
+      const owner = await call.core.access.owner(call.caller, { project: project_id });
+      const { session, sandbox } = await call.core.sandboxes.create(owner, sessionSpec({ mode, hours }));
+      if (call.signal.aborted) await call.core.sandboxes.abandon(owner, sandbox.id);
+      call.signal.throwIfAborted();
+      return brief(session, call);
+    },
+  }),
+  vendorTool({
+    name: "get_sandbox_session",
+    title: "Get a sandbox session",
+    description: "Get one sandbox execution session by its ID, also when it is over.",
+    input: z.strictObject({ id: sessionId }),
+    output: z.strictObject(briefFields),
+    hints: reads,
+    run: async ({ id }, call) => brief(await call.core.sessions.get(call.caller, id), call),
+  }),
+  vendorTool({
+    name: "execute_sandbox_command",
+    title: "Execute a command in a session",
+    description:
+      "Run a short command in a sandbox session and wait for its end; it is killed after timeout_seconds (60 unless " +
+      "you say otherwise), and when the call is cancelled. Use start_sandbox_command_job for what takes longer.",
+    input: z.strictObject(commandInput),
+    output: z.strictObject({
+      command_id: z.string(),
+      exit_code: z.union([z.int(), z.null()]),
+      stdout: z.string(),
+      stderr: z.string(),
+      truncated: z.boolean().describe("Whether there is more output: read_command_output of the sandbox reads on."),
+      next_offset: z.int().min(0).describe("Where read_command_output reads on."),
+      sandbox: z.string().describe("Name of the session's sandbox, for tools that take one."),
+    }),
+    hints: { ...destroys, openWorldHint: true },
+    async run({ timeout_seconds: seconds = 60, ...args }, call) {
+      const command = await start(call, { ...args, timeout_seconds: seconds });
+      // The time limit ends it; a little later it is known to have ended.
+      const ended = await attended(call, command, (seconds + 30) * second);
+      const chunks = await call.core.commands.output(call.caller, ended.sessionId, ended.id, { follow: false });
+      const part = await outputPart(chunks, { from: 0, cap, ended: ended.endedAt !== undefined });
+      const { sandboxName } = await call.core.sessions.get(call.caller, ended.sessionId);
+      return {
+        command_id: ended.id,
+        exit_code: ended.exitCode ?? null,
+        stdout: part.stdout,
+        stderr: part.stderr,
+        truncated: part.has_more,
+        next_offset: part.next_offset,
+        sandbox: sandboxName,
+      };
+    },
+  }),
+  vendorTool({
+    name: "start_sandbox_command_job",
+    title: "Start a command job in a session",
+    description:
+      "Start a command in a sandbox session and return at once; list_sandbox_background_commands tells how it does.",
+    input: z.strictObject(commandInput),
+    output: z.looseObject(jobFields),
+    hints: { ...destroys, openWorldHint: true },
+    async run(args, call) {
+      const command = await start(call, args);
+      return { ...printCommand(command, await call.core.sessions.get(call.caller, args.id)) };
+    },
+  }),
+  vendorTool({
+    name: "list_sandbox_background_commands",
+    title: "List commands of a session",
+    description: "List the commands that were started in a sandbox session, running or not, oldest first.",
+    input: z.strictObject({ id: sessionId }),
+    output: z.strictObject({ commands: z.array(z.looseObject(jobFields)) }),
+    hints: reads,
+    async run({ id }, call) {
+      const session = await call.core.sessions.get(call.caller, id);
+      const commands = await call.core.commands.list(call.caller, id);
+      return { commands: commands.map((command) => ({ ...printCommand(command, session) })) };
+    },
+  }),
+];
+
+/** what is longer or stranger is no session's, and the vendor's schema has no word for it */
+function isCursor(value: string): boolean {
+  return /^[\w-]{1,64}$/.test(value);
+}
+
+/** its schemas say what they are of, in the vocabulary that this vendor's are written in */
+function vendorTool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I, O>): Tool {
+  return tool({
+    ...spec,
+    vocabulary: "draft-7",
+    input: spec.input.describe(`Input schema for the ${spec.name} tool.`),
+    output: spec.output.describe(`Structured result returned by the ${spec.name} tool.`),
+  });
+}
+
+async function brief(session: Session, call: Call) {
+  const { uuid } = await call.core.access.project(call.caller, undefined, session.projectId);
+  const printed = printSession(session, { publicUrl: call.publicUrl(), project: { uuid } });
+  const { project_id: _, last_activity_at: __, ...rest } = printed;
+  return rest;
+}
+
+function start(
+  { core, caller }: Call,
+  { id, command, cwd, env: variables, timeout_seconds: seconds }: z.output<z.ZodObject<typeof commandInput>>,
+): Promise<Command> {
+  return core.commands.run(caller, id, {
+    ...commandLine(command),
+    cwd,
+    env: variables,
+    timeLimit: seconds === undefined ? undefined : seconds * second,
+  });
+}

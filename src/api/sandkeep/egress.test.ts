@@ -1,0 +1,139 @@
+/** The egress log on our own wire: what it looks like, who may read it, and what is refused. */
+
+import { expect, test } from "vitest";
+import { apiClient } from "../../../test/api-client.ts";
+import { session, sessionId } from "../../../test/fake-core.ts";
+import type { EgressLine } from "../../core/egress-log.ts";
+import { SandkeepError } from "../../core/errors.ts";
+
+const path = `/sandkeep/v1/sessions/${sessionId}/egress`;
+const line: EgressLine = {
+  id: 3,
+  at: 7,
+  protocol: "tls",
+  sni: "api.test",
+  allowed: true,
+  rule: "allow api.test",
+  count: 1,
+  ended: 1,
+  bytesIn: 5,
+  bytesOut: 6,
+};
+const hosts = [
+  { host: "api.test", connections: 1, bytesIn: 5, bytesOut: 6 },
+  { host: "b.test", connections: 2, bytesIn: 1, bytesOut: 1 },
+];
+
+test("a page has the lines, where to go on, and bytes by host and in all", async () => {
+  const totals = { ingressBytes: 900, egressBytes: 800 };
+  const page = async () => ({ session, lines: [line], next: 3, more: true, hosts, totals });
+  const { ask, calls } = apiClient({ "egress.page": page });
+  const answer = await ask("GET", `${path}?after=2&limit=1`);
+  expect(answer.status).toBe(200);
+  expect(answer.json).toEqual({
+    session: { id: sessionId, sandbox: "demo", state: "running" },
+    events: [line],
+    next: 3,
+    more: true,
+    hosts,
+    totals: { payload: { bytesIn: 6, bytesOut: 7 }, packets: { bytesIn: 900, bytesOut: 800 } },
+  });
+  expect(calls.find(({ method }) => method === "egress.page")?.args.slice(1)).toEqual([
+    sessionId,
+    { after: 2, limit: 1 },
+  ]);
+});
+
+test("a sandbox stands for its last session", async () => {
+  const { ask } = apiClient();
+  expect((await ask("GET", "/sandkeep/v1/sandboxes/demo/egress?project=prj_default")).json.session.id).toBe(sessionId);
+  expect((await ask("GET", "/sandkeep/v1/sandboxes/other/egress")).status).toBe(404);
+  expect((await ask("GET", "/sandkeep/v1/sandboxes/demo/egress?project=prj_foreign")).status).toBe(403);
+});
+
+test("followed, it is a line of JSON each; what breaks off says why", async () => {
+  async function* lines() {
+    yield line;
+    throw new Error("secret");
+  }
+  const { send, troubles } = apiClient({ "egress.follow": async () => lines() });
+  const response = await send("GET", `${path}?follow=true&after=2`);
+  expect(response.headers.get("content-type")).toBe("application/x-ndjson");
+  const [first = "", last = ""] = (await response.text()).trim().split("\n");
+  expect(JSON.parse(first)).toEqual(line);
+  expect(JSON.parse(last)).toEqual({ error: { code: "internal", message: "An internal error occurred" } });
+  expect(troubles).toHaveLength(1);
+});
+
+test("whoever leaves is followed no longer", async () => {
+  const ended = Promise.withResolvers<void>();
+  const follow = async (_: unknown, __: unknown, { signal }: { signal: AbortSignal }) =>
+    (async function* () {
+      try {
+        yield line;
+        if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      } finally {
+        ended.resolve();
+      }
+    })();
+  const { send } = apiClient({ "egress.follow": follow });
+  const reader = (await send("GET", `${path}?follow=true`)).body?.getReader();
+  await reader?.read();
+  await reader?.cancel();
+  await ended.promise;
+});
+
+test("a suggestion is a policy as Vercel's clients send it", async () => {
+  const policy = {
+    mode: "custom",
+    domains: [{ domain: "api.test", rules: [] }],
+    allowedCidrs: ["93.184.216.34/32"],
+    deniedCidrs: [],
+  };
+  const { ask } = apiClient({ "egress.suggestion": async () => ({ session, policy, notes: ["Note"] }) });
+  const { json } = await ask("GET", `${path}/suggestion`);
+  expect(json.networkPolicy).toEqual({ allow: ["api.test"], subnets: { allow: ["93.184.216.34/32"] } });
+  expect(json.notes).toEqual(["Note"]);
+});
+
+test.each([
+  "after=-1",
+  "after=x",
+  "after=1.5",
+  "after=1e3",
+  "after=9999999999999999999",
+  "after=1&after=2",
+  "limit=0",
+  "limit=1001",
+  "limit=",
+  "follow=yes",
+  "follow=true&limit=5",
+  "project=prj_default",
+  "unknown=1",
+])("the query %s is refused with a sentence", async (query) => {
+  const { ask, calls, troubles } = apiClient();
+  const answer = await ask("GET", `${path}?${query}`);
+  expect(answer.status).toBe(400);
+  expect(answer.json.error).toMatchObject({ code: "invalid", message: expect.stringMatching(/^Invalid request: /) });
+  expect(calls.some(({ method }) => method.startsWith("egress."))).toBe(false);
+  expect(troubles).toEqual([]);
+});
+
+test("without a key, with a wrong id or at a wrong address there is nothing", async () => {
+  const { ask } = apiClient();
+  expect((await ask("GET", path, undefined, { token: null })).status).toBe(401);
+  expect((await ask("GET", path, undefined, { token: "wrong" })).json.error.code).toBe("unauthenticated");
+  expect((await ask("GET", "/sandkeep/v1/sessions/..%2f/egress")).status).toBe(404);
+  expect((await ask("GET", "/sandkeep/v1/sandboxes/a%00b/egress")).status).toBe(400);
+  expect((await ask("POST", path)).status).toBe(404);
+  expect((await ask("GET", "/sandkeep/v1")).status).toBe(404);
+});
+
+test("a log that is no longer kept is gone", async () => {
+  const gone = async () => {
+    throw new SandkeepError("gone", "It is no longer kept");
+  };
+  const { ask } = apiClient({ "egress.page": gone, "egress.follow": gone });
+  expect((await ask("GET", path)).status).toBe(410);
+  expect((await ask("GET", `${path}?follow=true`)).status).toBe(410);
+});

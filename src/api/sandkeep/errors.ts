@@ -1,0 +1,61 @@
+/** What went wrong, in our own words: a code that programs read, and a sentence. */
+
+import { type ErrorCode, isSandkeepError, SandkeepError } from "../../core/errors.ts";
+import { InvalidInput, json } from "../http.ts";
+import { invalidWords } from "../issues.ts";
+
+const statuses: Record<ErrorCode, number> = {
+  invalid: 400,
+  "bad-cwd": 400,
+  "unknown-user": 400,
+  "unknown-executable": 400,
+  unsupported: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  "not-found": 404,
+  timeout: 408,
+  exists: 409,
+  conflict: 409,
+  attached: 409,
+  "name-taken": 409,
+  stopping: 409,
+  snapshotting: 409,
+  "no-snapshot": 409,
+  gone: 410,
+  stopped: 410,
+  "snapshot-gone": 410,
+  limit: 429,
+  internal: 500,
+};
+
+/** the answer to a request that failed; `trouble` hears of what is our own fault */
+export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
+  const { code, message } = refusalOf(error, trouble);
+  const status = statuses[code];
+  return json(errorBody({ code, message }), status, status === 429 ? { "retry-after": "1" } : {});
+}
+
+/** as the last line of a stream that breaks off */
+export function errorLine(error: unknown, trouble: (error: unknown) => void): object {
+  return errorBody(refusalOf(error, trouble));
+}
+
+export function nothingHere(): SandkeepError {
+  return new SandkeepError("not-found", "There is nothing at this address");
+}
+
+interface Refusal {
+  code: ErrorCode;
+  message: string;
+}
+
+function errorBody({ code, message }: Refusal): object {
+  return { error: { code: code.replaceAll("-", "_"), message } };
+}
+
+function refusalOf(error: unknown, trouble: (error: unknown) => void): Refusal {
+  if (error instanceof InvalidInput) return { code: "invalid", message: invalidWords(error.issues) };
+  if (isSandkeepError(error) && error.code !== "internal") return error;
+  trouble(error);
+  return { code: "internal", message: "An internal error occurred" };
+}

@@ -1,0 +1,36 @@
+/**
+ * What no vendor has words for, in our own: below /sandkeep/v1, for whoever has a key. Answers are JSON, errors are
+ * `{"error":{"code","message"}}`.
+ */
+
+import { type Context, Hono } from "hono";
+import type { Core } from "../../core/core.ts";
+import type { Caller } from "../../core/sandbox.ts";
+import { bearerOf } from "../http.ts";
+import { egressRoutes } from "./egress.ts";
+import { errorResponse, nothingHere } from "./errors.ts";
+
+export const sandkeepPaths = /^\/sandkeep\/v1(\/|$)/;
+
+/** What the routes stand on. */
+export interface Dialect {
+  core: Core;
+  /** told of what is our own fault */
+  trouble: (error: unknown) => void;
+}
+
+export type Env = { Variables: { caller: Caller } };
+export type SandkeepContext = Context<Env>;
+
+export function sandkeepApi(dialect: Dialect): Hono<Env> {
+  const { core, trouble } = dialect;
+  const app = new Hono<Env>().basePath("/sandkeep/v1");
+  app.onError((error) => errorResponse(error, trouble));
+  app.notFound(() => errorResponse(nothingHere(), trouble));
+  app.use(async (c, next) => {
+    c.set("caller", await core.access.authenticate(bearerOf(c.req.raw)));
+    await next();
+  });
+  egressRoutes(app, dialect);
+  return app;
+}

@@ -1,0 +1,46 @@
+/**
+ * Pages of version 1, which are named by timestamps: `pagination.next` is the `until` of the next page and
+ * `pagination.prev` the `since` of the one before.
+ *
+ * A whole number is a time: `since=t` is what was created after the millisecond t, `until=t` what was created before
+ * it. But a page may end within a millisecond, and numbers are all that the clients take. So the place between two
+ * pages is a number with a fraction:
+ *
+ *   t + (1 + n) / 2048      n things of millisecond t are older than this place
+ *
+ * 1803711655015.0005 is below everything of its millisecond, 1803711655015.001 above the oldest thing of it. A double
+ * has room for 2048 steps in a millisecond until the year 2109, and for 4096 until 2039. The SDKs hand numbers on as
+ * they are; cut to a whole number, one still names the right page unless it lies within a millisecond.
+ *
+ * Every place has a fraction, also one that lies between two milliseconds, because that tells it from a time of the
+ * caller's own: a time narrows `total` and has no page before it, a place does neither. With whole numbers the total
+ * would shrink from page to page, and nobody could find the way back from the third page to the second.
+ */
+
+import { SandkeepError } from "../../../core/errors.ts";
+import type { Bound, Place, Timeline } from "../../../core/timeline.ts";
+
+const steps = 2048;
+
+export function boundOf(timestamp: number | undefined): Bound | undefined {
+  if (timestamp === undefined) return undefined;
+  const at = Math.floor(timestamp);
+  return timestamp === at ? { at } : { at, below: Math.ceil((timestamp - at) * steps) - 1 };
+}
+
+export function timestampOf({ at, below }: Place): number {
+  if (below + 1 >= steps) {
+    const words = `Cannot name the next page: more than ${steps - 2} were created in the millisecond ${at}`;
+    throw new SandkeepError("unsupported", words);
+  }
+  return at + (1 + below) / steps;
+}
+
+export function pagination({ items, total, older, newer }: Timeline<unknown>): object {
+  return {
+    count: items.length,
+    next: older ? timestampOf(older) : null,
+    prev: newer ? timestampOf(newer) : null,
+    total,
+  };
+}

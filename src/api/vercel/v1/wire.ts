@@ -1,0 +1,34 @@
+/** A session and its commands as version 1 prints them, where that is not how later versions do. */
+
+import type { Command, Session, SessionState } from "../../../core/sandbox.ts";
+import * as wire from "../wire.ts";
+
+/** `agent` is the client by its own name: "vercel/sandbox/1.0.2 (Node.js/…)" */
+export function sandbox(it: Session, agent: string | undefined): object {
+  return { ...wire.session(it), status: statusFor(it.state, agent) };
+}
+
+export function command(it: Command): object {
+  const { sessionId, ...rest } = wire.command(it);
+  return { ...rest, sandboxId: sessionId };
+}
+
+/** states that the first SDKs have no word for: with one such session in it, a whole list would be refused by them */
+const laterWords: Partial<Record<SessionState, { since: Version; before: SessionState }>> = {
+  snapshotting: { since: [1, 1, 1], before: "stopping" },
+  aborted: { since: [1, 5, 0], before: "failed" },
+};
+
+type Version = [major: number, minor: number, patch: number];
+
+function statusFor(state: SessionState, agent = ""): SessionState {
+  const word = laterWords[state];
+  const [, ...numbers] = /(?:^| )vercel\/sandbox\/(\d+)\.(\d+)\.(\d+)/.exec(agent) ?? [];
+  return word && isOlder(numbers.map(Number), word.since) ? word.before : state;
+}
+
+/** a client that does not say its version is not old */
+function isOlder(version: number[], than: Version): boolean {
+  const differing = than.findIndex((number, i) => version[i] !== number);
+  return differing >= 0 && (version[differing] ?? Infinity) < (than[differing] ?? 0);
+}

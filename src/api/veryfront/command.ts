@@ -1,0 +1,64 @@
+/** A command as Veryfront shows it: a line for bash, and how it went. */
+
+import { constants } from "node:os";
+import type { Command, Session } from "../../core/sandbox.ts";
+import { timeOf } from "./session.ts";
+
+const shell = "bash";
+
+/** what the core runs for a command line */
+export function commandLine(line: string): { name: string; args: string[] } {
+  return { name: shell, args: ["-c", line] };
+}
+
+export interface WireCommand {
+  id: string;
+  command_id: string;
+  command: string;
+  status: "running" | "completed" | "failed" | "canceled";
+  exit_code: number | null;
+  signal: string | null;
+  started_at: string;
+  finished_at: string | null;
+  heartbeat_status: "disabled" | "healthy" | "degraded";
+  last_heartbeat_at: string | null;
+  last_heartbeat_error: string | null;
+  heartbeat_failure_count: number;
+}
+
+/** a command that runs keeps an idle session alive, which is what the heartbeat is about; no other session needs it */
+export function printCommand(it: Command, session: Pick<Session, "lifetime" | "lastActivityAt">): WireCommand {
+  const keepsAlive = session.lifetime === "idle";
+  const lastAlive = it.endedAt ?? Math.max(it.startedAt, session.lastActivityAt ?? 0);
+  return {
+    id: it.id,
+    command_id: it.id,
+    command: it.name === shell && it.args[0] === "-c" ? (it.args[1] ?? "") : [it.name, ...it.args].join(" "),
+    status: statusOf(it),
+    exit_code: it.exitCode ?? null,
+    signal: signalOf(it.exitCode),
+    started_at: new Date(it.startedAt).toISOString(),
+    finished_at: timeOf(it.endedAt),
+    heartbeat_status: keepsAlive ? "healthy" : "disabled",
+    last_heartbeat_at: keepsAlive ? timeOf(lastAlive) : null,
+    last_heartbeat_error: null,
+    heartbeat_failure_count: 0,
+  };
+}
+
+const signals = new Map(Object.entries(constants.signals).map(([name, number]) => [128 + number, name]));
+
+/** the signal that a shell would read out of an exit code */
+export function signalOf(exitCode: number | undefined): string | null {
+  return (exitCode !== undefined && signals.get(exitCode)) || null;
+}
+
+/** what somebody who wants a program to end sends it */
+const ending = ["SIGINT", "SIGTERM", "SIGKILL"];
+
+function statusOf({ exitCode, endCause }: Command): WireCommand["status"] {
+  if (exitCode === undefined) return "running";
+  if (exitCode === 0) return "completed";
+  const isEnded = endCause === undefined && ending.includes(signalOf(exitCode) ?? "");
+  return isEnded || endCause === "session-ended" ? "canceled" : "failed";
+}

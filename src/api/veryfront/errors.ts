@@ -1,0 +1,84 @@
+/**
+ * What went wrong, as Veryfront's clients read it: a problem by RFC 9457, whose `detail` is the sentence that they show.
+ */
+
+import { STATUS_CODES } from "node:http";
+import { type ErrorCode, isSandkeepError } from "../../core/errors.ts";
+import { InvalidInput } from "../http.ts";
+import { invalidWords } from "../issues.ts";
+
+/** An error that already is a problem. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+  readonly status: number;
+
+  constructor(status: number, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.status = status;
+  }
+}
+
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+}
+
+const statuses: Record<ErrorCode, number> = {
+  invalid: 400,
+  "bad-cwd": 400,
+  "unknown-user": 400,
+  "unknown-executable": 400,
+  unsupported: 400,
+  "name-taken": 400,
+  "no-snapshot": 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  "not-found": 404,
+  // A session that is over is not there any more: on the hosted service, closing one deletes it.
+  stopped: 404,
+  gone: 404,
+  exists: 409,
+  conflict: 409,
+  attached: 409,
+  stopping: 409,
+  snapshotting: 409,
+  "snapshot-gone": 409,
+  // Not a 5xx, which the client would send again: what took too long once will do so twice.
+  timeout: 408,
+  limit: 429,
+  internal: 500,
+};
+
+const wordings: Partial<Record<ErrorCode, string>> = {
+  unauthenticated: "Not authorized: the token is missing or invalid",
+  stopped: "The sandbox session has ended",
+  stopping: "The sandbox session is ending",
+  snapshotting: "The sandbox session is ending",
+  "unknown-executable": "Cannot run the command: the sandbox's image has no bash",
+  internal: "An internal error occurred",
+};
+
+/** the answer to a request that failed; `trouble` hears of what is our own fault */
+export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
+  const problem = problemOf(error, trouble);
+  const headers = { "content-type": "application/problem+json; charset=utf-8" };
+  return new Response(JSON.stringify(problem), {
+    status: problem.status,
+    headers: { ...headers, ...(problem.status === 429 && { "retry-after": "1" }) },
+  });
+}
+
+export function problemOf(error: unknown, trouble: (error: unknown) => void): Problem {
+  const { status, message } = refusalOf(error);
+  if (status >= 500) trouble(error);
+  return { type: "about:blank", title: STATUS_CODES[status] ?? "Error", status, detail: message };
+}
+
+function refusalOf(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  if (error instanceof InvalidInput) return new Refusal(400, invalidWords(error.issues));
+  if (!isSandkeepError(error)) return new Refusal(500, wordings.internal ?? "");
+  return new Refusal(statuses[error.code], wordings[error.code] ?? error.message, { cause: error });
+}

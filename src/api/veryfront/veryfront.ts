@@ -1,0 +1,18 @@
+/** Veryfront's dialect: its routes put together. */
+
+import type { Hono } from "hono";
+import { commandRoutes } from "./commands.ts";
+import { fileRoutes } from "./files.ts";
+import { authenticated, type Dialect, type Env } from "./request.ts";
+import { schemas } from "./schemas.ts";
+import { sessionRoutes } from "./sessions.ts";
+
+/** the API below /sandbox-sessions, and each session's endpoint below /veryfront */
+export function veryfrontApi(options: Omit<Dialect, "schemas">): Hono<Env> {
+  const dialect: Dialect = { ...options, schemas: schemas(options.limits) };
+  const app = authenticated(dialect);
+  sessionRoutes(app, dialect);
+  commandRoutes(app, dialect);
+  fileRoutes(app, dialect);
+  return app;
+}

@@ -1,0 +1,39 @@
+/** WebSockets on connections that Node's server hands over: accepted, watched for signs of life, or refused. */
+
+import { type IncomingMessage, STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
+import { type WebSocket, WebSocketServer } from "ws";
+
+const longestMessage = 1 << 20;
+const pingEvery = 30_000;
+
+export class WebSockets {
+  readonly #server = new WebSocketServer({ noServer: true, maxPayload: longestMessage, clientTracking: false });
+
+  accept(request: IncomingMessage, socket: Duplex, head: Buffer, use: (connection: WebSocket) => void): void {
+    this.#server.handleUpgrade(request, socket, head, (connection) => {
+      watchPulse(connection);
+      use(connection);
+    });
+  }
+
+  refuse(socket: Duplex, status: 401 | 404): void {
+    socket.on("error", () => undefined);
+    socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`);
+  }
+}
+
+/** a connection whose other end is gone without a word is closed */
+function watchPulse(connection: WebSocket): void {
+  let alive = true;
+  connection.on("pong", () => {
+    alive = true;
+  });
+  const timer = setInterval(() => {
+    if (!alive) connection.terminate();
+    alive = false;
+    connection.ping();
+  }, pingEvery);
+  timer.unref();
+  connection.on("close", () => clearInterval(timer));
+}

@@ -1,0 +1,119 @@
+/** `sandkeep egress <sandbox>`: what a sandbox wanted of the world, what became of it, and which policy would do. */
+
+import { readArgs } from "../args.ts";
+import { Client } from "../client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
+import {
+  type EgressEvent,
+  type EgressHost,
+  eventHeader,
+  eventRow,
+  hostTable,
+  plain,
+  plainJson,
+} from "../egress-table.ts";
+import { CliError } from "../errors.ts";
+
+export const egressUsage = `Usage: sandkeep egress <sandbox or session> [options]
+
+Shows what was decided about each attempt of a sandbox to reach the world, and how many bytes went to and came from
+each host. A sandbox stands for its last session.
+
+Options:
+  -f, --follow             go on until the session has ended
+  --suggest                print the least network policy that would have allowed what was seen, and notes on stderr
+  --json                   one JSON value a line
+  --project <id>           of which project the sandbox is (your team's first)
+  --url <url>              where the daemon is (SANDKEEP_URL, http://127.0.0.1:7700)
+  --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+`;
+
+export interface EgressWorld extends KeyPlaces {
+  print(line: string): void;
+  warn(line: string): void;
+}
+
+export async function egressCommand(args: string[], world: EgressWorld): Promise<void> {
+  const { values, positionals } = readArgs(args, egressUsage, {
+    follow: { type: "boolean", short: "f" },
+    suggest: { type: "boolean" },
+    json: { type: "boolean" },
+    project: { type: "string" },
+    url: { type: "string" },
+    "data-dir": { type: "string" },
+  });
+  if (values.help) return world.print(egressUsage.trimEnd());
+  const [name, ...rest] = positionals;
+  if (name === undefined || name === "" || rest.length > 0) {
+    throw new CliError(`Cannot show the egress of "${positionals.join(" ")}"\n\n${egressUsage.trimEnd()}`);
+  }
+  if (values.suggest && values.follow) throw new CliError("Cannot suggest a policy for what is yet to come");
+  const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
+  const path = pathOf(name, values.project);
+  if (values.suggest) return suggest(client, path, values.json ?? false, world);
+  await show(client, path, { follow: values.follow ?? false, json: values.json ?? false }, world.print);
+}
+
+/** a path of the API, to which a query is added */
+type Path = (rest: string, query?: Record<string, string>) => string;
+
+function pathOf(name: string, project: string | undefined): Path {
+  const session = /^sbx_[A-Za-z0-9]{20,64}$/.test(name);
+  if (session && project !== undefined) throw new CliError(`Cannot use --project: "${name}" is a session`);
+  const base = `/sandkeep/v1/${session ? "sessions" : "sandboxes"}/${encodeURIComponent(name)}`;
+  return (rest, query = {}) =>
+    `${base}${rest}?${new URLSearchParams({ ...query, ...(project !== undefined && { project }) })}`;
+}
+
+// The daemon's answers are what docs/egress.md says; a client that checked them again would only break sooner.
+interface Page {
+  session: { id: string };
+  events: EgressEvent[];
+  next: number;
+  more: boolean;
+  hosts: EgressHost[];
+  totals: object;
+}
+
+async function show(
+  client: Client,
+  path: Path,
+  { follow, json }: { follow: boolean; json: boolean },
+  print: (line: string) => void,
+): Promise<void> {
+  const printEvent = (event: EgressEvent) => print(json ? plainJson(event) : eventRow(event));
+  if (!json) print(eventHeader);
+  const first = await rest(client, path, 0, printEvent);
+  // Its sandbox may go on with another one meanwhile.
+  const session = pathOf(first.session.id, undefined);
+  const last = follow ? await followed(client, session, first.next, printEvent) : first;
+  const hosts = json ? [plainJson({ hosts: last.hosts, totals: last.totals })] : hostTable(last.hosts);
+  if (!json && hosts.length > 0) print("");
+  for (const line of hosts) print(line);
+}
+
+/** prints what comes until the session has ended */
+async function followed(client: Client, path: Path, after: number, print: (event: EgressEvent) => void): Promise<Page> {
+  let position = after;
+  for await (const line of client.lines(path("/egress", { follow: "true", after: String(after) }))) {
+    const event = line as EgressEvent;
+    print(event);
+    position = event.id;
+  }
+  return rest(client, path, position, print);
+}
+
+/** prints what is there after a position; the last page has what is true of all */
+async function rest(client: Client, path: Path, after: number, print: (event: EgressEvent) => void): Promise<Page> {
+  const query = { after: String(after), limit: "1000" };
+  const page = (await client.call("GET", path("/egress", query))) as Page;
+  for (const event of page.events) print(event);
+  return page.more ? rest(client, pathOf(page.session.id, undefined), page.next, print) : page;
+}
+
+async function suggest(client: Client, path: Path, json: boolean, { print, warn }: EgressWorld): Promise<void> {
+  const answer = (await client.call("GET", path("/egress/suggestion"))) as { networkPolicy: object; notes: string[] };
+  if (json) return print(plainJson(answer));
+  print(JSON.stringify(answer.networkPolicy, null, 2));
+  for (const note of answer.notes) warn(plain(note));
+}

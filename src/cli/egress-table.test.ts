@@ -1,0 +1,83 @@
+/** The table of an egress log: what its lines say, and that nothing in it is an order to a terminal. */
+
+import { expect, test } from "vitest";
+import { type EgressEvent, eventRow, hostTable, plain, plainJson } from "./egress-table.ts";
+
+const base = { id: 1, at: new Date(2026, 0, 2, 3, 4, 5).getTime() };
+const counts = { count: 1, ended: 0, bytesIn: 0, bytesOut: 0 };
+
+test.each<[string, Omit<EgressEvent, "id" | "at">, string[]]>([
+  [
+    "a refusal says why",
+    { ...counts, protocol: "dns", name: "a.test", type: "AAAA", allowed: false, reason: "no", rule: "x" },
+    ["denied", "a.test", "dns AAAA", "no"],
+  ],
+  [
+    "a request says what was asked, how often and what the answer was",
+    {
+      ...counts,
+      count: 3,
+      protocol: "https",
+      name: "a.test",
+      port: 443,
+      method: "GET",
+      path: "/b",
+      status: 200,
+      allowed: true,
+      rule: "allow a.test",
+    },
+    ["allowed", "a.test:443", "GET /b 200 ×3", "allow a.test"],
+  ],
+  [
+    "an end says how much was moved",
+    {
+      protocol: "tcp",
+      address: "2606::1",
+      port: 9,
+      allowed: true,
+      rule: "allow-all",
+      count: 0,
+      ended: 1,
+      bytesIn: 1500,
+      bytesOut: 7,
+    },
+    ["closed", "[2606::1]:9", "tcp", "1.5 kB", "7 bytes", "allow-all"],
+  ],
+  ["what is missing is said", { dropped: 5 }, ["unseen", "5 decisions, too many at once"]],
+  ["what was kept once too", { forgotten: 7 }, ["unseen", "7 lines that are no longer kept"]],
+])("%s", (_, event, cells) => {
+  const row = eventRow({ ...base, ...event });
+  expect(row.split(/ {2,}/)).toEqual(["2026-01-02 03:04:05", ...cells]);
+});
+
+test("no text of a program's reaches the terminal as an order", () => {
+  const hostile = "\u001b[2J\r\n\u009b31m\u202e\u2028\ud800x";
+  expect(plain(hostile)).toBe("\\u001b[2J\\u000d\\u000a\\u009b31m\\u202e\\u2028\\ud800x");
+  const row = eventRow({
+    ...base,
+    ...counts,
+    protocol: "http",
+    name: hostile,
+    path: hostile,
+    method: "GET",
+    allowed: true,
+  });
+  expect(row).toMatch(/^[\x20-\x7e]+$/);
+  expect(hostTable([{ host: hostile, connections: 1, bytesIn: 1, bytesOut: 1 }]).join("")).toMatch(/^[\x20-\x7e]+$/);
+  expect(JSON.parse(plainJson({ hostile }))).toEqual({ hostile });
+  expect(plainJson({ hostile })).toMatch(/^[\x20-\x7e]+$/);
+});
+
+test("hosts stand under each other; without any there is no table", () => {
+  expect(hostTable([])).toEqual([]);
+  expect(
+    hostTable([
+      { host: "a-long-name.test", connections: 12, bytesIn: 2_000_000, bytesOut: 3 },
+      { host: "b.test", connections: 1, bytesIn: 0, bytesOut: 0 },
+    ]),
+  ).toEqual([
+    "HOST               CONNECTIONS            IN           OUT",
+    "a-long-name.test            12          2 MB       3 bytes",
+    "b.test                       1       0 bytes       0 bytes",
+  ]);
+});

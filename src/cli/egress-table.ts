@@ -1,0 +1,103 @@
+/** An egress log as a table for people. What is in it was said by programs in a sandbox: nothing of it reaches a terminal unseen. */
+
+import { sizeInWords } from "./output.ts";
+
+/** A line of the log as the daemon sends it; some stand for what is not there. */
+export interface EgressEvent {
+  id: number;
+  at: number;
+  dropped?: number;
+  forgotten?: number;
+  protocol?: string;
+  name?: string;
+  address?: string;
+  port?: number;
+  method?: string;
+  path?: string;
+  status?: number;
+  type?: string;
+  allowed?: boolean;
+  reason?: string;
+  rule?: string;
+  count?: number;
+  ended?: number;
+  bytesIn?: number;
+  bytesOut?: number;
+}
+
+export interface EgressHost {
+  host: string;
+  connections: number;
+  bytesIn: number;
+  bytesOut: number;
+}
+
+export const eventHeader = row(["TIME", "VERDICT", "WHERE", "WHAT", "IN", "OUT", "WHY"]);
+
+export function eventRow(event: EgressEvent): string {
+  const time = timeOf(event.at);
+  if (event.dropped !== undefined) return row([time, "unseen", `${event.dropped} decisions, too many at once`]);
+  if (event.forgotten !== undefined) return row([time, "unseen", `${event.forgotten} lines that are no longer kept`]);
+  const { allowed, rule, reason, ended = 0, bytesIn = 0, bytesOut = 0, count = 0 } = event;
+  // A line without a decision tells the end of connections that were decided before.
+  const verdict = count === 0 ? "closed" : allowed ? "allowed" : "denied";
+  const bytes = ended > 0 ? [sizeInWords(bytesIn), sizeInWords(bytesOut)] : ["", ""];
+  return row([time, verdict, whereOf(event), whatOf(event), ...bytes, (allowed ? rule : reason) ?? ""]);
+}
+
+export function hostTable(hosts: EgressHost[]): string[] {
+  if (hosts.length === 0) return [];
+  const longest = Math.max(...hosts.map(({ host }) => plain(host).length), 4);
+  const line = (cells: string[]) =>
+    cells
+      .map((cell, at) => (at === 0 ? cell.padEnd(longest) : cell.padStart(12)))
+      .join("  ")
+      .trimEnd();
+  return [
+    line(["HOST", "CONNECTIONS", "IN", "OUT"]),
+    ...hosts.map(({ host, connections, bytesIn, bytesOut }) =>
+      line([plain(host), String(connections), sizeInWords(bytesIn), sizeInWords(bytesOut)]),
+    ),
+  ];
+}
+
+/** JSON that no terminal takes for anything else */
+export function plainJson(value: unknown): string {
+  return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped);
+}
+
+/** text with whatever a terminal would obey made visible */
+export function plain(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, escaped);
+}
+
+function whereOf({ name, address = "", port }: EgressEvent): string {
+  const host = name ?? (address.includes(":") ? `[${address}]` : address);
+  return port === undefined ? host : `${host}:${port}`;
+}
+
+function whatOf({ protocol = "", type, method, path = "", status, count = 0 }: EgressEvent): string {
+  const what = method === undefined ? [protocol, type] : [method, path, status];
+  return [...what, count > 1 && `×${count}`].filter((part) => part !== undefined && part !== false).join(" ");
+}
+
+/** in the time zone of whoever reads it */
+function timeOf(at: number): string {
+  const two = (value: number) => String(value).padStart(2, "0");
+  const time = new Date(at);
+  const date = [time.getFullYear(), two(time.getMonth() + 1), two(time.getDate())].join("-");
+  return `${date} ${[time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(":")}`;
+}
+
+/** lines come one by one, so that no column can wait for its longest cell */
+function row(cells: string[]): string {
+  const widths = [19, 7, 28, 20, 9, 9, 0];
+  return cells
+    .map((cell, at) => plain(cell).padEnd(widths[at] ?? 0))
+    .join("  ")
+    .trimEnd();
+}
+
+function escaped(char: string): string {
+  return [...Array(char.length).keys()].map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
+}

@@ -1,0 +1,109 @@
+/** Veryfront's tools over MCP: their schemas against the vendor's own, and a session from its creation to its end. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Client } from "@modelcontextprotocol/client";
+import { Ajv } from "ajv";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { daemonOfFile } from "../daemon.ts";
+import { root } from "../harness.ts";
+import { call, connect, eras, refusal } from "./mcp.ts";
+
+const daemon = daemonOfFile();
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+
+describe.each(eras)("in %s", (era) => {
+  let client: Client;
+  beforeAll(async () => {
+    client = await connect(daemon(), era, undo);
+  });
+
+  test("list_sandbox_sessions has the vendor's schemas, but that null is said in the portable way", async () => {
+    const { tools } = await client.listTools();
+    const tool = tools.find(({ name }) => name === "list_sandbox_sessions");
+    const { input, output } = seed();
+    expect(tool?.inputSchema).toEqual(input);
+    expect(tool?.outputSchema).toEqual(portable(output));
+  });
+
+  test("a session lives from its creation to its end, and every answer is what the vendor's schema says", async () => {
+    const check = new Ajv({ strict: false }).compile(seed().output);
+    const list = async (args: object = {}) => {
+      const page = await call(client, "list_sandbox_sessions", args);
+      check(page);
+      expect(check.errors).toBe(null);
+      return page;
+    };
+    const made = await call(client, "create_sandbox_session", { ttl_mode: "duration", ttl_hours: 2 });
+    expect(made).toMatchObject({ status: "running", ttl_mode: "duration", ttl_hours: 2 });
+    expect(await call(client, "get_sandbox_session", { id: made.id })).toEqual(made);
+    const others = [
+      await call(client, "create_sandbox_session"),
+      await call(client, "create_sandbox_session", { ttl_mode: "always_on" }),
+    ];
+    expect(others).toMatchObject([
+      { ttl_mode: "default" },
+      { ttl_mode: "always_on", expires_at: null, ttl_hours: null },
+    ]);
+
+    const ids = [...others.toReversed(), made].map(({ id }) => id);
+    const first = await list({ limit: 2 });
+    expect(first.data.map(({ id }: { id: string }) => id)).toEqual(ids.slice(0, 2));
+    expect(first.page_info).toMatchObject({ self: null, first: {}, prev: null });
+    const second = await list({ limit: 2, cursor: first.page_info.next });
+    expect(second.data[0]).toMatchObject(made);
+    const { project_id } = second.data[0];
+    const back = await list({ limit: 2, cursor: second.page_info.prev });
+    expect(back.data).toEqual(first.data);
+    expect((await list({ project_id, limit: 1 })).data).toEqual(first.data.slice(0, 1));
+
+    const run = await call(client, "execute_sandbox_command", {
+      id: made.id,
+      command: "pwd; echo $X; echo e >&2; exit 2",
+      env: { X: "1" },
+    });
+    expect(run).toMatchObject({ exit_code: 2, stdout: "/workspace\n1\n", stderr: "e\n", truncated: false });
+    const job = await call(client, "start_sandbox_command_job", { id: made.id, command: "sleep 600", cwd: "/tmp" });
+    expect(job).toMatchObject({ status: "running", exit_code: null });
+    const { commands } = await call(client, "list_sandbox_background_commands", { id: made.id });
+    expect(commands).toContainEqual(
+      expect.objectContaining({ command_id: job.command_id, status: "running", exit_code: null }),
+    );
+    expect(
+      await call(client, "execute_sandbox_command", { id: made.id, command: "sleep 600", timeout_seconds: 1 }),
+    ).toMatchObject({ exit_code: 137 });
+    await call(client, "delete_sandbox", { sandbox: run.sandbox });
+    expect(await refusal(client, "execute_sandbox_command", { id: made.id, command: "true" })).toMatch(/stop/i);
+  });
+
+  test("output beyond the cap is read on by the sandbox's name", async () => {
+    const { id } = await call(client, "create_sandbox_session");
+    const command = `node -e 'process.stdout.write("y".repeat(300000))'`;
+    const run = await call(client, "execute_sandbox_command", { id, command });
+    expect(run).toMatchObject({ truncated: true, next_offset: 262_144 });
+    const { sandbox, command_id, next_offset: offset } = run;
+    const rest = await call(client, "read_command_output", { sandbox, command_id, offset });
+    expect(run.stdout.length + rest.stdout.length).toBe(300_000);
+  });
+});
+
+/** the two schemas of the document that the tool was made from */
+function seed(): { input: object; output: object } {
+  const directory = join(root, "../shared/seeds");
+  const file = readdirSync(directory).find((name) => name.startsWith("004_")) ?? "";
+  const [, input = "", output = ""] = readFileSync(join(directory, file), "utf8").split(
+    /^(?:In|Out)put schema\n(?={)/m,
+  );
+  return { input: JSON.parse(input.slice(0, input.lastIndexOf("}") + 1)), output: JSON.parse(output) };
+}
+
+/** a list of types as alternatives of one type each, which means the same */
+function portable(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(portable);
+  if (typeof schema !== "object" || schema === null) return schema;
+  const { type, ...rest } = schema as { type?: unknown };
+  const others = Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, portable(value)]));
+  if (!Array.isArray(type)) return type === undefined ? others : { type: portable(type), ...others };
+  return { anyOf: type.map((each) => ({ type: each })), ...others };
+}
