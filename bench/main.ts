@@ -1,5 +1,5 @@
 /**
- * `npm run bench [boot|exec|snapshots|density|store|http …]`: what SPECIFICATION.md promises, measured on this machine, with
+ * `npm run bench [boot|exec|snapshots|density|store|lists|http|egress …]`: what SPECIFICATION.md promises, measured on this machine, with
  * the tools people would use instead in the same run. Nothing is asserted; a goal that was missed says by how much.
  */
 
@@ -7,7 +7,9 @@ import { rm } from "node:fs/promises";
 import { withRuntime } from "../test/machine.ts";
 import { benchBoot, benchExec } from "./boot.ts";
 import { benchDensity } from "./density.ts";
+import { benchEgress } from "./egress.ts";
 import { benchHttp } from "./http.ts";
+import { benchLists } from "./lists.ts";
 import { benchSnapshots } from "./snapshots.ts";
 import { benchStore } from "./store.ts";
 
@@ -31,7 +33,9 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
     return benchDensity(await withRuntime(undo, { pool: noPool }), 2000);
   },
   store: (undo) => benchStore(undo, 1_000_000),
+  lists: (undo) => benchLists(undo, 1_000_000),
   http: (undo) => benchHttp(undo),
+  egress: (undo) => benchEgress(undo),
 };
 
 const wanted = process.argv.slice(2);

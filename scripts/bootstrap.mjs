@@ -1,8 +1,9 @@
 /**
  * Makes a fresh clone ready to run: installs the packages of the lockfile, what is missing on the host, and compiles
- * guest/. It runs before `npm start` and `npm test`; when nothing is to do it says nothing and takes no time.
+ * guest/. It runs before `npm start`, which gets what serving needs, and before `npm test` and the like, which get what
+ * developing needs; when nothing is to do it says nothing and takes no time.
  *
- *   node scripts/bootstrap.mjs [--test] [--bench]
+ *   node scripts/bootstrap.mjs [--test | --check | --bench]
  *
  * Plain JavaScript without dependencies for Node >= 18: it is what brings Node 24 and everything else.
  */
@@ -12,23 +13,27 @@ import { existsSync, readFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { kernelComplaints, missing, onPath } from "./host-needs.mjs";
+import { areCurrent, installArguments } from "./packages.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const testing = process.argv.includes("--test");
-const purposes = ["run", ...(testing ? ["test"] : []), ...(process.argv.includes("--bench") ? ["bench"] : [])];
+const [checking, testing, benching] = ["--check", "--test", "--bench"].map((flag) => process.argv.includes(flag));
+const purposes = ["run", ...(testing ? ["test"] : []), ...(benching ? ["bench"] : [])];
 
 installPackages();
-installHostNeeds();
-buildGuest();
-for (const complaint of kernelComplaints()) say(complaint);
+// Reading the code needs nothing of the host.
+if (!checking) {
+  installHostNeeds();
+  buildGuest();
+  for (const complaint of kernelComplaints()) say(complaint);
+}
 
 function installPackages() {
-  if (packagesAreCurrent()) return;
+  const ownNode = hostNodeIsEnough() ? [] : [`node_modules/node-linux-${process.arch}`];
+  const wanted = { dev: Boolean(checking || testing || benching), required: ownNode };
+  const installed = packagesIn("node_modules/.package-lock.json");
+  if (areCurrent(packagesIn("package-lock.json"), installed, wanted)) return;
   say("Installing the packages of package-lock.json");
-  // Quiet about the host's Node being older than the one that is being installed.
-  const args = ["ci", "--no-audit", "--no-fund", "--loglevel=error", "--engine-strict=false"];
-  // NODE_ENV=production would leave out what the tests need.
-  if (testing) args.push("--include=dev");
+  const args = installArguments(installed, wanted);
   const { status } = spawnSync("npm", args, { cwd: root, stdio: ["ignore", 2, 2], env: hostEnvironment() });
   if (status !== 0)
     fail(`Cannot install the packages: npm ci ${status === null ? "did not run" : `exited with ${status}`}`);
@@ -36,22 +41,9 @@ function installPackages() {
     fail(`Cannot run on ${process.arch} with Node ${process.versions.node}: install Node 24`);
 }
 
-/** whether node_modules holds what the lockfile asks for, by the list that npm leaves there when it has finished */
-function packagesAreCurrent() {
-  const wanted = packagesIn("package-lock.json");
-  const installed = packagesIn("node_modules/.package-lock.json");
-  return Object.entries(wanted).every(([path, entry]) => {
-    if (path === "" || (entry.dev && !testing)) return true;
-    // Of optional packages there is one for each kind of host; only our Node must be there.
-    const needed = !entry.optional || (path === `node_modules/node-linux-${process.arch}` && !hostNodeIsEnough());
-    const found = installed[path];
-    return found === undefined ? !needed : found.version === entry.version && found.integrity === entry.integrity;
-  });
-}
-
 /**
  * @param {string} lockfile
- * @returns {Record<string, { version?: string, integrity?: string, dev?: boolean, optional?: boolean }>}
+ * @returns {import("./packages.mjs").Packages}
  */
 function packagesIn(lockfile) {
   const path = join(root, lockfile);
