@@ -60,10 +60,11 @@ const DAEMON_LOCK = 7_392_640_118;
 const RUN_LOCK = 7_392_640_119;
 
 /** connections at once, and ms until one that cannot be made is given up */
-const limits = { max: 10, connectionTimeoutMillis: 10_000 };
+const limits = { max: 10, connectionTimeoutMillis: 10_000, keepAlive: true };
 
 function openPostgres(url: string): Engine {
-  const pool = new pg.Pool({ connectionString: url, types: { getTypeParser }, ...limits });
+  // A connection stays once it is made: making one takes longer than most of what it is for.
+  const pool = new pg.Pool({ connectionString: url, types: { getTypeParser }, idleTimeoutMillis: 0, ...limits });
   // An idle connection that breaks is replaced by whoever needs one next; unheard, the event would end the program.
   pool.on("error", () => undefined);
   const db: Database = new Kysely({ dialect: new PostgresDialect({ pool, onCreateConnection: useOurWords }) });
@@ -90,7 +91,7 @@ function openPostgres(url: string): Engine {
 
 /** The lock is a connection's, so it needs one of its own for as long as it lasts. */
 async function lockDatabase(url: string): Promise<pg.Client | undefined> {
-  const client = new pg.Client({ connectionString: url, keepAlive: true, ...limits });
+  const client = new pg.Client({ connectionString: url, ...limits });
   client.on("error", () => undefined);
   await client.connect();
   const { rows } = await client.query<{ taken: boolean }>(`select pg_try_advisory_lock(${DAEMON_LOCK}) as taken`);
