@@ -4,7 +4,7 @@
  */
 
 import { randomBytes } from "node:crypto";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -20,6 +20,7 @@ import { idsFrom } from "./core/ids.ts";
 import type { Store } from "./core/store.ts";
 import { authoritiesFrom } from "./egress/tls/authority.ts";
 import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
+import { isBelow } from "./ingress/host.ts";
 import { createIngress } from "./ingress/ingress.ts";
 import { LinuxRuntime } from "./runtime/linux/driver.ts";
 import { hashKey, openSeal, secretFor } from "./secrets.ts";
@@ -59,6 +60,8 @@ export async function serve(args: string[]): Promise<void> {
 
 export async function startDaemon(config: Config): Promise<Daemon> {
   const undo = new AsyncDisposableStack();
+  let hasStarted = false;
+  let stopsAll = false;
   try {
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
     undo.defer(lockDirectory(config.dataDir));
@@ -66,7 +69,11 @@ export async function startDaemon(config: Config): Promise<Daemon> {
     undo.defer(() => store.close());
     const runtime = runtimeOf(config);
     await runtime.open();
-    undo.defer(() => runtime.close());
+    undo.defer(() => {
+      // What sandboxes run on goes with the last of them; a start that failed leaves no more than it found.
+      const isUnused = stopsAll || (!hasStarted && runtime.machines().length === 0);
+      return isUnused ? runtime.shutdown() : runtime.close();
+    });
     await requireDefaultImage(config, runtime);
     const signingKey = signingKeyIn(join(config.dataDir, "oidc.key"));
     const place: Place = { config, port: config.port };
@@ -75,15 +82,21 @@ export async function startDaemon(config: Config): Promise<Daemon> {
     const newKey = await core.access.prepare(config.apiKey);
     if (newKey !== undefined) writeFileSync(join(config.dataDir, "api-key"), `${newKey}\n`, { mode: 0o600 });
     await core.open();
-    undo.defer(() => core.close());
+    undo.defer(async () => {
+      // Again: until the server was closed there were more to come.
+      if (stopsAll) await core.stopAll();
+      await core.close();
+    });
     const { server, url } = await listen(place, core, store, signingKey);
     undo.defer(() => closeServer(server));
     const parts = undo.move();
+    hasStarted = true;
     return {
       url,
       ...(newKey !== undefined && { newKey }),
       core,
       async stop({ stopAll = false } = {}) {
+        stopsAll = stopAll;
         if (stopAll) await core.stopAll();
         await parts.disposeAsync();
       },
@@ -97,6 +110,7 @@ export async function startDaemon(config: Config): Promise<Daemon> {
 /** what a person sees who has just started it */
 function greeting({ url, newKey }: Daemon, config: Config): string {
   const keyFile = join(config.dataDir, "api-key");
+  const keyPlace = existsSync(keyFile) ? `in ${keyFile}` : "what SANDKEEP_API_KEY is, or was at an earlier start";
   const env = [
     process.execPath,
     join(root, "src/main.ts"),
@@ -110,7 +124,7 @@ function greeting({ url, newKey }: Daemon, config: Config): string {
   const lines = [
     `sandkeep ready ${url}`,
     "",
-    newKey !== undefined ? `Your API key: ${newKey} (also in ${keyFile})` : `Your API key is in ${keyFile}`,
+    newKey !== undefined ? `Your API key: ${newKey} (also in ${keyFile})` : `Your API key is ${keyPlace}`,
     "",
     "To use it from another terminal with @vercel/sandbox or the sandbox CLI, unchanged:",
     "",
@@ -197,6 +211,12 @@ function publicUrlOf({ config, port }: Place): string {
   return config.publicUrl ?? `http://${urlHost(config.host)}:${port}`;
 }
 
+/** where labels lead to sandboxes: what stands before the daemon stands before them too */
+function domainUrlOf(place: Place): string {
+  const url = new URL(publicUrlOf(place));
+  return `${url.protocol}//${place.config.domain}${url.port === "" ? "" : `:${url.port}`}`;
+}
+
 /** an authority for each sandbox, and the proof of who it is */
 function networkSecretsOf(place: Place, signingKey: () => SigningKey): NonNullable<Context["networkSecrets"]> {
   const authorityOf = authoritiesFrom(secretFor("authorities of sandboxes", join(place.config.dataDir, "secret.key")));
@@ -219,12 +239,11 @@ async function listen(
   const { config } = place;
   const publicUrl = () => publicUrlOf(place);
   const ownHosts = () => [new URL(publicUrl()).hostname];
-  const domain = () => (config.publicUrl === undefined ? `${config.domain}:${place.port}` : config.domain);
   const api = createApi({
     core,
     idempotency: storedIdempotency(store, Date.now),
     publicUrl,
-    domain,
+    domain: () => domainUrlOf(place),
     jwks: () => signingKey().jwks,
     conformanceFixtures: config.conformanceFixtures,
     closing: () => !server.listening,
@@ -239,7 +258,9 @@ async function listen(
     clock: Date.now,
     trouble,
   });
-  const ingress = createIngress({ routes: core.routes, domain: () => config.domain, ownHosts, trouble });
+  // Who is on this host needs no name server for localhost, whatever the world calls it.
+  const domain = (host: string) => (isBelow(host, "localhost") ? "localhost" : config.domain);
+  const ingress = createIngress({ routes: core.routes, domain, ownHosts, trouble });
   const answer = apiListener(api);
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
     if (ingress.matches(request.headers.host)) ingress.handle(request, response);

@@ -35,7 +35,7 @@ export function apiClient(overrides: Overrides = {}, limits: Partial<VercelLimit
     core: fake.core,
     idempotency: memoryIdempotency(),
     publicUrl: () => "http://127.0.0.1:7700",
-    domain: () => "localhost:7700",
+    domain: () => "http://localhost:7700",
     clock: () => time,
     trouble: (error) => void troubles.push(error),
     limits,

@@ -106,7 +106,7 @@ function parse(args: string[]) {
   try {
     return parseArgs({ args, options, allowPositionals: true });
   } catch (cause) {
-    throw usageError(cause instanceof Error ? cause.message : String(cause));
+    throw usageError((cause instanceof Error ? cause.message : String(cause)).split(". ")[0] ?? "");
   }
 }
 

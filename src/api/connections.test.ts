@@ -254,3 +254,26 @@ test.each([
   expect(head).toContain("connection: close");
   expect(JSON.parse(body)).toEqual({ error: { code: "bad_request", message } });
 });
+
+test.each([
+  ["a host that can be none", "GET /health HTTP/1.1\r\nhost: a b\r\nconnection: close\r\n\r\n"],
+  ["a path that is none", "OPTIONS * HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"],
+])("%s is refused in the shape of every error", async (_, sent) => {
+  const { port } = await serve();
+  const [head = "", body = ""] = (await said(port, sent)).split("\r\n\r\n");
+  expect(head).toMatch(/^HTTP\/1.1 400 /);
+  const message = "Invalid request: its host or its path is malformed.";
+  expect(JSON.parse(body)).toEqual({ error: { code: "bad_request", message } });
+});
+
+test("HTTP/1.0 without a host is answered: those speak it who look whether a server lives", async () => {
+  const { port } = await serve();
+  expect(await said(port, "GET /health HTTP/1.0\r\n\r\n")).toMatch(/^HTTP\/1.1 200 .*"status":"ok"/s);
+});
+
+/** everything that the server says to this, until it ends the connection */
+function said(port: number, sent: string): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  socket.write(sent);
+  return text(socket);
+}

@@ -5,19 +5,31 @@
 
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { Duplex } from "node:stream";
-import { getRequestListener } from "@hono/node-server";
-import { comesFrom } from "./http.ts";
+import { getRequestListener, RequestError } from "@hono/node-server";
+import { comesFrom, json } from "./http.ts";
 import type { Api } from "./server.ts";
 
 export function apiListener(api: Pick<Api, "fetch">): RequestListener {
-  const listener = getRequestListener(async (request, connection) => {
-    const incoming = connection.incoming as IncomingMessage; // of the one kind of server there is
-    comesFrom(request, incoming);
-    const response = await api.fetch(request, connection);
-    const isUnread = response.status >= 400 && !incoming.complete && !incoming.destroyed;
-    return isUnread ? last(response, incoming) : response;
-  });
+  const listener = getRequestListener(
+    async (request, connection) => {
+      const incoming = connection.incoming as IncomingMessage; // of the one kind of server there is
+      comesFrom(request, incoming);
+      const response = await api.fetch(request, connection);
+      const isUnread = response.status >= 400 && !incoming.complete && !incoming.destroyed;
+      return isUnread ? last(response, incoming) : response;
+    },
+    // HTTP/1.0, which those speak who look whether a server lives, names no host.
+    { hostname: "localhost", errorHandler: answerUnaddressed },
+  );
   return (incoming, outgoing) => void listener(incoming, outgoing);
+}
+
+/** answers what is HTTP and yet has no address: a host that can be none, a path that is not one */
+function answerUnaddressed(error: unknown): Response {
+  const isTheirs = error instanceof RequestError;
+  const message = isTheirs ? "Invalid request: its host or its path is malformed." : "An internal error occurred.";
+  const code = isTheirs ? malformed.code : "internal_server_error";
+  return json({ error: { code, message } }, isTheirs ? 400 : 500);
 }
 
 /** answers what Node's parser refuses; for the server's "clientError" */

@@ -8,9 +8,17 @@ test("the base path of the SDK and the documents' own lead to the same", async (
   expect((await ask("GET", "/api/v2/sandboxes/demo")).json).toEqual((await ask("GET", "/v2/sandboxes/demo")).json);
 });
 
-test("without a bearer a path outside /api is nobody's yet", async () => {
+test("outside /api too, who comes without any credential is told that one is missing", async () => {
   const { ask, calls } = apiClient();
-  expect((await ask("GET", "/v2/sandboxes/demo", undefined, { token: null })).status).toBe(404);
+  const { status, json } = await ask("GET", "/v2/sandboxes/demo", undefined, { token: null });
+  expect([status, json.error.code]).toEqual([401, "unauthorized"]);
+  expect(calls).toEqual([]);
+});
+
+test("a path outside /api with another vendor's key is nobody's yet", async () => {
+  const { ask, calls } = apiClient();
+  const request = { token: null, headers: { "x-api-key": "e2b_1" } };
+  expect((await ask("GET", "/v2/sandboxes/demo", undefined, request)).status).toBe(404);
   expect(calls).toEqual([]);
 });
 

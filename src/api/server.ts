@@ -23,7 +23,7 @@ export interface ApiOptions {
   idempotency: Idempotency;
   /** the address of this daemon as its clients know it: "http://127.0.0.1:7700" */
   publicUrl: () => string;
-  /** the host, with its port, below which labels lead to sandboxes: "localhost:7700" */
+  /** where labels lead to sandboxes, and how one gets there: "http://localhost:7700" */
   domain: () => string;
   limits?: Partial<VercelLimits>;
   /** what the tokens of forwarded requests are checked with: a JSON Web Key Set */
@@ -62,6 +62,7 @@ export function createApi(options: ApiOptions): Api {
   const { vcpus, timeout: lifetime, ports, driveSize: volume } = limits;
   const instavm = createInstavm({ ...vercel, limits: { vcpus, lifetime, ports, volume } });
   const api = vercelApi(vercel, interactive);
+  const { closing = () => false } = options;
 
   const mounts: Mount[] = [
     { owns: matching(/^\/health$/), app: { fetch: () => json({ status: "ok" }) } },
@@ -73,11 +74,12 @@ export function createApi(options: ApiOptions): Api {
     // Version 1 is nobody else's: who comes without a key is told so in its words.
     { owns: matching(/^\/(api\/v\d+\/|v1\/sandboxes(\/|$))/), app: api },
     { owns: matching(instavmPaths), app: instavm.app },
-    { owns: matching(/^\/(sandbox-sessions|veryfront)(\/|$)/), app: veryfrontApi(vercel) },
+    { owns: matching(/^\/(sandbox-sessions|veryfront)(\/|$)/), app: veryfrontApi({ ...vercel, closing }) },
     // E2B: /e2b/…, and with X-API-Key /sandboxes…, /v2/sandboxes…, /templates…
-    { owns: matching(mcpPaths), app: mcpApi({ closing: () => false, conformanceFixtures: false, ...vercel }) },
+    { owns: matching(mcpPaths), app: mcpApi({ conformanceFixtures: false, ...vercel, closing }) },
     { owns: matching(sandkeepPaths), app: sandkeepApi(vercel) },
-    { owns: withBearer(/^\/v\d+\//), app: api },
+    // Who comes with no credential at all is told so; another vendor's key is not ours to judge.
+    { owns: withoutKey(/^\/v\d+\//), app: api },
   ];
 
   return {
@@ -100,6 +102,6 @@ function matching(pattern: RegExp): Mount["owns"] {
   return (path) => pattern.test(path);
 }
 
-function withBearer(pattern: RegExp): Mount["owns"] {
-  return (path, request) => pattern.test(path) && /^bearer /i.test(request.headers.get("authorization") ?? "");
+function withoutKey(pattern: RegExp): Mount["owns"] {
+  return (path, { headers }) => pattern.test(path) && (headers.has("authorization") || !headers.has("x-api-key"));
 }

@@ -37,19 +37,25 @@ export class Boots {
     return flight;
   }
 
+  /** asked before a session is on record: one that cannot be made leaves no trace */
+  requireRoom(): void {
+    const { runtime, limits } = this.#context;
+    const unborn = [...this.#flights.keys()].filter((id) => !runtime.machine(id)).length;
+    if (runtime.machines().length + unborn < limits.maxSandboxes) return;
+    throw new SandkeepError("limit", "The concurrency limit has been exceeded.");
+  }
+
   /** resolves when the session's boot is over, however it went */
   async settled(sessionId: string): Promise<void> {
     await this.#flights.get(sessionId)?.catch(() => undefined);
   }
 
   async #boot(sandbox: Sandbox, session: Session, options: BootOptions): Promise<Session> {
-    const { runtime, store, now, limits } = this.#context;
+    const { store, now, limits } = this.#context;
     let machine: Machine | undefined;
     let early: Promise<Machine> | undefined;
     try {
-      if (runtime.machines().length >= limits.maxSandboxes) {
-        throw new SandkeepError("limit", "The concurrency limit has been exceeded.");
-      }
+      this.requireRoom();
       // the disk writes the record while the machine is made: one that nobody has on record is ended by the recovery
       early = hasDrives(sandbox) ? undefined : this.#make(sandbox, session, options.root);
       early?.catch(() => undefined);
@@ -98,8 +104,12 @@ export class Boots {
   /** a drive is written by one session at a time */
   async #attach(sandbox: Sandbox, session: Session): Promise<void> {
     const { store, now } = this.#context;
-    for (const mount of Object.values(sandbox.mounts).filter(isWritable)) {
-      if (await store.attachDrive(mount.driveId, session.id, sandbox.name, now())) continue;
+    for (const mount of Object.values(sandbox.mounts)) {
+      if (isWritable(mount) && (await store.attachDrive(mount.driveId, session.id, sandbox.name, now()))) continue;
+      if (!(await store.getDrive(mount.driveId))) {
+        throw new SandkeepError("invalid", `Cannot mount drive "${mount.drive}": it was deleted`);
+      }
+      if (!isWritable(mount)) continue;
       throw new SandkeepError("attached", `Cannot mount drive "${mount.drive}": another session writes to it`);
     }
   }

@@ -170,7 +170,8 @@ export class Retention {
         await this.delete(snapshot);
       } else if (snapshot.expiration !== limits.snapshotExpiration) {
         const { snapshotExpiration: expiration } = limits;
-        await store.updateSnapshot(snapshot.id, { expiration, expiresAt: now() + expiration });
+        const expiresAt = expiration > 0 ? now() + expiration : undefined;
+        await store.updateSnapshot(snapshot.id, { expiration, expiresAt });
       }
     }
   }

@@ -10,6 +10,7 @@ import { isSandkeepError, SandkeepError } from "./errors.ts";
 import { resolveBase } from "./images.ts";
 import { isOver } from "./lifecycle.ts";
 import { allowAll, type NetworkPolicy, sealPolicy } from "./network-policy.ts";
+import { requireElsewhere } from "./regions.ts";
 import type { Retention } from "./retention.ts";
 import { routesFor } from "./routes.ts";
 import type {
@@ -158,6 +159,7 @@ export class Sandboxes {
   /** counts for its next session, but for routes, which change at once */
   async update(owner: Owner, name: string, changes: UpdateSpec): Promise<Sandbox> {
     const sandbox = await this.#find(owner, name);
+    requireElsewhere(sandbox, changes);
     if (changes.currentSnapshotId !== undefined) await this.#usable(owner, changes.currentSnapshotId);
     const { vcpus, memory, ports, mounts, networkId, keepLastSnapshots, runtime, ...plain } = changes;
     const stored: SandboxChanges = { ...this.#sealed(plain), updatedAt: this.#context.now() };
@@ -185,7 +187,8 @@ export class Sandboxes {
     const snapshotId = image === undefined ? origin.currentSnapshotId : undefined;
     const snapshot = snapshotId === undefined ? undefined : await this.#usable(owner, snapshotId);
     const spec: ForkSpec = {
-      ports: origin.routes.map(({ port }) => port),
+      // One that is closed would be open under its new label.
+      ports: origin.routes.filter(({ closed }) => !closed).map(({ port }) => port),
       timeout: origin.timeout,
       lifetime: origin.lifetime,
       vcpus: origin.vcpus,
@@ -266,6 +269,7 @@ export class Sandboxes {
       createdAt: at,
       updatedAt: at,
     };
+    requireElsewhere(sandbox);
     return { sandbox, session: sessionOf(sandbox, { id: sessionId, shortId }, at, snapshot) };
   }
 
@@ -282,6 +286,7 @@ export class Sandboxes {
     snapshot: Snapshot | undefined,
     source?: Exclude<Source, { kind: "snapshot" }>,
   ) {
+    this.#options.boots.requireRoom();
     const recorded = this.#record({ sandbox, session });
     try {
       const running = await this.#options.boots.boot(sandbox, session, {
@@ -310,6 +315,7 @@ export class Sandboxes {
       }
       const isNew = fresh && sandbox.currentSnapshotId === undefined;
       const snapshot = isNew ? undefined : await this.#resumable(owner, sandbox);
+      this.#options.boots.requireRoom();
       const next = sessionOf(sandbox, this.#context.ids.session(), this.#context.now(), snapshot);
       // somebody else was faster: theirs is as good
       if (!(await this.#context.store.insertSession(next, session.id))) continue;

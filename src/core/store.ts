@@ -198,6 +198,8 @@ export interface SessionQuery extends PageQuery, Span {
 export interface SnapshotQuery extends PageQuery, Span {
   projectId: string;
   sandboxName?: string;
+  /** whether deleted ones are left out */
+  there?: boolean;
 }
 
 export interface CountQuery extends Span {

@@ -46,12 +46,17 @@ export function trustEnvironment(policy: NetworkPolicy): Record<string, string> 
 const patience = 10_000;
 const largestBundle = 8 << 20;
 
-/** under way: a create need not wait for it, a command has to */
-const installing = new WeakMap<Machine, Promise<void>>();
+/** how long it is put off, in ms: a create is to be answered first */
+const leisure = 10;
+
+/** to come or under way: a create need not wait for it, a command has to */
+const installing = new WeakMap<Machine, { begin: () => void; done: Promise<void> }>();
 
 /** resolves when programs that start now trust whom they are to trust, as far as they ever will */
 export async function trusted(machine: Machine): Promise<void> {
-  await installing.get(machine);
+  const work = installing.get(machine);
+  work?.begin();
+  await work?.done;
 }
 
 /**
@@ -66,17 +71,27 @@ export function beginTrust(
 ): void {
   const certificate = typeof network === "object" ? network.authority?.certificate : undefined;
   if (certificate === undefined) return;
-  const work = within(patience, install(machine.files(), certificate, fresh)).catch((cause) => {
-    // one that has ended meanwhile needs no trust
-    if (!isSandkeepError(cause, "gone")) {
-      const sentence = `Cannot make "${machine.id}" trust its authority: ${messageOf(cause)}`;
-      trouble(new SandkeepError("internal", sentence, { cause }));
-    }
-  });
-  const after = Promise.all([installing.get(machine), work]).then(() => undefined);
-  installing.set(machine, after);
-  void after.then(() => {
-    if (installing.get(machine) === after) installing.delete(machine);
+  const before = installing.get(machine);
+  before?.begin();
+  const { promise: begun, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, leisure);
+  const begin = () => {
+    clearTimeout(timer);
+    resolve();
+  };
+  const work = begun
+    .then(() => within(patience, install(machine.files(), certificate, fresh)))
+    .catch((cause) => {
+      // one that has ended meanwhile needs no trust
+      if (!isSandkeepError(cause, "gone")) {
+        const sentence = `Cannot make "${machine.id}" trust its authority: ${messageOf(cause)}`;
+        trouble(new SandkeepError("internal", sentence, { cause }));
+      }
+    });
+  const mine = { begin, done: Promise.all([before?.done, work]).then(() => undefined) };
+  installing.set(machine, mine);
+  void mine.done.then(() => {
+    if (installing.get(machine) === mine) installing.delete(machine);
   });
 }
 

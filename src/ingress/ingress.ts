@@ -22,8 +22,8 @@ import { isOurTrouble, printRefusal, type Refusal, type RefusalKind, refusalFor,
 
 export interface IngressOptions {
   routes: Pick<Routes, "connect">;
-  /** lowercase; as it is now */
-  domain: () => string;
+  /** what this host is below, or what it should be; lowercase */
+  domain: (host: string) => string;
   /** hosts below the domain that are the daemon's own; default none */
   ownHosts?: () => string[];
   /** most connections into one route at a time; default 512 */
@@ -49,17 +49,24 @@ export interface Ingress {
 }
 
 export function createIngress(options: IngressOptions): Ingress {
-  const { domain, ownHosts = () => [], pause = 60_000, trouble = () => undefined } = options;
+  const { ownHosts = () => [], pause = 60_000, trouble = () => undefined } = options;
   const doors = new Doors(options);
+
+  function destination({ headers }: IncomingMessage): { subdomain: string | undefined; domain: string } {
+    const host = hostName(headers.host);
+    const domain = options.domain(host);
+    return { subdomain: subdomainOf(host, domain), domain };
+  }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
     response.once("close", () => gone.abort());
     keepAlive(request.socket);
     try {
-      const way = await doors.open(subdomainOf(hostName(request.headers.host), domain()), gone.signal);
+      const { subdomain, domain } = destination(request);
+      const way = await doors.open(subdomain, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
-      forward({ request, response, way, domain: domain(), pause });
+      forward({ request, response, way, domain, pause });
     } catch (error) {
       if (isOurTrouble(error)) trouble(error);
       refuse(request, response, refusalOf(error));
@@ -73,9 +80,10 @@ export function createIngress(options: IngressOptions): Ingress {
     try {
       // The body would come over the bare socket, unparsed.
       if (hasBody(request)) return refuseOn(socket, request, refusalFor("upgrade-with-body"));
-      const way = await doors.open(subdomainOf(hostName(request.headers.host), domain()), gone.signal);
+      const { subdomain, domain } = destination(request);
+      const way = await doors.open(subdomain, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
-      forwardUpgrade({ request, socket, head, way, domain: domain() });
+      forwardUpgrade({ request, socket, head, way, domain });
     } catch (error) {
       if (isOurTrouble(error)) trouble(error);
       refuseOn(socket, request, refusalOf(error));
@@ -85,7 +93,7 @@ export function createIngress(options: IngressOptions): Ingress {
   return {
     matches(header) {
       const host = hostName(header);
-      return isBelow(host, domain()) && !ownHosts().includes(host);
+      return isBelow(host, options.domain(host)) && !ownHosts().includes(host);
     },
     handle: (request, response) => void handle(request, response),
     upgrade: (request, socket, head) => void upgrade(request, socket, head),

@@ -82,10 +82,11 @@ export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
       }),
 
     listSnapshots(query) {
-      const { projectId, sandboxName, after, before } = query;
-      const list = { of: "snapshots", projectId, sandboxName, after, before };
+      const { projectId, sandboxName, after, before, there } = query;
+      const list = { of: "snapshots", projectId, sandboxName, after, before, there };
+      const more = there ? [isThere] : [];
       const read = (position: Position | undefined, limit: number) =>
-        readByCreation<Row<Snapshot>>(db, "snapshots", query, { position, limit });
+        readByCreation<Row<Snapshot>>(db, "snapshots", query, { position, limit, more });
       return readPage({ query, sort: byCreation, list, read }, snapshots.toValue);
     },
 

@@ -1,12 +1,17 @@
 /** The life of a daemon: its start, its stop with and without its sandboxes, and what happens while it is away. */
 
 import { spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync, statSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { type IncomingMessage, request } from "node:http";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile, startDaemon, type TestDaemon } from "../daemon.ts";
 import { eventually, root } from "../harness.ts";
+import { expectNothingLeft } from "../linux-host.ts";
 import { startPostgres } from "../postgres.ts";
 import { credentials, fetchTo, raw, sdks } from "./clients.ts";
 
@@ -21,6 +26,18 @@ test("a second daemon on the same data is refused with a sentence, and the first
   expect(second).toMatchObject({ status: 1, stdout: "" });
   expect(second.stderr).toBe(`sandkeep: Cannot serve "${dataDir}": another daemon uses it (process ${daemon().pid})\n`);
   expect(await raw(daemon(), "GET", "/health")).toMatchObject({ status: 200, json: { status: "ok" } });
+});
+
+test("a start that fails because its port is taken says so and leaves nothing on the host", async () => {
+  await using undo = new AsyncDisposableStack();
+  const dataDir = await mkdtemp(join(tmpdir(), "sandkeep-e2e-"));
+  undo.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const settings = { SANDKEEP_DATA_DIR: dataDir, SANDKEEP_RUN_DIR: join(dataDir, "run") };
+  const env = { ...process.env, ...settings, SANDKEEP_PORT: new URL(daemon().url).port };
+  const second = spawnSync(process.execPath, [join(root, "src/main.ts"), "serve"], { env, encoding: "utf8" });
+  expect(second).toMatchObject({ status: 1, stdout: "" });
+  expect(second.stderr).toMatch(/^sandkeep: Cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
+  await expectNothingLeft(dataDir, []);
 });
 
 test("a first start without a key makes one, for its owner's eyes only", async () => {
@@ -78,12 +95,32 @@ test("a daemon that is told to takes its sandboxes along, and nothing is lost", 
   await daemon().stop();
   await daemon().start({ SANDKEEP_STOP_ALL: "true" });
   await daemon().stop();
+  // What they ran on is gone with them.
+  await expectNothingLeft(daemon().dataDir, []);
   await daemon().start({ SANDKEEP_STOP_ALL: "false" });
   for (const sandbox of [kept, lost]) {
     expect((await Sandbox.get({ ...auth(), name: sandbox.name })).status).toBe("stopped");
   }
   expect(String(await kept.readFileToBuffer({ path: "kept" }))).toBe("kept");
   await Promise.all([kept.delete(), lost.delete()]);
+});
+
+test("what stands before the daemon stands before its sandboxes, and this host reaches them all the same", async () => {
+  await daemon().stop();
+  await daemon().start({ SANDKEEP_DOMAIN: "boxes.example", SANDKEEP_PUBLIC_URL: "https://sandkeep.example:8443" });
+  const sandbox = await Sandbox.create({ ...auth(), persistent: false, ports: [3000] });
+  const [route] = sandbox.routes;
+  expect(route?.url).toBe(`https://${route?.subdomain}.boxes.example:8443`);
+  for (const domain of ["boxes.example", "localhost"]) {
+    const answer = await get(daemon().url, `${route?.subdomain}.${domain}`);
+    expect([domain, answer.headers["x-sandkeep-error"]]).toEqual([domain, "SANDBOX_NOT_LISTENING"]);
+  }
+  expect((await get(daemon().url, `${route?.subdomain}.elsewhere.example`)).headers).not.toHaveProperty(
+    "x-sandkeep-error",
+  );
+  await sandbox.delete();
+  await daemon().stop();
+  await daemon().start({ SANDKEEP_DOMAIN: "", SANDKEEP_PUBLIC_URL: "" });
 });
 
 test("a stop waits for nobody who is only listening", async () => {
@@ -131,3 +168,10 @@ describe("with PostgreSQL", () => {
     await expect(Sandbox.get({ ...scope, name: "remembered" })).rejects.toMatchObject({ response: { status: 404 } });
   });
 });
+
+/** what is answered there to whoever asks for this host */
+async function get(url: string, host: string): Promise<IncomingMessage> {
+  const asked = request(url, { headers: { host }, agent: false }).end();
+  const [answer] = await once(asked, "response");
+  return answer.resume();
+}

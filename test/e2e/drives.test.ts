@@ -92,6 +92,11 @@ test("mounts change for the next session, and what is not there cannot be mounte
     const refused = Sandbox.create({ ...auth, mounts: { [path]: { drive: "later", mode: "snapshot" } } });
     await expect(refused, path).rejects.toMatchObject({ response: { status: 400 } });
   }
+  for (const path of ["/etc/passwd", "/etc/passwd/below", "/usr/bin/env"]) {
+    const refused = Sandbox.create({ ...auth, mounts: { [path]: { drive: "later", mode: "snapshot" } } });
+    const message = "Cannot start the sandbox: mounting a drive: Not a directory";
+    await expect(refused, path).rejects.toMatchObject({ response: { status: 400 }, json: { error: { message } } });
+  }
   const overlap = { "/a": drive.snapshot(), "/a/b": drive.snapshot() };
   await expect(Sandbox.create({ ...auth, mounts: overlap })).rejects.toMatchObject({ response: { status: 400 } });
   await sandbox.update({ mounts: {} });
@@ -108,4 +113,20 @@ test("a drive holds no more than it was made for", async () => {
   expect(full.exitCode).not.toBe(0);
   await sandbox.delete();
   await drive.delete();
+});
+
+test("a sandbox whose drive was deleted says so, and runs again without it", async () => {
+  const auth = credentials(daemon());
+  const drive = await Drive.getOrCreate({ ...auth, name: "short-lived" });
+  const sandbox = await Sandbox.create({ ...auth, mounts: { "/data": drive } });
+  await sandbox.stop();
+  await drive.delete();
+  const message = 'Cannot mount drive "short-lived": it was deleted';
+  await expect(sandbox.runCommand("true")).rejects.toMatchObject({
+    response: { status: 400 },
+    json: { error: { message } },
+  });
+  await sandbox.update({ mounts: {} });
+  expect((await sandbox.runCommand("true")).exitCode).toBe(0);
+  await sandbox.delete();
 });

@@ -120,6 +120,10 @@ describe("shares", () => {
     expect((await ask("GET", `/v1/sessions/app-url/${session}?port=3000`)).json.app_url).toBe(made.json.url);
     await ask("PATCH", share, { is_public: false });
     expect(await page()).toBe(404);
+    // Nobody opened it in a copy either.
+    const { json: copy } = await ask("POST", `/v1/vms/${id}/clone`);
+    expect(copy.shares.filter((each: { is_public: boolean }) => each.is_public)).toEqual([]);
+    await ask("DELETE", `/v1/sessions/session/${copy.session_id}`);
     // Asked for again it is the same, and public if that is wanted now.
     const again = await ask("POST", "/v1/shares", { session_id: session, port: 3000, is_public: true });
     expect(again.json).toEqual({ ...made.json, is_public: true });

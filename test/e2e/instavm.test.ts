@@ -328,10 +328,10 @@ describe("vms", () => {
   });
 
   test("are copied while they run, and captured by name", async () => {
-    const { session_id: id, vm_id: vm } = await session({ memory_mb: 300, vcpu_count: 1, env: { E: "x" } });
+    const { session_id: id, vm_id: vm } = await session({ memory_mb: 301, vcpu_count: 1, env: { E: "x" } });
     await run(id, "echo one > /root/file");
     const clone = await ask("POST", `/v1/vms/${vm}/clone`, { snapshot_name: "clone-point" });
-    expect(clone.json).toMatchObject({ status: "active", memory_mb: 300, vcpu_count: 1 });
+    expect(clone.json).toMatchObject({ status: "active", memory_mb: 301, vcpu_count: 1 });
     await run(id, "echo two > /root/file");
     expect((await run(clone.json.session_id, "cat /root/file; echo $E")).stdout).toBe("one\nx\n");
     const snapshot = await ask("POST", `/v1/vms/${vm}/snapshot?wait=true`, { name: "configured" });
@@ -343,6 +343,8 @@ describe("vms", () => {
     expect((await ask("GET", `/v1/snapshots/${snapshot.json.id}`)).json).toEqual(snapshot.json);
     expect((await ask("DELETE", `/v1/snapshots/${snapshot.json.id}`)).status).toBe(200);
     expect((await ask("GET", `/v1/snapshots/${snapshot.json.id}`)).status).toBe(404);
+    // What is deleted takes no place of what is there.
+    expect((await ask("GET", "/v1/snapshots?limit=1")).json).toMatchObject([{ name: "clone-point" }]);
     expect((await ask("POST", "/v1/vms", { snapshot_id: snapshot.json.id })).status).toBe(410);
   });
 
@@ -363,6 +365,7 @@ describe("snapshots of images", () => {
     const { status, json } = await ask("POST", "/v1/snapshots", {
       oci_image: "ubuntu",
       name: "built",
+      vcpu_count: 3,
       build_args: { envs: { WORD: "hi" }, post_build_cmd: "mkdir -p /app && echo $WORD > /app/word" },
     });
     expect([status, json]).toMatchObject([200, { name: "built", status: "ready", oci_image: "ubuntu" }]);

@@ -47,6 +47,11 @@ describe.each(eras)("in %s", (era) => {
         },
       });
     }
+    // What may append, signal or feed a shell is not done twice without a thought.
+    const hints = Object.fromEntries(tools.map(({ name, annotations }) => [name, annotations]));
+    for (const name of ["write_file", "kill_command", "write_command_input", "run_command"]) {
+      expect(hints[name]).toMatchObject({ destructiveHint: true, idempotentHint: false });
+    }
     expect(client.getInstructions()).toMatch(/^Sandkeep runs isolated Linux sandboxes/);
   });
 
@@ -265,6 +270,11 @@ describe.each(eras)("in %s", (era) => {
     };
     const changed = await call(client, "set_network_policy", { sandbox, network_policy: custom });
     expect(changed.network_policy).toEqual(custom);
+    const { sandbox: fork, network_policy } = await call(client, "fork_sandbox", { sandbox });
+    expect(network_policy).toEqual(custom);
+    await call(client, "delete_sandbox", { sandbox: fork });
+    await call(client, "stop_sandbox", { sandbox });
+    expect((await call(client, "resume_sandbox", { sandbox })).network_policy).toEqual(custom);
   });
 
   test("its time can be extended, up to what the host allows", async () => {
@@ -329,7 +339,7 @@ describe.each(eras)("in %s", (era) => {
       snapshot_id: expect.stringMatching(/^snap_/),
     });
     expect(await call(client, "stop_sandbox", { sandbox })).toMatchObject({ status: "stopped" });
-    expect(await refusal(client, "run_command", { sandbox, command: "true" })).toMatch(/has stopped/);
+    expect(await refusal(client, "run_command", { sandbox, command: "true" })).toMatch(/has stopped.*; resume_sandbox/);
     expect(await refusal(client, "snapshot_sandbox", { sandbox })).toMatch(/has stopped/);
     const resumed = await call(client, "resume_sandbox", { sandbox });
     expect(resumed.status).toBe("running");

@@ -75,6 +75,8 @@ describe.each(eras)("in %s", (era) => {
     ).toMatchObject({ exit_code: 137 });
     await call(client, "delete_sandbox", { sandbox: run.sandbox });
     expect(await refusal(client, "execute_sandbox_command", { id: made.id, command: "true" })).toMatch(/stop/i);
+    expect(await refusal(client, "get_sandbox_session", { id: made.id })).toMatch(/has ended/);
+    expect((await list()).data.map(({ id }: { id: string }) => id)).not.toContain(made.id);
   });
 
   test("output beyond the cap is read on by the sandbox's name", async () => {

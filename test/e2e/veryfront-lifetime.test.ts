@@ -119,3 +119,21 @@ test("a daemon that was away lets idle sessions begin anew, and unlimited ones a
   expect((await get(`/sandbox-sessions/${always.id}`)).json).toMatchObject({ status: "running", expires_at: null });
   await remove(always.id);
 });
+
+test.each(["commands/run", "commands/stream"])(
+  "a daemon that stops leaves a command alone whose caller waited for it: %s",
+  async (way) => {
+    const { id } = await made({ ttl_mode: "always_on" });
+    const waiting = post(`/sandbox-sessions/${id}/${way}`, { command: "sleep 600" }).catch(() => "cut off");
+    const running = async () => {
+      const { json } = await get(`/sandbox-sessions/${id}/commands`);
+      return json.commands.map(({ status }: { status: string }) => status).join() === "running";
+    };
+    await eventually("it runs", running);
+    await daemon().stop();
+    expect(await waiting).toBe("cut off");
+    await daemon().start();
+    expect((await post(`/sandbox-sessions/${id}/commands/run`, { command: "pgrep -x sleep" })).json.exit_code).toBe(0);
+    await remove(id);
+  },
+);

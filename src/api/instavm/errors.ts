@@ -27,6 +27,13 @@ export interface Complaint {
   type: string;
 }
 
+/** What schemas of our own say in FastAPI's words, by the type that it has with them. */
+export const words = {
+  missing: "Field required",
+  int_parsing: "Input should be a valid integer, unable to parse string as an integer",
+  dict_type: "Input should be a valid dictionary",
+};
+
 /** Input that no schema takes. */
 export class Unprocessable extends Error {
   override readonly name = "Unprocessable";
@@ -124,15 +131,17 @@ function complaintsOf({ issues }: InvalidInput, place: Place): Complaint[] {
 const mostComplaints = 20;
 
 function complaint(issue: z.core.$ZodIssue, loc: (string | number)[]): Complaint[] {
+  const type = Object.entries(words).find(([, msg]) => msg === issue.message)?.[0];
+  if (type !== undefined) return [{ loc, msg: issue.message, type }];
   switch (issue.code) {
     case "unrecognized_keys":
       return issue.keys
         .slice(0, mostComplaints)
         .map((key) => ({ loc: [...loc, key], msg: "Extra inputs are not permitted", type: "extra_forbidden" }));
     case "invalid_type": {
-      if (issue.message.endsWith("received undefined")) return [{ loc, msg: "Field required", type: "missing" }];
+      if (issue.message.endsWith("received undefined")) return [{ loc, msg: words.missing, type: "missing" }];
       const [type, noun] = types[issue.expected] ?? ["value_error", issue.expected];
-      return [{ loc, msg: `Input should be a valid ${noun}`, type }];
+      return [{ loc, msg: own(issue.message) ?? `Input should be a valid ${noun}`, type }];
     }
     case "too_small":
       if (isNumber(issue.origin)) return [bound(loc, "greater_than_equal", "greater than or equal to", issue.minimum)];

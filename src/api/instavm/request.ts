@@ -6,7 +6,7 @@ import type { Core } from "../../core/core.ts";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import type { Owner, Sandbox, Session } from "../../core/sandbox.ts";
 import { bearerOf, bodyBytes, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../http.ts";
-import { errorResponse, located, notFound, Refusal, Unprocessable } from "./errors.ts";
+import { errorResponse, located, notFound, Refusal, Unprocessable, words } from "./errors.ts";
 import type { Schemas } from "./schemas.ts";
 
 /** What the routes stand on. */
@@ -16,7 +16,7 @@ export interface Dialect {
   limits: InstavmLimits;
   /** the address of this daemon as its clients know it, without a slash at its end */
   publicUrl: () => string;
-  /** the host, with its port, below which labels lead to sandboxes */
+  /** where labels lead to sandboxes, and how one gets there (port-url.ts) */
   domain: () => string;
   /** ms since 1970 */
   clock: () => number;
@@ -67,8 +67,7 @@ export function ownerOf(c: InstavmContext): Owner {
 export async function ownerByBody(c: InstavmContext, { core }: Dialect, key: string | undefined): Promise<Owner> {
   const byHeader = c.get("owner");
   if (key === undefined && byHeader) return byHeader;
-  if (key === undefined)
-    throw new Unprocessable([{ loc: ["body", "api_key"], msg: "Field required", type: "missing" }]);
+  if (key === undefined) throw new Unprocessable([{ loc: ["body", "api_key"], msg: words.missing, type: "missing" }]);
   const byBody = await ownerWith(core, key);
   if (byHeader && byHeader.teamId !== byBody.teamId)
     throw new SandkeepError("unauthenticated", "Two keys of two teams");

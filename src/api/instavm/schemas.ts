@@ -7,6 +7,7 @@ import { posix } from "node:path";
 import { z } from "zod";
 import type { TagValue } from "../../core/sandbox.ts";
 import { domainName, subnet } from "../network-names.ts";
+import { words } from "./errors.ts";
 import type { InstavmLimits } from "./request.ts";
 
 const text = (longest: number) => z.string().min(1).max(longest);
@@ -17,9 +18,12 @@ const flag = z.enum(["true", "false", "True", "False", "1", "0"]).transform((wor
 const whole = (least: number, most: number) =>
   z
     .string()
-    .regex(/^[+-]?\d{1,9}$/, "Input should be a valid integer, unable to parse string as an integer")
+    .regex(/^[+-]?\d{1,9}$/, words.int_parsing)
     .transform(Number)
     .pipe(z.int().min(least).max(most));
+const file = z.instanceof(File, {
+  error: ({ input }) => (input === undefined ? words.missing : "Input should be a file"),
+});
 const port = z.int().min(1).max(65_535);
 const env = z.record(
   text(1024).regex(/^[^=]+$/, "The name of an environment variable is empty or has = in it"),
@@ -30,7 +34,7 @@ const deepest = 8;
 const mostPairs = 64;
 const longestMetadata = 16 << 10;
 const metadata = z
-  .custom<Record<string, TagValue>>(isObject, "Input should be a valid dictionary")
+  .custom<Record<string, TagValue>>(isObject, words.dict_type)
   .refine((value) => Object.keys(value).length <= mostPairs, `Metadata should have at most ${mostPairs} pairs`)
   .refine((value) => Object.keys(value).every((key) => key !== "" && key.length <= 256), {
     error: "A key of metadata should have 1 to 256 characters",
@@ -76,13 +80,9 @@ export function schemas(limits: InstavmLimits) {
   const memory = z
     .int()
     .min(128)
-    .max(Math.min(mostMemory, limits.vcpus * 2048))
-    .refine((value) => value % 2 === 0, "Memory should be a multiple of 2 MB");
-  const vcpus = z
-    .int()
-    .min(1)
-    .max(Math.min(8, limits.vcpus))
-    .refine((count) => count === 1 || count % 2 === 0, "Input should be 1, 2, 4, 6 or 8");
+    .max(Math.min(mostMemory, limits.vcpus * 2048));
+  const anyVcpus = z.int().min(1).max(Math.min(8, limits.vcpus));
+  const vcpus = anyVcpus.refine((count) => count === 1 || count % 2 === 0, "Input should be 1, 2, 4, 6 or 8");
   const machine = {
     vm_lifetime_seconds: lifetime.nullish(),
     memory_mb: memory.nullish(),
@@ -101,7 +101,7 @@ export function schemas(limits: InstavmLimits) {
       api_key: apiKey,
     })
     .refine(({ command, code: other }) => (command ?? other ?? undefined) !== undefined, {
-      error: "Field required",
+      error: words.missing,
       path: ["command"],
     })
     .refine(({ command, code: other }) => command == null || other == null, {
@@ -136,7 +136,7 @@ export function schemas(limits: InstavmLimits) {
     executionsQuery: z.strictObject({ session_id: id.optional(), limit: whole(1, 1000).default(100) }),
     killBody: z.strictObject({ session_id: id }),
     uploadForm: z.strictObject({
-      file: z.instanceof(File, { error: "Input should be a file" }),
+      file,
       remote_path: path,
       session_id: id,
       recursive: flag.default(false),
@@ -163,7 +163,7 @@ export function schemas(limits: InstavmLimits) {
     imageBody: z.strictObject({
       oci_image: text(255).regex(/^\S+$/, "An image's name has no blanks in it"),
       name: text(128).nullish(),
-      vcpu_count: vcpus.default(Math.min(2, limits.vcpus)),
+      vcpu_count: anyVcpus.default(Math.min(2, limits.vcpus)),
       memory_mb: memory.default(512),
       type: z.enum(["user", "system"]).default("user"),
       build_args: z
@@ -205,7 +205,7 @@ export function schemas(limits: InstavmLimits) {
     }),
     volumeFileQuery: z.strictObject({ path }),
     volumeUploadForm: z.strictObject({
-      file: z.instanceof(File, { error: "Input should be a file" }),
+      file,
       path,
       overwrite: flag.default(false),
     }),

@@ -4,6 +4,7 @@ import type { Hono } from "hono";
 import type { z } from "zod";
 import type { CreateSpec } from "../../core/sandboxes.ts";
 import { json } from "../http.ts";
+import { portUrl } from "../port-url.ts";
 import { Refusal } from "./errors.ts";
 import { bodyOf, type Dialect, type Env, ownerByBody, ownerOf, queryOf, sessionOf, vmOfSession } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
@@ -59,7 +60,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     const sandbox = await sessionOf(dialect, ownerOf(c), c.req.param("id"));
     const route = sandbox.routes.find((each) => !each.closed && (port === undefined || each.port === port));
     if (!route) throw new Refusal(404, "Session has no public share: make one with POST /v1/shares");
-    return json({ session_id: sandbox.id, port: route.port, app_url: `http://${route.subdomain}.${dialect.domain()}` });
+    return json({ session_id: sandbox.id, port: route.port, app_url: portUrl(dialect.domain(), route.subdomain) });
   });
 }
 

@@ -25,8 +25,8 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.get("/v1/snapshots", async (c) => {
     const { type, limit } = queryOf(c, schemas.snapshotsQuery);
     if (type === "system") return json([]);
-    const { items } = await core.snapshots.list(ownerOf(c), { limit, order: "desc" });
-    return json(items.filter(({ state }) => state !== "deleted").map(wire.snapshot));
+    const { items } = await core.snapshots.list(ownerOf(c), { limit, order: "desc", there: true });
+    return json(items.map(wire.snapshot));
   });
 
   app.get("/v1/snapshots/:id", async (c) => {

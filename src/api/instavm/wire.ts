@@ -6,6 +6,7 @@
 import { isOver } from "../../core/lifecycle.ts";
 import type { Command, Drive, Route, Sandbox, SessionState, Snapshot, Totals } from "../../core/sandbox.ts";
 import type { ApiKey } from "../../core/store.ts";
+import { portUrl } from "../port-url.ts";
 import type { Vm } from "./request.ts";
 
 const statuses: Record<SessionState, VmStatus> = {
@@ -173,7 +174,7 @@ export function share({ port, subdomain, closed }: Route, sandbox: Sandbox, doma
     session_id: sandbox.id,
     port,
     is_public: closed !== true,
-    url: `http://${subdomain}.${domain}`,
+    url: portUrl(domain, subdomain),
   };
 }
 

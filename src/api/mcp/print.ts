@@ -3,6 +3,7 @@
 import { z } from "zod";
 import type { Route, Snapshot } from "../../core/sandbox.ts";
 import type { Booted } from "../../core/sandboxes.ts";
+import { portUrl } from "../port-url.ts";
 import { policy, printPolicy } from "./policy.ts";
 import type { McpDialect } from "./tool.ts";
 
@@ -63,7 +64,7 @@ export function printSandbox({ sandbox: it, session }: Booted, dialect: McpDiale
 }
 
 export function printRoute({ port, subdomain }: Route, { domain }: McpDialect): { port: number; url: string } {
-  return { port, url: `http://${subdomain}.${domain()}` };
+  return { port, url: portUrl(domain(), subdomain) };
 }
 
 export function printSnapshot(it: Snapshot): Printed<typeof snapshotFields> {

@@ -3,7 +3,7 @@
 import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
 import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
-import { isSandkeepError } from "../../core/errors.ts";
+import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/errors.ts";
 import type { Caller } from "../../core/sandbox.ts";
 import { inputSchema, outputSchema, type Vocabulary } from "./schema.ts";
 
@@ -13,7 +13,7 @@ export interface McpDialect {
   limits: McpLimits;
   /** the address of this daemon as its clients know it, without a slash at its end */
   publicUrl: () => string;
-  /** the host, with its port, below which labels lead to sandboxes */
+  /** where labels lead to sandboxes, and how one gets there (port-url.ts) */
   domain: () => string;
   /** whether it is the daemon that goes away when a connection breaks */
   closing: () => boolean;
@@ -88,8 +88,21 @@ async function told(trouble: McpDialect["trouble"], work: () => Promise<unknown>
   } catch (error) {
     const ours = isSandkeepError(error) && error.code !== "internal";
     if (!ours && !isAbort(error)) trouble(error);
-    return { content: [{ type: "text", text: ours ? error.message : "An internal error occurred" }], isError: true };
+    return {
+      content: [{ type: "text", text: ours ? sentenceOf(error) : "An internal error occurred" }],
+      isError: true,
+    };
   }
+}
+
+/** what an agent can do about it, where that is not for it to guess */
+const advice: Partial<Record<ErrorCode, string>> = {
+  stopped: "resume_sandbox starts a sandbox again whose files were kept",
+};
+
+function sentenceOf({ code, message }: SandkeepError): string {
+  const more = advice[code];
+  return more === undefined ? message : `${message.replace(/\.$/, "")}; ${more}`;
 }
 
 function callOf(dialect: McpDialect, caller: Caller, { mcpReq }: ServerContext): Call {

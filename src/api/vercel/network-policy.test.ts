@@ -147,6 +147,22 @@ describe("coming in", () => {
     { allow: { "a.com": [{ transform: [], match: { path: {} } }] } },
     { allow: { "a.com": [{ transform: [], match: { path: { exact: "a", regex: "b" } } }] } },
     { allow: { "a.com": [{ transform: [], match: { path: { regex: "(" } } }] } },
+    // JavaScript knows them, but what carries the rules out does not, and would let everything through.
+    { allow: { "a.com": [{ response: { statusCode: 403 }, match: { path: { regex: "^/(?!public)" } } }] } },
+    { allow: { "a.com": [{ response: { statusCode: 403 }, match: { path: { regex: "(a)\\1" } } }] } },
+    { allow: { "a.com": [{ transform: [], match: { headers: [{ value: { regex: "(a?){1000}b?" } }] } }] } },
+    { allow: { "a.com": [{ transform: [], match: { queryString: [{ key: { regex: "(?=a)" } }] } }] } },
+    { mode: "custom", injectionRules: [{ domain: "a.com", headers: {}, match: { path: { regex: "a{1001}" } } }] },
+    { mode: "custom", forwardRules: [{ domain: "a.com", forwardURL: "https://x", match: { path: { regex: ")" } } }] },
+    {
+      allow: Object.fromEntries(
+        Array.from({ length: 101 }, (_, at) => [`a${at}.com`, Array(10).fill({ transform: [] })]),
+      ),
+    },
+    { allow: { "a.com": [{ forwardURL: "https://user:password@x" }] } },
+    { allow: { "a.com": [{ transform: [{ headers: { a: "1\0" } }] }] } },
+    { allow: { "a.com": [{ transform: [{ headers: { a: "€" } }] }] } },
+    { allow: { "a.com": [{ response: { statusCode: 200, body: "x", contentType: "€" } }] } },
     { allow: { "a.com": [{ transform: [], match: { body: "x" } }] } },
     { allow: { "a.com": [{ response: { statusCode: 199 } }] } },
     { allow: { "a.com": [{ response: { statusCode: 200, body: "x" } }] } },
@@ -162,6 +178,23 @@ describe("coming in", () => {
     { mode: "custom", injectionRules: [{ domain: "a.com", headerNames: ["x"] }] },
   ])("%j is refused", (wire) => {
     expect(() => read(wire)).toThrow();
+  });
+});
+
+test("more patterns than anybody looks through are refused before any is looked at", () => {
+  const withPatterns = (length: number) => {
+    const path = { regex: "^/v1/[a-z]{1,20}$" };
+    return { allow: { "a.com": Array(length).fill({ transform: [], match: { path } }) } };
+  };
+  const both = { "a.com": withPatterns(50).allow["a.com"], "b.com": withPatterns(51).allow["a.com"] };
+  expect(() => read({ allow: both })).toThrow();
+  expect(() => read(withPatterns(100))).not.toThrow();
+});
+
+test("a header is set once, by the last who says so, in whatever case", () => {
+  const transform = [{ headers: { "X-A": "1", b: "2" } }, {}, { headers: { "x-a": "3" } }];
+  expect(read({ allow: { "a.com": [{ transform }] } })).toMatchObject({
+    domains: [{ rules: [{ action: { headers: { "x-a": "3", b: "2" } } }] }],
   });
 });
 

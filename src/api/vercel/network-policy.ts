@@ -14,9 +14,15 @@ import type {
   TextMatch,
 } from "../../core/network-policy.ts";
 import { subnet as cidr, domainName as domain } from "../network-names.ts";
+import { isPattern } from "../patterns.ts";
 
 const most = 1000;
+/** regular expressions of a policy: each has to be looked at before it is taken, and may be for every request */
+const mostPatterns = 100;
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/** what can be sent: Latin-1 without control characters */
+const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 const headers = z
   .record(
@@ -24,16 +30,19 @@ const headers = z
     z
       .string()
       .max(16 << 10)
-      .regex(/^[^\r\n]*$/, "the value of a header has a line break in it."),
+      .regex(headerValue, "the value of a header has a line break, or something else that no header may have, in it."),
   )
   .refine((all) => Object.keys(all).length <= 100, "a rule of the network policy has more than 100 headers.");
-const webUrl = z.string().max(4096).refine(isWebUrl, "`forwardURL` should be an http or https URL.");
+const webUrl = z
+  .string()
+  .max(4096)
+  .refine(isWebUrl, "`forwardURL` should be an http or https URL, without a user or password.");
 
 const textMatch = z
   .strictObject({
     exact: z.string().max(4096).optional(),
     startsWith: z.string().max(4096).optional(),
-    regex: z.string().max(1024).refine(isRegex, "`regex` is not a regular expression.").optional(),
+    regex: z.string().max(1024).optional(),
   })
   .refine((match) => given(match) === 1, "a match should have exactly one of `exact`, `startsWith` and `regex`.");
 const pairMatch = z.strictObject({ key: textMatch.optional(), value: textMatch.optional() });
@@ -57,7 +66,7 @@ const response = z
     contentType: z
       .string()
       .max(256)
-      .regex(/^[^\r\n]*$/, "`contentType` has a line break in it.")
+      .regex(headerValue, "`contentType` has something in it that no header may have.")
       .optional(),
   })
   .refine(({ body, contentType }) => body === undefined || contentType !== undefined, {
@@ -93,9 +102,14 @@ const objectForm = z.strictObject({
   allow: z
     .union([
       z.array(domain).max(most),
-      z.record(domain, z.array(rule).max(100)).refine((all) => Object.keys(all).length <= most, {
-        error: `\`allow\` should NOT have more than ${most} properties.`,
-      }),
+      z
+        .record(domain, z.array(rule).max(100))
+        .refine((all) => Object.keys(all).length <= most, {
+          error: `\`allow\` should NOT have more than ${most} properties.`,
+        })
+        .refine((all) => Object.values(all).flat().length <= most, {
+          error: `a network policy should NOT have more than ${most} rules.`,
+        }),
     ])
     .optional(),
   subnets: z
@@ -118,12 +132,21 @@ const flatForm = z.strictObject({
     .optional(),
 });
 
-export const networkPolicySchema = z.union([
-  flatForm.refine(({ mode, ...lists }) => given(lists) === 0 || !["allow-all", "deny-all"].includes(mode), {
-    error: "a network policy of mode `allow-all` or `deny-all` should have no other property.",
-  }),
-  objectForm,
-]);
+export const networkPolicySchema = z
+  .union([
+    flatForm.refine(({ mode, ...lists }) => given(lists) === 0 || !["allow-all", "deny-all"].includes(mode), {
+      error: "a network policy of mode `allow-all` or `deny-all` should have no other property.",
+    }),
+    objectForm,
+  ])
+  .refine((wire) => patternsIn(wire).length <= mostPatterns, {
+    abort: true,
+    error: `a network policy should NOT have more than ${mostPatterns} \`regex\`.`,
+  })
+  .refine((wire) => patternsIn(wire).every(isPattern), {
+    error:
+      "a `regex` is not a regular expression of RE2 (which has no look-around and no references), or is too large.",
+  });
 
 export type WirePolicy = z.output<typeof networkPolicySchema>;
 
@@ -133,7 +156,7 @@ export function policyFromWire(wire: WirePolicy): NetworkPolicy {
   const rules: [string, RequestRule][] = [
     ...(wire.injectionRules ?? []).map((each): [string, RequestRule] => [
       each.domain,
-      ruleOf(each.match, { kind: "set-headers", headers: each.headers }),
+      ruleOf(each.match, { kind: "set-headers", headers: lastOfEach([each.headers]) }),
     ]),
     ...(wire.forwardRules ?? []).map((each): [string, RequestRule] => [
       each.domain,
@@ -221,7 +244,25 @@ function actionOf({ transform, forwardURL, response: answer }: z.output<typeof r
       ...(contentType !== undefined && { contentType }),
     };
   }
-  return { kind: "set-headers", headers: Object.assign({}, ...(transform ?? []).map((each) => each.headers)) };
+  return { kind: "set-headers", headers: lastOfEach((transform ?? []).map((each) => each.headers ?? {})) };
+}
+
+/** names of headers have no case, and each is set once */
+function lastOfEach(all: Record<string, string>[]): Record<string, string> {
+  const pairs = all.flatMap((each) => Object.entries(each));
+  return Object.fromEntries(new Map(pairs.map(([name, value]) => [name.toLowerCase(), [name, value]])).values());
+}
+
+function patternsIn(wire: z.output<typeof flatForm> | z.output<typeof objectForm>): string[] {
+  const rules =
+    wire.mode === undefined
+      ? Object.values(wire.allow ?? {}).flatMap((each) => (Array.isArray(each) ? each : []))
+      : [...(wire.injectionRules ?? []), ...(wire.forwardRules ?? [])];
+  const texts = rules.flatMap(({ match: when = {} }) => [
+    when.path,
+    ...[...(when.queryString ?? []), ...(when.headers ?? [])].flatMap(({ key, value }) => [key, value]),
+  ]);
+  return texts.flatMap((text) => text?.regex ?? []);
 }
 
 function matchOf(wire: z.output<typeof match>): RequestMatch {
@@ -271,14 +312,6 @@ function lowerNames(all: object): string[] {
 }
 
 function isWebUrl(value: string): boolean {
-  return URL.canParse(value) && ["http:", "https:"].includes(new URL(value).protocol);
-}
-
-function isRegex(value: string): boolean {
-  try {
-    new RegExp(value);
-    return true;
-  } catch {
-    return false;
-  }
+  const url = URL.parse(value);
+  return url !== null && ["http:", "https:"].includes(url.protocol) && url.username + url.password === "";
 }

@@ -19,7 +19,7 @@ export interface Dialect {
   idempotency: Idempotency;
   /** the address of this daemon as its clients know it, without a slash at its end */
   publicUrl: () => string;
-  /** the host, with its port, below which labels lead to sandboxes */
+  /** where labels lead to sandboxes, and how one gets there (port-url.ts) */
   domain: () => string;
   /** ms since 1970 */
   clock: () => number;

@@ -137,7 +137,6 @@ describe("create", () => {
       "Invalid request: `resources.memory` should be 2048 times `resources.vcpus`.",
     ],
     [{ runtime: "node24", image: "x" }, "Invalid request: `runtime` and `image` should NOT be given together."],
-    [{ failoverRegions: ["iad1"] }, "Invalid request: `failoverRegions` should NOT contain the sandbox's own region."],
     [{ snapshotExpiration: 1 }, "`snapshotExpiration` must be 0 (no expiration) or >= 86400000 ms (1 day)."],
     [{ name: "sessions" }, "Invalid request: `name` should NOT be one of sessions, snapshots, drives, named."],
     [{ mounts: { data: { drive: "d" } } }, "Invalid request: a path in `mounts` should be absolute, and not the root."],

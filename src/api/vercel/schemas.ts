@@ -155,26 +155,21 @@ export function schemas(limits: VercelLimits) {
       })
       .refine(({ runtime, image }) => runtime === undefined || image === undefined, {
         error: "`runtime` and `image` should NOT be given together.",
-      })
-      .refine((create) => failsOverElsewhere(create, limits.defaultRegion), failoverWords),
-    forkBody: z
-      .strictObject({
-        ...settings,
-        name: name.optional(),
-        networkId: networkId.optional(),
-        keepLastSnapshots: keepLastSnapshots.optional(),
-        image: image.optional(),
-      })
-      .refine((fork) => failsOverElsewhere(fork, undefined), failoverWords),
-    updateBody: z
-      .strictObject({
-        ...settings,
-        networkId: networkId.nullable().optional(),
-        keepLastSnapshots: keepLastSnapshots.nullable().optional(),
-        currentSnapshotId: z.string().min(1).max(128).optional(),
-        runtime: runtime.optional(),
-      })
-      .refine((update) => failsOverElsewhere(update, undefined), failoverWords),
+      }),
+    forkBody: z.strictObject({
+      ...settings,
+      name: name.optional(),
+      networkId: networkId.optional(),
+      keepLastSnapshots: keepLastSnapshots.optional(),
+      image: image.optional(),
+    }),
+    updateBody: z.strictObject({
+      ...settings,
+      networkId: networkId.nullable().optional(),
+      keepLastSnapshots: keepLastSnapshots.nullable().optional(),
+      currentSnapshotId: z.string().min(1).max(128).optional(),
+      runtime: runtime.optional(),
+    }),
     snapshotBody: z.strictObject({ expiration: expiration.optional() }),
     extendBody: z.strictObject({ duration: z.int().min(1000).max(limits.timeout) }),
     networkPolicyBody: networkPolicySchema,
@@ -279,7 +274,6 @@ export function schemas(limits: VercelLimits) {
 }
 
 const prefixWords = { error: "`namePrefix` is only valid when `sortBy` is `name`" };
-const failoverWords = { error: "`failoverRegions` should NOT contain the sandbox's own region." };
 
 function isWebUrl(value: string): boolean {
   return URL.canParse(value) && ["http:", "https:"].includes(new URL(value).protocol);
@@ -291,11 +285,4 @@ function isMountPoint(value: string): boolean {
 
 function overlap(paths: string[]): boolean {
   return paths.some((one) => paths.some((other) => one !== other && `${other}/`.startsWith(`${one}/`)));
-}
-
-function failsOverElsewhere(
-  { region, failoverRegions = [] }: { region?: string | undefined; failoverRegions?: string[] | undefined },
-  usual: string | undefined,
-): boolean {
-  return !failoverRegions.some((other) => other === (region ?? usual));
 }

@@ -7,6 +7,7 @@ import { systemRoute as systemRouteOf } from "../../core/routes.ts";
 import type { Command, Drive, Route, Sandbox, Session, SessionState, Snapshot, TagValue } from "../../core/sandbox.ts";
 import type { TreeNode } from "../../core/snapshots.ts";
 import type { Page } from "../../core/store.ts";
+import { portUrl } from "../port-url.ts";
 import { policyToWire } from "./network-policy.ts";
 
 /** sandboxes have three words for their state, sessions all seven */
@@ -151,9 +152,8 @@ export function drive(it: Drive): object {
   };
 }
 
-/** `domain` is the host, with its port, below which labels lead to sandboxes */
 export function route({ port, subdomain }: Route, domain: string): object {
-  return { url: `http://${subdomain}.${domain}`, subdomain, port };
+  return { url: portUrl(domain, subdomain), subdomain, port };
 }
 
 /** where old command lines look for their own shell server; listed only for those who ask */

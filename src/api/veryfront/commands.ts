@@ -76,10 +76,13 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect): void {
 /** a command that only this request's caller knows of: left alone it would do nothing but keep the session alive */
 async function attended(c: VeryfrontContext, dialect: Dialect): Promise<Command> {
   const command = await started(c, dialect);
-  const cancel = () =>
-    dialect.core.commands
+  const cancel = async () => {
+    // What runs goes on when the daemon stops.
+    if (dialect.closing()) return;
+    await dialect.core.commands
       .cancel(c.get("caller"), command.sessionId, command.id)
       .catch((error) => problemOf(error, dialect.trouble));
+  };
   undoIfGone(c.req.raw, cancel, dialect.trouble);
   return command;
 }

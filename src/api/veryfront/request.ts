@@ -16,6 +16,8 @@ export interface Dialect {
   limits: VeryfrontLimits;
   /** the address of this daemon as its clients know it, without a slash at its end */
   publicUrl: () => string;
+  /** whether it is the daemon that goes away when a connection breaks */
+  closing: () => boolean;
   /** told of what is our own fault */
   trouble: (error: unknown) => void;
 }

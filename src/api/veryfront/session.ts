@@ -5,7 +5,7 @@
 
 import type { Core } from "../../core/core.ts";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
-import type { Lifetime, Owner, Project, Session, SessionState } from "../../core/sandbox.ts";
+import type { Caller, Lifetime, Owner, Project, Session, SessionState } from "../../core/sandbox.ts";
 import type { CreateSpec } from "../../core/sandboxes.ts";
 import type { Moment } from "../../core/store.ts";
 
@@ -80,6 +80,13 @@ export function sessionSpec({ mode, hours }: { mode: TtlMode; hours?: number | u
     always_on: { lifetime: "unlimited" as const },
   }[mode];
   return { base: {}, cwd: workspace, persistent: false, namedBySession: true, ...lifetime };
+}
+
+/** one by its id, unless it is over: this vendor has no word for that, because a session that ends is deleted */
+export async function findSession({ sessions }: Pick<Core, "sessions">, caller: Caller, id: string): Promise<Session> {
+  const session = await sessions.get(caller, id);
+  if (session.state === "stopped") throw new SandkeepError("stopped", `Session "${id}" has ended`);
+  return session;
 }
 
 export interface PageInfo {

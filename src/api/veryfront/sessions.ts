@@ -1,11 +1,10 @@
 /** Sessions on Veryfront's wire: create, list, get, heartbeat, delete. */
 
 import type { Hono } from "hono";
-import { SandkeepError } from "../../core/errors.ts";
 import type { Caller, Session } from "../../core/sandbox.ts";
 import { json, undoIfGone } from "../http.ts";
 import { bodyOf, type Dialect, type Env, queryOf, sessionOf } from "./request.ts";
-import { listSessions, printSession, sessionSpec, timeOf, type WireSession } from "./session.ts";
+import { findSession, listSessions, printSession, sessionSpec, timeOf, type WireSession } from "./session.ts";
 
 export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
   const { core, schemas, limits } = dialect;
@@ -32,8 +31,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
 
   app.get("/sandbox-sessions/:session", async (c) => {
     queryOf(c, schemas.emptyQuery);
-    const session = await core.sessions.get(c.get("caller"), sessionOf(c));
-    if (session.state === "stopped") throw new SandkeepError("stopped", "The session is over");
+    const session = await findSession(core, c.get("caller"), sessionOf(c));
     return json(await printed(dialect, c.get("caller"), session));
   });
 

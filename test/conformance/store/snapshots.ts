@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { Snapshot } from "../../../src/core/sandbox.ts";
-import { freshStore, newSandbox, noon, type StoreHost, snapshotOf } from "./host.ts";
+import { at, freshStore, newSandbox, noon, type StoreHost, snapshotOf } from "./host.ts";
 
 const idsOf = (snapshots: Snapshot[]) => snapshots.map(({ id }) => id);
 
@@ -38,7 +38,7 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect(await store.updateSnapshot("snap_none", { lastUsedAt: 1 })).toBeUndefined();
     });
 
-    test("a sandbox's snapshots are those that are not deleted, newest first; lists show tombstones too", async () => {
+    test("a sandbox's snapshots are those that are not deleted, newest first; lists show tombstones unless told not to", async () => {
       const { store } = host();
       const pair = await newSandbox(store);
       const snapshots = [0, 1, 2].map((age) => snapshotOf(pair, { createdAt: noon + age }));
@@ -48,6 +48,9 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect(idsOf(await store.snapshotsOf(pair.sandbox.id))).toEqual([newest, oldest]);
       const query = { projectId: pair.sandbox.projectId, limit: 9, order: "asc" } as const;
       expect(idsOf((await store.listSnapshots(query)).items)).toEqual([oldest, middle, newest]);
+      const first = await store.listSnapshots({ ...query, limit: 1, there: true });
+      const next = await store.listSnapshots({ ...query, limit: 1, there: true, ...at(first.next) });
+      expect([...idsOf(first.items), ...idsOf(next.items)]).toEqual([oldest, newest]);
     });
 
     test("children are in order of creation, with tombstones, up to a limit", async () => {

@@ -6,11 +6,15 @@ import type { Command } from "../../../core/sandbox.ts";
 import { attended } from "../attendance.ts";
 import { commandId, handle, sessionOf } from "../handle.ts";
 import { maxBytes, type OutputPart, outputFields, outputPart } from "../output.ts";
+import { within } from "../patience.ts";
 import { env, path, text } from "../schema.ts";
-import { adds, type Call, destroys, reads, type Tool, tool } from "../tool.ts";
+import { type Call, destroys, reads, type Tool, tool } from "../tool.ts";
 
 const second = 1000;
 const longestWait = 3600;
+const longestWrite = 20 * second;
+const unread =
+  "Cannot write all of it in time: the command does not read its input; what it was sent reaches it when it does";
 
 const signals = [
   "SIGTERM",
@@ -121,12 +125,15 @@ const writeCommandInput = tool({
     close: z.boolean().default(false).describe("Whether this is the end of the input."),
   }),
   output: z.strictObject({ command_id: z.string(), written_bytes: z.int().min(0), closed: z.boolean() }),
-  hints: adds,
-  async run({ data, close, ...args }, { core, caller, ...call }) {
-    const session = await sessionOf({ core, caller, ...call }, args);
+  // A shell that reads it does whatever it says.
+  hints: { ...destroys, openWorldHint: true },
+  async run({ data, close, ...args }, call) {
+    const { core, caller, signal } = call;
+    const session = await sessionOf(call, args);
     const bytes = Buffer.from(data, "utf8");
-    if (bytes.length > 0) await core.commands.write(caller, session.id, args.command_id, bytes);
-    if (close) await core.commands.closeStdin(caller, session.id, args.command_id);
+    const patience = { longest: longestWrite, signal, words: unread };
+    if (bytes.length > 0) await within(core.commands.write(caller, session.id, args.command_id, bytes), patience);
+    if (close) await within(core.commands.closeStdin(caller, session.id, args.command_id), patience);
     return { command_id: args.command_id, written_bytes: bytes.length, closed: close };
   },
 });
@@ -141,7 +148,7 @@ const killCommand = tool({
     signal: z.enum(signals).default("SIGTERM").describe("Which signal. Default SIGTERM."),
   }),
   output: z.strictObject(state),
-  hints: { ...destroys, idempotentHint: true },
+  hints: destroys,
   async run(args, call) {
     const session = await sessionOf(call, args);
     const number = constants.signals[args.signal];

@@ -75,7 +75,7 @@ const writeFile = tool({
     })
     .refine(({ content, encoding }) => encoding === "utf-8" || isBase64(content), "`content` is not base64."),
   output: z.strictObject({ path: z.string(), size: z.int().min(0).describe("Bytes of the file now.") }),
-  hints: { ...destroys, idempotentHint: true },
+  hints: destroys,
   async run({ path: name, content, encoding, append, executable, ...args }, call) {
     const session = await sessionOf(call, args);
     const data = Buffer.from(content, encoding === "utf-8" ? "utf8" : "base64");

@@ -28,13 +28,16 @@ export const networkTools: Tool[] = [
     title: "Set the network policy",
     description:
       "Changes at once what a running sandbox may reach: everything, nothing, or named domains and address ranges. " +
-      "Counts for this run of the sandbox.",
+      "Counts for its later runs and its forks, too.",
     input: z.strictObject({ ...handle, network_policy: policy }),
     output: z.strictObject({ sandbox: z.string(), network_policy: policy }),
     hints: { ...adds, idempotentHint: true, destructiveHint: true },
     async run({ network_policy: wanted, ...args }, call) {
-      const { sandbox, session } = await find(call, args);
-      const changed = await call.core.sessions.setNetworkPolicy(call.caller, session.id, policyOf(wanted));
+      const { owner, sandbox, session } = await find(call, args);
+      const networkPolicy = policyOf(wanted);
+      const changed = await call.core.sessions.setNetworkPolicy(call.caller, session.id, networkPolicy);
+      // An agent that was locked in would be free after the next stop, and in every fork.
+      await call.core.sandboxes.update(owner, sandbox.name, { networkPolicy });
       return { sandbox: sandbox.name, network_policy: printPolicy(changed.networkPolicy) };
     },
   }),

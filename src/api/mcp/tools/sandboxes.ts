@@ -1,6 +1,7 @@
 /** Tools for sandboxes: create, get, list, stop, resume, extend, snapshot, fork, delete. */
 
 import { z } from "zod";
+import type { SessionState } from "../../../core/sandbox.ts";
 import { find, handle, ownerOf, projectId } from "../handle.ts";
 import { printSandbox, printSnapshot, sandboxFields, snapshotFields } from "../print.ts";
 import { text } from "../schema.ts";
@@ -90,6 +91,11 @@ export function sandboxTools(limits: McpLimits): Tool[] {
   ];
 }
 
+const states: Record<"running" | "stopped", SessionState[]> = {
+  running: ["pending", "running"],
+  stopped: ["snapshotting", "stopping", "stopped", "failed", "aborted"],
+};
+
 const unbounded: Tool[] = [
   tool({
     name: "get_sandbox",
@@ -126,7 +132,7 @@ const unbounded: Tool[] = [
         sortBy: "createdAt",
         ...(cursor !== undefined && { cursor }),
         ...(pairs !== undefined && { tags: pairs }),
-        ...(status && { states: status === "running" ? ["pending", "running"] : ["stopped", "failed", "aborted"] }),
+        ...(status && { states: states[status] }),
       });
       const sandboxes = page.items.map((it) => ({
         sandbox: it.name,

@@ -6,7 +6,7 @@
 import { z } from "zod";
 import type { Command, Session } from "../../../core/sandbox.ts";
 import { commandLine, printCommand } from "../../veryfront/command.ts";
-import { listSessions, printSession, sessionSpec } from "../../veryfront/session.ts";
+import { findSession, listSessions, printSession, sessionSpec } from "../../veryfront/session.ts";
 import { attended } from "../attendance.ts";
 import { outputPart } from "../output.ts";
 import { env, path, text } from "../schema.ts";
@@ -130,11 +130,11 @@ export const veryfrontTools: Tool[] = [
   vendorTool({
     name: "get_sandbox_session",
     title: "Get a sandbox session",
-    description: "Get one sandbox execution session by its ID, also when it is over.",
+    description: "Get one sandbox execution session by its ID, as long as it is not over.",
     input: z.strictObject({ id: sessionId }),
     output: z.strictObject(briefFields),
     hints: reads,
-    run: async ({ id }, call) => brief(await call.core.sessions.get(call.caller, id), call),
+    run: async ({ id }, call) => brief(await findSession(call.core, call.caller, id), call),
   }),
   vendorTool({
     name: "execute_sandbox_command",

@@ -1,0 +1,63 @@
+/** Boots: how many there may be at once, and what is said when a drive cannot be had. */
+
+import { expect, test } from "vitest";
+import { sandbox, session } from "../../test/fake-core.ts";
+import { Boots } from "./boots.ts";
+import type { Context } from "./context.ts";
+import type { Machine } from "./runtime.ts";
+
+const pending = { ...session, state: "pending" as const };
+
+/** machines come into being when they are let */
+function world({ drives = [] as string[] } = {}) {
+  const machines = new Map<string, Machine>();
+  const { promise: opened, resolve: open } = Promise.withResolvers<void>();
+  // Only what a boot asks of them is there.
+  const runtime = {
+    machines: () => [...machines.values()],
+    machine: (id: string) => machines.get(id),
+    forget: async () => undefined,
+    images: { get: async () => ({ cwd: session.cwd }) },
+    boot: async ({ id }: { id: string }) => {
+      await opened;
+      const machine = { id, stop: async () => void machines.delete(id) } as unknown as Machine;
+      machines.set(id, machine);
+      return machine;
+    },
+  };
+  const store = {
+    moveSession: async (id: string) => ({ ...pending, id, state: "running" }),
+    attachDrive: async () => false,
+    getDrive: async (id: string) => (drives.includes(id) ? { id } : undefined),
+    detachDrives: async () => undefined,
+  };
+  const limits = { maxSandboxes: 2, maxTimeout: 1e9, disk: 1 };
+  const context = { runtime, store, limits, now: () => 0, trouble: () => undefined } as unknown as Context;
+  const boots = new Boots(context, () => undefined);
+  const boot = (id: string, mounts = sandbox.mounts) =>
+    boots.boot({ ...sandbox, mounts }, { ...pending, id }, { root: { image: "host" } });
+  return { boots, boot, open };
+}
+
+test("boots under way count, so that a crowd does not pass the limit together", async () => {
+  const { boots, boot, open } = world();
+  const first = [boot("sbx_1"), boot("sbx_2")];
+  expect(() => boots.requireRoom()).toThrow("The concurrency limit has been exceeded.");
+  await expect(boot("sbx_3")).rejects.toMatchObject({ code: "limit" });
+  open();
+  await Promise.all(first);
+  expect(() => boots.requireRoom()).toThrow("The concurrency limit has been exceeded.");
+});
+
+test.each([
+  ["is written to by another session", "read-write", ["drv_1"], "attached", "another session writes to it"],
+  ["was deleted", "read-write", [], "invalid", "it was deleted"],
+  ["was deleted and was only read", "snapshot", [], "invalid", "it was deleted"],
+] as const)("a drive that %s is said to be so", async (_, mode, drives, code, message) => {
+  const { boot } = world({ drives: [...drives] });
+  const mounts = { "/data": { drive: "data", driveId: "drv_1", mode } };
+  await expect(boot("sbx_1", mounts)).rejects.toMatchObject({
+    code,
+    message: `Cannot mount drive "data": ${message}`,
+  });
+});
