@@ -376,6 +376,13 @@ static void raise_descriptor_limit(void) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Node has secrets of policies in memory, which must not get to disk. A limit of 1 keeps the host's core dump helper from
+ * being started, too, which 0 does not. */
+static void end_core_dumps(void) {
+  struct rlimit one = {.rlim_cur = 1, .rlim_max = 1};
+  setrlimit(RLIMIT_CORE, &one);
+}
+
 /* The sockets were made by the launcher; using them takes no capability, here or in Node. */
 static void drop_capabilities(void) {
   for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
@@ -398,6 +405,7 @@ _Noreturn void netd_main(int fd, char *const egress_argv[]) {
   sigprocmask(SIG_SETMASK, &none, NULL);
   for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
   raise_descriptor_limit();
+  end_core_dumps();
   drop_capabilities();
   if (loop_open() || loop_add(&control, 3, EPOLLIN, control_ready)) _exit(1);
   egress_open(egress_argv, &node);

@@ -1,8 +1,9 @@
 /** The ways around a policy that others have left open. Each is tried from inside, and must not get out. */
 
+import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { CustomNetwork } from "../src/core/network-policy.ts";
-import { has, needs } from "./harness.ts";
+import { eventually, has, needs } from "./harness.ts";
 import { type Internet, openInternet } from "./internet.ts";
 import {
   evilAddress,
@@ -299,6 +300,11 @@ attempt("sctp", lambda: raw(socket.AF_INET, 132, "${webAddress}"))
 `;
   expect(await probe.asRoot(machine, raw)).toBe(lines("icmp: EPERM", "icmp6: EPERM", "gre: EPERM", "sctp: EPERM"));
   expect(await watch.packets()).toEqual([]);
+});
+
+test("the memory of the process that knows the secrets is never written to disk", async () => {
+  const pid = await eventually("it runs", () => probe.egressPid());
+  expect(await readFile(`/proc/${pid}/limits`, "utf8")).toMatch(/^Max core file size +1 +1 /m);
 });
 
 test("a machine whose policy is not known reaches nothing", async () => {

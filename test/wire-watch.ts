@@ -9,6 +9,8 @@ import { webAddress } from "./internet-names.ts";
 /** everything but the talk of neighbours about each other's hardware addresses */
 const traffic = "ip or (ip6 and not dst net ff00::/8 and not (ip6[6] == 58 and (ip6[40] == 135 or ip6[40] == 136)))";
 const markerPort = 4242;
+/** longer than a goodbye that got lost takes to be repeated, in ms */
+const silence = 400;
 
 /** Captures what passes the wire between host and internet, in either direction. */
 export async function watchWire(undo: Undo, internet: Internet): Promise<{ packets(): Promise<string[]> }> {
@@ -19,7 +21,14 @@ export async function watchWire(undo: Undo, internet: Internet): Promise<{ packe
     capture.stderr.on("data", (chunk: Buffer) => chunk.includes("listening on") && resolve());
   });
   const seen: string[] = [];
-  createInterface({ input: capture.stdout }).on("line", (line) => seen.push(line));
+  let last = performance.now();
+  createInterface({ input: capture.stdout }).on("line", (line) => {
+    last = performance.now();
+    seen.push(line);
+  });
+  // Connections of the tests before may still be saying goodbye.
+  await eventually("the wire is silent", () => performance.now() - last > silence);
+  seen.length = 0;
   return {
     packets: async () => {
       // A packet of our own marks the end: what was sent before it has been seen by then.

@@ -19,6 +19,8 @@ const forbidden: [address: string, what: string][] = [
   ["100.64.0.1", "shared by carriers"],
   ["100.127.255.255", "shared by carriers"],
   ["169.254.169.254", "link-local"],
+  ["168.63.129.16", "a cloud's own"],
+  ["::ffff:168.63.129.16", "a cloud's own"],
   ["192.0.0.8", "reserved for protocols"],
   ["192.0.2.1", "for documentation"],
   ["198.51.100.7", "for documentation"],
@@ -119,6 +121,16 @@ test("a policy opens what it names: private ranges by a range, the host's own an
   expect(named("127.0.0.1", "127.0.0.1/32")).toBe("loopback");
   expect(named("198.18.0.1", "198.18.0.1/32")).toBe("for benchmarks and our own resolver");
   expect(named("224.0.0.1", "224.0.0.1/32")).toBe("multicast");
+});
+
+test("a host within a private range is not opened by that range, however its address is written", () => {
+  const inside = addressRules({ allow: [], hostAddresses: () => ["10.1.2.3", "fd12::1"] });
+  const range = parseCidr("10.0.0.0/8");
+  for (const address of ["10.1.2.3", "::ffff:10.1.2.3", "::ffff:a01:203"]) {
+    expect(inside.forbidden(address, range)).toBe("the host's own");
+  }
+  expect(inside.forbidden("fd12:0::1", parseCidr("fd12::/16"))).toBe("the host's own");
+  expect(inside.forbidden("::ffff:10.1.2.4", range)).toBeUndefined();
 });
 
 test("what the operator denies stays out of reach, whoever names it", () => {

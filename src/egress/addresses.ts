@@ -4,7 +4,7 @@
  */
 
 import { BlockList, isIP } from "node:net";
-import { type Cidr, covers, parseCidr, writtenBytes } from "../core/cidr.ts";
+import { bytesOf, type Cidr, covers, parseCidr, writtenBytes } from "../core/cidr.ts";
 
 export interface AddressRules {
   /**
@@ -58,6 +58,8 @@ const specialRanges: [what: string, ranges: string[]][] = [
   ["shared by carriers", ["100.64.0.0/10"]],
   // Clouds answer for a machine's credentials here: 169.254.169.254; the IPv6 one is in fc00::/7.
   ["link-local", ["169.254.0.0/16", "fe80::/10"]],
+  // A public address that on Azure is the machine's own: it hands out what the machine was set up with.
+  ["a cloud's own", ["168.63.129.16/32"]],
   ["reserved for protocols", ["192.0.0.0/24", "192.88.99.0/24", "100::/64", "5f00::/16"]],
   ["for documentation", ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"]],
   ["for benchmarks and our own resolver", ["198.18.0.0/15", "2001:2::/48"]],
@@ -71,7 +73,7 @@ const specialRanges: [what: string, ranges: string[]][] = [
 const nameable = ["private", "shared by carriers", "for documentation"];
 
 function isNamed(what: string, named: Cidr): boolean {
-  if (what === "link-local") return isAlone(named);
+  if (what === "link-local" || what === "a cloud's own") return isAlone(named);
   const ranges = nameable.includes(what) ? specialRanges.find(([name]) => name === what)?.[1] : undefined;
   return ranges?.some((range) => covers(parseCidr(range) ?? named, named)) ?? false;
 }
@@ -103,9 +105,9 @@ export function embeddedIPv4(address: string): string | undefined {
     .join(".");
 }
 
+/** in whatever spelling, also of IPv4 as IPv6 (::ffff:…), which the kernel takes for the same */
 function sameAddress(one: string, other: string): boolean {
-  if (isIP(one) !== isIP(other)) return false;
-  return one === other || (isIP(one) === 6 && String(writtenBytes(one)) === String(writtenBytes(other)));
+  return one === other || String(bytesOf(one)) === String(bytesOf(other));
 }
 
 function has(list: BlockList, address: string): boolean {

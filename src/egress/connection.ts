@@ -34,6 +34,13 @@ export interface ConnectionOptions {
 /** how long to wait for the first bytes of a program that will be refused anyway, in ms */
 const shortPatience = 3_000;
 
+/** connections that a machine may have open to hosts with rules */
+const mostOutside = 1024;
+/** bytes under way over connections whose TLS is opened: of one, and of all of a machine, about */
+const mostRoom = 4 << 20;
+const leastRoom = 256 << 10;
+const machineRoom = 64 << 20;
+
 /** settles when the connection is closed */
 export async function serveConnection(
   inside: Socket,
@@ -183,11 +190,17 @@ class Connection implements Open {
     head: Buffer,
   ): Promise<void> {
     const { name, policy, authority } = this.#machine;
-    const inForce = policy();
     const opened = await authority();
     // Most hosts never open TLS, so they need not load what does.
     const { intercept } = await import("./tls/intercept.ts");
     const host = this.#wish.name;
+    const inForce = policy();
+    // The policy may have changed meanwhile; from here on recheck() sees to that.
+    const now = judge(inForce, this.#wish, this.#options.addresses);
+    if (!now.allowed || !sameRules(now.rules, rules)) {
+      this.#reset(now.allowed ? { allowed: false, reason: "its rules have changed" } : now);
+      return;
+    }
     if (inForce.kind !== "custom" || !opened || host === undefined) {
       const reason = "its rules cannot be carried out: the sandbox has no authority";
       this.#reset({ allowed: false, reason });
@@ -202,8 +215,9 @@ class Connection implements Open {
       host,
       port: this.#wish.port,
       rules,
-      connect: () => dial(this.#wish, signal),
-      dial: (url) => this.#dialForward(url),
+      room: Math.floor(Math.min(mostRoom, Math.max(leastRoom, machineRoom / this.#machine.open.size))),
+      connect: () => this.#outside(() => dial(this.#wish, signal)),
+      dial: (url) => this.#outside(() => this.#dialForward(url)),
       authority: opened,
       ...(inForce.network.identity && { identity: inForce.network.identity }),
       seen: ({ method, path, status, rule, sent, received, problem }) => {
@@ -230,6 +244,20 @@ class Connection implements Open {
       roots: this.#options.roots,
     });
     this.#ended();
+  }
+
+  async #outside(open: () => Promise<Socket>): Promise<Socket> {
+    const machine = this.#machine;
+    if (machine.outside >= mostOutside) {
+      throw new Error(`the sandbox has ${mostOutside} connections open to hosts with rules already`);
+    }
+    machine.outside++;
+    const socket = await open().catch((error) => {
+      machine.outside--;
+      throw error;
+    });
+    socket.once("close", () => machine.outside--);
+    return socket;
   }
 
   /** where a rule forwards to was chosen by whoever made the policy: it may be private, but none of the host's own */

@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import type { CustomNetwork } from "../core/network-policy.ts";
 import type { AddressRules } from "./addresses.ts";
 import { type Destination, halfOpen, type Replies, type Request } from "./channel.ts";
+import type { Complain } from "./complaints.ts";
 import { serveConnection } from "./connection.ts";
 import { isResolver, serveDns } from "./dns.ts";
 import type { EgressEvent, EgressLog } from "./log.ts";
@@ -20,6 +21,7 @@ export interface EgressOptions {
   now: () => number;
   /** PEMs to believe besides the host's own when TLS is opened */
   roots: readonly string[];
+  complain: Complain;
 }
 
 type Tcp = Extract<Request, { kind: "tcp" }>;
@@ -155,7 +157,7 @@ export class Egress {
       });
     } catch (error) {
       // What cannot be read or written is the fault of whoever asked or answered, and costs nobody else anything.
-      console.error("Cannot answer a question of a sandbox:", error);
+      this.#options.complain("Cannot answer a question of a sandbox:", error);
       return undefined;
     }
   }
@@ -168,7 +170,7 @@ export class Egress {
     try {
       await task;
     } catch (error) {
-      console.error("Cannot serve a sandbox:", error);
+      this.#options.complain("Cannot serve a sandbox:", error);
     }
   }
 }

@@ -20,6 +20,8 @@ export interface Open {
 export interface Machine extends Asker {
   name: string;
   open: Set<Open>;
+  /** connections to the outside for those whose TLS is opened: one of a program may lead to many */
+  outside: number;
   /** aborts when nothing of it may stay open */
   signal: AbortSignal;
   /** what signs for hosts whose TLS is opened; undefined where its policy brings none */
@@ -110,6 +112,7 @@ export class Machines {
       abort,
       signal: abort.signal,
       open: new Set(),
+      outside: 0,
       names: newNames(this.#now),
       questions: newAllowance({ ...questions, now: this.#now }),
       texts: newAllowance({ ...texts, now: this.#now }),

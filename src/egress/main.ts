@@ -3,6 +3,7 @@
 import { Socket } from "node:net";
 import { addressRules } from "./addresses.ts";
 import { parseRequest, replies } from "./channel.ts";
+import { newComplaints } from "./complaints.ts";
 import { openControl } from "./control.ts";
 import { Egress } from "./egress.ts";
 import { LogFiles } from "./log-file.ts";
@@ -10,6 +11,7 @@ import { settingsFrom } from "./settings.ts";
 
 process.title = "sandkeep-egress";
 const settings = settingsFrom(process.env, () => performance.now());
+const complain = newComplaints(() => performance.now());
 const nowhere = { decided: () => {}, ended: () => {}, moved: () => {}, flush: async () => {} };
 const egress = new Egress({
   addresses: addressRules(settings),
@@ -18,8 +20,11 @@ const egress = new Egress({
   log: settings.logs === undefined ? nowhere : new LogFiles({ directory: settings.logs, now: Date.now }),
   now: () => performance.now(),
   roots: settings.roots,
+  complain,
 });
 
+// What nobody foresaw has come to nothing for the one connection that it was about; to end would cut off all sandboxes.
+process.on("uncaughtException", (error) => complain("Cannot go on with what a sandbox wants:", error));
 process.on("message", (message, handle) => {
   egress.handle(parseRequest(message), handle instanceof Socket ? handle : undefined);
 });

@@ -48,6 +48,15 @@ test("records of other names, and of no use, are left out", async () => {
   expect(asker.names.has("bank.test", "93.184.216.66")).toBe(false);
 });
 
+test("a question with many records is not read at all: their names can be made to cost the time of all others", async () => {
+  const { asker, options, asked, verdicts } = await under({ domains: ["web.test"] }, () => []);
+  const questions = [{ type: "A" as const, name: "web.test" }];
+  const packet = encode({ type: "query", id: 7, questions, additionals: Array.from({ length: 9 }, () => opt(1232)) });
+  expect(await answerQuestion(packet, "tcp", asker, options)).toBeUndefined();
+  expect(await answerQuestion(packet.subarray(0, 11), "tcp", asker, options)).toBeUndefined();
+  expect([asked, verdicts]).toEqual([[], []]);
+});
+
 test("addresses that no name may lead to are left out, and a name of nothing else does not exist", async () => {
   const all = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "93.184.217.2", "0.0.0.0", "198.18.0.1"];
   const { ask } = await under({ domains: ["*"] }, ({ name }) => [

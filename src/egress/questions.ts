@@ -199,8 +199,13 @@ interface Question {
   room: number | undefined;
 }
 
+/** records of all kinds in a question; names in them may be long chains of references, so more would cost a lot to read */
+const mostRecords = 8;
+
 function questionIn(packet: Buffer): Question | undefined {
-  const parsed = parsePacket(packet);
+  if (packet.length < 12) return undefined;
+  const records = [4, 6, 8, 10].reduce((sum, at) => sum + packet.readUInt16BE(at), 0);
+  const parsed = records <= mostRecords ? parsePacket(packet) : undefined;
   if (parsed?.type !== "query" || parsed.id === undefined) return undefined;
   const flags = packet.readUInt16BE(2);
   const [asked, ...rest] = parsed.questions ?? [];

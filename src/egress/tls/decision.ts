@@ -8,7 +8,7 @@ import type { ForwardIdentity, RequestRule, RuleAction } from "../../core/networ
 import type { Outgoing } from "./client.ts";
 import { endToEnd, type Header, overridden, takesTrailers, valuesOf, without } from "./headers.ts";
 import { tokenFor } from "./identity.ts";
-import { ruleFor } from "./matching.ts";
+import { ruleFor, TooCostly } from "./matching.ts";
 import type { Origin } from "./origin.ts";
 
 /** What a program asks, whichever version of HTTP it speaks. */
@@ -79,17 +79,30 @@ export function decide(circumstances: Circumstances, incoming: Incoming): Decisi
   const problem = problemOf(circumstances, incoming);
   if (problem) return { answer: problem };
   const { rules, host, origin } = circumstances;
-  const found = ruleFor(rules, incoming);
+  let found: RequestRule | undefined;
+  try {
+    found = ruleFor(rules, incoming);
+  } catch (error) {
+    if (!(error instanceof TooCostly)) throw error;
+    return { answer: refusal(431, error.message) };
+  }
   const action = found?.action;
   const rule = found && { rule: { index: rules.indexOf(found), kind: found.action.kind } };
   if (action?.kind === "respond") return { ...rule, answer: givenAnswer(action) };
   if (action?.kind === "forward") return { ...rule, ...forwarded(circumstances, incoming, action.url) };
+  // Its answer would be what the host was sent, secrets included (RFC 9110, 9.3.8).
+  if (action && mirrors.includes(incoming.method.toUpperCase())) {
+    return { ...rule, answer: refusal(405, `Cannot send ${incoming.method} to a host whose rules set headers`) };
+  }
   const secret = action ? Object.keys(action.headers).map((name) => name.toLowerCase()) : [];
   const headers = overridden(endToEnd(incoming.headers), action?.headers ?? {});
   // The rule may have set it; otherwise it is the one that has been checked.
   const [authority = host] = [...valuesOf(headers, "host"), ...incoming.authorities];
   return { ...rule, origin, request: { ...outgoing(incoming), authority, headers: without(headers, "host"), secret } };
 }
+
+/** methods that are answered with the request */
+const mirrors = ["TRACE", "TRACK"];
 
 /** says what went wrong, so that whoever runs in the sandbox can act on it */
 export function refusal(status: number, problem: string): FixedAnswer {

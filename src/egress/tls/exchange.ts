@@ -17,7 +17,7 @@ import {
   seenOf,
 } from "./decision.ts";
 import { endToEnd, type Header, valuesOf, without } from "./headers.ts";
-import { type Origin, Unreachable } from "./origin.ts";
+import { type Origin, Unreachable, unsendable } from "./origin.ts";
 
 /** Where the program's answer goes. */
 export interface Answering {
@@ -85,15 +85,13 @@ export function exchange(circumstances: Circumstances, incoming: Incoming, answe
     try {
       pass(client, request);
     } catch (error) {
-      // Its words could quote a value, and values may be secret.
-      const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
-      fail(new Unreachable(`Cannot pass the request on to "${circumstances.host}": it is not valid (${code})`));
+      fail(unsendable(circumstances.host, error));
     }
   }
 
   function pass(client: Client, request: Outgoing): void {
     const sending = client.send(request, {
-      inform: (status, headers) => answering.inform(status, endToEnd(headers)),
+      inform: (status, headers) => inform(status, endToEnd(headers)),
       answer: (answer) => passBack(answer, sending.abort),
       failed: (error, code) => fail(error, code),
     });
@@ -104,7 +102,11 @@ export function exchange(circumstances: Circumstances, incoming: Incoming, answe
       let ended = false;
       incoming.body.once("end", () => {
         ended = true;
-        sending.end(trailersOf(incoming.trailers(), request.secret));
+        try {
+          sending.end(trailersOf(incoming.trailers(), request.secret));
+        } catch {
+          sending.abort(constants.NGHTTP2_PROTOCOL_ERROR);
+        }
       });
       incoming.body.once("close", () => {
         if (!ended) sending.abort(constants.NGHTTP2_CANCEL);
@@ -122,10 +124,21 @@ export function exchange(circumstances: Circumstances, incoming: Incoming, answe
     });
   }
 
+  /** a change of protocol is no hint, as nobody asked for one; a hint that cannot be passed on is left out */
+  function inform(status: number, headers: Header[]): void {
+    if (status === 101) return;
+    try {
+      answering.inform(status, headers);
+    } catch {
+      // It may say the same thing twice, which one version of HTTP allows and another does not.
+    }
+  }
+
   function passBack(answer: Answer, abort: (code: number) => void): void {
     seen.status = answer.status;
     let writable: Writable;
     try {
+      if (answer.status === 101) throw new Error("it changed the protocol unasked");
       writable = answering.begin(answer.status, answer.reason, endToEnd(answer.headers));
     } catch (error) {
       abort(constants.NGHTTP2_CANCEL);
@@ -143,8 +156,12 @@ export function exchange(circumstances: Circumstances, incoming: Incoming, answe
       // A connection that is closed nicely in the middle is still closed in the middle.
       if (length !== undefined && length !== seen.received) return;
       ended = true;
-      whole = true;
-      answering.end(endToEnd(answer.trailers()));
+      try {
+        answering.end(endToEnd(answer.trailers()));
+        whole = true;
+      } catch {
+        cut("what comes after its answer cannot be passed on", constants.NGHTTP2_INTERNAL_ERROR);
+      }
     });
     body.once("close", () => {
       if (!ended) cut("the server broke off its answer", answer.code());

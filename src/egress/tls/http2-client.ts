@@ -1,6 +1,6 @@
 /** Sends requests over one connection of HTTP/2, many at once. */
 
-import { type ClientHttp2Stream, connect, constants, sensitiveHeaders } from "node:http2";
+import { type ClientHttp2Stream, connect, constants, type Http2Stream, sensitiveHeaders } from "node:http2";
 import type { Socket } from "node:net";
 import type { Client, Listener, Sending } from "./client.ts";
 import { headerObject, headersOf, without } from "./headers.ts";
@@ -13,16 +13,17 @@ export interface Http2Client extends Client {
 const mostHeaders = 1_000;
 /** bytes of an answer that may be under way before the program has taken them: enough for a long way at some speed */
 const window = 256 << 10;
+/** and of all answers: not less than those of a few requests */
+const usualRoom = 16 * window;
 
-export function http2Client(socket: Socket, host: string): Http2Client {
+export function http2Client(socket: Socket, host: string, room = usualRoom): Http2Client {
   const session = connect(`https://${host}`, {
     createConnection: () => socket,
     maxHeaderListPairs: mostHeaders,
     settings: { enablePush: false, initialWindowSize: window },
   });
   session.on("error", () => undefined);
-  // The connection's share must not be less than that of a few requests.
-  session.once("connect", () => session.setLocalWindowSize(16 * window));
+  session.once("connect", () => session.setLocalWindowSize(room));
   return {
     get usable() {
       return !session.closed && !session.destroyed;
@@ -44,6 +45,16 @@ export function http2Client(socket: Socket, host: string): Http2Client {
     },
     close: () => session.destroy(),
   };
+}
+
+/** trailers that HTTP/2 does not have, such as the same one twice, cut the message off: without them it is not whole */
+export function sendTrailers(stream: Http2Stream, trailers: Record<string, string | string[]>): void {
+  if (stream.closed) return;
+  try {
+    stream.sendTrailers(trailers);
+  } catch {
+    stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+  }
 }
 
 function sending(stream: ClientHttp2Stream, listener: Listener): Sending {
@@ -70,7 +81,7 @@ function sending(stream: ClientHttp2Stream, listener: Listener): Sending {
   stream.on("trailers", (_headers, _flags, raw: string[]) => {
     trailersIn = raw;
   });
-  stream.on("wantTrailers", () => stream.closed || stream.sendTrailers(trailersOut));
+  stream.on("wantTrailers", () => sendTrailers(stream, trailersOut));
   stream.on("error", (error) => {
     failure = error;
   });

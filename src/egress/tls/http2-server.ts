@@ -6,13 +6,16 @@ import type { Circumstances, Incoming } from "./decision.ts";
 import { type Answering, exchange } from "./exchange.ts";
 import { headerObject, headersOf, valuesOf } from "./headers.ts";
 import { longestHead } from "./http1-client.ts";
+import { sendTrailers } from "./http2-client.ts";
 
 /** requests at once over one connection; each may hold `window` bytes that its server has not taken yet */
 export const mostStreams = 100;
 const window = 256 << 10;
+/** bytes of all its requests; programs are near, so they need not be many */
+const mostRoom = 1 << 20;
 const mostHeaders = 1_000;
 
-export function serveHttp2(socket: TLSSocket, circumstances: Circumstances): ServerHttp2Session {
+export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, room = mostRoom): ServerHttp2Session {
   const session = performServerHandshake(socket, {
     maxHeaderListPairs: mostHeaders,
     settings: {
@@ -22,7 +25,7 @@ export function serveHttp2(socket: TLSSocket, circumstances: Circumstances): Ser
       enablePush: false,
     },
   });
-  session.setLocalWindowSize(16 * window);
+  session.setLocalWindowSize(Math.min(room, mostRoom));
   session.on("error", () => session.destroy());
   session.on("stream", (stream, _headers, flags, raw: string[]) => {
     stream.on("error", () => undefined);
@@ -57,7 +60,7 @@ function incomingOf(stream: ServerHttp2Stream, flags: number, raw: string[]): In
 function answeringOn(stream: ServerHttp2Stream): Answering {
   let trailersOut: Record<string, string | string[]> = {};
   // An answer that was cut off has no end, and trailers would be one.
-  stream.on("wantTrailers", () => stream.closed || stream.sendTrailers(trailersOut));
+  stream.on("wantTrailers", () => sendTrailers(stream, trailersOut));
   return {
     get begun() {
       return stream.headersSent;

@@ -65,6 +65,16 @@ describe("what a rule sets, a program cannot unset", () => {
     expect(told).not.toHaveProperty("x_key");
   });
 
+  test("and what mirrors requests is not asked, as it would show what was set", async () => {
+    const { port } = await http1Server((message, response) => response.end(message.rawHeaders.join()));
+    const door = await open(port, [{ ...inject, match: { path: { startsWith: "/a" } } }]);
+    expect(await ask(door, { method: "TRACE", path: "/a" })).toMatchObject({
+      status: 405,
+      body: "Cannot send TRACE to a host whose rules set headers\n",
+    });
+    expect((await ask(door, { method: "TRACE", path: "/b" })).status).toBe(200);
+  });
+
   test("and what cannot be sent is told, but not what it is", async () => {
     const rule: RequestRule = { action: { kind: "set-headers", headers: { "X-Key": "sn\u2603w" } } };
     const reply = await ask(await open((await echo()).port, [rule]));

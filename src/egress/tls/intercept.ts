@@ -26,6 +26,8 @@ export interface Interception {
   /** the name in the ClientHello, in lower case, allowed by the policy */
   host: string;
   port: number;
+  /** bytes that may be under way in either direction before the other side has taken them, over HTTP/2 */
+  room?: number | undefined;
   /** in order; header values in the clear */
   rules: readonly RequestRule[];
   /** a raw connection to an address of the host that may be reached; rejects with a sentence */
@@ -92,7 +94,7 @@ export function intercept(options: Interception): Promise<void> {
       // What Node's own TLS server says to a connection that it has accepted; HTTP/2 waits for it.
       Object.assign(socket, { secureConnecting: false });
       if (socket.alpnProtocol === "h2") {
-        const session = serveHttp2(socket, serve(true).circumstances);
+        const session = serveHttp2(socket, serve(true).circumstances, options.room);
         // What the session has buffered when the connection is cut is of no use to anybody.
         session.once("close", () => socket.destroy());
         // A program that has said everything waits for the answers to what it asked, and for nothing else.
@@ -168,7 +170,7 @@ function towards(
 ): Served {
   const { host, port, rules, identity, seen } = options;
   // Over HTTP/1.1 the next request waits for the last answer, so one connection is enough, and its order is the program's.
-  const common = { connections: http2 ? mostStreams : 1, context };
+  const common = { connections: http2 ? mostStreams : 1, context, room: options.room };
   const origin = new Origin({ ...common, host, port, secure: true, http2, open: options.connect, closed });
   const forwards = new Map<string, Origin>();
   const [first] = rules;

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { RequestMatch, RequestRule, RuleAction } from "../../core/network-policy.ts";
-import { type RequestFacts, ruleFor } from "./matching.ts";
+import { type RequestFacts, ruleFor, TooCostly } from "./matching.ts";
 
 const inject: RuleAction = { kind: "set-headers", headers: {} };
 const respond: RuleAction = { kind: "respond", status: 403 };
@@ -37,6 +37,14 @@ describe("the path", () => {
     expect(matches({ path: { startsWith: "/other" } }, { target })).toBe(false);
     expect(matches({ path: { startsWith: "/other" } }, { target }, respond)).toBe(true);
   });
+
+  test.each(["/%61dmin", "/%61%64%6d%69%6e/", "//admin", "/x/..//admin", "/%2fadmin", "/%2561dmin/../admin"])(
+    "in another spelling is no way around an answer: %s",
+    (target) => {
+      expect(matches({ path: { startsWith: "/admin" } }, { target }, respond)).toBe(true);
+      expect(matches({ path: { startsWith: "/admin" } }, { target })).toBe(false);
+    },
+  );
 
   test("with escapes that mean nothing else is what it is", () => {
     expect(matches({ path: { exact: "/@scope%2fname" } }, { target: "/@scope%2fname" })).toBe(true);
@@ -86,6 +94,17 @@ test("all conditions must hold, and the first rule that matches wins", () => {
     return first && rules.indexOf(first);
   };
   expect([found("/a", "GET"), found("/a", "POST"), found("/b", "GET")]).toEqual([1, 0, 2]);
+});
+
+test("a request that is too long for its patterns is not matched at all", () => {
+  const rules: RequestRule[] = Array.from({ length: 100 }, () => ({
+    match: { headers: [{ value: { regex: "a[ab]{400}[^ab]" } }] },
+    action: respond,
+  }));
+  const value = "ab".repeat(15_000);
+  const request = { method: "GET", target: "/", headers: [["x", value] as [string, string]] };
+  expect(() => ruleFor(rules, request)).toThrow(TooCostly);
+  expect(ruleFor(rules, { ...request, headers: [["x", "ab"]] })).toBeUndefined();
 });
 
 test("a pattern that would take for ever elsewhere takes no time, and one that is none matches nothing", () => {

@@ -11,12 +11,26 @@ export interface RequestFacts {
   headers: readonly Header[];
 }
 
-export function ruleFor<R extends RequestRule>(rules: readonly R[], request: RequestFacts): R | undefined {
-  return rules.find((rule) => conditionOf(rule)(request));
+/** Patterns would take too long over a request: it is theirs to say what may happen to it, so nothing may. */
+export class TooCostly extends Error {
+  override readonly name = "TooCostly";
 }
 
-type Condition = (request: RequestFacts) => boolean;
-type TextTest = (text: string) => boolean;
+/** throws `TooCostly` */
+export function ruleFor<R extends RequestRule>(rules: readonly R[], request: RequestFacts): R | undefined {
+  const effort = { left: mostEffort };
+  return rules.find((rule) => conditionOf(rule)(request, effort));
+}
+
+/** characters that are looked at, times the steps that each may take: a few tenths of a second, in which all others wait */
+const mostEffort = 16_000_000;
+
+interface Effort {
+  left: number;
+}
+
+type Condition = (request: RequestFacts, effort: Effort) => boolean;
+type TextTest = (text: string, effort: Effort) => boolean;
 
 /** a rule of a policy is compiled at its first request, and forgotten together with its policy */
 const conditions = new WeakMap<RequestRule, Condition>();
@@ -38,7 +52,7 @@ function compile({ match, action }: RequestRule): Condition {
     // A server may understand "/a/../b" as "/b". A secret goes only to what is meant by its rule in either reading;
     // an answer in the server's place, or a detour, is for whatever might be meant.
     const readings = action.kind === "set-headers" ? "every" : "some";
-    all.push(({ target }) => pathReadings(target)[readings](test));
+    all.push(({ target }, effort) => pathReadings(target, readings)[readings]((path) => test(path, effort)));
   }
   if (method) {
     const wanted = new Set(method.map((name) => name.toUpperCase()));
@@ -46,26 +60,33 @@ function compile({ match, action }: RequestRule): Condition {
   }
   for (const each of queryString ?? []) {
     const test = pairTest(each);
-    all.push(({ target }) => [...queryOf(target)].some(test));
+    all.push(({ target }, effort) => [...queryOf(target)].some((pair) => test(pair, effort)));
   }
   for (const each of headers ?? []) {
     const test = pairTest(each, true);
-    all.push((request) => request.headers.some(([name, value]) => test([name.toLowerCase(), value])));
+    all.push(({ headers: all }, effort) => all.some(([name, value]) => test([name.toLowerCase(), value], effort)));
   }
-  return (request) => all.every((condition) => condition(request));
+  return (request, effort) => all.every((condition) => condition(request, effort));
 }
 
-function pairTest({ key, value }: PairMatch, caseless = false): (pair: readonly [string, string]) => boolean {
+type PairTest = (pair: readonly [string, string], effort: Effort) => boolean;
+
+function pairTest({ key, value }: PairMatch, caseless = false): PairTest {
   const keyTest = key ? textTest(key, caseless) : () => true;
   const valueTest = value ? textTest(value) : () => true;
-  return ([name, content]) => keyTest(name) && valueTest(content);
+  return ([name, content], effort) => keyTest(name, effort) && valueTest(content, effort);
 }
 
 /** `caseless`: what is tested is in lower case already */
 function textTest(match: TextMatch, caseless = false): TextTest {
   if ("regex" in match) {
     const pattern = patternOf(match.regex, caseless);
-    return (text) => pattern?.test(text) ?? false;
+    const steps = pattern?.programSize() ?? 0;
+    return (text, effort) => {
+      effort.left -= steps * text.length;
+      if (effort.left < 0) throw new TooCostly("Cannot match a request: it is too long for the patterns");
+      return pattern?.test(text) ?? false;
+    };
   }
   const fold = (text: string) => (caseless ? text.toLowerCase() : text);
   if ("exact" in match) {
@@ -85,12 +106,21 @@ function patternOf(regex: string, caseless: boolean): RE2JS | undefined {
   }
 }
 
-/** the path as it is, as a URL library resolves it, and as a server does that decodes it before it looks for dots */
-function pathReadings(target: string): string[] {
+/**
+ * the path as it is, as a URL library resolves it, and as a server does that decodes it first. Where every reading has to
+ * match, escapes that change nothing but the spelling ("group%2Fproject") do not make another one; where one is enough,
+ * they do, and so do slashes that many servers take for one.
+ */
+function pathReadings(target: string, wanted: "every" | "some"): string[] {
   const [path = ""] = target.split("?", 1);
   const decoded = decodedOf(path);
   const dots = /(^|[/\\])\.{1,2}([/\\]|$)/;
-  return [...new Set([path, resolved(path), ...(dots.test(decoded) ? [resolved(decoded)] : [])])];
+  const more = wanted === "some" ? [decoded, resolved(decoded)].flatMap((each) => [each, merged(each)]) : [];
+  return [...new Set([path, resolved(path), ...(dots.test(decoded) ? [resolved(decoded)] : []), ...more])];
+}
+
+function merged(path: string): string {
+  return path.replace(/\/{2,}/g, "/");
 }
 
 function resolved(path: string): string {

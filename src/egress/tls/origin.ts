@@ -22,6 +22,13 @@ export class Unreachable extends Error {
   override readonly name = "Unreachable";
 }
 
+/** the words of a library could quote a value, and values may be secret */
+export function unsendable(host: string, error: unknown): Unreachable {
+  if (error instanceof Unreachable) return error;
+  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+  return new Unreachable(`Cannot pass the request on to "${host}": it is not valid (${code})`);
+}
+
 export interface OriginOptions {
   host: string;
   port: number;
@@ -34,6 +41,8 @@ export interface OriginOptions {
   /** a raw connection */
   open(): Promise<Socket>;
   context: SecureContext;
+  /** bytes of answers that may be under way before they are taken, over HTTP/2 */
+  room?: number | undefined;
   /** told when a connection that could be used has ended */
   closed?(): void;
 }
@@ -86,7 +95,7 @@ export class Origin {
   async #choose(): Promise<Client> {
     const socket = await this.connect();
     if ("alpnProtocol" in socket && socket.alpnProtocol === "h2") {
-      this.#http2 = http2Client(socket, this.#options.host);
+      this.#http2 = http2Client(socket, this.#options.host, this.#options.room);
       return this.#http2;
     }
     this.#spare = Promise.resolve(socket);

@@ -2,7 +2,6 @@
 
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { messageOf } from "../../core/errors.ts";
 import {
   type Circumstances,
   decide,
@@ -14,6 +13,7 @@ import {
 } from "./decision.ts";
 import { endToEnd, type Header, headersOf, valuesOf } from "./headers.ts";
 import { sendUpgrade } from "./http1-client.ts";
+import { unsendable } from "./origin.ts";
 
 /** whether it is one: clients that merely offer HTTP/2 get an ordinary answer, and a body would come unparsed */
 export function isUpgrade({ headers }: IncomingMessage): boolean {
@@ -33,8 +33,9 @@ export function upgrade(circumstances: Circumstances, incoming: Incoming, inside
     return;
   }
   const { origin, request } = decision;
-  origin.connect().then(
-    (outside) => {
+  origin
+    .connect()
+    .then((outside) => {
       if (inside.destroyed) return void outside.destroy();
       inside.once("close", () => outside.destroy());
       const onward = sendUpgrade(outside, request, valuesOf(incoming.headers, "upgrade").join(", "));
@@ -53,9 +54,8 @@ export function upgrade(circumstances: Circumstances, incoming: Incoming, inside
       });
       onward.on("error", () => inside.destroy());
       onward.end();
-    },
-    (error) => answer(refusal(502, messageOf(error))),
-  );
+    })
+    .catch((error) => answer(refusal(502, unsendable(circumstances.host, error).message)));
 
   function answer({ status, headers, body, problem }: FixedAnswer): void {
     if (inside.destroyed) return;

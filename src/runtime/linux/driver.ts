@@ -66,6 +66,8 @@ export interface LinuxOptions {
 const gibibyte = 2 ** 30;
 export const defaultLimits: Limits = { vcpus: 2, memory: 4 * gibibyte, pids: 4096, disk: 32 * gibibyte };
 const defaultOutputLimit = 64 << 20;
+/** asked once: the answer is read from files that are written as they are read */
+const hostCpus = cpus().length;
 
 export class LinuxRuntime implements Runtime {
   readonly #options: LinuxOptions;
@@ -306,8 +308,11 @@ export class LinuxRuntime implements Runtime {
     try {
       const root = await bootRoot(this.#open(), spec.root, claim.add);
       blank = await this.#bootedBlank(spec, root);
-      if (typeof network !== "string") await egress.set(blank.plan.name, network);
-      await this.#fit(blank, spec);
+      // Nothing of the user's runs in it yet, so neither has to wait for the other.
+      await Promise.all([
+        typeof network === "string" ? undefined : egress.set(blank.plan.name, network),
+        this.#fit(blank, spec),
+      ]);
       const record: MachineRecord = {
         id: spec.id,
         name: blank.plan.name,
@@ -354,7 +359,7 @@ export class LinuxRuntime implements Runtime {
 
   #pooledBlank(spec: Machine["spec"], root: BootRoot): Blank | undefined {
     const { pool } = this.#open();
-    const sameCpus = shownCpus(spec.limits, cpus().length) === shownCpus(this.#limits, cpus().length);
+    const sameCpus = shownCpus(spec.limits, hostCpus) === shownCpus(this.#limits, hostCpus);
     const hot =
       root.snapshotLayers.length === 0 && spec.mounts.length === 0 && spec.sudo && sameCpus
         ? pool.takeHot(imageReference(root.image))

@@ -1,0 +1,25 @@
+/** The egress process as netd starts it. */
+
+import { fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import { eventually } from "../../test/harness.ts";
+
+test("goes on for all others when one request is more than it can bear", async () => {
+  const env = { PATH: process.env.PATH, SANDKEEP_DNS: "127.0.0.1" };
+  const child = fork(fileURLToPath(new URL("./main.ts", import.meta.url)), { env, execArgv: [], silent: true });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let complaint = "";
+  child.stderr?.on("data", (chunk: Buffer) => {
+    complaint += chunk.toString();
+  });
+  const heard = new Promise((resolve) => {
+    child.once("message", resolve);
+    child.once("exit", (code) => resolve(`exit ${code}`));
+  });
+  child.send({ kind: "nonsense", id: 1, machine: "m0", address: "93.184.216.34", port: 443 });
+  // A connection that got lost on its way is answered at once.
+  child.send({ kind: "tcp", id: 7, machine: "m0", address: "93.184.216.34", port: 443 });
+  expect(await heard).toBe("closed 7 1");
+  await eventually("it complains", () => complaint.includes('Cannot understand a message of kind "nonsense"'));
+});
