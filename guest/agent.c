@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -187,22 +186,12 @@ static void on_connect(struct source *source, uint32_t events) {
 
 static void on_child(struct source *source, uint32_t events) {
   (void)events;
-  struct signalfd_siginfo info;
-  while (read(source->fd, &info, sizeof info) > 0) continue;
+  loop_heard_children(source);
   int status;
   struct rusage usage;
   for (pid_t pid; (pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0;) {
     if (!worker_changed(pid, status)) commands_waited(&commands, pid, status, &usage);
   }
-}
-
-static int signal_source(void) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGCHLD);
-  sigprocmask(SIG_SETMASK, &set, NULL);
-  signal(SIGPIPE, SIG_IGN);
-  return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 _Noreturn void agent_run(const struct agent_fds *fds) {
@@ -212,7 +201,7 @@ _Noreturn void agent_run(const struct agent_fds *fds) {
   commands.ended = announce_end;
   if (loop_open() != 0) _exit(1);
   if (loop_add(&listener, fds->listener, EPOLLIN, on_connect) != 0) _exit(1);
-  if (loop_add(&children, signal_source(), EPOLLIN, on_child) != 0) _exit(1);
+  if (loop_add_children(&children, on_child) != 0) _exit(1);
   for (;;) {
     int error = loop_pass(commands_expire(&commands));
     if (error) _exit(1);

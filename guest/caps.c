@@ -17,6 +17,13 @@ static const uint64_t KEPT = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FO
                              BIT(CAP_KILL) | BIT(CAP_SETGID) | BIT(CAP_SETUID) | BIT(CAP_SETPCAP) |
                              BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_SYS_CHROOT) | BIT(CAP_SETFCAP) | BIT(CAP_AUDIT_WRITE);
 
+/*
+ * What the agent has besides, and no program ever: it is outside of what exec may give. The kernel lets nobody look into
+ * a process that has a capability more than he has, so this one keeps programs out of copies of the agent. It is one
+ * that permits nothing in a user namespace other than the host's.
+ */
+static const uint64_t AGENTS_OWN = BIT(CAP_WAKE_ALARM);
+
 /* Numbers above the running kernel's last capability answer EINVAL. */
 static const int LAST = 63;
 
@@ -35,7 +42,7 @@ int caps_drop(void) {
   struct __user_cap_data_struct sets[2] = {0};
   if (syscall(SYS_capget, &header, sets)) return errno;
   for (int i = 0; i < 2; i++) {
-    sets[i].permitted &= (uint32_t)(KEPT >> (32 * i));
+    sets[i].permitted &= (uint32_t)((KEPT | AGENTS_OWN) >> (32 * i));
     sets[i].effective = sets[i].permitted;
     /* nothing inheritable: a plain user's program would gain it through files that say so */
     sets[i].inheritable = 0;

@@ -4,7 +4,7 @@
 
 /*
  * Leaves the capabilities that Debian's packages, sudo and servers need of a root in its own user namespace, and takes
- * all others out of every set, the bounding set included, so that no setuid or capable file brings one back. Needs
+ * all others out of the bounding set, so that no program and no setuid or capable file has one again. Needs
  * CAP_SETPCAP. Returns 0 or an errno, after which the process must not go on.
  */
 int caps_drop(void);

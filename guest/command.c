@@ -141,6 +141,7 @@ static void finish(struct command *c) {
 
 static const char *spawn_sentence(const struct spawn_failure *f) {
   if (f->what == WIRE_WHAT_USER && f->error == ENOENT) return "there is no such user or group";
+  if (f->what == WIRE_WHAT_USER && f->error == E2BIG) return "they are more groups than a user may have here";
   if (f->what == WIRE_WHAT_CWD && f->error == EINVAL) return "the working directory is not absolute";
   if (f->what == WIRE_WHAT_CWD && f->error == ENOENT) return "the working directory does not exist";
   if (f->what == WIRE_WHAT_CWD && f->error == ENOTDIR) return "the working directory is not a directory";

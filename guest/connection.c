@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -126,15 +124,10 @@ void connection_ok(struct connection *c, uint32_t id) {
 }
 
 void connection_fail(struct connection *c, uint32_t id, int error, enum wire_what what, const char *sentence, ...) {
-  char text[1024];
   va_list args;
   va_start(args, sentence);
-  vsnprintf(text, sizeof text, sentence, args);
+  struct writer w = fail_frame(id, error, what, sentence, args);
   va_end(args);
-  struct writer w = frame_begin(WIRE_FAIL, id);
-  write_u32(&w, (uint32_t)error);
-  write_u8(&w, (uint8_t)what);
-  write_str(&w, text);
   connection_send(c, &w);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,11 +89,14 @@ static bool find_passwd(const char *name, const unsigned *uid, struct identity *
   return found;
 }
 
-static void add_group(struct identity *out, gid_t group) {
+/* false when there is no room for it */
+static bool add_group(struct identity *out, gid_t group) {
   for (size_t i = 0; i < out->group_count; i++) {
-    if (out->groups[i] == group) return;
+    if (out->groups[i] == group) return true;
   }
-  if (out->group_count < IDENTITY_GROUPS) out->groups[out->group_count++] = group;
+  if (out->group_count == IDENTITY_GROUPS) return false;
+  out->groups[out->group_count++] = group;
+  return true;
 }
 
 static bool is_member(char *members, const char *name) {
@@ -102,22 +106,21 @@ static bool is_member(char *members, const char *name) {
   return false;
 }
 
-/* adds the groups that list the user; or, with `wanted`, the one group of that name */
-static bool scan_groups(struct identity *out, const char *wanted) {
+/* adds the groups that list the user; or, with `wanted`, the one group of that name. Returns 0 or why not */
+static int scan_groups(struct identity *out, const char *wanted) {
   static struct lines l;
-  if (!open_plain(&l, "/etc/group")) return false;
-  bool found = false;
+  if (!open_plain(&l, "/etc/group")) return ENOENT;
+  int error = ENOENT;
   while (next_line(&l)) {
     char *f[FIELDS];
     unsigned id;
     if (cut(l.line, f) < 4 || !parse_id(f[2], &id)) continue;
     if (wanted ? strcmp(f[0], wanted) == 0 : is_member(f[3], out->name)) {
-      add_group(out, id);
-      found = true;
+      error = add_group(out, id) ? 0 : E2BIG;
     }
   }
   fclose(l.file);
-  return found;
+  return error;
 }
 
 static int find_user(const char *user, struct identity *out) {
@@ -149,8 +152,10 @@ int identity_find(const char *user, char *const *extra, struct identity *out) {
   scan_groups(out, NULL);
   for (; extra && *extra; extra++) {
     unsigned id;
-    if (parse_id(*extra, &id)) add_group(out, id);
-    else if (!scan_groups(out, *extra)) return ENOENT;
+    if (!parse_id(*extra, &id)) error = scan_groups(out, *extra);
+    else if (id > 65534) error = ENOENT;
+    else error = add_group(out, id) ? 0 : E2BIG;
+    if (error) return error;
   }
   return 0;
 }
@@ -159,5 +164,6 @@ int identity_assume(const struct identity *who) {
   if (setgroups(who->group_count, who->groups) < 0) return errno;
   if (setresgid(who->gid, who->gid, who->gid) < 0) return errno;
   if (setresuid(who->uid, who->uid, who->uid) < 0) return errno;
-  return 0;
+  /* a change of user makes a process visible to debuggers where the host says so (fs.suid_dumpable) */
+  return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? errno : 0;
 }

@@ -28,7 +28,6 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -199,8 +198,7 @@ static void start_network(void) {
 /* reaps workers and machines; the network process is started again when it dies */
 static void on_child(struct source *source, uint32_t events) {
   (void)events;
-  struct signalfd_siginfo info;
-  while (read(source->fd, &info, sizeof info) > 0) continue;
+  loop_heard_children(source);
   for (;;) {
     siginfo_t child = {0};
     /* machines are waited for by their pidfd; looking first leaves them to it */
@@ -257,16 +255,6 @@ static int listen_for_daemon(const char *run) {
   return fd;
 }
 
-static int signal_source(void) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &set, NULL);
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGHUP, SIG_IGN);
-  return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int fail(const char *what, int error) {
   fprintf(stderr, "sandkeep-guest: cannot launch: %s: %s\n", what, strerror(error));
   return 1;
@@ -292,13 +280,14 @@ int launch_main(const char *run, char *const egress[]) {
   machines.host_network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (machines.host_network < 0) return fail("the host's network", errno);
   netd_options.egress_argv = egress;
-  int signals = signal_source();
+  signal(SIGHUP, SIG_IGN);
+  error = loop_open();
+  if (!error) error = loop_add_children(&children, on_child);
+  if (error) return fail("its loop", error);
   start_network();
   int fd = listen_for_daemon(run);
   if (fd < 0) return fail("its socket", errno);
-  error = loop_open();
-  if (!error) error = loop_add(&listener, fd, EPOLLIN, on_connect);
-  if (!error) error = loop_add(&children, signals, EPOLLIN, on_child);
+  error = loop_add(&listener, fd, EPOLLIN, on_connect);
   if (error) return fail("its loop", error);
   while (!ending) {
     error = loop_pass(-1);

@@ -3,8 +3,10 @@
 #include "loop.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,6 +47,21 @@ void loop_remove(struct source *source) {
   for (int i = 0; i < batch_count; i++) {
     if (batch[i].data.ptr == source) batch[i].data.ptr = NULL;
   }
+}
+
+int loop_add_children(struct source *source, void (*ready)(struct source *, uint32_t)) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  return fd < 0 ? errno : loop_add(source, fd, EPOLLIN, ready);
+}
+
+void loop_heard_children(const struct source *source) {
+  struct signalfd_siginfo info;
+  while (read(source->fd, &info, sizeof info) > 0) continue;
 }
 
 int loop_pass(int timeout) {

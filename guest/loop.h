@@ -14,6 +14,9 @@ struct source {
 int loop_open(void);
 void loop_close(void);
 int loop_add(struct source *source, int fd, uint32_t events, void (*ready)(struct source *, uint32_t));
+/* ready when a child has ended or stopped; its handler begins with loop_heard_children() */
+int loop_add_children(struct source *source, void (*ready)(struct source *, uint32_t));
+void loop_heard_children(const struct source *source);
 int loop_change(struct source *source, uint32_t events);
 /* forgets the source, also within the pass that is under way; the fd stays open */
 void loop_remove(struct source *source);

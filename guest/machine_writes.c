@@ -3,8 +3,10 @@
  *
  *   WRITES  str machine, str file that lists its processes (cgroup.procs), u8 allowed -> OK
  *
- * A limit of 0 on the size of files makes every write beyond it fail with EFBIG, in programs that run already too;
- * reading and deleting go on. Root inside cannot raise it again: that takes a capability over the host.
+ * A limit of 0 on the size of files makes every write beyond it fail with EFBIG, in programs that run already too (the
+ * signal that comes with it is ignored from their start, see spawn.c); reading and deleting go on. Root inside cannot
+ * raise it again: that takes CAP_SYS_RESOURCE on the host. Where the launcher lacks it too, programs that were stopped
+ * stay so, and those that are started afterwards write again.
  */
 #define _GNU_SOURCE
 #include <errno.h>

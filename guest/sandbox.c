@@ -29,7 +29,8 @@
 /* what the first process says on `control`: "" when it is ready */
 struct answer {
   int error;
-  char step[124];
+  enum wire_what what;
+  char step[120];
 };
 
 static _Noreturn void first_process(const struct sandbox_spec *spec, int control);
@@ -106,6 +107,7 @@ bool sandbox_answer(struct sandbox *s, struct trouble *trouble) {
   if (n == (ssize_t)sizeof answer && answer.error == 0) return true;
   trouble->what = WIRE_WHAT_SYSTEM;
   if (n == (ssize_t)sizeof answer) {
+    trouble->what = answer.what;
     answer.step[sizeof answer.step - 1] = 0;
     trouble->error = answer.error;
     snprintf(trouble->sentence, sizeof trouble->sentence, "Cannot start the sandbox: %s: %s", answer.step, strerror(answer.error));
@@ -120,12 +122,14 @@ bool sandbox_answer(struct sandbox *s, struct trouble *trouble) {
 
 static int control_fd = -1;
 
-static _Noreturn void give_up(const char *step) {
-  struct answer answer = {.error = errno ? errno : EIO};
+static _Noreturn void give_up_over(enum wire_what what, const char *step) {
+  struct answer answer = {.error = errno ? errno : EIO, .what = what};
   snprintf(answer.step, sizeof answer.step, "%s", step);
   send(control_fd, &answer, sizeof answer, MSG_NOSIGNAL);
   _exit(1);
 }
+
+static _Noreturn void give_up(const char *step) { give_up_over(WIRE_WHAT_SYSTEM, step); }
 
 #define MUST(call, step) \
   do {                   \
@@ -234,7 +238,10 @@ static void make_path(char *path) {
 static void add_mounts(struct sandbox_options *options, const int *mounts) {
   for (uint32_t i = 0; i < options->mount_count; i++) {
     make_path(options->mount_paths[i]);
-    MUST(sys_move_mount(mounts[i], "", AT_FDCWD, options->mount_paths[i], MOVE_MOUNT_F_EMPTY_PATH), "mounting a drive");
+    if (sys_move_mount(mounts[i], "", AT_FDCWD, options->mount_paths[i], MOVE_MOUNT_F_EMPTY_PATH) == 0) continue;
+    /* where a drive goes is the caller's choice, and what is there the image's: a file there is no fault of ours */
+    if (errno == EINVAL) errno = ENOTDIR;
+    give_up_over(WIRE_WHAT_PATH, "mounting a drive");
   }
 }
 

@@ -32,6 +32,8 @@ static _Noreturn void give_up(const struct spawn *s, int error, enum wire_what w
 static void reset_signals(void) {
   struct sigaction standard = {.sa_handler = SIG_DFL};
   for (int n = 1; n < NSIG; n++) sigaction(n, &standard, NULL);
+  /* where a disk limit is watched (machine_writes.c), a write too many fails and does not kill */
+  signal(SIGXFSZ, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
@@ -68,8 +70,8 @@ static void close_others(struct spawn *s) {
 /*
  * When memory runs out, the kernel is to take a program and not the agent. What a process has here its children inherit,
  * so it is said before the program can have any. A process that hides from debuggers, as a copy of the agent does, may
- * not write its own entries of /proc: it comes out for that moment, as the user it has become, with nothing open of the
- * agent's; and what the agent has handled of other commands is wiped from its memory.
+ * not write its own entries of /proc: it comes out for that moment. What keeps debuggers out meanwhile is a capability
+ * of the agent's that they do not have (caps.c), so this is done before the process becomes the user.
  */
 static void make_expendable(void) {
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -170,9 +172,9 @@ _Noreturn void spawn_child(struct spawn *s) {
   attach_streams(s, &who);
   close_others(s);
   umask(022);
+  make_expendable();
   error = identity_assume(&who);
   if (error) give_up(s, error, WIRE_WHAT_USER);
-  make_expendable();
   enter_directory(s, &who);
   char **env = environment(s, &who);
   if (!env) give_up(s, ENOMEM, WIRE_WHAT_SYSTEM);

@@ -3,7 +3,6 @@
 #include "wire.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,16 +227,21 @@ int send_ok(int fd, uint32_t id) {
   return send_frame(fd, &w);
 }
 
-int send_fail(int fd, uint32_t id, int error, enum wire_what what, const char *sentence, ...) {
+struct writer fail_frame(uint32_t id, int error, enum wire_what what, const char *sentence, va_list args) {
   char text[1024];
-  va_list args;
-  va_start(args, sentence);
   vsnprintf(text, sizeof text, sentence, args);
-  va_end(args);
   struct writer w = frame_begin(WIRE_FAIL, id);
   write_u32(&w, (uint32_t)error);
   write_u8(&w, (uint8_t)what);
   write_str(&w, text);
+  return w;
+}
+
+int send_fail(int fd, uint32_t id, int error, enum wire_what what, const char *sentence, ...) {
+  va_list args;
+  va_start(args, sentence);
+  struct writer w = fail_frame(id, error, what, sentence, args);
+  va_end(args);
   return send_frame(fd, &w);
 }
 

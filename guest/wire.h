@@ -24,6 +24,7 @@
 #ifndef SANDKEEP_WIRE_H
 #define SANDKEEP_WIRE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -162,6 +163,9 @@ void write_bytes(struct writer *w, const void *data, size_t length);
 void write_str(struct writer *w, const char *s);
 /* fills in the length; false if anything went wrong */
 bool frame_end(struct writer *w);
+/* begins a FAIL with all that it says; sentence is printf-like */
+struct writer fail_frame(uint32_t id, int error, enum wire_what what, const char *sentence, va_list args)
+    __attribute__((format(printf, 4, 0)));
 void writer_free(struct writer *w);
 
 /* Parses a header. Returns 0, or EMSGSIZE when the payload would be too long. */

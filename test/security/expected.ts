@@ -21,4 +21,11 @@ export const exceptions: Record<string, Exception> = {
 };
 
 /** Probes that need an argument or tell facts: the suites run them one by one. */
-export const separate = new Set(["abstract-socket", "connect", "mounts-show", "environment", "processes"]);
+export const separate = new Set([
+  "abstract-socket",
+  "connect",
+  "mounts-show",
+  "environment",
+  "processes",
+  "newborn-ptrace",
+]);

@@ -81,6 +81,16 @@ describe.each(users)("to %s inside", (user) => {
     expect(await shell(machine, user, "ls -d /proc/[0-9]* | wc -l")).toMatch(/^[1-9]\n$/);
   });
 
+  test("a command cannot be looked into before its program runs: until then it is a copy of the agent", async () => {
+    const watcher = run(machine, user, [probe, "newborn-ptrace", "200"]);
+    let watching = true;
+    void watcher.finally(() => {
+      watching = false;
+    });
+    while (watching) await run(machine, user, ["true"]);
+    expect((await watcher).out).toMatch(/^closed/);
+  });
+
   // exec of /proc/self/exe is resolved in a process that still runs the agent's own binary.
   test("the agent's program cannot be overwritten through /proc/self/exe", async () => {
     const before = sha256(guestBinary);

@@ -364,7 +364,8 @@ function requestFrame(type: number, id: number, fill: Fill): Buffer {
   try {
     return fill(new FrameWriter()).frame(type, id);
   } catch (cause) {
-    throw new SandkeepError("invalid", `Cannot ask for that file: ${messageOf(cause)}`, { cause });
+    const why = cause instanceof RangeError ? "a number does not fit its field" : messageOf(cause);
+    throw new SandkeepError("invalid", `Cannot ask for that file: ${why}`, { cause });
   }
 }
 

@@ -183,6 +183,12 @@ export function execSuite(host: () => RuntimeHost): void {
       ["a user who is unknown", { user: "nosuchuser" }, "unknown-user"],
       ["a uid outside of the sandbox", { user: "70000" }, "unknown-user"],
       ["a group that is unknown", { groups: ["nosuchgroup"] }, "unknown-user"],
+      ["a gid outside of the sandbox", { groups: ["70000"] }, "unknown-user"],
+      [
+        "more groups than a process may have here",
+        { groups: Array.from({ length: 100 }, (_, n) => `${100 + n}`) },
+        "unknown-user",
+      ],
     ];
 
     test.each(refusals)("%s", async (_what, spec, code) => {
