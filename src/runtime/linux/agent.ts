@@ -105,10 +105,10 @@ export class Agent {
   }
 
   /** runs a program that does nothing and of which nothing is kept: what the next one needs is in memory then */
-  async rehearse(): Promise<void> {
+  async rehearse({ user, cwd }: { user: string; cwd: string }): Promise<void> {
     const id = "rehearsal";
     // an image need not have one
-    const process = await this.exec({ id, argv: ["true"], user: "root", cwd: "/" }, {}).catch(() => undefined);
+    const process = await this.exec({ id, argv: ["true"], user, cwd }, {}).catch(() => undefined);
     await process?.exited.catch(() => undefined);
     this.#ended.delete(id);
     rmSync(join(this.journal, `${id}.info`), { force: true });

@@ -386,6 +386,8 @@ export class LinuxRuntime implements Runtime {
     if (!image) return undefined;
     return {
       key: imageReference(image),
+      user: image.user,
+      cwd: image.cwd,
       layers: await layers.lowerDirs(image.layers),
       limits: this.#limits,
       sudo: true,

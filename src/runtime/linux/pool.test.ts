@@ -61,7 +61,9 @@ function poolOf(size: PoolSize, maker = new FakeMaker()) {
     network: "allow-all",
     limits,
     root: async () =>
-      image.key === undefined ? undefined : { key: image.key, layers: [], limits, sudo: true, mounts: [] },
+      image.key === undefined
+        ? undefined
+        : { key: image.key, user: "", cwd: "", layers: [], limits, sudo: true, mounts: [] },
     trouble: (error) => troubles.push(error),
   });
   return { pool, maker, troubles, image };

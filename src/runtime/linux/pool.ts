@@ -17,9 +17,16 @@ export interface PoolOptions {
   network: NetworkMode;
   limits: Limits;
   /** what hot blanks are booted from; undefined when there is no such image yet */
-  root: () => Promise<(Root & { key: string }) | undefined>;
+  root: () => Promise<HotRoot | undefined>;
   /** told of what went wrong in the background */
   trouble: (error: unknown) => void;
+}
+
+/** A root with its name, and as whom and where its commands usually start. */
+interface HotRoot extends Root {
+  key: string;
+  user: string;
+  cwd: string;
 }
 
 type Kind = keyof PoolSize;
@@ -137,7 +144,7 @@ export class Pool {
     try {
       const root = kind === "hot" ? await this.#options.root() : undefined;
       if (root) await maker.boot(blank, root);
-      await blank.agent?.rehearse();
+      if (root) await blank.agent?.rehearse(root);
       const entry = { key: root?.key ?? "", blank };
       this.#blanks[kind].push(entry);
       blank.agent?.whenGone(() => this.#died(entry));
