@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
+import { isSandkeepError } from "../../core/errors.ts";
 import type { SnapshotInfo } from "../../core/runtime.ts";
 import { freeze } from "./cgroup.ts";
 import type { LayerStore } from "./layers.ts";
@@ -94,7 +95,9 @@ export class Capturer {
 
   /** in the background, so that no chain of layers becomes too long to boot from */
   #flatten({ id }: SnapshotInfo): void {
-    void this.#options.snapshots.flatten(id).catch(this.#options.trouble);
+    const { snapshots, trouble } = this.#options;
+    // one that was deleted meanwhile has no chain
+    void snapshots.flatten(id).catch((error) => isSandkeepError(error, "not-found") || trouble(error));
   }
 }
 

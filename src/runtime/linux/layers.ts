@@ -12,7 +12,7 @@
 
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, statSync } from "node:fs";
+import { existsSync, renameSync, statSync } from "node:fs";
 import { mkdir, readdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -159,7 +159,7 @@ export class LayerStore {
     await claim.add(layer.id);
     // Not flushed: a stop takes a millisecond, and the machine's own files are flushed in the background as well.
     await writeJson(join(volume, "layer.json"), layer, { durable: false });
-    await rename(volume, join(this.#layers, layer.id));
+    renameSync(volume, join(this.#layers, layer.id));
     this.#known.set(layer.id, layer);
     return layer;
   }
