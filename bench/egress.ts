@@ -4,17 +4,14 @@
  * All against the private internet of the tests; direct is a program on the host, over the same wire.
  */
 
-import { execFile, spawn } from "node:child_process";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { Sandbox } from "@vercel/sandbox";
-import { bridge } from "../test/bridge.ts";
-import { startDaemon, type TestDaemon } from "../test/daemon.ts";
-import { root, tempDir, type Undo } from "../test/harness.ts";
-import { ended, type Internet, linesOf, openInternet } from "../test/internet.ts";
-import { nameServer, webAddress } from "../test/internet-names.ts";
-import { internetCertificate } from "../test/internet-tls.ts";
+import type { TestDaemon } from "../test/daemon.ts";
+import type { Undo } from "../test/harness.ts";
+import { type Internet, openInternet } from "../test/internet.ts";
+import { startDaemonOn, startTlsServers } from "../test/internet-daemon.ts";
+import { webAddress } from "../test/internet-names.ts";
 import { interleaved, median, type Series, type Subject, table, timed, verdict } from "./measure.ts";
 
 type Policy = NonNullable<NonNullable<Parameters<typeof Sandbox.create>[0]>["networkPolicy"]>;
@@ -34,22 +31,12 @@ const ways: Record<"relayed" | "opened", Policy> = {
 
 export async function benchEgress(undo: Undo): Promise<string> {
   const internet = await openInternet(undo);
-  const script = join(root, "test/egress-tls-servers.ts");
-  const servers = spawn(...internet.world.command(process.execPath, script), { stdio: ["pipe", "pipe", "inherit"] });
-  undo.defer(() => ended(servers));
-  await linesOf(servers)();
-  const ca = join(await tempDir(undo), "internet.pem");
-  await writeFile(ca, internetCertificate);
-  const settings = {
-    SANDKEEP_DNS: nameServer,
-    SANDKEEP_EGRESS_CA: ca,
+  await startTlsServers(internet, undo);
+  const daemon = await startDaemonOn(internet, undo, {
     SANDKEEP_MAX_SANDBOXES: String(many + 100),
     SANDKEEP_POOL_HOT: "16",
     SANDKEEP_POOL_WARM: "4",
-  };
-  const inside = await startDaemon(undo, settings, internet.host);
-  const url = await bridge(undo, internet.host, Number(new URL(inside.url).port));
-  const daemon: TestDaemon = Object.create(inside, { url: { value: url } });
+  });
   const report = [await benchRequests(daemon, internet), await benchCreates(daemon), await benchMany(daemon)];
   return report.join("\n\n");
 }

@@ -11,8 +11,8 @@ const mayImport: Record<string, string[]> = {
   store: ["core"],
   runtime: ["core"],
   api: ["core"],
-  ingress: ["core"],
-  egress: ["core"],
+  ingress: ["core", "hop-by-hop.ts"],
+  egress: ["core", "hop-by-hop.ts"],
   web: ["core"],
   // A client of the API like any other, so that the API is complete.
   cli: [],

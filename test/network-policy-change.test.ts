@@ -1,32 +1,22 @@
 /** A policy that changes while connections are open, and that has to hold when a part dies. */
 
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { CustomNetwork } from "../src/core/network-policy.ts";
 import { deriveAuthority } from "../src/egress/tls/authority.ts";
-import { eventually, has, needs, tempDir } from "./harness.ts";
-import { type Internet, linesOf, openInternet } from "./internet.ts";
+import { eventually } from "./harness.ts";
+import { linesOf } from "./internet.ts";
+import { internetRoots } from "./internet-daemon.ts";
 import { evilAddress, otherAddress, webAddress, webAddress6 } from "./internet-names.ts";
-import { internetCertificate } from "./internet-tls.ts";
-import { Probe } from "./network-probe.ts";
+import { allow, probeOfFile } from "./network-probe.ts";
 import { watchWire } from "./wire-watch.ts";
 
-const undo = new AsyncDisposableStack();
 const authority = deriveAuthority(Buffer.alloc(32, "test"), "sandbox");
-let internet: Internet;
-let probe: Probe;
-let serial = 0;
-
-beforeAll(async () => {
-  if (!has("root")) return;
-  internet = await openInternet(undo);
-  const roots = join(await tempDir(undo), "roots.pem");
-  await writeFile(roots, internetCertificate);
-  probe = await Probe.start(undo, internet.host, { env: { SANDKEEP_EGRESS_CA: roots } });
-}, 60_000);
-afterAll(() => undo.disposeAsync());
-beforeEach((context) => needs(context, "root", "the command python3", "the command tcpdump"));
+const { undo, internet, probe, added, under } = probeOfFile(
+  ["the command python3", "the command tcpdump"],
+  async (undo) => ({
+    SANDKEEP_EGRESS_CA: await internetRoots(undo),
+  }),
+);
 
 /** opens these and says so; then says of each, whenever it is asked, whether it still echoes */
 const opened = (connections: Record<string, string>) => `
@@ -52,8 +42,8 @@ describe("open connections", () => {
         datagrams: `udp("${evilAddress}", 7)`,
       }),
     );
-    await probe.policy(machine, { domains: allow("web.test") });
-    const watch = await watchWire(undo, internet);
+    await probe().policy(machine, { domains: allow("web.test") });
+    const watch = await watchWire(undo, internet());
     expect(await ask()).toEqual([
       "kept: again",
       expect.stringMatching(/^name: (ECONNRESET|EPIPE)/),
@@ -64,14 +54,14 @@ describe("open connections", () => {
     expect(others).toEqual([]);
     // Its echoes to the subnet: five bytes each way, of TCP and of UDP.
     await eventually("bytes are counted", async () => {
-      expect((await probe.hosts(machine))[evilAddress]).toEqual({ bytesIn: 10, bytesOut: 10, count: 2 });
+      expect((await probe().hosts(machine))[evilAddress]).toEqual({ bytesIn: 10, bytesOut: 10, count: 2 });
       return true;
     });
   });
 
   test("of a machine that could reach everything are judged by its first policy", async () => {
     const machine = await added();
-    await probe.order("allow", machine);
+    await probe().order("allow", machine);
     const ask = await spawned(
       machine,
       opened({
@@ -83,7 +73,7 @@ describe("open connections", () => {
         "datagrams of subnet": `udp("${evilAddress}", 7)`,
       }),
     );
-    await probe.policy(machine, { domains: allow("web.test"), allowedCidrs: [`${evilAddress}/32`] });
+    await probe().policy(machine, { domains: allow("web.test"), allowedCidrs: [`${evilAddress}/32`] });
     expect(await ask()).toEqual([
       "kept: again",
       expect.stringMatching(/^name: (ECONNRESET|EPIPE)/),
@@ -97,20 +87,20 @@ describe("open connections", () => {
   test("all end with deny-all, and everything is open again after allow-all", async () => {
     const machine = await under({ allowedCidrs: [`${webAddress}/32`] });
     const ask = await spawned(machine, opened({ tcp: `tcp("${webAddress}", 7)`, udp: `udp("${webAddress}", 7)` }));
-    await probe.order("deny", machine);
-    await probe.order("cut", machine);
-    probe.link.drop(machine);
-    const watch = await watchWire(undo, internet);
+    await probe().order("deny", machine);
+    await probe().order("cut", machine);
+    probe().link.drop(machine);
+    const watch = await watchWire(undo, internet());
     expect(await ask()).toEqual([expect.stringMatching(/^tcp: (ECONNRESET|EPIPE)/), "udp: EPERM"]);
     expect(await watch.packets()).toEqual([]);
-    await probe.order("allow", machine);
+    await probe().order("allow", machine);
     const code = `
 attempt("http", lambda: web("${otherAddress}"))
 attempt("udp", lambda: echo(udp("${otherAddress}", 7), b"hello"))
 `;
     await eventually(
       "the policy is gone",
-      async () => (await probe.python(machine, code)) === "http: page for x\nudp: hello",
+      async () => (await probe().python(machine, code)) === "http: page for x\nudp: hello",
     );
   });
 
@@ -132,19 +122,19 @@ for line in sys.stdin:
     attempt("new", lambda: header(tls(socket.gethostbyname("web.test"), "web.test", trust=TRUST)))
     print("asked", flush=True)
 `;
-    const child = probe.spawn(undo, machine, code);
+    const child = probe().spawn(undo, machine, code);
     const said = linesOf(child);
     expect([await said(), await said()]).toEqual(["first: one", "open"]);
-    await probe.policy(machine, { domains: setting("two"), authority });
+    await probe().policy(machine, { domains: setting("two"), authority });
     child.stdin?.write("\n");
     expect([await said(), await said()]).toEqual([expect.stringMatching(/^old: (ECONNRESET|EPIPE)/), "new: two"]);
     const rule = "allow web.test, rule 1: set-headers";
     const request = await eventually("the request is in the log", async () =>
-      (await probe.events(machine)).find(({ protocol }) => protocol === "https"),
+      (await probe().events(machine)).find(({ protocol }) => protocol === "https"),
     );
     expect(request).toMatchObject({ name: "web.test", method: "GET", path: "/", status: 200, allowed: true, rule });
     await eventually("bytes are counted", async () => {
-      expect((await probe.hosts(machine))["web.test"]?.bytesIn).toBeGreaterThan(500);
+      expect((await probe().hosts(machine))["web.test"]?.bytesIn).toBeGreaterThan(500);
       return true;
     });
   });
@@ -159,52 +149,55 @@ attempt("refused", lambda: https("other.test", "${otherAddress}"))
 
   test("a new egress process is given the policy again, and lets nothing through before", async () => {
     const machine = await under({ domains: allow("web.test") });
-    expect(await probe.python(machine, code)).toBe(served);
+    expect(await probe().python(machine, code)).toBe(served);
     await killEgress();
-    expect(await probe.python(machine, code)).toBe(served);
+    expect(await probe().python(machine, code)).toBe(served);
     // Without a daemon nobody gives it: nothing gets out, whatever was allowed before.
-    probe.link.close();
+    probe().link.close();
     await killEgress();
-    const watch = await watchWire(undo, internet);
+    const watch = await watchWire(undo, internet());
     expect(
-      (await probe.python(machine, `attempt("tls", lambda: https("web.test", "${webAddress}"))`)).replace(" SLOW", ""),
+      (await probe().python(machine, `attempt("tls", lambda: https("web.test", "${webAddress}"))`)).replace(
+        " SLOW",
+        "",
+      ),
     ).toBe("tls: TLSV1_ALERT_ACCESS_DENIED");
     expect(await watch.packets()).toEqual([]);
-    await probe.relink();
-    await probe.policy(machine, { domains: allow("web.test") });
-    expect(await probe.python(machine, code)).toBe(served);
+    await probe().relink();
+    await probe().policy(machine, { domains: allow("web.test") });
+    expect(await probe().python(machine, code)).toBe(served);
   });
 
   test("a daemon that is gone leaves policies in force, and the next one changes them", async () => {
     const machine = await under({ domains: allow("web.test") });
-    probe.link.close();
-    expect(await probe.python(machine, code)).toBe(served);
-    await probe.relink();
-    probe.link.keep([machine]);
-    expect(await probe.python(machine, code)).toBe(served);
-    await probe.policy(machine, { domains: allow("other.test") });
-    expect(await probe.python(machine, code)).toBe("allowed: TLSV1_ALERT_ACCESS_DENIED\nrefused: other.test");
+    probe().link.close();
+    expect(await probe().python(machine, code)).toBe(served);
+    await probe().relink();
+    probe().link.keep([machine]);
+    expect(await probe().python(machine, code)).toBe(served);
+    await probe().policy(machine, { domains: allow("other.test") });
+    expect(await probe().python(machine, code)).toBe("allowed: TLSV1_ALERT_ACCESS_DENIED\nrefused: other.test");
   });
 
   test("a new netd knows which machines have a policy", async () => {
     const machine = await under({ domains: allow("web.test") });
-    await probe.restart();
-    expect(await probe.python(machine, code)).toBe(served);
+    await probe().restart();
+    expect(await probe().python(machine, code)).toBe(served);
   });
 });
 
 async function killEgress(): Promise<void> {
-  const pid = await eventually("the egress process runs", () => probe.egressPid());
+  const pid = await eventually("the egress process runs", () => probe().egressPid());
   process.kill(pid, "SIGKILL");
   await eventually("another one runs", async () => {
-    const next = await probe.egressPid();
+    const next = await probe().egressPid();
     return next !== undefined && next !== pid;
   });
 }
 
 /** a program that says "open", and answers each question with what it prints before "asked" */
 async function spawned(machine: string, code: string): Promise<() => Promise<string[]>> {
-  const child = probe.spawn(undo, machine, code);
+  const child = probe().spawn(undo, machine, code);
   const said = linesOf(child);
   expect(await said()).toBe("open");
   return async () => {
@@ -213,22 +206,6 @@ async function spawned(machine: string, code: string): Promise<() => Promise<str
     for (let line = await said(); line !== "asked"; line = await said()) lines.push(line);
     return lines;
   };
-}
-
-async function added(): Promise<string> {
-  const machine = `machine-${++serial}`;
-  await probe.add(machine);
-  return machine;
-}
-
-async function under(policy: Partial<CustomNetwork>): Promise<string> {
-  const machine = await added();
-  await probe.policy(machine, policy);
-  return machine;
-}
-
-function allow(...domains: string[]): CustomNetwork["domains"] {
-  return domains.map((domain) => ({ domain, rules: [] }));
 }
 
 function setting(value: string): CustomNetwork["domains"] {

@@ -1,31 +1,18 @@
 /** What a custom policy lets through and what it does not, sentence by sentence, against a private internet. */
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { CustomNetwork } from "../src/core/network-policy.ts";
-import { eventually, has, needs } from "./harness.ts";
-import { type Internet, openInternet } from "./internet.ts";
+import { describe, expect, test } from "vitest";
+import { eventually } from "./harness.ts";
 import { evilAddress, otherAddress, otherAddress6, webAddress, webAddress6 } from "./internet-names.ts";
-import { Probe } from "./network-probe.ts";
+import { allow, lines, probeOfFile } from "./network-probe.ts";
 import { watchWire } from "./wire-watch.ts";
 
-const undo = new AsyncDisposableStack();
-let internet: Internet;
-let probe: Probe;
-let serial = 0;
-
-beforeAll(async () => {
-  if (!has("root")) return;
-  internet = await openInternet(undo);
-  probe = await Probe.start(undo, internet.host);
-}, 60_000);
-afterAll(() => undo.disposeAsync());
-beforeEach((context) => needs(context, "root", "the command python3", "the command tcpdump"));
+const { undo, internet, probe, under } = probeOfFile(["the command python3", "the command tcpdump"]);
 
 describe("a domain", () => {
   test("is reached over TLS by its name, over IPv4 and IPv6, and nothing else is", async () => {
     const machine = await under({ domains: allow("web.test", "web6.test") });
     expect(
-      await probe.python(
+      await probe().python(
         machine,
         `
 attempt("allowed", lambda: https("web.test"))
@@ -58,7 +45,7 @@ attempt("itself", lambda: https("other.test"))
 attempt("itself by address", lambda: https("other.test", "${otherAddress}"))
 attempt("name that ends alike", lambda: https("another.test", "${otherAddress}"))
 `;
-    expect(await probe.python(machine, code)).toBe(
+    expect(await probe().python(machine, code)).toBe(
       lines(
         "below: a.other.test",
         "itself: NONAME",
@@ -76,7 +63,7 @@ attempt("two", lambda: https("www.far.shop.test", "${otherAddress}"))
 attempt("none", lambda: https("web.test", "${webAddress}"))
 `;
     const denied = "TLSV1_ALERT_ACCESS_DENIED";
-    expect(await probe.python(machine, code)).toBe(lines("one: www.shop.test", `two: ${denied}`, `none: ${denied}`));
+    expect(await probe().python(machine, code)).toBe(lines("one: www.shop.test", `two: ${denied}`, `none: ${denied}`));
   });
 
   test('"*" is any name, but a name it has to be, and one that leads there', async () => {
@@ -88,7 +75,7 @@ attempt("elsewhere", lambda: https("web.test", "${evilAddress}"))
 attempt("no name", lambda: tls("${webAddress}", None))
 `;
     const denied = "TLSV1_ALERT_ACCESS_DENIED";
-    expect(await probe.python(machine, code)).toBe(
+    expect(await probe().python(machine, code)).toBe(
       lines("web: web.test", "other: a.other.test", `elsewhere: ${denied}`, `no name: ${denied}`),
     );
   });
@@ -99,7 +86,7 @@ attempt("no name", lambda: tls("${webAddress}", None))
 s = tcp("${webAddress}", 80); s.sendall(b"GET /a?b HTTP/1.1\\r\\nHost: web.test\\r\\n\\r\\n")
 print(all_of(s).decode())
 `;
-    const [head = "", body = ""] = (await probe.python(machine, code)).split(/\r\n\r\n|\n\n/, 2);
+    const [head = "", body = ""] = (await probe().python(machine, code)).split(/\r\n\r\n|\n\n/, 2);
     expect(head).toMatch(/^HTTP\/1.1 403 Forbidden/);
     expect(JSON.parse(body)).toEqual({
       error: {
@@ -128,7 +115,7 @@ attempt("postgres", lambda: postgres("web.test", "${webAddress}"))
 attempt("postgres elsewhere", lambda: postgres("other.test", "${otherAddress}"))
 attempt("no ssl", lambda: (lambda s: (s.sendall(bytes.fromhex("0000000900030000")), s.recv(1)))(tcp("${webAddress}", 5432)))
 `;
-    expect(await probe.python(machine, code)).toBe(
+    expect(await probe().python(machine, code)).toBe(
       lines(
         "alias: alias.test",
         "postgres: (b'N', b'S', 'hello')",
@@ -154,7 +141,7 @@ attempt("elsewhere", lambda: https("other.test"))
 attempt("udp elsewhere", lambda: echo(udp("${otherAddress}", 7), b"hello"))
 attempt("udp6 elsewhere", lambda: echo(udp("${otherAddress6}", 7), b"hello"))
 `;
-    expect(await probe.python(machine, code)).toBe(
+    expect(await probe().python(machine, code)).toBe(
       lines(
         "http: page for x",
         "http6: page for x",
@@ -185,7 +172,7 @@ attempt("denied udp", lambda: echo(udp("${webAddress}", 7), b"hello"))
 attempt("allowed http", lambda: web("${otherAddress}"))
 attempt("allowed http6", lambda: web("${otherAddress6}"))
 `;
-    expect(await probe.python(machine, code)).toBe(
+    expect(await probe().python(machine, code)).toBe(
       lines(
         "denied: TLSV1_ALERT_ACCESS_DENIED",
         "denied6: TLSV1_ALERT_ACCESS_DENIED",
@@ -210,7 +197,7 @@ attempt("host", lambda: web("${host}", 9))
 attempt("name", lambda: socket.gethostbyname("private.test"))
 `;
     const wide = await under({ allowedCidrs: ["0.0.0.0/0", "::/0"] });
-    expect(await probe.python(wide, code)).toBe(
+    expect(await probe().python(wide, code)).toBe(
       lines(
         "private: 403",
         "other private: 403",
@@ -222,7 +209,7 @@ attempt("name", lambda: socket.gethostbyname("private.test"))
       ),
     );
     const named = await under({ allowedCidrs: ["10.9.0.0/16", "fd00::/8", "93.184.217.0/24", "169.254.0.0/16"] });
-    expect(await probe.python(named, code)).toBe(
+    expect(await probe().python(named, code)).toBe(
       lines(
         "private: page for x",
         "other private: 403",
@@ -234,13 +221,13 @@ attempt("name", lambda: socket.gethostbyname("private.test"))
       ),
     );
     const exact = await under({ allowedCidrs: ["169.254.169.254/32", `${host}/32`] });
-    expect(await probe.python(exact, code)).toContain("metadata: page for x");
+    expect(await probe().python(exact, code)).toContain("metadata: page for x");
   });
 });
 
 test("every decision is in the log, and bytes are counted by host", async () => {
   const machine = await under({ domains: allow("web.test"), deniedCidrs: [`${evilAddress}/32`] });
-  await probe.python(
+  await probe().python(
     machine,
     `
 attempt("allowed", lambda: https("web.test"))
@@ -251,7 +238,7 @@ attempt("udp", lambda: echo(udp("${webAddress}", 443), b"hello"))
 `,
   );
   const events = await eventually("all is written", async () => {
-    const all = await probe.events(machine);
+    const all = await probe().events(machine);
     return all.some(({ ended }) => ended > 0) && all.some(({ protocol }) => protocol === "udp") ? all : undefined;
   });
   const of = (protocol: string, allowed: boolean) =>
@@ -273,16 +260,16 @@ attempt("udp", lambda: echo(udp("${webAddress}", 443), b"hello"))
   expect(end?.bytesOut).toBeGreaterThan(200);
   await eventually("bytes are counted", async () => {
     const counts = { bytesIn: end?.bytesIn, bytesOut: end?.bytesOut, count: 1 };
-    expect(await probe.hosts(machine)).toEqual({ "web.test": counts });
+    expect(await probe().hosts(machine)).toEqual({ "web.test": counts });
     return true;
   });
   expect(events.map(({ id }) => id)).toEqual(events.map(({ id }) => id).toSorted((a, b) => a - b));
 });
 
-test("nothing of a refused connection reaches the internet, not even the name", async () => {
+test("nothing of a refused connection reaches the internet(), not even the name", async () => {
   const machine = await under({ domains: allow("web.test") });
-  const watch = await watchWire(undo, internet);
-  await probe.python(
+  const watch = await watchWire(undo, internet());
+  await probe().python(
     machine,
     `
 attempt("name", lambda: socket.gethostbyname("evil.test"))
@@ -293,18 +280,3 @@ attempt("udp", lambda: echo(udp("${evilAddress}", 7), b"hello"))
   );
   expect(await watch.packets()).toEqual([]);
 });
-
-async function under(policy: Partial<CustomNetwork>): Promise<string> {
-  const machine = `machine-${++serial}`;
-  await probe.add(machine);
-  await probe.policy(machine, policy);
-  return machine;
-}
-
-function allow(...domains: string[]): CustomNetwork["domains"] {
-  return domains.map((domain) => ({ domain, rules: [] }));
-}
-
-function lines(...all: string[]): string {
-  return all.join("\n");
-}

@@ -7,12 +7,13 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { CustomNetwork } from "../src/core/network-policy.ts";
 import type { EgressEvent } from "../src/egress/log.ts";
 import type { HostCounts } from "../src/egress/log-file.ts";
 import { EgressLink } from "../src/runtime/linux/egress-link.ts";
-import { root, tempDir, type Undo } from "./harness.ts";
-import { ended, linesOf, type Namespace } from "./internet.ts";
+import { has, type Need, needs, root, tempDir, type Undo } from "./harness.ts";
+import { ended, type Internet, linesOf, type Namespace, openInternet } from "./internet.ts";
 import { nameServer } from "./internet-names.ts";
 import { internetCertificate } from "./internet-tls.ts";
 
@@ -49,6 +50,60 @@ export type LogLine = Omit<EgressEvent, "machine"> & {
   bytesOut: number;
   dropped?: number;
 };
+
+/** The private internet of a test file, with a probe on its host. */
+export interface ProbeOfFile {
+  undo: AsyncDisposableStack;
+  internet(): Internet;
+  probe(): Probe;
+  /** a new machine, which begins in deny-all */
+  added(): Promise<string>;
+  /** a new machine under this policy */
+  under(policy: Partial<CustomNetwork>): Promise<string>;
+}
+
+/** there before the file's first test, gone after its last; tests are skipped that lack one of the `commands` */
+export function probeOfFile(commands: Need[], env?: (undo: Undo) => Promise<NodeJS.ProcessEnv>): ProbeOfFile {
+  const undo = new AsyncDisposableStack();
+  let opened: { internet: Internet; probe: Probe } | undefined;
+  let serial = 0;
+  const must = () => {
+    if (!opened) throw new Error("The internet of these tests is not there");
+    return opened;
+  };
+  beforeAll(async () => {
+    if (!has("root")) return;
+    const internet = await openInternet(undo);
+    opened = { internet, probe: await Probe.start(undo, internet.host, { env: (await env?.(undo)) ?? {} }) };
+  }, 60_000);
+  afterAll(() => undo.disposeAsync());
+  beforeEach((context) => needs(context, "root", ...commands));
+  const added = async () => {
+    const machine = `machine-${++serial}`;
+    await must().probe.add(machine);
+    return machine;
+  };
+  return {
+    undo,
+    internet: () => must().internet,
+    probe: () => must().probe,
+    added,
+    async under(policy) {
+      const machine = await added();
+      await must().probe.policy(machine, policy);
+      return machine;
+    },
+  };
+}
+
+/** domains without rules */
+export function allow(...domains: string[]): CustomNetwork["domains"] {
+  return domains.map((domain) => ({ domain, rules: [] }));
+}
+
+export function lines(...all: string[]): string {
+  return all.join("\n");
+}
 
 export class Probe {
   readonly #child: ChildProcess;

@@ -1,9 +1,9 @@
 /** A sandbox's network against a private internet: what gets through, what must not, and what stays when parts die. */
 
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { eventually, has, needs } from "./harness.ts";
-import { type Internet, linesOf, openInternet } from "./internet.ts";
+import { describe, expect, test } from "vitest";
+import { eventually } from "./harness.ts";
+import { linesOf } from "./internet.ts";
 import {
   blockAt,
   blockLength,
@@ -14,27 +14,16 @@ import {
   webAddress,
   webAddress6,
 } from "./internet-names.ts";
-import { Probe } from "./network-probe.ts";
+import { lines, Probe, probeOfFile } from "./network-probe.ts";
 import { watchWire } from "./wire-watch.ts";
 
-const undo = new AsyncDisposableStack();
-let internet: Internet;
-let probe: Probe;
-let serial = 0;
-
-beforeAll(async () => {
-  if (!has("root")) return;
-  internet = await openInternet(undo);
-  probe = await Probe.start(undo, internet.host);
-}, 60_000);
-afterAll(() => undo.disposeAsync());
-beforeEach((context) => needs(context, "root", "the command python3", "the command tcpdump"));
+const { undo, internet, probe, added } = probeOfFile(["the command python3", "the command tcpdump"]);
 
 describe("allow-all", () => {
   test("reaches servers over IPv4 and IPv6, by address and by name", async () => {
     const machine = await allowed();
     expect(
-      await probe.python(
+      await probe().python(
         machine,
         `
 attempt("address", lambda: web("${webAddress}"))
@@ -60,7 +49,7 @@ attempt("refused6", lambda: web("${webAddress6}", 81))
   test("carries datagrams both ways, large ones too, and says when nobody listens", async () => {
     const machine = await allowed();
     expect(
-      await probe.python(
+      await probe().python(
         machine,
         `
 for name, address in (("v4", "${webAddress}"), ("v6", "${webAddress6}")):
@@ -90,7 +79,7 @@ attempt("same port", same_port)
   test("resolves names over UDP and, where an answer is too long, over TCP; IPv4 comes first", async () => {
     const machine = await allowed();
     expect(
-      await probe.python(
+      await probe().python(
         machine,
         `
 attempt("web", lambda: [a[4][0] for a in socket.getaddrinfo("web.test", 80, type=socket.SOCK_STREAM)])
@@ -105,8 +94,8 @@ attempt("unknown", lambda: socket.gethostbyname("unknown.test"))
     const machine = await allowed();
     const disguised = ["::ffff:10.9.9.9", "64:ff9b::a09:909", "2002:a09:909::1", "0.0.0.1", "224.0.0.1"];
     const addresses = [...forbiddenAddresses, ...forbiddenAddresses6, hostAddress, hostAddress6, ...disguised];
-    const watch = await watchWire(undo, internet);
-    const output = await probe.python(
+    const watch = await watchWire(undo, internet());
+    const output = await probe().python(
       machine,
       `
 for address in ${JSON.stringify(addresses)}:
@@ -126,7 +115,7 @@ attempt("direct", lambda: web("198.18.0.1", 1))
 
   test("lets the operator allow a private range", async () => {
     await using stack = new AsyncDisposableStack();
-    const other = await Probe.start(stack, internet.host, { env: { SANDKEEP_EGRESS_ALLOW: "10.9.9.0/24" } });
+    const other = await Probe.start(stack, internet().host, { env: { SANDKEEP_EGRESS_ALLOW: "10.9.9.0/24" } });
     await other.add("a");
     await other.order("allow", "a");
     const code = `
@@ -138,8 +127,8 @@ attempt("other", lambda: web("192.168.7.7"))
 
   test("keeps ICMP and other protocols in", async () => {
     const machine = await allowed();
-    const watch = await watchWire(undo, internet);
-    expect(await probe.asRoot(machine, otherProtocols)).toBe(lines("icmp: EPERM", "icmp6: EPERM", "gre: EPERM"));
+    const watch = await watchWire(undo, internet());
+    expect(await probe().asRoot(machine, otherProtocols)).toBe(lines("icmp: EPERM", "icmp6: EPERM", "gre: EPERM"));
     expect(await watch.packets()).toEqual([]);
   });
 
@@ -148,8 +137,8 @@ attempt("other", lambda: web("192.168.7.7"))
     const blocks = (64 << 20) / blockLength;
     const hash = createHash("sha256");
     for (let i = 0; i < blocks; i++) hash.update(blockAt(i));
-    const before = await probe.counters(machine);
-    const output = await probe.python(
+    const before = await probe().counters(machine);
+    const output = await probe().python(
       machine,
       `
 block = lambda i: hashlib.sha256(i.to_bytes(4, "big")).digest() * ${blockLength / 32}
@@ -166,7 +155,7 @@ print(hash.hexdigest())
     );
     const expected = hash.digest("hex");
     expect(output).toBe(lines(expected, expected));
-    const after = await probe.counters(machine);
+    const after = await probe().counters(machine);
     for (const direction of ["received", "sent"] as const) {
       const counted = after[direction] - before[direction];
       expect(counted).toBeGreaterThan(64 << 20);
@@ -178,8 +167,8 @@ print(hash.hexdigest())
 describe("deny-all", () => {
   test("lets no packet out, and says so at once", async () => {
     const machine = await added();
-    const watch = await watchWire(undo, internet);
-    const output = await probe.python(
+    const watch = await watchWire(undo, internet());
+    const output = await probe().python(
       machine,
       `
 attempt("tcp", lambda: web("${webAddress}"))
@@ -210,14 +199,14 @@ attempt("own", own)
         "own: works",
       ),
     );
-    expect(await probe.asRoot(machine, otherProtocols)).toBe(lines("icmp: EPERM", "icmp6: EPERM", "gre: EPERM"));
+    expect(await probe().asRoot(machine, otherProtocols)).toBe(lines("icmp: EPERM", "icmp6: EPERM", "gre: EPERM"));
     expect(await watch.packets()).toEqual([]);
-    expect(await probe.counters(machine)).toEqual({ received: 0, sent: 0 });
+    expect(await probe().counters(machine)).toEqual({ received: 0, sent: 0 });
   });
 
   test("stops an open connection and an open flow, whoever speaks first, until allowed again", async () => {
     const machine = await allowed();
-    const child = probe.spawn(
+    const child = probe().spawn(
       undo,
       machine,
       `
@@ -234,18 +223,18 @@ for line in sys.stdin:
     );
     const said = linesOf(child);
     expect(await said()).toBe("open");
-    await probe.order("deny", machine);
-    const watch = await watchWire(undo, internet);
+    await probe().order("deny", machine);
+    const watch = await watchWire(undo, internet());
     child.stdin?.write("denied\n");
     expect(await said()).toBe("busy: ECONNRESET");
     expect(await said()).toBe("flow: EPERM");
-    await probe.order("cut", machine);
+    await probe().order("cut", machine);
     child.stdin?.write("cut\n");
     expect(await said()).toBe("idle: ECONNRESET");
     // The far ends of the two connections are told that it is over, and nothing else leaves.
     const packets = await watch.packets();
     expect(packets.filter((packet) => !packet.includes("Flags [R"))).toEqual([]);
-    await probe.order("allow", machine);
+    await probe().order("allow", machine);
     child.stdin?.write("allowed\n");
     expect(await said()).toBe("anew: page for x");
   });
@@ -255,7 +244,7 @@ describe("from inside, as a plain user", () => {
   test("nobody takes a listener's place or pretends to be someone else", async () => {
     const machine = await allowed();
     expect(
-      await probe.python(
+      await probe().python(
         machine,
         `
 def bind(kind, address, port, reuse=False):
@@ -292,7 +281,7 @@ attempt("still", lambda: web("${webAddress}"))
   test("a server may have a low port, or that of a connection that is open to elsewhere, and both are told apart", async () => {
     const machine = await allowed();
     expect(
-      await probe.python(
+      await probe().python(
         machine,
         `
 out = tcp("${webAddress}", 7007)
@@ -313,19 +302,19 @@ describe("when a part dies", () => {
     const machine = await allowed();
     const code = `attempt("web", lambda: web("${webAddress}"))`;
     for (let i = 0; i < 2; i++) {
-      const pid = await eventually("the egress process runs", () => probe.egressPid());
+      const pid = await eventually("the egress process runs", () => probe().egressPid());
       process.kill(pid, "SIGKILL");
       // a connection that it was given before is gone with it
       await eventually("it has ended", () => !alive(pid));
-      expect(await probe.python(machine, code)).toBe("web: page for x");
-      expect(await probe.egressPid()).not.toBe(pid);
+      expect(await probe().python(machine, code)).toBe("web: page for x");
+      expect(await probe().egressPid()).not.toBe(pid);
     }
   });
 
   test("a new launcher takes the sandboxes over", async () => {
     const machine = await allowed();
-    const old = probe.pid;
-    await probe.restart();
+    const old = probe().pid;
+    await probe().restart();
     const code = `
 for i in range(20): attempt("web", lambda: web("${webAddress}"))
 attempt("udp", lambda: echo(udp("${webAddress}", 7), b"hello"))
@@ -333,7 +322,7 @@ attempt("name", lambda: socket.gethostbyname("web.test"))
 `;
     await eventually("the old netd is gone", () => !alive(old));
     const pages = Array.from({ length: 20 }, () => "web: page for x");
-    expect(await probe.python(machine, code)).toBe(lines(...pages, "udp: hello", `name: ${webAddress}`));
+    expect(await probe().python(machine, code)).toBe(lines(...pages, "udp: hello", `name: ${webAddress}`));
   });
 });
 
@@ -345,20 +334,10 @@ attempt("icmp6", lambda: raw(socket.AF_INET6, socket.IPPROTO_ICMPV6, "${webAddre
 attempt("gre", lambda: raw(socket.AF_INET, 47, "${webAddress}"))
 `;
 
-async function added(): Promise<string> {
-  const machine = `machine-${++serial}`;
-  await probe.add(machine);
-  return machine;
-}
-
 async function allowed(): Promise<string> {
   const machine = await added();
-  await probe.order("allow", machine);
+  await probe().order("allow", machine);
   return machine;
-}
-
-function lines(...all: string[]): string {
-  return all.join("\n");
 }
 
 function alive(pid: number): boolean {

@@ -3,22 +3,14 @@
  * prints as one line of JSON what it has made, and waits. The tests end it with SIGKILL.
  */
 
-import { join } from "node:path";
-import { LinuxRuntime } from "../src/runtime/linux/driver.ts";
-import { guestBinary, root } from "./harness.ts";
+import { runtimeAt } from "./machine.ts";
 
 export interface Owned {
   machines: { id: string; counter: string; reader: string; done: string }[];
 }
 
 const [dataDir = "", runRoot = "", count = "1", booting = "0"] = process.argv.slice(2);
-const runtime = new LinuxRuntime({
-  dataDir,
-  runRoot,
-  guest: guestBinary,
-  egress: [process.execPath, join(root, "src/egress/main.ts")],
-  pool: { hot: 1, warm: 1 },
-});
+const runtime = runtimeAt(dataDir, runRoot, { pool: { hot: 1, warm: 1 } });
 await runtime.open();
 await runtime.ready();
 const owned: Owned = { machines: [] };

@@ -123,24 +123,12 @@ async function lookUp(
   const ask = async (transport: "udp" | "tcp") => {
     // The library knows more types than its types say; ours are among them.
     const questions = [{ name, type: type as "A" }];
-    const additionals: OptAnswer[] = [
-      {
-        type: "OPT",
-        name: ".",
-        udpPayloadSize: longAnswer,
-        extendedRcode: 0,
-        ednsVersion: 0,
-        flags: 0,
-        flag_do: false,
-        options: [],
-      },
-    ];
     const question = encode({
       type: "query",
       id: randomInt(0x10000),
       flags: RECURSION_DESIRED,
       questions,
-      additionals,
+      additionals: [optRecord([])],
     });
     const answer = await resolve(question, { resolvers: resolvers(), transport, signal });
     const parsed = answer && parsePacket(answer);
@@ -236,21 +224,7 @@ function reply(
     blocked === undefined
       ? []
       : [{ code: whyOption, data: Buffer.from(`\0${String.fromCharCode(blockedCode)}${blocked}`) }];
-  const additionals: OptAnswer[] =
-    question.room === undefined
-      ? []
-      : [
-          {
-            type: "OPT",
-            name: ".",
-            udpPayloadSize: longAnswer,
-            extendedRcode: 0,
-            ednsVersion: 0,
-            flags: 0,
-            flag_do: false,
-            options: why as OptAnswer["options"],
-          },
-        ];
+  const additionals: OptAnswer[] = question.room === undefined ? [] : [optRecord(why as OptAnswer["options"])];
   const write = (flags: number, told: Answer[]) =>
     encode({
       type: "response",
@@ -271,6 +245,20 @@ function parsePacket(packet: Buffer): ReturnType<typeof decode> | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** by which a message says how long an answer may be, and more (RFC 6891) */
+function optRecord(options: OptAnswer["options"]): OptAnswer {
+  return {
+    type: "OPT",
+    name: ".",
+    udpPayloadSize: longAnswer,
+    extendedRcode: 0,
+    ednsVersion: 0,
+    flags: 0,
+    flag_do: false,
+    options,
+  };
 }
 
 function lower(name: string): string {

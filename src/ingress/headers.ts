@@ -5,23 +5,9 @@
 
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIPv6 } from "node:net";
+import { alwaysKept, hopByHop, pairs } from "../hop-by-hop.ts";
 
 export type RawHeaders = string[];
-
-/** Headers about one connection only (RFC 9110, 7.6.1): each side of the ingress has its own. */
-const hopByHop = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "transfer-encoding",
-  "upgrade",
-]);
-
-/** never dropped because a client names them in its Connection header */
-const alwaysKept = new Set(["host", "content-length", "content-type", "cookie", "authorization"]);
 
 /** What the program in the sandbox is told; with `upgrade` the wish for another protocol goes along. */
 export function requestHeaders(request: IncomingMessage, options: { upgrade?: boolean } = {}): RawHeaders {
@@ -49,10 +35,6 @@ export function responseHeaders(response: IncomingMessage, domain: string): RawH
 /** The answer to a wish for another protocol, whose Connection and Upgrade headers are its point. */
 export function upgradeAnswer(response: IncomingMessage, domain: string): RawHeaders {
   return [...responseHeaders(response, domain), ...upgradeHeaders(response)];
-}
-
-export function pairs(headers: RawHeaders): [name: string, value: string][] {
-  return Array.from({ length: headers.length / 2 }, (_, at) => [headers[2 * at] ?? "", headers[2 * at + 1] ?? ""]);
 }
 
 /** whether a request brings a body, by the only two headers that can say so */
@@ -91,7 +73,7 @@ function framing(request: IncomingMessage): RawHeaders {
 
 function connectionHeaders(connection: string | undefined): Set<string> {
   const named = (connection ?? "").split(",").map((name) => name.trim().toLowerCase());
-  return new Set([...hopByHop, ...named.filter((name) => !alwaysKept.has(name))]);
+  return new Set([...hopByHop, ...named.filter((name) => !alwaysKept.includes(name))]);
 }
 
 function filtered(headers: RawHeaders, keep: (name: string) => boolean): RawHeaders {

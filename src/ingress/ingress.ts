@@ -16,7 +16,8 @@ import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream";
 import { SandkeepError } from "../core/errors.ts";
 import type { Routes } from "../core/routes.ts";
-import { hasBody, pairs, type RawHeaders, requestHeaders, responseHeaders, upgradeAnswer } from "./headers.ts";
+import { pairs } from "../hop-by-hop.ts";
+import { hasBody, type RawHeaders, requestHeaders, responseHeaders, upgradeAnswer } from "./headers.ts";
 import { hostName, isBelow, subdomainOf } from "./host.ts";
 import { isOurTrouble, printRefusal, type Refusal, type RefusalKind, refusalFor, refusalOf } from "./refusal.ts";
 

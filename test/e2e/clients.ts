@@ -87,6 +87,17 @@ export function fetchTo(daemon: TestDaemon): typeof fetch {
 
 export type AnySandbox = Awaited<ReturnType<Sdk["Sandbox"]["create"]>>;
 
+/** what the SDK's methods are given so that they reach the daemon */
+export function accessTo(daemon: TestDaemon): Credentials & { fetch: typeof fetch } {
+  return { ...credentials(daemon), fetch: fetchTo(daemon) };
+}
+
+export type Policy = NonNullable<NonNullable<Parameters<Sdk["Sandbox"]["create"]>[0]>["networkPolicy"]>;
+
+export function createUnder(daemon: TestDaemon, networkPolicy: Policy, persistent: boolean): Promise<AnySandbox> {
+  return sdks["3.5.0"].Sandbox.create({ ...accessTo(daemon), persistent, networkPolicy });
+}
+
 /** one sandbox for a whole group of tests */
 export function sandboxOf(create: () => Promise<AnySandbox>): () => AnySandbox {
   let sandbox: AnySandbox | undefined;

@@ -2,19 +2,17 @@
 
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { hashKey } from "../../src/secrets.ts";
 import { openStore } from "../../src/store/sql-store.ts";
-import { bridge } from "../bridge.ts";
-import { startDaemon, type TestDaemon } from "../daemon.ts";
-import { eventually, has, needs, root, tempDir } from "../harness.ts";
+import type { TestDaemon } from "../daemon.ts";
+import { eventually, has, needs, root } from "../harness.ts";
 import { openInternet } from "../internet.ts";
-import { blockLength, evilAddress, nameServer, otherAddress, webAddress, webAddress6 } from "../internet-names.ts";
-import { internetCertificate } from "../internet-tls.ts";
-import { type AnySandbox, credentials, fetchTo, raw, sdks } from "./clients.ts";
+import { startDaemonOn } from "../internet-daemon.ts";
+import { blockLength, evilAddress, otherAddress, webAddress, webAddress6 } from "../internet-names.ts";
+import { type AnySandbox, accessTo, createUnder, type Policy, raw, sdks } from "./clients.ts";
 
 const { Sandbox } = sdks["3.5.0"];
 const secret = `secret-${randomBytes(16).toString("hex")}`;
@@ -24,11 +22,7 @@ let daemon: TestDaemon;
 beforeAll(async () => {
   if (!has("root")) return;
   const internet = await openInternet(undo);
-  const ca = join(await tempDir(undo), "internet.pem");
-  await writeFile(ca, internetCertificate);
-  const inside = await startDaemon(undo, { SANDKEEP_DNS: nameServer, SANDKEEP_EGRESS_CA: ca }, internet.host);
-  const url = await bridge(undo, internet.host, Number(new URL(inside.url).port));
-  daemon = Object.create(inside, { url: { value: url } });
+  daemon = await startDaemonOn(internet, undo);
 }, 60_000);
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command curl", "the command python3"));
@@ -143,7 +137,7 @@ test("a follower sees decisions as they are made and ends with the session; the 
   expect(later).toMatchObject({ events, hosts, session: { id: session, state: "stopped" } });
   const position = later.events[1].id;
   expect((await page(session, `?after=${position}&limit=2`)).events).toEqual(events.slice(2, 4));
-  const again = await Sandbox.get({ ...auth(), name: sandbox.name, resume: true });
+  const again = await Sandbox.get({ ...accessTo(daemon), name: sandbox.name, resume: true });
   expect((await page(sandbox)).events).toEqual([]);
   await again.delete();
 });
@@ -283,14 +277,8 @@ test("another team sees nothing of it, and no bad request is our own fault", asy
   await sandbox.delete();
 });
 
-function auth() {
-  return { ...credentials(daemon), fetch: fetchTo(daemon) };
-}
-
-type Policy = NonNullable<NonNullable<Parameters<typeof Sandbox.create>[0]>["networkPolicy"]>;
-
-async function create(networkPolicy: Policy, persistent = false): Promise<AnySandbox> {
-  return Sandbox.create({ ...auth(), persistent, networkPolicy });
+function create(networkPolicy: Policy, persistent = false): Promise<AnySandbox> {
+  return createUnder(daemon, networkPolicy, persistent);
 }
 
 async function run(sandbox: AnySandbox, script: string) {

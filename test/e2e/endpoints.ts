@@ -6,6 +6,8 @@
 import { defaultLimits } from "../../src/api/vercel/limits.ts";
 import { type Schemas, schemas } from "../../src/api/vercel/schemas.ts";
 import { vercelApi } from "../../src/api/vercel/vercel.ts";
+import type { TestDaemon } from "../daemon.ts";
+import { raw } from "./clients.ts";
 
 export const wire = schemas(defaultLimits);
 
@@ -214,3 +216,21 @@ export const examples: Record<keyof Schemas, object[]> = {
   teamsQuery: [{ ...scope, slug: "default", limit: "20", until: "1" }],
   drivePath: [{ name: "drive" }],
 };
+
+/** all that the first team has, and how it is: its lists, the commands of a session, and what else is named */
+export function everythingOf(
+  daemon: TestDaemon,
+  sessionId: string | undefined,
+  more: string[] = [],
+): Promise<unknown[]> {
+  const paths = [
+    "/v2/sandboxes?limit=50",
+    "/v2/sandboxes/sessions?limit=50",
+    "/v2/sandboxes/snapshots?limit=50",
+    "/v2/sandboxes/drives?limit=50",
+    `/v2/sandboxes/sessions/${sessionId}/cmd`,
+    "/v2/teams",
+    ...more,
+  ];
+  return Promise.all(paths.map(async (path) => (await raw(daemon, "GET", path)).json));
+}

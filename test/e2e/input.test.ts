@@ -12,7 +12,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { daemonOfFile } from "../daemon.ts";
 import { type RawAnswer, type RawOptions, raw } from "./clients.ts";
-import { type Endpoint, endpoints, examples, routesOfTheDaemon, wire } from "./endpoints.ts";
+import { type Endpoint, endpoints, everythingOf, examples, routesOfTheDaemon, wire } from "./endpoints.ts";
 
 const daemon = daemonOfFile();
 /** what stands for the names in the paths */
@@ -329,16 +329,8 @@ function expectRefusal(answer: RawAnswer, value: unknown): void {
 }
 
 /** all that there is, and how it is */
-async function everything(): Promise<unknown> {
-  const paths = [
-    "/v2/sandboxes?limit=50",
-    "/v2/sandboxes/sessions?limit=50",
-    "/v2/sandboxes/snapshots?limit=50",
-    "/v2/sandboxes/drives?limit=50",
-    `/v2/sandboxes/sessions/${things.sessionId}/cmd`,
-    "/v2/teams",
-  ];
-  return Promise.all(paths.map(async (path) => (await raw(daemon(), "GET", path)).json));
+function everything(): Promise<unknown> {
+  return everythingOf(daemon(), things.sessionId);
 }
 
 function membersOf(schema: z.ZodType): string[] {

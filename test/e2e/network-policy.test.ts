@@ -4,14 +4,14 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { bridge } from "../bridge.ts";
-import { startDaemon, type TestDaemon } from "../daemon.ts";
+import type { TestDaemon } from "../daemon.ts";
 import { eventually, has, needs } from "../harness.ts";
 import { type Internet, openInternet } from "../internet.ts";
+import { startDaemonOn } from "../internet-daemon.ts";
 import { evilAddress, nameServer, otherAddress, webAddress } from "../internet-names.ts";
 import { processesOf } from "../linux-host.ts";
 import { watchWire } from "../wire-watch.ts";
-import { type AnySandbox, credentials, fetchTo, sdks } from "./clients.ts";
+import { type AnySandbox, accessTo, createUnder, type Policy, sdks } from "./clients.ts";
 
 const { Sandbox } = sdks["3.5.0"];
 const undo = new AsyncDisposableStack();
@@ -21,9 +21,7 @@ let daemon: TestDaemon;
 beforeAll(async () => {
   if (!has("root")) return;
   internet = await openInternet(undo);
-  const inside = await startDaemon(undo, { SANDKEEP_DNS: nameServer }, internet.host);
-  const url = await bridge(undo, internet.host, Number(new URL(inside.url).port));
-  daemon = Object.create(inside, { url: { value: url } });
+  daemon = await startDaemonOn(internet, undo);
 }, 60_000);
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command curl", "the command tcpdump"));
@@ -88,8 +86,8 @@ describe("a policy", () => {
 test("a policy outlives a stop, and a fork has it too", async () => {
   const sandbox = await create({ allow: ["web.test"] }, true);
   await sandbox.stop();
-  const again = await Sandbox.get({ ...auth(), name: sandbox.name, resume: true });
-  const fork = await Sandbox.fork({ ...auth(), sourceSandbox: sandbox.name });
+  const again = await Sandbox.get({ ...accessTo(daemon), name: sandbox.name, resume: true });
+  const fork = await Sandbox.fork({ ...accessTo(daemon), sourceSandbox: sandbox.name });
   for (const each of [again, fork]) {
     expect(await reach(each)).toEqual({ web: "reached", other: "no name", "other by address": "denied" });
   }
@@ -142,14 +140,8 @@ test("a policy holds when the daemon, the egress process, both, or the launcher 
   await sandbox.delete();
 });
 
-function auth() {
-  return { ...credentials(daemon), fetch: fetchTo(daemon) };
-}
-
-type Policy = NonNullable<Parameters<typeof Sandbox.create>[0]>["networkPolicy"];
-
-async function create(networkPolicy: NonNullable<Policy>, persistent = false): Promise<AnySandbox> {
-  return Sandbox.create({ ...auth(), persistent, networkPolicy });
+function create(networkPolicy: Policy, persistent = false): Promise<AnySandbox> {
+  return createUnder(daemon, networkPolicy, persistent);
 }
 
 /** how far it gets over TLS: to an allowed host by name, to another by name, and to that one by address */

@@ -4,11 +4,11 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { bridge } from "../bridge.ts";
-import { startDaemon, type TestDaemon } from "../daemon.ts";
+import type { TestDaemon } from "../daemon.ts";
 import { eventually, has, needs, root, tempDir } from "../harness.ts";
 import { ended, linesOf, openInternet } from "../internet.ts";
-import { nameServer, webAddress } from "../internet-names.ts";
+import { startDaemonOn } from "../internet-daemon.ts";
+import { webAddress } from "../internet-names.ts";
 import { credentials, fetchTo, raw, sandboxOf, sdks } from "./clients.ts";
 
 const site = "http://web.test:8080";
@@ -27,9 +27,7 @@ beforeAll(async () => {
   });
   undo.defer(() => ended(servers));
   await linesOf(servers)();
-  const settings = { SANDKEEP_DNS: nameServer, SANDKEEP_EGRESS_ALLOW: "10.9.9.9/32" };
-  const inside = await startDaemon(undo, settings, internet.host);
-  daemon = { ...inside, url: await bridge(undo, internet.host, Number(new URL(inside.url).port)) };
+  daemon = await startDaemonOn(internet, undo, { SANDKEEP_EGRESS_ALLOW: "10.9.9.9/32" });
 }, 60_000);
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command git"));

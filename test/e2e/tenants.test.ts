@@ -10,7 +10,7 @@ import { hashKey } from "../../src/secrets.ts";
 import { openStore } from "../../src/store/sql-store.ts";
 import { daemonOfFile } from "../daemon.ts";
 import { type RawAnswer, raw } from "./clients.ts";
-import { type Endpoint, endpoints, examples } from "./endpoints.ts";
+import { type Endpoint, endpoints, everythingOf, examples } from "./endpoints.ts";
 
 const daemon = daemonOfFile();
 const foreign = {
@@ -242,16 +242,9 @@ function pathOf(path: string): string {
 }
 
 /** all that the first team has, and how it is */
-async function everything(): Promise<unknown> {
-  const paths = [
-    "/v2/sandboxes?limit=50",
-    "/v2/sandboxes/sessions?limit=50",
-    "/v2/sandboxes/snapshots?limit=50",
-    "/v2/sandboxes/drives?limit=50",
-    `/v2/sandboxes/sessions/${things.sessionId}/cmd`,
+function everything(): Promise<unknown> {
+  return everythingOf(daemon(), things.sessionId, [
     `/v2/sandboxes/sessions/${things.sessionId}/cmd/${things.commandId}`,
     "/v2/sandboxes/victim",
-    "/v2/teams",
-  ];
-  return Promise.all(paths.map(async (path) => (await raw(daemon(), "GET", path)).json));
+  ]);
 }

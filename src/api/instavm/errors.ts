@@ -4,22 +4,12 @@
  */
 
 import type { z } from "zod";
-import { type ErrorCode, isSandkeepError, messageOf } from "../../core/errors.ts";
+import { isSandkeepError, messageOf } from "../../core/errors.ts";
 import { InvalidInput, json } from "../http.ts";
+import { Refusal, statuses } from "../refusal.ts";
 
 /** Where a value came from. */
 export type Place = "query" | "body" | "path" | "header";
-
-/** An error that already speaks this wire's words. */
-export class Refusal extends Error {
-  override readonly name = "Refusal";
-  readonly status: number;
-
-  constructor(status: number, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.status = status;
-  }
-}
 
 export interface Complaint {
   loc: (string | number)[];
@@ -45,29 +35,8 @@ export class Unprocessable extends Error {
   }
 }
 
-const statuses: Record<ErrorCode, number> = {
-  invalid: 400,
-  "bad-cwd": 400,
-  "unknown-user": 400,
-  "unknown-executable": 400,
-  unsupported: 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  "not-found": 404,
-  timeout: 408,
-  exists: 409,
-  "name-taken": 409,
-  conflict: 409,
-  attached: 409,
-  "no-snapshot": 409,
-  stopping: 409,
-  snapshotting: 409,
-  stopped: 409,
-  gone: 410,
-  "snapshot-gone": 410,
-  limit: 429,
-  internal: 500,
-};
+/** A VM that has stopped can be started again, which is not what 410 would say. */
+const ownStatuses = { ...statuses, stopped: 409 };
 
 /** the answer to a request that failed; `trouble` hears of what is our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
@@ -116,7 +85,7 @@ function inWords(error: unknown): { status: number; message: string } {
   if (!isSandkeepError(error)) return { status: 500, message: "Internal Server Error" };
   if (error.code === "internal") return { status: 500, message: "Internal Server Error" };
   if (error.code === "unauthenticated") return { status: 401, message: "Invalid or missing API key" };
-  return { status: statuses[error.code], message: plain(messageOf(error)) };
+  return { status: ownStatuses[error.code], message: plain(messageOf(error)) };
 }
 
 /** without the address and the full stop that other wires want */

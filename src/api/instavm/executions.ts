@@ -8,7 +8,8 @@ import type { z } from "zod";
 import { isSandkeepError } from "../../core/errors.ts";
 import type { Command, Owner, Sandbox, Session } from "../../core/sandbox.ts";
 import { json } from "../http.ts";
-import { notOffered, Refusal } from "./errors.ts";
+import { Refusal } from "../refusal.ts";
+import { notOffered } from "./errors.ts";
 import {
   bodyOf,
   type Dialect,

@@ -3,7 +3,7 @@
 import type { Hono } from "hono";
 import { isSandkeepError } from "../../core/errors.ts";
 import { json } from "../http.ts";
-import { Refusal } from "./errors.ts";
+import { Refusal } from "../refusal.ts";
 import { running } from "./executions.ts";
 import { type Dialect, type Env, formOf, longestFile, ownerOf, queryOf, vmOfSession } from "./request.ts";
 

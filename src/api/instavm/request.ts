@@ -6,7 +6,8 @@ import type { Core } from "../../core/core.ts";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import type { Owner, Sandbox, Session } from "../../core/sandbox.ts";
 import { bearerOf, bodyBytes, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../http.ts";
-import { errorResponse, located, notFound, Refusal, Unprocessable, words } from "./errors.ts";
+import { Refusal } from "../refusal.ts";
+import { errorResponse, located, notFound, Unprocessable, words } from "./errors.ts";
 import type { Schemas } from "./schemas.ts";
 
 /** What the routes stand on. */

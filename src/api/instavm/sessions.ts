@@ -5,7 +5,7 @@ import type { z } from "zod";
 import type { CreateSpec } from "../../core/sandboxes.ts";
 import { json } from "../http.ts";
 import { portUrl } from "../port-url.ts";
-import { Refusal } from "./errors.ts";
+import { Refusal } from "../refusal.ts";
 import { bodyOf, type Dialect, type Env, ownerByBody, ownerOf, queryOf, sessionOf, vmOfSession } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
 import * as wire from "./wire.ts";

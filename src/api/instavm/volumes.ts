@@ -7,7 +7,8 @@ import { isSandkeepError } from "../../core/errors.ts";
 import type { FileInfo } from "../../core/runtime.ts";
 import type { Drive, Owner } from "../../core/sandbox.ts";
 import { byteBody, json } from "../http.ts";
-import { notOffered, Refusal } from "./errors.ts";
+import { Refusal } from "../refusal.ts";
+import { notOffered } from "./errors.ts";
 import { readable } from "./files.ts";
 import {
   bodyOf,

@@ -3,30 +3,7 @@
 import { type ErrorCode, isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import { InvalidInput, json } from "../http.ts";
 import { invalidWords } from "../issues.ts";
-
-const statuses: Record<ErrorCode, number> = {
-  invalid: 400,
-  "bad-cwd": 400,
-  "unknown-user": 400,
-  "unknown-executable": 400,
-  unsupported: 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  "not-found": 404,
-  timeout: 408,
-  exists: 409,
-  conflict: 409,
-  attached: 409,
-  "name-taken": 409,
-  stopping: 409,
-  snapshotting: 409,
-  "no-snapshot": 409,
-  gone: 410,
-  stopped: 410,
-  "snapshot-gone": 410,
-  limit: 429,
-  internal: 500,
-};
+import { statuses } from "../refusal.ts";
 
 /** the answer to a request that failed; `trouble` hears of what is our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {

@@ -6,17 +6,7 @@ import { STATUS_CODES } from "node:http";
 import { type ErrorCode, isSandkeepError } from "../../core/errors.ts";
 import { InvalidInput } from "../http.ts";
 import { invalidWords } from "../issues.ts";
-
-/** An error that already is a problem. */
-export class Refusal extends Error {
-  override readonly name = "Refusal";
-  readonly status: number;
-
-  constructor(status: number, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.status = status;
-  }
-}
+import { Refusal, statuses } from "../refusal.ts";
 
 export interface Problem {
   type: string;
@@ -25,30 +15,14 @@ export interface Problem {
   detail: string;
 }
 
-const statuses: Record<ErrorCode, number> = {
-  invalid: 400,
-  "bad-cwd": 400,
-  "unknown-user": 400,
-  "unknown-executable": 400,
-  unsupported: 400,
+const ownStatuses = {
+  ...statuses,
   "name-taken": 400,
   "no-snapshot": 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  "not-found": 404,
   // A session that is over is not there any more: on the hosted service, closing one deletes it.
   stopped: 404,
   gone: 404,
-  exists: 409,
-  conflict: 409,
-  attached: 409,
-  stopping: 409,
-  snapshotting: 409,
   "snapshot-gone": 409,
-  // Not a 5xx, which the client would send again: what took too long once will do so twice.
-  timeout: 408,
-  limit: 429,
-  internal: 500,
 };
 
 const wordings: Partial<Record<ErrorCode, string>> = {
@@ -80,5 +54,5 @@ function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof InvalidInput) return new Refusal(400, invalidWords(error.issues));
   if (!isSandkeepError(error)) return new Refusal(500, wordings.internal ?? "");
-  return new Refusal(statuses[error.code], wordings[error.code] ?? error.message, { cause: error });
+  return new Refusal(ownStatuses[error.code], wordings[error.code] ?? error.message, { cause: error });
 }

@@ -3,7 +3,7 @@
 import type { Hono } from "hono";
 import { isSandkeepError } from "../../core/errors.ts";
 import { byteBody, json } from "../http.ts";
-import { Refusal } from "./errors.ts";
+import { Refusal } from "../refusal.ts";
 import { bodyOf, type Dialect, type Env, queryOf, sessionOf } from "./request.ts";
 import { filesBody } from "./schemas.ts";
 

@@ -6,7 +6,8 @@ import type { Core } from "../../core/core.ts";
 import { SandkeepError } from "../../core/errors.ts";
 import type { Caller } from "../../core/sandbox.ts";
 import { bearerOf, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../http.ts";
-import { errorResponse, Refusal } from "./errors.ts";
+import { Refusal } from "../refusal.ts";
+import { errorResponse } from "./errors.ts";
 import { commandId, type Schemas, sessionId, type VeryfrontLimits } from "./schemas.ts";
 
 /** What the routes stand on. */

@@ -1,31 +1,17 @@
 /**
  * Headers on their way through: pairs of name and value in the order they came, names as they were written. What is
- * about one connection only (RFC 9110, 7.6.1) ends here; each side has its own framing.
+ * about one connection only ends here; each side has its own framing.
  */
+
+import { alwaysKept, hopByHop } from "../../hop-by-hop.ts";
 
 export type Header = [name: string, value: string];
 
-const hopByHop = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "transfer-encoding",
-  "upgrade",
-  "http2-settings",
-]);
-
-/** never dropped because a message names them in its Connection header: that would let a program unsay them */
-const alwaysKept = new Set(["host", "content-length", "content-type", "cookie", "authorization", "expect"]);
+const dropped = new Set([...hopByHop, "http2-settings"]);
+const kept = new Set([...alwaysKept, "expect"]);
 
 /** what a rule cannot set: how long a message is and what becomes of its connection are not its business */
-const unsettable = new Set([...hopByHop, "content-length", "expect", "trailer"]);
-
-export function headersOf(raw: readonly string[]): Header[] {
-  return Array.from({ length: raw.length / 2 }, (_, at) => [raw[2 * at] ?? "", raw[2 * at + 1] ?? ""]);
-}
+const unsettable = new Set([...dropped, "content-length", "expect", "trailer"]);
 
 export function valuesOf(headers: readonly Header[], name: string): string[] {
   return headers.filter(([key]) => key.toLowerCase() === name).map(([, value]) => value);
@@ -39,10 +25,10 @@ export function without(headers: readonly Header[], ...names: string[]): Header[
 /** what is meant for the other end, without pseudo-headers of HTTP/2 */
 export function endToEnd(headers: readonly Header[]): Header[] {
   const named = valuesOf(headers, "connection").flatMap((value) => value.split(","));
-  const dropped = new Set(named.map((name) => name.trim().toLowerCase()).filter((name) => !alwaysKept.has(name)));
+  const unsaid = new Set(named.map((name) => name.trim().toLowerCase()).filter((name) => !kept.has(name)));
   return headers.filter(([name]) => {
     const key = name.toLowerCase();
-    return !key.startsWith(":") && !hopByHop.has(key) && !dropped.has(key);
+    return !key.startsWith(":") && !dropped.has(key) && !unsaid.has(key);
   });
 }
 

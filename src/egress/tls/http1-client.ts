@@ -3,8 +3,9 @@
 import { Agent, type ClientRequest, type IncomingMessage, request as send } from "node:http";
 import { constants } from "node:http2";
 import type { Socket } from "node:net";
+import { pairs } from "../../hop-by-hop.ts";
 import type { Client, Listener, Outgoing, Sending } from "./client.ts";
-import { type Header, headersOf, valuesOf, withOneCookie, without } from "./headers.ts";
+import { type Header, valuesOf, withOneCookie, without } from "./headers.ts";
 
 export interface Http1Options {
   open(): Promise<Socket>;
@@ -64,7 +65,7 @@ function lineOf(request: Outgoing) {
 }
 
 function sending(onward: ClientRequest, { hasBody }: Outgoing, listener: Listener): Sending {
-  onward.on("information", ({ statusCode, rawHeaders }) => listener.inform(statusCode, headersOf(rawHeaders)));
+  onward.on("information", ({ statusCode, rawHeaders }) => listener.inform(statusCode, pairs(rawHeaders)));
   onward.once("response", (response) => {
     const problem = problemOf(response);
     if (problem === undefined) return listener.answer(answerOf(response));
@@ -93,9 +94,9 @@ function answerOf(response: IncomingMessage) {
   return {
     status: response.statusCode ?? 502,
     reason: response.statusMessage ?? "",
-    headers: headersOf(response.rawHeaders),
+    headers: pairs(response.rawHeaders),
     body: response,
-    trailers: () => headersOf(response.rawTrailers),
+    trailers: () => pairs(response.rawTrailers),
     code: () => constants.NGHTTP2_INTERNAL_ERROR,
   };
 }

@@ -2,9 +2,10 @@
 
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { TLSSocket } from "node:tls";
+import { pairs } from "../../hop-by-hop.ts";
 import type { Circumstances, Incoming } from "./decision.ts";
 import { type Answering, exchange } from "./exchange.ts";
-import { type Header, headersOf, without } from "./headers.ts";
+import { type Header, without } from "./headers.ts";
 import { longestHead } from "./http1-client.ts";
 import { endWith, isUpgrade, upgrade } from "./upgrade.ts";
 
@@ -83,10 +84,10 @@ function incomingOf(request: IncomingMessage): Incoming {
     method,
     target: url,
     authorities: request.headersDistinct.host ?? [],
-    headers: headersOf(request.rawHeaders),
+    headers: pairs(request.rawHeaders),
     hasBody: headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0,
     body: request,
-    trailers: () => headersOf(request.rawTrailers),
+    trailers: () => pairs(request.rawTrailers),
   };
 }
 

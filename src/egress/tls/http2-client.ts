@@ -2,8 +2,9 @@
 
 import { type ClientHttp2Stream, connect, constants, type Http2Stream, sensitiveHeaders } from "node:http2";
 import type { Socket } from "node:net";
+import { pairs } from "../../hop-by-hop.ts";
 import type { Client, Listener, Sending } from "./client.ts";
-import { headerObject, headersOf, without } from "./headers.ts";
+import { headerObject, without } from "./headers.ts";
 
 export interface Http2Client extends Client {
   /** whether it takes further requests */
@@ -63,18 +64,18 @@ function sending(stream: ClientHttp2Stream, listener: Listener): Sending {
   let trailersIn: string[] = [];
   let trailersOut: Record<string, string | string[]> = {};
   stream.on("headers", (_headers, _flags, raw: string[]) => {
-    const headers = headersOf(raw);
+    const headers = pairs(raw);
     listener.inform(statusOf(headers), headers);
   });
   stream.once("response", (_headers, _flags, raw: string[]) => {
     answered = true;
-    const headers = headersOf(raw);
+    const headers = pairs(raw);
     listener.answer({
       status: statusOf(headers),
       reason: "",
       headers,
       body: stream,
-      trailers: () => headersOf(trailersIn),
+      trailers: () => pairs(trailersIn),
       code: () => codeOf(stream),
     });
   });

@@ -2,9 +2,10 @@
 
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { TLSSocket } from "node:tls";
+import { pairs } from "../../hop-by-hop.ts";
 import type { Circumstances, Incoming } from "./decision.ts";
 import { type Answering, exchange } from "./exchange.ts";
-import { headerObject, headersOf, valuesOf } from "./headers.ts";
+import { headerObject, valuesOf } from "./headers.ts";
 import { longestHead } from "./http1-client.ts";
 import { sendTrailers } from "./http2-client.ts";
 
@@ -38,7 +39,7 @@ export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, room
 const asItCame = { waitForTrailers: true, sendDate: false };
 
 function incomingOf(stream: ServerHttp2Stream, flags: number, raw: string[]): Incoming {
-  const headers = headersOf(raw);
+  const headers = pairs(raw);
   const [method = ""] = valuesOf(headers, ":method");
   const [target = ""] = valuesOf(headers, ":path");
   let trailers: string[] = [];
@@ -53,7 +54,7 @@ function incomingOf(stream: ServerHttp2Stream, flags: number, raw: string[]): In
     headers,
     hasBody: (flags & constants.NGHTTP2_FLAG_END_STREAM) === 0,
     body: stream,
-    trailers: () => headersOf(trailers),
+    trailers: () => pairs(trailers),
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
+import { pairs } from "../../hop-by-hop.ts";
 import {
   type Circumstances,
   decide,
@@ -11,7 +12,7 @@ import {
   type SeenRequest,
   seenOf,
 } from "./decision.ts";
-import { endToEnd, type Header, headersOf, valuesOf } from "./headers.ts";
+import { endToEnd, type Header, valuesOf } from "./headers.ts";
 import { sendUpgrade } from "./http1-client.ts";
 import { unsendable } from "./origin.ts";
 
@@ -47,7 +48,7 @@ export function upgrade(circumstances: Circumstances, incoming: Incoming, inside
       onward.once("response", (response) => {
         seen.status = response.statusCode ?? 502;
         // Its end is the end of the connection: the bytes after this request are in nobody's parser.
-        const headers: Header[] = [...endToEnd(headersOf(response.rawHeaders)), ["Connection", "close"]];
+        const headers: Header[] = [...endToEnd(pairs(response.rawHeaders)), ["Connection", "close"]];
         inside.write(headOf(seen.status, response.statusMessage ?? "", headers));
         response.on("error", () => inside.destroy());
         response.pipe(inside);
@@ -94,7 +95,7 @@ function join(inside: Duplex, head: Buffer, outside: Duplex, first: Buffer, seen
 }
 
 function upgradeHeaders({ rawHeaders, headers }: IncomingMessage): Header[] {
-  return [...endToEnd(headersOf(rawHeaders)), ["Connection", "Upgrade"], ["Upgrade", headers.upgrade ?? ""]];
+  return [...endToEnd(pairs(rawHeaders)), ["Connection", "Upgrade"], ["Upgrade", headers.upgrade ?? ""]];
 }
 
 /** Node reads headers as Latin-1, so they are written as that. */

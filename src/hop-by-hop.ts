@@ -1,0 +1,23 @@
+/**
+ * Headers as proxies see them, on the way in and on the way out: which of them are about one connection only and go no
+ * further (RFC 9110, 7.6.1), and the list that Node gives them as, in pairs.
+ */
+
+export const hopByHop: readonly string[] = [
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "transfer-encoding",
+  "upgrade",
+];
+
+/** never dropped because a message names them in its Connection header: that would let a sender unsay them */
+export const alwaysKept: readonly string[] = ["host", "content-length", "content-type", "cookie", "authorization"];
+
+/** names and values, which Node gives in turn */
+export function pairs(raw: readonly string[]): [name: string, value: string][] {
+  return Array.from({ length: raw.length / 2 }, (_, at) => [raw[2 * at] ?? "", raw[2 * at + 1] ?? ""]);
+}
