@@ -1,5 +1,9 @@
-#!/usr/bin/env node
-/** The binary: reads which command is wanted and starts it. Each command's code is loaded only when it is asked for. */
+#!/usr/bin/env -S node --max-semi-space-size=4
+/**
+ * The binary: reads which command is wanted and starts it. Each command's code is loaded only when it is asked for.
+ * What is young in memory is kept small, here and by `npm start`: collecting it then stops the daemon for 1 ms instead
+ * of 5 to 15.
+ */
 
 import { createRequire } from "node:module";
 import { join } from "node:path";

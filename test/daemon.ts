@@ -1,5 +1,5 @@
 /**
- * A real daemon for tests: `node src/main.ts serve` in a process, with data, sockets and a key of its own, on any free
+ * A real daemon for tests: what `npm start` runs, in a process, with data, sockets and a key of its own, on any free
  * port. It can be killed and started again on the same data and port; at the end nothing of it is left on the host.
  */
 
@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { afterAll, beforeAll } from "vitest";
+import manifest from "../package.json" with { type: "json" };
 import { LinuxRuntime } from "../src/runtime/linux/driver.ts";
 import { guestBinary, root, type Undo } from "./harness.ts";
 import type { Namespace } from "./internet.ts";
@@ -77,9 +78,9 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
       SANDKEEP_RUN_DIR: runDir,
       SANDKEEP_PORT: port,
     };
-    const command = [process.execPath, join(root, "src/main.ts"), "serve"] as const;
-    const [file, args] = namespace ? namespace.command(...command) : [command[0], command.slice(1)];
-    const child = spawn(file, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+    const [, ...start] = manifest.scripts.start.split(" ");
+    const [file, args] = namespace ? namespace.command(process.execPath, ...start) : [process.execPath, start];
+    const child = spawn(file, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
     return served(child, (text) => {
       complaints += text;
     });

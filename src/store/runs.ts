@@ -66,6 +66,18 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
 
     async count(list, query) {
       const { projectId, after, before } = query;
+      // The time alone says nothing more, but PostgreSQL knows from it how few there are.
+      const from = after ? sql<boolean>`created_at >= ${after.at} and ${beyond(">", after)}` : always;
+      const to = before ? sql<boolean>`created_at <= ${before.at} and ${beyond("<", before)}` : always;
+      const counted = (begin: RawBuilder<boolean>, end: RawBuilder<boolean>) =>
+        sql`(select count(*) from ${sql.table(list)} where project_id = ${projectId} and ${begin} and ${end})`;
+      const read = async (total: RawBuilder<unknown>) => {
+        const { rows } = await sql<{ count: number }>`select cast(${total} as bigint) as count`.execute(db);
+        return rows[0]?.count ?? 0;
+      };
+      // No run ends within a moment.
+      if (after && before && before.at - after.at <= 1) return read(counted(from, to));
+
       const endsOf = async () => {
         const first = endOfRun(list, projectId, "first", sql`ends_at > ${after?.at ?? never}`);
         const last = endOfRun(list, projectId, "last", before ? sql`ends_at <= ${before.at}` : always);
@@ -81,11 +93,6 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
       const first = after ? (ends?.first ?? Number.MAX_SAFE_INTEGER) : never;
       const last = ends?.last ?? never;
 
-      // The time alone says nothing more, but PostgreSQL knows from it how few there are.
-      const from = after ? sql<boolean>`created_at >= ${after.at} and ${beyond(">", after)}` : always;
-      const to = before ? sql<boolean>`created_at <= ${before.at} and ${beyond("<", before)}` : always;
-      const counted = (begin: RawBuilder<boolean>, end: RawBuilder<boolean>) =>
-        sql`(select count(*) from ${sql.table(list)} where project_id = ${projectId} and ${begin} and ${end})`;
       const summed = sql`(
         select coalesce(sum(count), 0) from runs
         where project_id = ${projectId} and list = ${list} and ends_at > ${first} and ends_at <= ${last}
@@ -93,9 +100,7 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
       const rest = counted(sql`created_at >= ${last}`, to);
       const parts = after ? [counted(from, sql`created_at < ${first}`), summed, rest] : [summed, rest];
       // One statement, so that nothing is inserted between its parts.
-      const total = first >= last ? counted(from, to) : sql.join(parts, sql` + `);
-      const { rows } = await sql<{ count: number }>`select cast(${total} as bigint) as count`.execute(db);
-      return rows[0]?.count ?? 0;
+      return read(first >= last ? counted(from, to) : sql.join(parts, sql` + `));
     },
   };
 }
