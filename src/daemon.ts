@@ -13,12 +13,12 @@ import { storedIdempotency } from "./api/idempotency.ts";
 import { answerMalformed, apiListener } from "./api/listener.ts";
 import { createApi } from "./api/server.ts";
 import { type Config, readConfig, serveUsage } from "./config.ts";
-import type { Context } from "./core/context.ts";
+import type { Context, NetworkSecrets } from "./core/context.ts";
 import { type Core, createCore } from "./core/core.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
 import { idsFrom } from "./core/ids.ts";
 import type { Store } from "./core/store.ts";
-import { authoritiesFrom } from "./egress/tls/authority.ts";
+import { certificateOf, deriveAuthority } from "./egress/tls/authority.ts";
 import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
 import { isBelow } from "./ingress/host.ts";
 import { createIngress } from "./ingress/ingress.ts";
@@ -218,15 +218,18 @@ function domainUrlOf(place: Place): string {
 }
 
 /** an authority for each sandbox, and the proof of who it is */
-function networkSecretsOf(place: Place, signingKey: () => SigningKey): NonNullable<Context["networkSecrets"]> {
-  const authorityOf = authoritiesFrom(secretFor("authorities of sandboxes", join(place.config.dataDir, "secret.key")));
-  return ({ id, sandboxId, sandboxName, teamId, projectId }) => {
-    const { key, keyId } = signingKey();
-    const issuer = publicUrlOf(place).replace(/\/$/, "");
-    return {
-      authority: authorityOf(sandboxId),
-      identity: { teamId, projectId, sandboxId: id, sandboxName, issuer, key, keyId },
-    };
+function networkSecretsOf(place: Place, signingKey: () => SigningKey): NetworkSecrets {
+  const secret = secretFor("authorities of sandboxes", join(place.config.dataDir, "secret.key"));
+  return {
+    of({ id, sandboxId, sandboxName, teamId, projectId }) {
+      const { key, keyId } = signingKey();
+      const issuer = publicUrlOf(place).replace(/\/$/, "");
+      return {
+        authority: deriveAuthority(secret, sandboxId),
+        identity: { teamId, projectId, sandboxId: id, sandboxName, issuer, key, keyId },
+      };
+    },
+    certificateOf,
   };
 }
 

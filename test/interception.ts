@@ -15,7 +15,7 @@ import { type AddressInfo, connect as connectTcp, createServer, type Server, typ
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from "node:tls";
 import { onTestFinished } from "vitest";
 import type { RequestRule } from "../src/core/network-policy.ts";
-import { type Authority, deriveAuthority, openAuthority } from "../src/egress/tls/authority.ts";
+import { type Authority, certificateOf, deriveAuthority, openAuthority } from "../src/egress/tls/authority.ts";
 import { type Interception, intercept, type SeenRequest } from "../src/egress/tls/intercept.ts";
 
 export const host = "api.test";
@@ -65,7 +65,7 @@ export async function open(port: number, rules: RequestRule[], changes: Partial<
       seen: (request) => seen.push(request),
       failed: (problem) => failures.push(problem),
       signal: abort.signal,
-      roots: [worldSpec.certificate],
+      roots: [certificateOf(worldSpec)],
       ...changes,
     });
     pending--;
@@ -115,7 +115,7 @@ export function tls(door: Door, options: ConnectionOptions = {}): Promise<TLSSoc
     host: "127.0.0.1",
     port: door.port,
     servername: host,
-    ca: sandboxSpec.certificate,
+    ca: certificateOf(sandboxSpec),
     ALPNProtocols: ["http/1.1"],
     ...options,
   });

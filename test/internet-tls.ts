@@ -3,12 +3,12 @@
 import { createServer as createWeb } from "node:https";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTls, TLSSocket } from "node:tls";
-import { deriveAuthority, openAuthority } from "../src/egress/tls/authority.ts";
+import { certificateOf, deriveAuthority, openAuthority } from "../src/egress/tls/authority.ts";
 
 export const internetSpec = deriveAuthority(Buffer.alloc(32, "internet"), "internet");
 
 /** what programs and the host have to believe */
-export const internetCertificate = internetSpec.certificate;
+export const internetCertificate = certificateOf(internetSpec);
 
 /** a page (443), an echo (7443), and an echo behind PostgreSQL's question for TLS (5432), each for whatever name */
 export function tlsServers(): { server: Server; port: number }[] {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { CustomNetwork } from "../src/core/network-policy.ts";
-import { deriveAuthority } from "../src/egress/tls/authority.ts";
+import { certificateOf, deriveAuthority } from "../src/egress/tls/authority.ts";
 import { eventually } from "./harness.ts";
 import { linesOf } from "./internet.ts";
 import { internetRoots } from "./internet-daemon.ts";
@@ -107,7 +107,7 @@ attempt("udp", lambda: echo(udp("${otherAddress}", 7), b"hello"))
   test("that were read are cut when their rules change", async () => {
     const machine = await under({ domains: setting("one"), authority });
     const code = `
-TRUST = """${authority.certificate}"""
+TRUST = """${certificateOf(authority)}"""
 def header(s):
     s.sendall(b"GET / HTTP/1.1\\r\\nHost: web.test\\r\\n\\r\\n"); data = b""
     while not data.endswith(b"}"):

@@ -97,7 +97,7 @@ export class Boots {
       network,
       mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
     });
-    beginTrust(machine, network, { fresh: "image" in root, trouble: this.#context.trouble });
+    beginTrust(machine, network, this.#context, { fresh: "image" in root });
     return machine;
   }
 

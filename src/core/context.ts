@@ -1,7 +1,7 @@
 /** What every service of the core stands on: the store, the runtime, the clock, ids and the host's limits. */
 
 import type { Ids } from "./ids.ts";
-import type { CustomNetwork } from "./network-policy.ts";
+import type { AuthoritySpec, CustomNetwork } from "./network-policy.ts";
 import type { Runtime } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
 import type { Store } from "./store.ts";
@@ -16,7 +16,7 @@ export interface Context {
   defaultImage: string;
   seal: Seal;
   /** what the rules of a session's policy are carried out with */
-  networkSecrets?: (session: Session) => Pick<CustomNetwork, "authority" | "identity">;
+  networkSecrets?: NetworkSecrets;
   /** told, each sentence once, where callers get something else than they may think */
   notice: (sentence: string) => void;
   /** told of what went wrong where no caller waits */
@@ -39,6 +39,12 @@ export interface CoreLimits {
   outputRetention: number;
   /** how long a stopped sandbox without a snapshot is remembered; 0 for ever */
   sandboxRetention: number;
+}
+
+export interface NetworkSecrets {
+  of(session: Session): Pick<CustomNetwork, "authority" | "identity">;
+  /** what programs have to believe, as PEM: the same one as long as the daemon runs */
+  certificateOf(authority: AuthoritySpec): string;
 }
 
 /** Keeps secrets unreadable where they are stored. */

@@ -22,10 +22,10 @@ export interface CustomNetwork extends CustomPolicy {
   identity?: ForwardIdentity;
 }
 
-/** A certificate authority, as PEM. */
+/** What a certificate authority is made of where it is needed, each in hex. */
 export interface AuthoritySpec {
-  certificate: string;
-  privateKey: string;
+  keyMaterial: string;
+  serial: string;
 }
 
 /** Who a sandbox is, for the servers that rules forward to. */

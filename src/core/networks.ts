@@ -14,5 +14,5 @@ export function networkOf(
   if (policy.mode === "allow-all") return "allow-all";
   const opened = openPolicy(policy, seal.open);
   if (opened.mode !== "custom" || allowsNothing(opened)) return "deny-all";
-  return { ...opened, ...(hasRules(opened) && networkSecrets?.(session)) };
+  return { ...opened, ...(hasRules(opened) && networkSecrets?.of(session)) };
 }

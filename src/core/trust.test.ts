@@ -2,6 +2,7 @@
 
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
+import type { NetworkSecrets } from "./context.ts";
 import type { CustomNetwork, NetworkPolicy } from "./network-policy.ts";
 import type { FileInfo, Files, Machine, MachineNetwork } from "./runtime.ts";
 import { beginTrust, trustEnvironment, trusted } from "./trust.ts";
@@ -49,7 +50,7 @@ test("an image that keeps its bundle elsewhere gets one where programs are told 
 test("whoever waits for it waits for all that was begun, and for nothing afterwards", async () => {
   const { machine, files } = machineWith({ [bundle]: roots });
   const trouble = (error: unknown) => expect(error).toBeUndefined();
-  for (const name of ["first", "second"]) beginTrust(machine, network(pem(name)), { trouble });
+  for (const name of ["first", "second"]) beginTrust(machine, network(pem(name)), { networkSecrets, trouble });
   await trusted(machine);
   expect(files[bundle]).toContain(pem("second"));
   files[bundle] = roots;
@@ -93,7 +94,7 @@ test("variables are set only under a policy with rules", () => {
 
 async function installTrust(machine: Machine, wanted: MachineNetwork, fresh = false): Promise<void> {
   const troubles: unknown[] = [];
-  beginTrust(machine, wanted, { fresh, trouble: (error) => void troubles.push(error) });
+  beginTrust(machine, wanted, { networkSecrets, trouble: (error) => void troubles.push(error) }, { fresh });
   await trusted(machine);
   if (troubles.length > 0) throw troubles[0];
 }
@@ -102,8 +103,11 @@ function pem(name: string): string {
   return `-----BEGIN CERTIFICATE-----\n${name}\n-----END CERTIFICATE-----\n`;
 }
 
+/** an authority here is nothing but its certificate */
+const networkSecrets: NetworkSecrets = { of: () => ({}), certificateOf: ({ keyMaterial }) => keyMaterial };
+
 function network(certificate: string): CustomNetwork {
-  const authority = { certificate, privateKey: "" };
+  const authority = { keyMaterial: certificate, serial: "" };
   return { mode: "custom", domains: [], allowedCidrs: [], deniedCidrs: [], authority };
 }
 

@@ -3,6 +3,7 @@
  * look for roots, and variables point those there that look elsewhere. Both only when a policy has such rules.
  */
 
+import type { Context } from "./context.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "./errors.ts";
 import { hasRules, type NetworkPolicy } from "./network-policy.ts";
 import type { Files, Machine, MachineNetwork } from "./runtime.ts";
@@ -67,10 +68,11 @@ export async function trusted(machine: Machine): Promise<void> {
 export function beginTrust(
   machine: Machine,
   network: MachineNetwork,
-  { fresh = false, trouble }: { fresh?: boolean; trouble: (error: unknown) => void },
+  { networkSecrets, trouble }: Pick<Context, "networkSecrets" | "trouble">,
+  { fresh = false } = {},
 ): void {
-  const certificate = typeof network === "object" ? network.authority?.certificate : undefined;
-  if (certificate === undefined) return;
+  const authority = typeof network === "object" ? network.authority : undefined;
+  if (!authority || !networkSecrets) return;
   const before = installing.get(machine);
   before?.begin();
   const { promise: begun, resolve } = Promise.withResolvers<void>();
@@ -80,7 +82,7 @@ export function beginTrust(
     resolve();
   };
   const work = begun
-    .then(() => within(patience, install(machine.files(), certificate, fresh)))
+    .then(() => within(patience, install(machine.files(), networkSecrets.certificateOf(authority), fresh)))
     .catch((cause) => {
       // one that has ended meanwhile needs no trust
       if (!isSandkeepError(cause, "gone")) {

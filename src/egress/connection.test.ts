@@ -10,7 +10,7 @@ import type { EgressEvent } from "./log.ts";
 import type { Machine } from "./machines.ts";
 import { newNames } from "./names.ts";
 import { customPolicy } from "./policy.ts";
-import { deriveAuthority, openAuthority } from "./tls/authority.ts";
+import { certificateOf, deriveAuthority, openAuthority } from "./tls/authority.ts";
 
 const rules: RequestRule[] = [{ action: { kind: "respond", status: 200, body: "old" } }];
 const authority = deriveAuthority(Buffer.alloc(32), "sandbox");
@@ -20,7 +20,7 @@ test("a machine has so many connections to hosts with rules, and no more", async
   const inject: RequestRule = { action: { kind: "set-headers", headers: { a: "b" } } };
   const { program, machine } = await begun([{ domain: "web.test", rules: [inject] }]);
   machine.outside = 1024;
-  const client = connectTls({ socket: program, servername: "web.test", ca: authority.certificate });
+  const client = connectTls({ socket: program, servername: "web.test", ca: certificateOf(authority) });
   client.write("GET / HTTP/1.1\r\nHost: web.test\r\nConnection: close\r\n\r\n");
   expect(Buffer.concat(await client.toArray()).toString()).toContain(
     'Cannot reach "web.test": the sandbox has 1024 connections open to hosts with rules already',
@@ -37,7 +37,7 @@ test.each([
     asked.resolve();
     await changed.promise;
   });
-  const client = connectTls({ socket: program, servername: "web.test", ca: authority.certificate });
+  const client = connectTls({ socket: program, servername: "web.test", ca: certificateOf(authority) });
   const outcome = new Promise((resolve) => {
     client.once("secureConnect", () => resolve("opened"));
     client.once("error", () => resolve("cut off"));

@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { needs, tempDir } from "../../../test/harness.ts";
 import { listening } from "../../../test/interception.ts";
-import { deriveAuthority, openAuthority } from "./authority.ts";
+import { certificateOf, deriveAuthority, openAuthority } from "./authority.ts";
 
 const run = promisify(execFile);
 const secret = Buffer.alloc(32, 7);
@@ -17,20 +17,28 @@ const secret = Buffer.alloc(32, 7);
 test("is the same for the same secret and sandbox, and another one for any other", () => {
   const one = deriveAuthority(secret, "sandbox-1");
   const again = deriveAuthority(Buffer.from(secret), "sandbox-1");
-  expect(again.privateKey).toBe(one.privateKey);
-  const [first, second] = [one, again].map(({ certificate }) => new X509Certificate(certificate));
-  expect(second?.subject).toBe(first?.subject);
-  expect(second?.serialNumber).toBe(first?.serialNumber);
-  expect(first?.verify(second?.publicKey ?? first.publicKey)).toBe(true);
+  expect(again).toEqual(one);
+  expect(certificateOf(again)).toBe(certificateOf(one));
   const others = [deriveAuthority(secret, "sandbox-2"), deriveAuthority(Buffer.alloc(32, 8), "sandbox-1")];
-  const keys = [one, ...others].map(({ privateKey }) => privateKey);
-  expect(new Set(keys).size).toBe(3);
-  const names = [one, ...others].map(({ certificate }) => new X509Certificate(certificate).subject);
-  expect(new Set(names).size).toBe(3);
+  const all = [one, ...others].map((spec) => new X509Certificate(certificateOf(spec)));
+  expect(new Set(all.map(({ subject }) => subject)).size).toBe(3);
+  expect(new Set(all.map(({ serialNumber }) => serialNumber)).size).toBe(3);
+  expect(new Set(all.map(({ publicKey }) => publicKey.export({ format: "jwk" }).x)).size).toBe(3);
+});
+
+test("is made again, when it was forgotten, with the same name, serial number and key", () => {
+  const spec = deriveAuthority(secret, "forgotten");
+  const first = new X509Certificate(certificateOf(spec));
+  for (let i = 0; i < 100; i++) certificateOf(deriveAuthority(secret, `other-${i}`));
+  const second = new X509Certificate(certificateOf(spec));
+  expect(second.fingerprint256).not.toBe(first.fingerprint256);
+  expect(second.subject).toBe(first.subject);
+  expect(second.serialNumber).toBe(first.serialNumber);
+  expect(first.verify(second.publicKey)).toBe(true);
 });
 
 test("is a certificate that may sign servers and nothing else", () => {
-  const certificate = new X509Certificate(deriveAuthority(secret, "a").certificate);
+  const certificate = new X509Certificate(certificateOf(deriveAuthority(secret, "a")));
   expect(certificate.ca).toBe(true);
   expect(certificate.verify(certificate.publicKey)).toBe(true);
   expect(certificate.toString()).not.toContain("PRIVATE");
@@ -46,7 +54,7 @@ test.for(["-tls1_3", "-tls1_2"])("OpenSSL believes its servers, by name, with %s
   );
   const port = await listening(server);
   const file = join(await tempDir(), "ca.pem");
-  await writeFile(file, spec.certificate);
+  await writeFile(file, certificateOf(spec));
   const check = (name: string, expected: string) =>
     run("openssl", [
       "s_client",

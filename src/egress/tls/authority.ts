@@ -2,7 +2,8 @@
  * The certificate authority of one sandbox, which that sandbox trusts and no other. Its key and name are derived from a
  * secret of the installation and the sandbox's id, so they are nowhere on disk and yet the same after a stop, a resume
  * and a restart; of its certificate only the signature differs each time, which nobody looks at who trusts it.
- * The daemon derives it; the egress process, which never has that secret, signs servers' certificates with it.
+ * The daemon derives what it is made of, and makes its certificate when a sandbox is to believe it; the egress process,
+ * which never has that secret, makes its key when it first signs for a server.
  */
 
 import {
@@ -15,7 +16,6 @@ import {
   type KeyObject,
   randomBytes,
   sign,
-  X509Certificate,
 } from "node:crypto";
 import { createSecureContext, type SecureContext } from "node:tls";
 import type { AuthoritySpec } from "../../core/network-policy.ts";
@@ -30,51 +30,54 @@ export interface Authority {
 /** of the same name, serial number and key for the same secret and sandbox */
 export function deriveAuthority(secret: Uint8Array, sandboxId: string): AuthoritySpec {
   const derive = (purpose: string, length: number) =>
-    Buffer.from(hkdfSync("sha256", secret, "", `sandkeep authority 1 ${purpose} ${sandboxId}`, length));
-  const key = keyFrom(derive("key", 48));
-  const publicKey = createPublicKey(key);
-  // Each has a name of its own: a fork trusts its origin's authority too, and programs look authorities up by name.
-  const fingerprint = createHash("sha256")
-    .update(publicKey.export({ type: "spki", format: "der" }))
-    .digest("hex");
-  const name = `Sandkeep sandbox ${fingerprint.slice(0, 16)}`;
-  const spec = {
+    Buffer.from(hkdfSync("sha256", secret, "", `sandkeep authority 1 ${purpose} ${sandboxId}`, length)).toString("hex");
+  return { keyMaterial: derive("key", 48), serial: derive("serial", 16) };
+}
+
+/** as PEM; the last few are remembered, because a certificate that is made again has another signature */
+export function certificateOf(spec: AuthoritySpec): string {
+  const made = certificates.get(spec.serial) ?? certify(spec);
+  // Last in the map is most recently used.
+  certificates.delete(spec.serial);
+  certificates.set(spec.serial, made);
+  keepLast(certificates, mostCertificates);
+  return made;
+}
+
+const mostCertificates = 100;
+const certificates = new Map<string, string>();
+
+function certify(spec: AuthoritySpec): string {
+  const { key, publicKey, name } = identityOf(spec);
+  const content = {
     subject: name,
     issuer: name,
-    serial: positive(derive("serial", 16)),
+    serial: positive(Buffer.from(spec.serial, "hex")),
     notBefore: Date.UTC(2024, 0, 1),
     notAfter: Date.UTC(2049, 0, 1),
     publicKey,
     issuerKey: publicKey,
     role: "authority" as const,
   };
-  return {
-    certificate: certificate(spec, (content) => sign("sha256", content, key)),
-    privateKey: key.export({ type: "pkcs8", format: "pem" }).toString(),
-  };
+  return certificate(content, (bytes) => sign("sha256", bytes, key));
 }
 
-/** derives them when they are asked for, and remembers the last few: a create asks for one more than once */
-export function authoritiesFrom(secret: Uint8Array): (sandboxId: string) => AuthoritySpec {
-  const known = new Map<string, AuthoritySpec>();
-  return (sandboxId) => {
-    const authority = known.get(sandboxId) ?? deriveAuthority(secret, sandboxId);
-    known.delete(sandboxId);
-    known.set(sandboxId, authority);
-    keepLast(known, mostAuthorities);
-    return authority;
-  };
+function identityOf({ keyMaterial }: AuthoritySpec): { key: KeyObject; publicKey: KeyObject; name: string } {
+  const key = keyFrom(keyMaterial);
+  const publicKey = createPublicKey(key);
+  // Each has a name of its own: a fork trusts its origin's authority too, and programs look authorities up by name.
+  const fingerprint = createHash("sha256")
+    .update(publicKey.export({ type: "spki", format: "der" }))
+    .digest("hex");
+  return { key, publicKey, name: `Sandkeep sandbox ${fingerprint.slice(0, 16)}` };
 }
 
 export function openAuthority(spec: AuthoritySpec, now: () => number = Date.now): Authority {
-  const key = createPrivateKey(spec.privateKey);
-  const { subject, fingerprint256 } = new X509Certificate(spec.certificate);
-  const issuer = subject.replace(/^CN=/, "");
-  const issuerKey = createPublicKey(key);
+  const { key, publicKey: issuerKey, name: issuer } = identityOf(spec);
   return {
     leafFor(host) {
       const at = now();
-      const id = `${fingerprint256} ${host}`;
+      const id = `${issuer} ${host}`;
       const known = leaves.get(id);
       leaves.delete(id);
       const leaf = known && known.renewAt > at ? known : { context: issue(at), renewAt: at + renewAfter };
@@ -107,8 +110,6 @@ const day = 24 * 60 * 60 * 1000;
 const leafLife = 7 * day;
 const renewAfter = 5 * day;
 
-const mostAuthorities = 100;
-
 /** most certificates of servers that are kept, of all sandboxes together; a hostile one can ask for any number of names */
 const mostLeaves = 2_000;
 const leaves = new Map<string, { context: SecureContext; renewAt: number }>();
@@ -127,9 +128,9 @@ function leafKey(): NonNullable<typeof pair> {
 const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
 const size = 32;
 
-/** a key on P-256 out of 48 bytes of key material, so many that no key is likelier than another */
-function keyFrom(material: Buffer): KeyObject {
-  const number = (BigInt(`0x${material.toString("hex")}`) % (order - 1n)) + 1n;
+/** a key on P-256 out of 48 bytes of key material in hex, so many that no key is likelier than another */
+function keyFrom(material: string): KeyObject {
+  const number = (BigInt(`0x${material}`) % (order - 1n)) + 1n;
   const secret = Buffer.from(number.toString(16).padStart(2 * size, "0"), "hex");
   const curve = createECDH("prime256v1");
   curve.setPrivateKey(secret);

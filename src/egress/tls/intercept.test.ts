@@ -16,7 +16,7 @@ import {
   worldSpec,
 } from "../../../test/interception.ts";
 import type { AuthoritySpec, RequestRule } from "../../core/network-policy.ts";
-import { deriveAuthority, openAuthority } from "./authority.ts";
+import { certificateOf, deriveAuthority, openAuthority } from "./authority.ts";
 
 const secret = "Bearer s3cr3t";
 const inject: RequestRule = { action: { kind: "set-headers", headers: { Authorization: secret } } };
@@ -194,7 +194,7 @@ describe("the host's certificate", () => {
     ["is another host's", { leafFor: () => world.leafFor("other.test") }, /does not match|altnames/i],
   ])("%s: the program is told so", async (_what, authority, problem) => {
     const { port } = await http1Server((_message, response) => response.end("reached"), authority);
-    const roots = [worldSpec, past, future].map(({ certificate }) => certificate);
+    const roots = [worldSpec, past, future].map(certificateOf);
     const door = await open(port, [inject], { roots });
     const reply = await ask(door);
     expect(reply.status).toBe(502);
@@ -266,7 +266,7 @@ describe("connections", () => {
 
   test("that trust somebody else are told of", async () => {
     const door = await open(1, [inject]);
-    await expect(tls(door, { ca: worldSpec.certificate })).rejects.toThrow();
+    await expect(tls(door, { ca: certificateOf(worldSpec) })).rejects.toThrow();
     await eventually("the failure is told", () => door.failures.length === 1);
     expect(door.failures[0]).toMatch(/Cannot serve a connection to "api.test": .*does it trust/);
   });
