@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { mkdtempSync } from "node:fs";
-import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, describe, expect, test } from "vitest";
@@ -57,6 +57,27 @@ describe("a daemon that is killed", () => {
       await dismiss(host(), id);
     }
     await expectReconciled(host());
+  });
+
+  test("while a network is changed: nothing leaves the machine until somebody says what is in force", async () => {
+    const machine = await bootFor(host(), { network: "allow-all" });
+    // Whoever gets as far as to us is told that nobody gets to that address.
+    const reachesUs = async (of: Machine) =>
+      (await run(of, ["bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80"])).status.code === 0;
+    expect(await reachesUs(machine)).toBe(true);
+    await host().runtime.close();
+    const [name = ""] = await readdir(join(host().directory, "store/machines"));
+    const path = join(host().directory, "store/machines", name, "machine.json");
+    const record = JSON.parse(await readFile(path, "utf8"));
+    await writeFile(
+      path,
+      JSON.stringify({ ...record, spec: { ...record.spec, network: "deny-all" }, networkUnsure: true }),
+    );
+    await reopened();
+    expect(await reachesUs(found(machine.id))).toBe(false);
+    await found(machine.id).setNetwork("allow-all");
+    expect(await reachesUs(found(machine.id))).toBe(true);
+    await dismiss(host(), machine.id);
   });
 
   test("in the middle of boots and stops leaves nothing half made", async () => {

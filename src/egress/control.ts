@@ -3,6 +3,7 @@
  * nobody but root can enter. One JSON value a line; each order is answered when it is in force:
  *
  *   {"id":1,"kind":"set","machine":"m0","network":{"mode":"custom",…}}   its policy from now on   {"id":1}
+ *            "fresh":true  nothing has run in it yet, so nothing of it is open
  *   {"id":2,"kind":"drop","machine":"m0"}                                it has none any more     {"id":2}
  *   {"id":3,"kind":"keep","machines":["m0"]}                             all others have ended    {"id":3}
  *   {"id":4,"kind":"flush","machine":"m0"}                               its log is written       {"id":4}
@@ -18,7 +19,7 @@ import { z } from "zod";
 import type { CustomNetwork } from "../core/network-policy.ts";
 
 export interface Controlled {
-  setPolicy(machine: string, network: CustomNetwork): Promise<void>;
+  setPolicy(machine: string, network: CustomNetwork, options: { fresh: boolean }): Promise<void>;
   dropPolicy(machine: string): void;
   keepPolicies(machines: string[]): void;
   flush(machine: string): Promise<void>;
@@ -34,7 +35,7 @@ const network = z.looseObject({
   deniedCidrs: z.array(z.string()),
 });
 const order = z.discriminatedUnion("kind", [
-  z.object({ id: z.int(), kind: z.literal("set"), machine: z.string(), network }),
+  z.object({ id: z.int(), kind: z.literal("set"), machine: z.string(), network, fresh: z.boolean() }),
   z.object({ id: z.int(), kind: z.literal("drop"), machine: z.string() }),
   z.object({ id: z.int(), kind: z.literal("flush"), machine: z.string() }),
   z.object({ id: z.int(), kind: z.literal("keep"), machines: z.array(z.string()) }),
@@ -80,7 +81,7 @@ async function obey(line: string, controlled: Controlled): Promise<{ id: number;
   const { data } = parsed;
   try {
     // The daemon has checked the policy in all its parts before it took it.
-    if (data.kind === "set") await controlled.setPolicy(data.machine, data.network as unknown as CustomNetwork);
+    if (data.kind === "set") await controlled.setPolicy(data.machine, data.network as unknown as CustomNetwork, data);
     else if (data.kind === "drop") controlled.dropPolicy(data.machine);
     else if (data.kind === "flush") await controlled.flush(data.machine);
     else controlled.keepPolicies(data.machines);

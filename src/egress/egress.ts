@@ -70,8 +70,9 @@ export class Egress {
   }
 
   /** resolves when the policy is in force, for everything that is open too */
-  async setPolicy(machine: string, network: CustomNetwork): Promise<void> {
+  async setPolicy(machine: string, network: CustomNetwork, { fresh }: { fresh: boolean }): Promise<void> {
     this.#machines.set(machine, network);
+    if (fresh) return;
     const token = this.#nextToken++;
     const recheck = () => this.#options.replies.recheck(machine, token);
     // netd's answer is lost where the channel is full; flows that have ended by then do no harm by ending again.

@@ -75,6 +75,7 @@ async function revive(
       if (!isInCgroup(record.pid, plan.cgroup)) throw new Error("its pid is someone else's");
       await launcher.readopt(orphanPlan(plan, record.pid, record.spec.network));
     }
+    await machine.settleNetwork();
     return machine;
   } catch {
     machine.close();

@@ -310,7 +310,7 @@ export class LinuxRuntime implements Runtime {
       blank = await this.#bootedBlank(spec, root);
       // Nothing of the user's runs in it yet, so neither has to wait for the other.
       await Promise.all([
-        typeof network === "string" ? undefined : egress.set(blank.plan.name, network),
+        typeof network === "string" ? undefined : egress.set(blank.plan.name, network, { fresh: true }),
         this.#fit(blank, spec),
       ]);
       const record: MachineRecord = {

@@ -54,12 +54,12 @@ export class EgressLink {
     this.#socket?.destroy();
   }
 
-  /** resolves when the policy is in force, for what is open too */
-  async set(machine: string, network: CustomNetwork): Promise<void> {
+  /** resolves when the policy is in force, for what is open too; `fresh` where nothing can be */
+  async set(machine: string, network: CustomNetwork, { fresh = false } = {}): Promise<void> {
     const before = this.#policies.get(machine);
     this.#policies.set(machine, network);
     try {
-      await this.#given(machine, network);
+      await this.#given(machine, network, fresh);
     } catch (error) {
       // Whoever asked hears that nothing has changed, so a later process shall not be told otherwise.
       if (this.#policies.get(machine) === network && before) this.#policies.set(machine, before);
@@ -67,11 +67,11 @@ export class EgressLink {
     }
   }
 
-  async #given(machine: string, network: CustomNetwork): Promise<void> {
+  async #given(machine: string, network: CustomNetwork, fresh: boolean): Promise<void> {
     const deadline = Date.now() + (this.#options.patience ?? 10_000);
     // A process that dies over it has a successor, which is given the policy as soon as it is there.
     while (this.#policies.get(machine) === network && !this.#closed) {
-      if (await this.#tried(() => this.#say({ kind: "set", machine, network }), deadline)) return;
+      if (await this.#tried(() => this.#say({ kind: "set", machine, network, fresh }), deadline)) return;
     }
   }
 
@@ -159,7 +159,9 @@ export class EgressLink {
       rest = lines.pop() ?? "";
       for (const line of lines) this.#heard(line);
     });
-    const known = [...this.#policies].map(([machine, network]) => this.#say({ kind: "set", machine, network }));
+    const known = [...this.#policies].map(([machine, network]) =>
+      this.#say({ kind: "set", machine, network, fresh: false }),
+    );
     for (const answer of known) {
       answer.catch((error) => {
         if (error !== broken) this.#options.trouble(error);

@@ -1,6 +1,6 @@
 /**
  * What is on disk about a machine: <store>/machines/<name>/machine.json. It is written when a blank machine gets its
- * owner and again when the machine has ended; a folder without it is a blank that nobody used.
+ * owner, when something about it changes, and when it has ended; a folder without it is a blank that nobody used.
  */
 
 import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -26,6 +26,8 @@ export interface MachineRecord {
   };
   /** layers of the snapshot above the image, topmost first */
   snapshotLayers: string[];
+  /** its network was being changed: whether to what `spec` says or to something else, nobody knows */
+  networkUnsure?: true;
   ended?: MachineEnd;
 }
 

@@ -9,6 +9,7 @@ import type {
   Machine,
   MachineEnd,
   MachineNetwork,
+  NetworkMode,
   OutputChunk,
   OutputOptions,
   Process,
@@ -158,12 +159,23 @@ export class LinuxMachine implements Machine {
     this.#mustRun("change the network");
     const mode = modeOf(network);
     if (typeof network !== "string") await this.#keeper.egress.set(this.plan.name, network);
-    if (mode !== this.record.spec.network) {
-      await this.#keeper.launcher.setNetwork(this.plan.name, mode);
-      this.record.spec.network = mode;
-      writeRecord(this.plan.folder, this.record);
-    }
+    if (mode !== this.record.spec.network || this.record.networkUnsure) await this.#changeMode(mode);
     if (mode !== "custom") this.#keeper.egress.drop(this.plan.name);
+  }
+
+  /** says beforehand that it does: a daemon that is killed over it leaves either */
+  async #changeMode(mode: NetworkMode): Promise<void> {
+    this.record.networkUnsure = true;
+    writeRecord(this.plan.folder, this.record);
+    await this.#keeper.launcher.setNetwork(this.plan.name, mode);
+    this.record.spec.network = mode;
+    delete this.record.networkUnsure;
+    writeRecord(this.plan.folder, this.record);
+  }
+
+  /** nothing leaves it until somebody says what is in force, where that is not known */
+  async settleNetwork(): Promise<void> {
+    if (this.record.networkUnsure) await this.#changeMode("deny-all");
   }
 
   #mustRun(what: string): void {
