@@ -14,6 +14,11 @@
  *   {"kind":"flow","id":1,"machine":"a","custom":true,"address":"1.2.3.4","port":123,"sent":9,"received":9}
  *                                                                                  a UDP flow has ended
  *   {"kind":"rechecked","id":7}                                                    the answer to "recheck a 7"
+ *   {"kind":"refused","id":1,"machine":"a","protocol":17,"address":"198.18.0.1","port":53,"packet":"<hex>"}
+ *                                      the kernel has refused a packet by itself: TCP and UDP as nothing may leave, other
+ *                                      protocols as they never may; `packet` is the beginning of a question
+ *   {"kind":"unseen","id":1,"machine":"a","count":9}                               so many more, of which nothing is known
+ *   {"kind":"told","id":7}                                                         the answer to "tell a 7"
  *
  * `custom` says that the machine has a policy of its own; without having been given it Node lets nothing through.
  *
@@ -22,6 +27,7 @@
  *   "allow <flow>"  "deny <flow>"  "answer <flow> <hex>"  "unanswered <flow>"
  *   "closed <id> <count>"              that many connections have ended
  *   "recheck <machine> <token>"        its policy has changed: flows that are open are to be asked for again
+ *   "tell <machine> <token>"           what the kernel has refused until now is to be told before the answer
  *   {"cmd":"NODE_HANDLE_ACK"}          Node's own, ignored
  *
  * Nothing here blocks: what does not fit into the socket's buffer is refused, and the caller decides what that means.
@@ -30,6 +36,7 @@
 #define SANDKEEP_EGRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct egress_events {
@@ -45,6 +52,9 @@ struct egress_events {
 void egress_open(char *const argv[], const struct egress_events *events);
 /* does what is due; returns in how many ms it wants to be called again, -1 for never */
 int egress_tick(void);
+
+/* writes bytes as hex digits and a zero, of which there must be room for 2 * length + 1 */
+void egress_hex(const uint8_t *data, size_t length, char *out);
 
 /* whether there is a process and room for at least one more message; when not, room() is called once there is */
 bool egress_has_room(void);

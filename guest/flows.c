@@ -275,14 +275,9 @@ static bool ask_whether(struct flow *flow) {
 }
 
 static void resolve(struct flow *flow, const uint8_t *data, size_t length) {
-  static const char digits[] = "0123456789abcdef";
   char hex[2 * LONGEST_QUESTION + 1];
   if (length > LONGEST_QUESTION || flow->flows->questions >= QUESTIONS_PER_MACHINE) return;
-  for (size_t i = 0; i < length; i++) {
-    hex[2 * i] = digits[data[i] >> 4];
-    hex[2 * i + 1] = digits[data[i] & 15];
-  }
-  hex[2 * length] = 0;
+  egress_hex(data, length, hex);
   if (egress_say(-1,
                  "{\"kind\":\"dns\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"custom\":%s,\"flow\":%" PRIu64
                  ",\"packet\":\"%s\"}",

@@ -12,12 +12,14 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "netlink.h"
+#include "nflog.h"
 #include "nft.h"
 
 #define TABLE "sandkeep"
@@ -36,6 +38,9 @@
 #define BACKLOG 256
 
 static const uint8_t loopback6[16] = {[15] = 1};
+
+/* whether rulesets tell what they refuse: until the kernel is found not to know how */
+static bool tells = true;
 
 /* one of the constants of net.h: parsing it cannot fail */
 static size_t parse(int family, const char *text, uint8_t out[16]) {
@@ -160,8 +165,13 @@ static void count_sent(struct nft *t, uint8_t protocol) {
   nft_rule_end(t);
 }
 
-/* Refusals are answered, so that no program waits for what will not come. */
+/* Refusals are told, where the kernel can, and answered, so that no program waits for what will not come. */
 static void reject_the_rest(struct nft *t) {
+  if (tells) {
+    nft_rule(t, "output");
+    nft_log(t);
+    nft_rule_end(t);
+  }
   nft_rule(t, "output");
   nft_reject(t);
   nft_rule_end(t);
@@ -204,7 +214,7 @@ static void add_bar(struct nft *t) {
   nft_rule(t, "output");
   nft_match_mark(t, NET_MARK);
   nft_match_protocol(t, IPPROTO_TCP);
-  nft_match_reset(t);
+  nft_match_flags(t, TH_RST, TH_RST);
   nft_accept(t);
   nft_rule_end(t);
   nft_rule(t, "output");
@@ -212,6 +222,14 @@ static void add_bar(struct nft *t) {
   nft_drop(t);
   nft_rule_end(t);
   jump_inside(t, "output");
+  /* Attempts are told, and not what is still sent on connections that were open. */
+  if (tells) {
+    nft_rule(t, "output");
+    nft_match_protocol(t, IPPROTO_TCP);
+    nft_match_flags(t, TH_SYN | TH_ACK | TH_RST, TH_SYN);
+    nft_log(t);
+    nft_rule_end(t);
+  }
   nft_rule(t, "output");
   nft_match_protocol(t, IPPROTO_TCP);
   nft_reject_reset(t);
@@ -219,12 +237,23 @@ static void add_bar(struct nft *t) {
   reject_the_rest(t);
 }
 
-static int prepare_rules(void) {
+static int add_rules(void) {
   struct nft t;
   nft_begin(&t);
   add_way_out(&t);
   add_bar(&t);
   return nft_commit(&t);
+}
+
+static int prepare_rules(void) {
+  int error = add_rules();
+  /* what the kernel says of an expression, or a log, that it does not have */
+  if (!tells || (error != ENOENT && error != EOPNOTSUPP && error != EINVAL)) return error;
+  tells = false;
+  error = add_rules();
+  /* it was something else that it does not have */
+  if (error) tells = true;
+  return error;
 }
 
 /* Root inside has no capability over this namespace, so without this it could not serve on port 80. */
@@ -309,6 +338,8 @@ int net_listen(struct net_listeners *out) {
   int error = listen_socket(AF_INET, SOCK_STREAM, &out->fd[NET_TCP4]);
   if (!error) error = listen_socket(AF_INET, SOCK_DGRAM, &out->fd[NET_UDP4]);
   if (!error) error = raw_socket(AF_INET, &out->fd[NET_RAW4]);
+  /* Everything works without it, except that nobody hears of what is refused. */
+  if (!error && tells && nflog_open(&out->fd[NET_REFUSED])) out->fd[NET_REFUSED] = -1;
   if (!error) {
     error = listen_socket(AF_INET6, SOCK_STREAM, &out->fd[NET_TCP6]);
     if (error == EAFNOSUPPORT) return 0;

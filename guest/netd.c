@@ -22,6 +22,7 @@
 #include "ids.h"
 #include "loop.h"
 #include "netd_order.h"
+#include "refusals.h"
 
 /* Connections that Node holds for one machine, and for all; beyond all, each machine still has its reserve. Each may hold
  * 64 KiB of Node's memory a direction when nobody reads. */
@@ -45,6 +46,7 @@ struct tenant {
   struct net_listeners sockets;
   struct listener listeners[NET_LISTENERS];
   struct flows flows;
+  struct refusals refusals;
   /* that Node holds */
   unsigned connections;
   /* its connections are left to wait: Node has no room or holds too many of them, or descriptors ran out */
@@ -222,6 +224,7 @@ static void drop(struct tenant *tenant) {
   for (int i = 0; i < NET_LISTENERS; i++) {
     if (tenant->listeners[i].source.fd >= 0) loop_remove(&tenant->listeners[i].source);
   }
+  refusals_end(&tenant->refusals);
   net_close(&tenant->sockets);
   end_connections(tenant);
   connections -= tenant->connections;
@@ -254,7 +257,7 @@ static int watch(struct tenant *tenant) {
     int error = loop_add(&listener->source, tenant->sockets.fd[i], EPOLLIN, tcp ? tcp_ready : udp_ready);
     if (error) return error;
   }
-  return 0;
+  return refusals_open(&tenant->refusals, tenant->id, tenant->name, tenant->sockets.fd[NET_REFUSED]);
 }
 
 /* takes the sockets over, whether it succeeds or not */
@@ -273,6 +276,7 @@ static int add(const char *name, const struct net_listeners *sockets, bool custo
     tenant->listeners[i].tenant = tenant;
     tenant->listeners[i].source.fd = -1;
   }
+  tenant->refusals.source.fd = -1;
   tenant->next = tenants;
   if (tenants) tenants->previous = tenant;
   tenants = tenant;
@@ -296,9 +300,20 @@ static int recheck(const char *line) {
   return egress_say(-1, "{\"kind\":\"rechecked\",\"id\":%" PRIu64 "}", token) ? 0 : EAGAIN;
 }
 
+/* "tell <machine> <token>": what was refused to it until now is wanted, as somebody reads its log */
+static int tell(const char *line) {
+  char name[NETD_NAME + 1];
+  uint64_t token;
+  if (sscanf(line, "tell %64s %" SCNu64, name, &token) != 2) return EINVAL;
+  struct tenant *tenant = tenant_named(name);
+  if (tenant) refusals_tell(&tenant->refusals);
+  return egress_say(-1, "{\"kind\":\"told\",\"id\":%" PRIu64 "}", token) ? 0 : EAGAIN;
+}
+
 static void node_said(const char *line) {
   int error = strncmp(line, "closed ", 7) == 0    ? connections_closed(line)
               : strncmp(line, "recheck ", 8) == 0 ? recheck(line)
+              : strncmp(line, "tell ", 5) == 0    ? tell(line)
                                                   : flows_answered(line);
   if (error) fprintf(stderr, "Ignored what the egress process said: \"%.80s\"\n", line);
 }
@@ -328,32 +343,14 @@ static const struct egress_events node = {.said = node_said, .gone = node_gone, 
 
 /* ---- the launcher ---- */
 
-/* the descriptors that came with a message, up to the number of listeners; the rest stays -1 */
-static struct net_listeners descriptors_of(struct msghdr *message) {
-  struct net_listeners out;
-  for (int i = 0; i < NET_LISTENERS; i++) out.fd[i] = -1;
-  struct cmsghdr *head = CMSG_FIRSTHDR(message);
-  if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
-    memcpy(out.fd, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
-  }
-  return out;
-}
-
 static void control_ready(struct source *source, uint32_t what) {
   (void)what;
   struct netd_order order;
-  struct iovec part = {.iov_base = &order, .iov_len = sizeof order};
-  _Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof(struct net_listeners))];
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
-  ssize_t got = recvmsg(source->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  struct net_listeners sockets;
+  int unread = netd_order_receive(source->fd, &order, &sockets);
+  if (unread == EAGAIN || unread == EINTR || unread == EBADMSG) return;
   /* The launcher is gone: whoever comes next starts a netd of its own. */
-  if (got <= 0) _exit(0);
-  struct net_listeners sockets = descriptors_of(&message);
-  if (got != sizeof order || !netd_is_name(order.machine)) {
-    net_close(&sockets);
-    return;
-  }
+  if (unread) _exit(0);
   struct tenant *tenant = tenant_named(order.machine);
   if (order.kind == NETD_ADD) {
     int error = add(order.machine, &sockets, order.mode == NET_CUSTOM);
@@ -411,11 +408,15 @@ _Noreturn void netd_main(int fd, char *const egress_argv[]) {
   egress_open(egress_argv, &node);
   for (int64_t swept = loop_now();;) {
     int timeout = egress_tick();
-    if ((flows_total() || paused_tenants) && (timeout < 0 || timeout > 1000)) timeout = 1000;
+    if ((flows_total() || paused_tenants || refusals_waiting()) && (timeout < 0 || timeout > 1000)) timeout = 1000;
     if (loop_pass(timeout)) _exit(1);
     if (loop_now() - swept < 1000) continue;
     swept = loop_now();
     resume_paused();
-    for (struct tenant *tenant = tenants; tenant; tenant = tenant->next) flows_expire(&tenant->flows, swept);
+    refusals_refill_all();
+    for (struct tenant *tenant = tenants; tenant; tenant = tenant->next) {
+      flows_expire(&tenant->flows, swept);
+      refusals_refill(&tenant->refusals);
+    }
   }
 }

@@ -17,24 +17,7 @@ static int send_order(int fd, enum netd_order_kind kind, const char *machine, co
   if (!netd_is_name(machine)) return EINVAL;
   struct netd_order order = {.kind = kind, .mode = mode};
   memcpy(order.machine, machine, strlen(machine) + 1);
-  struct iovec part = {.iov_base = &order, .iov_len = sizeof order};
-  _Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof *sockets)] = {0};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-  if (sockets) {
-    /* The IPv6 ones are last and may be missing. */
-    size_t size = (sockets->fd[NET_TCP6] < 0 ? NET_TCP6 : NET_LISTENERS) * sizeof sockets->fd[0];
-    message.msg_control = space;
-    message.msg_controllen = CMSG_SPACE(size);
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(size);
-    memcpy(CMSG_DATA(head), sockets->fd, size);
-  }
-  ssize_t sent;
-  do sent = sendmsg(fd, &message, MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
-  return sent < 0 ? errno : 0;
+  return netd_order_send(fd, order, sockets);
 }
 
 int netd_add(int fd, const char *machine, const struct net_listeners *listeners, enum net_mode mode) {
@@ -65,10 +48,4 @@ int netd_start(const struct netd_options *options, pid_t *pid, int *fd) {
   }
   *fd = pair[0];
   return 0;
-}
-
-bool netd_is_name(const char *name) {
-  size_t length = strnlen(name, NETD_NAME + 1);
-  return length >= 1 && length <= NETD_NAME &&
-         strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == length;
 }

@@ -45,11 +45,13 @@ void nft_match_mark(struct nft *t, uint32_t mark);
 void nft_match_destination(struct nft *t, const void *address, size_t length);
 /* an IPv4 destination that begins with this byte */
 void nft_match_network(struct nft *t, uint8_t first);
-/* a TCP packet that resets; the protocol must have been matched before */
-void nft_match_reset(struct nft *t);
+/* a TCP packet of whose flags under the mask exactly these are set; the protocol must have been matched before */
+void nft_match_flags(struct nft *t, uint8_t mask, uint8_t flags);
 
 /* actions */
 void nft_count(struct nft *t, const char *counter);
+/* tells the listeners of nflog.h */
+void nft_log(struct nft *t);
 void nft_accept(struct nft *t);
 void nft_drop(struct nft *t);
 void nft_jump(struct nft *t, const char *chain);

@@ -61,6 +61,14 @@ describe("arbitrary bytes", () => {
       ),
       Buffer.from("1000:5\xff\xffbob:x:1000:1000:::\xff", "latin1"),
     ],
+    // a question over UDP and the beginning of a connection over IPv6, as the kernel tells them
+    nflog: async () => [
+      Buffer.from(
+        "450000340000400040110000c6120002c612000112340035002000000001010000010000000000000377656204746573740000010001",
+        "hex",
+      ),
+      Buffer.from(`6000000000140640${"00".repeat(32)}123401bb000000000000000050020000`, "hex"),
+    ],
     redirect: async () => ["name", "/a/b", "/up/outside", "/a/root/etc", ".."].map((text) => Buffer.from(text)),
   };
 
@@ -68,6 +76,7 @@ describe("arbitrary bytes", () => {
     { what: "frames and their fields", name: "wire", runs: 100_000 },
     { what: "passwd and group files", name: "identity", runs: 60_000 },
     { what: "redirects of a layer", name: "redirect", runs: 60_000 },
+    { what: "packets that the kernel refused", name: "nflog", runs: 200_000 },
     { what: "clients and children of the agent", name: "agent", runs: 4_000 },
   ];
 

@@ -42,6 +42,11 @@ export function launcherPid(host: TestRuntime): number {
   return pid;
 }
 
+/** the launcher's child that holds the sockets of all machines; undefined while there is none */
+export function netdPid(host: TestRuntime): number | undefined {
+  return processesOf(host.directory).find((pid) => read(`/proc/${pid}/comm`) === "sandkeep-netd\n");
+}
+
 /** no cgroup, mount, loop device or process of the runtime on this data directory is left */
 export async function expectNothingLeft(dataDir: string, pids: number[]): Promise<void> {
   await eventually("nothing of the runtime is left", () => {

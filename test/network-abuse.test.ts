@@ -179,3 +179,33 @@ for i in range(3000):
   expect(events.length).toBeLessThan(20_000);
   expect(await egress()).toBe(process);
 });
+
+test("a million packets that the kernel refuses are counted to the last one, in few lines, and cost nobody else anything", async () => {
+  const process = await egress();
+  await probe.add("barred");
+  const flood = probe.spawn(
+    undo,
+    "barred",
+    `
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+print("begun", flush=True)
+for i in range(1000000):
+    try: s.sendto(b"x" * 20, ("${webAddress}", 1 + i % 60000))
+    except PermissionError: pass
+print("done", flush=True)
+`,
+  );
+  const said = linesOf(flood);
+  expect(await said()).toBe("begun");
+  await neighbourIsServed();
+  expect(await said()).toBe("done");
+  await neighbourIsServed();
+  const events = await eventually("all are counted", async () => {
+    const all = await probe.eventsNow("barred");
+    const sum = all.reduce((total, { count = 0, dropped = 0 }) => total + count + dropped, 0);
+    return sum >= 1_000_000 && { all, sum };
+  });
+  expect(events.sum).toBe(1_000_000);
+  expect(events.all.length).toBeLessThan(10_000);
+  expect(await egress()).toBe(process);
+}, 60_000);

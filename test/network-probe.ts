@@ -22,14 +22,16 @@ const run = promisify(execFile);
 /** what a resolv.conf inside a sandbox must say */
 const resolvConf = "nameserver 198.18.0.1\n";
 
-const sources = ["net", "nft", "netlink", "netd", "netd_client", "egress", "flows", "packet", "ids", "loop"];
+const network = ["net", "nft", "netlink", "nflog", "packet"];
+const sources = [...network, "netd", "netd_client", "netd_order", "egress", "flows", "refusals", "ids", "loop"];
 const sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
-/** Compiles the probe; with `sanitized`, so that it stops at the first bad access. */
-export async function buildProbe(directory: string, sanitized = false): Promise<string> {
+/** Compiles the probe; with `sanitized`, so that it stops at the first bad access; with `defined`, for another kernel. */
+export async function buildProbe(directory: string, sanitized = false, defined: string[] = []): Promise<string> {
   const guest = join(root, "guest");
   const binary = join(directory, "net_probe");
   const flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", ...(sanitized ? sanitize : ["-static"])];
+  flags.push(...defined.map((macro) => `-D${macro}`));
   const files = ["test/net_probe.c", ...sources.map((name) => `${name}.c`)];
   await run("cc", [...flags, "-o", binary, ...files], { cwd: guest });
   return binary;
@@ -128,10 +130,10 @@ export class Probe {
   static async start(
     undo: Undo,
     host: Namespace,
-    options: { sanitized?: boolean; env?: NodeJS.ProcessEnv } = {},
+    options: { sanitized?: boolean; defined?: string[]; env?: NodeJS.ProcessEnv } = {},
   ): Promise<Probe> {
     const directory = await tempDir(undo);
-    const binary = await buildProbe(directory, options.sanitized);
+    const binary = await buildProbe(directory, options.sanitized, options.defined);
     const child = spawn(...host.command(binary, process.execPath, join(root, "src/egress/main.ts")), {
       env: {
         ...process.env,
@@ -178,6 +180,12 @@ export class Probe {
     const files = ["egress.1.jsonl", "egress.jsonl"].map((name) => join(this.#directory, machine, name));
     const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")));
     return texts.flatMap((text) => text.split("\n")).flatMap((line) => (line === "" ? [] : [JSON.parse(line)]));
+  }
+
+  /** the same, with whatever was decided before the call */
+  async eventsNow(machine: string): Promise<LogLine[]> {
+    await this.link.flush(machine);
+    return this.events(machine);
   }
 
   /** bytes by host */

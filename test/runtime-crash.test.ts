@@ -10,7 +10,7 @@ import type { Machine } from "../src/core/runtime.ts";
 import { bootFor, dismiss, expectReconciled } from "./conformance/runtime/host.ts";
 import { gather, run, sh, start, until } from "./conformance/runtime/run.ts";
 import { eventually } from "./harness.ts";
-import { agentPid, launcherPid, linuxHost } from "./linux-host.ts";
+import { agentPid, launcherPid, linuxHost, netdPid } from "./linux-host.ts";
 import type { Owned } from "./runtime-owner.ts";
 
 const runRoot = mkdtempSync("/run/sandkeep-crash-");
@@ -205,6 +205,25 @@ describe("a launcher that is killed", () => {
       await expectReconciled(host());
     }
     expect((await run(machine, ["echo", "alive"])).stdout).toBe("alive\n");
+  });
+
+  test("or its network process: what the kernel refuses to a machine is written down by the next one", async () => {
+    const machine = await bootFor(host(), { network: "deny-all" });
+    const log = host().runtime.egress(machine.id);
+    const isToldOf = (port: number) =>
+      eventually(`an attempt at port ${port} is in the log`, async () => {
+        await run(machine, ["bash", "-c", `: > /dev/tcp/93.184.216.34/${port}`]);
+        const { lines } = (await log?.lines({ after: 0, limit: 1000 })) ?? { lines: [] };
+        return lines.some((line) => "rule" in line && line.rule === "deny-all" && line.port === port);
+      });
+    await isToldOf(1);
+    const netd = netdPid(host());
+    if (netd === undefined) throw new Error("The launcher has no network process");
+    process.kill(netd, "SIGKILL");
+    await isToldOf(2);
+    process.kill(launcherPid(host()), "SIGKILL");
+    await isToldOf(3);
+    await expectReconciled(host());
   });
 
   test("in the middle of boots, stops and snapshots: each succeeds or says why, and nothing is left", async () => {

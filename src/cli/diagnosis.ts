@@ -70,6 +70,12 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
       fix: `modprobe -a ${lacking.join(" ")}`,
     });
   },
+  ({ lackingLogs }) => {
+    const name = "egress log";
+    if (lackingLogs.length === 0) return { name, state: "ok", detail: "tells what the kernel refuses, too" };
+    const detail = `the kernel has no ${lackingLogs.join(" and no ")}: what deny-all refuses is not in it`;
+    return { name, state: "warning", detail, fix: `modprobe -a ${lackingLogs.join(" ")}` };
+  },
   ({ guest }) =>
     finding("native program", guest.compiled || guest.compiler, guest.compiled ? "compiled" : "compiled at the start", {
       missing: "not compiled, and there is no C compiler",

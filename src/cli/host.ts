@@ -18,6 +18,8 @@ export interface HostFacts {
   overlay: boolean;
   nftables: boolean;
   tproxy: boolean;
+  /** modules that tell what the ruleset refuses, and are not there */
+  lackingLogs: string[];
   cgroups: { version: 1 | 2; controllers: string[] };
   /** whether the native program is compiled, and whether it could be */
   guest: { compiled: boolean; compiler: boolean };
@@ -59,6 +61,10 @@ export function readHost(known: HostKnowledge): HostFacts {
     overlay: known.kernelHas("CONFIG_OVERLAY_FS", "overlay"),
     nftables: known.kernelHas("CONFIG_NF_TABLES", "nf_tables"),
     tproxy: known.kernelHas("CONFIG_NFT_TPROXY", "nft_tproxy"),
+    lackingLogs: [
+      known.kernelHas("CONFIG_NFT_LOG", "nft_log") ? [] : ["nft_log"],
+      known.kernelHas("CONFIG_NETFILTER_NETLINK_LOG", "nfnetlink_log") ? [] : ["nfnetlink_log"],
+    ].flat(),
     cgroups: { version: cgroupVersion(), controllers: known.cgroupControllers() },
     guest: { compiled: existsSync(known.guest), compiler: known.onPath("cc") && known.onPath("make") },
     store: storeFacts(known),

@@ -14,7 +14,7 @@ import type { Sessions } from "./sessions.ts";
 /** A decision about a connection, a flow of datagrams, a request or a question for a name. */
 export interface EgressDecision {
   /** what was spoken as far as it is known: "tcp" where nobody looked, or it is nothing we know; "https" where TLS is open */
-  protocol: "tcp" | "tls" | "http" | "https" | "postgres" | "udp" | "dns";
+  protocol: "tcp" | "tls" | "http" | "https" | "postgres" | "udp" | "dns" | "icmp" | "other";
   /** the name that was asked for, or that led to the address */
   name?: string;
   /** the name in the TLS hello */
@@ -30,7 +30,7 @@ export interface EgressDecision {
   allowed: boolean;
   /** why not, as a sentence without its end */
   reason?: string;
-  /** what decided: "allow *.example.com", "subnets.deny 10.0.0.0/8", "allow-all" */
+  /** what decided: "allow *.example.com", "subnets.deny 10.0.0.0/8", "allow-all", "deny-all" */
   rule?: string;
   missing?: MissingPermission;
 }

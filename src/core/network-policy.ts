@@ -134,6 +134,11 @@ export function hostName(text: string): string | undefined {
   return name.length <= 253 && /^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/.test(name) ? name : undefined;
 }
 
+/** whom a question for a name is about; "_service._protocol" before it asks for a service of the host (SRV) */
+export function hostOfQuestion(name: string, type: string): string {
+  return type === "SRV" ? name.replace(/^_[^.]+\._(tcp|udp|tls)\./, "") : name;
+}
+
 /** A "*" at the front stands for one label or more, alone for any name at all, and elsewhere for exactly one label. */
 function matchesDomain(pattern: string, labels: string[]): boolean {
   if (pattern === "*") return true;

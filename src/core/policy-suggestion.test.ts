@@ -90,6 +90,28 @@ test("what a policy denies on purpose, and what is not public, is told and not s
   ]);
 });
 
+test("under deny-all names and addresses are taken from what was refused; a service is allowed by its host", () => {
+  const denied = { allowed: false, rule: "deny-all", reason: "the policy is deny-all" };
+  const subnets = { allow: ["93.184.216.34/32"] };
+  const { policy, notes } = suggest(
+    { protocol: "dns", name: "a.test", type: "A", ...denied, missing: { allow: ["a.test"] } },
+    { protocol: "dns", name: "_db._tcp.b.test", type: "SRV", ...denied, missing: { allow: ["b.test"] } },
+    { protocol: "dns", address: "198.18.0.1", port: 53, ...denied },
+    { protocol: "tcp", address: "93.184.216.34", port: 443, ...denied, missing: { subnets } },
+    { protocol: "udp", address: "93.184.216.34", port: 123, ...denied, missing: { subnets } },
+    { protocol: "tcp", address: "10.0.0.1", port: 80, allowed: false, reason: "10.0.0.1 is private" },
+    { protocol: "icmp", address: "93.184.216.35", allowed: false, reason: "no policy lets ICMP out" },
+  );
+  expect(policy.domains.map(({ domain }) => domain)).toEqual(["a.test", "b.test"]);
+  expect(policy.allowedCidrs).toEqual(["93.184.216.34/32"]);
+  expect(notes).toEqual([
+    "93.184.216.34/32 is for 93.184.216.34 port 443: under deny-all nobody saw what it would have spoken; with https its name would do",
+    "93.184.216.34/32 is for 93.184.216.34 port 123: datagrams are allowed by subnet only",
+    "10.0.0.1 port 80 is not in this policy: 10.0.0.1 is private",
+    "93.184.216.35 is not in this policy: no policy lets ICMP out",
+  ]);
+});
+
 test("requests add nothing to their connection, but rules are missed; a connection that was cut was allowed before", () => {
   const at = { address: "93.184.216.34", port: 443, name: "a.test" };
   const { policy, notes } = suggest(

@@ -4,7 +4,7 @@
  */
 
 import type { EgressDecision, EgressLine } from "./egress-log.ts";
-import type { CustomPolicy } from "./network-policy.ts";
+import { type CustomPolicy, hostOfQuestion } from "./network-policy.ts";
 
 export interface PolicySuggestion {
   policy: CustomPolicy;
@@ -55,7 +55,8 @@ interface Need {
 function needOf(decision: EgressDecision): Need {
   const { protocol, name, sni, address = "", port, allowed, reason = "", rule = "", missing, type = "" } = decision;
   if (rule.startsWith("subnets.deny ")) return { note: `${address} stays denied: ${reason}` };
-  if (protocol === "dns") return name !== undefined && connecting.includes(type) ? { name } : {};
+  if (protocol === "dns")
+    return name !== undefined && connecting.includes(type) ? { name: hostOfQuestion(name, type) } : {};
   // requests come on a connection, whose line says what it takes
   if (protocol === "https") {
     return rule.includes(", rule ") ? { note: `The rules for ${name} are not repeated here: add them again` } : {};
@@ -65,17 +66,21 @@ function needOf(decision: EgressDecision): Need {
   if (sni !== undefined && (allowed || missing)) return { name: sni };
   // cut off by a change: the line that allowed it comes before
   if (reason.startsWith("cut off: ")) return {};
-  if (!allowed && !missing) return { note: `${where(sni ?? address, port)} is not in this policy: ${reason}` };
-  return { subnet, note: `${subnet} is for ${where(name ?? address, port)}: ${why[protocol]}` };
+  if ((!allowed && !missing) || protocol === "icmp" || protocol === "other")
+    return { note: `${where(sni ?? address, port)} is not in this policy: ${reason}` };
+  const because = protocol === "tcp" && rule === "deny-all" ? unread : why[protocol];
+  return { subnet, note: `${subnet} is for ${where(name ?? address, port)}: ${because}` };
 }
 
-const why: Record<Exclude<EgressDecision["protocol"], "dns" | "https">, string> = {
+const why: Record<Exclude<EgressDecision["protocol"], "dns" | "https" | "icmp" | "other">, string> = {
   http: "plain HTTP is allowed by subnet only; with https its name would do",
   tls: "its TLS names no host, so it is allowed by subnet only",
   postgres: "its TLS names no host, so it is allowed by subnet only",
   tcp: "it is neither TLS nor HTTP, so it is allowed by subnet only",
   udp: "datagrams are allowed by subnet only",
 };
+
+const unread = "under deny-all nobody saw what it would have spoken; with https its name would do";
 
 /** what the wire takes for one, wildcards aside; an address is none, though a program may put one in a name's place */
 function isDomain(name: string): boolean {

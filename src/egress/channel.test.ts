@@ -72,6 +72,18 @@ describe("messages", () => {
     expect(parseRequest({ kind: "end", id: 1 })).toEqual({ kind: "end", id: 1 });
     const dns = { kind: "dns", id: 1, machine: "a", flow: 2, packet: "0aff" };
     expect(parseRequest(dns)).toEqual({ ...dns, custom: false, packet: Buffer.from([10, 255]) });
+    const refused = {
+      kind: "refused",
+      id: 1,
+      machine: "a",
+      protocol: 17,
+      address: "1.1.1.1",
+      port: 53,
+      packet: "0aff",
+    };
+    expect(parseRequest(refused)).toEqual({ ...refused, packet: Buffer.from([10, 255]) });
+    const unseen = { kind: "unseen", id: 1, machine: "a", count: 9 };
+    expect(parseRequest(unseen)).toEqual(unseen);
   });
 
   test.each([

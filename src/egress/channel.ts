@@ -33,7 +33,23 @@ export type Request =
   /** the sandbox has ended or was cut off: nothing of it may stay open */
   | { kind: "end"; id: number }
   /** the answer to recheck(): no flow is open that was not allowed since */
-  | { kind: "rechecked"; id: number };
+  | { kind: "rechecked"; id: number }
+  | Refused
+  /** so many more packets were refused, of which nothing is known */
+  | { kind: "unseen"; id: number; machine: string; count: number }
+  /** the answer to tell(): what was refused before it has been told */
+  | { kind: "told"; id: number };
+
+/** The kernel has refused a packet by itself; the port is 0 where there is none. */
+export interface Refused extends Destination {
+  kind: "refused";
+  id: number;
+  machine: string;
+  /** the number that IP has for it: TCP and UDP are refused as nothing may leave, any other as it never may */
+  protocol: number;
+  /** the beginning of what was asked, of a datagram to port 53 */
+  packet: Buffer;
+}
 
 /** What the egress process says to netd. */
 export interface Replies {
@@ -43,6 +59,8 @@ export interface Replies {
   unanswered(flow: number): void;
   /** a machine's policy has changed: its open flows end, and are asked for again; answered by "rechecked" */
   recheck(machine: string, token: number): void;
+  /** what the kernel has refused to a machine is wanted now, in as far as it was not told; answered by "told" */
+  tell(machine: string, token: number): void;
   /** a connection that netd handed over is closed */
   closed(id: number): void;
 }
@@ -52,14 +70,19 @@ export function parseRequest(message: unknown): Request {
   const fields = fieldsOf(message);
   const id = numberOf(fields, "id");
   const kind = fields.kind;
-  if (kind === "end" || kind === "rechecked") return { kind, id };
+  if (kind === "end" || kind === "rechecked" || kind === "told") return { kind, id };
   const machine = textOf(fields, "machine");
+  if (kind === "unseen") return { kind, id, machine, count: numberOf(fields, "count") };
   const custom = fields.custom === true;
   if (kind === "dns") {
     const packet = Buffer.from(textOf(fields, "packet"), "hex");
     return { kind, id, machine, custom, flow: numberOf(fields, "flow"), packet };
   }
   const destination = { address: textOf(fields, "address"), port: numberOf(fields, "port") };
+  if (kind === "refused") {
+    const packet = Buffer.from(textOf(fields, "packet"), "hex");
+    return { kind, id, machine, protocol: numberOf(fields, "protocol"), ...destination, packet };
+  }
   const origin = { id, machine, custom };
   if (kind === "tcp") return { kind, ...origin, ...destination };
   if (kind === "udp") return { kind, ...origin, flow: numberOf(fields, "flow"), ...destination };
@@ -82,6 +105,7 @@ export function replies(send: (line: string) => void): Replies {
     answer: (flow, packet) => send(`answer ${flow} ${packet.toString("hex")}`),
     unanswered: (flow) => send(`unanswered ${flow}`),
     recheck: (machine, token) => send(`recheck ${machine} ${token}`),
+    tell: (machine, token) => send(`tell ${machine} ${token}`),
     closed: (id) => {
       if (closed.size === 0) setImmediate(tellClosed);
       closed.set(id, (closed.get(id) ?? 0) + 1);

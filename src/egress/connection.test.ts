@@ -75,6 +75,7 @@ async function begun(domains: DomainRule[], authorityIsNeeded = async () => {}) 
     decided: (event: EgressEvent) => void events.push(event),
     ended: () => {},
     moved: () => {},
+    unseen: () => {},
     flush: async () => {},
   };
   const [program, inside] = await pair();

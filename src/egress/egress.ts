@@ -3,6 +3,7 @@
 import type { Socket } from "node:net";
 import type { CustomNetwork } from "../core/network-policy.ts";
 import type { AddressRules } from "./addresses.ts";
+import { decisionOf } from "./barred.ts";
 import { type Destination, halfOpen, type Replies, type Request } from "./channel.ts";
 import type { Complain } from "./complaints.ts";
 import { serveConnection } from "./connection.ts";
@@ -28,16 +29,18 @@ type Tcp = Extract<Request, { kind: "tcp" }>;
 type Udp = Extract<Request, { kind: "udp" }>;
 type Dns = Extract<Request, { kind: "dns" }>;
 
-/** how long to wait for netd before it is told of a change again, in ms */
-const recheckEvery = 100;
+/** how long to wait for netd before it is told again, in ms */
+const tellEvery = 100;
+/** how often netd is told that somebody reads a log, who would not wait for longer */
+const mostTellings = 5;
 /** how often the bytes of what is open are counted, in ms */
 const meterEvery = 1_000;
 
 export class Egress {
   readonly #options: EgressOptions;
   readonly #machines: Machines;
-  /** changes of policy that netd has not followed yet, by their token */
-  readonly #rechecks = new Map<number, () => void>();
+  /** what netd was told and has not done yet, by its token */
+  readonly #orders = new Map<number, () => void>();
   #nextToken = 1;
 
   constructor(options: EgressOptions) {
@@ -50,9 +53,13 @@ export class Egress {
     const { replies, log } = this.#options;
     if (request.kind === "end") {
       this.#machines.end(request.id);
-    } else if (request.kind === "rechecked") {
-      this.#rechecks.get(request.id)?.();
-      this.#rechecks.delete(request.id);
+    } else if (request.kind === "rechecked" || request.kind === "told") {
+      this.#orders.get(request.id)?.();
+    } else if (request.kind === "refused") {
+      const name = this.#machines.known(request.id)?.names.nameOf(request.address);
+      log.decided({ machine: request.machine, ...decisionOf(request, this.#options.addresses, name) });
+    } else if (request.kind === "unseen") {
+      log.unseen(request.machine, request.count);
     } else if (request.kind === "udp") {
       void this.#guarded(this.#judge(request));
     } else if (request.kind === "flow") {
@@ -72,16 +79,7 @@ export class Egress {
   /** resolves when the policy is in force, for everything that is open too */
   async setPolicy(machine: string, network: CustomNetwork, { fresh }: { fresh: boolean }): Promise<void> {
     this.#machines.set(machine, network);
-    if (fresh) return;
-    const token = this.#nextToken++;
-    const recheck = () => this.#options.replies.recheck(machine, token);
-    // netd's answer is lost where the channel is full; flows that have ended by then do no harm by ending again.
-    const again = setInterval(recheck, recheckEvery);
-    await new Promise<void>((resolve) => {
-      this.#rechecks.set(token, resolve);
-      recheck();
-    });
-    clearInterval(again);
+    if (!fresh) await this.#done((token) => this.#options.replies.recheck(machine, token));
   }
 
   dropPolicy(machine: string): void {
@@ -98,7 +96,25 @@ export class Egress {
     for (const known of this.#machines.all()) {
       if (known.name === machine) for (const open of known.open) open.meter();
     }
+    // The kernel refuses without waiting for anybody.
+    await this.#done((token) => this.#options.replies.tell(machine, token), mostTellings);
     await this.#options.log.flush(machine);
+  }
+
+  /** resolves when netd has done what it is told, or was told so many times */
+  async #done(tell: (token: number) => void, most = Number.POSITIVE_INFINITY): Promise<void> {
+    const token = this.#nextToken++;
+    let times = 0;
+    let again: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      const attempt = () => (times++ < most ? tell(token) : resolve());
+      this.#orders.set(token, resolve);
+      // netd's answer is lost where the channel is full; to do it twice does no harm.
+      again = setInterval(attempt, tellEvery);
+      attempt();
+    });
+    clearInterval(again);
+    this.#orders.delete(token);
   }
 
   async #join(request: Tcp, inside: Socket): Promise<void> {

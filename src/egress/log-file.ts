@@ -95,6 +95,10 @@ export class LogFiles implements EgressLog {
     log.hostsChanged = true;
   }
 
+  unseen(machine: string, count: number): void {
+    this.#log(machine).dropped += count;
+  }
+
   /** writes what has gathered; resolves when it is in the files */
   async flush(machine?: string): Promise<void> {
     const wanted = [...this.#machines].filter(([name]) => machine === undefined || name === machine);

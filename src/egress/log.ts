@@ -29,6 +29,8 @@ export interface EgressLog {
   ended(event: EgressEvent, traffic: EgressTraffic): void;
   /** bytes to or from a host, while a connection goes on; `begun` with the first of them */
   moved(machine: string, host: string, traffic: EgressTraffic, begun?: boolean): void;
+  /** so many decisions were made of which nothing is known */
+  unseen(machine: string, count: number): void;
   /** resolves when what was told of a machine, or of all, is where readers find it */
   flush(machine?: string): Promise<void>;
 }

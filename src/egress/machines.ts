@@ -65,6 +65,11 @@ export class Machines {
     return machine;
   }
 
+  /** one that has asked for something before, by netd's number */
+  known(id: number): Machine | undefined {
+    return this.#byId.get(id);
+  }
+
   all(): Iterable<Machine> {
     return this.#byId.values();
   }

@@ -12,7 +12,7 @@ import { settingsFrom } from "./settings.ts";
 process.title = "sandkeep-egress";
 const settings = settingsFrom(process.env, () => performance.now());
 const complain = newComplaints(() => performance.now());
-const nowhere = { decided: () => {}, ended: () => {}, moved: () => {}, flush: async () => {} };
+const nowhere = { decided: () => {}, ended: () => {}, moved: () => {}, unseen: () => {}, flush: async () => {} };
 const egress = new Egress({
   addresses: addressRules(settings),
   replies: replies((line) => process.send?.(line)),

@@ -1,11 +1,17 @@
 /**
- * Whether a sandbox may reach what it wants to reach: the one place where that is decided. A sandbox that may reach
- * nothing at all never gets here, as its ruleset stops it. Everything here is pure: what it says of a connection it
+ * Whether a sandbox may reach what it wants to reach: the one place where that is decided. Of a sandbox that may reach
+ * nothing at all it is only told what its ruleset has stopped (barred.ts). Everything here is pure: what it says of a connection it
  * says again, about the same connection, when the policy has changed.
  */
 
 import type { MissingPermission } from "../core/egress-log.ts";
-import { type CustomNetwork, compilePolicy, type PolicyMatcher, type RequestRule } from "../core/network-policy.ts";
+import {
+  type CustomNetwork,
+  compilePolicy,
+  hostOfQuestion,
+  type PolicyMatcher,
+  type RequestRule,
+} from "../core/network-policy.ts";
 import { type AddressRules, embeddedIPv4, isAlone } from "./addresses.ts";
 import type { Destination } from "./channel.ts";
 
@@ -81,10 +87,10 @@ export function judgeName(policy: Policy, name: string): Verdict {
   return { allowed: false, reason, missing: { allow: [name] } };
 }
 
-/** whether the resolver answers for the name; "_service._protocol" before it asks for a service of the host (SRV) */
+/** whether the resolver answers for the name */
 export function judgeQuestion(policy: Policy, name: string, type: string): Verdict {
   if (policy.kind === "custom" && policy.matcher.openNames) return { allowed: true, rule: "subnets.allow" };
-  return judgeName(policy, type === "SRV" ? name.replace(/^_[^.]+\._(tcp|udp|tls)\./, "") : name);
+  return judgeName(policy, hostOfQuestion(name, type));
 }
 
 /** an address that stands for another is in the ranges of both, and in the one that denies before all */

@@ -79,6 +79,12 @@ export async function answerQuestion(
   });
 }
 
+/** what is asked in a packet of which the end may be missing; undefined where it is no plain question */
+export function questionAsked(packet: Buffer): { name: string; type: string } | undefined {
+  const question = packet.length < 12 ? undefined : questionIn(Buffer.from(packet).fill(0, 6, 12));
+  return question?.name === undefined ? undefined : { name: question.name, type: question.type };
+}
+
 /** the addresses of a name as the world's resolvers say now, whatever a policy says of it */
 export async function addressesOf(name: string, options: Omit<QuestionOptions, "decided">): Promise<string[]> {
   const found = await Promise.all(["A", "AAAA"].map((type) => lookUp(name, type, options)));

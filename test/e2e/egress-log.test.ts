@@ -171,6 +171,49 @@ test("the policy that is suggested allows what was seen and nothing else", async
   await open.delete();
 });
 
+test.for<Policy>(["deny-all", { allow: [] }])(
+  "under %j everything is refused, seen and followed, and the policy that is suggested lets it through",
+  async (nothing) => {
+    const tries = [
+      "curl -sSk -4 --max-time 10 https://web.test/",
+      `curl -sS --fail --max-time 10 http://${otherAddress}/`,
+      `python3 -c 'import socket; s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(5); s.connect(("${webAddress6}", 7)); s.send(b"x"); s.recv(1)'`,
+      "curl -sS --fail --max-time 10 http://169.254.169.254/",
+    ];
+    const reach = async () => {
+      const reached: boolean[] = [];
+      for (const each of tries) reached.push((await run(sandbox, each)).exitCode === 0);
+      return reached;
+    };
+    const sandbox = await create(nothing);
+    const following = cli(sandbox.name, "--follow");
+    expect(await reach()).toEqual([false, false, false, false]);
+    const { stdout } = await cli(sandbox.name);
+    const rows = stdout
+      .split("\n")
+      .slice(1)
+      .map((row) => row.split(/ {2,}/).slice(1).join(" | "));
+    expect(rows.map((row) => row.replace(/ ×\d+/, "").trim()).filter((row) => row !== "")).toEqual([
+      "denied | web.test | dns A | the policy is deny-all",
+      `denied | ${otherAddress}:80 | tcp | the policy is deny-all`,
+      `denied | [${webAddress6}]:7 | udp | the policy is deny-all`,
+      "denied | 169.254.169.254:80 | tcp | 169.254.169.254 is link-local",
+    ]);
+    const suggestion = await cli(sandbox.name, "--suggest");
+    const policy = JSON.parse(suggestion.stdout);
+    expect(policy).toEqual({
+      allow: ["web.test"],
+      subnets: { allow: [`${webAddress6}/128`, `${otherAddress}/32`] },
+    });
+    expect(suggestion.stderr).toContain(`${otherAddress}/32 is for ${otherAddress} port 80: under deny-all nobody saw`);
+    await sandbox.updateNetworkPolicy(policy);
+    expect(await reach()).toEqual([true, true, true, false]);
+    await sandbox.stop();
+    expect((await following).stdout).toMatch(/ denied +web\.test +dns A.*deny-all\n[\s\S]* allowed +web\.test:443 /);
+    await sandbox.delete();
+  },
+);
+
 test("bytes by host are what servers got and sent, to the byte, while it runs and in the end", async () => {
   const sandbox = await create({ subnets: { allow: [`${webAddress}/32`, `${webAddress6}/128`] } });
   const up = 1_234_567;

@@ -17,6 +17,7 @@ const good: HostFacts = {
   overlay: true,
   nftables: true,
   tproxy: true,
+  lackingLogs: [],
   cgroups: { version: 2, controllers: ["cpu", "io", "memory", "pids"] },
   guest: { compiled: true, compiler: true },
   store: { path: "/d", onBtrfs: false, btrfs: true, mkfs: true, loop: true, free: 50e9, writable: true },
@@ -67,6 +68,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
 
 test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ["kernel", { kernel: "5.19.0" }, /tested from 6\.1/],
+  ["egress log", { lackingLogs: ["nft_log"] }, /no nft_log: what deny-all refuses is not/, "modprobe -a nft_log"],
   [
     "store",
     { store: { ...good.store, mkfs: false } },

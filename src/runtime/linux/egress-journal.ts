@@ -69,7 +69,7 @@ const names = z.array(z.string());
 const decision = z.object({
   id: counted,
   at: counted,
-  protocol: z.enum(["tcp", "tls", "http", "https", "postgres", "udp", "dns"]),
+  protocol: z.enum(["tcp", "tls", "http", "https", "postgres", "udp", "dns", "icmp", "other"]),
   name: z.string().exactOptional(),
   sni: z.string().exactOptional(),
   address: z.string().exactOptional(),
