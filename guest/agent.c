@@ -1,8 +1,8 @@
 /*
  * agent.c: answers the daemon inside one sandbox: runs commands, keeps their output, reaps what they leave behind.
  *
- * It is single-threaded and never blocks. A connection that begins with FILES or DIAL is handed to a process of its
- * own, which may block as it likes; every other connection carries requests (wire.h) and hears every event.
+ * It is single-threaded and never blocks. A connection that begins with FILES, DIAL or HOLDERS is handed to a process of
+ * its own, which may block as it likes; every other connection carries requests (wire.h) and hears every event.
  *
  *   EXEC  str command, u32 flags (1 terminal, 2 standard input), u16 rows, u16 columns, u32 time limit in ms (0 none),
  *         u64 bound of the journal, str user, list groups, str cwd, list argv, list env ("NAME=value")
@@ -26,6 +26,7 @@
 #include "connection.h"
 #include "dial.h"
 #include "files.h"
+#include "holder.h"
 #include "identity.h"
 
 /* GREW is held back from a listener that has this much unread; it hears the newest state once it has read */
@@ -139,7 +140,8 @@ static void hand_over(struct connection *c, const struct header *header, struct 
   if (pid == 0) {
     fd = connection_worker(fd);
     if (user) files_worker(fd, header->id, user);
-    serve_dial(fd, header->id, port);
+    if (header->type == WIRE_DIAL) serve_dial(fd, header->id, port);
+    else serve_holders(fd, header->id);
     _exit(0);
   }
   if (pid < 0) send_fail(fd, header->id, errno, WIRE_WHAT_SYSTEM, "Cannot serve the connection: %s", strerror(errno));
@@ -150,10 +152,12 @@ static void hand_over(struct connection *c, const struct header *header, struct 
 
 /* ---- requests ---- */
 
+static bool wants_worker(uint8_t type) { return type == WIRE_FILES || type == WIRE_DIAL || type == WIRE_HOLDERS; }
+
 static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
   struct reader r = reader_of(payload, header->length);
   uint32_t id = header->id;
-  if (!c->streaming && (header->type == WIRE_FILES || header->type == WIRE_DIAL)) {
+  if (!c->streaming && wants_worker(header->type)) {
     hand_over(c, header, &r);
     return;
   }

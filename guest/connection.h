@@ -37,8 +37,9 @@ struct connection {
   /* reads past the first frame are allowed */
   bool streaming;
   bool dead;
-  /* the owner's own mark */
+  /* the owner's own marks */
   bool owes;
+  void *owner;
 };
 
 /* takes over fd (nonblocking from now on); NULL when out of memory or there are too many, and fd is closed */

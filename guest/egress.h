@@ -6,13 +6,17 @@
  *
  * netd to Node, an object each; `machine` is the sandbox's name, `id` the number under which netd knows it:
  *
- *   {"cmd":"NODE_HANDLE","type":"net.Socket","msg":{"kind":"tcp","id":1,"machine":"a","custom":true,"address":"1.2.3.4","port":80}}
+ *   {"cmd":"NODE_HANDLE","type":"net.Socket","msg":{"kind":"tcp","id":1,"machine":"a","custom":true,"address":"1.2.3.4","port":80,"holder":5}}
  *                                      with the accepted connection beside it (SCM_RIGHTS)
- *   {"kind":"udp","id":1,"machine":"a","custom":false,"flow":2,"address":"1.2.3.4","port":123}   may this be opened?
- *   {"kind":"dns","id":1,"machine":"a","custom":true,"flow":3,"packet":"<hex>"}    please resolve
+ *   {"kind":"udp","id":1,"machine":"a","custom":false,"flow":2,"address":"1.2.3.4","port":123,"holder":5}
+ *                                                                                  may this be opened?
+ *   {"kind":"dns","id":1,"machine":"a","custom":true,"flow":3,"packet":"<hex>","holder":5}   please resolve
  *   {"kind":"end","id":1}                                                          close all that belongs to it
  *   {"kind":"flow","id":1,"machine":"a","custom":true,"address":"1.2.3.4","port":123,"sent":9,"received":9}
  *                                                                                  a UDP flow has ended
+ *   {"kind":"holder","id":5,"program":"<hex>","ancestry":[[12,10,1763194000123],[10,10,1763194000003]]}
+ *                                                                                  who it is: pid, session and start of
+ *                                                                                  the process, of its parent …
  *   {"kind":"rechecked","id":7}                                                    the answer to "recheck a 7"
  *   {"kind":"refused","id":1,"machine":"a","protocol":17,"address":"198.18.0.1","port":53,"packet":"<hex>"}
  *                                      the kernel has refused a packet by itself: TCP and UDP as nothing may leave, other
@@ -21,6 +25,7 @@
  *   {"kind":"told","id":7}                                                         the answer to "tell a 7"
  *
  * `custom` says that the machine has a policy of its own; without having been given it Node lets nothing through.
+ * `holder` is the number of a question who holds the program's socket, asked inside (holder_client.h), or 0.
  *
  * Node to netd, a string each, so that nobody here needs to parse JSON:
  *

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "diag.h"
 #include "egress.h"
 #include "ids.h"
 #include "loop.h"
@@ -120,6 +121,11 @@ static void drop_waiting(struct flow *flow) {
 }
 
 static const char *custom_of(const struct flow *flow) { return flow->flows->custom ? "true" : "false"; }
+
+/* who holds the socket now: the next program to send may have the same port */
+static uint32_t ask_who(const struct flow *flow) {
+  return holders_ask(flow->flows->holders, diag_inode(flow->flows->diag, IPPROTO_UDP, &flow->inside, &flow->outside));
+}
 
 /* For the meter only: where there is no room for it, a flow goes uncounted rather than anybody waits. */
 static void tell_bytes(const struct flow *flow) {
@@ -269,9 +275,9 @@ static bool ask_whether(struct flow *flow) {
   endpoint_text(&flow->outside, address);
   return egress_say(-1,
                     "{\"kind\":\"udp\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"custom\":%s,\"flow\":%" PRIu64
-                    ",\"address\":\"%s\",\"port\":%u}",
+                    ",\"address\":\"%s\",\"port\":%u,\"holder\":%" PRIu32 "}",
                     flow->flows->machine_id, flow->flows->machine, custom_of(flow), flow->id, address,
-                    flow->outside.port);
+                    flow->outside.port, ask_who(flow));
 }
 
 static void resolve(struct flow *flow, const uint8_t *data, size_t length) {
@@ -280,8 +286,8 @@ static void resolve(struct flow *flow, const uint8_t *data, size_t length) {
   egress_hex(data, length, hex);
   if (egress_say(-1,
                  "{\"kind\":\"dns\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"custom\":%s,\"flow\":%" PRIu64
-                 ",\"packet\":\"%s\"}",
-                 flow->flows->machine_id, flow->flows->machine, custom_of(flow), flow->id, hex)) {
+                 ",\"packet\":\"%s\",\"holder\":%" PRIu32 "}",
+                 flow->flows->machine_id, flow->flows->machine, custom_of(flow), flow->id, hex, ask_who(flow))) {
     count_question(flow);
   }
 }
@@ -294,8 +300,10 @@ static bool is_resolver(const struct endpoint *outside) {
 
 /* ---- what flows.h offers ---- */
 
-void flows_open(struct flows *flows, uint64_t machine_id, const char *machine, int raw4, int raw6) {
-  *flows = (struct flows){.machine_id = machine_id, .machine = machine, .raw4 = raw4, .raw6 = raw6};
+void flows_open(struct flows *flows, uint64_t machine_id, const char *machine, const struct net_listeners *sockets,
+                struct holders *holders) {
+  *flows = (struct flows){.machine_id = machine_id, .machine = machine, .raw4 = sockets->fd[NET_RAW4],
+                          .raw6 = sockets->fd[NET_RAW6], .diag = sockets->fd[NET_DIAG], .holders = holders};
 }
 
 void flows_datagram(struct flows *flows, const struct endpoint *inside, const struct endpoint *outside,

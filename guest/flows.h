@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "holder_client.h"
+#include "net.h"
 #include "packet.h"
 
 #define FLOWS_PER_MACHINE 512
@@ -38,6 +40,9 @@ struct flows {
   bool custom;
   int raw4;
   int raw6;
+  /* find whose socket a datagram came from */
+  int diag;
+  struct holders *holders;
   struct flow **buckets;
   struct flow *newest;
   struct flow *oldest;
@@ -47,7 +52,8 @@ struct flows {
   size_t waiting_bytes;
 };
 
-void flows_open(struct flows *flows, uint64_t machine_id, const char *machine, int raw4, int raw6);
+void flows_open(struct flows *flows, uint64_t machine_id, const char *machine, const struct net_listeners *sockets,
+                struct holders *holders);
 /* a datagram from inside */
 void flows_datagram(struct flows *flows, const struct endpoint *inside, const struct endpoint *outside,
                     const void *data, size_t length);

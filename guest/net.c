@@ -338,6 +338,7 @@ int net_listen(struct net_listeners *out) {
   int error = listen_socket(AF_INET, SOCK_STREAM, &out->fd[NET_TCP4]);
   if (!error) error = listen_socket(AF_INET, SOCK_DGRAM, &out->fd[NET_UDP4]);
   if (!error) error = raw_socket(AF_INET, &out->fd[NET_RAW4]);
+  if (!error && (out->fd[NET_DIAG] = netlink_socket(NETLINK_SOCK_DIAG)) < 0) error = errno;
   /* Everything works without it, except that nobody hears of what is refused. */
   if (!error && tells && nflog_open(&out->fd[NET_REFUSED])) out->fd[NET_REFUSED] = -1;
   if (!error) {

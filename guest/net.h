@@ -49,9 +49,12 @@ int net_prepare(void);
  * the reset that says so. Follow it with netd_cut(), which ends what is open outside. */
 int net_set_mode(enum net_mode mode);
 
-/* The sockets through which a sandbox reaches the world, and one that tells what the ruleset refuses (nflog.h). The IPv6
- * ones are -1 on a host without IPv6, the last one where the kernel cannot tell. */
-enum net_listener { NET_TCP4, NET_UDP4, NET_RAW4, NET_TCP6, NET_UDP6, NET_RAW6, NET_REFUSED, NET_LISTENERS };
+/* The sockets through which a sandbox reaches the world, one to ask the kernel about its own (diag.h), and one that tells
+ * what the ruleset refuses (nflog.h). The IPv6 ones are -1 on a host without IPv6, the last one where the kernel cannot
+ * tell. */
+enum net_listener {
+  NET_TCP4, NET_UDP4, NET_RAW4, NET_TCP6, NET_UDP6, NET_RAW6, NET_DIAG, NET_REFUSED, NET_LISTENERS
+};
 struct net_listeners {
   int fd[NET_LISTENERS];
 };

@@ -17,8 +17,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "diag.h"
 #include "egress.h"
 #include "flows.h"
+#include "holder_client.h"
 #include "ids.h"
 #include "loop.h"
 #include "netd_order.h"
@@ -47,6 +49,8 @@ struct tenant {
   struct listener listeners[NET_LISTENERS];
   struct flows flows;
   struct refusals refusals;
+  char agent[NETD_PATH];
+  struct holders holders;
   /* that Node holds */
   unsigned connections;
   /* its connections are left to wait: Node has no room or holds too many of them, or descriptors ran out */
@@ -93,17 +97,20 @@ static void close_with_reset(int fd) {
 
 /* gives the connection to Node, which sees an ordinary socket */
 static bool hand_over(struct tenant *tenant, int fd) {
-  struct sockaddr_storage local = {0};
-  socklen_t size = sizeof local;
-  struct endpoint outside;
+  struct sockaddr_storage local = {0}, peer = {0};
+  socklen_t size = sizeof local, peer_size = sizeof peer;
+  struct endpoint inside, outside;
   char address[INET6_ADDRSTRLEN];
   /* The local address of a connection that came through the ruleset is the one the program meant. */
   if (getsockname(fd, (struct sockaddr *)&local, &size) < 0 || !endpoint_of(&local, &outside)) return false;
   endpoint_text(&outside, address);
+  bool told = getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 && endpoint_of(&peer, &inside);
+  uint32_t inode = told ? diag_inode(tenant->sockets.fd[NET_DIAG], IPPROTO_TCP, &inside, &outside) : 0;
+  uint32_t holder = holders_ask(&tenant->holders, inode);
   return egress_say(fd,
                     "{\"cmd\":\"NODE_HANDLE\",\"type\":\"net.Socket\",\"msg\":{\"kind\":\"tcp\",\"id\":%" PRIu64
-                    ",\"machine\":\"%s\",\"custom\":%s,\"address\":\"%s\",\"port\":%u}}",
-                    tenant->id, tenant->name, tenant->flows.custom ? "true" : "false", address, outside.port);
+                    ",\"machine\":\"%s\",\"custom\":%s,\"address\":\"%s\",\"port\":%u,\"holder\":%" PRIu32 "}}",
+                    tenant->id, tenant->name, tenant->flows.custom ? "true" : "false", address, outside.port, holder);
 }
 
 static void tcp_ready(struct source *source, uint32_t what) {
@@ -226,6 +233,7 @@ static void drop(struct tenant *tenant) {
   }
   refusals_end(&tenant->refusals);
   net_close(&tenant->sockets);
+  holders_close(&tenant->holders);
   end_connections(tenant);
   connections -= tenant->connections;
   *(tenant->previous ? &tenant->previous->next : &tenants) = tenant->next;
@@ -261,8 +269,8 @@ static int watch(struct tenant *tenant) {
 }
 
 /* takes the sockets over, whether it succeeds or not */
-static int add(const char *name, const struct net_listeners *sockets, bool custom) {
-  struct tenant *known = tenant_named(name);
+static int add(const struct netd_order *order, const struct net_listeners *sockets) {
+  struct tenant *known = tenant_named(order->machine);
   if (known) drop(known);
   struct tenant *tenant = calloc(1, sizeof *tenant);
   if (!tenant) {
@@ -271,7 +279,9 @@ static int add(const char *name, const struct net_listeners *sockets, bool custo
     return ENOMEM;
   }
   tenant->sockets = *sockets;
-  memcpy(tenant->name, name, strlen(name) + 1);
+  memcpy(tenant->name, order->machine, sizeof tenant->name);
+  snprintf(tenant->agent, sizeof tenant->agent, "%.*s", NETD_PATH - 1, order->agent);
+  holders_open(&tenant->holders, tenant->agent);
   for (int i = 0; i < NET_LISTENERS; i++) {
     tenant->listeners[i].tenant = tenant;
     tenant->listeners[i].source.fd = -1;
@@ -281,8 +291,8 @@ static int add(const char *name, const struct net_listeners *sockets, bool custo
   if (tenants) tenants->previous = tenant;
   tenants = tenant;
   tenant->id = ids_add(&numbers, tenant);
-  flows_open(&tenant->flows, tenant->id, tenant->name, sockets->fd[NET_RAW4], sockets->fd[NET_RAW6]);
-  tenant->flows.custom = custom;
+  flows_open(&tenant->flows, tenant->id, tenant->name, sockets, &tenant->holders);
+  tenant->flows.custom = order->mode == NET_CUSTOM;
   int error = tenant->id ? watch(tenant) : EMFILE;
   if (error) drop(tenant);
   return error;
@@ -353,7 +363,7 @@ static void control_ready(struct source *source, uint32_t what) {
   if (unread) _exit(0);
   struct tenant *tenant = tenant_named(order.machine);
   if (order.kind == NETD_ADD) {
-    int error = add(order.machine, &sockets, order.mode == NET_CUSTOM);
+    int error = add(&order, &sockets);
     if (error) fprintf(stderr, "Cannot serve machine \"%s\": %s\n", order.machine, strerror(error));
     return;
   }
@@ -404,12 +414,15 @@ _Noreturn void netd_main(int fd, char *const egress_argv[]) {
   raise_descriptor_limit();
   end_core_dumps();
   drop_capabilities();
+  diag_try();
   if (loop_open() || loop_add(&control, 3, EPOLLIN, control_ready)) _exit(1);
   egress_open(egress_argv, &node);
   for (int64_t swept = loop_now();;) {
     int timeout = egress_tick();
-    if ((flows_total() || paused_tenants || refusals_waiting()) && (timeout < 0 || timeout > 1000)) timeout = 1000;
+    bool busy = flows_total() || paused_tenants || refusals_waiting() || holders_connected();
+    if (busy && (timeout < 0 || timeout > 1000)) timeout = 1000;
     if (loop_pass(timeout)) _exit(1);
+    holders_sweep();
     if (loop_now() - swept < 1000) continue;
     swept = loop_now();
     resume_paused();
@@ -417,6 +430,7 @@ _Noreturn void netd_main(int fd, char *const egress_argv[]) {
     for (struct tenant *tenant = tenants; tenant; tenant = tenant->next) {
       flows_expire(&tenant->flows, swept);
       refusals_refill(&tenant->refusals);
+      holders_expire(&tenant->holders, swept);
     }
   }
 }

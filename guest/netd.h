@@ -17,6 +17,8 @@
 
 /* longest name of a machine: [A-Za-z0-9_-] */
 #define NETD_NAME 64
+/* longest path of a socket, and the end of it */
+#define NETD_PATH 108
 
 struct netd_options {
   /* the egress process: path of Node, path of src/egress/main.ts, NULL; it inherits the environment and stderr */
@@ -26,9 +28,11 @@ struct netd_options {
 /* forks it; *control is the launcher's end, close-on-exec. Returns 0 or an errno, as the functions below. */
 int netd_start(const struct netd_options *options, pid_t *pid, int *control);
 
-/* A machine's sockets from net_listen(), which the caller may close afterwards. A name that netd has already is
- * replaced. Nobody needs to wait: connections made meanwhile wait in the listener. */
-int netd_add(int control, const char *machine, const struct net_listeners *listeners, enum net_mode mode);
+/* A machine's sockets from net_listen(), which the caller may close afterwards, and where its agent listens, of whom netd
+ * asks who holds a socket; NULL for nowhere. A name that netd has already is replaced. Nobody needs to wait: connections
+ * made meanwhile wait in the listener. */
+int netd_add(int control, const char *machine, const struct net_listeners *listeners, enum net_mode mode,
+             const char *agent);
 /* the mode as it is from now on, which the egress process is told with each request */
 int netd_mode(int control, const char *machine, enum net_mode mode);
 /* the machine has ended: closes its sockets and all its connections */

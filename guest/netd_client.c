@@ -1,6 +1,7 @@
 /* netd_client.c: the launcher's side of netd.h: starts netd and sends it its orders. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -13,24 +14,25 @@
 #define PATIENCE 5
 
 static int send_order(int fd, enum netd_order_kind kind, const char *machine, const struct net_listeners *sockets,
-                      enum net_mode mode) {
+                      enum net_mode mode, const char *agent) {
   if (!netd_is_name(machine)) return EINVAL;
   struct netd_order order = {.kind = kind, .mode = mode};
   memcpy(order.machine, machine, strlen(machine) + 1);
+  if (agent && snprintf(order.agent, sizeof order.agent, "%s", agent) >= (int)sizeof order.agent) return ENAMETOOLONG;
   return netd_order_send(fd, order, sockets);
 }
 
-int netd_add(int fd, const char *machine, const struct net_listeners *listeners, enum net_mode mode) {
-  return send_order(fd, NETD_ADD, machine, listeners, mode);
+int netd_add(int fd, const char *machine, const struct net_listeners *listeners, enum net_mode mode, const char *agent) {
+  return send_order(fd, NETD_ADD, machine, listeners, mode, agent);
 }
 
 int netd_mode(int fd, const char *machine, enum net_mode mode) {
-  return send_order(fd, NETD_MODE, machine, NULL, mode);
+  return send_order(fd, NETD_MODE, machine, NULL, mode, NULL);
 }
 
-int netd_drop(int fd, const char *machine) { return send_order(fd, NETD_DROP, machine, NULL, NET_DENY_ALL); }
+int netd_drop(int fd, const char *machine) { return send_order(fd, NETD_DROP, machine, NULL, NET_DENY_ALL, NULL); }
 
-int netd_cut(int fd, const char *machine) { return send_order(fd, NETD_CUT, machine, NULL, NET_DENY_ALL); }
+int netd_cut(int fd, const char *machine) { return send_order(fd, NETD_CUT, machine, NULL, NET_DENY_ALL, NULL); }
 
 int netd_start(const struct netd_options *options, pid_t *pid, int *fd) {
   int pair[2];

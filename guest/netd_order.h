@@ -19,6 +19,8 @@ struct netd_order {
   /* which sockets are there: a bit for each of enum net_listener, of NETD_ADD */
   uint32_t sockets;
   char machine[NETD_NAME + 1];
+  /* where its agent listens, of NETD_ADD */
+  char agent[NETD_PATH];
 };
 
 bool netd_is_name(const char *name);

@@ -82,6 +82,10 @@ enum wire_type {
   /* Agent: a connection that becomes a byte stream to a port inside */
   WIRE_DIAL = 64, /* u16 port -> OK, then raw bytes both ways */
 
+  /* Agent: a connection of its own, begun by HOLDERS; see holder.h */
+  WIRE_HOLDERS = 65, /* -> OK; then HOLDER requests, one after the other */
+  WIRE_HOLDER = 66,
+
   /* Launcher; see launch.c */
   WIRE_PREPARE = 96,
   WIRE_ACTIVATE = 97,

@@ -22,8 +22,20 @@ const run = promisify(execFile);
 /** what a resolv.conf inside a sandbox must say */
 const resolvConf = "nameserver 198.18.0.1\n";
 
-const network = ["net", "nft", "netlink", "nflog", "packet"];
-const sources = [...network, "netd", "netd_client", "netd_order", "egress", "flows", "refusals", "ids", "loop"];
+const network = ["net", "nft", "netlink", "nflog", "packet", "diag"];
+const agent = ["holder_client", "connection", "wire"];
+const sources = [
+  ...network,
+  ...agent,
+  "netd",
+  "netd_client",
+  "netd_order",
+  "egress",
+  "flows",
+  "refusals",
+  "ids",
+  "loop",
+];
 const sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
 /** Compiles the probe; with `sanitized`, so that it stops at the first bad access; with `defined`, for another kernel. */
@@ -256,7 +268,7 @@ export class Probe {
 }
 
 function linkIn(directory: string): EgressLink {
-  return new EgressLink({ socket: socketIn(directory), trouble: (error) => console.error(error) });
+  return new EgressLink({ socket: socketIn(directory), trouble: console.error, commandOf: () => undefined });
 }
 
 function socketIn(directory: string): string {

@@ -52,7 +52,7 @@ static void listen_for(const struct probed *machine) {
   enter(machine->network);
   check("listen", net_listen(&listeners));
   enter(host_network);
-  check("hand over", netd_add(control, machine->name, &listeners, machine->mode));
+  check("hand over", netd_add(control, machine->name, &listeners, machine->mode, NULL));
   net_close(&listeners);
 }
 

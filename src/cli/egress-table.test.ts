@@ -29,6 +29,20 @@ test.each<[string, Omit<EgressEvent, "id" | "at">, string[]]>([
     ["allowed", "a.test:443", "GET /b 200 ×3", "allow a.test"],
   ],
   [
+    "a command and its program are named",
+    {
+      ...counts,
+      protocol: "dns",
+      name: "a.test",
+      type: "A",
+      allowed: true,
+      rule: "allow-all",
+      command: "cmd_0123456789abcdef0123456789ab",
+      program: "curl",
+    },
+    ["allowed", "a.test", "dns A", "curl cmd_01234567", "allow-all"],
+  ],
+  [
     "an end says how much was moved",
     {
       protocol: "tcp",
@@ -60,6 +74,8 @@ test("no text of a program's reaches the terminal as an order", () => {
     name: hostile,
     path: hostile,
     method: "GET",
+    program: hostile,
+    command: hostile,
     allowed: true,
   });
   expect(row).toMatch(/^[\x20-\x7e]+$/);

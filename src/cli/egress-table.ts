@@ -19,6 +19,8 @@ export interface EgressEvent {
   allowed?: boolean;
   reason?: string;
   rule?: string;
+  command?: string;
+  program?: string;
   count?: number;
   ended?: number;
   bytesIn?: number;
@@ -32,7 +34,10 @@ export interface EgressHost {
   bytesOut: number;
 }
 
-export const eventHeader = row(["TIME", "VERDICT", "WHERE", "WHAT", "IN", "OUT", "WHY"]);
+/** "cmd_" and eight digits: hardly two commands of a session begin alike */
+const idLength = 12;
+
+export const eventHeader = row(["TIME", "VERDICT", "WHERE", "WHAT", "IN", "OUT", "WHO", "WHY"]);
 
 export function eventRow(event: EgressEvent): string {
   const time = timeOf(event.at);
@@ -42,7 +47,7 @@ export function eventRow(event: EgressEvent): string {
   // A line without a decision tells the end of connections that were decided before.
   const verdict = count === 0 ? "closed" : allowed ? "allowed" : "denied";
   const bytes = ended > 0 ? [sizeInWords(bytesIn), sizeInWords(bytesOut)] : ["", ""];
-  return row([time, verdict, whereOf(event), whatOf(event), ...bytes, (allowed ? rule : reason) ?? ""]);
+  return row([time, verdict, whereOf(event), whatOf(event), ...bytes, whoOf(event), (allowed ? rule : reason) ?? ""]);
 }
 
 export function hostTable(hosts: EgressHost[]): string[] {
@@ -81,6 +86,11 @@ function whatOf({ protocol = "", type, method, path = "", status, count = 0 }: E
   return [...what, count > 1 && `×${count}`].filter((part) => part !== undefined && part !== false).join(" ");
 }
 
+/** a command is known by the beginning of its id, which --json has whole */
+function whoOf({ command, program }: EgressEvent): string {
+  return [program, command?.slice(0, idLength)].filter((part) => part !== undefined).join(" ");
+}
+
 /** in the time zone of whoever reads it */
 function timeOf(at: number): string {
   const two = (value: number) => String(value).padStart(2, "0");
@@ -91,7 +101,7 @@ function timeOf(at: number): string {
 
 /** lines come one by one, so that no column can wait for its longest cell */
 function row(cells: string[]): string {
-  const widths = [19, 7, 28, 20, 9, 9, 0];
+  const widths = [19, 7, 28, 20, 9, 9, 20, 0];
   return cells
     .map((cell, at) => plain(cell).padEnd(widths[at] ?? 0))
     .join("  ")

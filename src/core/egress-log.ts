@@ -11,8 +11,16 @@ import type { EgressJournal } from "./runtime.ts";
 import type { Caller, Session, Totals } from "./sandbox.ts";
 import type { Sessions } from "./sessions.ts";
 
+/** Who it was inside, where that is known: whoever holds the socket. */
+export interface EgressActor {
+  /** id of the command that the process belongs to */
+  command?: string;
+  /** what the process is called; it may call itself what it likes */
+  program?: string;
+}
+
 /** A decision about a connection, a flow of datagrams, a request or a question for a name. */
-export interface EgressDecision {
+export interface EgressDecision extends EgressActor {
   /** what was spoken as far as it is known: "tcp" where nobody looked, or it is nothing we know; "https" where TLS is open */
   protocol: "tcp" | "tls" | "http" | "https" | "postgres" | "udp" | "dns" | "icmp" | "other";
   /** the name that was asked for, or that led to the address */

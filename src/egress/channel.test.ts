@@ -71,7 +71,10 @@ describe("messages", () => {
   test("are understood", () => {
     expect(parseRequest({ kind: "end", id: 1 })).toEqual({ kind: "end", id: 1 });
     const dns = { kind: "dns", id: 1, machine: "a", flow: 2, packet: "0aff" };
-    expect(parseRequest(dns)).toEqual({ ...dns, custom: false, packet: Buffer.from([10, 255]) });
+    expect(parseRequest({ ...dns, holder: 5 })).toMatchObject({ holder: 5 });
+    const holder = { kind: "holder", id: 5, program: "6375726c", ancestry: [[12, 10, 1763194000123]] };
+    expect(parseRequest(holder)).toEqual({ ...holder, program: "curl" });
+    expect(parseRequest(dns)).toEqual({ ...dns, custom: false, holder: 0, packet: Buffer.from([10, 255]) });
     const refused = {
       kind: "refused",
       id: 1,

@@ -21,15 +21,31 @@ export interface Destination {
   port: number;
 }
 
+/** What was asked about the program's socket. */
+export interface Held {
+  /** number of the question who holds it, or 0 */
+  holder: number;
+}
+
+/** A process that holds a socket. */
+export interface Holder {
+  /** what it calls itself */
+  program: string;
+  /** pid, session and start of it, of its parent and so on; none where nobody holds the socket any more */
+  ancestry: number[][];
+}
+
 export type Request =
   /** a program connected: the connection comes beside the message */
-  | ({ kind: "tcp" } & Origin & Destination)
+  | ({ kind: "tcp" } & Origin & Destination & Held)
   /** a program sent its first datagram to somewhere */
-  | ({ kind: "udp"; flow: number } & Origin & Destination)
+  | ({ kind: "udp"; flow: number } & Origin & Destination & Held)
   /** a program asked the resolver */
-  | ({ kind: "dns"; flow: number; packet: Buffer } & Origin)
+  | ({ kind: "dns"; flow: number; packet: Buffer } & Origin & Held)
   /** a flow of datagrams has ended; bytes as the sandbox sees them */
   | ({ kind: "flow"; sent: number; received: number } & Origin & Destination)
+  /** the answer to the question of that number */
+  | ({ kind: "holder"; id: number } & Holder)
   /** the sandbox has ended or was cut off: nothing of it may stay open */
   | { kind: "end"; id: number }
   /** the answer to recheck(): no flow is open that was not allowed since */
@@ -71,12 +87,18 @@ export function parseRequest(message: unknown): Request {
   const id = numberOf(fields, "id");
   const kind = fields.kind;
   if (kind === "end" || kind === "rechecked" || kind === "told") return { kind, id };
+  if (kind === "holder") {
+    const program = Buffer.from(textOf(fields, "program"), "hex").toString();
+    return { kind, id, program, ancestry: rowsOf(fields, "ancestry") };
+  }
   const machine = textOf(fields, "machine");
   if (kind === "unseen") return { kind, id, machine, count: numberOf(fields, "count") };
   const custom = fields.custom === true;
+  // A netd that is older than this process does not say it.
+  const holder = fields.holder === undefined ? 0 : numberOf(fields, "holder");
   if (kind === "dns") {
     const packet = Buffer.from(textOf(fields, "packet"), "hex");
-    return { kind, id, machine, custom, flow: numberOf(fields, "flow"), packet };
+    return { kind, id, machine, custom, flow: numberOf(fields, "flow"), packet, holder };
   }
   const destination = { address: textOf(fields, "address"), port: numberOf(fields, "port") };
   if (kind === "refused") {
@@ -84,8 +106,8 @@ export function parseRequest(message: unknown): Request {
     return { kind, id, machine, protocol: numberOf(fields, "protocol"), ...destination, packet };
   }
   const origin = { id, machine, custom };
-  if (kind === "tcp") return { kind, ...origin, ...destination };
-  if (kind === "udp") return { kind, ...origin, flow: numberOf(fields, "flow"), ...destination };
+  if (kind === "tcp") return { kind, ...origin, ...destination, holder };
+  if (kind === "udp") return { kind, ...origin, flow: numberOf(fields, "flow"), ...destination, holder };
   if (kind === "flow") {
     return { kind, ...origin, ...destination, sent: numberOf(fields, "sent"), received: numberOf(fields, "received") };
   }
@@ -131,6 +153,12 @@ function numberOf(fields: Fields, name: string): number {
   const value = fields[name];
   if (!Number.isSafeInteger(value)) throw new Error(`Cannot understand a message: "${name}" is not a number`);
   return Number(value);
+}
+
+function rowsOf(fields: Fields, name: string): number[][] {
+  const rows = fields[name];
+  if (!Array.isArray(rows)) throw new Error(`Cannot understand a message: "${name}" is not a list`);
+  return rows.map((row: unknown) => (Array.isArray(row) ? row.map(Number) : []));
 }
 
 function textOf(fields: Fields, name: string): string {

@@ -83,6 +83,7 @@ async function begun(domains: DomainRule[], authorityIsNeeded = async () => {}) 
     addresses: addressRules({ allow: ["127.0.0.0/8"], hostAddresses: () => [] }),
     resolvers: () => [],
     log,
+    search: { actor: Promise.resolve({}), seen: Promise.resolve() },
     roots: [],
   });
   const change = (to: DomainRule[]) => {

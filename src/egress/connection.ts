@@ -13,6 +13,7 @@
 import { isIP, type Socket } from "node:net";
 import { bytesOf, contains, parseCidr } from "../core/cidr.ts";
 import { hostName } from "../core/network-policy.ts";
+import { attributed, beforeRefusal, type Search } from "./actors.ts";
 import type { AddressRules } from "./addresses.ts";
 import type { Destination } from "./channel.ts";
 import type { EgressEvent, EgressLog } from "./log.ts";
@@ -27,6 +28,8 @@ export interface ConnectionOptions {
   addresses: AddressRules;
   resolvers: () => Destination[];
   log: EgressLog;
+  /** for who made the connection */
+  search: Search;
   /** PEMs to believe besides the host's own when TLS is opened */
   roots: readonly string[];
 }
@@ -56,6 +59,7 @@ class Connection implements Open {
   readonly #wish: Wish;
   readonly #machine: Machine;
   readonly #options: ConnectionOptions;
+  readonly #log: Pick<EgressLog, "decided" | "ended">;
   readonly #abort = new AbortController();
   readonly #signal: AbortSignal;
   /** what it was allowed by, once it was; an interception goes on under the same rules or not at all */
@@ -70,6 +74,7 @@ class Connection implements Open {
     this.#wish = { protocol: "tcp", address, port };
     this.#machine = machine;
     this.#options = options;
+    this.#log = attributed(options.log, options.search);
     this.#signal = AbortSignal.any([machine.signal, this.#abort.signal]);
   }
 
@@ -81,7 +86,7 @@ class Connection implements Open {
       return;
     }
     const reason = verdict.allowed ? "its rules have changed" : verdict.reason;
-    this.#options.log.decided({ ...this.#event("tcp"), allowed: false, reason: `cut off: ${reason}` });
+    this.#log.decided({ ...this.#event("tcp"), allowed: false, reason: `cut off: ${reason}` });
     this.#abort.abort();
   }
 
@@ -103,7 +108,7 @@ class Connection implements Open {
       await this.#machine.ready();
       const verdict = judgeAddress(this.#machine.policy(), this.#wish, this.#options.addresses);
       if (verdict?.allowed) await this.#relay(verdict);
-      else if (verdict && this.#machine.policy().kind === "open") this.#reset(verdict);
+      else if (verdict && this.#machine.policy().kind === "open") await this.#reset(verdict);
       else await this.#serveOpening(verdict);
     } finally {
       this.meter();
@@ -124,7 +129,8 @@ class Connection implements Open {
     } else if (verdict.allowed) {
       await this.#relay(verdict, opening);
     } else {
-      this.#options.log.decided({ ...this.#event(protocolOf(opening)), ...requestOf(opening), ...outcomeOf(verdict) });
+      this.#log.decided({ ...this.#event(protocolOf(opening)), ...requestOf(opening), ...outcomeOf(verdict) });
+      await beforeRefusal(this.#options.search);
       await refuse(this.#inside, opening, this.#wish, verdict);
     }
   }
@@ -198,12 +204,12 @@ class Connection implements Open {
     // The policy may have changed meanwhile; from here on recheck() sees to that.
     const now = judge(inForce, this.#wish, this.#options.addresses);
     if (!now.allowed || !sameRules(now.rules, rules)) {
-      this.#reset(now.allowed ? { allowed: false, reason: "its rules have changed" } : now);
+      await this.#reset(now.allowed ? { allowed: false, reason: "its rules have changed" } : now);
       return;
     }
     if (inForce.kind !== "custom" || !opened || host === undefined) {
       const reason = "its rules cannot be carried out: the sandbox has no authority";
-      this.#reset({ allowed: false, reason });
+      await this.#reset({ allowed: false, reason });
       return;
     }
     this.#granted = verdict;
@@ -236,10 +242,10 @@ class Connection implements Open {
           ...(problem && { reason: problem }),
           rule: by,
         };
-        this.#options.log.decided(seen);
-        this.#options.log.ended(seen, { bytesIn: received, bytesOut: sent });
+        this.#log.decided(seen);
+        this.#log.ended(seen, { bytesIn: received, bytesOut: sent });
       },
-      failed: (problem) => this.#options.log.decided({ ...this.#event("tls"), allowed: false, reason: problem }),
+      failed: (problem) => this.#log.decided({ ...this.#event("tls"), allowed: false, reason: problem }),
       signal,
       roots: this.#options.roots,
     });
@@ -282,17 +288,18 @@ class Connection implements Open {
     const rule = this.#granted?.rule ?? "";
     const base = this.#event(opening ? protocolOf(opening) : "tcp");
     this.#logged = { ...base, ...(opening && requestOf(opening)), allowed: true, rule };
-    this.#options.log.decided(this.#logged);
+    this.#log.decided(this.#logged);
     return this.#logged;
   }
 
   #ended(): void {
     const { bytesRead, bytesWritten } = this.#inside;
-    this.#options.log.ended(this.#told(), { bytesIn: bytesWritten, bytesOut: bytesRead });
+    this.#log.ended(this.#told(), { bytesIn: bytesWritten, bytesOut: bytesRead });
   }
 
-  #reset(verdict: Extract<Verdict, { allowed: false }>): void {
-    this.#options.log.decided({ ...this.#event("tcp"), ...outcomeOf(verdict) });
+  async #reset(verdict: Extract<Verdict, { allowed: false }>): Promise<void> {
+    this.#log.decided({ ...this.#event("tcp"), ...outcomeOf(verdict) });
+    await beforeRefusal(this.#options.search);
     this.#inside.on("error", () => {}).resetAndDestroy();
   }
 

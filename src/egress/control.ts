@@ -9,6 +9,11 @@
  *   {"id":4,"kind":"flush","machine":"m0"}                               its log is written       {"id":4}
  *                                                                        what cannot be done      {"id":5,"error":"…"}
  *
+ * The egress process asks in turn which commands processes belong to, and takes silence for an answer:
+ *
+ *   {"questions":[{"question":5,"machine":"m0","ancestry":[[12,10,1763194000123],…]},…]}
+ *                                        {"kind":"commands","answers":[{"question":5,"command":"cmd_3f…"},…]}
+ *
  * Policies have secrets in them. They are kept in memory only: after a restart of this process the daemon, which sees
  * its connection end, gives them again, and until then nothing gets out of a machine that has one.
  */
@@ -17,12 +22,14 @@ import { renameSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { z } from "zod";
 import type { CustomNetwork } from "../core/network-policy.ts";
+import type { Actors } from "./actors.ts";
 
 export interface Controlled {
   setPolicy(machine: string, network: CustomNetwork, options: { fresh: boolean }): Promise<void>;
   dropPolicy(machine: string): void;
   keepPolicies(machines: string[]): void;
   flush(machine: string): Promise<void>;
+  actors: Actors;
 }
 
 /** no policy that the daemon takes is longer, in bytes */
@@ -39,6 +46,10 @@ const order = z.discriminatedUnion("kind", [
   z.object({ id: z.int(), kind: z.literal("drop"), machine: z.string() }),
   z.object({ id: z.int(), kind: z.literal("flush"), machine: z.string() }),
   z.object({ id: z.int(), kind: z.literal("keep"), machines: z.array(z.string()) }),
+  z.object({
+    kind: z.literal("commands"),
+    answers: z.array(z.object({ question: z.int(), command: z.string().optional() })),
+  }),
 ]);
 
 /** resolves when it listens */
@@ -58,6 +69,8 @@ export function openControl(path: string, controlled: Controlled): Promise<Serve
 function serve(socket: Socket, controlled: Controlled): void {
   let parts: string[] = [];
   let length = 0;
+  const say = (line: object) => socket.write(`${JSON.stringify(line)}\n`);
+  socket.once("close", controlled.actors.connected(say));
   socket.setEncoding("utf8");
   socket.on("error", () => socket.destroy());
   socket.on("data", (text: string) => {
@@ -66,7 +79,7 @@ function serve(socket: Socket, controlled: Controlled): void {
       const whole = parts.join("") + line;
       parts = [];
       length = 0;
-      void obey(whole, controlled).then((answer) => socket.write(`${JSON.stringify(answer)}\n`));
+      void obey(whole, controlled).then((answer) => answer && say(answer));
     }
     parts.push(rest);
     length += rest.length;
@@ -74,11 +87,15 @@ function serve(socket: Socket, controlled: Controlled): void {
   });
 }
 
-async function obey(line: string, controlled: Controlled): Promise<{ id: number; error?: string }> {
+async function obey(line: string, controlled: Controlled): Promise<{ id: number; error?: string } | undefined> {
   const parsed = order.safeParse(parseJson(line));
   // What was wrong is not said, as it may be a secret.
   if (!parsed.success) return { id: idIn(line), error: "the egress process does not understand the order" };
   const { data } = parsed;
+  if (data.kind === "commands") {
+    for (const { question, command } of data.answers) controlled.actors.answered(question, command);
+    return undefined;
+  }
   try {
     // The daemon has checked the policy in all its parts before it took it.
     if (data.kind === "set") await controlled.setPolicy(data.machine, data.network as unknown as CustomNetwork, data);

@@ -2,6 +2,7 @@
 
 import type { Socket } from "node:net";
 import type { CustomNetwork } from "../core/network-policy.ts";
+import { type Actors, attributed, beforeRefusal, type Search } from "./actors.ts";
 import type { AddressRules } from "./addresses.ts";
 import { decisionOf } from "./barred.ts";
 import { type Destination, halfOpen, type Replies, type Request } from "./channel.ts";
@@ -22,6 +23,7 @@ export interface EgressOptions {
   now: () => number;
   /** PEMs to believe besides the host's own when TLS is opened */
   roots: readonly string[];
+  actors: Actors;
   complain: Complain;
 }
 
@@ -49,6 +51,10 @@ export class Egress {
     setInterval(() => this.#meter(), meterEvery).unref();
   }
 
+  get actors(): Actors {
+    return this.#options.actors;
+  }
+
   handle(request: Request, socket: Socket | undefined): void {
     const { replies, log } = this.#options;
     if (request.kind === "end") {
@@ -60,6 +66,8 @@ export class Egress {
       log.decided({ machine: request.machine, ...decisionOf(request, this.#options.addresses, name) });
     } else if (request.kind === "unseen") {
       log.unseen(request.machine, request.count);
+    } else if (request.kind === "holder") {
+      this.actors.found(request.id, request);
     } else if (request.kind === "udp") {
       void this.#guarded(this.#judge(request));
     } else if (request.kind === "flow") {
@@ -98,6 +106,7 @@ export class Egress {
     }
     // The kernel refuses without waiting for anybody.
     await this.#done((token) => this.#options.replies.tell(machine, token), mostTellings);
+    await this.actors.settled(machine);
     await this.#options.log.flush(machine);
   }
 
@@ -119,13 +128,14 @@ export class Egress {
 
   async #join(request: Tcp, inside: Socket): Promise<void> {
     const machine = this.#machines.of(request);
+    const search = this.actors.find(machine.name, request.holder);
     // A program may reset it at any time, also while nobody reads it.
     inside.on("error", () => {});
     try {
       if (isResolver(request)) {
-        await serveDns(inside, (packet) => this.#answer(packet, "tcp", machine), machine.signal);
+        await serveDns(inside, (packet) => this.#answer(packet, "tcp", machine, search), machine.signal);
       } else {
-        await serveConnection(inside, request, machine, this.#options);
+        await serveConnection(inside, request, machine, { ...this.#options, search });
       }
     } finally {
       inside.destroy();
@@ -137,8 +147,11 @@ export class Egress {
     const { replies, log, addresses } = this.#options;
     const { address, port, flow } = request;
     const machine = this.#machines.of(request);
+    const search = this.actors.find(machine.name, request.holder);
     await machine.ready();
-    const verdict = judge(machine.policy(), { protocol: "udp", address, port }, addresses);
+    const verdictNow = () => judge(machine.policy(), { protocol: "udp", address, port }, addresses);
+    if (!verdictNow().allowed) await beforeRefusal(search);
+    const verdict = verdictNow();
     replies[verdict.allowed ? "allow" : "deny"](flow);
     const name = machine.names.nameOf(address);
     const event: EgressEvent = {
@@ -149,29 +162,40 @@ export class Egress {
       port,
       ...outcome(verdict),
     };
-    log.decided(event);
+    attributed(log, search).decided(event);
   }
 
   async #resolve(request: Dns): Promise<void> {
     const { replies } = this.#options;
-    const answer = await this.#answer(request.packet, "udp", this.#machines.of(request));
+    const machine = this.#machines.of(request);
+    const search = this.actors.find(machine.name, request.holder);
+    const answer = await this.#answer(request.packet, "udp", machine, search);
     // netd counts what was not answered, and a machine may have so much of it.
     if (answer) replies.answer(request.flow, answer);
     else replies.unanswered(request.flow);
   }
 
-  async #answer(packet: Buffer, transport: "udp" | "tcp", machine: Machine): Promise<Buffer | undefined> {
+  async #answer(
+    packet: Buffer,
+    transport: "udp" | "tcp",
+    machine: Machine,
+    search: Search,
+  ): Promise<Buffer | undefined> {
     const { resolvers, addresses, log } = this.#options;
+    let refused = false;
     await machine.ready();
     try {
-      return await answerQuestion(packet, transport, machine, {
+      const answer = await answerQuestion(packet, transport, machine, {
         resolvers,
         addresses,
         signal: machine.signal,
         decided: ({ name, type }, verdict) => {
-          log.decided({ machine: machine.name, protocol: "dns", name, type, ...outcome(verdict) });
+          refused = !verdict.allowed;
+          attributed(log, search).decided({ machine: machine.name, protocol: "dns", name, type, ...outcome(verdict) });
         },
       });
+      if (refused) await beforeRefusal(search);
+      return answer;
     } catch (error) {
       // What cannot be read or written is the fault of whoever asked or answered, and costs nobody else anything.
       this.#options.complain("Cannot answer a question of a sandbox:", error);

@@ -3,7 +3,8 @@
  * folder, and to `egress.1.jsonl` what was there before that was full (log-file.ts). A line:
  *
  *   {"id":7,"at":1763194000123,"protocol":"tls","name":"api.test","address":"93.184.216.34","port":443,
- *    "allowed":true,"rule":"allow *.test","count":1,"ended":1,"bytesIn":5120,"bytesOut":840}
+ *    "allowed":true,"rule":"allow *.test","command":"cmd_3f…","program":"curl",
+ *    "count":1,"ended":1,"bytesIn":5120,"bytesOut":840}
  *
  *   id        counts up by one from line to line, also over a restart of the process: where a reader was, and what it
  *             missed because it is no longer kept

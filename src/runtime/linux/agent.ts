@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { SandkeepError } from "../../core/errors.ts";
 import type { ExecSpec } from "../../core/runtime.ts";
+import { type Ancestry, commandOf } from "./ancestry.ts";
 import { Channel, dial, openFiles } from "./channel.ts";
 import { failure } from "./failure.ts";
 import type { FileSession } from "./file-session.ts";
@@ -128,6 +129,11 @@ export class Agent {
 
   processes(): LinuxProcess[] {
     return [...this.#running.values()].filter((process) => process.pid > 0);
+  }
+
+  /** id of the command that a process inside belongs to */
+  commandOf(ancestry: Ancestry): string | undefined {
+    return commandOf(ancestry, this.#running.values(), this.#ended.values());
   }
 
   /** ids of all commands ever started here */

@@ -81,6 +81,8 @@ const decision = z.object({
   allowed: z.boolean(),
   reason: z.string().exactOptional(),
   rule: z.string().exactOptional(),
+  command: z.string().exactOptional(),
+  program: z.string().exactOptional(),
   missing: z
     .object({ allow: names.exactOptional(), subnets: z.object({ allow: names }).exactOptional() })
     .exactOptional(),

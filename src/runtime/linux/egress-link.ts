@@ -1,17 +1,21 @@
 /**
  * The daemon's line to the egress process: gives it the policies of machines, and gives it all of them again whenever
- * either of the two was started anew. src/egress/control.ts is the other end and says what the lines are.
+ * either of the two was started anew; and tells it which commands processes belong to. src/egress/control.ts is the
+ * other end and says what the lines are.
  */
 
 import { connect, type Socket } from "node:net";
 import { SandkeepError } from "../../core/errors.ts";
 import type { CustomNetwork } from "../../core/network-policy.ts";
+import type { Ancestry } from "./ancestry.ts";
 
 export interface EgressLinkOptions {
   /** the egress process's unix socket */
   socket: string;
   /** told of what the egress process refuses where no caller waits */
   trouble: (error: unknown) => void;
+  /** the command that a process inside a machine belongs to */
+  commandOf: (machine: string, ancestry: Ancestry) => string | undefined;
   /** longest that a change may wait for the egress process, in ms */
   patience?: number;
 }
@@ -157,7 +161,7 @@ export class EgressLink {
     socket.setEncoding("utf8").on("data", (text: string) => {
       const lines = (rest + text).split("\n");
       rest = lines.pop() ?? "";
-      for (const line of lines) this.#heard(line);
+      for (const line of lines) this.#heard(line, socket);
     });
     const known = [...this.#policies].map(([machine, network]) =>
       this.#say({ kind: "set", machine, network, fresh: false }),
@@ -170,14 +174,28 @@ export class EgressLink {
     this.#markConnected();
   }
 
-  #heard(line: string): void {
+  #heard(line: string, socket: Socket): void {
     // The egress process is ours, and says nothing but this.
-    const { id, error } = JSON.parse(line) as { id: number; error?: string };
+    const heard = JSON.parse(line) as { id: number; error?: string } | { questions: Question[] };
+    if ("questions" in heard) {
+      const answers = heard.questions.map(({ question, machine, ancestry }) => {
+        return { question, command: this.#options.commandOf(machine, ancestry) };
+      });
+      socket.write(`${JSON.stringify({ kind: "commands", answers })}\n`);
+      return;
+    }
+    const { id, error } = heard;
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
     if (error === undefined) waiting?.resolve();
     else waiting?.reject(new SandkeepError("internal", `Cannot change the network policy: ${error}`));
   }
+}
+
+interface Question {
+  question: number;
+  machine: string;
+  ancestry: Ancestry;
 }
 
 /** why a line ended before its answer came */

@@ -17,6 +17,7 @@ import type {
   Usage,
 } from "../../core/runtime.ts";
 import { Agent } from "./agent.ts";
+import type { Ancestry } from "./ancestry.ts";
 import type { Launcher } from "./apply.ts";
 import { type CgroupUsage, killProcesses, readUsage, setLimits } from "./cgroup.ts";
 import type { EgressLink } from "./egress-link.ts";
@@ -118,6 +119,11 @@ export class LinuxMachine implements Machine {
       throw new SandkeepError("invalid", `Cannot connect to port ${port}: a port is 1 to 65535`);
     }
     return this.#agent.connect(port);
+  }
+
+  /** id of the command that a process inside belongs to */
+  commandOf(ancestry: Ancestry): string | undefined {
+    return this.#agent.commandOf(ancestry);
   }
 
   /** one change after the other: each is two orders, of which the stricter goes first */

@@ -10,7 +10,7 @@ import { Capturer } from "./capture.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./cgroup.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { DriveStore } from "./drives.ts";
-import { EgressLink } from "./egress-link.ts";
+import { EgressLink, type EgressLinkOptions } from "./egress-link.ts";
 import { ImageStore } from "./images.ts";
 import { LayerStore } from "./layers.ts";
 import { Ledger } from "./ledger.ts";
@@ -78,7 +78,11 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     },
     orphans: hooks.orphans,
   });
-  const egress = new EgressLink({ socket: places.egress, trouble });
+  const commandOf: EgressLinkOptions["commandOf"] = (name, ancestry) => {
+    for (const machine of hooks.machines()) if (machine.plan.name === name) return machine.commandOf(ancestry);
+    return undefined;
+  };
+  const egress = new EgressLink({ socket: places.egress, trouble, commandOf });
   egress.open();
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));

@@ -54,6 +54,8 @@ export const Type = {
   usage: 51,
   fifo: 52,
   dial: 64,
+  holders: 65,
+  holder: 66,
   prepare: 96,
   activate: 97,
   kill: 98,

@@ -1,0 +1,160 @@
+/* holder_client.c: see holder_client.h. What is heard comes from a sandbox, so it is checked before it goes on. */
+#define _GNU_SOURCE
+#include "holder_client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "connection.h"
+#include "egress.h"
+
+/* questions of one sandbox: under way; ms of time that each costs, and that can be saved up: 100 a second, 200 at once */
+#define WAITING 64
+#define COST 10
+#define CREDIT 2000
+/* how long an agent may be silent, asked or not, and how long one is left alone that has cut us off, in ms */
+#define SILENCE 10000
+#define PAUSE 5000
+/* of an answer: ancestors, and bytes of a name */
+#define ANCESTORS 64
+#define PROGRAM 64
+
+static struct connection *connections;
+static uint32_t serial;
+
+/* ---- answers ---- */
+
+/* "[pid,session,start],…"; false where the frame holds no such thing */
+static bool ancestry_text(struct reader *r, char *out, size_t room) {
+  uint16_t count = read_u16(r);
+  if (count == 0 || count > ANCESTORS) return false;
+  size_t at = 0;
+  for (uint16_t i = 0; i < count; i++) {
+    uint32_t pid = read_u32(r), session = read_u32(r);
+    uint64_t start = read_u64(r);
+    int n = snprintf(out + at, room - at, "%s[%" PRIu32 ",%" PRIu32 ",%" PRIu64 "]", i ? "," : "", pid, session, start);
+    if (n < 0 || (size_t)n >= room - at) return false;
+    at += (size_t)n;
+  }
+  return reader_done(r);
+}
+
+/* in hex, since it may hold anything */
+static void program_text(struct span program, char out[2 * PROGRAM + 1]) {
+  size_t length = program.length < PROGRAM ? program.length : PROGRAM;
+  for (size_t i = 0; i < length; i++) snprintf(out + 2 * i, 3, "%02x", (uint8_t)program.data[i]);
+  out[2 * length] = 0;
+}
+
+static void pass_on(uint32_t question, struct reader *r) {
+  char program[2 * PROGRAM + 1], ancestry[ANCESTORS * 48];
+  program_text(read_str(r), program);
+  if (!ancestry_text(r, ancestry, sizeof ancestry)) {
+    program[0] = 0;
+    ancestry[0] = 0;
+  }
+  egress_say(-1, "{\"kind\":\"holder\",\"id\":%" PRIu32 ",\"program\":\"%s\",\"ancestry\":[%s]}", question, program, ancestry);
+}
+
+static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
+  struct holders *holders = c->owner;
+  if (!holders) return;
+  holders->heard = loop_now();
+  /* the first answer is to HOLDERS itself, and a refusal of that is one of all */
+  if (header->type != WIRE_OK) connection_end(c);
+  if (header->type != WIRE_OK || header->id == 0) return;
+  if (holders->waiting) holders->waiting--;
+  struct reader r = reader_of(payload, header->length);
+  pass_on(header->id, &r);
+}
+
+static void on_closed(struct connection *c) {
+  struct holders *holders = c->owner;
+  if (!holders) return;
+  holders->connection = NULL;
+  holders->waiting = 0;
+  holders->not_before = loop_now() + PAUSE;
+}
+
+static const struct connection_handlers handlers = {.frame = on_frame, .closed = on_closed};
+
+/* ---- questions ---- */
+
+static int dial(const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (snprintf(address.sun_path, sizeof address.sun_path, "%s", path) >= (int)sizeof address.sun_path) return -1;
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  /* A unix socket connects at once or not at all. */
+  if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+static bool is_connected(struct holders *holders) {
+  if (holders->connection) return !holders->connection->dead;
+  if (!holders->path || loop_now() < holders->not_before) return false;
+  holders->not_before = loop_now() + PAUSE;
+  int fd = dial(holders->path);
+  if (fd < 0) return false;
+  struct connection *c = connection_open(fd, &handlers, &connections);
+  if (!c) return false;
+  c->owner = holders;
+  c->streaming = true;
+  holders->connection = c;
+  holders->heard = loop_now();
+  struct writer w = frame_begin(WIRE_HOLDERS, 0);
+  connection_send(c, &w);
+  return true;
+}
+
+static bool may_ask(struct holders *holders) {
+  int64_t now = loop_now();
+  holders->credit += now - holders->earned;
+  holders->earned = now;
+  if (holders->credit > CREDIT) holders->credit = CREDIT;
+  if (holders->waiting >= WAITING || holders->credit < COST) return false;
+  holders->credit -= COST;
+  return true;
+}
+
+void holders_open(struct holders *holders, const char *path) {
+  *holders = (struct holders){.path = path && *path ? path : NULL, .credit = CREDIT, .earned = loop_now()};
+}
+
+static void let_go(struct holders *holders) {
+  if (!holders->connection) return;
+  holders->connection->owner = NULL;
+  connection_end(holders->connection);
+  holders->connection = NULL;
+  holders->waiting = 0;
+}
+
+void holders_close(struct holders *holders) {
+  let_go(holders);
+  holders->path = NULL;
+}
+
+uint32_t holders_ask(struct holders *holders, uint32_t inode) {
+  if (!inode || !holders->path || !may_ask(holders) || !is_connected(holders)) return 0;
+  if (++serial == 0) serial = 1;
+  struct writer w = frame_begin(WIRE_HOLDER, serial);
+  write_u64(&w, inode);
+  connection_send(holders->connection, &w);
+  holders->waiting++;
+  return serial;
+}
+
+void holders_expire(struct holders *holders, int64_t now) {
+  if (!holders->connection || now - holders->heard < SILENCE) return;
+  holders->not_before = holders->waiting ? now + PAUSE : now;
+  let_go(holders);
+}
+
+void holders_sweep(void) { connections_sweep(&connections); }
+
+int holders_connected(void) { return connections != NULL; }
