@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -225,6 +226,8 @@ static int answer(int fd, uint32_t id, uint64_t inode) {
 }
 
 void serve_holders(int fd, uint32_t id) {
+  /* so that people who look at processes see what this one is for */
+  prctl(PR_SET_NAME, "sandkeep-holder");
   int error = send_ok(fd, id);
   while (!error) {
     struct header header;

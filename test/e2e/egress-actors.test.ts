@@ -150,8 +150,7 @@ test.each(["STOP", "KILL"])(
   "root inside that sends SIG%s to whoever searches harms its own log only",
   async (signal) => {
     const sandbox = await create(policy);
-    const hunt = `while :; do for process in $(pgrep sandkeep-agent); do
-    [ $process = 1 ] || kill -${signal} $process && echo caught; done; done 2>/dev/null`;
+    const hunt = `while :; do pkill -${signal} -x sandkeep-holder && echo caught; done`;
     const hunter = await sandbox.runCommand({ cmd: "bash", args: ["-c", hunt], sudo: true, detached: true });
     const caught = (async () => {
       for await (const { data } of hunter.logs()) if (data.includes("caught")) return true;
