@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net.h"
 #include "wire.h"
 
 #define BUFFER (64u << 10)
@@ -25,18 +26,33 @@ struct direction {
   bool closed; /* and `to` has been told */
 };
 
+/* from here only what is counted goes out and comes in (net.h) */
+static bool make_countable(int fd, bool v4) {
+  int level = v4 ? IPPROTO_IP : IPPROTO_IPV6, service = NET_PORT_DSCP << 2, hops = NET_PORT_HOPS;
+  return setsockopt(fd, level, v4 ? IP_TOS : IPV6_TCLASS, &service, sizeof service) == 0 &&
+         setsockopt(fd, level, v4 ? IP_MINTTL : IPV6_MINHOPCOUNT, &hops, sizeof hops) == 0;
+}
+
+/* connects to a loopback address; -1 with errno set */
+static int dial_address(const struct sockaddr *address, socklen_t length) {
+  int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  if (make_countable(fd, address->sa_family == AF_INET) && connect(fd, address, length) == 0) return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
 static int dial(uint16_t port) {
   struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd >= 0 && connect(fd, (struct sockaddr *)&v4, sizeof v4) == 0) return fd;
+  int fd = dial_address((struct sockaddr *)&v4, sizeof v4);
+  if (fd >= 0) return fd;
   int error = errno;
-  if (fd >= 0) close(fd);
-  fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd >= 0 && connect(fd, (struct sockaddr *)&v6, sizeof v6) == 0) return fd;
-  if (fd >= 0) close(fd);
-  errno = error;
-  return -1;
+  fd = dial_address((struct sockaddr *)&v6, sizeof v6);
+  if (fd < 0) errno = error;
+  return fd;
 }
 
 static void nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }

@@ -37,6 +37,7 @@
 /* connections that wait to be accepted, for each listener */
 #define BACKLOG 256
 
+static const uint8_t loopback4[4] = {127, 0, 0, 1};
 static const uint8_t loopback6[16] = {[15] = 1};
 
 /* whether rulesets tell what they refuse: until the kernel is found not to know how */
@@ -165,6 +166,36 @@ static void count_sent(struct nft *t, uint8_t protocol) {
   nft_rule_end(t);
 }
 
+/* a chain for TCP to one of the loopback addresses: counts what passes between a port and dial.c */
+static void add_ports_chain(struct nft *t, const char *name, uint8_t family) {
+  nft_add_chain(t, name);
+  /* A server may ask for any kind of service, but it cannot lose the mark: that is looked at first. */
+  nft_rule(t, name);
+  nft_match_mark(t, NET_PORT_MARK);
+  nft_count(t, SENT);
+  nft_set_hops(t, family, IPPROTO_TCP, NET_PORT_HOPS);
+  nft_accept(t);
+  nft_rule_end(t);
+  nft_rule(t, name);
+  nft_match_dscp(t, family, NET_PORT_DSCP);
+  nft_count(t, RECEIVED);
+  nft_set_mark(t, NET_PORT_MARK);
+  nft_rule_end(t);
+  nft_rule(t, name);
+  nft_match_hops(t, family, NET_PORT_HOPS);
+  nft_set_hops(t, family, IPPROTO_TCP, NET_PORT_HOPS - 1);
+  nft_rule_end(t);
+}
+
+static void jump_to_ports(struct nft *t, const char *name, uint8_t family, const void *address, size_t length) {
+  nft_rule(t, "output");
+  nft_match_family(t, family);
+  nft_match_destination(t, address, length);
+  nft_match_protocol(t, IPPROTO_TCP);
+  nft_jump(t, name);
+  nft_rule_end(t);
+}
+
 /* Refusals are told, where the kernel can, and answered, so that no program waits for what will not come. */
 static void reject_the_rest(struct nft *t) {
   if (tells) {
@@ -183,6 +214,8 @@ static void add_way_out(struct nft *t) {
   nft_add_counter(t, RECEIVED);
   nft_add_counter(t, SENT);
   add_inside_chain(t);
+  add_ports_chain(t, "ports4", NFPROTO_IPV4);
+  add_ports_chain(t, "ports6", NFPROTO_IPV6);
 
   nft_add_base_chain(t, "prerouting", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE);
   jump_inside(t, "prerouting");
@@ -193,8 +226,11 @@ static void add_way_out(struct nft *t) {
   nft_rule(t, "output");
   nft_match_mark(t, NET_MARK);
   nft_count(t, RECEIVED);
+  nft_set_mark(t, 0); /* or what answers it would have it (reflect_marks) and count as ours */
   nft_accept(t);
   nft_rule_end(t);
+  jump_to_ports(t, "ports4", NFPROTO_IPV4, loopback4, sizeof loopback4);
+  jump_to_ports(t, "ports6", NFPROTO_IPV6, loopback6, sizeof loopback6);
   jump_inside(t, "output");
   count_sent(t, IPPROTO_TCP);
   count_sent(t, IPPROTO_UDP);
@@ -256,13 +292,24 @@ static int prepare_rules(void) {
   return error;
 }
 
-/* Root inside has no capability over this namespace, so without this it could not serve on port 80. */
-static int open_low_ports(void) {
-  int fd = open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC);
+static int write_setting(const char *path, const char *value) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return errno;
-  int error = write(fd, "0", 1) < 0 ? errno : 0;
+  int error = write(fd, value, strlen(value)) < 0 ? errno : 0;
   close(fd);
   return error;
+}
+
+/* Root inside has no capability over this namespace, so without this it could not serve on port 80. */
+static int open_low_ports(void) { return write_setting("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"); }
+
+/* The mark of a packet goes to the connection that it opens, and to what the kernel answers where there is none. */
+static int reflect_marks(void) {
+  int error = write_setting("/proc/sys/net/ipv4/tcp_fwmark_accept", "1");
+  if (!error) error = write_setting("/proc/sys/net/ipv4/fwmark_reflect", "1");
+  if (error) return error;
+  error = write_setting("/proc/sys/net/ipv6/fwmark_reflect", "1");
+  return error == ENOENT ? 0 : error; /* a host without IPv6 */
 }
 
 /* ---- what net.h offers ---- */
@@ -270,7 +317,8 @@ static int open_low_ports(void) {
 int net_prepare(void) {
   int error = prepare_rules();
   if (!error) error = prepare_routes();
-  return error ? error : open_low_ports();
+  if (!error) error = open_low_ports();
+  return error ? error : reflect_marks();
 }
 
 int net_set_mode(enum net_mode mode) {

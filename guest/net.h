@@ -9,6 +9,16 @@
  *      ▲        (count, reject)         (hand over, drop)         │
  *      └──────────────────────── lo ◀── chain output ◀────────────┘  marked NET_MARK, source = that destination
  *
+ * What comes in through a port begins inside: dial.c connects to it from the sandbox's own loopback address.
+ *
+ *   dial.c ──▶ chain ports: NET_PORT_DSCP is counted as received, and marked ──▶ a program's listener
+ *      ▲                                                                             │ what it accepts has the mark
+ *      └────── NET_PORT_HOPS ◀── chain ports: the mark is counted as sent ◀──────────┘
+ *
+ * dial.c takes no packet that may have come over a router, and to the ruleset these are all that it has not counted: a
+ * program that connects to dial.c's port at the moment in which dial.c connects to its own has a connection that was
+ * never accepted and has no mark.
+ *
  * There is no connection tracking, no address translation and no interface on the host. What the sandbox can do about it
  * is nothing: the namespace belongs to the host's user namespace, so that no process inside has a capability over it;
  * binding a foreign address, a raw socket or a mark all need one. (Ports below 1024 would too, so they are opened to
@@ -35,6 +45,13 @@
 
 /* on every packet that we send into the sandbox; nothing inside can set a mark */
 #define NET_MARK 0x534bu
+
+/* Packets between dial.c and a port. The kind of service is one that is for local use; a program that asks for it on its
+ * own connections has them counted with the others. The mark is the kernel's to give, and the number of hops that are left
+ * of 255 the ruleset's. */
+#define NET_PORT_MARK 0x534cu
+#define NET_PORT_DSCP 51u
+#define NET_PORT_HOPS 255u
 
 enum net_mode {
   NET_DENY_ALL = 0,  /* nothing leaves or comes in; only the sandbox's own addresses answer */
@@ -64,7 +81,7 @@ struct net_listeners {
 int net_listen(struct net_listeners *out);
 void net_close(struct net_listeners *listeners);
 
-/* bytes of whole packets since net_prepare() */
+/* bytes of whole packets since net_prepare(), through the listeners and through ports */
 int net_counters(uint64_t *received, uint64_t *sent);
 
 #endif

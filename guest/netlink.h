@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NETLINK_ROOM 8192
+#define NETLINK_ROOM 12288
 
 /* Messages that follow each other. Once one does not fit, `bad` stays set and nothing is sent. */
 struct netlink {

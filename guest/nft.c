@@ -14,8 +14,13 @@
 
 #include "nflog.h"
 
-/* where destinations are in the two headers, and the flags in TCP's */
+/* where things are in the two headers, and the flags in TCP's */
+#define IPV4_SERVICE 1
+#define IPV4_HOPS 8
+#define IPV4_CHECKSUM 10
 #define IPV4_DESTINATION 16
+#define IPV6_SERVICE 0
+#define IPV6_HOPS 7
 #define IPV6_DESTINATION 24
 #define TCP_FLAGS 13
 
@@ -160,6 +165,18 @@ static void load_value(struct nft *t, uint32_t reg, const void *data, size_t len
   close_expression(t, e);
 }
 
+/* leaves of what was loaded the bits of the mask */
+static void mask(struct nft *t, const void *bits, size_t length) {
+  static const uint8_t zero[4];
+  struct expression e = open_expression(t, "bitwise");
+  netlink_put_be32(&t->messages, NFTA_BITWISE_SREG, NFT_REG_1);
+  netlink_put_be32(&t->messages, NFTA_BITWISE_DREG, NFT_REG_1);
+  netlink_put_be32(&t->messages, NFTA_BITWISE_LEN, (uint32_t)length);
+  put_value(t, NFTA_BITWISE_MASK, bits, length);
+  put_value(t, NFTA_BITWISE_XOR, zero, length);
+  close_expression(t, e);
+}
+
 static void compare(struct nft *t, const void *data, size_t length) {
   struct expression e = open_expression(t, "cmp");
   netlink_put_be32(&t->messages, NFTA_CMP_SREG, NFT_REG_1);
@@ -196,6 +213,22 @@ void nft_match_mark(struct nft *t, uint32_t mark) {
   compare(t, &mark, sizeof mark);
 }
 
+void nft_match_dscp(struct nft *t, uint8_t family, uint8_t dscp) {
+  /* In IPv6 it lies across two bytes, after the version; two bits of congestion control follow it in both. */
+  bool v4 = family == NFPROTO_IPV4;
+  uint8_t bits[] = {0x0f, 0xc0}, value[] = {dscp >> 2, (uint8_t)(dscp << 6)};
+  uint8_t bits4 = 0xfc, value4 = (uint8_t)(dscp << 2);
+  size_t length = v4 ? sizeof value4 : sizeof value;
+  load_payload(t, NFT_PAYLOAD_NETWORK_HEADER, v4 ? IPV4_SERVICE : IPV6_SERVICE, length);
+  mask(t, v4 ? &bits4 : bits, length);
+  compare(t, v4 ? &value4 : value, length);
+}
+
+void nft_match_hops(struct nft *t, uint8_t family, uint8_t hops) {
+  load_payload(t, NFT_PAYLOAD_NETWORK_HEADER, family == NFPROTO_IPV4 ? IPV4_HOPS : IPV6_HOPS, sizeof hops);
+  compare(t, &hops, sizeof hops);
+}
+
 void nft_match_destination(struct nft *t, const void *address, size_t length) {
   load_payload(t, NFT_PAYLOAD_NETWORK_HEADER, length == 4 ? IPV4_DESTINATION : IPV6_DESTINATION, length);
   compare(t, address, length);
@@ -206,16 +239,9 @@ void nft_match_network(struct nft *t, uint8_t first) {
   compare(t, &first, sizeof first);
 }
 
-void nft_match_flags(struct nft *t, uint8_t mask, uint8_t flags) {
-  uint8_t zero = 0;
-  load_payload(t, NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS, sizeof mask);
-  struct expression e = open_expression(t, "bitwise");
-  netlink_put_be32(&t->messages, NFTA_BITWISE_SREG, NFT_REG_1);
-  netlink_put_be32(&t->messages, NFTA_BITWISE_DREG, NFT_REG_1);
-  netlink_put_be32(&t->messages, NFTA_BITWISE_LEN, sizeof mask);
-  put_value(t, NFTA_BITWISE_MASK, &mask, sizeof mask);
-  put_value(t, NFTA_BITWISE_XOR, &zero, sizeof zero);
-  close_expression(t, e);
+void nft_match_flags(struct nft *t, uint8_t wanted, uint8_t flags) {
+  load_payload(t, NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS, sizeof wanted);
+  mask(t, &wanted, sizeof wanted);
   compare(t, &flags, sizeof flags);
 }
 
@@ -233,6 +259,30 @@ void nft_log(struct nft *t) {
     netlink_put(&t->messages, NFTA_LOG_GROUP, &network_group, sizeof network_group);
     close_expression(t, e);
   }
+}
+
+void nft_set_mark(struct nft *t, uint32_t mark) {
+  load_value(t, NFT_REG_1, &mark, sizeof mark);
+  struct expression e = open_expression(t, "meta");
+  netlink_put_be32(&t->messages, NFTA_META_SREG, NFT_REG_1);
+  netlink_put_be32(&t->messages, NFTA_META_KEY, NFT_META_MARK);
+  close_expression(t, e);
+}
+
+void nft_set_hops(struct nft *t, uint8_t family, uint8_t protocol, uint8_t hops) {
+  /* The checksum of IPv4 is one of pairs of bytes: the protocol is written again with it. */
+  bool v4 = family == NFPROTO_IPV4;
+  uint8_t pair[] = {hops, protocol};
+  size_t length = v4 ? sizeof pair : sizeof hops;
+  load_value(t, NFT_REG_1, pair, length);
+  struct expression e = open_expression(t, "payload");
+  netlink_put_be32(&t->messages, NFTA_PAYLOAD_SREG, NFT_REG_1);
+  netlink_put_be32(&t->messages, NFTA_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
+  netlink_put_be32(&t->messages, NFTA_PAYLOAD_OFFSET, v4 ? IPV4_HOPS : IPV6_HOPS);
+  netlink_put_be32(&t->messages, NFTA_PAYLOAD_LEN, (uint32_t)length);
+  netlink_put_be32(&t->messages, NFTA_PAYLOAD_CSUM_TYPE, v4 ? NFT_PAYLOAD_CSUM_INET : NFT_PAYLOAD_CSUM_NONE);
+  netlink_put_be32(&t->messages, NFTA_PAYLOAD_CSUM_OFFSET, v4 ? IPV4_CHECKSUM : 0);
+  close_expression(t, e);
 }
 
 void nft_accept(struct nft *t) { verdict(t, NF_ACCEPT, NULL); }

@@ -41,6 +41,10 @@ void nft_rule_end(struct nft *t);
 void nft_match_family(struct nft *t, uint8_t family); /* NFPROTO_IPV4 or NFPROTO_IPV6 */
 void nft_match_protocol(struct nft *t, uint8_t protocol);
 void nft_match_mark(struct nft *t, uint32_t mark);
+/* the kind of service that the sender asks for, and how many hops are left, in a packet of this family, which must have
+ * been matched before */
+void nft_match_dscp(struct nft *t, uint8_t family, uint8_t dscp);
+void nft_match_hops(struct nft *t, uint8_t family, uint8_t hops);
 /* the packet's destination, an IPv4 (4 bytes) or IPv6 (16 bytes) address; the family must have been matched before */
 void nft_match_destination(struct nft *t, const void *address, size_t length);
 /* an IPv4 destination that begins with this byte */
@@ -52,6 +56,9 @@ void nft_match_flags(struct nft *t, uint8_t mask, uint8_t flags);
 void nft_count(struct nft *t, const char *counter);
 /* tells the listeners of nflog.h */
 void nft_log(struct nft *t);
+void nft_set_mark(struct nft *t, uint32_t mark);
+/* in a packet of this family and protocol, both of which must have been matched before */
+void nft_set_hops(struct nft *t, uint8_t family, uint8_t protocol, uint8_t hops);
 void nft_accept(struct nft *t);
 void nft_drop(struct nft *t);
 void nft_jump(struct nft *t, const char *chain);

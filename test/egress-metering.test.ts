@@ -70,6 +70,25 @@ s = tcp("${webAddress}", 9); s.sendall(b"x" * 1000); s.shutdown(socket.SHUT_WR);
   expect(await probe().hosts("b")).toEqual({ [webAddress]: { bytesIn: 64, bytesOut: 1000, count: 1 } });
 });
 
+test("what the kernel answers for a program that has left is not counted as ours", async () => {
+  await probe().add("c");
+  await probe().order("allow", "c");
+  const captured = await capture(
+    "c",
+    `
+def unheard(): return int(open("/proc/net/snmp").read().split("\\nUdp: ")[2].split()[1])
+for n in range(1, 6):
+    while unheard() < n:
+        u = udp("${webAddress}", 7); u.send(b"x" * 1000); u.close()
+        until = time.monotonic() + 2
+        while unheard() < n and time.monotonic() < until: time.sleep(0.005)
+`,
+  );
+  const { sent, received } = await probe().counters("c");
+  expect(received).toBeGreaterThanOrEqual(5 * 1000);
+  expect({ sent, received }).toEqual({ sent: captured.sent, received: captured.received });
+});
+
 /** runs a program inside and counts every packet of it; returns when its connections are closed on both sides */
 async function capture(machine: string, program: string): Promise<Captured> {
   const output = await probe().asRoot(

@@ -47,7 +47,7 @@ export class Namespace {
 
   /** a command line that runs another one inside */
   command(...command: string[]): [file: string, args: string[]] {
-    return ["nsenter", [`--net=/proc/${this.pid}/ns/net`, ...command]];
+    return inNetworkOf(this.pid, ...command);
   }
 
   async ip(...lines: string[]): Promise<void> {
@@ -103,6 +103,11 @@ export function linesOf(child: ChildProcess): () => Promise<string> {
     if (done) throw new Error("Cannot read a line: the process has ended");
     return value;
   };
+}
+
+/** a command line that runs another one in the network of a process */
+export function inNetworkOf(pid: number, ...command: string[]): [file: string, args: string[]] {
+  return ["nsenter", [`--net=/proc/${pid}/ns/net`, ...command]];
 }
 
 /** closes the process's stdin, kills it, and waits for its end */
