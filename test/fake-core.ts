@@ -238,6 +238,7 @@ const usual: Overrides = {
     next: after,
     more: false,
     hosts: [],
+    ports: [],
     totals: { ingressBytes: 0, egressBytes: 0 },
   }),
   "egress.follow": async () => streamOf([]),

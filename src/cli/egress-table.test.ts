@@ -1,7 +1,7 @@
 /** The table of an egress log: what its lines say, and that nothing in it is an order to a terminal. */
 
 import { expect, test } from "vitest";
-import { type EgressEvent, eventRow, hostTable, plain, plainJson } from "./egress-table.ts";
+import { type EgressEvent, eventRow, hostTable, plain, plainJson, portTable } from "./egress-table.ts";
 
 const base = { id: 1, at: new Date(2026, 0, 2, 3, 4, 5).getTime() };
 const counts = { count: 1, ended: 0, bytesIn: 0, bytesOut: 0 };
@@ -84,7 +84,7 @@ test("no text of a program's reaches the terminal as an order", () => {
   expect(plainJson({ hostile })).toMatch(/^[\x20-\x7e]+$/);
 });
 
-test("hosts stand under each other; without any there is no table", () => {
+test("hosts and ports stand under each other; without any there is no table", () => {
   expect(hostTable([])).toEqual([]);
   expect(
     hostTable([
@@ -95,5 +95,10 @@ test("hosts stand under each other; without any there is no table", () => {
     "HOST               CONNECTIONS            IN           OUT",
     "a-long-name.test            12          2 MB       3 bytes",
     "b.test                       1       0 bytes       0 bytes",
+  ]);
+  expect(portTable([])).toEqual([]);
+  expect(portTable([{ port: 3000, connections: 2, bytesIn: 10, bytesOut: 20_000 }])).toEqual([
+    "PORT   CONNECTIONS            IN           OUT",
+    "3000             2      10 bytes         20 kB",
   ]);
 });

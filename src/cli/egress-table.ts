@@ -27,11 +27,18 @@ export interface EgressEvent {
   bytesOut?: number;
 }
 
-export interface EgressHost {
-  host: string;
+interface Traffic {
   connections: number;
   bytesIn: number;
   bytesOut: number;
+}
+
+export interface EgressHost extends Traffic {
+  host: string;
+}
+
+export interface EgressPort extends Traffic {
+  port: number;
 }
 
 /** "cmd_" and eight digits: hardly two commands of a session begin alike */
@@ -51,17 +58,31 @@ export function eventRow(event: EgressEvent): string {
 }
 
 export function hostTable(hosts: EgressHost[]): string[] {
-  if (hosts.length === 0) return [];
-  const longest = Math.max(...hosts.map(({ host }) => plain(host).length), 4);
+  return trafficTable(
+    "HOST",
+    hosts.map(({ host, ...traffic }) => [plain(host), traffic]),
+  );
+}
+
+export function portTable(ports: EgressPort[]): string[] {
+  return trafficTable(
+    "PORT",
+    ports.map(({ port, ...traffic }) => [String(port), traffic]),
+  );
+}
+
+function trafficTable(title: string, rows: [name: string, Traffic][]): string[] {
+  if (rows.length === 0) return [];
+  const longest = Math.max(...rows.map(([name]) => name.length), title.length);
   const line = (cells: string[]) =>
     cells
       .map((cell, at) => (at === 0 ? cell.padEnd(longest) : cell.padStart(12)))
       .join("  ")
       .trimEnd();
   return [
-    line(["HOST", "CONNECTIONS", "IN", "OUT"]),
-    ...hosts.map(({ host, connections, bytesIn, bytesOut }) =>
-      line([plain(host), String(connections), sizeInWords(bytesIn), sizeInWords(bytesOut)]),
+    line([title, "CONNECTIONS", "IN", "OUT"]),
+    ...rows.map(([name, { connections, bytesIn, bytesOut }]) =>
+      line([name, String(connections), sizeInWords(bytesIn), sizeInWords(bytesOut)]),
     ),
   ];
 }

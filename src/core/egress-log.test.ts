@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { session } from "../../test/fake-core.ts";
 import type { Context } from "./context.ts";
-import { type EgressLine, EgressLogs, type HostTraffic } from "./egress-log.ts";
+import { type EgressLine, EgressLogs, type HostTraffic, type PortTraffic } from "./egress-log.ts";
 import { SandkeepError } from "./errors.ts";
 import type { EgressJournal } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
@@ -12,15 +12,22 @@ import type { Sessions } from "./sessions.ts";
 const caller = { teamId: session.teamId };
 const all = { after: 0, limit: 10 };
 
-test("a page says where to go on, and names the busiest hosts first", async () => {
+test("a page says where to go on, and names the busiest hosts and ports first", async () => {
   const hosts: HostTraffic[] = [
     { host: "b.test", connections: 1, bytesIn: 1, bytesOut: 1 },
     { host: "a.test", connections: 1, bytesIn: 5, bytesOut: 1 },
   ];
-  const logs = logsOf(session, journalOf([line(4), line(5)], hosts));
+  const ports: PortTraffic[] = [4000, 3000, 5000].map((port) => ({
+    port,
+    connections: 1,
+    bytesIn: 1,
+    bytesOut: port === 5000 ? 2 : 1,
+  }));
+  const logs = logsOf(session, journalOf([line(4), line(5)], hosts, ports));
   const page = await logs.page(caller, session.id, { after: 3, limit: 1 });
   expect(page).toMatchObject({ lines: [line(4)], next: 4, more: true, totals: { ingressBytes: 7, egressBytes: 8 } });
   expect(page.hosts.map(({ host }) => host)).toEqual(["a.test", "b.test"]);
+  expect(page.ports.map(({ port }) => port)).toEqual([5000, 3000, 4000]);
   expect(await logs.page(caller, session.id, { after: 5, limit: 1 })).toMatchObject({
     lines: [],
     next: 5,
@@ -78,7 +85,7 @@ function logsOf(known: Session, journal: EgressJournal | undefined): EgressLogs 
   return new EgressLogs(context, sessions as unknown as Sessions, async () => undefined);
 }
 
-function journalOf(lines: EgressLine[], hosts: HostTraffic[]): EgressJournal {
+function journalOf(lines: EgressLine[], hosts: HostTraffic[], ports: PortTraffic[] = []): EgressJournal {
   const from = (after: number) => lines.filter(({ id }) => id > after);
   return {
     lines: async ({ after, limit }) => ({ lines: from(after).slice(0, limit), more: from(after).length > limit }),
@@ -86,6 +93,7 @@ function journalOf(lines: EgressLine[], hosts: HostTraffic[]): EgressJournal {
       yield* from(after);
     },
     hosts: async () => hosts,
+    ports: async () => ports,
   };
 }
 

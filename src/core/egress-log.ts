@@ -1,6 +1,6 @@
 /**
  * What became of a session's attempts to reach the world: read from any position on, followed while it runs, and there
- * for as long as the session's output is kept; with how many bytes went to and came from each host.
+ * for as long as the session's output is kept; with how many bytes went to and came from each host, and through each port.
  */
 
 import type { Context } from "./context.ts";
@@ -76,6 +76,12 @@ export interface HostTraffic extends EgressTraffic {
   connections: number;
 }
 
+/** what came from outside to a port, and its answers */
+export interface PortTraffic extends EgressTraffic {
+  port: number;
+  connections: number;
+}
+
 export interface EgressPage {
   session: Session;
   lines: EgressLine[];
@@ -85,6 +91,7 @@ export interface EgressPage {
   more: boolean;
   /** those with the most bytes first */
   hosts: HostTraffic[];
+  ports: PortTraffic[];
   /** bytes of whole packets, counted by the kernel */
   totals: Pick<Totals, "ingressBytes" | "egressBytes">;
 }
@@ -106,13 +113,22 @@ export class EgressLogs {
   /** lines after a position, oldest first; what was decided before the call is among them */
   async page(caller: Caller, sessionId: string, options: { after: number; limit: number }): Promise<EgressPage> {
     const { session, journal } = await this.#find(caller, sessionId);
-    const [{ lines, more } = { lines: [], more: false }, hosts = [], totals] = await Promise.all([
+    const [{ lines, more } = { lines: [], more: false }, hosts = [], ports = [], totals] = await Promise.all([
       journal?.lines(options),
       journal?.hosts(),
+      journal?.ports(),
       this.#sessions.usage(caller, sessionId),
     ]);
     const next = lines.at(-1)?.id ?? options.after;
-    return { session, lines, next, more, hosts: hosts.toSorted(byBytes), totals };
+    return {
+      session,
+      lines,
+      next,
+      more,
+      hosts: hosts.toSorted((one, other) => byBytes(one, other) || (one.host < other.host ? -1 : 1)),
+      ports: ports.toSorted((one, other) => byBytes(one, other) || one.port - other.port),
+      totals,
+    };
   }
 
   /** lines after a position and those that come, until the session has ended or the signal aborts */
@@ -151,8 +167,8 @@ export class EgressLogs {
   }
 }
 
-function byBytes(one: HostTraffic, other: HostTraffic): number {
-  return other.bytesIn + other.bytesOut - (one.bytesIn + one.bytesOut) || (one.host < other.host ? -1 : 1);
+function byBytes(one: EgressTraffic, other: EgressTraffic): number {
+  return other.bytesIn + other.bytesOut - (one.bytesIn + one.bytesOut);
 }
 
 async function* nothing(): AsyncGenerator<EgressLine> {}

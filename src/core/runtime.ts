@@ -4,7 +4,7 @@
  */
 
 import type { Duplex, Readable } from "node:stream";
-import type { EgressLine, HostTraffic } from "./egress-log.ts";
+import type { EgressLine, HostTraffic, PortTraffic } from "./egress-log.ts";
 import type { CustomNetwork } from "./network-policy.ts";
 
 /** Makes machines, keeps the file systems they boot from, and finds both again after the daemon died. */
@@ -98,7 +98,7 @@ export interface Machine {
 
   /** the file system as this user sees it; default root */
   files(user?: string): Files;
-  /** a byte stream to a TCP port that something inside listens on */
+  /** a byte stream to a TCP port that something inside listens on, for somebody outside: what it carries is counted */
   connect(port: number): Promise<Duplex>;
 
   /** in force when it resolves, also for what is open already; has to be set again after the daemon died */
@@ -204,6 +204,8 @@ export interface EgressJournal {
   follow(options: { after: number; signal?: AbortSignal }): AsyncIterable<EgressLine>;
   /** what connections have moved until now; a flow of datagrams is counted when it ends */
   hosts(): Promise<HostTraffic[]>;
+  /** what connections from outside have moved until now */
+  ports(): Promise<PortTraffic[]>;
 }
 
 /** File operations, each done inside the sandbox by a process of the given user. Paths are absolute. */

@@ -23,10 +23,11 @@ const hosts = [
   { host: "api.test", connections: 1, bytesIn: 5, bytesOut: 6 },
   { host: "b.test", connections: 2, bytesIn: 1, bytesOut: 1 },
 ];
+const ports = [{ port: 3000, connections: 2, bytesIn: 40, bytesOut: 50 }];
 
-test("a page has the lines, where to go on, and bytes by host and in all", async () => {
+test("a page has the lines, where to go on, and bytes by host, by port and in all", async () => {
   const totals = { ingressBytes: 900, egressBytes: 800 };
-  const page = async () => ({ session, lines: [line], next: 3, more: true, hosts, totals });
+  const page = async () => ({ session, lines: [line], next: 3, more: true, hosts, ports, totals });
   const { ask, calls } = apiClient({ "egress.page": page });
   const answer = await ask("GET", `${path}?after=2&limit=1`);
   expect(answer.status).toBe(200);
@@ -36,7 +37,8 @@ test("a page has the lines, where to go on, and bytes by host and in all", async
     next: 3,
     more: true,
     hosts,
-    totals: { payload: { bytesIn: 6, bytesOut: 7 }, packets: { bytesIn: 900, bytesOut: 800 } },
+    ports,
+    totals: { payload: { bytesIn: 46, bytesOut: 57 }, packets: { bytesIn: 900, bytesOut: 800 } },
   });
   expect(calls.find(({ method }) => method === "egress.page")?.args.slice(1)).toEqual([
     sessionId,

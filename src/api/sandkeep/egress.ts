@@ -71,14 +71,16 @@ export function egressRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
   }
 }
 
-function printPage({ session, lines, next, more, hosts, totals }: EgressPage): object {
-  const sum = (field: "bytesIn" | "bytesOut") => hosts.reduce((total, host) => total + host[field], 0);
+function printPage({ session, lines, next, more, hosts, ports, totals }: EgressPage): object {
+  const sum = (field: "bytesIn" | "bytesOut") =>
+    [...hosts, ...ports].reduce((total, traffic) => total + traffic[field], 0);
   return {
     session: printSession(session),
     events: lines,
     next,
     more,
     hosts,
+    ports,
     totals: {
       payload: { bytesIn: sum("bytesIn"), bytesOut: sum("bytesOut") },
       packets: { bytesIn: totals.ingressBytes, bytesOut: totals.egressBytes },

@@ -6,18 +6,20 @@ import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
 import {
   type EgressEvent,
   type EgressHost,
+  type EgressPort,
   eventHeader,
   eventRow,
   hostTable,
   plain,
   plainJson,
+  portTable,
 } from "../egress-table.ts";
 import { CliError } from "../errors.ts";
 
 export const egressUsage = `Usage: sandkeep egress <sandbox or session> [options]
 
 Shows what was decided about each attempt of a sandbox to reach the world, and how many bytes went to and came from
-each host. A sandbox stands for its last session.
+each host, and came in and went out through each of its ports. A sandbox stands for its last session.
 
 Options:
   -f, --follow             go on until the session has ended
@@ -72,6 +74,7 @@ interface Page {
   next: number;
   more: boolean;
   hosts: EgressHost[];
+  ports: EgressPort[];
   totals: object;
 }
 
@@ -87,9 +90,12 @@ async function show(
   // Its sandbox may go on with another one meanwhile.
   const session = pathOf(first.session.id, undefined);
   const last = follow ? await followed(client, session, first.next, printEvent) : first;
-  const hosts = json ? [plainJson({ hosts: last.hosts, totals: last.totals })] : hostTable(last.hosts);
-  if (!json && hosts.length > 0) print("");
-  for (const line of hosts) print(line);
+  const { hosts, ports, totals } = last;
+  if (json) return print(plainJson({ hosts, ports, totals }));
+  for (const table of [hostTable(hosts), portTable(ports)]) {
+    if (table.length > 0) print("");
+    for (const line of table) print(line);
+  }
 }
 
 /** prints what comes until the session has ended */

@@ -4,8 +4,8 @@
  */
 
 import { rmSync } from "node:fs";
+import type { Socket } from "node:net";
 import { join } from "node:path";
-import type { Duplex } from "node:stream";
 import { SandkeepError } from "../../core/errors.ts";
 import type { ExecSpec } from "../../core/runtime.ts";
 import { type Ancestry, commandOf } from "./ancestry.ts";
@@ -171,7 +171,7 @@ export class Agent {
   }
 
   /** a byte stream to a port inside */
-  async connect(port: number): Promise<Duplex> {
+  async connect(port: number): Promise<Socket> {
     const socket = await dial(this.#options.socket, "the sandbox");
     socket.write(new FrameWriter().u16(port).frame(Type.dial, 1));
     try {
@@ -264,7 +264,7 @@ function execPayload(spec: ExecSpec, env: Record<string, string>, outputLimit: n
 }
 
 /** waits for the one frame that answers DIAL; whatever follows it stays in the socket */
-async function dialAnswer(socket: Duplex): Promise<void> {
+async function dialAnswer(socket: Socket): Promise<void> {
   const header = await take(socket, headerLength);
   const length = header.readUInt32LE(0);
   if (length > maxPayload) throw new SandkeepError("internal", "Cannot connect: the sandbox answers nonsense");
@@ -273,7 +273,7 @@ async function dialAnswer(socket: Duplex): Promise<void> {
 }
 
 /** exactly so many bytes, in paused mode */
-function take(socket: Duplex, length: number): Promise<Buffer> {
+function take(socket: Socket, length: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const done = (error?: Error) => {
       socket.off("readable", attempt);

@@ -112,6 +112,7 @@ export class LinuxRuntime implements Runtime {
     await parts.pool.close();
     await parts.snapshots.flushed();
     for (const machine of this.#machines.values()) machine.close();
+    await parts.ports.close();
     parts.launcher.close();
     parts.egress.close();
     parts.ledger.close();
@@ -232,12 +233,13 @@ export class LinuxRuntime implements Runtime {
   }
 
   async forget(machineId: string): Promise<void> {
-    const { volumes, ledger } = this.#open();
+    const { volumes, ledger, ports } = this.#open();
     if (this.#machines.has(machineId)) {
       throw new SandkeepError("conflict", `Cannot forget machine "${machineId}": it is running`);
     }
     const ended = this.#ended.get(machineId);
     if (!ended) return;
+    await ports.forget(ended.plan.folder);
     await volumes.deleteFolder(ended.plan.folder, ended.plan.volume);
     ledger.gone([{ kind: "directory", name: ended.plan.folder }]);
     this.#ended.delete(machineId);
@@ -256,10 +258,12 @@ export class LinuxRuntime implements Runtime {
   }
 
   egress(machineId: string): EgressJournal | undefined {
-    const { egress } = this.#open();
+    const { egress, ports } = this.#open();
     const plan = this.#machines.get(machineId)?.plan ?? this.#ended.get(machineId)?.plan;
     const ended = () => !this.#machines.has(machineId);
-    return plan && egressJournal({ folder: plan.folder, flush: () => egress.flush(plan.name), ended });
+    if (!plan) return undefined;
+    const { folder, name } = plan;
+    return egressJournal({ folder, flush: () => egress.flush(name), flushPorts: () => ports.flush(folder), ended });
   }
 
   async reconcile(): Promise<Discrepancy[]> {

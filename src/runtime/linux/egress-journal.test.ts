@@ -71,10 +71,11 @@ test("a follower that leaves ends quietly", async () => {
   }
 });
 
-test("a machine that wanted nothing has no lines and no hosts", async () => {
+test("a machine that wanted nothing has no lines, no hosts and no ports", async () => {
   const { journal, end } = await opened();
   expect(await journal.lines({ after: 0, limit: 10 })).toEqual({ lines: [], more: false });
   expect(await journal.hosts()).toEqual([]);
+  expect(await journal.ports()).toEqual([]);
   end();
   for await (const _ of journal.follow({ after: 0 })) throw new Error("There is a line");
 });
@@ -94,7 +95,7 @@ async function opened(mostBytes = 1 << 20) {
   let ended = false;
   return {
     folder,
-    journal: egressJournal({ folder, flush: () => log.flush(), ended: () => ended }),
+    journal: egressJournal({ folder, flush: () => log.flush(), flushPorts: async () => undefined, ended: () => ended }),
     end: () => {
       ended = true;
     },

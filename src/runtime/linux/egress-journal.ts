@@ -1,6 +1,6 @@
 /**
  * Reads what the egress process has written in a machine's folder (src/egress/log.ts has the format): lines from a
- * position on, once or as they come, and bytes by host. The two processes share nothing but these files, of which the
+ * position on, once or as they come, and bytes by host; bytes by port are our own (port-meters.ts). The two processes share nothing but these files, of which the
  * one that is written to becomes the older one, now and then, while somebody reads.
  */
 
@@ -12,12 +12,15 @@ import { z } from "zod";
 import type { EgressLine, HostTraffic } from "../../core/egress-log.ts";
 import type { EgressJournal } from "../../core/runtime.ts";
 import { isMissing, readJson } from "./json-file.ts";
+import { readPorts } from "./port-meters.ts";
 
 export interface EgressJournalOptions {
   /** the machine's */
   folder: string;
   /** resolves when what was decided until now is in the files, as far as that can be had */
   flush: () => Promise<void>;
+  /** resolves when what has come through ports until now is in the file */
+  flushPorts: () => Promise<void>;
   /** whether the machine has ended */
   ended: () => boolean;
 }
@@ -28,7 +31,7 @@ const lookEvery = 250;
 const lastWords = 500;
 const batch = 500;
 
-export function egressJournal({ folder, flush, ended }: EgressJournalOptions): EgressJournal {
+export function egressJournal({ folder, flush, flushPorts, ended }: EgressJournalOptions): EgressJournal {
   return {
     async lines({ after, limit }) {
       await flush();
@@ -41,6 +44,10 @@ export function egressJournal({ folder, flush, ended }: EgressJournalOptions): E
       return Object.entries(counts).map(
         ([host, { count, ...bytes }]): HostTraffic => ({ host, connections: count, ...bytes }),
       );
+    },
+    async ports() {
+      await flushPorts();
+      return readPorts(folder);
     },
     async *follow({ after, signal }) {
       const reader = new LineReader(folder, after);

@@ -25,11 +25,13 @@ import { typed } from "./failure.ts";
 import { filesOver } from "./files.ts";
 import { type MachineRecord, writeRecord } from "./machine-record.ts";
 import { type BlankPlan, checkLimits, isPlainName, isTerminalSize, modeOf } from "./plan.ts";
+import type { PortMeters } from "./port-meters.ts";
 
 /** what a machine needs of the driver */
 export interface MachineKeeper {
   launcher: Launcher;
   egress: EgressLink;
+  ports: PortMeters;
   outputLimit: number;
   /** captures the writable layer while the machine lives */
   captureLive(machine: LinuxMachine): Promise<SnapshotInfo>;
@@ -118,7 +120,9 @@ export class LinuxMachine implements Machine {
     if (!Number.isInteger(port) || port < 1 || port > 65_535) {
       throw new SandkeepError("invalid", `Cannot connect to port ${port}: a port is 1 to 65535`);
     }
-    return this.#agent.connect(port);
+    const socket = await this.#agent.connect(port);
+    this.#keeper.ports.count(this.plan.folder, port, socket);
+    return socket;
   }
 
   /** id of the command that a process inside belongs to */

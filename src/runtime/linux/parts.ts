@@ -17,6 +17,7 @@ import { Ledger } from "./ledger.ts";
 import type { LinuxMachine, MachineKeeper } from "./machine.ts";
 import type { OrphanPlan, Places } from "./plan.ts";
 import { Pool, type PoolOptions, type PoolSize } from "./pool.ts";
+import { PortMeters } from "./port-meters.ts";
 import { type MachineNeeds, SnapshotStore } from "./snapshots.ts";
 import { Volumes } from "./volumes.ts";
 
@@ -25,6 +26,7 @@ export interface Parts {
   cgroupParents: string[];
   launcher: Launcher;
   egress: EgressLink;
+  ports: PortMeters;
   ledger: Ledger;
   volumes: Volumes;
   layers: LayerStore;
@@ -84,6 +86,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   };
   const egress = new EgressLink({ socket: places.egress, trouble, commandOf });
   egress.open();
+  const ports = new PortMeters({ trouble });
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
@@ -100,6 +103,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const keeper: MachineKeeper = {
     launcher,
     egress,
+    ports,
     outputLimit,
     captureLive: (machine) => capturer.live(machine),
     capture: (machine) => capturer.dead(machine.plan, machine.record),
@@ -115,6 +119,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     cgroupParents,
     launcher,
     egress,
+    ports,
     ledger,
     volumes,
     layers,

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { EgressLine } from "../../../src/core/egress-log.ts";
 import type { MachineNetwork } from "../../../src/core/runtime.ts";
 import { bootFor, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
-import { python } from "./run.ts";
+import { python, start, until } from "./run.ts";
 
 /** of the names that programs ask for here none is allowed, so that none leaves this machine */
 const network: MachineNetwork = {
@@ -17,6 +17,14 @@ const ask = (name: string) => `
 import socket
 try: socket.getaddrinfo("${name}", 443, socket.AF_INET)
 except OSError: pass`;
+
+const echoServer = `
+import socket, threading
+s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True)
+def echo(c):
+    while data := c.recv(65536): c.sendall(2 * data)
+    c.close()
+while True: threading.Thread(target=echo, args=(s.accept()[0],), daemon=True).start()`;
 
 export function egressSuite(host: () => RuntimeHost): void {
   describe("egress journal", () => {
@@ -51,6 +59,27 @@ export function egressSuite(host: () => RuntimeHost): void {
       expect(lines[0]).toMatchObject({ id: 1, name: "one.invalid" });
       expect(await gathered(journal?.follow({ after: 0 }))).toEqual(lines);
       expect(await gathered(journal?.follow({ after: 1 }))).toEqual(lines.slice(1));
+    });
+
+    test("has the bytes of each port, while a connection is open, after a new start and after the end", async () => {
+      const machine = await bootFor(host(), { network: "deny-all" });
+      const ports = () => host().runtime.egress(machine.id)?.ports();
+      expect(await ports()).toEqual([]);
+      const server = await start(machine, ["python3", "-u", "-c", echoServer]);
+      const port = Number(await until(server.output(), "\n"));
+      const first = await machine.connect(port);
+      first.write("12345");
+      await new Promise((resolve) => first.once("data", resolve));
+      expect(await ports()).toEqual([{ port, connections: 1, bytesIn: 5, bytesOut: 10 }]);
+      await host().reopen();
+      const second = await host().runtime.machine(machine.id)?.connect(port);
+      second?.end("1");
+      for await (const _ of second ?? []);
+      const both = [{ port, connections: 2, bytesIn: 6, bytesOut: 12 }];
+      expect(await ports()).toEqual(both);
+      await host().runtime.machine(machine.id)?.stop();
+      expect(await ports()).toEqual(both);
+      first.destroy();
     });
 
     test("of a machine that nobody knows there is none", () => {
