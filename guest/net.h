@@ -21,8 +21,8 @@
  *
  * There is no connection tracking, no address translation and no interface on the host. What the sandbox can do about it
  * is nothing: the namespace belongs to the host's user namespace, so that no process inside has a capability over it;
- * binding a foreign address, a raw socket or a mark all need one. (Ports below 1024 would too, so they are opened to
- * everybody inside.)
+ * a raw socket, a transparent one and a mark all need one. (Ports below 1024 would too, so they are opened to everybody
+ * inside.)
  *
  * Every function is called by a thread that is inside the sandbox's network namespace, with CAP_NET_ADMIN and
  * CAP_NET_RAW over it, and returns 0 or an errno.
