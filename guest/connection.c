@@ -14,8 +14,9 @@
 /* more than this unsent means that the other side does not read: it is cut off, and may connect again */
 #define OUT_BOUND (8u << 20)
 #define READ_SIZE (64u << 10)
-/* far more than one daemon has; a caller that forgets connections must not use up all descriptors */
-#define MOST_CONNECTIONS 1024
+/* far more than one daemon has, and as many as netd may have sandboxes that talk; a caller that forgets connections must
+ * not use up all descriptors */
+#define MOST_CONNECTIONS 4096
 
 static size_t open_connections;
 

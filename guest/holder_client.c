@@ -12,8 +12,7 @@
 #include "connection.h"
 #include "egress.h"
 
-/* questions of one sandbox: under way; ms of time that each costs, and that can be saved up: 100 a second, 200 at once */
-#define WAITING 64
+/* ms of time that a question of one sandbox costs, and that can be saved up: 100 a second, 200 at once */
 #define COST 10
 #define CREDIT 2000
 /* how long an agent may be silent, asked or not, and how long one is left alone that has cut us off, in ms */
@@ -60,14 +59,24 @@ static void pass_on(uint32_t question, struct reader *r) {
   egress_say(-1, "{\"kind\":\"holder\",\"id\":%" PRIu32 ",\"program\":\"%s\",\"ancestry\":[%s]}", question, program, ancestry);
 }
 
+/* whether it is the answer that comes next: numbers are of all sandboxes, and none may answer what another was asked */
+static bool is_next(struct holders *holders, uint32_t question) {
+  if (!holders->waiting || holders->asked[holders->first] != question) return false;
+  holders->first = (holders->first + 1) % HOLDERS_WAITING;
+  holders->waiting--;
+  return true;
+}
+
 static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
   struct holders *holders = c->owner;
   if (!holders) return;
   holders->heard = loop_now();
   /* the first answer is to HOLDERS itself, and a refusal of that is one of all */
-  if (header->type != WIRE_OK) connection_end(c);
-  if (header->type != WIRE_OK || header->id == 0) return;
-  if (holders->waiting) holders->waiting--;
+  if (header->type != WIRE_OK || !is_next(holders, header->id)) {
+    connection_end(c);
+    return;
+  }
+  if (header->id == 0) return;
   struct reader r = reader_of(payload, header->length);
   pass_on(header->id, &r);
 }
@@ -95,6 +104,12 @@ static int dial(const char *path) {
   return -1;
 }
 
+static void expect(struct holders *holders, uint32_t question) {
+  /* Silence counts from here: until now there was nothing to say. */
+  if (!holders->waiting) holders->heard = loop_now();
+  holders->asked[(holders->first + holders->waiting++) % HOLDERS_WAITING] = question;
+}
+
 static bool is_connected(struct holders *holders) {
   if (holders->connection) return !holders->connection->dead;
   if (!holders->path || loop_now() < holders->not_before) return false;
@@ -106,9 +121,9 @@ static bool is_connected(struct holders *holders) {
   c->owner = holders;
   c->streaming = true;
   holders->connection = c;
-  holders->heard = loop_now();
   struct writer w = frame_begin(WIRE_HOLDERS, 0);
   connection_send(c, &w);
+  expect(holders, 0);
   return true;
 }
 
@@ -117,7 +132,7 @@ static bool may_ask(struct holders *holders) {
   holders->credit += now - holders->earned;
   holders->earned = now;
   if (holders->credit > CREDIT) holders->credit = CREDIT;
-  if (holders->waiting >= WAITING || holders->credit < COST) return false;
+  if (holders->waiting >= HOLDERS_WAITING || holders->credit < COST) return false;
   holders->credit -= COST;
   return true;
 }
@@ -145,7 +160,7 @@ uint32_t holders_ask(struct holders *holders, uint32_t inode) {
   struct writer w = frame_begin(WIRE_HOLDER, serial);
   write_u64(&w, inode);
   connection_send(holders->connection, &w);
-  holders->waiting++;
+  expect(holders, serial);
   return serial;
 }
 

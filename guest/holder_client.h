@@ -11,15 +11,20 @@
 
 struct connection;
 
+/* questions of one sandbox that are under way */
+#define HOLDERS_WAITING 64
+
 /* A sandbox that may be asked. */
 struct holders {
   /* its agent's socket; NULL where it has none */
   const char *path;
   /* NULL when there is none */
   struct connection *connection;
-  /* asked and not answered */
+  /* what was asked and not answered: a ring of `waiting` numbers from `first` on; the answers come in that order */
+  uint32_t asked[HOLDERS_WAITING];
+  unsigned first;
   unsigned waiting;
-  /* loop_now() at which the connection was made or last said something */
+  /* loop_now() at which it last said something, or was asked while it owed nothing */
   int64_t heard;
   /* loop_now() before which no connection is made */
   int64_t not_before;

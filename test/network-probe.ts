@@ -168,10 +168,10 @@ export class Probe {
     return probe;
   }
 
-  /** makes a machine's network; it begins in deny-all */
-  async add(machine: string): Promise<void> {
+  /** makes a machine's network; it begins in deny-all. `agent` is a socket to ask who does what */
+  async add(machine: string, agent = ""): Promise<void> {
     await mkdir(join(this.#directory, machine), { mode: 0o700 });
-    this.#pids.set(machine, await this.#ask(`add ${machine}`, "added"));
+    this.#pids.set(machine, await this.#ask(`add ${machine} ${agent}`, "added"));
   }
 
   /** what it may reach from now on, in the order in which the runtime says it */

@@ -3,7 +3,7 @@
  * netd, and obeys one order a line on stdin, with one line on stdout for each.
  *
  *   net_probe <node> <main.ts>         prints "ready <pid of netd>"
- *   add <machine>                      "added <pid of a process in its network namespace>"
+ *   add <machine> [<agent's socket>]   "added <pid of a process in its network namespace>"
  *   allow|deny|custom|cut|drop <machine>   "done <microseconds>"
  *   counters <machine>                 "counters <received> <sent>"
  *   restart                            "restarted <pid of netd>": the old one is left, as by a launcher that died
@@ -31,6 +31,7 @@ struct probed {
   char name[NETD_NAME + 1];
   int network;
   enum net_mode mode;
+  char agent[NETD_PATH];
 };
 
 static struct probed machines[MOST];
@@ -52,7 +53,7 @@ static void listen_for(const struct probed *machine) {
   enter(machine->network);
   check("listen", net_listen(&listeners));
   enter(host_network);
-  check("hand over", netd_add(control, machine->name, &listeners, machine->mode, NULL));
+  check("hand over", netd_add(control, machine->name, &listeners, machine->mode, machine->agent));
   net_close(&listeners);
 }
 
@@ -70,10 +71,11 @@ static pid_t hold(void) {
   return pid;
 }
 
-static void add(const char *name) {
+static void add(const char *name, const char *agent) {
   if (count == MOST) exit(1);
   struct probed *machine = &machines[count++];
   snprintf(machine->name, sizeof machine->name, "%s", name);
+  snprintf(machine->agent, sizeof machine->agent, "%s", agent);
   check("make a network namespace", unshare(CLONE_NEWNET) < 0 ? errno : 0);
   machine->network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   check("prepare", net_prepare());
@@ -128,17 +130,18 @@ int main(int argc, char **argv) {
   host_network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   check("start netd", netd_start(&options, &netd, &control));
   printf("ready %d\n", netd);
-  char line[256], verb[32], name[NETD_NAME + 1];
+  char line[256], verb[32], name[NETD_NAME + 1], agent[NETD_PATH];
   while (fgets(line, sizeof line, stdin)) {
-    int words = sscanf(line, "%31s %64s", verb, name);
+    agent[0] = 0;
+    int words = sscanf(line, "%31s %64s %107s", verb, name, agent);
     if (words == 1 && strcmp(verb, "restart") == 0) {
       int old = control;
       check("start netd", netd_start(&options, &netd, &control));
       for (size_t i = 0; i < count; i++) listen_for(&machines[i]);
       close(old);
       printf("restarted %d\n", netd);
-    } else if (words == 2 && strcmp(verb, "add") == 0) {
-      add(name);
+    } else if (words >= 2 && strcmp(verb, "add") == 0) {
+      add(name, agent);
     } else if (words == 2) {
       obey(verb, name);
     }
