@@ -18,7 +18,7 @@ beforeEach(() => {
 test("processes are gathered, the daemon that came last is asked about them, and what it says is the answer", async () => {
   const { actors, said } = asked();
   const later: object[] = [];
-  actors.connected((line) => void later.push(line));
+  actors.connected((line) => later.push(line) > 0);
   const searches = [7, 8].map((id) => actors.find("m", id));
   actors.found(7, curl);
   actors.found(8, { program: "node", ancestry: [[13, 13, 2]] });
@@ -43,6 +43,29 @@ test("nobody is searched for where netd has asked nobody, or too many are", asyn
   for (let id = 1; id <= 1024; id++) actors.find("m", id);
   expect(await actors.find("m", 2000).actor).toEqual({});
   await vi.advanceTimersByTimeAsync(500);
+});
+
+test("machines that are searched all the time leave every other machine a few searches", async () => {
+  const { actors } = asked();
+  for (let id = 1; id <= 1024; id++) actors.find(`hostile-${id % 4}`, id);
+  expect(await actors.find("hostile-1", 1025).actor).toEqual({});
+  for (let id = 1101; id <= 1108; id++) actors.find("m", id);
+  expect(await actors.find("m", 1109).actor).toEqual({});
+  actors.found(1101, { program: "", ancestry: [] });
+  const search = actors.find("m", 1110);
+  actors.found(1110, curl);
+  actors.answered(1110, "cmd_1");
+  expect(await search.actor).toEqual({ command: "cmd_1", program: "curl" });
+  await vi.advanceTimersByTimeAsync(500);
+});
+
+test("a daemon that takes no more is not waited for", async () => {
+  const actors = new Actors();
+  actors.connected(() => false);
+  const search = actors.find("m", 1);
+  actors.found(1, curl);
+  await vi.advanceTimersByTimeAsync(10);
+  expect(await search.actor).toEqual({ program: "curl" });
 });
 
 test("nobody waits for a netd or a daemon that is silent, for one that has gone, or where there is none", async () => {
@@ -131,6 +154,6 @@ test("the log hears all of a connection with the same fields, once it is known w
 function asked() {
   const actors = new Actors();
   const said: object[] = [];
-  const gone = actors.connected((line) => void said.push(line));
+  const gone = actors.connected((line) => said.push(line) > 0);
   return { actors, said, gone };
 }

@@ -16,8 +16,8 @@ export interface Search {
   seen: Promise<void>;
 }
 
-/** Says something to the daemon. */
-export type Say = (line: object) => void;
+/** Asks the daemon something; false where it has too much to read already. */
+export type Ask = (line: object) => boolean;
 
 interface Open {
   machine: string;
@@ -33,21 +33,25 @@ const patience = 500;
 const refusalPatience = 50;
 /** how long processes are gathered before the daemon is asked about them, in ms: nobody is in a hurry by then */
 const gathering = 10;
-/** searches under way, of all machines */
+/** searches under way, of all machines; beyond it each machine still has its reserve */
 const mostAtOnce = 1024;
+const reserved = 8;
 const longestProgram = 64;
 
 const nobody: Search = { actor: Promise.resolve({}), seen: Promise.resolve() };
 
 export class Actors {
   readonly #open = new Map<number, Open>();
-  readonly #daemons: Say[] = [];
+  /** how many of them are of each machine */
+  readonly #counts = new Map<string, number>();
+  readonly #daemons: Ask[] = [];
   #found: number[] = [];
   #timer: NodeJS.Timeout | undefined;
 
   /** `id` is netd's number of the question, or 0 */
   find(machine: string, id: number): Search {
-    if (id === 0 || this.#open.size >= mostAtOnce) return nobody;
+    const ofMachine = this.#counts.get(machine) ?? 0;
+    if (id === 0 || this.#open.has(id) || (this.#open.size >= mostAtOnce && ofMachine >= reserved)) return nobody;
     const seen = Promise.withResolvers<void>();
     const actor = Promise.withResolvers<EgressActor>();
     const search = { seen: seen.promise, actor: actor.promise };
@@ -57,6 +61,7 @@ export class Actors {
       actor.resolve(found);
     };
     this.#open.set(id, { machine, search, saw: seen.resolve, tell });
+    this.#counts.set(machine, ofMachine + 1);
     return search;
   }
 
@@ -80,10 +85,10 @@ export class Actors {
   }
 
   /** a daemon that may be asked from now on; returns what is to be called when it is gone */
-  connected(say: Say): () => void {
-    this.#daemons.push(say);
+  connected(ask: Ask): () => void {
+    this.#daemons.push(ask);
     return () => {
-      this.#daemons.splice(this.#daemons.indexOf(say), 1);
+      this.#daemons.splice(this.#daemons.indexOf(ask), 1);
       // Whoever it was asked of: the next one does not know of the question.
       for (const [id, { holder }] of [...this.#open]) if (holder && !this.#found.includes(id)) this.#end(id);
     };
@@ -101,19 +106,22 @@ export class Actors {
     this.#timer = undefined;
     const found = this.#found;
     this.#found = [];
-    const say = this.#daemons.at(-1);
+    const ask = this.#daemons.at(-1);
     const questions = found.flatMap((question) => {
       const { machine, holder } = this.#open.get(question) ?? {};
       return holder ? [{ question, machine, ancestry: holder.ancestry }] : [];
     });
-    if (!say) for (const { question } of questions) this.#end(question);
-    else if (questions.length > 0) say({ questions });
+    if (questions.length === 0 || ask?.({ questions })) return;
+    for (const { question } of questions) this.#end(question);
   }
 
   #end(id: number, command?: string): void {
     const open = this.#open.get(id);
     if (!open) return;
     this.#open.delete(id);
+    const others = (this.#counts.get(open.machine) ?? 1) - 1;
+    if (others === 0) this.#counts.delete(open.machine);
+    else this.#counts.set(open.machine, others);
     const program = open.holder && plainName(open.holder.program);
     open.saw();
     open.tell({ ...(command !== undefined && { command }), ...(program && { program }) });

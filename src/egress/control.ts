@@ -34,6 +34,8 @@ export interface Controlled {
 
 /** no policy that the daemon takes is longer, in bytes */
 const longestLine = 256 << 20;
+/** a daemon that has left so much unread is not asked, in bytes: sandboxes make questions as fast as they like */
+const mostUnread = 1 << 20;
 
 const network = z.looseObject({
   mode: z.literal("custom"),
@@ -70,7 +72,12 @@ function serve(socket: Socket, controlled: Controlled): void {
   let parts: string[] = [];
   let length = 0;
   const say = (line: object) => socket.write(`${JSON.stringify(line)}\n`);
-  socket.once("close", controlled.actors.connected(say));
+  const ask = (line: object) => {
+    const hasRoom = socket.writableLength < mostUnread;
+    if (hasRoom) say(line);
+    return hasRoom;
+  };
+  socket.once("close", controlled.actors.connected(ask));
   socket.setEncoding("utf8");
   socket.on("error", () => socket.destroy());
   socket.on("data", (text: string) => {
