@@ -78,6 +78,20 @@ test("a folder that is gone stays gone, and no count is written to one that is t
   expect(troubles).toEqual([]);
 });
 
+test("what waits to be written when a folder is forgotten is not written after that", async () => {
+  const folder = await tempDir();
+  const meters = metersFor();
+  const [near] = await connected();
+  meters.count(folder, 3000, near);
+  const first = meters.flush(folder);
+  near.write("1");
+  const second = meters.flush(folder);
+  await meters.forget(folder);
+  await rm(join(folder, "ports.json"));
+  await Promise.all([first, second]);
+  expect(await readPorts(folder)).toEqual([]);
+});
+
 test("counts that cannot be written are told once and written when they can", async () => {
   const folder = await tempDir();
   const troubles: unknown[] = [];

@@ -97,6 +97,8 @@ export class PortMeters {
   /** one writing at a time: what comes meanwhile waits for the next */
   async #write(folder: string, meter: Meter): Promise<void> {
     while (meter.writing) await meter.writing;
+    // Its folder may have been forgotten meanwhile.
+    if (this.#meters.get(folder) !== meter) return;
     for (const connection of meter.open) look(meter, connection);
     if (meter.counts.size === 0) return;
     meter.writing = this.#writeNow(folder, meter).finally(() => {
