@@ -1,6 +1,6 @@
 /** A store that lost a layer, holds something else in its place, or is full: each is said, and nothing is left over. */
 
-import { rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Machine, Process, SnapshotInfo } from "../src/core/runtime.ts";
@@ -110,6 +110,35 @@ describe("a full store", () => {
     await forgetSnapshots();
     await expectRoom();
   });
+
+  test("keeps no machine from being cut off: that takes no room, and to open its network does", async () => {
+    const machine = await bootFor(host(), { network: "allow-all" });
+    // Whoever gets as far as to us is told that nobody gets to that address.
+    const reachesUs = async () =>
+      (await run(machine, ["bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80"])).status.code === 0;
+    expect(await reachesUs()).toBe(true);
+    // Where the next record would be, as how full a disk must be for that differs.
+    const inTheWay = join(await folderOf(machine), "machine.json.new");
+    await mkdir(inTheWay);
+    await machine.setNetwork("deny-all");
+    expect([machine.spec.network, await reachesUs()]).toEqual(["deny-all", false]);
+    await expect(machine.setNetwork("allow-all")).rejects.toThrow(/^Cannot change the network: /);
+    expect([machine.spec.network, await reachesUs()]).toEqual(["deny-all", false]);
+    await rm(inTheWay, { recursive: true });
+    await machine.setNetwork("allow-all");
+    expect(await reachesUs()).toBe(true);
+  });
+
+  async function folderOf({ id }: Machine): Promise<string> {
+    const machines = join(host().directory, "store/machines");
+    const folders = (await readdir(machines)).map((name) => join(machines, name));
+    const ids = await Promise.all(
+      folders.map((folder) => readFile(join(folder, "machine.json"), "utf8").catch(String)),
+    );
+    const folder = folders[ids.findIndex((record) => record.includes(`"${id}"`))];
+    if (folder === undefined) throw new Error(`Machine "${id}" has no folder`);
+    return folder;
+  }
 
   async function empty(machine: Machine): Promise<void> {
     for (const n of [1, 2, 3, 4]) await machine.files().remove(`/var/tmp/fill-${n}`, { force: true });

@@ -173,14 +173,21 @@ export class LinuxMachine implements Machine {
     if (mode !== "custom") this.#keeper.egress.drop(this.plan.name);
   }
 
-  /** says beforehand that it does: a daemon that is killed over it leaves either */
+  /**
+   * says beforehand that it does: a daemon that is killed over it leaves either. To be cut off takes no note, since a
+   * machine may have filled the disk that it would be on
+   */
   async #changeMode(mode: NetworkMode): Promise<void> {
+    const note = async () => {
+      const refused = await refusal(() => writeRecord(this.plan.folder, this.record));
+      if (refused !== undefined && mode !== "deny-all") throw typed(refused, "Cannot change the network");
+    };
     this.record.networkUnsure = true;
-    writeRecord(this.plan.folder, this.record);
+    await note();
     await this.#keeper.launcher.setNetwork(this.plan.name, mode);
     this.record.spec.network = mode;
     delete this.record.networkUnsure;
-    writeRecord(this.plan.folder, this.record);
+    await note();
   }
 
   /** nothing leaves it until somebody says what is in force, where that is not known */
