@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -292,11 +293,12 @@ static int prepare_rules(void) {
   return error;
 }
 
+/* of the sandbox's own network; the caller only hears that something failed, so what it was is said here */
 static int write_setting(const char *path, const char *value) {
   int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return errno;
-  int error = write(fd, value, strlen(value)) < 0 ? errno : 0;
-  close(fd);
+  int error = fd < 0 || write(fd, value, strlen(value)) < 0 ? errno : 0;
+  if (fd >= 0) close(fd);
+  if (error) fprintf(stderr, "Cannot set \"%s\" to %s: %s\n", path, value, strerror(error));
   return error;
 }
 
@@ -307,9 +309,8 @@ static int open_low_ports(void) { return write_setting("/proc/sys/net/ipv4/ip_un
 static int reflect_marks(void) {
   int error = write_setting("/proc/sys/net/ipv4/tcp_fwmark_accept", "1");
   if (!error) error = write_setting("/proc/sys/net/ipv4/fwmark_reflect", "1");
-  if (error) return error;
-  error = write_setting("/proc/sys/net/ipv6/fwmark_reflect", "1");
-  return error == ENOENT ? 0 : error; /* a host without IPv6 */
+  bool no_ipv6 = access("/proc/sys/net/ipv6", F_OK) < 0;
+  return error || no_ipv6 ? error : write_setting("/proc/sys/net/ipv6/fwmark_reflect", "1");
 }
 
 /* ---- what net.h offers ---- */

@@ -1,9 +1,11 @@
 /** A sandbox's network against a private internet: what gets through, what must not, and what stays when parts die. */
 
+import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
+import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
-import { eventually } from "./harness.ts";
-import { linesOf } from "./internet.ts";
+import { eventually, tempDir } from "./harness.ts";
+import { ended, linesOf } from "./internet.ts";
 import {
   blockAt,
   blockLength,
@@ -14,7 +16,7 @@ import {
   webAddress,
   webAddress6,
 } from "./internet-names.ts";
-import { lines, Probe, probeOfFile } from "./network-probe.ts";
+import { buildProbe, lines, Probe, probeOfFile } from "./network-probe.ts";
 import { watchWire } from "./wire-watch.ts";
 
 const { undo, internet, probe, added } = probeOfFile(["the command python3", "the command tcpdump"]);
@@ -324,6 +326,17 @@ attempt("name", lambda: socket.gethostbyname("web.test"))
     const pages = Array.from({ length: 20 }, () => "web: page for x");
     expect(await probe().python(machine, code)).toBe(lines(...pages, "udp: hello", `name: ${webAddress}`));
   });
+});
+
+test("where the kernel's settings cannot be written, it is said which", async () => {
+  const binary = await buildProbe(await tempDir(undo));
+  const readOnly = 'mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec "$@"';
+  const command = ["--mount", "sh", "-c", readOnly, "sh", binary, "/bin/sleep", "1000"];
+  const child = spawn("unshare", command, { stdio: ["pipe", "ignore", "pipe"] });
+  undo.defer(() => ended(child));
+  child.stdin.end("add machine\n");
+  const said = await text(child.stderr);
+  expect(said).toMatch(/^Cannot set "\/proc\/sys\/net\/ipv4\/\w+" to \d: Read-only file system\nCannot prepare: /);
 });
 
 const otherProtocols = `
