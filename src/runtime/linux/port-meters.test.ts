@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { eventually, tempDir } from "../../../test/harness.ts";
 import { PortMeters, type PortMetersOptions, readPorts } from "./port-meters.ts";
 
@@ -59,6 +59,29 @@ test("what is counted is written by itself, and the next daemon goes on from the
     await meters.close();
     expect(await readPorts(folder)).toEqual([expected]);
   }
+});
+
+test("counts of many machines are written a few at a time, each in its turn, and all at once when they are asked for", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const meters = metersFor({ every: 250 });
+  const folders = await Promise.all(Array.from({ length: 40 }, () => tempDir()));
+  const [near] = await connected();
+  for (const folder of folders) meters.count(folder, 3000, near);
+  const written = async () => {
+    const ports = await Promise.all(folders.map(readPorts));
+    return ports.filter(([port]) => port?.bytesIn === near.bytesWritten).length;
+  };
+  near.write("1");
+  for (const soFar of [16, 32, 40]) {
+    vi.advanceTimersByTime(250);
+    await eventually(`${soFar} are written`, async () => (await written()) === soFar);
+  }
+  near.write("2");
+  vi.advanceTimersByTime(250);
+  await eventually("the first are written again", async () => (await written()) === 16);
+  await meters.flush();
+  expect(await written()).toBe(40);
 });
 
 test("a folder that is gone stays gone, and no count is written to one that is to be deleted", async () => {

@@ -19,6 +19,9 @@ export interface PortMetersOptions {
   every?: number;
 }
 
+/** files that are written at a time, unless somebody asks: with more machines than that each waits for its turn */
+const mostWrites = 16;
+
 interface Counts extends EgressTraffic {
   /** connections */
   count: number;
@@ -85,13 +88,29 @@ export class PortMeters {
   }
 
   async #tick(): Promise<void> {
-    await this.flush();
-    for (const [folder, { open, counts, writing }] of this.#meters) {
-      if (open.size === 0 && counts.size === 0 && !writing) this.#meters.delete(folder);
+    const due = this.#due();
+    // Last in the map is written last.
+    for (const [folder, meter] of due) {
+      this.#meters.delete(folder);
+      this.#meters.set(folder, meter);
     }
+    await Promise.all(due.map(([folder, meter]) => this.#write(folder, meter)));
     if (this.#meters.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
+  }
+
+  /** those whose turn it is; what has no more to count is forgotten on the way */
+  #due(): [folder: string, meter: Meter][] {
+    const due: [string, Meter][] = [];
+    for (const [folder, meter] of this.#meters) {
+      if (due.length === mostWrites) break;
+      for (const connection of meter.open) look(meter, connection);
+      if (meter.writing) continue;
+      if (meter.counts.size > 0) due.push([folder, meter]);
+      else if (meter.open.size === 0) this.#meters.delete(folder);
+    }
+    return due;
   }
 
   /** one writing at a time: what comes meanwhile waits for the next */
