@@ -2,8 +2,8 @@
 
 import { appendFile, mkdir, readFile, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { tempDir } from "../../test/harness.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { eventually, tempDir } from "../../test/harness.ts";
 import type { EgressEvent } from "./log.ts";
 import { LogFiles } from "./log-file.ts";
 
@@ -38,6 +38,27 @@ test("a flood of different events is cut short, and says so", async () => {
   const written = await lines();
   expect(written).toHaveLength(257);
   expect(written.at(-1)).toEqual({ id: 257, at: 7, dropped: 10_000 - 256 + 5 });
+});
+
+test("many machines are written a few at a time, each in its turn, and all at once when they are asked for", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { log, directory } = await opened();
+  const machines = Array.from({ length: 70 }, (_, n) => `m${n}`);
+  await Promise.all(machines.map((machine) => mkdir(join(directory, machine))));
+  const tell = () => machines.forEach((machine) => void log.decided({ ...event, machine }));
+  const written = async () => {
+    const files = machines.map((machine) => readFile(join(directory, machine, "egress.jsonl"), "utf8").catch(() => ""));
+    return (await Promise.all(files)).join("").split("\n").length - 1;
+  };
+  tell();
+  for (const soFar of [32, 64, 70]) {
+    vi.advanceTimersByTime(250);
+    await eventually(`${soFar} are written`, async () => (await written()) === soFar);
+  }
+  tell();
+  await log.flush();
+  expect(await written()).toBe(140);
 });
 
 test("no machine has more than two files of a bounded size, and only root reads them", async () => {

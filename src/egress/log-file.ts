@@ -34,6 +34,8 @@ const longestText = 512;
 const longestLine = 64 << 10;
 /** how long a machine's counts stay in memory after the last change, in ms */
 const idle = 60_000;
+/** machines that are written at a time, unless somebody asks: with more of them each waits for its turn */
+const mostWrites = 32;
 
 interface Line extends EgressTraffic {
   at: number;
@@ -134,21 +136,29 @@ export class LogFiles implements EgressLog {
 
   async #tick(): Promise<void> {
     const old = this.#options.now() - idle;
+    const due: [string, MachineLog][] = [];
     for (const [machine, log] of this.#machines) {
-      const quiet = log.usedAt < old && log.lines.size === 0 && !log.hostsChanged && !log.writing;
-      if (quiet) this.#machines.delete(machine);
+      if (log.writing) continue;
+      if (hasNews(log)) due.push([machine, log]);
+      else if (log.usedAt < old) this.#machines.delete(machine);
+      if (due.length === mostWrites) break;
+    }
+    // Last in the map is written last.
+    for (const [machine, log] of due) {
+      this.#machines.delete(machine);
+      this.#machines.set(machine, log);
     }
     if (this.#machines.size === 0) {
       clearInterval(this.#timer);
       this.#timer = undefined;
     }
-    await this.flush();
+    await Promise.all(due.map(([machine, log]) => this.#write(machine, log)));
   }
 
   /** one writing at a time: what comes meanwhile gathers */
   async #write(machine: string, log: MachineLog): Promise<void> {
     while (log.writing) await log.writing;
-    if (log.lines.size === 0 && log.dropped === 0 && !log.hostsChanged) return;
+    if (!hasNews(log)) return;
     log.writing = this.#writeNow(machine, log).finally(() => {
       log.writing = undefined;
     });
@@ -190,6 +200,10 @@ export class LogFiles implements EgressLog {
     end.torn = false;
     end.size += Buffer.byteLength(whole);
   }
+}
+
+function hasNews({ lines, dropped, hostsChanged }: MachineLog): boolean {
+  return lines.size > 0 || dropped > 0 || hostsChanged;
 }
 
 /** where an earlier process stopped writing */
