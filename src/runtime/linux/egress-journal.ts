@@ -11,8 +11,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import type { EgressLine, HostTraffic } from "../../core/egress-log.ts";
 import type { EgressJournal } from "../../core/runtime.ts";
-import { isMissing, readJson } from "./json-file.ts";
+import { isMissing } from "./json-file.ts";
 import { readPorts } from "./port-meters.ts";
+import { readCounts } from "./traffic-counts.ts";
 
 export interface EgressJournalOptions {
   /** the machine's */
@@ -40,7 +41,7 @@ export function egressJournal({ folder, flush, flushPorts, ended }: EgressJourna
     },
     async hosts() {
       await flush();
-      const counts = (await readJson(join(folder, "egress-hosts.json"), hostsFile)) ?? {};
+      const counts = await readCounts(join(folder, "egress-hosts.json"));
       return Object.entries(counts).map(
         ([host, { count, ...bytes }]): HostTraffic => ({ host, connections: count, ...bytes }),
       );
@@ -71,7 +72,6 @@ export function egressJournal({ folder, flush, flushPorts, ended }: EgressJourna
 
 const counted = z.int().nonnegative();
 const traffic = { bytesIn: counted, bytesOut: counted };
-const hostsFile = z.record(z.string(), z.object({ ...traffic, count: counted }));
 const names = z.array(z.string());
 const decision = z.object({
   id: counted,

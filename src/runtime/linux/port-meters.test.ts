@@ -1,7 +1,7 @@
 /** Bytes by port: counted to the byte while connections are open and after, and kept by whoever counts next. */
 
 import { once } from "node:events";
-import { mkdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -22,6 +22,19 @@ test("a connection's bytes are there while it is open, without those that were e
   near.write("x".repeat(70_000));
   await meters.flush(folder);
   expect(await readPorts(folder)).toEqual([{ port: 3000, connections: 1, bytesIn: 70_000, bytesOut: 10 }]);
+  near.destroy();
+});
+
+test("a file that a loss of power has emptied is begun anew", async () => {
+  const folder = await tempDir();
+  await writeFile(join(folder, "ports.json"), "");
+  expect(await readPorts(folder)).toEqual([]);
+  const meters = metersFor();
+  const [near] = await connected();
+  meters.count(folder, 3000, near);
+  near.write("1234");
+  await meters.flush(folder);
+  expect(await readPorts(folder)).toEqual([{ port: 3000, connections: 1, bytesIn: 4, bytesOut: 0 }]);
   near.destroy();
 });
 

@@ -8,9 +8,9 @@
 import { rename, writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
-import { z } from "zod";
 import type { EgressTraffic, PortTraffic } from "../../core/egress-log.ts";
-import { isMissing, readJson } from "./json-file.ts";
+import { isMissing } from "./json-file.ts";
+import { readCounts, type TrafficCounts } from "./traffic-counts.ts";
 
 export interface PortMetersOptions {
   /** told of counts that cannot be written */
@@ -22,11 +22,6 @@ export interface PortMetersOptions {
 /** files that are written at a time, unless somebody asks: with more machines than that each waits for its turn */
 const mostWrites = 16;
 
-interface Counts extends EgressTraffic {
-  /** connections */
-  count: number;
-}
-
 interface Connection {
   port: number;
   socket: Socket;
@@ -36,7 +31,7 @@ interface Connection {
 
 interface Meter {
   /** by port, what is not in the file yet; also less than was there, if what was on its way did not get there */
-  counts: Map<number, Counts>;
+  counts: Map<number, TrafficCounts>;
   open: Set<Connection>;
   writing?: Promise<void> | undefined;
   failed: boolean;
@@ -144,7 +139,7 @@ export class PortMeters {
 
 /** what is in the file */
 export async function readPorts(folder: string): Promise<PortTraffic[]> {
-  const counts = (await readJson(fileIn(folder), portsFile)) ?? {};
+  const counts = await readCounts(fileIn(folder));
   return Object.entries(counts).map(([port, { count, ...bytes }]) => ({
     port: Number(port),
     connections: count,
@@ -152,17 +147,14 @@ export async function readPorts(folder: string): Promise<PortTraffic[]> {
   }));
 }
 
-const counted = z.int().nonnegative();
-const portsFile = z.record(z.string(), z.object({ bytesIn: counted, bytesOut: counted, count: counted }));
-
 function fileIn(folder: string): string {
   return join(folder, "ports.json");
 }
 
 /** replaces the file as a whole */
-async function addToFile(folder: string, fresh: Map<number, Counts>): Promise<void> {
+async function addToFile(folder: string, fresh: Map<number, TrafficCounts>): Promise<void> {
   const file = fileIn(folder);
-  const all = (await readJson(file, portsFile)) ?? {};
+  const all = await readCounts(file);
   for (const [port, counts] of fresh) all[port] = sum(all[port], counts);
   await writeFile(`${file}.new`, JSON.stringify(all), { mode: 0o600 });
   await rename(`${file}.new`, file);
@@ -180,11 +172,11 @@ function look(meter: Meter, connection: Connection): void {
   if (bytesIn !== 0 || bytesOut !== 0) add(meter, port, { bytesIn, bytesOut, count: 0 });
 }
 
-function add(meter: Meter, port: number, counts: Counts): void {
+function add(meter: Meter, port: number, counts: TrafficCounts): void {
   meter.counts.set(port, sum(meter.counts.get(port), counts));
 }
 
-function sum(one: Counts | undefined, other: Counts): Counts {
+function sum(one: TrafficCounts | undefined, other: TrafficCounts): TrafficCounts {
   const { bytesIn, bytesOut, count } = one ?? { bytesIn: 0, bytesOut: 0, count: 0 };
   return { bytesIn: bytesIn + other.bytesIn, bytesOut: bytesOut + other.bytesOut, count: count + other.count };
 }

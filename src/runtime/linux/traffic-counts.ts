@@ -1,0 +1,26 @@
+/**
+ * Files with bytes and connections by host or by port. They are replaced several times a second and never flushed, so a
+ * host that lost its power may leave one without content: what was counted is then gone, and nothing else.
+ */
+
+import { readFile } from "node:fs/promises";
+import { z } from "zod";
+import type { EgressTraffic } from "../../core/egress-log.ts";
+import { isMissing } from "./json-file.ts";
+
+export interface TrafficCounts extends EgressTraffic {
+  /** connections, or flows of datagrams */
+  count: number;
+}
+
+const counted = z.int().nonnegative();
+const schema = z.record(z.string(), z.object({ bytesIn: counted, bytesOut: counted, count: counted }));
+
+export async function readCounts(path: string): Promise<Record<string, TrafficCounts>> {
+  try {
+    return schema.parse(JSON.parse(await readFile(path, "utf8")));
+  } catch (error) {
+    if (isMissing(error) || error instanceof SyntaxError || error instanceof z.ZodError) return {};
+    throw error;
+  }
+}
