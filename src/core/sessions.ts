@@ -11,7 +11,7 @@ import { type NetworkPolicy, sealPolicy } from "./network-policy.ts";
 import { networkOf } from "./networks.ts";
 import type { Machine } from "./runtime.ts";
 import type { Caller, Owner, Sandbox, Session, Snapshot, Totals } from "./sandbox.ts";
-import type { Page, SessionQuery, Span } from "./store.ts";
+import type { Page, SessionQuery, SessionSummary, Span } from "./store.ts";
 import { type Timeline, type TimelineQuery, timeline } from "./timeline.ts";
 import { beginTrust, trusted } from "./trust.ts";
 
@@ -58,6 +58,10 @@ export class Sessions {
       count: (span: Span) => store.countSessions({ ...span, projectId }),
     };
     return timeline(source, query);
+  }
+
+  async summaries(owner: Owner, query: Omit<SessionQuery, "projectId">): Promise<Page<SessionSummary>> {
+    return this.#context.store.listSessionSummaries({ ...query, projectId: owner.projectId });
   }
 
   /** with the sandbox of each, deleted ones included */

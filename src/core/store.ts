@@ -86,6 +86,8 @@ export interface Store {
   /** sessions that are over and not in the totals: a daemon died in between */
   uncountedSessions(): Promise<string[]>;
   listSessions(query: SessionQuery): Promise<Page<Session>>;
+  /** the same list, of less: for long pages */
+  listSessionSummaries(query: SessionQuery): Promise<Page<SessionSummary>>;
   /** exactly, without reading them all */
   countSessions(query: CountQuery): Promise<number>;
   /** running sessions whose time is over, soonest first */
@@ -184,6 +186,13 @@ export interface SandboxQuery extends PageQuery {
   states?: readonly SessionState[];
   /** every pair must be there; nested values are compared as a whole */
   tags?: Record<string, TagValue>;
+}
+
+/** What long lists show of a session. */
+export interface SessionSummary
+  extends Pick<Session, "id" | "state" | "sourceSnapshotId" | "requestedAt" | "startedAt" | "expiresAt"> {
+  /** its sandbox's, also when that is deleted */
+  tags: Sandbox["tags"];
 }
 
 export interface SessionQuery extends PageQuery, Span {

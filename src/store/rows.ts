@@ -38,6 +38,8 @@ type SnakeCase<S extends string> = S extends `${infer Head}${infer Tail}`
   : S;
 
 export interface Mapping<T> {
+  /** their names */
+  columns: (keyof Row<T> & string)[];
   toRow(value: T): Row<T>;
   /** the columns of the fields that are named, also of those whose value is undefined: they become NULL */
   toChanges(changes: { [K in keyof T]?: T[K] | undefined }): Partial<Row<T>>;
@@ -50,6 +52,7 @@ export function mapping<T extends object>(columns: Columns<T>): Mapping<T> {
     // Field by field the kinds were held against the types; the compiler cannot follow that through the loop.
     Object.fromEntries(wanted.map(({ field, kind, column }) => [column, write(kind, Reflect.get(value, field))]));
   return {
+    columns: fields.map(({ column }) => column as keyof Row<T> & string),
     toRow: (value) => stored(value, fields) as Row<T>,
     toChanges(changes) {
       const named = fields.filter(({ field }) => field in changes);

@@ -11,28 +11,32 @@ import type { Page, SessionQuery } from "../core/store.ts";
 import { between, byCreation, readByCreation } from "./creation-list.ts";
 import type { Position } from "./cursor.ts";
 import { readPage } from "./page.ts";
+import type { Mapping, Row } from "./rows.ts";
 import { contains, needsCheck, wantedTerms } from "./session-tags.ts";
-import type { Database, SessionRow } from "./tables.ts";
+import type { Database } from "./tables.ts";
 import { filterPairs, hasPair, rarestFirst, sessionTags, type TagPair } from "./tags.ts";
 
 // In the words of the index's condition, or that would not serve.
 export const isOpen = sql<boolean>`state in ('pending', 'running', 'snapshotting', 'stopping')`;
 
-export async function listSessions(
+/** of each session what the mapping has columns for, among which are those that the list is sorted by */
+export async function listSessions<T extends Listed>(
   db: Database,
   query: SessionQuery,
-  toSession: (row: SessionRow) => Session,
-): Promise<Page<Session>> {
+  { columns, toValue }: Pick<Mapping<T>, "columns" | "toValue">,
+): Promise<Page<T>> {
   const { projectId, sandboxName, open, after, before, contains: tags = {} } = query;
   const terms = filterPairs(wantedTerms(tags));
   const more = open ? [isOpen] : [];
   const read = (position: Position | undefined, limit: number) =>
     terms.length === 0
-      ? readByCreation<SessionRow>(db, "sessions", query, { position, limit, more })
-      : readContaining(db, query, tags, terms, position, limit);
+      ? readByCreation<Row<T> & { id: string }>(db, "sessions", query, { columns, position, limit, more })
+      : readContaining(db, query, tags, terms, position, limit).then((ids) => rowsOf<T>(db, columns, ids));
   const list = { of: "sessions", projectId, sandboxName, open, after, before, tags };
-  return readPage({ query, sort: byCreation, list, read }, toSession);
+  return readPage({ query, sort: byCreation, list, read }, toValue);
 }
+
+type Listed = Pick<Session, "id" | "createdAt">;
 
 /** rows of the first stretch beside those of the page, and of the longest one */
 const firstStretch = 100;
@@ -52,7 +56,7 @@ async function readContaining(
   terms: TagPair[],
   position: Position | undefined,
   limit: number,
-): Promise<SessionRow[]> {
+): Promise<string[]> {
   const read = await candidatesOf(db, query, terms);
   const found: string[] = [];
   // Of a single term every row is one of the page.
@@ -67,7 +71,7 @@ async function readContaining(
     stretch = Math.min(stretch * 4, longestStretch);
     await nextTurn();
   }
-  return rowsOf(db, found.slice(0, limit));
+  return found.slice(0, limit);
 }
 
 /** what reads candidates, so many behind a position */
@@ -126,9 +130,11 @@ async function checked(db: Database, ids: string[], tags: Record<string, TagValu
 }
 
 /** in the order of their ids here */
-async function rowsOf(db: Database, ids: string[]): Promise<SessionRow[]> {
+async function rowsOf<T>(db: Database, columns: string[], ids: string[]): Promise<(Row<T> & { id: string })[]> {
   if (ids.length === 0) return [];
-  const rows = await db.selectFrom("sessions").selectAll().where("id", "in", ids).execute();
+  const wanted = sql.join(columns.map((column) => sql.ref(column)));
+  const { rows } = await sql<Row<T> & { id: string }>`
+    select ${wanted} from sessions where id in (${sql.join(ids)})`.execute(db);
   const byId = new Map(rows.map((row) => [row.id, row]));
   return ids.map((id) => byId.get(id)).filter((row) => row !== undefined);
 }

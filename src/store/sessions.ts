@@ -5,7 +5,7 @@
 
 import { sql } from "kysely";
 import type { Session, TagValue } from "../core/sandbox.ts";
-import type { Store } from "../core/store.ts";
+import type { SessionSummary, Store } from "../core/store.ts";
 import { all, first, mapping } from "./rows.ts";
 import type { Runs } from "./runs.ts";
 import { isOpen, listSessions } from "./session-list.ts";
@@ -23,6 +23,7 @@ type SessionStore = Pick<
   | "addTotals"
   | "uncountedSessions"
   | "listSessions"
+  | "listSessionSummaries"
   | "countSessions"
   | "dueSessions"
   | "nextExpiry"
@@ -65,6 +66,18 @@ const sessions = mapping<Session>({
   egressBytes: "whole",
   endCause: "text",
   endReason: "prose",
+});
+
+/** and what lists need themselves */
+const summaries = mapping<Omit<SessionSummary, "tags"> & Pick<Session, "sandboxId" | "createdAt">>({
+  id: "text",
+  state: "text",
+  sourceSnapshotId: "text",
+  requestedAt: "whole",
+  startedAt: "whole",
+  expiresAt: "whole",
+  sandboxId: "text",
+  createdAt: "whole",
 });
 
 // A condition in words of its own, because an index with a condition serves only a query that says the same.
@@ -162,7 +175,17 @@ export function sessionStore(db: Database, runs: Runs, now: () => number): Sessi
       return rows.map(({ id }) => id);
     },
 
-    listSessions: (query) => listSessions(db, query, sessions.toValue),
+    listSessions: (query) => listSessions(db, query, sessions),
+
+    async listSessionSummaries(query) {
+      const { items, ...page } = await listSessions(db, query, summaries);
+      const tags = await tagsOf(db, new Set(items.map(({ sandboxId }) => sandboxId)));
+      const withTags = items.map(({ sandboxId, createdAt: _, ...rest }) => ({
+        ...rest,
+        tags: tags.get(sandboxId) ?? {},
+      }));
+      return { ...page, items: withTags };
+    },
 
     countSessions: (query) => runs.count("sessions", query),
 
@@ -191,6 +214,16 @@ export function sessionStore(db: Database, runs: Runs, now: () => number): Sessi
     openSessions: () =>
       all(db.selectFrom("sessions").selectAll().where(isOpen).orderBy("created_at").orderBy("id"), sessions.toValue),
   };
+}
+
+async function tagsOf(db: Database, sandboxIds: Set<string>): Promise<Map<string, Record<string, TagValue>>> {
+  if (sandboxIds.size === 0) return new Map();
+  const rows = await db
+    .selectFrom("sandboxes")
+    .select(["id", "tags"])
+    .where("id", "in", [...sandboxIds])
+    .execute();
+  return new Map(rows.map(({ id, tags }) => [id, JSON.parse(tags) as Record<string, TagValue>]));
 }
 
 /** with what is kept beside it; as the last step of a transaction */

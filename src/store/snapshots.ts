@@ -86,7 +86,7 @@ export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
       const list = { of: "snapshots", projectId, sandboxName, after, before, there };
       const more = there ? [isThere] : [];
       const read = (position: Position | undefined, limit: number) =>
-        readByCreation<Row<Snapshot>>(db, "snapshots", query, { position, limit, more });
+        readByCreation<Row<Snapshot>>(db, "snapshots", query, { columns: snapshots.columns, position, limit, more });
       return readPage({ query, sort: byCreation, list, read }, snapshots.toValue);
     },
 

@@ -16,7 +16,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.get("/v1/sessions/sandboxes", async (c) => {
     const { metadata, limit } = queryOf(c, schemas.sandboxesQuery);
     const query = { limit, order: "desc" as const, ...(metadata && { contains: metadata }) };
-    const { items } = await core.sessions.listWithSandboxes(ownerOf(c), query);
+    const { items } = await core.sessions.summaries(ownerOf(c), query);
     return json(items.map(wire.sandboxInfo));
   });
 

@@ -5,7 +5,7 @@
 
 import { isOver } from "../../core/lifecycle.ts";
 import type { Command, Drive, Route, Sandbox, SessionState, Snapshot, Totals } from "../../core/sandbox.ts";
-import type { ApiKey } from "../../core/store.ts";
+import type { ApiKey, SessionSummary } from "../../core/store.ts";
 import { portUrl } from "../port-url.ts";
 import type { Vm } from "./request.ts";
 
@@ -26,13 +26,13 @@ export function time(ms: number): string {
 }
 
 /** what the list of sandboxes shows of a machine, whether it runs or has ended */
-export function sandboxInfo({ session, sandbox }: Vm): object {
+export function sandboxInfo(session: SessionSummary): object {
   const template = session.sourceSnapshotId ?? null;
   return {
     sandbox_id: session.id,
     template_id: template,
     name: template ?? "default",
-    metadata: sandbox.tags,
+    metadata: session.tags,
     started_at: time(session.startedAt ?? session.requestedAt),
     end_at: orNull(session.expiresAt, time),
     status: statuses[session.state],

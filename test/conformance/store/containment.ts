@@ -117,6 +117,39 @@ export function containmentSuite(host: () => StoreHost): void {
         });
     });
 
+    test("summaries are the same list, with the sandbox's tags as they are now, deleted or not", async () => {
+      const { store } = host();
+      const owner = await newOwner(store);
+      const { sandbox } = await newSandbox(store, { owner, tags: { a: 1, b: { c: [2] } } });
+      const { sandbox: deleted } = await newSandbox(store, { owner, tags: { a: 1 } });
+      const started = sessionOf(sandbox, { startedAt: noon + 5, expiresAt: noon + 9, sourceSnapshotId: "snap_1" });
+      await store.insertSession(started, sandbox.currentSessionId);
+      await store.updateSandbox(sandbox.id, { tags: { a: 1, b: "new" } });
+      await store.deleteSandbox(deleted.id, noon);
+      for (const contains of [undefined, { a: 1 }, { b: "new" }]) {
+        const query: SessionQuery = {
+          projectId: owner.projectId,
+          order: "desc",
+          limit: 2,
+          ...(contains && { contains }),
+        };
+        const sessions = await walk((cursor) => store.listSessions({ ...query, ...at(cursor) }));
+        const summaries = await walk((cursor) => store.listSessionSummaries({ ...query, ...at(cursor) }));
+        const expected = sessions.map(
+          ({ id, state, sourceSnapshotId, requestedAt, startedAt, expiresAt, sandboxId }) => ({
+            ...{ id, state, sourceSnapshotId, requestedAt, startedAt, expiresAt },
+            tags: sandboxId === sandbox.id ? { a: 1, b: "new" } : { a: 1 },
+          }),
+        );
+        expect(expected).toHaveLength(contains && "b" in contains ? 2 : 3);
+        expect(summaries).toEqual(expected);
+        expect(summaries.find(({ id }) => id === started.id)).toMatchObject({
+          startedAt: noon + 5,
+          sourceSnapshotId: "snap_1",
+        });
+      }
+    });
+
     test("common, rare, disjoint and misleading values are found along the whole list", {
       timeout: 60_000,
     }, async () => {
