@@ -36,7 +36,7 @@
 #define ROUTES 100
 
 /* connections that wait to be accepted, for each listener */
-#define BACKLOG 256
+#define BACKLOG 512
 
 static const uint8_t loopback4[4] = {127, 0, 0, 1};
 static const uint8_t loopback6[16] = {[15] = 1};

@@ -31,6 +31,9 @@
 #define CONNECTIONS_PER_MACHINE 512
 #define CONNECTIONS_TOTAL 8192
 #define CONNECTIONS_RESERVED 16
+/* Connections of one machine on their way to Node, which hears of one in each turn of its loop: those of others are
+ * behind them. */
+#define UNTAKEN_PER_MACHINE 4
 /* connections or datagrams taken from one socket before the others get their turn */
 #define TURN 32
 
@@ -53,7 +56,9 @@ struct tenant {
   struct holders holders;
   /* that Node holds */
   unsigned connections;
-  /* its connections are left to wait: Node has no room or holds too many of them, or descriptors ran out */
+  /* of these, that Node has not begun with */
+  unsigned untaken;
+  /* its connections are left to wait: Node has no room, has enough of them, or descriptors ran out */
   bool paused;
   struct tenant *next;
   struct tenant *previous;
@@ -75,6 +80,7 @@ static struct source control;
 /* ---- connections ---- */
 
 static bool may_connect(const struct tenant *tenant) {
+  if (tenant->untaken >= UNTAKEN_PER_MACHINE) return false;
   if (tenant->connections < CONNECTIONS_RESERVED) return true;
   return tenant->connections < CONNECTIONS_PER_MACHINE && connections < CONNECTIONS_TOTAL;
 }
@@ -128,6 +134,7 @@ static void tcp_ready(struct source *source, uint32_t what) {
       return;
     }
     if (hand_over(tenant, fd)) {
+      tenant->untaken++;
       tenant->connections++;
       connections++;
       close(fd);
@@ -137,17 +144,20 @@ static void tcp_ready(struct source *source, uint32_t what) {
   }
 }
 
-/* "closed <id> <count>" */
-static int connections_closed(const char *line) {
+/* "taken <id> <count>" or "closed <id> <count>" */
+static int connections_said(const char *line) {
+  char word[8];
   uint64_t id;
   unsigned count;
-  if (sscanf(line, "closed %" SCNu64 " %u", &id, &count) != 2) return EINVAL;
+  if (sscanf(line, "%7s %" SCNu64 " %u", word, &id, &count) != 3) return EINVAL;
   struct tenant *tenant = ids_get(&numbers, id);
   if (!tenant) return 0;
-  if (count > tenant->connections) count = tenant->connections;
-  tenant->connections -= count;
-  connections -= count;
-  set_paused(tenant, false);
+  bool closed = strcmp(word, "closed") == 0;
+  unsigned *counted = closed ? &tenant->connections : &tenant->untaken;
+  if (count > *counted) count = *counted;
+  *counted -= count;
+  if (closed) connections -= count;
+  if (may_connect(tenant)) set_paused(tenant, false);
   return 0;
 }
 
@@ -321,7 +331,8 @@ static int tell(const char *line) {
 }
 
 static void node_said(const char *line) {
-  int error = strncmp(line, "closed ", 7) == 0    ? connections_closed(line)
+  bool connected = strncmp(line, "closed ", 7) == 0 || strncmp(line, "taken ", 6) == 0;
+  int error = connected                           ? connections_said(line)
               : strncmp(line, "recheck ", 8) == 0 ? recheck(line)
               : strncmp(line, "tell ", 5) == 0    ? tell(line)
                                                   : flows_answered(line);
@@ -333,6 +344,7 @@ static void node_gone(void) {
   forget_endings();
   for (struct tenant *tenant = tenants; tenant; tenant = tenant->next) {
     tenant->connections = 0;
+    tenant->untaken = 0;
     flows_unanswered(&tenant->flows);
   }
 }

@@ -17,6 +17,7 @@ import { onTestFinished } from "vitest";
 import type { RequestRule } from "../src/core/network-policy.ts";
 import { type Authority, certificateOf, deriveAuthority, openAuthority } from "../src/egress/tls/authority.ts";
 import { type Interception, intercept, type SeenRequest } from "../src/egress/tls/intercept.ts";
+import { newTurns } from "../src/egress/turns.ts";
 
 export const host = "api.test";
 
@@ -46,6 +47,7 @@ export async function open(port: number, rules: RequestRule[], changes: Partial<
   const abort = new AbortController();
   const seen: SeenRequest[] = [];
   const failures: string[] = [];
+  const share = newTurns(() => performance.now()).share();
   let pending = 0;
   let connections = 0;
   const gate = createServer({ allowHalfOpen: true, pauseOnConnect: true }, async (inside) => {
@@ -62,6 +64,8 @@ export async function open(port: number, rules: RequestRule[], changes: Partial<
       },
       dial: (url) => tcp(Number(url.port)),
       authority: sandbox,
+      share,
+      nuisances: { take: () => true },
       seen: (request) => seen.push(request),
       failed: (problem) => failures.push(problem),
       signal: abort.signal,

@@ -138,15 +138,16 @@ export class Probe {
     this.link = linkIn(directory);
   }
 
-  /** starts it in the namespace that plays the host, with more environment for the egress process */
+  /** starts it in the namespace that plays the host, with more environment for the egress process, or with another one */
   static async start(
     undo: Undo,
     host: Namespace,
-    options: { sanitized?: boolean; defined?: string[]; env?: NodeJS.ProcessEnv } = {},
+    options: { sanitized?: boolean; defined?: string[]; env?: NodeJS.ProcessEnv; egress?: string } = {},
   ): Promise<Probe> {
     const directory = await tempDir(undo);
     const binary = await buildProbe(directory, options.sanitized, options.defined);
-    const child = spawn(...host.command(binary, process.execPath, join(root, "src/egress/main.ts")), {
+    const egress = options.egress ?? join(root, "src/egress/main.ts");
+    const child = spawn(...host.command(binary, process.execPath, egress), {
       env: {
         ...process.env,
         SANDKEEP_DNS: nameServer,

@@ -15,7 +15,7 @@ const run = promisify(execFile);
 describe("the wire", () => {
   beforeEach((context) => needs(context, "the command python3"));
 
-  test("a connection arrives with its message, works with one direction ended, and its end is told", async () => {
+  test("a connection arrives with its message, works with one direction ended, and its begin and end are told", async () => {
     const output = await netd(`
 listener = socket.create_server(("127.0.0.1", 0)); far = listener.getsockname()[1]
 inner = socket.create_server(("127.0.0.1", 0))
@@ -26,9 +26,9 @@ for i in range(2):
     app.sendall(b"question"); app.shutdown(socket.SHUT_WR)
     print(read(server)); server.sendall(b"answer"); server.close()
     print(read(app)); app.close()
-    print(line()); print(line())
+    print(line()); print(line()); print(line())
 `);
-    const once = ["question", "answer", '{"cmd":"NODE_HANDLE_ACK"}', '"closed 7 1"'];
+    const once = ["question", "answer", '{"cmd":"NODE_HANDLE_ACK"}', '"taken 7 1"', '"closed 7 1"'];
     expect(output).toEqual([...once, ...once]);
   });
 
@@ -55,11 +55,11 @@ listener = socket.create_server(("127.0.0.1", 0)); inner = socket.create_server(
 app = socket.create_connection(inner.getsockname())
 hand({"kind": "tcp", "id": 7, "machine": "a", "address": "127.0.0.1", "port": listener.getsockname()[1]}, inner.accept()[0])
 server = listener.accept()[0]; line()
-say({"kind": "end", "id": 8}); say({"kind": "end", "id": 7}); print(line())
+say({"kind": "end", "id": 8}); say({"kind": "end", "id": 7}); print(line()); print(line())
 try: print(app.recv(1))
 except ConnectionResetError: print("reset")
 `);
-    expect(output).toEqual(['"allow 1"', '"deny 2"', '"allow 3"', '"closed 7 1"', "reset"]);
+    expect(output).toEqual(['"allow 1"', '"deny 2"', '"allow 3"', '"taken 7 1"', '"closed 7 1"', "reset"]);
   });
 
   test("the process ends with its channel", async () => {
@@ -98,12 +98,19 @@ describe("messages", () => {
     expect(() => parseRequest(message)).toThrow(sentence);
   });
 
-  test("closed connections are counted up", async () => {
+  test("connections are counted up, and that a single one was taken is told with what comes next", async () => {
     const said: string[] = [];
-    const { closed } = replies((line) => said.push(line));
-    for (const id of [1, 2, 1, 1]) closed(id);
+    const { taken, closed } = replies((line) => said.push(line));
+    for (const id of [1, 2, 1, 1]) taken(id);
     await new Promise(setImmediate);
-    expect(said).toEqual(["closed 1 3", "closed 2 1"]);
+    expect(said.splice(0)).toEqual(["taken 1 3"]);
+    taken(1);
+    for (const id of [2, 3, 3]) closed(id);
+    await new Promise(setImmediate);
+    expect(said.splice(0)).toEqual(["taken 2 1", "closed 2 1", "closed 3 2"]);
+    taken(1);
+    await new Promise(setImmediate);
+    expect(said).toEqual(["taken 1 2"]);
   });
 });
 

@@ -77,7 +77,8 @@ export interface Replies {
   recheck(machine: string, token: number): void;
   /** what the kernel has refused to a machine is wanted now, in as far as it was not told; answered by "told" */
   tell(machine: string, token: number): void;
-  /** a connection that netd handed over is closed */
+  /** a connection that netd handed over is begun with, so that the machine's next may come; and is closed */
+  taken(id: number): void;
   closed(id: number): void;
 }
 
@@ -114,12 +115,27 @@ export function parseRequest(message: unknown): Request {
   throw new Error(`Cannot understand a message of kind "${String(kind)}"`);
 }
 
-/** Replies are words, not objects, so that netd needs no parser. Closed connections are counted up and told together. */
+/**
+ * Replies are words, not objects, so that netd needs no parser. Connections are counted up and told together; that a
+ * single one was taken waits until something else is said of its machine, as netd has others to give until then.
+ */
 export function replies(send: (line: string) => void): Replies {
-  const closed = new Map<number, number>();
-  const tellClosed = () => {
-    for (const [id, count] of closed) send(`closed ${id} ${count}`);
-    closed.clear();
+  const counts = { taken: new Map<number, number>(), closed: new Map<number, number>() };
+  let telling = false;
+  const tell = () => {
+    telling = false;
+    for (const [word, counted] of Object.entries(counts)) {
+      for (const [id, count] of counted) {
+        if (word === "taken" && count === 1 && !counts.closed.has(id)) continue;
+        counted.delete(id);
+        send(`${word} ${id} ${count}`);
+      }
+    }
+  };
+  const count = (word: keyof typeof counts, id: number) => {
+    counts[word].set(id, (counts[word].get(id) ?? 0) + 1);
+    if (!telling) setImmediate(tell);
+    telling = true;
   };
   return {
     allow: (flow) => send(`allow ${flow}`),
@@ -128,10 +144,8 @@ export function replies(send: (line: string) => void): Replies {
     unanswered: (flow) => send(`unanswered ${flow}`),
     recheck: (machine, token) => send(`recheck ${machine} ${token}`),
     tell: (machine, token) => send(`tell ${machine} ${token}`),
-    closed: (id) => {
-      if (closed.size === 0) setImmediate(tellClosed);
-      closed.set(id, (closed.get(id) ?? 0) + 1);
-    },
+    taken: (id) => count("taken", id),
+    closed: (id) => count("closed", id),
   };
 }
 

@@ -11,6 +11,7 @@ import type { Machine } from "./machines.ts";
 import { newNames } from "./names.ts";
 import { customPolicy } from "./policy.ts";
 import { certificateOf, deriveAuthority, openAuthority } from "./tls/authority.ts";
+import { newTurns } from "./turns.ts";
 
 const rules: RequestRule[] = [{ action: { kind: "respond", status: 200, body: "old" } }];
 const authority = deriveAuthority(Buffer.alloc(32), "sandbox");
@@ -50,6 +51,28 @@ test.each([
   expect(events).toMatchObject([{ allowed: false, sni: "web.test" }]);
 });
 
+test.each([
+  ["says goodbye", (program: Socket) => void program.end()],
+  ["vanishes", (program: Socket) => void program.resetAndDestroy()],
+])("a program that %s while its TLS waits to be opened leaves nothing behind", async (_, leave) => {
+  const { program, machine, served } = await begun([{ domain: "web.test", rules }]);
+  const turn = Promise.withResolvers<void>();
+  const asked = new Promise<void>((resolve) => {
+    machine.share.turn = () => {
+      resolve();
+      return turn.promise;
+    };
+  });
+  const client = connectTls({ socket: program, servername: "web.test", ca: certificateOf(authority) });
+  client.on("error", () => undefined);
+  await asked;
+  leave(program);
+  await new Promise((resolve) => setImmediate(resolve));
+  turn.resolve();
+  await served;
+  expect(machine.open.size).toBe(0);
+});
+
 /** a connection of a program under a policy; `authorityIsNeeded` may make it wait */
 async function begun(domains: DomainRule[], authorityIsNeeded = async () => {}) {
   const network = { mode: "custom" as const, allowedCidrs: [], deniedCidrs: [], authority };
@@ -62,6 +85,8 @@ async function begun(domains: DomainRule[], authorityIsNeeded = async () => {}) 
     texts: { take: () => true },
     open: new Set(),
     outside: 0,
+    share: newTurns(() => performance.now()).share(),
+    nuisances: { take: () => true },
     signal: new AbortController().signal,
     ready: async () => {},
     authority: async () => {

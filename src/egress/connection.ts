@@ -44,6 +44,9 @@ const mostRoom = 4 << 20;
 const leastRoom = 256 << 10;
 const machineRoom = 64 << 20;
 
+/** about what it takes to open TLS on both sides, in µs */
+const openingCost = 3_000;
+
 /** settles when the connection is closed */
 export async function serveConnection(
   inside: Socket,
@@ -184,6 +187,7 @@ class Connection implements Open {
       this.#told(found);
     };
     await relay(this.#inside, this.#wish, {
+      share: this.#machine.share,
       signal: this.#signal,
       ...(opening ? { head: opening.head, postgres: opening.kind === "tls" && opening.postgres } : { first }),
     });
@@ -195,7 +199,8 @@ class Connection implements Open {
     rules: NonNullable<typeof verdict.rules>,
     head: Buffer,
   ): Promise<void> {
-    const { name, policy, authority } = this.#machine;
+    const { name, policy, authority, share, nuisances } = this.#machine;
+    await share.turn(openingCost);
     const opened = await authority();
     // Most hosts never open TLS, so they need not load what does.
     const { intercept } = await import("./tls/intercept.ts");
@@ -222,9 +227,11 @@ class Connection implements Open {
       port: this.#wish.port,
       rules,
       room: Math.floor(Math.min(mostRoom, Math.max(leastRoom, machineRoom / this.#machine.open.size))),
+      nuisances,
       connect: () => this.#outside(() => dial(this.#wish, signal)),
       dial: (url) => this.#outside(() => this.#dialForward(url)),
       authority: opened,
+      share,
       ...(inForce.network.identity && { identity: inForce.network.identity }),
       seen: ({ method, path, status, rule, sent, received, problem }) => {
         const { sni: _, ...base } = this.#event("https");

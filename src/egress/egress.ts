@@ -13,6 +13,7 @@ import type { EgressEvent, EgressLog } from "./log.ts";
 import { type Machine, Machines } from "./machines.ts";
 import { judge, type Verdict } from "./policy.ts";
 import { answerQuestion } from "./questions.ts";
+import { newTurns } from "./turns.ts";
 
 export interface EgressOptions {
   addresses: AddressRules;
@@ -35,6 +36,8 @@ type Dns = Extract<Request, { kind: "dns" }>;
 const tellEvery = 100;
 /** how often netd is told that somebody reads a log, who would not wait for longer */
 const mostTellings = 5;
+/** about what a connection, a flow of datagrams and a question for a name take, in µs */
+const costs = { connection: 300, flow: 100, question: 300 };
 /** how often the bytes of what is open are counted, in ms */
 const meterEvery = 1_000;
 
@@ -47,7 +50,7 @@ export class Egress {
 
   constructor(options: EgressOptions) {
     this.#options = options;
-    this.#machines = new Machines(options.now);
+    this.#machines = new Machines(options.now, newTurns(options.now));
     setInterval(() => this.#meter(), meterEvery).unref();
   }
 
@@ -80,6 +83,7 @@ export class Egress {
       void this.#guarded(this.#join(request, halfOpen(socket)));
     } else {
       // The connection was lost on its way; netd still counts it.
+      replies.taken(request.id);
       replies.closed(request.id);
     }
   }
@@ -132,6 +136,9 @@ export class Egress {
     // A program may reset it at any time, also while nobody reads it.
     inside.on("error", () => {});
     try {
+      // Also where it is gone by then: to connect and to go must not be free of charge.
+      await machine.share.turn(costs.connection);
+      this.#options.replies.taken(request.id);
       if (isResolver(request)) {
         await serveDns(inside, (packet) => this.#answer(packet, "tcp", machine, search), machine.signal);
       } else {
@@ -148,6 +155,7 @@ export class Egress {
     const { address, port, flow } = request;
     const machine = this.#machines.of(request);
     const search = this.actors.find(machine.name, request.holder);
+    await machine.share.turn(costs.flow);
     await machine.ready();
     const verdictNow = () => judge(machine.policy(), { protocol: "udp", address, port }, addresses);
     if (!verdictNow().allowed) await beforeRefusal(search);
@@ -183,6 +191,7 @@ export class Egress {
   ): Promise<Buffer | undefined> {
     const { resolvers, addresses, log } = this.#options;
     let refused = false;
+    await machine.share.turn(costs.question);
     await machine.ready();
     try {
       const answer = await answerQuestion(packet, transport, machine, {

@@ -2,12 +2,13 @@
 
 import { setMaxListeners } from "node:events";
 import type { AuthoritySpec, CustomNetwork } from "../core/network-policy.ts";
-import { newAllowance } from "./allowance.ts";
+import { type Allowance, newAllowance } from "./allowance.ts";
 import type { Origin } from "./channel.ts";
 import { newNames } from "./names.ts";
 import { customPolicy, type Policy } from "./policy.ts";
 import type { Asker } from "./questions.ts";
 import type { Authority } from "./tls/authority.ts";
+import type { Share, Turns } from "./turns.ts";
 
 /** Something open that a change of policy may end. */
 export interface Open {
@@ -22,6 +23,10 @@ export interface Machine extends Asker {
   open: Set<Open>;
   /** connections to the outside for those whose TLS is opened: one of a program may lead to many */
   outside: number;
+  /** of this process's time */
+  share: Share;
+  /** how often it may do what costs us much and itself nothing, such as to take requests back */
+  nuisances: Allowance;
   /** aborts when nothing of it may stay open */
   signal: AbortSignal;
   /** what signs for hosts whose TLS is opened; undefined where its policy brings none */
@@ -35,6 +40,8 @@ const patience = 2_000;
 /** questions to the resolver; of those that can carry much in either direction there are few */
 const questions = { atOnce: 500, perSecond: 50 };
 const texts = { atOnce: 20, perSecond: 2 };
+/** requests taken back, and words about connections of HTTP/2 */
+const nuisances = { atOnce: 2_000, perSecond: 200 };
 
 interface Given {
   policy: Policy;
@@ -50,12 +57,14 @@ interface Known extends Machine {
 
 export class Machines {
   readonly #now: () => number;
+  readonly #turns: Turns;
   readonly #given = new Map<string, Given>();
   readonly #byId = new Map<number, Known>();
   readonly #waiting = new Set<() => void>();
 
-  constructor(now: () => number) {
+  constructor(now: () => number, turns: Turns) {
     this.#now = now;
+    this.#turns = turns;
   }
 
   /** the machine that a request came from */
@@ -76,8 +85,10 @@ export class Machines {
 
   /** it has ended, or was cut off */
   end(id: number): void {
-    this.#byId.get(id)?.abort.abort();
+    const machine = this.#byId.get(id);
     this.#byId.delete(id);
+    machine?.abort.abort();
+    machine?.share.end();
   }
 
   /** in force from now on, for what is open too */
@@ -118,6 +129,8 @@ export class Machines {
       signal: abort.signal,
       open: new Set(),
       outside: 0,
+      share: this.#turns.share(),
+      nuisances: newAllowance({ ...nuisances, now: this.#now }),
       names: newNames(this.#now),
       questions: newAllowance({ ...questions, now: this.#now }),
       texts: newAllowance({ ...texts, now: this.#now }),

@@ -3,6 +3,8 @@
 import { connect, type Socket } from "node:net";
 import type { Destination } from "./channel.ts";
 import { sslRequest } from "./opening.ts";
+import { pourBoth } from "./pour.ts";
+import type { Share } from "./turns.ts";
 
 export interface RelayOptions {
   /** what the program has sent already */
@@ -11,6 +13,8 @@ export interface RelayOptions {
   first?: (bytes: Buffer) => void;
   /** what was agreed with the program before: the server is asked for it too */
   postgres?: boolean;
+  /** whose time it takes */
+  share: Share;
   signal: AbortSignal;
 }
 
@@ -53,7 +57,7 @@ export function dial(destination: Destination, signal: AbortSignal): Promise<Soc
  * connected already. Settles when `inside` is closed.
  */
 export async function relay(inside: Socket, destination: Destination, options: RelayOptions): Promise<void> {
-  const { head, first, postgres = false, signal } = options;
+  const { head, first, postgres = false, share, signal } = options;
   inside.setNoDelay(true);
   const gone = new AbortController();
   const leave = () => gone.abort();
@@ -68,17 +72,16 @@ export async function relay(inside: Socket, destination: Destination, options: R
   }
   if (head && head.length > 0) outside.write(head);
   if (first) inside.once("data", first);
-  return joined(inside, outside, signal);
+  return joined(inside, outside, share, signal);
 }
 
-function joined(inside: Socket, outside: Socket, signal: AbortSignal): Promise<void> {
+function joined(inside: Socket, outside: Socket, share: Share, signal: AbortSignal): Promise<void> {
   const reset = () => {
     inside.resetAndDestroy();
     outside.resetAndDestroy();
   };
-  inside.pipe(outside);
-  outside.pipe(inside);
-  // An end that fails or vanishes takes the other with it; an orderly end has been passed on by pipe().
+  pourBoth(inside, outside, share);
+  // An end that fails or vanishes takes the other with it; an orderly end has been passed on.
   for (const socket of [inside, outside]) {
     socket.on("error", reset);
     socket.once("close", () => {

@@ -5,6 +5,7 @@
 
 import type { Readable } from "node:stream";
 import type { ForwardIdentity, RequestRule, RuleAction } from "../../core/network-policy.ts";
+import type { Share } from "../turns.ts";
 import type { Outgoing } from "./client.ts";
 import { endToEnd, type Header, overridden, takesTrailers, valuesOf, without } from "./headers.ts";
 import { tokenFor } from "./identity.ts";
@@ -36,6 +37,8 @@ export interface Circumstances {
   origin: Origin;
   /** where a rule forwards to */
   forwardOrigin(url: URL): Origin;
+  /** whose time they take */
+  share: Share;
   /** told of each request when it comes, and of what became of it when it is over */
   asked(): void;
   seen(request: SeenRequest): void;
@@ -75,7 +78,6 @@ export interface FixedAnswer {
 
 /** before a byte of its body is read */
 export function decide(circumstances: Circumstances, incoming: Incoming): Decision {
-  circumstances.asked();
   const problem = problemOf(circumstances, incoming);
   if (problem) return { answer: problem };
   const { rules, host, origin } = circumstances;
@@ -100,6 +102,9 @@ export function decide(circumstances: Circumstances, incoming: Incoming): Decisi
   const [authority = host] = [...valuesOf(headers, "host"), ...incoming.authorities];
   return { ...rule, origin, request: { ...outgoing(incoming), authority, headers: without(headers, "host"), secret } };
 }
+
+/** about what passing on one takes, in µs */
+export const requestCost = 500;
 
 /** methods that are answered with the request */
 const mirrors = ["TRACE", "TRACK"];

@@ -6,6 +6,7 @@
 import { constants } from "node:http2";
 import type { Writable } from "node:stream";
 import { messageOf } from "../../core/errors.ts";
+import { pour } from "../pour.ts";
 import type { Answer, Client, Outgoing } from "./client.ts";
 import {
   type Circumstances,
@@ -13,6 +14,7 @@ import {
   type FixedAnswer,
   type Incoming,
   refusal,
+  requestCost,
   type SeenRequest,
   seenOf,
 } from "./decision.ts";
@@ -36,6 +38,13 @@ export interface Answering {
 
 /** settles nothing and throws nothing: how it went is told to the program, and to `seen` */
 export function exchange(circumstances: Circumstances, incoming: Incoming, answering: Answering): void {
+  circumstances.asked();
+  const { share } = circumstances;
+  answering.over(share.request(requestCost, () => begin(circumstances, incoming, answering)));
+}
+
+function begin(circumstances: Circumstances, incoming: Incoming, answering: Answering): void {
+  const { share } = circumstances;
   const seen: SeenRequest = seenOf(incoming);
   /** whether the program has got, or is getting, all of its answer */
   let whole = false;
@@ -100,24 +109,27 @@ export function exchange(circumstances: Circumstances, incoming: Incoming, answe
       incoming.body.resume();
     } else {
       let ended = false;
-      incoming.body.once("end", () => {
+      const end = () => {
         ended = true;
         try {
           sending.end(trailersOf(incoming.trailers(), request.secret));
         } catch {
           sending.abort(constants.NGHTTP2_PROTOCOL_ERROR);
         }
-      });
+      };
+      // A body without a byte may have ended before anybody asked for it.
+      if (incoming.body.readableEnded) end();
+      else incoming.body.once("end", end);
       incoming.body.once("close", () => {
         if (!ended) sending.abort(constants.NGHTTP2_CANCEL);
       });
       // A server may answer, or go, without taking all of it: then the rest is read and thrown away.
+      const stop = pour(incoming.body, sending.body, share);
       const drain = () => {
-        incoming.body.unpipe(sending.body);
+        stop();
         incoming.body.resume();
       };
       sending.body.once("close", drain).once("error", drain);
-      incoming.body.pipe(sending.body, { end: false });
     }
     answering.over(() => {
       if (seen.problem !== undefined || !whole) sending.abort(constants.NGHTTP2_CANCEL);
@@ -166,7 +178,7 @@ export function exchange(circumstances: Circumstances, incoming: Incoming, answe
     body.once("close", () => {
       if (!ended) cut("the server broke off its answer", answer.code());
     });
-    body.pipe(writable, { end: false });
+    pour(body, writable, share);
   }
 
   function fail(error: unknown, code?: number): void {

@@ -3,6 +3,8 @@
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { TLSSocket } from "node:tls";
 import { pairs } from "../../hop-by-hop.ts";
+import type { Allowance } from "../allowance.ts";
+import type { Watched } from "../strain.ts";
 import type { Circumstances, Incoming } from "./decision.ts";
 import { type Answering, exchange } from "./exchange.ts";
 import { headerObject, valuesOf } from "./headers.ts";
@@ -11,13 +13,26 @@ import { sendTrailers } from "./http2-client.ts";
 
 /** requests at once over one connection; each may hold `window` bytes that its server has not taken yet */
 export const mostStreams = 100;
+/** requests that may be taken back over one connection: so many at once, and so many a second */
+const mostResets = { streamResetBurst: 2 * mostStreams, streamResetRate: 50 };
+/** about what one costs that is taken back, or a word about the connection, in µs */
+const nuisanceCost = 100;
 const window = 256 << 10;
 /** bytes of all its requests; programs are near, so they need not be many */
 const mostRoom = 1 << 20;
 const mostHeaders = 1_000;
 
-export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, room = mostRoom): ServerHttp2Session {
+export interface Http2Options {
+  room?: number | undefined;
+  /** how often its machine may do what costs us much and itself nothing */
+  nuisances: Allowance;
+}
+
+export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, options: Http2Options): ServerHttp2Session {
+  const { room = mostRoom, nuisances } = options;
+  const { share } = circumstances;
   const session = performServerHandshake(socket, {
+    ...mostResets,
     maxHeaderListPairs: mostHeaders,
     settings: {
       maxConcurrentStreams: mostStreams,
@@ -28,11 +43,49 @@ export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, room
   });
   session.setLocalWindowSize(Math.min(room, mostRoom));
   session.on("error", () => session.destroy());
+  const nuisance = () => {
+    // Whatever is under way is taken back when the connection ends.
+    if (session.destroyed) return;
+    share.spend(nuisanceCost);
+    if (nuisances.take()) return;
+    session.destroy(new Error("Too much is taken back"), constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  };
+  session.on("ping", nuisance);
+  // The first are how every connection begins.
+  session.once("remoteSettings", () => session.on("remoteSettings", nuisance));
+  const reading = readingOf(socket);
+  session.once("close", share.watch(reading));
+  // Programs may ask again for what is refused, as nothing of it has happened; but not without end.
+  const refuse = (stream: ServerHttp2Stream) => {
+    stream.close(constants.NGHTTP2_REFUSED_STREAM);
+    reading.hold();
+    void share.turn(nuisanceCost).then(reading.release);
+  };
   session.on("stream", (stream, _headers, flags, raw: string[]) => {
     stream.on("error", () => undefined);
+    // We hear of a stream a moment after it was opened, and it may have been taken back in the same breath.
+    if (stream.closed) return nuisance();
+    if (share.isFull) return refuse(stream);
+    stream.once("aborted", nuisance);
     exchange(circumstances, incomingOf(stream, flags, raw), answeringOn(stream));
   });
   return session;
+}
+
+/** what HTTP/2 reads of a connection; Node has no word for stopping that, so its handle is told itself */
+function readingOf(socket: TLSSocket): Watched {
+  const tell = (word: "readStart" | "readStop") => {
+    const handle: unknown = Reflect.get(socket, "_handle");
+    if (typeof handle === "object" && handle !== null) Reflect.get(handle, word)?.call(handle);
+  };
+  let holds = 0;
+  const hold = () => {
+    if (holds++ === 0) tell("readStop");
+  };
+  const release = () => {
+    if (--holds === 0) tell("readStart");
+  };
+  return { bytes: () => socket.bytesRead, hold, release };
 }
 
 /** trailers may follow, and the date is the server's; the types do not know of that option */

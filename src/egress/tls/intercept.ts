@@ -10,6 +10,8 @@ import type { Socket } from "node:net";
 import { type SecureContext, TLSSocket } from "node:tls";
 import { messageOf } from "../../core/errors.ts";
 import type { ForwardIdentity, RequestRule } from "../../core/network-policy.ts";
+import type { Allowance } from "../allowance.ts";
+import type { Share } from "../turns.ts";
 import type { Authority } from "./authority.ts";
 import type { Circumstances, SeenRequest } from "./decision.ts";
 import { type Http1Connection, serveHttp1 } from "./http1-server.ts";
@@ -28,6 +30,8 @@ export interface Interception {
   port: number;
   /** bytes that may be under way in either direction before the other side has taken them, over HTTP/2 */
   room?: number | undefined;
+  /** how often the machine may do what costs us much and itself nothing */
+  nuisances: Allowance;
   /** in order; header values in the clear */
   rules: readonly RequestRule[];
   /** a raw connection to an address of the host that may be reached; rejects with a sentence */
@@ -35,6 +39,8 @@ export interface Interception {
   /** a raw connection to where a rule forwards to; rejects with a sentence */
   dial(url: URL): Promise<Socket>;
   authority: Authority;
+  /** whose time it takes */
+  share: Share;
   /** who the sandbox is; rules that forward need it */
   identity?: ForwardIdentity | undefined;
   /** told of each request once its answer has ended */
@@ -94,11 +100,16 @@ export function intercept(options: Interception): Promise<void> {
       // What Node's own TLS server says to a connection that it has accepted; HTTP/2 waits for it.
       Object.assign(socket, { secureConnecting: false });
       if (socket.alpnProtocol === "h2") {
-        const session = serveHttp2(socket, serve(true).circumstances, options.room);
+        const session = serveHttp2(socket, serve(true).circumstances, options);
         // What the session has buffered when the connection is cut is of no use to anybody.
         session.once("close", () => socket.destroy());
-        // A program that has said everything waits for the answers to what it asked, and for nothing else.
-        socket.once("end", () => session.close());
+        // A program that has said everything waits for answers that come soon, and for nothing else. Most that say so
+        // have gone; nothing is read any more that would tell, and HTTP/2 is deaf to what becomes of its writing.
+        socket.once("end", () => {
+          session.close();
+          const late = setTimeout(reset, lingering);
+          socket.once("close", () => clearTimeout(late));
+        });
       } else {
         http1 = { circumstances: serve(false).circumstances, reset, queue: [] };
         serveHttp1(socket, http1);
@@ -137,6 +148,9 @@ export function intercept(options: Interception): Promise<void> {
 
 const distrust = "it left without a request; does it trust this sandbox's authority?";
 
+/** longest that a program waits over HTTP/2 that has said everything, in ms */
+const lingering = 2_000;
+
 /** longest that a program may take for its side of the handshake, in ms */
 const handshakeTimeout = 30_000;
 
@@ -168,7 +182,7 @@ function towards(
   closed: () => void,
   asked: () => void,
 ): Served {
-  const { host, port, rules, identity, seen } = options;
+  const { host, port, rules, identity, share, seen } = options;
   // Over HTTP/1.1 the next request waits for the last answer, so one connection is enough, and its order is the program's.
   const common = { connections: http2 ? mostStreams : 1, context, room: options.room };
   const origin = new Origin({ ...common, host, port, secure: true, http2, open: options.connect, closed });
@@ -187,7 +201,7 @@ function towards(
     return made;
   };
   return {
-    circumstances: { host, port, rules, identity, origin, forwardOrigin, asked, seen },
+    circumstances: { host, port, rules, identity, origin, forwardOrigin, share, asked, seen },
     close() {
       origin.close();
       for (const forward of forwards.values()) forward.close();

@@ -3,12 +3,15 @@
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { pairs } from "../../hop-by-hop.ts";
+import { pour, pourBoth } from "../pour.ts";
+import type { Share } from "../turns.ts";
 import {
   type Circumstances,
   decide,
   type FixedAnswer,
   type Incoming,
   refusal,
+  requestCost,
   type SeenRequest,
   seenOf,
 } from "./decision.ts";
@@ -24,8 +27,15 @@ export function isUpgrade({ headers }: IncomingMessage): boolean {
 
 /** `head` is what the program sent after its request */
 export function upgrade(circumstances: Circumstances, incoming: Incoming, inside: Duplex, head: Buffer): void {
-  const seen = seenOf(incoming);
+  circumstances.asked();
   inside.on("error", () => inside.destroy());
+  // It may last for ever, so it is none of the requests of which there may be so many.
+  void circumstances.share.turn(requestCost).then(() => begin(circumstances, incoming, inside, head));
+}
+
+function begin(circumstances: Circumstances, incoming: Incoming, inside: Duplex, head: Buffer): void {
+  if (inside.destroyed) return;
+  const seen = seenOf(incoming);
   inside.once("close", () => circumstances.seen(seen));
   const decision = decide(circumstances, incoming);
   if (decision.rule) seen.rule = decision.rule;
@@ -42,7 +52,7 @@ export function upgrade(circumstances: Circumstances, incoming: Incoming, inside
       const onward = sendUpgrade(outside, request, valuesOf(incoming.headers, "upgrade").join(", "));
       onward.once("upgrade", (response, upstream, first) => {
         inside.write(headOf(response.statusCode ?? 101, response.statusMessage ?? "", upgradeHeaders(response)));
-        join(inside, head, upstream, first, seen);
+        join(inside, head, upstream, first, seen, circumstances.share);
         seen.status = response.statusCode ?? 101;
       });
       onward.once("response", (response) => {
@@ -51,7 +61,8 @@ export function upgrade(circumstances: Circumstances, incoming: Incoming, inside
         const headers: Header[] = [...endToEnd(pairs(response.rawHeaders)), ["Connection", "close"]];
         inside.write(headOf(seen.status, response.statusMessage ?? "", headers));
         response.on("error", () => inside.destroy());
-        response.pipe(inside);
+        pour(response, inside, circumstances.share);
+        response.once("end", () => inside.end());
       });
       onward.on("error", () => inside.destroy());
       onward.end();
@@ -77,7 +88,7 @@ export function endWith(socket: Duplex, text: string | Buffer): void {
   socket.once("close", () => clearTimeout(timer));
 }
 
-function join(inside: Duplex, head: Buffer, outside: Duplex, first: Buffer, seen: SeenRequest): void {
+function join(inside: Duplex, head: Buffer, outside: Duplex, first: Buffer, seen: SeenRequest, share: Share): void {
   if (first.length > 0) inside.write(first);
   if (head.length > 0) outside.write(head);
   seen.sent += head.length;
@@ -90,8 +101,7 @@ function join(inside: Duplex, head: Buffer, outside: Duplex, first: Buffer, seen
   });
   outside.on("error", () => inside.destroy());
   outside.once("close", () => inside.destroy());
-  inside.pipe(outside);
-  outside.pipe(inside);
+  pourBoth(inside, outside, share);
 }
 
 function upgradeHeaders({ rawHeaders, headers }: IncomingMessage): Header[] {

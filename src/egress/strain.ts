@@ -1,0 +1,93 @@
+/**
+ * Finds who keeps this process busy without wanting anything that waits for its turn: frames of HTTP/2 that ask for
+ * nothing, say, which are read and dropped before anybody hears of them. Whenever a machine wants something, it is looked
+ * whether there was hardly a free moment since the last look; then the connections that took most of the bytes are not
+ * read any further until their machine has had a turn for them. A machine that has done little lately is left alone.
+ */
+
+export interface Watched {
+  /** bytes that were read of it so far */
+  bytes(): number;
+  /** from now on nothing is read of it */
+  hold(): void;
+  /** it is read again */
+  release(): void;
+}
+
+interface Payer {
+  spend(cost: number): boolean;
+  turn(cost: number): Promise<void>;
+}
+
+export interface StrainOptions {
+  /** ms */
+  now: () => number;
+  /** ms that this process has had something to do so far, and nothing */
+  used: () => { active: number; idle: number };
+}
+
+/** how often it is looked at most, in ms */
+const every = 5;
+/** there is strain when so many times as long something was to do as nothing */
+const strained = 1;
+/** a connection that took less than this part of what connections took on average is not what keeps us busy */
+const leastPart = 0.25;
+
+interface Seen {
+  payer: Payer;
+  bytes: number;
+  held: boolean;
+}
+
+export class Strain {
+  readonly #options: StrainOptions;
+  readonly #watched = new Map<Watched, Seen>();
+  #before = { at: 0, active: 0, idle: 0 };
+  #wasStrained = false;
+
+  constructor(options: StrainOptions) {
+    this.#options = options;
+  }
+
+  /** returns what ends it */
+  watch(watched: Watched, payer: Payer): () => void {
+    this.#watched.set(watched, { payer, bytes: watched.bytes(), held: false });
+    return () => void this.#watched.delete(watched);
+  }
+
+  look(): void {
+    if (this.#watched.size === 0) return;
+    const at = this.#options.now();
+    if (at - this.#before.at < every) return;
+    const { active, idle } = this.#options.used();
+    const busy = active - this.#before.active;
+    const isStrained = busy > strained * (idle - this.#before.idle);
+    this.#before = { at, active, idle };
+    // The first time is for comparison.
+    if (isStrained) this.#share(this.#wasStrained ? busy : 0);
+    this.#wasStrained = isStrained;
+  }
+
+  #share(busy: number): void {
+    const took = [...this.#watched].flatMap(([watched, seen]) => {
+      const bytes = watched.bytes() - seen.bytes;
+      seen.bytes += bytes;
+      return bytes > 0 ? { watched, seen, bytes } : [];
+    });
+    const all = took.reduce((sum, { bytes }) => sum + bytes, 0);
+    for (const { watched, seen, bytes } of took) {
+      if (bytes < (leastPart * all) / took.length || seen.held || busy === 0) continue;
+      const cost = (busy * 1000 * bytes) / all;
+      if (!seen.payer.spend(cost)) this.#hold(watched, seen, cost);
+    }
+  }
+
+  #hold(watched: Watched, seen: Seen, cost: number): void {
+    seen.held = true;
+    watched.hold();
+    void seen.payer.turn(cost).then(() => {
+      seen.held = false;
+      if (this.#watched.has(watched)) watched.release();
+    });
+  }
+}
