@@ -1,23 +1,22 @@
 /**
  * The way out: what a request costs that goes through the egress process, relayed and with its TLS opened, what passes
- * through it in a second, and what policies cost: one at a create, a thousand at once, and the change of one of them.
+ * through it in a second, what another sandbox can do to that, and what policies cost: one at a create, a thousand at
+ * once, and the change of one of them.
  * All against the private internet of the tests; direct is a program on the host, over the same wire.
  */
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { Sandbox } from "@vercel/sandbox";
 import type { TestDaemon } from "../test/daemon.ts";
 import type { Undo } from "../test/harness.ts";
 import { type Internet, openInternet } from "../test/internet.ts";
 import { startDaemonOn, startTlsServers } from "../test/internet-daemon.ts";
 import { webAddress } from "../test/internet-names.ts";
+import { benchNeighbour } from "./egress-neighbour.ts";
+import { create, outputOf, type Policy, requests, requestTimes } from "./egress-sandbox.ts";
 import { interleaved, median, type Series, type Subject, table, timed, verdict } from "./measure.ts";
 
-type Policy = NonNullable<NonNullable<Parameters<typeof Sandbox.create>[0]>["networkPolicy"]>;
-
-/** requests in a row, each over a connection of its own, and how often the three take turns */
-const requests = 20;
+/** how often the three take turns */
 const turns = 10;
 const megabytes = 512;
 const creates = 30;
@@ -37,7 +36,12 @@ export async function benchEgress(undo: Undo): Promise<string> {
     SANDKEEP_POOL_HOT: "16",
     SANDKEEP_POOL_WARM: "4",
   });
-  const report = [await benchRequests(daemon, internet), await benchCreates(daemon), await benchMany(daemon)];
+  const report = [
+    await benchRequests(daemon, internet),
+    await benchNeighbour(daemon),
+    await benchCreates(daemon),
+    await benchMany(daemon),
+  ];
   return report.join("\n\n");
 }
 
@@ -56,7 +60,7 @@ async function benchRequests(daemon: TestDaemon, internet: Internet): Promise<st
   const speed: Record<string, number[]> = { direct: [], relayed: [], opened: [] };
   for (let turn = -1; turn < turns; turn++) {
     for (const { name, samples } of latency) {
-      const took: number[] = JSON.parse((await runs[name]?.(["node", "-e", client])) ?? "[]");
+      const took = requestTimes((await runs[name]?.(["node", "-e", requests])) ?? "[]");
       if (turn >= 0) samples.push(...took);
     }
   }
@@ -79,21 +83,6 @@ async function benchRequests(daemon: TestDaemon, internet: Internet): Promise<st
     verdict("time for 300 MiB when relayed", 300 / fastest("relayed"), 1, "s"),
   ].join("\n");
 }
-
-/** prints how long each request took, in ms, after one that does not count */
-const client = `
-const https = require("node:https");
-const options = { host: "${webAddress}", port: 8443, servername: "web.test", path: "/", headers: { host: "web.test:8443" }, agent: false, rejectUnauthorized: false };
-const ask = () => new Promise((resolve, reject) => {
-  const start = performance.now();
-  https.get(options, (response) => response.resume().on("end", () => resolve(performance.now() - start))).on("error", reject);
-});
-(async () => {
-  await ask();
-  const took = [];
-  for (let i = 0; i < ${requests}; i++) took.push(await ask());
-  console.log(JSON.stringify(took));
-})();`;
 
 const download = [
   ...["-sk", "--http1.1", "-o", "/dev/null", "-w", "%{speed_download}"],
@@ -146,17 +135,4 @@ async function benchMany(daemon: TestDaemon): Promise<string> {
     verdict("change of one, median", median(samples), 100, "ms"),
     verdict("change of one, longest", worst, 100, "ms"),
   ].join("\n");
-}
-
-/** the SDK sends everything to vercel.com; its own option sends it here */
-function create(daemon: TestDaemon, networkPolicy: Policy): Promise<Sandbox> {
-  const here: typeof fetch = (input, init) => fetch(String(input).replace("https://vercel.com", daemon.url), init);
-  const access = { token: daemon.key, teamId: "team_default", projectId: "prj_default", fetch: here };
-  return Sandbox.create({ ...access, persistent: false, networkPolicy });
-}
-
-async function outputOf(sandbox: Sandbox, [name = "", ...args]: string[]): Promise<string> {
-  const command = await sandbox.runCommand(name, args);
-  if (command.exitCode !== 0) throw new Error(`${name} ended with ${command.exitCode}: ${await command.stderr()}`);
-  return command.stdout();
 }

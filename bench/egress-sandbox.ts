@@ -1,0 +1,42 @@
+/** Sandboxes of the benchmarks of the way out, made by the vendor's own SDK, and what runs in them. */
+
+import { Sandbox } from "@vercel/sandbox";
+import type { TestDaemon } from "../test/daemon.ts";
+import { webAddress } from "../test/internet-names.ts";
+
+export type Policy = NonNullable<NonNullable<Parameters<typeof Sandbox.create>[0]>["networkPolicy"]>;
+
+/** the SDK sends everything to vercel.com; its own option sends it here */
+export function create(daemon: TestDaemon, networkPolicy: Policy): Promise<Sandbox> {
+  const here: typeof fetch = (input, init) => fetch(String(input).replace("https://vercel.com", daemon.url), init);
+  const access = { token: daemon.key, teamId: "team_default", projectId: "prj_default", fetch: here };
+  return Sandbox.create({ ...access, persistent: false, timeout: 3_600_000, networkPolicy });
+}
+
+export async function outputOf(sandbox: Sandbox, [name = "", ...args]: string[]): Promise<string> {
+  const command = await sandbox.runCommand(name, args);
+  if (command.exitCode !== 0) throw new Error(`${name} ended with ${command.exitCode}: ${await command.stderr()}`);
+  return command.stdout();
+}
+
+/** a program for Node that prints how long each of 20 requests took, in ms, each over a connection of its own, after one that does not count */
+export const requests = `
+const https = require("node:https");
+const options = { host: "${webAddress}", port: 8443, servername: "web.test", path: "/", headers: { host: "web.test:8443" }, agent: false, rejectUnauthorized: false };
+const ask = () => new Promise((resolve, reject) => {
+  const start = performance.now();
+  https.get(options, (response) => response.resume().on("end", () => resolve(performance.now() - start))).on("error", reject);
+});
+(async () => {
+  await ask();
+  const took = [];
+  // Where a request takes a second, a few are enough.
+  const end = performance.now() + 4000;
+  while (took.length < 20 && performance.now() < end) took.push(await ask());
+  console.log(JSON.stringify(took));
+})();`;
+
+/** what it printed */
+export function requestTimes(output: string): number[] {
+  return JSON.parse(output);
+}
