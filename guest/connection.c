@@ -14,16 +14,14 @@
 /* more than this unsent means that the other side does not read: it is cut off, and may connect again */
 #define OUT_BOUND (8u << 20)
 #define READ_SIZE (64u << 10)
-/* far more than one daemon has, and as many as netd may have sandboxes that talk; a caller that forgets connections must
- * not use up all descriptors */
-#define MOST_CONNECTIONS 4096
-
+/* far more than one daemon has; a caller that forgets connections must not use up all descriptors */
+static size_t most_connections = 1024;
 static size_t open_connections;
 
 static void on_ready(struct source *source, uint32_t events);
 
 struct connection *connection_open(int fd, const struct connection_handlers *handlers, struct connection **list) {
-  struct connection *c = open_connections < MOST_CONNECTIONS ? calloc(1, sizeof *c) : NULL;
+  struct connection *c = open_connections < most_connections ? calloc(1, sizeof *c) : NULL;
   int flags = fcntl(fd, F_GETFL);
   if (!c || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || loop_add(&c->source, fd, EPOLLIN, on_ready) != 0) {
     free(c);
@@ -64,6 +62,8 @@ static void destroy(struct connection *c, struct connection **list) {
   free(c);
   open_connections--;
 }
+
+void connections_allow(size_t most) { most_connections = most; }
 
 void connections_sweep(struct connection **list) {
   for (struct connection *c = *list, *next; c; c = next) {

@@ -44,6 +44,9 @@ struct connection {
 
 /* takes over fd (nonblocking from now on); NULL when out of memory or there are too many, and fd is closed */
 struct connection *connection_open(int fd, const struct connection_handlers *handlers, struct connection **list);
+/* at once, where the usual thousand are too few */
+void connections_allow(size_t most);
+
 /* ends and frees dead connections; to be called outside of handlers, once a pass */
 void connections_sweep(struct connection **list);
 /* marks it as ended; its fd is closed at the next sweep */
