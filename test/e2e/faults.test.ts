@@ -249,11 +249,17 @@ async function firstProcess(sessionId: string): Promise<number> {
   return pid;
 }
 
-/** sends a request and breaks the connection before the answer can have come */
+/** sends a request and breaks the connection before the answer can have come: the daemon stands still until then */
 async function lost(path: string, body: string): Promise<void> {
   const headers = { authorization: `Bearer ${daemon().key}`, "content-type": "application/json" };
-  const sent = request(new URL(path, daemon().url), { method: "POST", headers });
-  sent.on("error", () => undefined).end(body);
-  await once(sent, "finish");
-  sent.destroy();
+  process.kill(daemon().pid, "SIGSTOP");
+  try {
+    const sent = request(new URL(path, daemon().url), { method: "POST", headers });
+    sent.on("error", () => undefined).end(body);
+    await once(sent, "finish");
+    sent.destroy();
+    await once(sent, "close");
+  } finally {
+    process.kill(daemon().pid, "SIGCONT");
+  }
 }
