@@ -305,7 +305,8 @@ static int write_setting(const char *path, const char *value) {
 /* Root inside has no capability over this namespace, so without this it could not serve on port 80. */
 static int open_low_ports(void) { return write_setting("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"); }
 
-/* The mark of a packet goes to the connection that it opens, and to what the kernel answers where there is none. */
+/* The mark of a packet goes to the connection that it opens, and to what the kernel answers where there is none: a reset of
+ * ours for a socket that is gone is then counted as sent. */
 static int reflect_marks(void) {
   int error = write_setting("/proc/sys/net/ipv4/tcp_fwmark_accept", "1");
   if (!error) error = write_setting("/proc/sys/net/ipv4/fwmark_reflect", "1");
