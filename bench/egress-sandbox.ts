@@ -2,15 +2,11 @@
 
 import { Sandbox } from "@vercel/sandbox";
 import type { TestDaemon } from "../test/daemon.ts";
+import { accessTo, type Policy } from "../test/e2e/clients.ts";
 import { webAddress } from "../test/internet-names.ts";
 
-export type Policy = NonNullable<NonNullable<Parameters<typeof Sandbox.create>[0]>["networkPolicy"]>;
-
-/** the SDK sends everything to vercel.com; its own option sends it here */
 export function create(daemon: TestDaemon, networkPolicy: Policy): Promise<Sandbox> {
-  const here: typeof fetch = (input, init) => fetch(String(input).replace("https://vercel.com", daemon.url), init);
-  const access = { token: daemon.key, teamId: "team_default", projectId: "prj_default", fetch: here };
-  return Sandbox.create({ ...access, persistent: false, timeout: 3_600_000, networkPolicy });
+  return Sandbox.create({ ...accessTo(daemon), persistent: false, timeout: 3_600_000, networkPolicy });
 }
 
 export async function outputOf(sandbox: Sandbox, [name = "", ...args]: string[]): Promise<string> {

@@ -2,6 +2,7 @@
 
 import { Sandbox } from "@vercel/sandbox";
 import { startDaemon, type TestDaemon } from "../test/daemon.ts";
+import { accessTo } from "../test/e2e/clients.ts";
 import type { Undo } from "../test/harness.ts";
 import { interleaved, median, type Subject, table, timed, verdict } from "./measure.ts";
 import { bubblewrap, firstOutput, host } from "./peers.ts";
@@ -18,12 +19,6 @@ export async function benchHttp(undo: Undo): Promise<string> {
   return [create, echo, await benchMany(daemon)].join("\n\n");
 }
 
-/** the SDK sends everything to vercel.com; its own option sends it here */
-function access(daemon: TestDaemon) {
-  const fetchHere: typeof fetch = (input, init) => fetch(String(input).replace("https://vercel.com", daemon.url), init);
-  return { token: daemon.key, teamId: "team_default", projectId: "prj_default", fetch: fetchHere };
-}
-
 async function benchCreate(daemon: TestDaemon): Promise<string> {
   const subjects: Subject[] = [
     host(["echo", "hi"]),
@@ -31,7 +26,7 @@ async function benchCreate(daemon: TestDaemon): Promise<string> {
     {
       name: "sandkeep, SDK over HTTP",
       async run() {
-        const sandbox = await Sandbox.create({ ...access(daemon), persistent: false });
+        const sandbox = await Sandbox.create({ ...accessTo(daemon), persistent: false });
         const command = await sandbox.runCommand("echo", ["hi"]);
         if (command.exitCode !== 0) throw new Error(`echo ended with ${command.exitCode}`);
         return async () => {
@@ -50,7 +45,7 @@ async function benchCreate(daemon: TestDaemon): Promise<string> {
 }
 
 async function benchEcho(daemon: TestDaemon): Promise<string> {
-  const sandbox = await Sandbox.create({ ...access(daemon), persistent: false });
+  const sandbox = await Sandbox.create({ ...accessTo(daemon), persistent: false });
   const session = sandbox.currentSession().sessionId;
   const url = `${daemon.url}/api/v2/sandboxes/sessions/${session}/cmd`;
   const body = JSON.stringify({ command: "echo", args: ["hi"], env: {}, sudo: false, wait: true, logs: true });
@@ -82,7 +77,7 @@ async function benchMany(daemon: TestDaemon): Promise<string> {
   const sandboxed = await timed(() =>
     Promise.all(
       Array.from({ length: atOnce }, async () => {
-        const sandbox = await Sandbox.create({ ...access(daemon), persistent: false, resources: { vcpus: 1 } });
+        const sandbox = await Sandbox.create({ ...accessTo(daemon), persistent: false, resources: { vcpus: 1 } });
         const { exitCode } = await sandbox.runCommand("sh", probe);
         if (exitCode !== 0) throw new Error(`node ended with ${exitCode}`);
         return sandbox;

@@ -192,15 +192,6 @@ int egress_tick(void) {
   return full_since ? 1000 : -1;
 }
 
-void egress_hex(const uint8_t *data, size_t length, char *out) {
-  static const char digits[] = "0123456789abcdef";
-  for (size_t i = 0; i < length; i++) {
-    *out++ = digits[data[i] >> 4];
-    *out++ = digits[data[i] & 15];
-  }
-  *out = 0;
-}
-
 bool egress_has_room(void) {
   if (channel.fd < 0) return false;
   struct pollfd poll_fd = {.fd = channel.fd, .events = POLLOUT};

@@ -59,9 +59,6 @@ void egress_open(char *const argv[], const struct egress_events *events);
 /* does what is due; returns in how many ms it wants to be called again, -1 for never */
 int egress_tick(void);
 
-/* writes bytes as hex digits and a zero, of which there must be room for 2 * length + 1 */
-void egress_hex(const uint8_t *data, size_t length, char *out);
-
 /* whether there is a process and room for at least one more message; when not, room() is called once there is */
 bool egress_has_room(void);
 /* sends one object, printf-like, with a descriptor beside it unless fd is -1; false when it was not taken */

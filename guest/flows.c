@@ -15,6 +15,7 @@
 
 #include "diag.h"
 #include "egress.h"
+#include "hex.h"
 #include "ids.h"
 #include "loop.h"
 #include "net.h"
@@ -23,9 +24,6 @@
 #define QUESTIONS_PER_MACHINE 32
 #define WAITING_PER_FLOW 4
 #define WAITING_BYTES_PER_MACHINE (256u << 10)
-/* datagrams taken from one socket before the others get their turn */
-#define TURN 32
-#define RESOLVER_PORT 53
 /* no question is longer, not even one with every extension */
 #define LONGEST_QUESTION 4096
 
@@ -219,7 +217,7 @@ static void send_outside(struct flow *flow, const void *data, size_t length) {
 static void outside_ready(struct source *source, uint32_t what) {
   (void)what;
   struct flow *flow = (struct flow *)source;
-  for (int i = 0; i < TURN; i++) {
+  for (int i = 0; i < LOOP_TURN; i++) {
     ssize_t got = recv(source->fd, buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0 && worth_telling(errno)) unreachable(flow, errno);
     if (got < 0) return;
@@ -283,7 +281,7 @@ static bool ask_whether(struct flow *flow) {
 static void resolve(struct flow *flow, const uint8_t *data, size_t length) {
   char hex[2 * LONGEST_QUESTION + 1];
   if (length > LONGEST_QUESTION || flow->flows->questions >= QUESTIONS_PER_MACHINE) return;
-  egress_hex(data, length, hex);
+  hex_text(data, length, hex);
   if (egress_say(-1,
                  "{\"kind\":\"dns\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"custom\":%s,\"flow\":%" PRIu64
                  ",\"packet\":\"%s\",\"holder\":%" PRIu32 "}",
@@ -295,7 +293,7 @@ static void resolve(struct flow *flow, const uint8_t *data, size_t length) {
 static bool is_resolver(const struct endpoint *outside) {
   uint8_t address[16] = {0};
   inet_pton(outside->family, outside->family == AF_INET ? NET_GATEWAY : NET_GATEWAY6, address);
-  return outside->port == RESOLVER_PORT && memcmp(outside->address, address, sizeof address) == 0;
+  return outside->port == NET_RESOLVER_PORT && memcmp(outside->address, address, sizeof address) == 0;
 }
 
 /* ---- what flows.h offers ---- */

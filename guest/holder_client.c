@@ -11,6 +11,7 @@
 
 #include "connection.h"
 #include "egress.h"
+#include "hex.h"
 
 /* ms of time that a question of one sandbox costs, and that can be saved up: 100 a second, 200 at once */
 #define COST 10
@@ -21,8 +22,6 @@
 /* of an answer: ancestors, and bytes of a name */
 #define ANCESTORS 64
 #define PROGRAM 64
-/* sandboxes that are talked to at once: more than a host has */
-#define MOST_SANDBOXES 4096
 
 static struct connection *connections;
 static uint32_t serial;
@@ -46,9 +45,7 @@ static bool ancestry_text(struct reader *r, char *out, size_t room) {
 
 /* in hex, since it may hold anything */
 static void program_text(struct span program, char out[2 * PROGRAM + 1]) {
-  size_t length = program.length < PROGRAM ? program.length : PROGRAM;
-  for (size_t i = 0; i < length; i++) snprintf(out + 2 * i, 3, "%02x", (uint8_t)program.data[i]);
-  out[2 * length] = 0;
+  hex_text((const uint8_t *)program.data, program.length < PROGRAM ? program.length : PROGRAM, out);
 }
 
 static void pass_on(uint32_t question, struct reader *r) {
@@ -118,7 +115,6 @@ static bool is_connected(struct holders *holders) {
   holders->not_before = loop_now() + PAUSE;
   int fd = dial(holders->path);
   if (fd < 0) return false;
-  connections_allow(MOST_SANDBOXES);
   struct connection *c = connection_open(fd, &handlers, &connections);
   if (!c) return false;
   c->owner = holders;

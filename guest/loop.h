@@ -10,6 +10,9 @@ struct source {
   void (*ready)(struct source *source, uint32_t events);
 };
 
+/* what is taken from one source before the others get their turn */
+#define LOOP_TURN 32
+
 /* all return 0 or an errno */
 int loop_open(void);
 void loop_close(void);

@@ -42,6 +42,7 @@
 #define NET_GATEWAY "198.18.0.1"
 #define NET_GATEWAY6 "fd73:616e:646b::1"
 #define NET_PORT 1
+#define NET_RESOLVER_PORT 53
 
 /* on every packet that we send into the sandbox; nothing inside can set a mark */
 #define NET_MARK 0x534bu

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,11 +11,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "connection.h"
 #include "diag.h"
 #include "egress.h"
 #include "flows.h"
@@ -24,6 +23,7 @@
 #include "ids.h"
 #include "loop.h"
 #include "netd_order.h"
+#include "netd_process.h"
 #include "refusals.h"
 
 /* Connections that Node holds for one machine, and for all; beyond all, each machine still has its reserve. Each may hold
@@ -34,8 +34,8 @@
 /* Connections of one machine on their way to Node, which hears of one in each turn of its loop: those of others are
  * behind them. */
 #define UNTAKEN_PER_MACHINE 4
-/* connections or datagrams taken from one socket before the others get their turn */
-#define TURN 32
+/* Sandboxes whose agents are asked at once: more than a host has. */
+#define MOST_AGENTS 4096
 
 struct tenant;
 
@@ -122,7 +122,7 @@ static bool hand_over(struct tenant *tenant, int fd) {
 static void tcp_ready(struct source *source, uint32_t what) {
   (void)what;
   struct tenant *tenant = ((struct listener *)source)->tenant;
-  for (int i = 0; i < TURN; i++) {
+  for (int i = 0; i < LOOP_TURN; i++) {
     if (!may_connect(tenant) || !egress_has_room()) {
       set_paused(tenant, true);
       return;
@@ -195,7 +195,7 @@ static void udp_ready(struct source *source, uint32_t what) {
   static uint8_t buffer[65536];
   struct tenant *tenant = ((struct listener *)source)->tenant;
   struct endpoint inside, outside;
-  for (int i = 0; i < TURN; i++) {
+  for (int i = 0; i < LOOP_TURN; i++) {
     ssize_t length = receive(source->fd, buffer, sizeof buffer, &inside, &outside);
     if (length < 0) return;
     flows_datagram(&tenant->flows, &inside, &outside, buffer, (size_t)length);
@@ -310,24 +310,34 @@ static int add(const struct netd_order *order, const struct net_listeners *socke
 
 /* ---- Node ---- */
 
-/* "recheck <machine> <token>": its policy has changed, so what is allowed so far is asked for again */
-static int recheck(const char *line) {
+/* "<word> <machine> <token>": the token goes back when it is done, and the machine may be gone */
+static bool parse_order(const char *line, struct tenant **tenant, uint64_t *token) {
   char name[NETD_NAME + 1];
-  uint64_t token;
-  if (sscanf(line, "recheck %64s %" SCNu64, name, &token) != 2) return EINVAL;
-  struct tenant *tenant = tenant_named(name);
-  if (tenant) flows_recheck(&tenant->flows);
-  return egress_say(-1, "{\"kind\":\"rechecked\",\"id\":%" PRIu64 "}", token) ? 0 : EAGAIN;
+  if (sscanf(line, "%*s %64s %" SCNu64, name, token) != 2) return false;
+  *tenant = tenant_named(name);
+  return true;
 }
 
-/* "tell <machine> <token>": what was refused to it until now is wanted, as somebody reads its log */
-static int tell(const char *line) {
-  char name[NETD_NAME + 1];
+static int say_done(const char *kind, uint64_t token) {
+  return egress_say(-1, "{\"kind\":\"%s\",\"id\":%" PRIu64 "}", kind, token) ? 0 : EAGAIN;
+}
+
+/* its policy has changed, so what is allowed so far is asked for again */
+static int recheck(const char *line) {
+  struct tenant *tenant;
   uint64_t token;
-  if (sscanf(line, "tell %64s %" SCNu64, name, &token) != 2) return EINVAL;
-  struct tenant *tenant = tenant_named(name);
+  if (!parse_order(line, &tenant, &token)) return EINVAL;
+  if (tenant) flows_recheck(&tenant->flows);
+  return say_done("rechecked", token);
+}
+
+/* what was refused to it until now is wanted, as somebody reads its log */
+static int tell(const char *line) {
+  struct tenant *tenant;
+  uint64_t token;
+  if (!parse_order(line, &tenant, &token)) return EINVAL;
   if (tenant) refusals_tell(&tenant->refusals);
-  return egress_say(-1, "{\"kind\":\"told\",\"id\":%" PRIu64 "}", token) ? 0 : EAGAIN;
+  return say_done("told", token);
 }
 
 static void node_said(const char *line) {
@@ -387,30 +397,6 @@ static void control_ready(struct source *source, uint32_t what) {
 
 /* ---- what netd.h offers ---- */
 
-/* every sandbox needs some descriptors, and each connection two in Node */
-static void raise_descriptor_limit(void) {
-  struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
-  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-/* Node has secrets of policies in memory, which must not get to disk. A limit of 1 keeps the host's core dump helper from
- * being started, too, which 0 does not. */
-static void end_core_dumps(void) {
-  struct rlimit one = {.rlim_cur = 1, .rlim_max = 1};
-  setrlimit(RLIMIT_CORE, &one);
-}
-
-/* The sockets were made by the launcher; using them takes no capability, here or in Node. */
-static void drop_capabilities(void) {
-  for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
-  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-  struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
-  syscall(SYS_capset, &header, none);
-  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
-
 _Noreturn void netd_main(int fd, char *const egress_argv[]) {
   prctl(PR_SET_NAME, "sandkeep-netd");
   /* The launcher's descriptors, its loop and its terminal are not netd's business. */
@@ -423,10 +409,9 @@ _Noreturn void netd_main(int fd, char *const egress_argv[]) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
-  raise_descriptor_limit();
-  end_core_dumps();
-  drop_capabilities();
+  netd_confine();
   diag_try();
+  connections_allow(MOST_AGENTS);
   if (loop_open() || loop_add(&control, 3, EPOLLIN, control_ready)) _exit(1);
   egress_open(egress_argv, &node);
   for (int64_t swept = loop_now();;) {

@@ -8,15 +8,14 @@
 #include <sys/epoll.h>
 
 #include "egress.h"
+#include "hex.h"
+#include "net.h"
 #include "nflog.h"
 
 /* packets that are told in a second, of one machine and of all; beyond all, each machine still has its reserve */
 #define PER_MACHINE 100
 #define TOTAL 1000
 #define RESERVED 4
-/* packets taken from one socket before the others get their turn */
-#define TURN 32
-#define RESOLVER_PORT 53
 
 static unsigned left_of_all = TOTAL;
 static unsigned waiting;
@@ -36,9 +35,9 @@ static bool may_tell(const struct refusals *refusals) {
 
 static void tell(const struct refusals *refusals, const struct refused *refused) {
   char address[INET6_ADDRSTRLEN], hex[2 * NFLOG_COPIED + 1];
-  bool question = refused->protocol == IPPROTO_UDP && refused->to.port == RESOLVER_PORT;
+  bool question = refused->protocol == IPPROTO_UDP && refused->to.port == NET_RESOLVER_PORT;
   endpoint_text(&refused->to, address);
-  egress_hex(refused->data, question && refused->length <= NFLOG_COPIED ? refused->length : 0, hex);
+  hex_text(refused->data, question && refused->length <= NFLOG_COPIED ? refused->length : 0, hex);
   egress_say(-1,
              "{\"kind\":\"refused\",\"id\":%" PRIu64 ",\"machine\":\"%s\",\"protocol\":%u"
              ",\"address\":\"%s\",\"port\":%u,\"packet\":\"%s\"}",
@@ -60,7 +59,7 @@ static bool tell_some(struct refusals *refusals) {
   static _Alignas(8) uint8_t buffer[NFLOG_COPIED + 1024];
   struct refused refused;
   ssize_t got = 0;
-  for (unsigned i = 0; i < TURN && got >= 0; i++) {
+  for (unsigned i = 0; i < LOOP_TURN && got >= 0; i++) {
     if (!may_tell(refusals)) set_waiting(refusals, true);
     got = is_waiting(refusals) ? -1 : nflog_receive(refusals->source.fd, buffer, sizeof buffer);
     if (got < 0) break;

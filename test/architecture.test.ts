@@ -9,10 +9,10 @@ import { root } from "./harness.ts";
 const mayImport: Record<string, string[]> = {
   core: [],
   store: ["core"],
-  runtime: ["core"],
+  runtime: ["core", "rotation.ts"],
   api: ["core"],
   ingress: ["core", "hop-by-hop.ts"],
-  egress: ["core", "hop-by-hop.ts"],
+  egress: ["core", "hop-by-hop.ts", "rotation.ts"],
   web: ["core"],
   // A client of the API like any other, so that the API is complete.
   cli: [],

@@ -35,10 +35,7 @@ beforeAll(async () => {
   const egress = join(await tempDir(undo), "stand-in.cjs");
   await writeFile(egress, standIn);
   probe = await Probe.start(undo, internet.host, { sanitized: true, egress });
-  for (const machine of ["hostile", "neighbour"]) {
-    await probe.add(machine);
-    await probe.order("allow", machine);
-  }
+  for (const machine of ["hostile", "neighbour"]) await probe.admit(machine);
 }, 60_000);
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command python3"));

@@ -20,8 +20,7 @@ interface Captured {
 }
 
 test("the kernel's counters are the bytes of all packets, and bytes by host are those inside them", async () => {
-  await probe().add("a");
-  await probe().order("allow", "a");
+  await probe().admit("a");
   const before = await probe().counters("a");
   const captured = await capture(
     "a",
@@ -71,8 +70,7 @@ s = tcp("${webAddress}", 9); s.sendall(b"x" * 1000); s.shutdown(socket.SHUT_WR);
 });
 
 test("what the kernel answers for a program that has left is not counted as ours", async () => {
-  await probe().add("c");
-  await probe().order("allow", "c");
+  await probe().admit("c");
   const captured = await capture(
     "c",
     `

@@ -83,8 +83,7 @@ async function machineWithAgent(name: string): Promise<{ asked: () => Promise<As
   server.listen(path);
   undo.defer(() => void server.close());
   await once(server, "listening");
-  await probe.add(name, path);
-  await probe.order("allow", name);
+  await probe.admit(name, path);
   return { asked: () => eventually(`the agent of ${name} is asked`, () => questions.shift()) };
 }
 

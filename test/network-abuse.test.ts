@@ -25,10 +25,7 @@ beforeAll(async () => {
   internet = await openInternet(undo);
   probe = await Probe.start(undo, internet.host, { sanitized: true });
   netd = probe.pid;
-  for (const machine of ["hostile", "neighbour"]) {
-    await probe.add(machine);
-    await probe.order("allow", machine);
-  }
+  for (const machine of ["hostile", "neighbour"]) await probe.admit(machine);
 }, 60_000);
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command python3"));
@@ -119,8 +116,7 @@ for payload in (b"\\0\\0", b"\\0\\1x", b"\\xff\\xff" + os.urandom(65535), os.ura
 test("a sandbox that ends leaves nothing open", async () => {
   const pid = await egress();
   const before = { egress: await descriptorsOf(pid), netd: await descriptorsOf(netd) };
-  await probe.add("short-lived");
-  await probe.order("allow", "short-lived");
+  await probe.admit("short-lived");
   const child = probe.spawn(
     undo,
     "short-lived",

@@ -8,9 +8,9 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach } from "vitest";
+import type { TrafficCounts } from "../src/core/egress-log.ts";
 import type { CustomNetwork } from "../src/core/network-policy.ts";
 import type { EgressEvent } from "../src/egress/log.ts";
-import type { HostCounts } from "../src/egress/log-file.ts";
 import { EgressLink } from "../src/runtime/linux/egress-link.ts";
 import { has, type Need, needs, root, tempDir, type Undo } from "./harness.ts";
 import { ended, type Internet, linesOf, type Namespace, openInternet } from "./internet.ts";
@@ -24,18 +24,8 @@ const resolvConf = "nameserver 198.18.0.1\n";
 
 const network = ["net", "nft", "netlink", "nflog", "packet", "diag"];
 const agent = ["holder_client", "connection", "wire"];
-const sources = [
-  ...network,
-  ...agent,
-  "netd",
-  "netd_client",
-  "netd_order",
-  "egress",
-  "flows",
-  "refusals",
-  "ids",
-  "loop",
-];
+const netd = ["netd", "netd_client", "netd_order", "netd_process"];
+const sources = [...network, ...agent, ...netd, "egress", "flows", "refusals", "hex", "ids", "loop"];
 const sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
 /** Compiles the probe; with `sanitized`, so that it stops at the first bad access; with `defined`, for another kernel. */
@@ -175,6 +165,12 @@ export class Probe {
     this.#pids.set(machine, await this.#ask(`add ${machine} ${agent}`, "added"));
   }
 
+  /** makes the network of a machine that may reach everything */
+  async admit(machine: string, agent = ""): Promise<void> {
+    await this.add(machine, agent);
+    await this.order("allow", machine);
+  }
+
   /** what it may reach from now on, in the order in which the runtime says it */
   async policy(machine: string, policy: Partial<CustomNetwork>): Promise<void> {
     await this.link.set(machine, { mode: "custom", domains: [], allowedCidrs: [], deniedCidrs: [], ...policy });
@@ -202,7 +198,7 @@ export class Probe {
   }
 
   /** bytes by host */
-  async hosts(machine: string): Promise<Record<string, HostCounts>> {
+  async hosts(machine: string): Promise<Record<string, TrafficCounts>> {
     return JSON.parse(await readFile(join(this.#directory, machine, "egress-hosts.json"), "utf8"));
   }
 

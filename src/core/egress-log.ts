@@ -55,6 +55,12 @@ export interface EgressTraffic {
   bytesOut: number;
 }
 
+/** What is added up of a host or a port while traffic goes on. */
+export interface TrafficCounts extends EgressTraffic {
+  /** connections, or flows of datagrams */
+  count: number;
+}
+
 interface Position {
   /** counts up by one from line to line, from 1 on */
   id: number;

@@ -1,22 +1,37 @@
-/** How often something may be done: so many times at once, and then so many times a second. */
+/** How often something may be done: so many times at once, and then so many times a second; or how much of it. */
 
 export interface Allowance {
   /** whether it may be done once more now */
   take(): boolean;
 }
 
-export function newAllowance(options: { atOnce: number; perSecond: number; now: () => number }): Allowance {
+/** One whose pieces differ in what they cost. */
+export interface Budget extends Allowance {
+  /** counts what is done in any case; at most as much is owed as may be done at once */
+  spend(cost: number): void;
+  /** how much may be done now; less than none where more was */
+  left(): number;
+}
+
+export function newAllowance(options: { atOnce: number; perSecond: number; now: () => number }): Budget {
   const { atOnce, perSecond, now } = options;
-  let left = atOnce;
+  let rest = atOnce;
   let at = now();
+  const left = () => {
+    const time = now();
+    rest = Math.min(atOnce, rest + ((time - at) / 1000) * perSecond);
+    at = time;
+    return rest;
+  };
   return {
     take() {
-      const time = now();
-      left = Math.min(atOnce, left + ((time - at) / 1000) * perSecond);
-      at = time;
-      if (left < 1) return false;
-      left--;
+      if (left() < 1) return false;
+      rest--;
       return true;
     },
+    spend(cost) {
+      rest = Math.max(left() - cost, -atOnce);
+    },
+    left,
   };
 }

@@ -5,7 +5,8 @@
 
 import { appendFile, open, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { EgressDecision, EgressTraffic } from "../core/egress-log.ts";
+import type { EgressDecision, EgressTraffic, TrafficCounts } from "../core/egress-log.ts";
+import { nextInTurn } from "../rotation.ts";
 import type { EgressEvent, EgressLog } from "./log.ts";
 
 export interface LogFilesOptions {
@@ -16,12 +17,6 @@ export interface LogFilesOptions {
   mostBytes?: number;
   /** how long events are gathered before they are written, in ms */
   every?: number;
-}
-
-/** Bytes by host: `egress-hosts.json` in a machine's folder is a record of these. */
-export interface HostCounts extends EgressTraffic {
-  /** connections, or flows of datagrams */
-  count: number;
 }
 
 /** lines of a machine in one writing, and hosts that are told apart */
@@ -49,7 +44,8 @@ interface MachineLog {
   dropped: number;
   /** the end of what is written; undefined until that was looked at */
   end?: LogEnd | undefined;
-  hosts: Map<string, HostCounts>;
+  /** `egress-hosts.json` in a machine's folder is a record of these */
+  hosts: Map<string, TrafficCounts>;
   hostsRead: boolean;
   hostsChanged: boolean;
   usedAt: number;
@@ -136,18 +132,10 @@ export class LogFiles implements EgressLog {
 
   async #tick(): Promise<void> {
     const old = this.#options.now() - idle;
-    const due: [string, MachineLog][] = [];
-    for (const [machine, log] of this.#machines) {
-      if (log.writing) continue;
-      if (hasNews(log)) due.push([machine, log]);
-      else if (log.usedAt < old) this.#machines.delete(machine);
-      if (due.length === mostWrites) break;
-    }
-    // Last in the map is written last.
-    for (const [machine, log] of due) {
-      this.#machines.delete(machine);
-      this.#machines.set(machine, log);
-    }
+    const due = nextInTurn(this.#machines, mostWrites, (log) => {
+      if (!log.writing && hasNews(log)) return "due";
+      return !log.writing && log.usedAt < old ? "over" : "left";
+    });
     if (this.#machines.size === 0) {
       clearInterval(this.#timer);
       this.#timer = undefined;
@@ -261,10 +249,10 @@ async function writeHosts(folder: string, log: MachineLog): Promise<void> {
   await rename(`${file}.new`, file);
 }
 
-async function readHosts(file: string): Promise<Record<string, HostCounts>> {
+async function readHosts(file: string): Promise<Record<string, TrafficCounts>> {
   try {
     // Nobody but this process writes it.
-    return JSON.parse(await readFile(file, "utf8")) as Record<string, HostCounts>;
+    return JSON.parse(await readFile(file, "utf8")) as Record<string, TrafficCounts>;
   } catch (error) {
     if (codeOf(error) === "ENOENT" || error instanceof SyntaxError) return {};
     throw error;

@@ -1,7 +1,7 @@
 /**
  * Whether a sandbox may reach what it wants to reach: the one place where that is decided. Of a sandbox that may reach
- * nothing at all it is only told what its ruleset has stopped (barred.ts). Everything here is pure: what it says of a connection it
- * says again, about the same connection, when the policy has changed.
+ * nothing at all it is only told what its ruleset has stopped (barred.ts). Everything here is pure: what it says of a
+ * connection it says again, about the same connection, when the policy has changed.
  */
 
 import type { MissingPermission } from "../core/egress-log.ts";

@@ -11,6 +11,7 @@
  * Nothing is lost: whatever waits holds up what causes it. What needs no turn at all is the business of strain.ts.
  */
 
+import { type Budget, newAllowance } from "./allowance.ts";
 import { Strain, type Watched } from "./strain.ts";
 
 export interface Share {
@@ -36,9 +37,8 @@ export const mostRequests = 256;
 /** and that wait: each of them holds its headers */
 const mostWaiting = 4_096;
 
-/** what a machine may have done without waiting: µs at once, and µs a second */
-const atOnce = 100_000;
-const perSecond = 200_000;
+/** what a machine may have done without waiting, in µs */
+const unhindered = { atOnce: 100_000, perSecond: 200_000 };
 /** µs of waiting work in one turn of the event loop, while one machine is active and while several are */
 const aloneSlice = 4_000;
 const sharedSlice = 1_000;
@@ -154,10 +154,8 @@ interface Among {
 }
 
 class MachineShare implements Share {
-  readonly #now: () => number;
+  readonly #allowance: Budget;
   readonly #among: Among;
-  #left = atOnce;
-  #at: number;
   readonly #pieces = new Set<Piece>();
   /** requests under way, and those that wait for one of these to be over */
   #requests = 0;
@@ -165,9 +163,8 @@ class MachineShare implements Share {
   #isOver = false;
 
   constructor(now: () => number, among: Among) {
-    this.#now = now;
+    this.#allowance = newAllowance({ ...unhindered, now });
     this.#among = among;
-    this.#at = now();
   }
 
   get isFull(): boolean {
@@ -184,9 +181,8 @@ class MachineShare implements Share {
 
   spend(cost: number): boolean {
     this.#among.isActive(this);
-    this.#refill();
-    this.#left = Math.max(this.#left - cost, -atOnce);
-    return this.#left > 0 || this.#isOver || this.#among.isAlone();
+    this.#allowance.spend(cost);
+    return this.#allowance.left() > 0 || this.#isOver || this.#among.isAlone();
   }
 
   request(cost: number, begin: () => void): () => void {
@@ -229,14 +225,12 @@ class MachineShare implements Share {
 
   #begin(cost: number, begin: () => void): void {
     this.#among.isActive(this);
-    this.#refill();
-    const piece = { cost, begin };
-    if (this.#isOver || (this.#left > 0 && this.#pieces.size === 0)) {
-      this.#left -= cost;
+    if (this.#isOver || (this.#allowance.left() > 0 && this.#pieces.size === 0)) {
+      this.#allowance.spend(cost);
       begin();
       return;
     }
-    this.#pieces.add(piece);
+    this.#pieces.add({ cost, begin });
     this.#among.waits(this);
   }
 
@@ -250,11 +244,5 @@ class MachineShare implements Share {
     this.#requests--;
     const [next] = this.#waiting;
     next?.();
-  }
-
-  #refill(): void {
-    const now = this.#now();
-    this.#left = Math.min(atOnce, this.#left + ((now - this.#at) / 1000) * perSecond);
-    this.#at = now;
   }
 }

@@ -22,9 +22,14 @@ export async function readByCreation<R>(
   conditions.push(...(slice.more ?? []));
   const order = sql.raw(query.order);
   const { rows } = await sql<R>`
-    select ${sql.join(slice.columns.map((column) => sql.ref(column)))} from ${sql.table(list)} where ${sql.join(conditions, sql` and `)}
+    select ${named(slice.columns)} from ${sql.table(list)} where ${sql.join(conditions, sql` and `)}
     order by created_at ${order}, id ${order} limit ${slice.limit}`.execute(db);
   return rows;
+}
+
+/** columns as a statement lists them */
+export function named(columns: readonly string[]): RawBuilder<unknown> {
+  return sql.join(columns.map((column) => sql.ref(column)));
 }
 
 /**

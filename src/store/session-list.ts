@@ -8,7 +8,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
 import type { Session, TagValue } from "../core/sandbox.ts";
 import type { Page, SessionQuery } from "../core/store.ts";
-import { between, byCreation, readByCreation } from "./creation-list.ts";
+import { between, byCreation, named, readByCreation } from "./creation-list.ts";
 import type { Position } from "./cursor.ts";
 import { readPage } from "./page.ts";
 import type { Mapping, Row } from "./rows.ts";
@@ -132,9 +132,8 @@ async function checked(db: Database, ids: string[], tags: Record<string, TagValu
 /** in the order of their ids here */
 async function rowsOf<T>(db: Database, columns: string[], ids: string[]): Promise<(Row<T> & { id: string })[]> {
   if (ids.length === 0) return [];
-  const wanted = sql.join(columns.map((column) => sql.ref(column)));
   const { rows } = await sql<Row<T> & { id: string }>`
-    select ${wanted} from sessions where id in (${sql.join(ids)})`.execute(db);
+    select ${named(columns)} from sessions where id in (${sql.join(ids)})`.execute(db);
   const byId = new Map(rows.map((row) => [row.id, row]));
   return ids.map((id) => byId.get(id)).filter((row) => row !== undefined);
 }

@@ -19,10 +19,12 @@ export interface Leader {
  */
 export function commandOf(ancestry: Ancestry, running: Iterable<Leader>, ended: Iterable<Leader>): string | undefined {
   const alive = byPid(running);
-  const over = byPid(ended);
+  let over: Map<number, Leader> | undefined;
   for (const [pid, session, startedAt] of ancestry) {
     const found = alive.get(session) ?? alive.get(pid);
     if (found) return found.id;
+    // Most are of commands that run: the many that have ended are seldom looked at.
+    over ??= byPid(ended);
     const before = over.get(session);
     if (before && startedAt <= (before.exit?.exitedAt ?? 0)) return before.id;
   }

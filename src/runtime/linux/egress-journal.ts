@@ -1,7 +1,8 @@
 /**
  * Reads what the egress process has written in a machine's folder (src/egress/log.ts has the format): lines from a
- * position on, once or as they come, and bytes by host; bytes by port are our own (port-meters.ts). The two processes share nothing but these files, of which the
- * one that is written to becomes the older one, now and then, while somebody reads.
+ * position on, once or as they come, and bytes by host; bytes by port are our own (port-meters.ts). The two processes
+ * share nothing but these files, of which the one that is written to becomes the older one, now and then, while somebody
+ * reads.
  */
 
 import type { Stats } from "node:fs";

@@ -8,9 +8,10 @@
 import { rename, writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
-import type { EgressTraffic, PortTraffic } from "../../core/egress-log.ts";
+import type { EgressTraffic, PortTraffic, TrafficCounts } from "../../core/egress-log.ts";
+import { nextInTurn } from "../../rotation.ts";
 import { isMissing } from "./json-file.ts";
-import { readCounts, type TrafficCounts } from "./traffic-counts.ts";
+import { readCounts } from "./traffic-counts.ts";
 
 export interface PortMetersOptions {
   /** told of counts that cannot be written */
@@ -83,29 +84,15 @@ export class PortMeters {
   }
 
   async #tick(): Promise<void> {
-    const due = this.#due();
-    // Last in the map is written last.
-    for (const [folder, meter] of due) {
-      this.#meters.delete(folder);
-      this.#meters.set(folder, meter);
-    }
+    const due = nextInTurn(this.#meters, mostWrites, (meter) => {
+      for (const connection of meter.open) look(meter, connection);
+      if (!meter.writing && meter.counts.size > 0) return "due";
+      return !meter.writing && meter.open.size === 0 ? "over" : "left";
+    });
     await Promise.all(due.map(([folder, meter]) => this.#write(folder, meter)));
     if (this.#meters.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
-  }
-
-  /** those whose turn it is; what has no more to count is forgotten on the way */
-  #due(): [folder: string, meter: Meter][] {
-    const due: [string, Meter][] = [];
-    for (const [folder, meter] of this.#meters) {
-      if (due.length === mostWrites) break;
-      for (const connection of meter.open) look(meter, connection);
-      if (meter.writing) continue;
-      if (meter.counts.size > 0) due.push([folder, meter]);
-      else if (meter.open.size === 0) this.#meters.delete(folder);
-    }
-    return due;
   }
 
   /** one writing at a time: what comes meanwhile waits for the next */

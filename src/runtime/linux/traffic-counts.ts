@@ -5,13 +5,8 @@
 
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
-import type { EgressTraffic } from "../../core/egress-log.ts";
+import type { TrafficCounts } from "../../core/egress-log.ts";
 import { isMissing } from "./json-file.ts";
-
-export interface TrafficCounts extends EgressTraffic {
-  /** connections, or flows of datagrams */
-  count: number;
-}
 
 const counted = z.int().nonnegative();
 const schema = z.record(z.string(), z.object({ bytesIn: counted, bytesOut: counted, count: counted }));
