@@ -12,6 +12,7 @@ import { lockDirectory } from "./directory-lock.ts";
 const holding = `
   const { lockDirectory } = await import(${JSON.stringify(join(import.meta.dirname, "directory-lock.ts"))});
   lockDirectory(process.argv[1]);
+  gc();
   console.log("locked");
   setInterval(() => undefined, 60_000);`;
 
@@ -39,7 +40,7 @@ test("what is given back can be taken again, and only its owner can open it", as
 });
 
 async function holder(directory: string): Promise<ChildProcess> {
-  const child = spawn(process.execPath, ["--input-type=module", "-e", holding, directory], {
+  const child = spawn(process.execPath, ["--expose-gc", "--input-type=module", "-e", holding, directory], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));

@@ -42,12 +42,21 @@ export interface FileLock {
   release(): void;
 }
 
+/** a connection that nobody names is closed when memory is collected, and its lock is gone with it */
+const locks = new Set<DatabaseSync>();
+
 /** undefined when another has it; a transaction without end on a file of its own, because the kernel ends it with us */
 export function lockFile(path: string): FileLock | undefined {
   const database = openForUs(path);
   try {
     database.exec("begin exclusive");
-    return { release: () => database.close() };
+    locks.add(database);
+    return {
+      release() {
+        locks.delete(database);
+        database.close();
+      },
+    };
   } catch (error) {
     database.close();
     if (isLocked(error)) return undefined;
