@@ -357,10 +357,11 @@ void machine_readopt(struct machines *all, struct connection *from, uint32_t id,
 
 void machine_list(struct machines *all, struct connection *from, uint32_t id) {
   uint32_t count = 0;
-  for (struct machine *m = all->first; m; m = m->next) count++;
+  for (struct machine *m = all->first; m; m = m->next) count += !m->empty;
   struct writer w = frame_begin(WIRE_OK, id);
   write_u32(&w, count);
   for (struct machine *m = all->first; m; m = m->next) {
+    if (m->empty) continue;
     write_str(&w, m->name);
     write_u32(&w, (uint32_t)m->sandbox.pid);
     write_u8(&w, (uint8_t)m->state);

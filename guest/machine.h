@@ -7,7 +7,8 @@
  *
  *   prepared    namespaces, cgroups and network are there; its first process waits for a root
  *   activating  the root is mounted and handed over; whoever asked has no answer yet
- *   running     the agent serves; KILL ends it, and is answered when no process of it is left
+ *   running     the agent serves; KILL ends it, and is answered when no process of it is left, from when on it is not
+ *               listed either, though the kernel may not have taken all of it apart
  */
 #ifndef SANDKEEP_MACHINE_H
 #define SANDKEEP_MACHINE_H
@@ -38,6 +39,8 @@ struct machine {
   int mounts;
   char *socket_path;
   struct machine_source death, answer, populated;
+  /* no process of it is left */
+  bool empty;
   struct connection *activator;
   uint32_t activator_id;
   struct connection *killer;

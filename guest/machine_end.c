@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "connection.h"
 #include "machine.h"
 #include "netd.h"
 
@@ -55,6 +56,8 @@ void machine_free(struct machine *m) {
 static void drop_mounts(struct machine *m) {
   if (m->mounts < 0) return;
   if (fork() == 0) {
+    /* nothing else of ours may live on in it, least of all the lock that the next launcher wants */
+    connection_worker(m->mounts);
     /* whoever waits for the end has more to do on the same disk, and goes first */
     usleep(HOLD_MOUNTS_US);
     _exit(0);
@@ -67,6 +70,11 @@ static void answer_killer(struct machine *m) {
   if (m->killer) connection_ok(m->killer, m->killer_id);
   m->killer = NULL;
   drop_mounts(m);
+}
+
+static void emptied(struct machine *m) {
+  m->empty = true;
+  answer_killer(m);
 }
 
 /* the first process is gone, and with it every other one */
@@ -83,7 +91,7 @@ void machine_died(struct source *source, uint32_t events) {
     }
     connection_fail(m->activator, m->activator_id, trouble.error, trouble.what, "%s", trouble.sentence);
   }
-  answer_killer(m);
+  emptied(m);
   netd_drop(m->all->netd, m->name);
   unlink(m->socket_path);
   machine_free(m);
@@ -100,7 +108,7 @@ static bool is_populated(int fd) {
 static void on_populated(struct source *source, uint32_t events) {
   (void)events;
   struct machine *m = ((struct machine_source *)source)->machine;
-  if (!is_populated(source->fd)) answer_killer(m);
+  if (!is_populated(source->fd)) emptied(m);
 }
 
 /* one write kills every process of the cgroup at once; a killed PID 1 would do so one after the other */
@@ -138,5 +146,5 @@ void machine_kill(struct machines *all, struct connection *from, uint32_t id, st
   if (m->populated.source.fd < 0) watch_population(m);
   kill_cgroup(m);
   syscall(SYS_pidfd_send_signal, m->sandbox.pidfd, SIGKILL, NULL, 0);
-  if (m->populated.source.fd >= 0 && !is_populated(m->populated.source.fd)) answer_killer(m);
+  if (m->populated.source.fd >= 0 && !is_populated(m->populated.source.fd)) emptied(m);
 }

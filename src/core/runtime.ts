@@ -42,7 +42,7 @@ export interface Runtime {
   images: Images;
   drives: DriveVolumes;
 
-  /** what is on the machine against what the ledger says, both ways; empty when all is well */
+  /** what is on the machine against what the ledger says, both ways, and stays so; empty when all is well */
   reconcile(): Promise<Discrepancy[]>;
 }
 

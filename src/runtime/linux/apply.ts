@@ -43,6 +43,8 @@ export class Launcher implements LayerTools {
   readonly #options: LauncherOptions;
   #channel: Promise<Channel>;
   #closing = false;
+  /** the last one died, and no other could be started */
+  #isMissing = false;
   pid = 0;
 
   private constructor(options: LauncherOptions) {
@@ -68,7 +70,10 @@ export class Launcher implements LayerTools {
   /** ends the launcher; machines go on */
   async shutdown(): Promise<void> {
     this.#closing = true;
-    await this.#request(Type.shutdown);
+    await this.#request(Type.shutdown).catch((error) => {
+      // It is gone, as was asked, though its answer was not read or it had died before.
+      if (!isSandkeepError(error, "gone")) throw error;
+    });
     this.close();
   }
 
@@ -218,6 +223,7 @@ export class Launcher implements LayerTools {
   }
 
   async #request(type: number, payload?: FrameWriter): Promise<FrameReader> {
+    if (this.#isMissing) this.#lost();
     return (await this.#channel).request(type, payload);
   }
 
@@ -231,16 +237,20 @@ export class Launcher implements LayerTools {
     return channel;
   }
 
-  /** requests made from now on wait for a new launcher, which first takes over what lives */
+  /** requests made from now on wait for a new launcher, which first takes over what lives; if it cannot be started now,
+   * the next request tries again */
   #lost(): void {
     if (this.#closing) return;
+    this.#isMissing = false;
     this.#channel = this.#connect().then(async (channel) => {
       const taken = this.#options.orphans().map((orphan) => channel.request(Type.readopt, readoptPayload(orphan)));
       // one that died with the launcher is found dead by whoever uses it
       await Promise.allSettled(taken);
       return channel;
     });
-    this.#channel.catch(() => undefined);
+    this.#channel.catch(() => {
+      this.#isMissing = true;
+    });
   }
 }
 

@@ -36,7 +36,7 @@ import { type MachineRecord, writeRecord } from "./machine-record.ts";
 import { openParts, type Parts } from "./parts.ts";
 import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
 import type { PoolSize } from "./pool.ts";
-import { realThings } from "./reconcile.ts";
+import { lasting, realThings } from "./reconcile.ts";
 import { type BootRoot, bootRoot, mountPlans } from "./roots.ts";
 import type { SnapshotStore } from "./snapshots.ts";
 import { closeStorage, openStorage, reclaim, type StorageOptions } from "./storage.ts";
@@ -121,11 +121,13 @@ export class LinuxRuntime implements Runtime {
 
   /** stops every machine, ends the launcher and unmounts the store; what is stored stays */
   async shutdown(): Promise<void> {
-    const { pool, launcher, layers, cgroupParents } = this.#open();
+    const { pool, launcher, layers, snapshots, cgroupParents } = this.#open();
     const steps: (() => unknown)[] = [
       () => pool.close(),
       ...[...this.#machines.values()].map((machine) => () => machine.stop()),
       () => layers.settled(),
+      // the sizes of snapshots are asked of the launcher
+      () => snapshots.flushed(),
       () => launcher.shutdown(),
       () => this.close(),
       () => closeStorage(this.#options.dataDir),
@@ -268,11 +270,11 @@ export class LinuxRuntime implements Runtime {
 
   async reconcile(): Promise<Discrepancy[]> {
     const { launcher, ledger, cgroupParents } = this.#open();
-    const launched = await launcher.machines();
-    return difference(
-      ledger.outstanding(),
-      realThings({ places: this.#places, cgroupParents, launched, launcherPid: launcher.pid }),
-    );
+    return lasting(async () => {
+      const launched = await launcher.machines();
+      const real = realThings({ places: this.#places, cgroupParents, launched, launcherPid: launcher.pid });
+      return difference(ledger.outstanding(), real);
+    });
   }
 
   #openParts(hasVolumes: boolean): Promise<Parts> {

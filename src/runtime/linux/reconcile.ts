@@ -2,6 +2,8 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Discrepancy } from "../../core/runtime.ts";
 import type { LaunchedMachine } from "./apply.ts";
 import { existingCgroups } from "./cgroup.ts";
 import type { Thing } from "./ledger.ts";
@@ -14,6 +16,21 @@ export interface Reality {
   launched: LaunchedMachine[];
   /** for the mounts that only the launcher sees */
   launcherPid: number;
+}
+
+/** how often a discrepancy must be seen to be one, and how far apart in ms */
+const looks = 10;
+const apart = 50;
+
+/** machines and blanks come and go while one looks: what differs only for a moment is on its way */
+export async function lasting(look: () => Promise<Discrepancy[]>): Promise<Discrepancy[]> {
+  let found = await look();
+  for (let i = 1; i < looks && found.length > 0; i++) {
+    await pause(apart);
+    const again = new Set((await look()).map((one) => JSON.stringify(one)));
+    found = found.filter((one) => again.has(JSON.stringify(one)));
+  }
+  return found;
 }
 
 export function realThings(reality: Reality): Thing[] {

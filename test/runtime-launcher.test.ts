@@ -1,0 +1,46 @@
+/** A launcher that is not there when it is needed: to be started again, or to be ended. */
+
+import { copyFile, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { messageOf } from "../src/core/errors.ts";
+import { run } from "./conformance/runtime/run.ts";
+import { eventually, guestBinary, tempDir } from "./harness.ts";
+import { expectNothingLeft, launcherPid, processesOf } from "./linux-host.ts";
+import { withRuntime } from "./machine.ts";
+
+test("one that could not be started is started by the next request, and takes the machines over", async () => {
+  await using undo = new AsyncDisposableStack();
+  const guest = join(await tempDir(), "guest");
+  await copyFile(guestBinary, guest);
+  const host = await withRuntime(undo, { guest });
+  const machine = await host.boot();
+  await rename(guest, `${guest}.away`);
+  undo.defer(() => rename(`${guest}.away`, guest).catch(() => undefined));
+  process.kill(launcherPid(host), "SIGKILL");
+  await eventually("a request fails", async () => (await failureOf(host.runtime.reconcile())).includes(guest));
+  expect(await failureOf(host.boot())).toContain(`Cannot start the launcher "${guest}"`);
+  await rename(`${guest}.away`, guest);
+  expect((await run(await host.boot(), ["echo", "new"])).stdout).toBe("new\n");
+  expect(await machine.stop()).toMatchObject({ cause: "asked" });
+  // What the boots in between have begun is undone by the next daemon.
+  expect(await (await host.reopen()).reconcile()).toEqual([]);
+});
+
+test("one that is dead already is no hindrance to shutting down", async () => {
+  await using undo = new AsyncDisposableStack();
+  const host = await withRuntime(undo);
+  const machine = await host.boot();
+  await machine.stop({ snapshot: true });
+  const before = processesOf(host.directory);
+  process.kill(launcherPid(host), "SIGKILL");
+  await undo.disposeAsync();
+  await expectNothingLeft(host.directory, before);
+});
+
+async function failureOf(request: Promise<unknown>): Promise<string> {
+  return request.then(
+    () => "",
+    (error) => messageOf(error),
+  );
+}
