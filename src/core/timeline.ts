@@ -54,20 +54,25 @@ export async function timeline<T extends Listed>(
   const until = query.until && (await resolved(source, query.until, "until"));
   const filter = spanOf(since?.isPlace ? undefined : since, until?.isPlace ? undefined : until);
   const upwards = since?.isPlace === true && until?.isPlace !== true;
+  // One more than is shown, which says where the page ends.
   const [page, total] = await Promise.all([
-    source.list({ ...spanOf(since, until), limit: query.limit, order: upwards ? "asc" : "desc" }),
+    source.list({ ...spanOf(since, until), limit: query.limit + 1, order: upwards ? "asc" : "desc" }),
     source.count(filter),
   ]);
-  const items = upwards ? page.items.toReversed() : page.items;
+  const shown = page.items.slice(0, query.limit);
+  const further = page.items[query.limit];
+  const items = upwards ? shown.toReversed() : shown;
   const [newest, oldest] = [items[0], items.at(-1)];
   if (!newest || !oldest) return { items, total };
 
-  const more = page.next !== undefined;
-  const [hasNewer, hasOlder] = await Promise.all([
-    upwards ? more : until?.isPlace === true && isAny(source, { ...filter, after: momentOf(newest) }),
-    upwards ? isAny(source, { ...filter, before: momentOf(oldest) }) : more,
+  const [someNewer, nextOlder] = await Promise.all([
+    upwards ? further : until?.isPlace === true && newestOf(source, { ...filter, after: momentOf(newest) }),
+    upwards ? newestOf(source, { ...filter, before: momentOf(oldest) }) : further,
   ]);
-  const [newer, older] = await Promise.all([hasNewer && above(source, newest), hasOlder && below(source, oldest)]);
+  const [newer, older] = await Promise.all([
+    someNewer && above(source, newest),
+    nextOlder && between(source, oldest, nextOlder),
+  ]);
   return { items, total, ...(older && { older }), ...(newer && { newer }) };
 }
 
@@ -98,8 +103,13 @@ async function above<T extends Listed>(source: TimelineSource<T>, thing: T): Pro
   return { ...place, below: place.below + 1 };
 }
 
-async function isAny<T>(source: TimelineSource<T>, span: Span): Promise<boolean> {
-  return (await source.list({ ...span, limit: 1, order: "desc" })).items.length > 0;
+/** below a thing and above the one that comes next, which mostly is of another millisecond */
+async function between<T extends Listed>(source: TimelineSource<T>, thing: T, next: T): Promise<Place> {
+  return next.createdAt < thing.createdAt ? { at: thing.createdAt, below: 0 } : below(source, thing);
+}
+
+async function newestOf<T>(source: TimelineSource<T>, span: Span): Promise<T | undefined> {
+  return (await source.list({ ...span, limit: 1, order: "desc" })).items[0];
 }
 
 function spanOf(since: Resolved | undefined, until: Resolved | undefined): Span {

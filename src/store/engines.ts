@@ -4,9 +4,10 @@
  */
 
 import { Kysely, PostgresDialect } from "kysely";
-import pg from "pg";
+import type pg from "pg";
 import { useOurWords } from "./faults.ts";
 import { Flush } from "./flush.ts";
+import { lockDatabase, openPool } from "./postgres.ts";
 import { type FileLock, lockFile, NodeSqliteDialect } from "./sqlite.ts";
 import type { Database } from "./tables.ts";
 
@@ -59,14 +60,8 @@ const MIGRATION_LOCK = 7_392_640_117;
 const DAEMON_LOCK = 7_392_640_118;
 const RUN_LOCK = 7_392_640_119;
 
-/** connections at once, and ms until one that cannot be made is given up */
-const limits = { max: 10, connectionTimeoutMillis: 10_000, keepAlive: true };
-
 function openPostgres(url: string): Engine {
-  // A connection stays once it is made: making one takes longer than most of what it is for.
-  const pool = new pg.Pool({ connectionString: url, types: { getTypeParser }, idleTimeoutMillis: 0, ...limits });
-  // An idle connection that breaks is replaced by whoever needs one next; unheard, the event would end the program.
-  pool.on("error", () => undefined);
+  const pool = openPool(url);
   const db: Database = new Kysely({ dialect: new PostgresDialect({ pool, onCreateConnection: useOurWords }) });
   let holder: pg.Client | undefined;
   return {
@@ -79,7 +74,7 @@ function openPostgres(url: string): Engine {
       shared: `select pg_advisory_xact_lock_shared(${RUN_LOCK})`,
     },
     async claim() {
-      holder ??= await lockDatabase(url);
+      holder ??= await lockDatabase(url, DAEMON_LOCK);
       return holder !== undefined;
     },
     async close() {
@@ -88,18 +83,3 @@ function openPostgres(url: string): Engine {
     },
   };
 }
-
-/** The lock is a connection's, so it needs one of its own for as long as it lasts. */
-async function lockDatabase(url: string): Promise<pg.Client | undefined> {
-  const client = new pg.Client({ connectionString: url, ...limits });
-  client.on("error", () => undefined);
-  await client.connect();
-  const { rows } = await client.query<{ taken: boolean }>(`select pg_try_advisory_lock(${DAEMON_LOCK}) as taken`);
-  if (rows[0]?.taken) return client;
-  await client.end();
-  return undefined;
-}
-
-/** all our integers are milliseconds, bytes and counts, which a number keeps exactly */
-const getTypeParser: typeof pg.types.getTypeParser = (id: number, format?: "text" | "binary") =>
-  id === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(id, format as "text");

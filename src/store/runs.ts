@@ -12,7 +12,7 @@
  *   run it falls into. Whoever cuts keeps inserting transactions out meanwhile, so each row is either seen or adds itself.
  *
  * Runs are cut when somebody counts, by density and not by the hour: with a million rows in one hour there are a
- * thousand runs in it, and years of a few rows are one.
+ * thousand runs in it, and years of a few rows are one. Their ends are remembered, so that counting is one statement.
  */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -26,6 +26,8 @@ import type { Database } from "./tables.ts";
 const runLength = 1000;
 /** how many runs are cut before others have their turn */
 const cutsAtOnce = 20;
+/** projects and lists whose runs are remembered */
+const mostKnown = 200;
 
 /** before every moment */
 const never = Number.MIN_SAFE_INTEGER;
@@ -38,13 +40,15 @@ export interface Runs {
 }
 
 export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
+  /** the ends that were there when somebody looked, in order: as they stay, they are never wrong */
+  const known = new Map<string, number[]>();
+
   /** true when there may be more to cut */
   const cutSome = (list: CreationList, projectId: string) =>
     db.transaction().execute(async (tx) => {
       if (runLock) await sql.raw(runLock.exclusive).execute(tx);
       for (let cuts = 0; cuts < cutsAtOnce; cuts++) {
-        const { rows } = await sql<{ next: number | null }>`select ${nextCut(list, projectId)} as next`.execute(tx);
-        const next = rows[0]?.next ?? undefined;
+        const next = await read(tx, nextCut(list, projectId));
         if (next === undefined) return false;
         const end = endOfRuns(list, projectId);
         await sql`
@@ -54,6 +58,19 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
       }
       return true;
     });
+
+  /** cuts what can be cut, and remembers */
+  const look = async (list: CreationList, projectId: string) => {
+    if ((await read(db, nextCut(list, projectId))) !== undefined)
+      while (await cutSome(list, projectId)) await nextTurn();
+    const { rows } = await sql<{ ends_at: number }>`
+      select ends_at from runs where project_id = ${projectId} and list = ${list} order by ends_at`.execute(db);
+    const ends = rows.map((row) => row.ends_at);
+    const [oldest] = known.size < mostKnown ? [] : known.keys();
+    if (oldest !== undefined) known.delete(oldest);
+    known.set(`${list} ${projectId}`, ends);
+    return ends;
+  };
 
   return {
     async add(tx, list, { projectId, createdAt }) {
@@ -70,39 +87,34 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
       const from = after ? sql<boolean>`created_at >= ${after.at} and ${beyond(">", after)}` : always;
       const to = before ? sql<boolean>`created_at <= ${before.at} and ${beyond("<", before)}` : always;
       const counted = (begin: RawBuilder<boolean>, end: RawBuilder<boolean>) =>
-        sql`(select count(*) from ${sql.table(list)} where project_id = ${projectId} and ${begin} and ${end})`;
-      const read = async (total: RawBuilder<unknown>) => {
-        const { rows } = await sql<{ count: number }>`select cast(${total} as bigint) as count`.execute(db);
-        return rows[0]?.count ?? 0;
-      };
+        sql<number>`(select count(*) from ${sql.table(list)} where project_id = ${projectId} and ${begin} and ${end})`;
       // No run ends within a moment.
-      if (after && before && before.at - after.at <= 1) return read(counted(from, to));
+      if (after && before && before.at - after.at <= 1) return (await read(db, counted(from, to))) ?? 0;
 
-      const endsOf = async () => {
-        const first = endOfRun(list, projectId, "first", sql`ends_at > ${after?.at ?? never}`);
-        const last = endOfRun(list, projectId, "last", before ? sql`ends_at <= ${before.at}` : always);
-        const { rows } = await sql<{ first: number | null; last: number | null; next: number | null }>`
-          select ${first} as first, ${last} as last, ${nextCut(list, projectId)} as next`.execute(db);
-        return rows[0];
-      };
-      let ends = await endsOf();
-      if (typeof ends?.next === "number") {
-        while (await cutSome(list, projectId)) await nextTurn();
-        ends = await endsOf();
-      }
-      const first = after ? (ends?.first ?? Number.MAX_SAFE_INTEGER) : never;
-      const last = ends?.last ?? never;
-
+      const ends = known.get(`${list} ${projectId}`) ?? (await look(list, projectId));
+      const first = after ? (ends.find((end) => end > after.at) ?? Number.MAX_SAFE_INTEGER) : never;
+      const last = (before ? ends.findLast((end) => end <= before.at) : ends.at(-1)) ?? never;
       const summed = sql`(
         select coalesce(sum(count), 0) from runs
         where project_id = ${projectId} and list = ${list} and ends_at > ${first} and ends_at <= ${last}
       )`;
-      const rest = counted(sql`created_at >= ${last}`, to);
-      const parts = after ? [counted(from, sql`created_at < ${first}`), summed, rest] : [summed, rest];
+      const upTo = after ? sql`${counted(from, sql`created_at < ${first}`)} + ${summed}` : summed;
+      const [some, rest] = first < last ? [upTo, counted(sql`created_at >= ${last}`, to)] : [sql`0`, counted(from, to)];
       // One statement, so that nothing is inserted between its parts.
-      return read(first >= last ? counted(from, to) : sql.join(parts, sql` + `));
+      const { rows } = await sql<{ summed: number; rest: number }>`
+        select cast(${some} as bigint) as summed, cast(${rest} as bigint) as rest`.execute(db);
+      const found = rows[0] ?? { summed: 0, rest: 0 };
+      const isBehindAll = last === (ends.at(-1) ?? never);
+      if (isBehindAll && found.rest > (after ? 2 : 1) * runLength) await look(list, projectId);
+      return found.summed + found.rest;
     },
   };
+}
+
+/** the one number that a statement is about; undefined where it finds none */
+async function read(db: Database, number: RawBuilder<number | null>): Promise<number | undefined> {
+  const { rows } = await sql<{ number: number | null }>`select cast(${number} as bigint) as number`.execute(db);
+  return rows[0]?.number ?? undefined;
 }
 
 /** the end of the first or last run of those that the condition is about; NULL when there is none */

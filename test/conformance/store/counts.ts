@@ -95,6 +95,29 @@ export function countsSuite(host: () => StoreHost): void {
       expect(await store.countSessions({ projectId, before: { at: noon + 1200 } })).toBe(1201);
     });
 
+    test("is exact for whoever counted before others made the list longer", { timeout: 60_000 }, async () => {
+      const open = await host().fresh();
+      const [store, other] = [closedAtEnd(await open()), closedAtEnd(await open())];
+      const pair = await newSandbox(store);
+      const { projectId } = pair.sandbox;
+      const all: Snapshot[] = [];
+      const times = (count: number, first: number) => Array.from({ length: count }, (_, i) => first + i);
+      for (const [place, first] of [
+        [store, noon],
+        [other, noon + many],
+        [other, noon + 2 * many],
+        // late ones
+        [store, noon + 1000],
+      ] as const) {
+        all.push(...(await insertSnapshots(place, pair, times(many, first))));
+        for (const counter of [other, store])
+          for (const span of [{}, { after: { at: noon + 1700 } }, { before: { at: noon + many + 1 } }])
+            expect(await counter.countSnapshots({ projectId, ...span }), JSON.stringify(span)).toBe(
+              all.filter((one) => isIn(one, span)).length,
+            );
+      }
+    });
+
     test("misses nothing and counts nothing twice beside others who insert", { timeout: 60_000 }, async () => {
       const open = await host().fresh();
       const [store, other] = [closedAtEnd(await open()), closedAtEnd(await open())];
