@@ -28,18 +28,26 @@ export function addressRules(options: AddressOptions): AddressRules {
   const allowed = blockListOf(options.allow);
   const denied = blockListOf(options.deny ?? []);
   const isDenied = (address: string | undefined) => address !== undefined && has(denied, address);
+  let own = { listed: "", bytes: new Set<string>() };
+  // In whatever spelling, also of IPv4 as IPv6 (::ffff:…), which the kernel takes for the same.
+  const isHosts = (address: string) => {
+    const list = options.hostAddresses();
+    const listed = list.join();
+    if (own.listed !== listed) own = { listed, bytes: new Set(list.map((each) => String(bytesOf(each)))) };
+    return own.bytes.has(String(bytesOf(address)));
+  };
   return {
     forbidden: (address, named) => {
       if (isIP(address) === 0) return "not an address";
       if (isDenied(address) || isDenied(embeddedIPv4(address))) return "denied to all sandboxes of this host";
       if (has(allowed, address)) return undefined;
       const alone = named !== undefined && isAlone(named);
-      if (!alone && options.hostAddresses().some((own) => sameAddress(own, address))) return "the host's own";
+      if (!alone && isHosts(address)) return "the host's own";
       const special = specialRange(address);
       if (special !== undefined) return named && isNamed(special, named) ? undefined : special;
       const embedded = embeddedIPv4(address);
       if (embedded === undefined || has(allowed, embedded)) return undefined;
-      if (options.hostAddresses().includes(embedded)) return "the host's own";
+      if (isHosts(embedded)) return "the host's own";
       return specialRange(embedded);
     },
   };
@@ -103,11 +111,6 @@ export function embeddedIPv4(address: string): string | undefined {
   return writtenBytes(address)
     ?.slice(embedding.at, embedding.at + 4)
     .join(".");
-}
-
-/** in whatever spelling, also of IPv4 as IPv6 (::ffff:…), which the kernel takes for the same */
-function sameAddress(one: string, other: string): boolean {
-  return one === other || String(bytesOf(one)) === String(bytesOf(other));
 }
 
 function has(list: BlockList, address: string): boolean {

@@ -57,6 +57,8 @@ export async function serveConnection(
   await new Connection(inside, destination, machine, options).serve();
 }
 
+let intercepting: Promise<typeof import("./tls/intercept.ts")> | undefined;
+
 class Connection implements Open {
   readonly #inside: Socket;
   readonly #wish: Wish;
@@ -203,7 +205,8 @@ class Connection implements Open {
     await share.turn(openingCost);
     const opened = await authority();
     // Most hosts never open TLS, so they need not load what does.
-    const { intercept } = await import("./tls/intercept.ts");
+    intercepting ??= import("./tls/intercept.ts");
+    const { intercept } = await intercepting;
     const host = this.#wish.name;
     const inForce = policy();
     // The policy may have changed meanwhile; from here on recheck() sees to that.

@@ -100,11 +100,14 @@ export function openAuthority(spec: AuthoritySpec, now: () => number = Date.now)
           },
           (content) => sign("sha256", content, key),
         );
-        return createSecureContext({ cert: pem, key: leafKey().private });
+        return createSecureContext({ cert: pem, key: leafKey().private, ecdhCurve: groups });
       }
     },
   };
 }
+
+/** without those that withstand quantum computers: they cost time, and nobody can record what never leaves the host */
+const groups = "X25519:prime256v1:secp384r1:secp521r1";
 
 const day = 24 * 60 * 60 * 1000;
 const leafLife = 7 * day;

@@ -118,7 +118,11 @@ function answeringOn(
       if (waiting) response.shouldKeepAlive = false;
       const framed = isChunked(status, request, headers) ? headers : without(headers, "trailer");
       response.writeHead(status, reason || STATUS_CODES[status] || "", framed.flat());
+      // What has come of the body goes with them; what has not is not waited for.
+      const { socket } = response;
+      socket?.cork();
       response.flushHeaders();
+      setImmediate(() => socket?.uncork());
       return response;
     },
     end(trailers) {

@@ -187,18 +187,23 @@ const handshakeTimeout = 30_000;
 
 function established(socket: Socket, host: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const fail = (why: string, cause?: Error) => {
+    const settle = () => {
       clearTimeout(timer);
+      socket.off("secureConnect", succeed).off("error", failed).off("close", closed);
+    };
+    const fail = (why: string, cause?: Error) => {
+      settle();
       reject(new Unreachable(`Cannot reach "${host}": ${why}`, { cause }));
       socket.destroy();
     };
-    const timer = setTimeout(() => fail("it does not answer to TLS"), handshakeTimeout);
-    socket.once("secureConnect", () => {
-      clearTimeout(timer);
+    const succeed = () => {
+      settle();
       resolve();
-    });
-    socket.once("error", (error) => fail(tlsProblem(error), error));
-    socket.once("close", () => fail("it closed the connection before TLS was established"));
+    };
+    const failed = (error: Error) => fail(tlsProblem(error), error);
+    const closed = () => fail("it closed the connection before TLS was established");
+    const timer = setTimeout(() => fail("it does not answer to TLS"), handshakeTimeout);
+    socket.once("secureConnect", succeed).once("error", failed).once("close", closed);
   });
 }
 
