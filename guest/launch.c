@@ -43,6 +43,8 @@
 #include "volume.h"
 
 #define FLATTEN_MOST 512
+/* in ms */
+#define LOCK_PATIENCE 3000
 
 static struct machines machines;
 static struct connection *connections;
@@ -226,13 +228,18 @@ static int make_folders(const char *run) {
   return 0;
 }
 
-/* one launcher per folder, for as long as it lives */
+/* One launcher per folder, for as long as it lives. A process that it has just made holds the lock with it until it has
+ * closed what it does not need, so one that was killed may seem to be there for a moment longer. */
 static int lock_folder(const char *run) {
   char path[4096];
   snprintf(path, sizeof path, "%s/launch.lock", run);
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return errno;
-  return flock(fd, LOCK_EX | LOCK_NB) < 0 ? errno : 0;
+  for (int64_t end = loop_now() + LOCK_PATIENCE;;) {
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) return 0;
+    if (errno != EWOULDBLOCK || loop_now() > end) return errno;
+    usleep(1000);
+  }
 }
 
 /* our own view of the mounts: what the host mounts later appears here, what we mount stays here */

@@ -38,6 +38,7 @@ export interface LaunchedMachine {
 const modes: Record<NetworkMode, number> = { "deny-all": 0, "allow-all": 1, custom: 2 };
 const states = ["prepared", "activating", "running"] as const;
 const startTime = 10_000;
+const attempts = 3;
 
 export class Launcher implements LayerTools {
   readonly #options: LauncherOptions;
@@ -227,13 +228,30 @@ export class Launcher implements LayerTools {
     return (await this.#channel).request(type, payload);
   }
 
+  /** one may die before it has said a word, and its successor too */
   async #connect(): Promise<Channel> {
-    const events = { closed: () => this.#lost() };
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#connectOnce();
+      } catch (error) {
+        if (attempt === attempts || this.#closing) throw error;
+      }
+    }
+  }
+
+  async #connectOnce(): Promise<Channel> {
+    let isOpen = false;
+    const events = {
+      closed: () => {
+        if (isOpen) this.#lost();
+      },
+    };
     const there = await Channel.open(socketOf(this.#options), "the launcher", events).catch(() => undefined);
     const channel = there ?? (await start(this.#options, events));
     const hello = await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
     hello.u32();
     this.pid = hello.u32();
+    isOpen = true;
     return channel;
   }
 
