@@ -37,6 +37,7 @@ export interface LaunchedMachine {
 
 const modes: Record<NetworkMode, number> = { "deny-all": 0, "allow-all": 1, custom: 2 };
 const states = ["prepared", "activating", "running"] as const;
+/** how long a launcher may take to start, in ms, and how many are tried before that is given up */
 const startTime = 10_000;
 const attempts = 3;
 
@@ -255,8 +256,10 @@ export class Launcher implements LayerTools {
     return channel;
   }
 
-  /** requests made from now on wait for a new launcher, which first takes over what lives; if it cannot be started now,
-   * the next request tries again */
+  /**
+   * requests made from now on wait for a new launcher, which first takes over what lives; if it cannot be started now,
+   * the next request tries again
+   */
   #lost(): void {
     if (this.#closing) return;
     this.#isMissing = false;
