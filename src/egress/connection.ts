@@ -44,7 +44,8 @@ const mostRoom = 4 << 20;
 const leastRoom = 256 << 10;
 const machineRoom = 64 << 20;
 
-/** about what it takes to open TLS on both sides, in µs */
+/** about what it takes to judge and relay a connection with TLS, and what it takes besides to open both sides, in µs */
+const tlsCost = 700;
 const openingCost = 3_000;
 
 /** settles when the connection is closed */
@@ -127,6 +128,7 @@ class Connection implements Open {
       this.#inside.on("error", () => {}).resetAndDestroy();
       return;
     }
+    if (opening.kind === "tls") await this.#machine.share.turn(tlsCost);
     const verdict = await this.#judgeOpening(opening);
     if (verdict.allowed && opening.kind === "tls") {
       if (verdict.rules && !opening.postgres) await this.#intercept(verdict, verdict.rules, opening.head);
