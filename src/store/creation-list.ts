@@ -15,14 +15,14 @@ export async function readByCreation<R>(
   db: Database,
   list: CreationList,
   query: SnapshotQuery,
-  slice: { columns: readonly string[]; position: Position | undefined; limit: number; more?: RawBuilder<boolean>[] },
+  slice: { wanted: RawBuilder<unknown>; position: Position | undefined; limit: number; more?: RawBuilder<boolean>[] },
 ): Promise<R[]> {
   const conditions = [sql<boolean>`project_id = ${query.projectId}`, ...between(query, slice.position)];
   if (query.sandboxName !== undefined) conditions.push(sql`sandbox_name = ${query.sandboxName}`);
   conditions.push(...(slice.more ?? []));
   const order = sql.raw(query.order);
   const { rows } = await sql<R>`
-    select ${named(slice.columns)} from ${sql.table(list)} where ${sql.join(conditions, sql` and `)}
+    select ${slice.wanted} from ${sql.table(list)} where ${sql.join(conditions, sql` and `)}
     order by created_at ${order}, id ${order} limit ${slice.limit}`.execute(db);
   return rows;
 }

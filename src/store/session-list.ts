@@ -8,10 +8,10 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
 import type { Session, TagValue } from "../core/sandbox.ts";
 import type { Page, SessionQuery } from "../core/store.ts";
-import { between, byCreation, named, readByCreation } from "./creation-list.ts";
+import { between, byCreation, readByCreation } from "./creation-list.ts";
 import type { Position } from "./cursor.ts";
 import { readPage } from "./page.ts";
-import type { Mapping, Row } from "./rows.ts";
+import type { Row } from "./rows.ts";
 import { contains, needsCheck, wantedTerms } from "./session-tags.ts";
 import type { Database } from "./tables.ts";
 import { filterPairs, hasPair, rarestFirst, sessionTags, type TagPair } from "./tags.ts";
@@ -19,19 +19,19 @@ import { filterPairs, hasPair, rarestFirst, sessionTags, type TagPair } from "./
 // In the words of the index's condition, or that would not serve.
 export const isOpen = sql<boolean>`state in ('pending', 'running', 'snapshotting', 'stopping')`;
 
-/** of each session what the mapping has columns for, among which are those that the list is sorted by */
+/** of each session what is wanted, among which are the columns that the list is sorted by */
 export async function listSessions<T extends Listed>(
   db: Database,
   query: SessionQuery,
-  { columns, toValue }: Pick<Mapping<T>, "columns" | "toValue">,
+  { wanted, toValue }: { wanted: RawBuilder<unknown>; toValue: (row: Row<T>) => T },
 ): Promise<Page<T>> {
   const { projectId, sandboxName, open, after, before, contains: tags = {} } = query;
   const terms = filterPairs(wantedTerms(tags));
   const more = open ? [isOpen] : [];
   const read = (position: Position | undefined, limit: number) =>
     terms.length === 0
-      ? readByCreation<Row<T> & { id: string }>(db, "sessions", query, { columns, position, limit, more })
-      : readContaining(db, query, tags, terms, position, limit).then((ids) => rowsOf<T>(db, columns, ids));
+      ? readByCreation<Row<T> & { id: string }>(db, "sessions", query, { wanted, position, limit, more })
+      : readContaining(db, query, tags, terms, position, limit).then((ids) => rowsOf<T>(db, wanted, ids));
   const list = { of: "sessions", projectId, sandboxName, open, after, before, tags };
   return readPage({ query, sort: byCreation, list, read }, toValue);
 }
@@ -130,10 +130,14 @@ async function checked(db: Database, ids: string[], tags: Record<string, TagValu
 }
 
 /** in the order of their ids here */
-async function rowsOf<T>(db: Database, columns: string[], ids: string[]): Promise<(Row<T> & { id: string })[]> {
+async function rowsOf<T>(
+  db: Database,
+  wanted: RawBuilder<unknown>,
+  ids: string[],
+): Promise<(Row<T> & { id: string })[]> {
   if (ids.length === 0) return [];
   const { rows } = await sql<Row<T> & { id: string }>`
-    select ${named(columns)} from sessions where id in (${sql.join(ids)})`.execute(db);
+    select ${wanted} from sessions where id in (${sql.join(ids)})`.execute(db);
   const byId = new Map(rows.map((row) => [row.id, row]));
   return ids.map((id) => byId.get(id)).filter((row) => row !== undefined);
 }

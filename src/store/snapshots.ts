@@ -3,7 +3,7 @@
 import { sql } from "kysely";
 import type { Snapshot } from "../core/sandbox.ts";
 import type { Store } from "../core/store.ts";
-import { byCreation, readByCreation } from "./creation-list.ts";
+import { byCreation, named, readByCreation } from "./creation-list.ts";
 import type { Position } from "./cursor.ts";
 import { readPage } from "./page.ts";
 import { all, first, mapping, type Row } from "./rows.ts";
@@ -85,8 +85,9 @@ export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
       const { projectId, sandboxName, after, before, there } = query;
       const list = { of: "snapshots", projectId, sandboxName, after, before, there };
       const more = there ? [isThere] : [];
+      const wanted = named(snapshots.columns);
       const read = (position: Position | undefined, limit: number) =>
-        readByCreation<Row<Snapshot>>(db, "snapshots", query, { columns: snapshots.columns, position, limit, more });
+        readByCreation<Row<Snapshot>>(db, "snapshots", query, { wanted, position, limit, more });
       return readPage({ query, sort: byCreation, list, read }, snapshots.toValue);
     },
 
