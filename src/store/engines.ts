@@ -3,7 +3,7 @@
  * ends here: the way statements reach them, and the words of a table definition.
  */
 
-import { Kysely, PostgresDialect } from "kysely";
+import { Kysely, PostgresDialect, type RawBuilder, sql } from "kysely";
 import type pg from "pg";
 import { useOurWords } from "./faults.ts";
 import { Flush } from "./flush.ts";
@@ -24,6 +24,8 @@ export interface Engine {
   migrationLock?: string;
   /** statements that let a transaction have runs for itself, or with others that do not cut them; SQLite's always do */
   runLock?: { exclusive: string; shared: string };
+  /** the condition of being one of many, in words that do not depend on how many: such a statement is prepared once */
+  among(column: string, ids: string[]): RawBuilder<boolean>;
   /** resolves when what was committed before is on the disk; an engine without it has it there by itself */
   flushed?(): Promise<void>;
   /** takes a lock that goes with the process, and with `close`; false when somebody else has it */
@@ -42,6 +44,7 @@ function openSqlite(path: string): Engine {
   return {
     db,
     ...(path !== ":memory:" && { flushed: () => flush.flushed() }),
+    among: (column, ids) => sql`${sql.ref(column)} in (select value from json_each(${JSON.stringify(ids)}))`,
     text: "text",
     allKey: "without rowid",
     async claim() {
@@ -66,6 +69,7 @@ function openPostgres(url: string): Engine {
   let holder: pg.Client | undefined;
   return {
     db,
+    among: (column, ids) => sql`${sql.ref(column)} = any(${ids})`,
     text: `text collate "C"`,
     allKey: "",
     migrationLock: `select pg_advisory_xact_lock(${MIGRATION_LOCK})`,

@@ -10,6 +10,7 @@ import type { Session, TagValue } from "../core/sandbox.ts";
 import type { Page, SessionQuery } from "../core/store.ts";
 import { between, byCreation, readByCreation } from "./creation-list.ts";
 import type { Position } from "./cursor.ts";
+import type { Engine } from "./engines.ts";
 import { readPage } from "./page.ts";
 import type { Row } from "./rows.ts";
 import { contains, needsCheck, wantedTerms } from "./session-tags.ts";
@@ -21,17 +22,18 @@ export const isOpen = sql<boolean>`state in ('pending', 'running', 'snapshotting
 
 /** of each session what is wanted, among which are the columns that the list is sorted by */
 export async function listSessions<T extends Listed>(
-  db: Database,
+  engine: Pick<Engine, "db" | "among">,
   query: SessionQuery,
   { wanted, toValue }: { wanted: RawBuilder<unknown>; toValue: (row: Row<T>) => T },
 ): Promise<Page<T>> {
+  const { db } = engine;
   const { projectId, sandboxName, open, after, before, contains: tags = {} } = query;
   const terms = filterPairs(wantedTerms(tags));
   const more = open ? [isOpen] : [];
   const read = (position: Position | undefined, limit: number) =>
     terms.length === 0
       ? readByCreation<Row<T> & { id: string }>(db, "sessions", query, { wanted, position, limit, more })
-      : readContaining(db, query, tags, terms, position, limit).then((ids) => rowsOf<T>(db, wanted, ids));
+      : readContaining(db, query, tags, terms, position, limit).then((ids) => rowsOf<T>(engine, wanted, ids));
   const list = { of: "sessions", projectId, sandboxName, open, after, before, tags };
   return readPage({ query, sort: byCreation, list, read }, toValue);
 }
@@ -131,13 +133,13 @@ async function checked(db: Database, ids: string[], tags: Record<string, TagValu
 
 /** in the order of their ids here */
 async function rowsOf<T>(
-  db: Database,
+  { db, among }: Pick<Engine, "db" | "among">,
   wanted: RawBuilder<unknown>,
   ids: string[],
 ): Promise<(Row<T> & { id: string })[]> {
   if (ids.length === 0) return [];
   const { rows } = await sql<Row<T> & { id: string }>`
-    select ${wanted} from sessions where id in (${sql.join(ids)})`.execute(db);
+    select ${wanted} from sessions where ${among("id", ids)}`.execute(db);
   const byId = new Map(rows.map((row) => [row.id, row]));
   return ids.map((id) => byId.get(id)).filter((row) => row !== undefined);
 }

@@ -7,6 +7,7 @@ import { sql } from "kysely";
 import type { Session, TagValue } from "../core/sandbox.ts";
 import type { SessionSummary, Store } from "../core/store.ts";
 import { named } from "./creation-list.ts";
+import type { Engine } from "./engines.ts";
 import { all, first, mapping } from "./rows.ts";
 import type { Runs } from "./runs.ts";
 import { isOpen, listSessions } from "./session-list.ts";
@@ -87,7 +88,8 @@ const tagsOfSandbox = sql`(select tags from sandboxes where sandboxes.id = sessi
 const isRunning = sql<boolean>`state = 'running'`;
 const isUncounted = sql<boolean>`counted = 0 and state in ('stopped', 'failed', 'aborted')`;
 
-export function sessionStore(db: Database, runs: Runs, now: () => number): SessionStore {
+export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, now: () => number): SessionStore {
+  const { db } = engine;
   return {
     insertSession: (session, after) =>
       db.transaction().execute(async (tx) => {
@@ -178,12 +180,13 @@ export function sessionStore(db: Database, runs: Runs, now: () => number): Sessi
       return rows.map(({ id }) => id);
     },
 
-    listSessions: (query) => listSessions(db, query, { wanted: named(sessions.columns), toValue: sessions.toValue }),
+    listSessions: (query) =>
+      listSessions(engine, query, { wanted: named(sessions.columns), toValue: sessions.toValue }),
 
     async listSessionSummaries(query) {
       const own = summaries.columns.filter((column) => column !== "tags");
       const wanted = sql.join([named(own), tagsOfSandbox]);
-      const { items, ...page } = await listSessions(db, query, { wanted, toValue: summaries.toValue });
+      const { items, ...page } = await listSessions(engine, query, { wanted, toValue: summaries.toValue });
       return { ...page, items: items.map(({ createdAt: _, ...rest }) => rest) };
     },
 

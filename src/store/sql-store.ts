@@ -26,7 +26,7 @@ export async function openStore(location: StoreLocation, now: () => number = Dat
     claim: () => engine.claim(),
     ...teamStore(db),
     ...sandboxStore(db, runs),
-    ...sessionStore(db, runs, now),
+    ...sessionStore(engine, runs, now),
     ...commandStore(db, now),
     ...snapshotStore(db, runs),
     ...driveStore(db),
