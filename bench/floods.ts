@@ -1,5 +1,6 @@
 /** What a hostile sandbox might do to the egress process: programs for Node, each of which prints how far it has got. */
 
+import { frame } from "../test/http2-frame.ts";
 import { otherAddress } from "../test/internet-names.ts";
 
 export interface Flood {
@@ -24,14 +25,7 @@ const forever = (many, one) => {
 const over = (what, next) => what.on("error", () => failed++).on("close", next);
 const secure = (servername, ALPNProtocols) =>
   tls.connect({ host: address, port: 443, servername, ALPNProtocols, rejectUnauthorized: false });
-const frame = (type, flags, stream, payload) => {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-};
+${frame.toString()}
 const preface = Buffer.concat([Buffer.from("PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n"), frame(4, 0, 0, Buffer.alloc(0))]);
 const request = Buffer.concat([Buffer.from([0x82, 0x87, 0x84, 0x41, opened.length]), Buffer.from(opened)]);
 `;

@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -43,8 +42,6 @@
 #include "volume.h"
 
 #define FLATTEN_MOST 512
-/* in ms */
-#define LOCK_PATIENCE 3000
 
 static struct machines machines;
 static struct connection *connections;
@@ -228,18 +225,15 @@ static int make_folders(const char *run) {
   return 0;
 }
 
-/* One launcher per folder, for as long as it lives. A process that it has just made holds the lock with it until it has
- * closed what it does not need, so one that was killed may seem to be there for a moment longer. */
+/* One launcher per folder, for as long as it lives: a lock of the process and not, as flock()'s is, of the open file, which
+ * whatever it has just made would share for a moment longer. */
 static int lock_folder(const char *run) {
   char path[4096];
   snprintf(path, sizeof path, "%s/launch.lock", run);
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return errno;
-  for (int64_t end = loop_now() + LOCK_PATIENCE;;) {
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) return 0;
-    if (errno != EWOULDBLOCK || loop_now() > end) return errno;
-    usleep(1000);
-  }
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  return fcntl(fd, F_SETLK, &lock) < 0 ? errno : 0;
 }
 
 /* our own view of the mounts: what the host mounts later appears here, what we mount stays here */

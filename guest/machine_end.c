@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "connection.h"
 #include "machine.h"
 #include "netd.h"
 
@@ -56,8 +55,6 @@ void machine_free(struct machine *m) {
 static void drop_mounts(struct machine *m) {
   if (m->mounts < 0) return;
   if (fork() == 0) {
-    /* nothing else of ours may live on in it, least of all the lock that the next launcher wants */
-    connection_worker(m->mounts);
     /* whoever waits for the end has more to do on the same disk, and goes first */
     usleep(HOLD_MOUNTS_US);
     _exit(0);

@@ -8,11 +8,11 @@ import { root } from "./harness.ts";
 /** which other parts of src/ each part may import; a part may always import itself */
 const mayImport: Record<string, string[]> = {
   core: [],
-  store: ["core"],
-  runtime: ["core", "rotation.ts"],
+  store: ["core", "recent.ts"],
+  runtime: ["core", "recent.ts", "rotation.ts"],
   api: ["core"],
   ingress: ["core", "hop-by-hop.ts"],
-  egress: ["core", "hop-by-hop.ts", "rotation.ts"],
+  egress: ["core", "hop-by-hop.ts", "recent.ts", "rotation.ts"],
   web: ["core"],
   // A client of the API like any other, so that the API is complete.
   cli: [],

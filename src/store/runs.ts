@@ -18,6 +18,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
 import type { CountQuery } from "../core/store.ts";
+import { keepLast } from "../recent.ts";
 import { beyond, type CreationList } from "./creation-list.ts";
 import type { Engine } from "./engines.ts";
 import type { Database } from "./tables.ts";
@@ -66,9 +67,8 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
     const { rows } = await sql<{ ends_at: number }>`
       select ends_at from runs where project_id = ${projectId} and list = ${list} order by ends_at`.execute(db);
     const ends = rows.map((row) => row.ends_at);
-    const [oldest] = known.size < mostKnown ? [] : known.keys();
-    if (oldest !== undefined) known.delete(oldest);
     known.set(`${list} ${projectId}`, ends);
+    keepLast(known, mostKnown);
     return ends;
   };
 

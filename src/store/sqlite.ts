@@ -16,6 +16,7 @@ import {
   SqliteDriver,
   type SqliteStatement,
 } from "kysely";
+import { keepLast } from "../recent.ts";
 import { useOurWords } from "./faults.ts";
 
 export class NodeSqliteDialect extends SqliteDialect {
@@ -118,8 +119,7 @@ function openDatabase(path: string): SqliteDatabase {
       // What was used last is last in the map, so the first is what is needed least.
       prepared.delete(sql);
       prepared.set(sql, statement);
-      const [oldest] = prepared.keys();
-      if (prepared.size > mostStatements && oldest !== undefined) prepared.delete(oldest);
+      keepLast(prepared, mostStatements);
       return statement;
     },
   };

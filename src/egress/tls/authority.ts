@@ -19,8 +19,8 @@ import {
 } from "node:crypto";
 import { createSecureContext, type SecureContext } from "node:tls";
 import type { AuthoritySpec } from "../../core/network-policy.ts";
+import { keepLast } from "../../recent.ts";
 import { certificate } from "./certificate.ts";
-import { keepLast } from "./recent.ts";
 
 export interface Authority {
   /** what a server named `host` proves itself with, to programs in this sandbox */

@@ -6,6 +6,7 @@
 import type { ClientHttp2Stream } from "node:http2";
 import { createServer as createTls } from "node:tls";
 import { describe, expect, test } from "vitest";
+import { frame } from "../../../test/http2-frame.ts";
 import { all, host, http1Server, http2, http2Server, listening, open, tls, world } from "../../../test/interception.ts";
 import type { RequestRule } from "../../core/network-policy.ts";
 
@@ -130,16 +131,6 @@ function answered(socket: NodeJS.ReadableStream): Promise<void> {
       }
     });
   });
-}
-
-/** a frame of HTTP/2 by hand */
-function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
 }
 
 /** the headers of stream 1, none of them compressed */

@@ -5,7 +5,7 @@
 
 import { randomUUID, sign } from "node:crypto";
 import type { ForwardIdentity } from "../../core/network-policy.ts";
-import { keepLast } from "./recent.ts";
+import { keepLast } from "../../recent.ts";
 
 /** how long a token is good for, and how long it is given again instead of a new one, in ms */
 const life = 5 * 60_000;

@@ -19,16 +19,10 @@ test("no more than the limit are passed on, the others in order of arrival, and 
   const door = await doorTo(server.port, turns);
   const sessions = await sessionsTo(door);
   const answers = await askAll(sessions, server);
-  const neighbour = ask(await http2(await doorTo(server.port, turns)), "neighbour");
-  await eventually("the neighbour is passed on", () => server.held.has("neighbour"));
-  server.answer("neighbour");
-  expect(await neighbour).toBe("neighbour");
+  await expectAnswer(await doorTo(server.port, turns), server, "neighbour");
   expect(server.most()).toBe(mostRequests + 1);
 
-  for (let i = 0; i < wanted; i++) {
-    await eventually(`request ${i} is passed on`, () => server.held.has(String(i)));
-    server.answer(String(i));
-  }
+  await answerAll(server);
   expect(await Promise.all(answers)).toEqual(answers.map((_, i) => String(i)));
   // Each session has a connection to the server, and what comes first over two of them is anybody's guess.
   for (let at = 0; at < sessions.length; at++) {
@@ -40,10 +34,7 @@ test("no more than the limit are passed on, the others in order of arrival, and 
 
 test("requests that their program takes back are not passed on any more, and leave their places to others", async () => {
   const server = await holding();
-  const door = await doorTo(
-    server.port,
-    newTurns(() => performance.now()),
-  );
+  const door = await doorTo(server.port);
   const sessions = await sessionsTo(door);
   const streams: ClientHttp2Stream[] = [];
   const answers = await askAll(sessions, server, streams);
@@ -55,46 +46,31 @@ test("requests that their program takes back are not passed on any more, and lea
   }
   await Promise.allSettled(answers);
   await eventually("nothing of them is left", () => server.held.size === 0);
-  const late = ask(await http2(door), "late");
-  await eventually("a later one is passed on", () => server.held.has("late"));
-  server.answer("late");
-  expect(await late).toBe("late");
+  await expectAnswer(door, server, "late");
   expect(server.order).toHaveLength(mostRequests + 1);
 });
 
 test("requests of a program that has gone do not wait for their answers, and leave their places to others", async () => {
   const server = await holding();
-  const door = await doorTo(
-    server.port,
-    newTurns(() => performance.now()),
-  );
+  const door = await doorTo(server.port);
   const sessions = await sessionsTo(door);
   const answers = await askAll(sessions, server);
   for (const session of sessions) session.destroy();
   await Promise.allSettled(answers);
   await eventually("nothing of them is left", () => door.pending() === 0 && server.held.size === 0);
-  const late = ask(await http2(door), "late");
-  await eventually("a later one is passed on", () => server.held.has("late"));
-  server.answer("late");
-  expect(await late).toBe("late");
+  await expectAnswer(door, server, "late");
 });
 
 test("a body that ends without a byte while its request waits is passed on as one", async () => {
   const server = await holding();
-  const door = await doorTo(
-    server.port,
-    newTurns(() => performance.now()),
-  );
+  const door = await doorTo(server.port);
   const answers = await askAll(await sessionsTo(door), server);
   const session = await http2(door);
   const stream = session.request({ ":method": "POST", ":path": "/empty", ":authority": host }, { endStream: false });
   stream.end();
   const answer = stream.toArray().then((chunks) => Buffer.concat(chunks).toString());
   await new Promise((resolve) => session.ping(resolve));
-  for (let i = 0; i < wanted; i++) {
-    await eventually(`request ${i} is passed on`, () => server.held.has(String(i)));
-    server.answer(String(i));
-  }
+  await answerAll(server);
   await Promise.all(answers);
   await eventually("it is passed on whole", () => server.held.get("empty")?.readableEnded);
   server.answer("empty");
@@ -125,10 +101,7 @@ test("a program that takes back more requests than its machine may is cut off, a
   for (const stream of streams) stream.close(constants.NGHTTP2_CANCEL);
   await Promise.allSettled(answers);
   expect(await cut).toBe("cut off");
-  const again = ask(await http2(door), "again");
-  await eventually("it is passed on", () => server.held.has("again"));
-  server.answer("again");
-  expect(await again).toBe("again");
+  await expectAnswer(door, server, "again");
 });
 
 test("a connection that is held is not read, and goes on where it was when it is released", async () => {
@@ -155,7 +128,7 @@ test("a connection that is held is not read, and goes on where it was when it is
   expect(await Promise.all(answers)).toEqual(["held", "free"]);
 });
 
-function doorTo(port: number, turns: Turns): Promise<Door> {
+function doorTo(port: number, turns: Turns = newTurns(() => performance.now())): Promise<Door> {
   return open(port, [inject], { share: turns.share() });
 }
 
@@ -185,6 +158,22 @@ function ask(session: ClientHttp2Session, path: string, streams: ClientHttp2Stre
   const stream = session.request({ ":path": `/${path}`, ":authority": host });
   streams.push(stream);
   return stream.toArray().then((chunks) => Buffer.concat(chunks).toString());
+}
+
+/** one more request is passed on and gets its answer */
+async function expectAnswer(door: Door, server: Holding, path: string): Promise<void> {
+  const answer = ask(await http2(door), path);
+  await eventually(`"${path}" is passed on`, () => server.held.has(path));
+  server.answer(path);
+  expect(await answer).toBe(path);
+}
+
+/** each when it has been passed on */
+async function answerAll(server: Holding): Promise<void> {
+  for (let i = 0; i < wanted; i++) {
+    await eventually(`request ${i} is passed on`, () => server.held.has(String(i)));
+    server.answer(String(i));
+  }
 }
 
 type Holding = Awaited<ReturnType<typeof holding>>;

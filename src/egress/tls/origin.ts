@@ -12,10 +12,10 @@ import {
   type TLSSocket,
 } from "node:tls";
 import { messageOf } from "../../core/errors.ts";
+import { keepLast } from "../../recent.ts";
 import type { Client } from "./client.ts";
 import { http1Client } from "./http1-client.ts";
 import { type Http2Client, http2Client } from "./http2-client.ts";
-import { keepLast } from "./recent.ts";
 
 /** Why a server cannot be asked at all. */
 export class Unreachable extends Error {

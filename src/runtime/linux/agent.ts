@@ -8,6 +8,7 @@ import type { Socket } from "node:net";
 import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { ExecSpec } from "../../core/runtime.ts";
+import { keepLast } from "../../recent.ts";
 import { type Ancestry, commandOf } from "./ancestry.ts";
 import { Channel, dial, openFiles } from "./channel.ts";
 import { failure } from "./failure.ts";
@@ -225,8 +226,7 @@ export class Agent {
     process.finished(exit);
     this.#running.delete(process.id);
     this.#ended.set(process.id, process);
-    const [oldest] = this.#ended.keys();
-    if (this.#ended.size > remembered && oldest !== undefined) this.#ended.delete(oldest);
+    keepLast(this.#ended, remembered);
   }
 
   /** the agent cut us off, or it is gone: connecting again tells which */
