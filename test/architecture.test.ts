@@ -76,6 +76,14 @@ describe("files", () => {
     expect(wrong.map(({ path }) => `${path} must be named after a noun of the product`)).toEqual([]);
   });
 
+  test("no file names a path outside the repository, since a clone has nothing beside it", () => {
+    const wrong = sources.flatMap((source) => {
+      const outside = pathsNamedIn(source).filter((target) => target.startsWith(".."));
+      return outside.map((target) => `${source.path} must not name ${target}`);
+    });
+    expect(wrong).toEqual([]);
+  });
+
   test("nobody silences the type checker", () => {
     const wrong = sources.filter(({ text }) => /@ts-(ignore|nocheck)/.test(text));
     expect(wrong.map(({ path }) => `${path} must not switch the type checker off`)).toEqual([]);
@@ -105,6 +113,15 @@ function entriesOf(directory: string) {
     // Not every folder of the house exists from the first day.
     return [];
   }
+}
+
+/** the paths that a file makes from the repository's root or its own place, relative to the root */
+function pathsNamedIn({ path, text }: Source): string[] {
+  const named = /\b(root|import\.meta\.dirname), ((?:"[^"]*",? ?)+)|new URL\("(\.[^"]*)"/g;
+  return [...text.matchAll(named)].map(([, from, list = "", url = ""]) => {
+    const parts = [...list.matchAll(/[^", ]+/g)].map(([part]) => part);
+    return join(from === "root" ? "." : dirname(path), ...parts, url);
+  });
 }
 
 interface Import {

@@ -1,13 +1,10 @@
-/** InstaVM's wire for tests: requests with a key in its header, forms, a second team, and the schema of the seed. */
+/** InstaVM's wire for tests: requests with a key in its header, forms, and a second team. */
 
 import { randomBytes } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Ajv, type ValidateFunction } from "ajv";
 import { hashKey } from "../../src/secrets.ts";
 import { openStore } from "../../src/store/sql-store.ts";
 import type { TestDaemon } from "../daemon.ts";
-import { root } from "../harness.ts";
 import type { RawAnswer } from "./clients.ts";
 
 export type Ask = (method: string, path: string, body?: unknown) => Promise<RawAnswer>;
@@ -49,26 +46,6 @@ export async function secondTeam(daemon: TestDaemon): Promise<string> {
   await store.insertKey({ ...row, createdAt });
   await store.close();
   return key;
-}
-
-/** whether an answer is what the document that the project began with says of this status */
-export function seedSays(status: 200 | 422, answer: unknown): true | string {
-  const validate = validators()[status];
-  return validate(answer) ? true : JSON.stringify(validate.errors);
-}
-
-let compiled: Record<200 | 422, ValidateFunction> | undefined;
-
-/** of the JSON after each "Resolved schema:" of the document, in its order: of a 200, then of a 422 */
-function validators(): Record<200 | 422, ValidateFunction> {
-  if (compiled) return compiled;
-  const folder = join(root, "../shared/seeds");
-  const name = readdirSync(folder).find((each) => each.startsWith("003"));
-  const parts = readFileSync(join(folder, name ?? ""), "utf8").split("Resolved schema:\n");
-  const [good, bad] = parts.slice(1).map((part) => JSON.parse(part.slice(0, part.indexOf("\nField details:"))));
-  const ajv = new Ajv({ strict: false });
-  compiled = { 200: ajv.compile(good), 422: ajv.compile(bad) };
-  return compiled;
 }
 
 function parsed(text: string): unknown {

@@ -7,7 +7,9 @@ import { text } from "node:stream/consumers";
 import { Vercel } from "@vercel/sdk";
 import { beforeAll, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
-import { type AnySandbox, credentials, fetchTo, project, sdks, team } from "./clients.ts";
+import { type Schema, violations } from "../schemas/schema.ts";
+import { sessionList, stoppedSession, stoppedWithSnapshot } from "../schemas/vercel.ts";
+import { type AnySandbox, credentials, fetchTo, project, raw, sdks, team } from "./clients.ts";
 
 const daemon = daemonOfFile();
 const { Sandbox } = sdks["3.5.0"];
@@ -134,6 +136,21 @@ test("snapshots are taken by both versions, listed, looked at and deleted; sessi
   const snapshotId = manual.snapshot.id;
   expect((await vercel.sandboxes.getSessionSnapshot({ snapshotId })).snapshot.id).toBe(snapshotId);
   expect((await vercel.sandboxes.deleteSessionSnapshot({ snapshotId })).snapshot.status).toBe("deleted");
+});
+
+test("lists of sessions and stopped sessions have the shape that the vendor's reference gives", async () => {
+  const stop = async (persistent: boolean): Promise<unknown> => {
+    const made = await raw(daemon(), "POST", "/v2/sandboxes", { body: { projectId: project, persistent } });
+    return (await raw(daemon(), "POST", `/v2/sandboxes/sessions/${made.json.session.id}/stop`)).json;
+  };
+  const answers: [Schema, unknown][] = [
+    [sessionList, (await raw(daemon(), "GET", "/v2/sandboxes/sessions?limit=50")).json],
+    [sessionList, (await raw(daemon(), "GET", "/v2/sandboxes/sessions?limit=1")).json],
+    [stoppedSession, await stop(false)],
+    [stoppedWithSnapshot, await stop(true)],
+  ];
+  for (const [schema, answer] of answers) expect(violations(schema, answer)).toEqual([]);
+  expect(violations(stoppedWithSnapshot, answers[2]?.[1])).not.toEqual([]);
 });
 
 test("a sandbox is deleted", async () => {
