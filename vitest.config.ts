@@ -18,8 +18,9 @@ export default defineConfig({
     // Tests change namespaces, mounts and cgroups: a process each, and few at a time.
     pool: "forks",
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // Against hanging only, and therefore long: a busy host makes a test slow, not wrong.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     reporters: ["default", new ClosingLine()],
   },
 });

@@ -36,7 +36,7 @@ beforeAll(async () => {
   await writeFile(egress, standIn);
   probe = await Probe.start(undo, internet.host, { sanitized: true, egress });
   for (const machine of ["hostile", "neighbour"]) await probe.admit(machine);
-}, 60_000);
+});
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command python3"));
 

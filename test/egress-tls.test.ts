@@ -38,7 +38,7 @@ beforeAll(async () => {
   const internet = await openInternet(undo);
   await startTlsServers(internet, undo);
   daemon = await startDaemonOn(internet, undo);
-}, 60_000);
+});
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command curl"));
 

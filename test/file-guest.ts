@@ -41,7 +41,7 @@ export function useFileGuest(): FileGuest {
     const built = await buildFileGuest();
     remove = built.remove;
     guest = await startFileGuest(built.program);
-  }, 120_000);
+  });
   afterAll(async () => {
     await guest?.stop();
     await remove();

@@ -37,14 +37,14 @@ test("wire.c keeps to every vector, and the sanitisers find nothing", async () =
   const { stdout, stderr } = await run(join(build, "wire_test"), [join(guest, "vectors.txt")]);
   expect(stdout).toMatch(/^\d{3,} vectors, 0 mismatches\n$/);
   expect(stderr).toBe("");
-}, 120_000);
+});
 
 describe("arbitrary bytes", () => {
   let build = "";
   beforeAll(async () => {
     build = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
     await make(build, "fuzz");
-  }, 120_000);
+  });
   afterAll(() => rm(build, { recursive: true, force: true }));
 
   /** inputs to begin with, so that a short run gets past the first checks */

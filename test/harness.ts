@@ -36,7 +36,7 @@ export async function eventually<T>(
   probe: () => T | Promise<T>,
   options: { timeoutMs?: number; everyMs?: number } = {},
 ): Promise<Exclude<T, undefined | false>> {
-  const { timeoutMs = 10_000, everyMs = 10 } = options;
+  const { timeoutMs = 60_000, everyMs = 10 } = options;
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     let cause: unknown;

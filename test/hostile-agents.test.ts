@@ -19,7 +19,7 @@ let probe: Probe;
 beforeAll(async () => {
   if (!has("root")) return;
   probe = await Probe.start(undo, (await openInternet(undo)).host, { sanitized: true });
-}, 60_000);
+});
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command python3"));
 

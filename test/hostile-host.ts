@@ -50,7 +50,7 @@ export function useHostileHost(): () => HostileHost {
     host = await prepareHost(test, runRoot);
     await serves(host);
     before = footprint(host);
-  }, 120_000);
+  });
 
   beforeEach((context) => needs(context, "root"));
 
@@ -71,7 +71,7 @@ export function useHostileHost(): () => HostileHost {
     await life.disposeAsync();
     expect(await reports()).toEqual([]);
     await undo.disposeAsync();
-  }, 120_000);
+  });
 
   return () => {
     if (!host) throw new Error("Cannot use the host: it is made before the first test");

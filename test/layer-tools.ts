@@ -45,7 +45,7 @@ export function useLayerTools(): LayerToolsHandle {
       build(join(programs, "files_serve"), [...fileSources, "test/files_serve"]),
       build(join(programs, "flatten_main"), flattenSources),
     ]);
-  }, 120_000);
+  });
   afterAll(() => rm(programs, { recursive: true, force: true }));
 
   const flattenMain = async (...args: string[]) => {

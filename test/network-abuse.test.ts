@@ -26,7 +26,7 @@ beforeAll(async () => {
   probe = await Probe.start(undo, internet.host, { sanitized: true });
   netd = probe.pid;
   for (const machine of ["hostile", "neighbour"]) await probe.admit(machine);
-}, 60_000);
+});
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command python3"));
 
@@ -204,4 +204,4 @@ print("done", flush=True)
   expect(events.sum).toBe(1_000_000);
   expect(events.all.length).toBeLessThan(10_000);
   expect(await egress()).toBe(process);
-}, 60_000);
+});

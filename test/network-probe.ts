@@ -79,7 +79,7 @@ export function probeOfFile(commands: Need[], env?: (undo: Undo) => Promise<Node
     if (!has("root")) return;
     const internet = await openInternet(undo);
     opened = { internet, probe: await Probe.start(undo, internet.host, { env: (await env?.(undo)) ?? {} }) };
-  }, 60_000);
+  });
   afterAll(() => undo.disposeAsync());
   beforeEach((context) => needs(context, "root", ...commands));
   const added = async () => {

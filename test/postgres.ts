@@ -44,7 +44,7 @@ export async function startPostgres(undo: Undo, { durable = false }: PostgresOpt
   );
   undo.defer(() => endServer(server));
   const urlOf = (database: string) => `postgres:///${database}?host=${encodeURIComponent(directory)}&user=postgres`;
-  await eventually("PostgreSQL answers", () => run(urlOf("postgres"), "select 1"), { timeoutMs: 20_000 });
+  await eventually("PostgreSQL answers", () => run(urlOf("postgres"), "select 1"));
 
   let databases = 0;
   return {

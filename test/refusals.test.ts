@@ -143,7 +143,7 @@ attempt("open", lambda: echo(open, b"hello")); attempt("new", lambda: tcp("${web
       events.filter((event) => event.port === port && event.rule === rule).reduce((sum, { count }) => sum + count, 0);
     expect([told(1001, "deny-all"), told(1002, undefined), told(1003, "deny-all")]).toEqual([40, 40, 40]);
     expect(events.reduce((sum, { count }) => sum + count, 0)).toBe(120);
-  }, 60_000);
+  });
 
   test("the last words of a machine that ends are written down", async () => {
     const machine = await added();
@@ -170,7 +170,7 @@ attempt("open", lambda: echo(open, b"hello")); attempt("new", lambda: tcp("${web
     const pid = await eventually("the egress process runs", () => probe().egressPid());
     process.kill(pid, "SIGKILL");
     await attemptAt(5);
-  }, 60_000);
+  });
 });
 
 test("ICMP and other protocols are refused under every policy, and that is written down", async () => {

@@ -152,7 +152,7 @@ describe("a full store", () => {
 
   async function expectRoom(): Promise<void> {
     const alive = async () => (await run(await bootFor(host()), ["echo", "alive"])).stdout === "alive\n";
-    await eventually("room for a machine", alive, { timeoutMs: 30_000 });
+    await eventually("room for a machine", alive);
     await expectReconciled(host());
   }
 });

@@ -18,7 +18,7 @@ beforeAll(async () => {
   programs = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
   tool = join(programs, "flatten_main");
   await build(tool, flattenSources);
-}, 60_000);
+});
 afterAll(() => rm(programs, { recursive: true, force: true }));
 
 describe("chains of layers that the kernel made", () => {

@@ -17,7 +17,7 @@ let daemon: TestDaemon;
 beforeAll(async () => {
   if (!has("root")) return;
   daemon = await startDaemonOn(await openInternet(undo), undo);
-}, 60_000);
+});
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command curl", "the command python3"));
 
@@ -164,7 +164,7 @@ test.each(["STOP", "KILL"])(
     expect((await sandbox.runCommand("curl", ["-s", "-w", "%{http_code}", `http://${webAddress}/`])).exitCode).toBe(0);
     expect(await caught).toBe(true);
     await hunter.kill();
-    await told(sandbox, `curl -s http://${allowed4}/`, { protocol: "http" }, { timeoutMs: 30_000 });
+    await told(sandbox, `curl -s http://${allowed4}/`, { protocol: "http" });
     await sandbox.delete();
   },
   60_000,
@@ -200,12 +200,7 @@ async function started(sandbox: AnySandbox, script: string) {
 }
 
 /** a line of a command that ends at once; one that ended before it was found is run again */
-function told(
-  sandbox: AnySandbox,
-  script: string,
-  fields: Record<string, unknown>,
-  options?: { timeoutMs: number },
-): Promise<Record<string, unknown>> {
+function told(sandbox: AnySandbox, script: string, fields: Record<string, unknown>): Promise<Record<string, unknown>> {
   const attempt = async () => {
     const { cmdId: command } = await sandbox.runCommand("bash", ["-c", `${script}; true`]);
     const { events } = await egressPage(daemon, sandbox);
@@ -213,7 +208,7 @@ function told(
       Object.entries({ ...fields, command }).every(([key, value]) => event[key] === value),
     );
   };
-  return eventually("one that is told", attempt, options);
+  return eventually("one that is told", attempt);
 }
 
 /** of all machines, as they are while nobody can be asked */

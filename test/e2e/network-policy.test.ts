@@ -22,7 +22,7 @@ beforeAll(async () => {
   if (!has("root")) return;
   internet = await openInternet(undo);
   daemon = await startDaemonOn(internet, undo);
-}, 60_000);
+});
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command curl", "the command tcpdump"));
 

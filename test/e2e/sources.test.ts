@@ -28,7 +28,7 @@ beforeAll(async () => {
   undo.defer(() => ended(servers));
   await linesOf(servers)();
   daemon = await startDaemonOn(internet, undo, { SANDKEEP_EGRESS_ALLOW: "10.9.9.9/32" });
-}, 60_000);
+});
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command git"));
 

@@ -94,7 +94,7 @@ describe.each(users)("as %s", (user) => {
     await flipping.signal(9);
     await flipping.exited;
     expect(await readFile(outside, "utf8")).toBe("of the host");
-  }, 60_000);
+  });
 
   test("a FIFO or a device blocks nobody else", async () => {
     await shell(machine, user, "mkfifo -m 666 /tmp/fifo-$$ && mv /tmp/fifo-$$ /tmp/fifo");

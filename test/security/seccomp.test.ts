@@ -10,13 +10,13 @@ test("the filter answers every number and argument as its tables say", async () 
   const { status, stdout } = spawnSync(await nativeProgram("seccomp_test"), { encoding: "utf8" });
   expect(stdout).toContain(" 0 mismatches");
   expect(status).toBe(0);
-}, 60_000);
+});
 
 test("the sanitizers find nothing in the filter's builder", async () => {
   const { status, stderr } = spawnSync(await nativeProgram("seccomp_test-sanitize"), { encoding: "utf8" });
   expect(stderr).toBe("");
   expect(status).toBe(0);
-}, 60_000);
+});
 
 describe("behind the filter", () => {
   /** program lines that end with 0 and print something of what is given */

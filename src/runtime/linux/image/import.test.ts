@@ -200,7 +200,7 @@ describe("a whole image", () => {
     expect(shows.match(/^\.\/f\d+/gm)).toHaveLength(24);
     expect(shows).not.toMatch(/f3 /);
     expect(await at.snapshots.collect()).toHaveLength(26);
-  }, 60_000);
+  });
 });
 
 describe("a bad image is refused with a sentence and leaves nothing", () => {
