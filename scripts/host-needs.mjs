@@ -51,6 +51,12 @@ export const hostNeeds = [
     why: "fuzzes the frame parser of guest/",
     when: "test",
   },
+  {
+    file: "/usr/lib/python3*/ensurepip",
+    package: "python3-venv",
+    why: "installs the vendors' Python SDKs for tests",
+    when: "test",
+  },
   { command: "ip", package: "iproute2", why: "makes network namespaces for tests", when: "test" },
   { command: "mmdebstrap", package: "mmdebstrap", why: "builds a Debian image", when: "test" },
   {

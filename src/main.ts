@@ -82,6 +82,7 @@ async function env(args: string[]): Promise<void> {
   await envCommand(args, {
     environment: process.env,
     preload: pathToFileURL(join(import.meta.dirname, "redirect/preload.mjs")).href,
+    pythonPath: join(import.meta.dirname, "redirect/python"),
     token: makeOidcToken,
     dataDirs: await dataDirs(),
     print,

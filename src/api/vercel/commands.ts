@@ -17,8 +17,11 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect, words: SessionWo
   const commands = `${words.session}/cmd`;
 
   app.post(commands, async (c) => {
-    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const { value: query } = queryOf(c, schemas.runQuery);
+    const caller = await callerOf(c, dialect, query);
     const { value, text } = await bodyOf(c, dialect, schemas[words.runBody]);
+    const wait = value.wait || query.wait;
+    const logs = value.logs || query.logs;
     const sessionId = idOf(c, "sessionId");
     const key = c.req.header("idempotency-key");
     const request = { key, scope: `${caller.teamId} run ${sessionId}`, request: text };
@@ -29,8 +32,7 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect, words: SessionWo
     });
     // A repeat attaches to the same command, whose output is there from the start.
     const command = started ?? (await core.commands.get(caller, sessionId, id));
-    if (!value.wait) return json({ command: words.command(begun(command)) });
-    const { logs } = value;
+    if (!wait) return json({ command: words.command(begun(command)) });
     return logStream(dialect, (signal) => attached(dialect, caller, { command, logs, words, signal }));
   });
 

@@ -268,6 +268,8 @@ export function schemas(limits: VercelLimits) {
       })
       .refine(({ sortBy, namePrefix }) => namePrefix === undefined || sortBy === "name", prefixWords),
     commandQuery: z.strictObject({ ...scope, wait: bool.default(false) }),
+    // The Python SDK says both here as well as in the body.
+    runQuery: z.strictObject({ ...scope, wait: bool.default(false), logs: bool.default(false) }),
     teamsQuery: z.strictObject({ ...scope, limit: digits.optional(), until: digits.optional() }),
     drivePath: z.strictObject({ name: driveName }),
   };

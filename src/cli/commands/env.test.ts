@@ -20,6 +20,8 @@ test("what a shell makes of the lines for Vercel is what they mean", async () =>
     SANDBOX_SKIP_VERSION_CHECK: "1",
   });
   expect(evaluated(lines, {}).NODE_OPTIONS).toBe("--import=file:///preload.mjs");
+  expect(evaluated(lines, {}).PYTHONPATH).toBe("/our folder/python");
+  expect(evaluated(lines, { PYTHONPATH: "/theirs" }).PYTHONPATH).toBe("/our folder/python:/theirs");
 });
 
 test("team and project can be chosen, and a domain of one's own is passed on", async () => {
@@ -79,6 +81,7 @@ async function run(args: string[], environment: NodeJS.ProcessEnv, dataDirs: str
   const world: EnvWorld = {
     environment,
     preload: "file:///preload.mjs",
+    pythonPath: "/our folder/python",
     token: (secret, { teamId, projectId }) => `${secret} of ${teamId}/${projectId}`,
     dataDirs,
     print: (line) => void lines.push(line),

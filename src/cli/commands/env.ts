@@ -11,7 +11,7 @@ export const envUsage = `Usage: eval "$(sandkeep env <service>)"
 Prints lines for a shell that point a service's unmodified SDK and CLI at your daemon.
 
 Services:
-  vercel       @vercel/sandbox and sandbox
+  vercel       @vercel/sandbox, sandbox, and vercel-sandbox of Python
   e2b          e2b and @e2b/cli
   veryfront    veryfront
 
@@ -26,6 +26,8 @@ Options:
 export interface EnvWorld extends KeyPlaces {
   /** the file: URL of the preload */
   preload: string;
+  /** the folder whose sitecustomize module is the preload of Python */
+  pythonPath: string;
   /** a key as a token of the shape that Vercel's clients want */
   token(key: string, scope: { teamId: string; projectId: string }): string;
   print(line: string): void;
@@ -68,6 +70,8 @@ const services: Record<string, (connection: Connection) => string[]> = {
       ...(domain ? [exported("SANDKEEP_DOMAIN", domain)] : []),
       // What is there already stays; a preload that is named twice is loaded once.
       `export NODE_OPTIONS="\${NODE_OPTIONS:+$NODE_OPTIONS }--import=${world.preload}"`,
+      // Ours comes first, and loads the sitecustomize module that it hides.
+      `export PYTHONPATH=${shellWord(world.pythonPath)}"\${PYTHONPATH:+:$PYTHONPATH}"`,
       exported("VERCEL_OIDC_TOKEN", token),
       // The CLI looks here first, where it would otherwise find a token of the real Vercel's.
       exported("VERCEL_AUTH_TOKEN", token),

@@ -1,0 +1,52 @@
+/** Vercel's Python SDK, unmodified from PyPI, sent to the daemon by `sandkeep env vercel`: with and without async. */
+
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
+import { daemonOfFile, type TestDaemon } from "../daemon.ts";
+import { root, tempDir } from "../harness.ts";
+import { packagesOfFile } from "../pypi.ts";
+
+const run = promisify(execFile);
+const daemon = daemonOfFile();
+const releases = {
+  "vercel-sandbox 0.4.0": packagesOfFile("vercel-sandbox==0.4.0"),
+  "vercel 0.12.1 with vercel-sandbox 0.10.0": packagesOfFile("vercel-sandbox==0.10.0", "vercel==0.12.1"),
+};
+
+describe.each(Object.entries(releases))("%s", (_, packages) => {
+  test.for(["sync_sdk.py", "async_sdk.py"])("%s does its work on the daemon", async (program, context) => {
+    const python = packages.python(context);
+    const { stdout } = await run(python, [join(import.meta.dirname, "python", program)], {
+      env: await environment(daemon()),
+      cwd: await tempDir(),
+    });
+    expect(JSON.parse(stdout)).toEqual({
+      run: [3, "hello\n", "wrong\n"],
+      read: ["first", true],
+      list: ["a.txt", "b.bin"],
+      exists: [true, true, false],
+      after: ["c.txt"],
+      killed: 128 + 15,
+      processes: expect.any(Number),
+      port: "served",
+      tags: { kind: "test" },
+      found: true,
+      snapshot: "created",
+      copy: "kept",
+      resumed: "kept",
+      sessions: expect.any(Number),
+    });
+  });
+});
+
+/** what the lines of `sandkeep env vercel` make of an empty environment */
+async function environment({ url, key }: TestDaemon): Promise<NodeJS.ProcessEnv> {
+  const script = 'eval "$("$0" src/main.ts env vercel)"; env -0';
+  const { stdout } = await run("/bin/sh", ["-ec", script, process.execPath], {
+    cwd: root,
+    env: { PATH: process.env.PATH, SANDKEEP_URL: url, SANDKEEP_API_KEY: key },
+  });
+  return Object.fromEntries(stdout.split("\0").map((entry) => entry.split(/=(.*)/s).slice(0, 2)));
+}
