@@ -206,6 +206,14 @@ const schema = z.object({
       meaning: "how long a stopped sandbox that has no snapshot to resume from is remembered; 0 for ever",
       preset: "14d",
     }),
+  quarantine: duration(minute, 0)
+    .default(30 * day)
+    .register(about, {
+      env: "SANDKEEP_QUARANTINE",
+      value: "duration",
+      meaning: "how long machines, snapshots and drives that the database does not know are kept; 0 for ever",
+      preset: "30d",
+    }),
   outputRetention: duration(minute, 0)
     .default(7 * day)
     .register(about, {

@@ -3,12 +3,13 @@
  * (lock, store, runtime, core, HTTP) and stops them in the other. Sandboxes go on when the daemon stops.
  */
 
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
+import type { RecoveryPlace } from "./admin/recover.ts";
 import { storedIdempotency } from "./api/idempotency.ts";
 import { answerMalformed, apiListener } from "./api/listener.ts";
 import { createApi } from "./api/server.ts";
@@ -16,7 +17,9 @@ import { type Config, readConfig, serveUsage } from "./config.ts";
 import type { Context, NetworkSecrets } from "./core/context.ts";
 import { type Core, createCore } from "./core/core.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
+import { areBound, type Belonging, bindFirst } from "./core/identity.ts";
 import { idsFrom } from "./core/ids.ts";
+import type { RecoveryFiles } from "./core/recovery-files.ts";
 import type { Store } from "./core/store.ts";
 import { certificateOf, deriveAuthority } from "./egress/tls/authority.ts";
 import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
@@ -25,7 +28,8 @@ import { createIngress } from "./ingress/ingress.ts";
 import { LinuxRuntime } from "./runtime/linux/driver.ts";
 import { hashKey, openSeal, secretFor } from "./secrets.ts";
 import { lockDirectory } from "./store/directory-lock.ts";
-import { openStore } from "./store/sql-store.ts";
+import { DirectoryRecoveryFiles } from "./store/recovery-files.ts";
+import { openStore, placeOf, type StoreLocation } from "./store/sql-store.ts";
 
 export interface Daemon {
   url: string;
@@ -65,8 +69,11 @@ export async function startDaemon(config: Config): Promise<Daemon> {
   try {
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
     undo.defer(lockDirectory(config.dataDir));
-    const store = await openStoreOf(config);
+    const files = new DirectoryRecoveryFiles(config.dataDir);
+    const store = await openStoreOf(config, files);
     undo.defer(() => store.close());
+    const belonging = belongingOf(config, store, files);
+    const isBound = await areBound(belonging);
     const runtime = runtimeOf(config);
     await runtime.open();
     undo.defer(() => {
@@ -74,14 +81,15 @@ export async function startDaemon(config: Config): Promise<Daemon> {
       const isUnused = stopsAll || (!hasStarted && runtime.machines().length === 0);
       return isUnused ? runtime.shutdown() : runtime.close();
     });
+    if (!isBound) await bindFirst(belonging, runtime, randomUUID());
     await requireDefaultImage(config, runtime);
     const signingKey = signingKeyIn(join(config.dataDir, "oidc.key"));
     const place: Place = { config, port: config.port };
     const networkSecrets = networkSecretsOf(place, signingKey);
-    const core = createCore({ ...contextOf(config, store, runtime), networkSecrets }, { hash: hashKey });
+    const core = createCore({ ...contextOf(config, store, runtime, files), networkSecrets }, { hash: hashKey });
     const newKey = await core.access.prepare(config.apiKey);
     if (newKey !== undefined) writeFileSync(join(config.dataDir, "api-key"), `${newKey}\n`, { mode: 0o600 });
-    await core.open();
+    await core.open({ keepAll: !isBound });
     undo.defer(async () => {
       // Again: until the server was closed there were more to come.
       if (stopsAll) await core.stopAll();
@@ -105,6 +113,30 @@ export async function startDaemon(config: Config): Promise<Daemon> {
     await undo.disposeAsync();
     throw error;
   }
+}
+
+/** a data directory and its database for "sandkeep recover", while no daemon uses them */
+export async function openForRecovery(args: string[], { create }: { create: boolean }): Promise<RecoveryPlace> {
+  const config = readConfig(args, process.env);
+  await using undo = new AsyncDisposableStack();
+  if (!existsSync(config.dataDir)) throw new SandkeepError("not-found", `There is no directory "${config.dataDir}"`);
+  undo.defer(lockDirectory(config.dataDir));
+  const files = new DirectoryRecoveryFiles(config.dataDir);
+  const location = storeLocation(config);
+  const isMissing = "path" in location && !existsSync(location.path);
+  const store = await openStore(isMissing && !create ? { path: ":memory:" } : location);
+  undo.defer(() => store.close());
+  if (!(await store.claim())) throw new SandkeepError("conflict", "Cannot recover: a daemon uses this database");
+  const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 });
+  await runtime.open();
+  undo.defer(() => (runtime.machines().length === 0 ? runtime.shutdown() : runtime.close()));
+  const context = contextOf(config, store, runtime, files);
+  const parts = undo.move();
+  return {
+    context,
+    belonging: belongingOf(config, store, files),
+    [Symbol.asyncDispose]: () => parts.disposeAsync(),
+  };
 }
 
 /** what a person sees who has just started it */
@@ -144,10 +176,24 @@ async function requireDefaultImage({ defaultImage, dataDir }: Config, runtime: L
   );
 }
 
-function openStoreOf(config: Config): Promise<Store> {
-  return openStore(
-    config.databaseUrl === undefined ? { path: join(config.dataDir, "sandkeep.db") } : { url: config.databaseUrl },
-  );
+function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Store> {
+  const location = storeLocation(config);
+  if ("path" in location && files.identity() !== undefined && !existsSync(location.path)) {
+    const how = `Restore it from a backup; or run "sandkeep recover", which lists what is here, and "sandkeep recover --adopt", which makes a new one of it`;
+    throw new SandkeepError(
+      "conflict",
+      `Cannot serve "${config.dataDir}": its database "${location.path}" is missing. ${how}`,
+    );
+  }
+  return openStore(location);
+}
+
+function storeLocation({ databaseUrl, dataDir }: Config): StoreLocation {
+  return databaseUrl === undefined ? { path: join(dataDir, "sandkeep.db") } : { url: databaseUrl };
+}
+
+function belongingOf(config: Config, store: Store, files: RecoveryFiles): Belonging {
+  return { store, files, directory: config.dataDir, database: placeOf(storeLocation(config)) };
 }
 
 function runtimeOf(config: Config): LinuxRuntime {
@@ -175,10 +221,11 @@ function runtimeOf(config: Config): LinuxRuntime {
   });
 }
 
-function contextOf(config: Config, store: Store, runtime: LinuxRuntime): Context {
+function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: RecoveryFiles): Context {
   return {
     store,
     runtime,
+    files,
     ids: idsFrom(randomBytes),
     now: Date.now,
     limits: {
@@ -192,6 +239,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime): Context
       snapshotExpiration: config.snapshotExpiration,
       outputRetention: config.outputRetention,
       sandboxRetention: config.sandboxRetention,
+      quarantine: config.quarantine,
     },
     defaultImage: config.defaultImage,
     seal: openSeal(join(config.dataDir, "secret.key")),

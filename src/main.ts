@@ -5,6 +5,7 @@
  * of 5 to 15.
  */
 
+import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -15,6 +16,7 @@ const usage = `Usage: sandkeep <command>
 
 Commands:
   serve    run the daemon
+  recover  list what the database does not know of the data directory, and put it on record
   image    import, build, list and delete the images that sandboxes boot from
   egress   show what a sandbox wanted of the world and what became of it, and which policy would do
   env      print the settings that point a service's own SDK and CLI at the daemon
@@ -27,7 +29,15 @@ Options:
 `;
 
 /** each may return an exit code; whatever else is 0 */
-const commands: Record<string, (args: string[]) => Promise<unknown>> = { serve, image, egress, env, mcp, doctor };
+const commands: Record<string, (args: string[]) => Promise<unknown>> = {
+  serve,
+  recover,
+  image,
+  egress,
+  env,
+  mcp,
+  doctor,
+};
 
 const guest = join(import.meta.dirname, "../guest/build/sandkeep-guest");
 const isRoot = process.getuid?.() === 0;
@@ -62,6 +72,12 @@ function commandNamed(name: string): (args: string[]) => Promise<unknown> {
 async function serve(args: string[]): Promise<void> {
   const daemon = await import("./daemon.ts");
   await daemon.serve(args);
+}
+
+async function recover(args: string[]): Promise<void> {
+  const { recoverCommand } = await import("./admin/recover.ts");
+  const { openForRecovery } = await import("./daemon.ts");
+  await recoverCommand(args, { open: openForRecovery, freshIdentity: () => randomUUID(), print });
 }
 
 async function image(args: string[]): Promise<void> {

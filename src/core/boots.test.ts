@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { sandbox, session } from "../../test/fake-core.ts";
 import { Boots } from "./boots.ts";
 import type { Context } from "./context.ts";
+import type { Descriptions } from "./descriptions.ts";
 import type { Machine } from "./runtime.ts";
 
 const pending = { ...session, state: "pending" as const };
@@ -33,7 +34,8 @@ function world({ drives = [] as string[] } = {}) {
   };
   const limits = { maxSandboxes: 2, maxTimeout: 1e9, disk: 1 };
   const context = { runtime, store, limits, now: () => 0, trouble: () => undefined } as unknown as Context;
-  const boots = new Boots(context, () => undefined);
+  const descriptions = { machine: async () => undefined, forgetMachine: async () => undefined };
+  const boots = new Boots(context, descriptions as unknown as Descriptions, () => undefined);
   const boot = (id: string, mounts = sandbox.mounts) =>
     boots.boot({ ...sandbox, mounts }, { ...pending, id }, { root: { image: "host" } });
   return { boots, boot, open };

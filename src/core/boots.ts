@@ -5,6 +5,7 @@
 
 import type { Context } from "./context.ts";
 import { memoryPerVcpu } from "./context.ts";
+import type { Descriptions } from "./descriptions.ts";
 import { messageOf, SandkeepError } from "./errors.ts";
 import { expiryOf } from "./lifetime.ts";
 import { networkOf } from "./networks.ts";
@@ -22,12 +23,14 @@ export interface BootOptions {
 
 export class Boots {
   readonly #context: Context;
+  readonly #descriptions: Descriptions;
   readonly #booted: (machine: Machine) => void;
   /** boots under way, by session */
   readonly #flights = new Map<string, Promise<unknown>>();
 
-  constructor(context: Context, booted: (machine: Machine) => void) {
+  constructor(context: Context, descriptions: Descriptions, booted: (machine: Machine) => void) {
     this.#context = context;
+    this.#descriptions = descriptions;
     this.#booted = booted;
   }
 
@@ -65,13 +68,16 @@ export class Boots {
       if (await this.#lacksDirectory(session, options.root)) await makeDirectory(machine, session);
       if (options.source) await fetchSource(machine, session, options.source);
       const startedAt = now();
+      const expiresAt = expiryOf({ ...session, startedAt }, startedAt, limits.maxTimeout);
       const changes = {
         startedAt,
         updatedAt: startedAt,
-        expiresAt: expiryOf({ ...session, startedAt }, startedAt, limits.maxTimeout),
+        ...(expiresAt !== undefined && { expiresAt }),
         ...(session.lifetime === "idle" && { lastActivityAt: startedAt }),
       };
+      const described = this.#descriptions.machine(sandbox, { ...session, ...changes, state: "running" });
       const running = await store.moveSession(session.id, ["pending"], "running", changes);
+      await described;
       if (!running) throw new SandkeepError("conflict", `Cannot start session "${session.id}": it was ended meanwhile`);
       this.#booted(machine);
       return running;
@@ -115,9 +121,9 @@ export class Boots {
   }
 
   async #undo(session: Session, machine: Machine | undefined, error: unknown): Promise<void> {
-    const { store, runtime, now } = this.#context;
+    const { store, now } = this.#context;
     await machine?.stop().catch(this.#context.trouble);
-    await runtime.forget(session.id).catch(this.#context.trouble);
+    await this.#descriptions.forgetMachine(session.id).catch(this.#context.trouble);
     await store.detachDrives(session.id, now());
     const at = now();
     await store.moveSession(session.id, ["pending"], "failed", {

@@ -2,6 +2,7 @@
 
 import type { Ids } from "./ids.ts";
 import type { AuthoritySpec, CustomNetwork } from "./network-policy.ts";
+import type { RecoveryFiles } from "./recovery-files.ts";
 import type { Runtime } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
 import type { Store } from "./store.ts";
@@ -9,6 +10,7 @@ import type { Store } from "./store.ts";
 export interface Context {
   store: Store;
   runtime: Runtime;
+  files: RecoveryFiles;
   ids: Ids;
   now: () => number;
   limits: CoreLimits;
@@ -39,6 +41,8 @@ export interface CoreLimits {
   outputRetention: number;
   /** how long a stopped sandbox without a snapshot is remembered; 0 for ever */
   sandboxRetention: number;
+  /** how long what the database does not know is kept; 0 for ever */
+  quarantine: number;
 }
 
 export interface NetworkSecrets {

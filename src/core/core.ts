@@ -6,11 +6,13 @@ import { Boots } from "./boots.ts";
 import { Captures } from "./captures.ts";
 import { Commands } from "./commands.ts";
 import type { Context } from "./context.ts";
+import { Descriptions } from "./descriptions.ts";
 import { Drives } from "./drives.ts";
 import { EgressLogs } from "./egress-log.ts";
 import { Endings } from "./endings.ts";
 import { Expiry } from "./expiry.ts";
 import { SessionFiles } from "./files.ts";
+import { Quarantine } from "./quarantine.ts";
 import { recover } from "./recovery.ts";
 import { Retention } from "./retention.ts";
 import { Routes } from "./routes.ts";
@@ -30,7 +32,7 @@ export interface Core {
   drives: Drives;
   routes: Routes;
   /** recovers what an earlier daemon left and begins to watch the time */
-  open(): Promise<void>;
+  open(options?: { keepAll?: boolean }): Promise<void>;
   /** stops watching; sessions go on */
   close(): Promise<void>;
   /** ends every session */
@@ -38,17 +40,19 @@ export interface Core {
 }
 
 export function createCore(context: Context, options: AccessOptions): Core {
-  const retention = new Retention(context);
+  const descriptions = new Descriptions(context);
+  const quarantine = new Quarantine(context, descriptions);
+  const retention = new Retention(context, descriptions, quarantine);
   const captures = new Captures(context, retention);
   const endings = new Endings(context, retention, captures);
   const activity = new Activity(context);
-  const expiry = new Expiry(context, endings, retention, activity);
+  const expiry = new Expiry({ context, endings, retention, activity, quarantine });
   const expiryChanged = () => expiry.changed();
   const watch = (machine: Machine) => {
     void machine.ended.then((end) => endings.machineEnded(end)).catch(context.trouble);
   };
-  const boots = new Boots(context, watch);
-  const drives = new Drives(context);
+  const boots = new Boots(context, descriptions, watch);
+  const drives = new Drives(context, descriptions);
   const sandboxes = new Sandboxes({ context, boots, endings, captures, retention, drives, expiryChanged });
   const sessions = new Sessions({
     context,
@@ -69,8 +73,9 @@ export function createCore(context: Context, options: AccessOptions): Core {
     snapshots: new SnapshotService(context, retention),
     drives,
     routes: new Routes(context),
-    async open() {
-      await recover({ context, activity, endings, commands, watch });
+    async open({ keepAll = false } = {}) {
+      await recover({ context, activity, endings, commands, descriptions, watch });
+      await quarantine.open({ keepAll });
       expiry.open();
       retention.collect();
     },

@@ -1,6 +1,7 @@
 /** Drives: durable volumes of a project, mounted into sessions. */
 
 import type { Context } from "./context.ts";
+import type { Descriptions } from "./descriptions.ts";
 import { isSandkeepError, SandkeepError } from "./errors.ts";
 import type { Files, MachineSpec } from "./runtime.ts";
 import type { Drive, Owner } from "./sandbox.ts";
@@ -22,11 +23,13 @@ export interface OpenDrive {
 
 export class Drives {
   readonly #context: Context;
+  readonly #descriptions: Descriptions;
   /** how many have its files open, by drive */
   readonly #open = new Map<string, number>();
 
-  constructor(context: Context) {
+  constructor(context: Context, descriptions: Descriptions) {
     this.#context = context;
+    this.#descriptions = descriptions;
   }
 
   async get(owner: Owner, name: string): Promise<Drive> {
@@ -56,6 +59,7 @@ export class Drives {
     await runtime.drives.create(drive.id, { maxSize: drive.maxSizeBytes });
     try {
       await store.insertDrive(drive);
+      await this.#descriptions.drive(drive);
       return { drive, created: true };
     } catch (error) {
       await runtime.drives.delete(drive.id);
@@ -77,6 +81,7 @@ export class Drives {
     await runtime.drives.resize(drive.id, { maxSize: maxSizeBytes });
     const resized = await store.updateDrive(drive.id, { maxSizeBytes, updatedAt: now() });
     if (!resized) throw new SandkeepError("not-found", `Drive '${id}' not found.`);
+    await this.#descriptions.drive(resized);
     return resized;
   }
 
@@ -126,6 +131,7 @@ export class Drives {
     if (!(await store.deleteDrive(drive.id))) {
       throw new SandkeepError("attached", `Cannot delete drive "${name}": a session writes to it`);
     }
+    this.#descriptions.forget("drive", drive.id);
     await runtime.drives.delete(drive.id);
     return drive;
   }

@@ -6,43 +6,53 @@
 import type { Activity } from "./activity.ts";
 import type { Context } from "./context.ts";
 import type { Endings } from "./endings.ts";
+import type { Quarantine } from "./quarantine.ts";
 import type { Retention } from "./retention.ts";
 
 const batch = 50;
 /** the clock may have been set, or another daemon may have changed something: look at least this often, in ms */
 const longest = 30_000;
 const retentionRound = 60_000;
+const quarantineRound = 10 * 60_000;
+
+export interface ExpiryOptions {
+  context: Context;
+  endings: Endings;
+  retention: Retention;
+  activity: Activity;
+  quarantine: Quarantine;
+}
 
 export class Expiry {
   readonly #context: Context;
   readonly #endings: Endings;
   readonly #retention: Retention;
   readonly #activity: Activity;
+  readonly #quarantine: Quarantine;
   #timer: NodeJS.Timeout | undefined;
-  #retentionTimer: NodeJS.Timeout | undefined;
+  readonly #rounds: NodeJS.Timeout[] = [];
   #working: Promise<void> | undefined;
   #again = false;
   #closed = false;
 
-  constructor(context: Context, endings: Endings, retention: Retention, activity: Activity) {
+  constructor({ context, endings, retention, activity, quarantine }: ExpiryOptions) {
     this.#context = context;
     this.#endings = endings;
     this.#retention = retention;
     this.#activity = activity;
+    this.#quarantine = quarantine;
   }
 
   open(): void {
     this.changed();
-    this.#retentionTimer = setInterval(() => {
-      void Promise.all([this.#retention.expire(), this.#retention.tidy()]).catch(this.#context.trouble);
-    }, retentionRound);
-    this.#retentionTimer.unref();
+    this.#every(retentionRound, () => Promise.all([this.#retention.expire(), this.#retention.tidy()]));
+    this.#every(quarantineRound, () => this.#quarantine.round());
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    clearInterval(this.#retentionTimer);
+    for (const round of this.#rounds) clearInterval(round);
     await this.#working;
   }
 
@@ -62,6 +72,11 @@ export class Expiry {
           this.changed();
         }
       });
+  }
+
+  #every(ms: number, work: () => Promise<unknown>): void {
+    const round = setInterval(() => void work().catch(this.#context.trouble), ms);
+    this.#rounds.push(round.unref());
   }
 
   async #work(): Promise<void> {

@@ -1,11 +1,12 @@
 /**
  * Brings the record and the machines together when the daemon starts: what was half made is undone, what was ending
- * is ended, what died is said to be dead, and machines that nobody has on record are stopped.
+ * is ended, and what died is said to be dead. What is not on record is quarantine.ts's.
  */
 
 import type { Activity } from "./activity.ts";
 import type { Commands } from "./commands.ts";
 import type { Context } from "./context.ts";
+import type { Descriptions } from "./descriptions.ts";
 import type { Endings } from "./endings.ts";
 import { SandkeepError } from "./errors.ts";
 import { networkOf } from "./networks.ts";
@@ -17,34 +18,30 @@ export interface RecoveryOptions {
   activity: Activity;
   endings: Endings;
   commands: Commands;
+  descriptions: Descriptions;
   /** begins to watch a machine that lives */
   watch: (machine: Machine) => void;
 }
 
 export async function recover(options: RecoveryOptions): Promise<void> {
-  const { store, runtime, trouble } = options.context;
+  const { store, trouble } = options.context;
   if (!(await store.claim())) {
     throw new SandkeepError("conflict", "Cannot serve: another daemon uses this database");
   }
   await store.abandonIdempotent();
   for (const id of await store.uncountedSessions()) await store.addTotals(id);
   const open = await store.openSessions();
-  const known = new Set(open.map(({ id }) => id));
   await Promise.all(open.map((session) => recoverSession(options, session).catch(trouble)));
-  for (const machine of runtime.machines()) {
-    if (known.has(machine.id)) continue;
-    await machine.stop().catch(trouble);
-    await runtime.forget(machine.id).catch(trouble);
-  }
+  await endLeftovers(options.context, new Set(open.map(({ id }) => id)));
 }
 
 async function recoverSession(options: RecoveryOptions, session: Session): Promise<void> {
-  const { context, activity, endings, commands, watch } = options;
+  const { context, activity, endings, commands, descriptions, watch } = options;
   const machine = context.runtime.machine(session.id);
   // a delete that was under way is gone through with: what it has taken cannot be given back
   if (session.state !== "pending" && (await isDeleted(context, session))) {
     await endings.discard(session, "Its sandbox was deleted");
-    await context.runtime.forget(session.id);
+    await descriptions.forgetMachine(session.id);
     return;
   }
   switch (session.state) {
@@ -56,6 +53,7 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
         return;
       }
       watch(machine);
+      await describe(context, descriptions, session);
       await commands.adopt(session);
       await activity.use(session);
       await restoreNetwork(context, session, machine);
@@ -63,6 +61,22 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
     default:
       await endings.resume(session);
   }
+}
+
+/** machines whose sessions are over: an end that was acknowledged, and that a daemon died over */
+async function endLeftovers({ store, runtime, trouble }: Context, open: Set<string>): Promise<void> {
+  for (const machine of runtime.machines()) {
+    if (open.has(machine.id) || !(await store.getSession(machine.id))) continue;
+    await machine.stop().catch(trouble);
+    await runtime.forget(machine.id).catch(trouble);
+  }
+}
+
+/** an older version described nothing */
+async function describe({ store }: Context, descriptions: Descriptions, session: Session): Promise<void> {
+  if (descriptions.has("machine", session.id)) return;
+  const sandbox = await store.getSandbox(session.sandboxId);
+  if (sandbox) await descriptions.machine(sandbox, session);
 }
 
 /** a policy with secrets is on record in the store only; and the record counts, where the daemon died over a change */

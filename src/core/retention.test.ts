@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import { sandbox, session, snapshot, time } from "../../test/fake-core.ts";
 import type { Context } from "./context.ts";
+import type { Descriptions } from "./descriptions.ts";
 import { Retention } from "./retention.ts";
 import type { Snapshot } from "./sandbox.ts";
 
@@ -29,7 +30,8 @@ async function evicted(snapshotExpiration: number): Promise<Partial<Snapshot>> {
     limits: { snapshotExpiration },
     trouble: () => undefined,
   } as unknown as Context;
-  const retention = new Retention(context);
+  const descriptions = { snapshot: async () => undefined } as unknown as Descriptions;
+  const retention = new Retention(context, descriptions, { has: () => false });
   await retention.record(session, kept, { method: "manual" });
   await retention.settled();
   expect(changes).toHaveLength(1);

@@ -1,6 +1,8 @@
 /** Which snapshots stay: what a sandbox keeps of its own, when they expire, and deleting them with their files. */
 
 import type { Context } from "./context.ts";
+import type { Descriptions } from "./descriptions.ts";
+import type { Quarantine } from "./quarantine.ts";
 import type { SnapshotInfo } from "./runtime.ts";
 import type { Sandbox, Session, Snapshot } from "./sandbox.ts";
 
@@ -10,12 +12,16 @@ const repeatWithin = 24 * 60 * 60_000;
 
 export class Retention {
   readonly #context: Context;
+  readonly #descriptions: Descriptions;
+  readonly #quarantine: Pick<Quarantine, "has">;
   #collecting: Promise<void> | undefined;
   /** of sizes, under way */
   readonly #corrections = new Set<Promise<void>>();
 
-  constructor(context: Context) {
+  constructor(context: Context, descriptions: Descriptions, quarantine: Pick<Quarantine, "has">) {
     this.#context = context;
+    this.#descriptions = descriptions;
+    this.#quarantine = quarantine;
   }
 
   /** writes a captured file system down as a snapshot, makes it its sandbox's current one, and lets older ones go */
@@ -57,6 +63,7 @@ export class Retention {
     await store.insertSnapshot(snapshot);
     this.#correct(snapshot);
     if (sandbox) {
+      await this.#descriptions.snapshot(sandbox, session, snapshot);
       await store.updateSandbox(sandbox.id, { currentSnapshotId: snapshot.id, updatedAt: at });
       await this.#evict(sandbox, snapshot.id);
     }
@@ -89,6 +96,11 @@ export class Retention {
     return deleted ?? snapshot;
   }
 
+  /** deletes what a machine that has ended left: its output and, if not captured, its files */
+  forget(machineId: string): Promise<void> {
+    return this.#descriptions.forgetMachine(machineId);
+  }
+
   /** deletes what is past its time; one that a sandbox would resume from is deleted too, as its owner wanted */
   async expire(): Promise<void> {
     const { store, now } = this.#context;
@@ -105,7 +117,8 @@ export class Retention {
     await store.forgetIdempotent(now() - repeatWithin);
     if (limits.outputRetention > 0) {
       const old = runtime.ends().filter(({ endedAt }) => endedAt < now() - limits.outputRetention);
-      for (const { machineId } of old) await runtime.forget(machineId);
+      const isKept = (machineId: string) => this.#quarantine.has(machineId);
+      for (const { machineId } of old) if (!isKept(machineId)) await this.forget(machineId);
     }
     if (limits.sandboxRetention > 0) {
       for (const { id } of await store.staleSandboxes(now() - limits.sandboxRetention, batch)) {
@@ -142,21 +155,16 @@ export class Retention {
   }
 
   async #collect(): Promise<void> {
-    const { store, runtime, now } = this.#context;
-    const before = now();
+    const { store, runtime } = this.#context;
     const there = await runtime.snapshots.list();
     const wanted = new Set(await store.liveRuntimeSnapshots());
-    // one that was just captured may not be in the store yet
-    const stale = there.filter(({ id, createdAt }) => !wanted.has(id) && createdAt < before - 60_000);
-    const deleted = there.filter(({ id }) => !wanted.has(id) && !stale.some((one) => one.id === id));
-    for (const { id } of stale) await runtime.snapshots.delete(id).catch(() => undefined);
-    for (const { id } of deleted)
-      if (await this.#isTombstone(id)) await runtime.snapshots.delete(id).catch(() => undefined);
+    for (const { id } of there.filter(({ id }) => !wanted.has(id))) {
+      // what the store does not know at all was just captured, or is the quarantine's
+      if (!(await store.isDeletedSnapshot(id))) continue;
+      await runtime.snapshots.delete(id).catch(() => undefined);
+      this.#descriptions.forget("snapshot", id);
+    }
     await runtime.snapshots.collect();
-  }
-
-  async #isTombstone(runtimeId: string): Promise<boolean> {
-    return this.#context.store.isDeletedSnapshot(runtimeId);
   }
 
   /** keeps the last few of a sandbox; the others are deleted, or left to the usual time */

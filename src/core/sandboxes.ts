@@ -356,7 +356,7 @@ export class Sandboxes {
   }
 
   async #delete(sandbox: Sandbox, withSnapshots: boolean): Promise<Sandbox> {
-    const { store, runtime, now } = this.#context;
+    const { store, now } = this.#context;
     // first, because what follows cannot be given back: from here on nobody finds it, and a restart goes through with it
     await store.deleteSandbox(sandbox.id, now());
     const deleted = (await store.getSandbox(sandbox.id)) ?? sandbox;
@@ -366,7 +366,7 @@ export class Sandboxes {
         if (!(await store.isCurrentSnapshot(snapshot.id))) await this.#options.retention.delete(snapshot);
       }
     }
-    await runtime.forget(session.id).catch(this.#context.trouble);
+    await this.#options.retention.forget(session.id).catch(this.#context.trouble);
     return { ...((await store.getSandbox(sandbox.id)) ?? deleted), state: session.state };
   }
 

@@ -22,6 +22,10 @@ export interface Store {
   /** makes this daemon the only one of its database until it closes or dies; false when another one is */
   claim(): Promise<boolean>;
 
+  /** which data directory this database belongs to; undefined before the first start */
+  identity(): Promise<string | undefined>;
+  setIdentity(id: string): Promise<void>;
+
   /** does nothing when a team of that id is there */
   insertTeam(team: Team): Promise<void>;
   /** by id or slug */

@@ -7,6 +7,7 @@ import { sql } from "kysely";
 import { SandkeepError } from "../core/errors.ts";
 import type { Engine } from "./engines.ts";
 import { firstSchema } from "./first-schema.ts";
+import { identityTable } from "./identity.ts";
 import { lifetimes } from "./lifetimes.ts";
 import { indexSessions, sessionIndex } from "./session-index.ts";
 import { snapshotNames } from "./snapshot-names.ts";
@@ -25,6 +26,7 @@ const migrations: Migration[] = [
   { name: "lifetimes", statements: lifetimes },
   { name: "snapshot names", statements: snapshotNames },
   { name: "session index", statements: sessionIndex, fill: indexSessions },
+  { name: "identity", statements: identityTable },
 ];
 
 /** brings the database to what this program knows; refuses one that a newer program wrote */

@@ -6,6 +6,7 @@ import { commandStore } from "./commands.ts";
 import { driveStore } from "./drives.ts";
 import { type Engine, openEngine, type StoreLocation } from "./engines.ts";
 import { idempotencyStore } from "./idempotency.ts";
+import { identityStore } from "./identity.ts";
 import { migrate } from "./migrations.ts";
 import { runsOf } from "./runs.ts";
 import { sandboxStore } from "./sandboxes.ts";
@@ -24,6 +25,7 @@ export async function openStore(location: StoreLocation, now: () => number = Dat
     open: () => migrate(engine, now),
     close: () => engine.close(),
     claim: () => engine.claim(),
+    ...identityStore(db),
     ...teamStore(db),
     ...sandboxStore(db, runs),
     ...sessionStore(engine, runs, now),
@@ -46,6 +48,7 @@ export async function openStore(location: StoreLocation, now: () => number = Dat
 
 /** what is acknowledged by these is on the disk before; the other changes follow with the next of these */
 const acknowledged = [
+  "setIdentity",
   "insertTeam",
   "insertProject",
   "insertKey",
@@ -78,7 +81,7 @@ function onDisk({ flushed }: Engine, store: Store): Store {
 }
 
 /** without what is secret in a URL */
-function placeOf(location: StoreLocation): string {
+export function placeOf(location: StoreLocation): string {
   if ("path" in location) return `"${location.path}"`;
   const url = URL.parse(location.url);
   return url ? `"${url.protocol}//${url.host}${url.pathname}"` : "of PostgreSQL";

@@ -9,6 +9,7 @@ export type Database = Kysely<Tables>;
 
 export interface Tables {
   migrations: { number: number; name: string; applied_at: number };
+  identity: { slot: number; id: string };
   teams: Row<Team>;
   projects: Row<Project>;
   api_keys: Row<ApiKey>;

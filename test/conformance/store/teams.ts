@@ -6,6 +6,14 @@ import { freshStore, newOwner, noon, type StoreHost, unique } from "./host.ts";
 
 export function teamsSuite(host: () => StoreHost): void {
   describe("teams", () => {
+    test("a database belongs to nobody at first, and then to whoever was named last", async () => {
+      const store = await freshStore(host());
+      expect(await store.identity()).toBeUndefined();
+      await store.setIdentity("one");
+      await store.setIdentity("two");
+      expect(await store.identity()).toBe("two");
+    });
+
     test("a team is found by its id and by its slug", async () => {
       const { store } = host();
       const team = { id: unique("team_"), slug: unique("slug-"), createdAt: noon };

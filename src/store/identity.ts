@@ -1,0 +1,24 @@
+/** The schema's fifth step, and what is in it: which data directory this database belongs to, in one row. */
+
+import type { Store } from "../core/store.ts";
+import type { Engine } from "./engines.ts";
+import type { Database } from "./tables.ts";
+
+export function identityTable({ text }: Pick<Engine, "text">): string[] {
+  return [`create table identity (slot integer primary key check (slot = 1), id ${text} not null)`];
+}
+
+export function identityStore(db: Database): Pick<Store, "identity" | "setIdentity"> {
+  return {
+    async identity() {
+      return (await db.selectFrom("identity").select("id").executeTakeFirst())?.id;
+    },
+    async setIdentity(id) {
+      await db
+        .insertInto("identity")
+        .values({ slot: 1, id })
+        .onConflict((conflict) => conflict.column("slot").doUpdateSet({ id }))
+        .execute();
+    },
+  };
+}

@@ -1,0 +1,121 @@
+/**
+ * The files of a data directory that a lost database is rebuilt from:
+ *
+ *   identity.json                 { id }: which database this directory belongs to
+ *   recovery/machine/<id>.json    a Description each, of a machine, a snapshot and a drive
+ *   recovery/snapshot/<id>.json
+ *   recovery/drive/<id>.json
+ *   recovery/quarantine.json      { "<kind> <id>": ms since 1970 }: since when the database has not known it
+ *
+ * Each is written beside and renamed. One that cannot be read counts as missing: these files are the second copy.
+ */
+
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { SandkeepError } from "../core/errors.ts";
+import type { DescribedKind, Description, RecoveryFiles } from "../core/recovery-files.ts";
+
+export class DirectoryRecoveryFiles implements RecoveryFiles {
+  readonly #dataDir: string;
+
+  constructor(dataDir: string) {
+    this.#dataDir = dataDir;
+  }
+
+  describe(kind: DescribedKind, id: string, description: Description): void {
+    write(this.#path(kind, id), description);
+  }
+
+  description(kind: DescribedKind, id: string): Description | undefined {
+    const read = readObject(this.#path(kind, id));
+    // Our own file: whole, as it was renamed into place.
+    return read && "project" in read ? (read as unknown as Description) : undefined;
+  }
+
+  forget(kind: DescribedKind, id: string): void {
+    rmSync(this.#path(kind, id), { force: true });
+  }
+
+  quarantined(): Record<string, number> {
+    const read = readObject(this.#quarantine) ?? {};
+    return Object.fromEntries(Object.entries(read).filter((entry): entry is [string, number] => isTime(entry[1])));
+  }
+
+  setQuarantined(since: Record<string, number>): void {
+    write(this.#quarantine, since);
+  }
+
+  identity(): string | undefined {
+    const path = this.#identity;
+    const text = readText(path);
+    if (text === undefined) return undefined;
+    const id = parse(text)?.id;
+    if (typeof id === "string" && id !== "") return id;
+    const how = `restore it from a backup, or delete it and run "sandkeep recover --adopt"`;
+    throw new SandkeepError("internal", `Cannot read "${path}": it is damaged (${how})`);
+  }
+
+  setIdentity(id: string): void {
+    write(this.#identity, { id });
+  }
+
+  get #identity(): string {
+    return join(this.#dataDir, "identity.json");
+  }
+
+  get #quarantine(): string {
+    return join(this.#dataDir, "recovery/quarantine.json");
+  }
+
+  #path(kind: DescribedKind, id: string): string {
+    if (!/^[A-Za-z0-9_-]{1,64}$/.test(id)) throw new SandkeepError("invalid", `Cannot describe "${id}": that is no id`);
+    return join(this.#dataDir, "recovery", kind, `${id}.json`);
+  }
+}
+
+function write(path: string, value: object): void {
+  const text = `${JSON.stringify(value)}\n`;
+  try {
+    replace(path, text);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    replace(path, text);
+  }
+}
+
+function replace(path: string, text: string): void {
+  writeFileSync(`${path}.new`, text, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+function readObject(path: string): Record<string, unknown> | undefined {
+  const text = readText(path);
+  return text === undefined ? undefined : parse(text);
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isTime(value: unknown): boolean {
+  return typeof value === "number" && Number.isSafeInteger(value);
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ENOENT";
+}
