@@ -32,7 +32,7 @@
  *   "allow <flow>"  "deny <flow>"  "answer <flow> <hex>"  "unanswered <flow>"
  *   "taken <id> <count>"               it has begun with that many connections: it may be given as many others
  *   "closed <id> <count>"              that many connections have ended
- *   "recheck <machine> <token>"        its policy has changed: flows that are open are to be asked for again
+ *   "recheck <machine> <token>"        its policy has changed: flows that are open are to be asked for again; "*" for all
  *   "tell <machine> <token>"           what the kernel has refused until now is to be told before the answer
  *   {"cmd":"NODE_HANDLE_ACK"}          Node's own, ignored
  *

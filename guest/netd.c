@@ -322,11 +322,13 @@ static int say_done(const char *kind, uint64_t token) {
   return egress_say(-1, "{\"kind\":\"%s\",\"id\":%" PRIu64 "}", kind, token) ? 0 : EAGAIN;
 }
 
-/* its policy has changed, so what is allowed so far is asked for again */
+/* what it may reach has changed, or what all may, so what is allowed so far is asked for again */
 static int recheck(const char *line) {
   struct tenant *tenant;
   uint64_t token;
   if (!parse_order(line, &tenant, &token)) return EINVAL;
+  bool all = strncmp(line, "recheck * ", 10) == 0;
+  for (struct tenant *each = tenants; all && each; each = each->next) flows_recheck(&each->flows);
   if (tenant) flows_recheck(&tenant->flows);
   return say_done("rechecked", token);
 }

@@ -25,6 +25,7 @@ import { certificateOf, deriveAuthority } from "./egress/tls/authority.ts";
 import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
 import { isBelow } from "./ingress/host.ts";
 import { createIngress } from "./ingress/ingress.ts";
+import { egressSettingsOf } from "./network-settings.ts";
 import { LinuxRuntime } from "./runtime/linux/driver.ts";
 import { hashKey, openSeal, secretFor } from "./secrets.ts";
 import { lockDirectory } from "./store/directory-lock.ts";
@@ -202,12 +203,7 @@ function runtimeOf(config: Config): LinuxRuntime {
     runRoot: config.runDir,
     guest: join(root, "guest/build/sandkeep-guest"),
     egress: [process.execPath, join(root, "src/egress/main.ts")],
-    egressEnv: {
-      SANDKEEP_DNS: config.dns.join(","),
-      SANDKEEP_EGRESS_ALLOW: config.egressAllow.join(","),
-      SANDKEEP_EGRESS_DENY: config.egressDeny.join(","),
-      SANDKEEP_EGRESS_CA: config.egressCa ?? "",
-    },
+    egressSettings: egressSettingsOf(config),
     pool: { hot: config.poolHot, warm: config.poolWarm },
     defaultImage: config.defaultImage,
     limits: {

@@ -20,6 +20,7 @@ const mayImport: Record<string, string[]> = {
   redirect: [],
   "config.ts": ["core", "setting-values.ts"],
   "secrets.ts": ["core"],
+  "network-settings.ts": ["core", "config.ts"],
   // Commands that work on this host's data directory, without a daemon.
   admin: ["core", "runtime"],
 };

@@ -73,9 +73,9 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
       // Nothing that a test looks up may leave this machine.
       SANDKEEP_DNS: "127.0.0.1:9",
       SANDKEEP_API_KEY: key,
+      SANDKEEP_RUN_DIR: runDir,
       ...own,
       SANDKEEP_DATA_DIR: dataDir,
-      SANDKEEP_RUN_DIR: runDir,
       SANDKEEP_PORT: port,
     };
     const [, ...start] = manifest.scripts.start.split(" ");

@@ -5,18 +5,15 @@ import type { CustomNetwork } from "../src/core/network-policy.ts";
 import { certificateOf, deriveAuthority } from "../src/egress/tls/authority.ts";
 import { eventually } from "./harness.ts";
 import { linesOf } from "./internet.ts";
-import { internetRoots } from "./internet-daemon.ts";
 import { evilAddress, otherAddress, webAddress, webAddress6 } from "./internet-names.ts";
+import { internetCertificate } from "./internet-tls.ts";
 import { allow, probeOfFile } from "./network-probe.ts";
 import { watchWire } from "./wire-watch.ts";
 
 const authority = deriveAuthority(Buffer.alloc(32, "test"), "sandbox");
-const { undo, internet, probe, added, under } = probeOfFile(
-  ["the command python3", "the command tcpdump"],
-  async (undo) => ({
-    SANDKEEP_EGRESS_CA: await internetRoots(undo),
-  }),
-);
+const { undo, internet, probe, added, under } = probeOfFile(["the command python3", "the command tcpdump"], {
+  roots: [internetCertificate],
+});
 
 /** opens these and says so; then says of each, whenever it is asked, whether it still echoes */
 const opened = (connections: Record<string, string>) => `

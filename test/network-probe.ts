@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { TrafficCounts } from "../src/core/egress-log.ts";
+import { type EgressSettings, noEgressSettings } from "../src/core/egress-settings.ts";
 import type { CustomNetwork } from "../src/core/network-policy.ts";
 import type { EgressEvent } from "../src/egress/log.ts";
 import { EgressLink } from "../src/runtime/linux/egress-link.ts";
@@ -67,7 +68,7 @@ export interface ProbeOfFile {
 }
 
 /** there before the file's first test, gone after its last; tests are skipped that lack one of the `commands` */
-export function probeOfFile(commands: Need[], env?: (undo: Undo) => Promise<NodeJS.ProcessEnv>): ProbeOfFile {
+export function probeOfFile(commands: Need[], settings: Partial<EgressSettings> = {}): ProbeOfFile {
   const undo = new AsyncDisposableStack();
   let opened: { internet: Internet; probe: Probe } | undefined;
   let serial = 0;
@@ -78,7 +79,7 @@ export function probeOfFile(commands: Need[], env?: (undo: Undo) => Promise<Node
   beforeAll(async () => {
     if (!has("root")) return;
     const internet = await openInternet(undo);
-    opened = { internet, probe: await Probe.start(undo, internet.host, { env: (await env?.(undo)) ?? {} }) };
+    opened = { internet, probe: await Probe.start(undo, internet.host, { settings }) };
   });
   afterAll(() => undo.disposeAsync());
   beforeEach((context) => needs(context, "root", ...commands));
@@ -132,7 +133,13 @@ export class Probe {
   static async start(
     undo: Undo,
     host: Namespace,
-    options: { sanitized?: boolean; defined?: string[]; env?: NodeJS.ProcessEnv; egress?: string } = {},
+    options: {
+      sanitized?: boolean;
+      defined?: string[];
+      env?: NodeJS.ProcessEnv;
+      settings?: Partial<EgressSettings>;
+      egress?: string;
+    } = {},
   ): Promise<Probe> {
     const directory = await tempDir(undo);
     const binary = await buildProbe(directory, options.sanitized, options.defined);
@@ -140,7 +147,7 @@ export class Probe {
     const child = spawn(...host.command(binary, process.execPath, egress), {
       env: {
         ...process.env,
-        SANDKEEP_DNS: nameServer,
+        SANDKEEP_EGRESS_SETTINGS: await settingsFile(directory, options.settings),
         SANDKEEP_EGRESS_SOCKET: socketIn(directory),
         SANDKEEP_EGRESS_LOGS: directory,
         ...options.env,
@@ -266,6 +273,12 @@ export class Probe {
 
 function linkIn(directory: string): EgressLink {
   return new EgressLink({ socket: socketIn(directory), trouble: console.error, commandOf: () => undefined });
+}
+
+async function settingsFile(directory: string, settings: Partial<EgressSettings> = {}): Promise<string> {
+  const file = join(directory, "egress.json");
+  await writeFile(file, JSON.stringify({ ...noEgressSettings, resolvers: [nameServer], ...settings }));
+  return file;
 }
 
 function socketIn(directory: string): string {

@@ -117,7 +117,7 @@ attempt("direct", lambda: web("198.18.0.1", 1))
 
   test("lets the operator allow a private range", async () => {
     await using stack = new AsyncDisposableStack();
-    const other = await Probe.start(stack, internet().host, { env: { SANDKEEP_EGRESS_ALLOW: "10.9.9.0/24" } });
+    const other = await Probe.start(stack, internet().host, { settings: { allow: ["10.9.9.0/24"] } });
     await other.admit("a");
     const code = `
 attempt("allowed", lambda: web("10.9.9.9"))

@@ -4,10 +4,12 @@
  */
 
 import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeEach, describe, expect, test } from "vitest";
-import { needs, root } from "../../test/harness.ts";
+import { needs, root, tempDir } from "../../test/harness.ts";
+import { noEgressSettings } from "../core/egress-settings.ts";
 import { parseRequest, replies } from "./channel.ts";
 
 const run = promisify(execFile);
@@ -117,7 +119,9 @@ describe("messages", () => {
 /** Runs Python that has the egress process at the other end of `channel`; returns the lines it printed. */
 async function netd(code: string): Promise<string[]> {
   const main = join(root, "src/egress/main.ts");
-  const env = { ...process.env, SANDKEEP_EGRESS_ALLOW: "127.0.0.0/8" };
+  const settings = join(await tempDir(), "settings.json");
+  await writeFile(settings, JSON.stringify({ ...noEgressSettings, allow: ["127.0.0.0/8"] }));
+  const env = { ...process.env, SANDKEEP_EGRESS_SETTINGS: settings };
   const { stdout } = await run("python3", ["-c", prelude + code, process.execPath, main], { env });
   return stdout.trim().split("\n");
 }

@@ -73,7 +73,7 @@ export interface Replies {
   deny(flow: number): void;
   answer(flow: number, packet: Buffer): void;
   unanswered(flow: number): void;
-  /** a machine's policy has changed: its open flows end, and are asked for again; answered by "rechecked" */
+  /** what a machine may reach has changed, or with "*" what all may: open flows end, and are asked for again; answered by "rechecked" */
   recheck(machine: string, token: number): void;
   /** what the kernel has refused to a machine is wanted now, in as far as it was not told; answered by "told" */
   tell(machine: string, token: number): void;

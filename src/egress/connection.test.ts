@@ -3,13 +3,14 @@
 import { connect, createServer, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
+import { noEgressSettings } from "../core/egress-settings.ts";
 import type { DomainRule, RequestRule } from "../core/network-policy.ts";
-import { addressRules } from "./addresses.ts";
 import { serveConnection } from "./connection.ts";
 import type { EgressEvent } from "./log.ts";
 import type { Machine } from "./machines.ts";
 import { newNames } from "./names.ts";
 import { customPolicy } from "./policy.ts";
+import { newSettings } from "./settings.ts";
 import { certificateOf, deriveAuthority, openAuthority } from "./tls/authority.ts";
 import { newTurns } from "./turns.ts";
 
@@ -105,11 +106,9 @@ async function begun(domains: DomainRule[], authorityIsNeeded = async () => {}) 
   };
   const [program, inside] = await pair();
   const served = serveConnection(inside, { address, port: 443 }, machine, {
-    addresses: addressRules({ allow: ["127.0.0.0/8"], hostAddresses: () => [] }),
-    resolvers: () => [],
+    settings: newSettings({ ...noEgressSettings, allow: ["127.0.0.0/8"] }, () => 0),
     log,
     search: { actor: Promise.resolve({}), seen: Promise.resolve() },
-    roots: [],
   });
   const change = (to: DomainRule[]) => {
     policy = customPolicy({ ...network, domains: to });

@@ -14,7 +14,6 @@ import { isIP, type Socket } from "node:net";
 import { bytesOf, contains, parseCidr } from "../core/cidr.ts";
 import { hostName } from "../core/network-policy.ts";
 import { attributed, beforeRefusal, type Search } from "./actors.ts";
-import type { AddressRules } from "./addresses.ts";
 import type { Destination } from "./channel.ts";
 import type { EgressEvent, EgressLog } from "./log.ts";
 import type { Machine, Open } from "./machines.ts";
@@ -22,16 +21,14 @@ import { type Opening, openingIn, readOpening } from "./opening.ts";
 import { judge, judgeAddress, judgeName, type Verdict, type Wish } from "./policy.ts";
 import { addressesOf } from "./questions.ts";
 import { refuse } from "./refusal.ts";
+import type { Settings } from "./settings.ts";
 import { dial, relay } from "./tcp.ts";
 
 export interface ConnectionOptions {
-  addresses: AddressRules;
-  resolvers: () => Destination[];
+  settings: Settings;
   log: EgressLog;
   /** for who made the connection */
   search: Search;
-  /** PEMs to believe besides the host's own when TLS is opened */
-  roots: readonly string[];
 }
 
 /** how long to wait for the first bytes of a program that will be refused anyway, in ms */
@@ -70,6 +67,8 @@ class Connection implements Open {
   readonly #signal: AbortSignal;
   /** what it was allowed by, once it was; an interception goes on under the same rules or not at all */
   #granted: Extract<Verdict, { allowed: true }> | undefined;
+  /** whom we believe about the host, where its TLS is opened */
+  #roots: readonly string[] | undefined;
   #metered = { bytesIn: 0, bytesOut: 0 };
   #begun = false;
   /** what the log was told, once it was */
@@ -86,12 +85,15 @@ class Connection implements Open {
 
   recheck(): void {
     if (!this.#granted) return;
-    const verdict = judge(this.#machine.policy(), this.#wish, this.#options.addresses);
-    if (verdict.allowed && sameRules(verdict.rules, this.#granted.rules)) {
+    const { settings } = this.#options;
+    const verdict = judge(this.#machine.policy(), this.#wish, settings.addresses);
+    const believed = this.#roots === undefined || this.#roots === settings.roots();
+    if (verdict.allowed && sameRules(verdict.rules, this.#granted.rules) && believed) {
       this.#granted = verdict;
       return;
     }
-    const reason = verdict.allowed ? "its rules have changed" : verdict.reason;
+    const changed = believed ? "its rules have changed" : "the certificates that are believed have changed";
+    const reason = verdict.allowed ? changed : verdict.reason;
     this.#log.decided({ ...this.#event("tcp"), allowed: false, reason: `cut off: ${reason}` });
     this.#abort.abort();
   }
@@ -112,7 +114,7 @@ class Connection implements Open {
     this.#machine.open.add(this);
     try {
       await this.#machine.ready();
-      const verdict = judgeAddress(this.#machine.policy(), this.#wish, this.#options.addresses);
+      const verdict = judgeAddress(this.#machine.policy(), this.#wish, this.#options.settings.addresses);
       if (verdict?.allowed) await this.#relay(verdict);
       else if (verdict && this.#machine.policy().kind === "open") await this.#reset(verdict);
       else await this.#serveOpening(verdict);
@@ -144,7 +146,7 @@ class Connection implements Open {
 
   async #judgeOpening(opening: Opening): Promise<Verdict> {
     const wish = this.#wish;
-    const { addresses } = this.#options;
+    const { addresses } = this.#options.settings;
     const now = () => judge(this.#machine.policy(), wish, addresses);
     if (opening.kind === "http") wish.instead = "plain HTTP is allowed by subnet only";
     if (opening.kind === "other") wish.instead = opening.why;
@@ -171,8 +173,7 @@ class Connection implements Open {
     const { address } = this.#wish;
     if (names.has(name, address)) return true;
     if (!this.#machine.questions.take()) return false;
-    const { resolvers, addresses } = this.#options;
-    const found = await addressesOf(name, { resolvers, addresses, signal: this.#signal });
+    const found = await addressesOf(name, { ...this.#options.settings, signal: this.#signal });
     if (!found.some((each) => String(bytesOf(each)) === String(bytesOf(address)))) return false;
     names.remember(name, address, 0);
     return true;
@@ -212,7 +213,7 @@ class Connection implements Open {
     const host = this.#wish.name;
     const inForce = policy();
     // The policy may have changed meanwhile; from here on recheck() sees to that.
-    const now = judge(inForce, this.#wish, this.#options.addresses);
+    const now = judge(inForce, this.#wish, this.#options.settings.addresses);
     if (!now.allowed || !sameRules(now.rules, rules)) {
       await this.#reset(now.allowed ? { allowed: false, reason: "its rules have changed" } : now);
       return;
@@ -223,6 +224,7 @@ class Connection implements Open {
       return;
     }
     this.#granted = verdict;
+    this.#roots = this.#options.settings.roots();
     this.#told({ kind: "tls", postgres: false, name: host, head });
     const signal = this.#signal;
     await intercept({
@@ -259,7 +261,7 @@ class Connection implements Open {
       },
       failed: (problem) => this.#log.decided({ ...this.#event("tls"), allowed: false, reason: problem }),
       signal,
-      roots: this.#options.roots,
+      roots: this.#roots,
     });
     this.#ended();
   }
@@ -281,9 +283,10 @@ class Connection implements Open {
   /** where a rule forwards to was chosen by whoever made the policy: it may be private, but none of the host's own */
   async #dialForward(url: URL): Promise<Socket> {
     const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
-    const { resolvers, addresses } = this.#options;
+    const { settings } = this.#options;
+    const { addresses } = settings;
     const name = isIP(host) ? undefined : hostName(host);
-    const found = name === undefined ? [host] : await addressesOf(name, { resolvers, addresses, signal: this.#signal });
+    const found = name === undefined ? [host] : await addressesOf(name, { ...settings, signal: this.#signal });
     const address = found.find((each) => addresses.forbidden(each, privateRangeOf(each)) === undefined);
     if (address === undefined) {
       throw new Error(

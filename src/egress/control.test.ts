@@ -18,6 +18,7 @@ test("a daemon that has stopped reading is not asked any more, so that nothing p
     dropPolicy: unused,
     keepPolicies: unused,
     flush: unused,
+    configure: unused,
     actors,
   });
   onTestFinished(() => void server.close());

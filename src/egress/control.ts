@@ -1,7 +1,8 @@
 /**
- * Where the daemon tells the egress process what machines may reach: a unix socket in the runtime's own folder, which
+ * Where the daemon tells the egress process what the operator says and what machines may reach: a unix socket in the runtime's own folder, which
  * nobody but root can enter. One JSON value a line; each order is answered when it is in force:
  *
+ *   {"id":0,"kind":"settings","settings":{"deny":["10.0.0.0/8"],…}}      for all machines         {"id":0}
  *   {"id":1,"kind":"set","machine":"m0","network":{"mode":"custom",…}}   its policy from now on   {"id":1}
  *            "fresh":true  nothing has run in it yet, so nothing of it is open
  *   {"id":2,"kind":"drop","machine":"m0"}                                it has none any more     {"id":2}
@@ -21,14 +22,17 @@
 import { renameSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { z } from "zod";
+import type { EgressSettings } from "../core/egress-settings.ts";
 import type { CustomNetwork } from "../core/network-policy.ts";
 import type { Actors } from "./actors.ts";
+import { egressSettings } from "./settings.ts";
 
 export interface Controlled {
   setPolicy(machine: string, network: CustomNetwork, options: { fresh: boolean }): Promise<void>;
   dropPolicy(machine: string): void;
   keepPolicies(machines: string[]): void;
   flush(machine: string): Promise<void>;
+  configure(settings: EgressSettings): Promise<void>;
   actors: Actors;
 }
 
@@ -44,6 +48,7 @@ const network = z.looseObject({
   deniedCidrs: z.array(z.string()),
 });
 const order = z.discriminatedUnion("kind", [
+  z.object({ id: z.int(), kind: z.literal("settings"), settings: egressSettings }),
   z.object({ id: z.int(), kind: z.literal("set"), machine: z.string(), network, fresh: z.boolean() }),
   z.object({ id: z.int(), kind: z.literal("drop"), machine: z.string() }),
   z.object({ id: z.int(), kind: z.literal("flush"), machine: z.string() }),
@@ -105,13 +110,16 @@ async function obey(line: string, controlled: Controlled): Promise<{ id: number;
   }
   try {
     // The daemon has checked the policy in all its parts before it took it.
-    if (data.kind === "set") await controlled.setPolicy(data.machine, data.network as unknown as CustomNetwork, data);
+    if (data.kind === "settings") await controlled.configure(data.settings);
+    else if (data.kind === "set")
+      await controlled.setPolicy(data.machine, data.network as unknown as CustomNetwork, data);
     else if (data.kind === "drop") controlled.dropPolicy(data.machine);
     else if (data.kind === "flush") await controlled.flush(data.machine);
     else controlled.keepPolicies(data.machines);
     return { id: data.id };
   } catch {
-    return { id: data.id, error: "the egress process cannot use the policy" };
+    const what = data.kind === "settings" ? "settings" : "policy";
+    return { id: data.id, error: `the egress process cannot use the ${what}` };
   }
 }
 

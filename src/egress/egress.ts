@@ -1,11 +1,11 @@
 /** Does what netd asks: joins connections to the outside, judges flows, resolves names; and closes a sandbox's all at once. */
 
 import type { Socket } from "node:net";
+import type { EgressSettings } from "../core/egress-settings.ts";
 import type { CustomNetwork } from "../core/network-policy.ts";
 import { type Actors, attributed, beforeRefusal, type Search } from "./actors.ts";
-import type { AddressRules } from "./addresses.ts";
 import { decisionOf } from "./barred.ts";
-import { type Destination, halfOpen, type Replies, type Request } from "./channel.ts";
+import { halfOpen, type Replies, type Request } from "./channel.ts";
 import type { Complain } from "./complaints.ts";
 import { serveConnection } from "./connection.ts";
 import { isResolver, serveDns } from "./dns.ts";
@@ -13,17 +13,14 @@ import type { EgressEvent, EgressLog } from "./log.ts";
 import { type Machine, Machines } from "./machines.ts";
 import { judge, type Verdict } from "./policy.ts";
 import { answerQuestion } from "./questions.ts";
+import type { Settings } from "./settings.ts";
 import { newTurns } from "./turns.ts";
 
 export interface EgressOptions {
-  addresses: AddressRules;
+  settings: Settings;
   replies: Replies;
-  /** the resolvers to ask, as they are now */
-  resolvers: () => Destination[];
   log: EgressLog;
   now: () => number;
-  /** PEMs to believe besides the host's own when TLS is opened */
-  roots: readonly string[];
   actors: Actors;
   complain: Complain;
 }
@@ -38,6 +35,8 @@ const tellEvery = 100;
 const mostTellings = 5;
 /** about what a connection, a flow of datagrams and a question for a name take, in µs */
 const costs = { connection: 300, flow: 100, question: 300 };
+/** what netd is told in the place of a machine's name */
+const everyMachine = "*";
 /** how often the bytes of what is open are counted, in ms */
 const meterEvery = 1_000;
 
@@ -66,7 +65,7 @@ export class Egress {
       this.#orders.get(request.id)?.();
     } else if (request.kind === "refused") {
       const name = this.#machines.known(request.id)?.names.nameOf(request.address);
-      log.decided({ machine: request.machine, ...decisionOf(request, this.#options.addresses, name) });
+      log.decided({ machine: request.machine, ...decisionOf(request, this.#options.settings.addresses, name) });
     } else if (request.kind === "unseen") {
       log.unseen(request.machine, request.count);
     } else if (request.kind === "holder") {
@@ -86,6 +85,13 @@ export class Egress {
       replies.taken(request.id);
       replies.closed(request.id);
     }
+  }
+
+  /** resolves when the settings are in force, for everything that is open too; throws where they cannot be used */
+  async configure(settings: EgressSettings): Promise<void> {
+    this.#options.settings.use(settings);
+    for (const machine of this.#machines.all()) for (const open of machine.open) open.recheck();
+    await this.#done((token) => this.#options.replies.recheck(everyMachine, token));
   }
 
   /** resolves when the policy is in force, for everything that is open too */
@@ -151,13 +157,13 @@ export class Egress {
   }
 
   async #judge(request: Udp): Promise<void> {
-    const { replies, log, addresses } = this.#options;
+    const { replies, log, settings } = this.#options;
     const { address, port, flow } = request;
     const machine = this.#machines.of(request);
     const search = this.actors.find(machine.name, request.holder);
     await machine.share.turn(costs.flow);
     await machine.ready();
-    const verdictNow = () => judge(machine.policy(), { protocol: "udp", address, port }, addresses);
+    const verdictNow = () => judge(machine.policy(), { protocol: "udp", address, port }, settings.addresses);
     if (!verdictNow().allowed) await beforeRefusal(search);
     const verdict = verdictNow();
     replies[verdict.allowed ? "allow" : "deny"](flow);
@@ -189,14 +195,13 @@ export class Egress {
     machine: Machine,
     search: Search,
   ): Promise<Buffer | undefined> {
-    const { resolvers, addresses, log } = this.#options;
+    const { settings, log } = this.#options;
     let refused = false;
     await machine.share.turn(costs.question);
     await machine.ready();
     try {
       const answer = await answerQuestion(packet, transport, machine, {
-        resolvers,
-        addresses,
+        ...settings,
         signal: machine.signal,
         decided: ({ name, type }, verdict) => {
           refused = !verdict.allowed;

@@ -1,26 +1,30 @@
-/** The egress process: netd's child, started anew whenever it ends; the daemon may come and go. */
+/**
+ * The egress process: netd's child, started anew whenever it ends; the daemon may come and go. Its environment:
+ *
+ *   SANDKEEP_EGRESS_SETTINGS   a file with what the operator says, as the last daemon left it (settings.ts)
+ *   SANDKEEP_EGRESS_SOCKET     where the daemon gives settings and policies; without it nobody does
+ *   SANDKEEP_EGRESS_LOGS       has a folder for each machine, for its log; without it nothing is written
+ */
 
 import { Socket } from "node:net";
 import { Actors } from "./actors.ts";
-import { addressRules } from "./addresses.ts";
 import { parseRequest, replies } from "./channel.ts";
 import { newComplaints } from "./complaints.ts";
 import { openControl } from "./control.ts";
 import { Egress } from "./egress.ts";
 import { LogFiles } from "./log-file.ts";
-import { settingsFrom } from "./settings.ts";
+import { newSettings, settingsIn } from "./settings.ts";
 
 process.title = "sandkeep-egress";
-const settings = settingsFrom(process.env, () => performance.now());
-const complain = newComplaints(() => performance.now());
+const now = () => performance.now();
+const { SANDKEEP_EGRESS_SETTINGS: file, SANDKEEP_EGRESS_SOCKET: socket, SANDKEEP_EGRESS_LOGS: logs } = process.env;
+const complain = newComplaints(now);
 const nowhere = { decided: () => {}, ended: () => {}, moved: () => {}, unseen: () => {}, flush: async () => {} };
 const egress = new Egress({
-  addresses: addressRules(settings),
+  settings: newSettings(settingsIn(file), now),
   replies: replies((line) => process.send?.(line)),
-  resolvers: settings.resolvers,
-  log: settings.logs === undefined ? nowhere : new LogFiles({ directory: settings.logs, now: Date.now }),
-  now: () => performance.now(),
-  roots: settings.roots,
+  log: logs === undefined ? nowhere : new LogFiles({ directory: logs, now: Date.now }),
+  now,
   actors: new Actors(),
   complain,
 });
@@ -32,7 +36,7 @@ process.on("message", (message, handle) => {
 });
 // netd is gone, and with it everything this process was asked to do.
 process.on("disconnect", () => process.exit(0));
-if (settings.socket !== undefined) {
+if (socket !== undefined) {
   // Without it machines with a policy of their own reach nothing, but all others do.
-  openControl(settings.socket, egress).catch((error) => console.error("Cannot be given policies:", error));
+  openControl(socket, egress).catch((error) => console.error("Cannot be given policies:", error));
 }

@@ -1,53 +1,68 @@
-/** What the egress process reads from its environment and from the host, checked once and kept fresh. */
+/**
+ * What the operator says about the way out, as the egress process has it. The daemon hands it over at each of its starts
+ * (control.ts); a process that netd starts while there is no daemon reads what the last one left in a file.
+ */
 
 import { Resolver } from "node:dns";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
+import { z } from "zod";
+import { type EgressSettings, noEgressSettings } from "../core/egress-settings.ts";
+import { type AddressRules, addressRules } from "./addresses.ts";
 import type { Destination } from "./channel.ts";
 import { parseResolver } from "./resolvers.ts";
 
+export const egressSettings: z.ZodType<EgressSettings> = z.object({
+  allow: z.array(z.string()),
+  deny: z.array(z.string()),
+  resolvers: z.array(z.string()),
+  roots: z.array(z.string()),
+});
+
+/** The settings in force: whoever asks gets the latest answer, so none of these is to be remembered. */
 export interface Settings {
-  /** SANDKEEP_EGRESS_ALLOW: ranges that sandboxes may reach although they are not public, separated by commas */
-  allow: string[];
-  /** SANDKEEP_EGRESS_DENY: ranges that no sandbox may reach, whatever its policy says */
-  deny: string[];
-  /** SANDKEEP_DNS: the resolvers to ask, separated by commas; default those of /etc/resolv.conf, as they are now */
-  resolvers: () => Destination[];
-  /** the addresses of the host's interfaces, as they are now */
-  hostAddresses: () => string[];
-  /** SANDKEEP_EGRESS_SOCKET: where the daemon gives us policies; without it nobody does */
-  socket: string | undefined;
-  /** SANDKEEP_EGRESS_LOGS: has a folder for each machine, for its log; without it nothing is written */
-  logs: string | undefined;
-  /** SANDKEEP_EGRESS_CA: a file of PEMs to believe besides the host's own when TLS is opened */
-  roots: string[];
+  addresses: AddressRules;
+  /** the resolvers to ask */
+  resolvers(): Destination[];
+  /** PEMs to believe besides the host's own when TLS is opened; the same list as long as nobody changes it */
+  roots(): readonly string[];
+  /** in force from now on; throws, and changes nothing, where one of them cannot be used */
+  use(given: EgressSettings): void;
 }
 
 /** how long what the host said is good for, in ms */
 const freshFor = 1_000;
 
-export function settingsFrom(environment: NodeJS.ProcessEnv, now: () => number): Settings {
-  const resolvers = listOf(environment.SANDKEEP_DNS).map(parseResolver);
-  return {
-    allow: listOf(environment.SANDKEEP_EGRESS_ALLOW),
-    deny: listOf(environment.SANDKEEP_EGRESS_DENY),
-    resolvers: resolvers.length > 0 ? () => resolvers : remembered(hostResolvers, now),
-    hostAddresses: remembered(hostAddresses, now),
-    socket: environment.SANDKEEP_EGRESS_SOCKET,
-    logs: environment.SANDKEEP_EGRESS_LOGS,
-    roots: rootsIn(environment.SANDKEEP_EGRESS_CA),
+export function newSettings(given: EgressSettings, now: () => number): Settings {
+  const host = {
+    resolvers: remembered(hostResolvers, now),
+    addresses: remembered(hostAddresses, now),
   };
+  let current = understood(given);
+  return {
+    addresses: { forbidden: (...asked) => current.addresses.forbidden(...asked) },
+    resolvers: () => (current.resolvers.length > 0 ? current.resolvers : host.resolvers()),
+    roots: () => current.roots,
+    use(next) {
+      const { roots } = current;
+      const changed = understood(next);
+      current = sameList(changed.roots, roots) ? { ...changed, roots } : changed;
+    },
+  };
+
+  function understood({ allow, deny, resolvers, roots }: EgressSettings) {
+    return {
+      addresses: addressRules({ allow, deny, hostAddresses: host.addresses }),
+      resolvers: resolvers.map(parseResolver),
+      roots: roots as readonly string[],
+    };
+  }
 }
 
-function rootsIn(file: string | undefined): string[] {
-  return file === undefined || file === "" ? [] : [readFileSync(file, "utf8")];
-}
-
-function listOf(setting: string | undefined): string[] {
-  return (setting ?? "")
-    .split(",")
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== "");
+/** what the last daemon left; nothing where there was none */
+export function settingsIn(file: string | undefined): EgressSettings {
+  if (file === undefined || !existsSync(file)) return noEgressSettings;
+  return egressSettings.parse(JSON.parse(readFileSync(file, "utf8")));
 }
 
 /** A new Resolver reads /etc/resolv.conf again; dns.getServers() would say for ever what it said at the start. */
@@ -57,6 +72,10 @@ function hostResolvers(): Destination[] {
 
 function hostAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((addresses) => addresses?.map(({ address }) => address) ?? []);
+}
+
+function sameList(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((each, at) => each === other[at]);
 }
 
 function remembered<T>(read: () => T, now: () => number): () => T {

@@ -3,7 +3,8 @@
  * with their files kept, and whatever was half made is undone.
  */
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { SandkeepError } from "../../core/errors.ts";
 import type { MachineEnd } from "../../core/runtime.ts";
 import type { LaunchedMachine, Launcher } from "./apply.ts";
 import type { BlankMaker } from "./blank.ts";
@@ -33,6 +34,21 @@ export interface Adopted {
 /** identifies this boot of the host: machines of another one cannot be alive */
 export function hostBootId(): string {
   return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+}
+
+/** machines that run cannot follow to another run directory: a second launcher would start there, and take them for dead */
+export function requireSameRun(places: Places, cgroups: CgroupHost): void {
+  const running = readRecords(places.machines).filter(({ name, record }) => {
+    if (!record || record.ended || record.bootId !== hostBootId()) return false;
+    const { cgroup, socket } = planBlank(places, cgroups, name, slotOf(record));
+    return !existsSync(socket) && isInCgroup(record.pid, cgroup);
+  });
+  if (running.length === 0) return;
+  const why = `${running.length} of its sandboxes run with their sockets in another one`;
+  throw new SandkeepError(
+    "conflict",
+    `Cannot use the run directory "${places.run}": ${why}; stop them first, or set SANDKEEP_RUN_DIR back`,
+  );
 }
 
 export async function adopt(options: AdoptOptions): Promise<Adopted> {

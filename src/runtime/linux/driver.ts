@@ -5,6 +5,7 @@
 
 import { mkdirSync, rmSync } from "node:fs";
 import { constants, cpus } from "node:os";
+import type { EgressSettings } from "../../core/egress-settings.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../core/errors.ts";
 import type {
   Discrepancy,
@@ -51,6 +52,8 @@ export interface LinuxOptions {
   egress: string[];
   /** its environment */
   egressEnv?: Record<string, string>;
+  /** what the operator says about the way out; an egress process that runs already keeps its own where nothing is said */
+  egressSettings?: EgressSettings;
   storage?: Omit<StorageOptions, "dataDir">;
   /** sizes of the pools; default none */
   pool?: PoolSize;
@@ -101,6 +104,7 @@ export class LinuxRuntime implements Runtime {
     this.#parts = parts;
     await this.#adopt(parts);
     if (this.#defaultImage === hostImage) await ensureHostImage(parts.layers, parts.images);
+    await parts.egress.configured();
     parts.pool.fill(0);
   }
 

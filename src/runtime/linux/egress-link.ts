@@ -1,17 +1,20 @@
 /**
- * The daemon's line to the egress process: gives it the policies of machines, and gives it all of them again whenever
- * either of the two was started anew; and tells it which commands processes belong to. src/egress/control.ts is the
+ * The daemon's line to the egress process: gives it the operator's settings and the policies of machines, and gives it
+ * all of them again whenever either of the two was started anew; and tells it which commands processes belong to. src/egress/control.ts is the
  * other end and says what the lines are.
  */
 
 import { connect, type Socket } from "node:net";
-import { SandkeepError } from "../../core/errors.ts";
+import type { EgressSettings } from "../../core/egress-settings.ts";
+import { messageOf, SandkeepError } from "../../core/errors.ts";
 import type { CustomNetwork } from "../../core/network-policy.ts";
 import type { Ancestry } from "./ancestry.ts";
 
 export interface EgressLinkOptions {
   /** the egress process's unix socket */
   socket: string;
+  /** in force before anything else is said; without them the process keeps its own */
+  settings?: EgressSettings | undefined;
   /** told of what the egress process refuses where no caller waits */
   trouble: (error: unknown) => void;
   /** the command that a process inside a machine belongs to */
@@ -43,9 +46,20 @@ export class EgressLink {
   #markConnected: () => void = () => {};
   #nextId = 1;
   #closed = false;
+  readonly #configured = Promise.withResolvers<void>();
 
   constructor(options: EgressLinkOptions) {
     this.#options = options;
+    // Whoever opens the line without asking for this does not have to hear of it.
+    this.#configured.promise.catch(() => undefined);
+    if (!options.settings) this.#configured.resolve();
+  }
+
+  /** resolves when the settings are in force, for what was open before too */
+  async configured(): Promise<void> {
+    const late = new SandkeepError("internal", `${unconfigured}: it does not answer`);
+    const timer = setTimeout(() => this.#configured.reject(late), this.#options.patience ?? 10_000);
+    await this.#configured.promise.finally(() => clearTimeout(timer));
   }
 
   open(): void {
@@ -163,6 +177,14 @@ export class EgressLink {
       rest = lines.pop() ?? "";
       for (const line of lines) this.#heard(line, socket);
     });
+    const { settings } = this.#options;
+    if (settings) {
+      this.#say({ kind: "settings", settings }).then(this.#configured.resolve, (error) => {
+        if (error === broken) return;
+        this.#configured.reject(new SandkeepError("conflict", `${unconfigured}: ${refusalIn(error)}`));
+        this.#options.trouble(error);
+      });
+    }
     const known = [...this.#policies].map(([machine, network]) =>
       this.#say({ kind: "set", machine, network, fresh: false }),
     );
@@ -188,7 +210,7 @@ export class EgressLink {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
     if (error === undefined) waiting?.resolve();
-    else waiting?.reject(new SandkeepError("internal", `Cannot change the network policy: ${error}`));
+    else waiting?.reject(new SandkeepError("internal", `${unchanged}${error}`));
   }
 }
 
@@ -196,6 +218,15 @@ interface Question {
   question: number;
   machine: string;
   ancestry: Ancestry;
+}
+
+const unchanged = "Cannot change the network policy: ";
+const unconfigured = "Cannot give the network settings to the egress process that runs";
+
+/** one of another version may not know what it is told; it ends with the last sandbox */
+function refusalIn(error: unknown): string {
+  const why = messageOf(error).replace(unchanged, "");
+  return `${why} (it ends with the last sandbox: sandkeep serve --stop-all, with the settings of before)`;
 }
 
 /** why a line ended before its answer came */

@@ -1,9 +1,12 @@
 /** The parts that a Linux runtime is made of, opened in the order in which they need each other. */
 
 import { randomBytes } from "node:crypto";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
+import type { EgressSettings } from "../../core/egress-settings.ts";
 import type { Limits } from "../../core/runtime.ts";
+import { requireSameRun } from "./adopt.ts";
 import { Launcher } from "./apply.ts";
 import { BlankMaker } from "./blank.ts";
 import { Capturer } from "./capture.ts";
@@ -45,6 +48,7 @@ export interface PartsOptions {
   guest: string;
   egress: string[];
   egressEnv?: Record<string, string>;
+  egressSettings?: EgressSettings;
   pool: PoolSize;
   limits: Limits;
   outputLimit: number;
@@ -67,13 +71,16 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const { places, limits, outputLimit, trouble } = options;
   const { store } = places;
   const cgroups = thisHostsCgroups();
+  requireSameRun(places, cgroups);
   const cgroupParents = makeParent(cgroups, places.cgroupParent);
+  if (options.egressSettings) leaveSettings(places, options.egressSettings);
   const launcher = await Launcher.open({
     run: places.run,
     binary: options.guest,
     egress: options.egress,
     env: {
       PATH: process.env.PATH ?? "",
+      SANDKEEP_EGRESS_SETTINGS: places.egressSettings,
       SANDKEEP_EGRESS_SOCKET: places.egress,
       SANDKEEP_EGRESS_LOGS: places.machines,
       ...options.egressEnv,
@@ -84,7 +91,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     for (const machine of hooks.machines()) if (machine.plan.name === name) return machine.commandOf(ancestry);
     return undefined;
   };
-  const egress = new EgressLink({ socket: places.egress, trouble, commandOf });
+  const egress = new EgressLink({ socket: places.egress, settings: options.egressSettings, trouble, commandOf });
   egress.open();
   const ports = new PortMeters({ trouble });
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
@@ -132,4 +139,11 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     pool,
     diskWatch,
   };
+}
+
+/** for an egress process that is started while no daemon is there to tell it; whole at any time */
+function leaveSettings({ run, egressSettings: file }: Places, settings: EgressSettings): void {
+  mkdirSync(run, { recursive: true, mode: 0o700 });
+  writeFileSync(`${file}.new`, JSON.stringify(settings), { mode: 0o600 });
+  renameSync(`${file}.new`, file);
 }

@@ -27,6 +27,8 @@ export interface Places {
   sockets: string;
   /** where the egress process listens for policies */
   egress: string;
+  /** what the operator says about the way out, for an egress process that starts when no daemon is there */
+  egressSettings: string;
   /** name of its folder in every cgroup tree */
   cgroupParent: string;
 }
@@ -103,6 +105,7 @@ export function places(dataDir: string, runRoot: string): Places {
     run,
     sockets: join(run, "m"),
     egress: join(run, "egress.sock"),
+    egressSettings: join(run, "egress.json"),
     cgroupParent: `sandkeep-${instance}`,
   };
 }

@@ -1,0 +1,14 @@
+/** What the operator says about the way out of all sandboxes, whatever the policy of each says. */
+
+export interface EgressSettings {
+  /** ranges that sandboxes may reach although they are not public */
+  allow: string[];
+  /** ranges that no sandbox may reach */
+  deny: string[];
+  /** resolvers to ask, as "1.1.1.1" or "[2606::1]:53"; none for those of the host, as they are at any time */
+  resolvers: string[];
+  /** PEMs to believe besides the host's own where TLS is opened */
+  roots: string[];
+}
+
+export const noEgressSettings: EgressSettings = { allow: [], deny: [], resolvers: [], roots: [] };
