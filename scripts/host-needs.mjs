@@ -57,6 +57,7 @@ export const hostNeeds = [
     why: "installs the vendors' Python SDKs for tests",
     when: "test",
   },
+  { command: "javac", package: "default-jdk-headless", why: "asks what Java inside a sandbox trusts", when: "test" },
   { command: "ip", package: "iproute2", why: "makes network namespaces for tests", when: "test" },
   { command: "mmdebstrap", package: "mmdebstrap", why: "builds a Debian image", when: "test" },
   {

@@ -40,6 +40,7 @@ test("durations and sizes have units, lists have commas, and a relative path beg
     SANDKEEP_REGIONS: "home1, home2",
     SANDKEEP_DNS: "1.1.1.1:5353,[2606:4700::1111]:53,::1",
     SANDKEEP_EGRESS_ALLOW: "10.0.0.0/8,fd00::/8",
+    SANDKEEP_SANDBOX_ENV: "TZ=UTC,NO_PROXY=a.test,b.test, EMPTY=",
   });
   expect(config).toMatchObject({
     maxTimeout: 5_400_000,
@@ -50,6 +51,7 @@ test("durations and sizes have units, lists have commas, and a relative path beg
     regions: ["home1", "home2"],
     dns: ["1.1.1.1:5353", "[2606:4700::1111]:53", "::1"],
     egressAllow: ["10.0.0.0/8", "fd00::/8"],
+    sandboxEnv: { TZ: "UTC", NO_PROXY: "a.test,b.test", EMPTY: "" },
   });
 });
 
@@ -70,6 +72,8 @@ test.each([
   [["--dns", "1.1.1.1:0"], {}, /it must be addresses/],
   [["--egress-allow", "10.0.0.0/33"], {}, /it must be ranges/],
   [["--egress-allow", "10.0.0.0/8/8"], {}, /it must be ranges/],
+  [[], { SANDKEEP_SANDBOX_ENV: "hunter2" }, /^Cannot use SANDKEEP_SANDBOX_ENV: it must be variables such as/],
+  [[], { SANDKEEP_SANDBOX_ENV: '{"A":1}' }, /^Cannot use SANDKEEP_SANDBOX_ENV: it must be variables such as/],
   [["--regions", "a,,b"], {}, /Cannot use --regions "a,,b": it must be names/],
   [[], { SANDKEEP_STOP_ALL: "maybe" }, /Cannot use SANDKEEP_STOP_ALL "maybe": it must be true or false/],
   [["--default-vcpus", "64"], {}, /Cannot use SANDKEEP_DEFAULT_VCPUS "64": it must be at most 32/],

@@ -24,6 +24,7 @@ import {
   path,
   second,
   size,
+  variables,
   whole,
 } from "./setting-values.ts";
 
@@ -251,8 +252,16 @@ const schema = z.object({
   egressCa: path().optional().register(about, {
     env: "SANDKEEP_EGRESS_CA",
     value: "file",
-    meaning: "certificates (PEM) to believe besides the host's own where the rules of a policy open TLS",
+    meaning: "certificates (PEM) to believe besides the host's own, inside sandboxes and where rules open TLS",
     preset: "none",
+  }),
+
+  sandboxEnv: variables().register(about, {
+    env: "SANDKEEP_SANDBOX_ENV",
+    value: "name=value,…",
+    meaning: "variables that every command in a sandbox gets unless its caller sets them; or a JSON object",
+    preset: "none",
+    secret: true,
   }),
 
   stopAll: z.stringbool("true or false").default(false).register(about, {

@@ -25,8 +25,9 @@ import { certificateOf, deriveAuthority } from "./egress/tls/authority.ts";
 import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
 import { isBelow } from "./ingress/host.ts";
 import { createIngress } from "./ingress/ingress.ts";
-import { egressSettingsOf } from "./network-settings.ts";
+import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "./network-settings.ts";
 import { LinuxRuntime } from "./runtime/linux/driver.ts";
+import { withCertificates } from "./runtime/linux/image/java-store.ts";
 import { hashKey, openSeal, secretFor } from "./secrets.ts";
 import { lockDirectory } from "./store/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "./store/recovery-files.ts";
@@ -75,7 +76,8 @@ export async function startDaemon(config: Config): Promise<Daemon> {
     undo.defer(() => store.close());
     const belonging = belongingOf(config, store, files);
     const isBound = await areBound(belonging);
-    const runtime = runtimeOf(config);
+    const roots = believedRootsOf(config);
+    const runtime = runtimeOf(config, roots);
     await runtime.open();
     undo.defer(() => {
       // What sandboxes run on goes with the last of them; a start that failed leaves no more than it found.
@@ -87,7 +89,8 @@ export async function startDaemon(config: Config): Promise<Daemon> {
     const signingKey = signingKeyIn(join(config.dataDir, "oidc.key"));
     const place: Place = { config, port: config.port };
     const networkSecrets = networkSecretsOf(place, signingKey);
-    const core = createCore({ ...contextOf(config, store, runtime, files), networkSecrets }, { hash: hashKey });
+    const context = { ...contextOf(config, store, runtime, files), ...trustOf(roots), networkSecrets };
+    const core = createCore(context, { hash: hashKey });
     const newKey = await core.access.prepare(config.apiKey);
     if (newKey !== undefined) writeFileSync(join(config.dataDir, "api-key"), `${newKey}\n`, { mode: 0o600 });
     await core.open({ keepAll: !isBound });
@@ -128,7 +131,7 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   const store = await openStore(isMissing && !create ? { path: ":memory:" } : location);
   undo.defer(() => store.close());
   if (!(await store.claim())) throw new SandkeepError("conflict", "Cannot recover: a daemon uses this database");
-  const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 });
+  const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, believedRootsOf(config));
   await runtime.open();
   undo.defer(() => (runtime.machines().length === 0 ? runtime.shutdown() : runtime.close()));
   const context = contextOf(config, store, runtime, files);
@@ -197,13 +200,14 @@ function belongingOf(config: Config, store: Store, files: RecoveryFiles): Belong
   return { store, files, directory: config.dataDir, database: placeOf(storeLocation(config)) };
 }
 
-function runtimeOf(config: Config): LinuxRuntime {
+function runtimeOf(config: Config, roots: BelievedRoots): LinuxRuntime {
   return new LinuxRuntime({
     dataDir: config.dataDir,
     runRoot: config.runDir,
     guest: join(root, "guest/build/sandkeep-guest"),
     egress: [process.execPath, join(root, "src/egress/main.ts")],
     egressSettings: egressSettingsOf(config),
+    roots: roots.pems,
     pool: { hot: config.poolHot, warm: config.poolWarm },
     defaultImage: config.defaultImage,
     limits: {
@@ -239,9 +243,16 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     },
     defaultImage: config.defaultImage,
     seal: openSeal(join(config.dataDir, "secret.key")),
+    sandboxEnv: config.sandboxEnv,
     notice: once((sentence) => void process.stderr.write(`sandkeep: ${sentence}\n`)),
     trouble,
   };
+}
+
+/** nothing where images know everybody whom this host believes */
+function trustOf({ pems, bundle }: BelievedRoots): Pick<Context, "hostRoots"> {
+  if (pems.length === 0) return {};
+  return { hostRoots: { pems, bundle, pem: pems.join(""), addToJava: (store) => withCertificates(store, pems) } };
 }
 
 /** Where the daemon is found. */

@@ -1,7 +1,12 @@
-/** The operator's settings of the way out as the egress process is given them: files are read and checked here, once. */
+/**
+ * The operator's settings of the way out, and whom this host believes: what the egress process and sandboxes are given.
+ * Files are read and checked here, once, so that what cannot be used stops the start.
+ */
 
 import { X509Certificate } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { rootCertificates } from "node:tls";
 import type { Config } from "./config.ts";
 import type { EgressSettings } from "./core/egress-settings.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
@@ -11,12 +16,43 @@ export function egressSettingsOf(config: Config): EgressSettings {
     allow: config.egressAllow,
     deny: config.egressDeny,
     resolvers: config.dns,
-    roots: config.egressCa === undefined ? [] : certificatesIn(config.egressCa),
+    roots: configured(config),
   };
 }
 
-/** each certificate of a file by itself; a file that has none, or one that cannot be read, stops the start */
-function certificatesIn(file: string): string[] {
+/** Whom programs inside believe because this host does. */
+export interface BelievedRoots {
+  /** those that no list of the distribution or of Node has, such as a company's, and those of SANDKEEP_EGRESS_CA */
+  pems: string[];
+  /** the host's whole list */
+  bundle: string;
+}
+
+export function believedRootsOf(config: Config, root = "/"): BelievedRoots {
+  const bundle = bundles.map((path) => textOf(join(root, path))).find((text) => text !== "") ?? "";
+  const common = new Set([...rootCertificates, ...distributed(root)].map(plain));
+  const own = certificatesIn(bundle).filter((pem) => !common.has(plain(pem)));
+  const all = new Map([...own, ...configured(config)].map((pem) => [plain(pem), pem]));
+  return { pems: [...all.values()], bundle };
+}
+
+/** where Debian, Fedora, SUSE and Alpine keep the list that is made of all that a host believes */
+const bundles = [
+  "etc/ssl/certs/ca-certificates.crt",
+  "etc/pki/tls/certs/ca-bundle.crt",
+  "etc/ssl/ca-bundle.pem",
+  "etc/ssl/cert.pem",
+];
+
+/** what the distribution brings: an image has its own version of it */
+function distributed(root: string): string[] {
+  const folder = join(root, "usr/share/ca-certificates/mozilla");
+  return namesIn(folder).flatMap((name) => certificatesIn(textOf(join(folder, name))));
+}
+
+/** of SANDKEEP_EGRESS_CA; a file that has none, or one that cannot be read, stops the start */
+function configured({ egressCa: file }: Config): string[] {
+  if (file === undefined) return [];
   const refuse = (why: string, cause?: unknown) =>
     new SandkeepError("invalid", `Cannot use SANDKEEP_EGRESS_CA "${file}": ${why}`, { cause });
   let text: string;
@@ -25,7 +61,7 @@ function certificatesIn(file: string): string[] {
   } catch (cause) {
     throw refuse(messageOf(cause), cause);
   }
-  const found = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  const found = certificatesIn(text);
   if (found.length === 0) throw refuse("it has no certificate in PEM");
   return found.map((pem, at) => {
     try {
@@ -34,4 +70,30 @@ function certificatesIn(file: string): string[] {
       throw refuse(`certificate ${at + 1} of it cannot be read`, cause);
     }
   });
+}
+
+function certificatesIn(text: string): string[] {
+  const found = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  return found.map((pem) => `${pem.replaceAll("\r", "")}\n`);
+}
+
+/** the same for one certificate however its lines are broken */
+function plain(pem: string): string {
+  return pem.replace(/-----[A-Z ]+-----|\s/g, "");
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, "latin1");
+  } catch {
+    return "";
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
 }

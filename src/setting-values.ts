@@ -102,6 +102,35 @@ export function origin() {
   });
 }
 
+/** "A=1,B=x,y": a comma separates where a name and "=" come after it; what that cannot say is said as a JSON object */
+export function variables() {
+  const wanted = "variables such as LANG=de_DE.UTF-8,TZ=UTC, or a JSON object of texts";
+  const checked = z.record(z.string().regex(/^[^=\0]{1,1024}$/), z.string().regex(/^[^\0]*$/));
+  return z
+    .string()
+    .transform((text, context): Record<string, string> => {
+      const found = checked.safeParse(text.startsWith("{") ? jsonOf(text) : variablesIn(text));
+      if (found.success) return found.data;
+      context.addIssue({ code: "custom", message: wanted });
+      return z.NEVER;
+    })
+    .default({});
+}
+
+function variablesIn(text: string): Record<string, string> | undefined {
+  const parts = text.split(/,\s*(?=[A-Za-z_][A-Za-z0-9_]*=)/);
+  const pairs = parts.map((part) => /^([A-Za-z_][A-Za-z0-9_]*)=([\s\S]*)$/.exec(part)?.slice(1));
+  return pairs.every((pair) => pair !== undefined) ? Object.fromEntries(pairs) : undefined;
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 export function isResolver(text: string): boolean {
   const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text) ?? [];
   const address = isIP(text) ? text : (bracketed ?? plain ?? "");

@@ -66,7 +66,7 @@ export class Boots {
       await this.#attach(sandbox, session);
       machine = await (early ?? this.#make(sandbox, session, options.root));
       if (await this.#lacksDirectory(session, options.root)) await makeDirectory(machine, session);
-      if (options.source) await fetchSource(machine, session, options.source);
+      if (options.source) await fetchSource(this.#context, machine, session, options.source);
       const startedAt = now();
       const expiresAt = expiryOf({ ...session, startedAt }, startedAt, limits.maxTimeout);
       const changes = {
@@ -94,6 +94,13 @@ export class Boots {
     return cwd !== (image?.cwd || "/");
   }
 
+  /** whether it boots from an image that was made with the certificates that the host believes now */
+  async #isRooted(root: MachineRoot): Promise<boolean> {
+    const { hostRoots, runtime } = this.#context;
+    if (!hostRoots) return true;
+    return "image" in root && (await runtime.images.get(root.image))?.roots === hostRoots.pem;
+  }
+
   async #make(sandbox: Sandbox, session: Session, root: MachineRoot): Promise<Machine> {
     const network = networkOf(this.#context, session);
     const machine = await this.#context.runtime.boot({
@@ -103,7 +110,7 @@ export class Boots {
       network,
       mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
     });
-    beginTrust(machine, network, this.#context, { fresh: "image" in root });
+    beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted: await this.#isRooted(root) });
     return machine;
   }
 

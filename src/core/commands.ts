@@ -180,7 +180,7 @@ export class Commands {
       id,
       argv: [spec.name, ...spec.args],
       cwd,
-      env: { ...trustEnvironment(session.networkPolicy), ...session.env, ...spec.env },
+      env: { ...trustEnvironment(session.networkPolicy, this.#context), ...session.env, ...spec.env },
       user: spec.sudo ? "root" : (spec.user ?? session.user),
       ...(spec.timeLimit !== undefined && { timeLimit: spec.timeLimit }),
       ...(spec.pty && { pty: spec.pty }),

@@ -19,6 +19,10 @@ export interface Context {
   seal: Seal;
   /** what the rules of a session's policy are carried out with */
   networkSecrets?: NetworkSecrets;
+  /** what the host believes and images may not know */
+  hostRoots?: HostRoots;
+  /** variables that every command gets unless its caller says otherwise */
+  sandboxEnv?: Record<string, string>;
   /** told, each sentence once, where callers get something else than they may think */
   notice: (sentence: string) => void;
   /** told of what went wrong where no caller waits */
@@ -49,6 +53,18 @@ export interface NetworkSecrets {
   of(session: Session): Pick<CustomNetwork, "authority" | "identity">;
   /** what programs have to believe, as PEM: the same one as long as the daemon runs */
   certificateOf(authority: AuthoritySpec): string;
+}
+
+/** Certificates of authorities that programs inside believe because the host does, such as a company's. */
+export interface HostRoots {
+  /** each as PEM */
+  pems: readonly string[];
+  /** everybody whom the host believes, for an image that has no list of its own */
+  bundle: string;
+  /** `pems`, one after the other */
+  pem: string;
+  /** Java's store with these in it; undefined where it has them, or is none */
+  addToJava(store: Uint8Array): Uint8Array | undefined;
 }
 
 /** Keeps secrets unreadable where they are stored. */

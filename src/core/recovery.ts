@@ -12,6 +12,7 @@ import { SandkeepError } from "./errors.ts";
 import { networkOf } from "./networks.ts";
 import type { Machine, MachineEnd } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
+import { beginTrust } from "./trust.ts";
 
 export interface RecoveryOptions {
   context: Context;
@@ -57,6 +58,8 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
       await commands.adopt(session);
       await activity.use(session);
       await restoreNetwork(context, session, machine);
+      // The host may believe others than when it was booted.
+      beginTrust(machine, "allow-all", context);
       return;
     default:
       await endings.resume(session);

@@ -306,6 +306,8 @@ export interface ImageInfo {
   user: string;
   cwd: string;
   createdAt: number;
+  /** PEMs that it was made to believe besides its own, as HostRoots has them; an image that was brought in has none */
+  roots?: string | undefined;
 }
 
 /** Durable volumes that machines mount; kept apart from any machine's files. */

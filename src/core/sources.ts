@@ -1,5 +1,6 @@
 /** What a sandbox is filled with before its first command: a repository, an archive from the web, or a snapshot. */
 
+import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
 import type { Machine } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
@@ -21,9 +22,15 @@ const timeLimit = 10 * 60_000;
 const longestComplaint = 2000;
 
 /** done inside, as the session's user: what the network policy forbids cannot be fetched */
-export async function fetchSource(machine: Machine, session: Session, source: Exclude<Source, { kind: "snapshot" }>) {
-  if (source.kind === "git") await clone(machine, session, source);
-  else await unpack(machine, session, source.url);
+export async function fetchSource(
+  context: Pick<Context, "hostRoots" | "sandboxEnv">,
+  machine: Machine,
+  session: Session,
+  source: Exclude<Source, { kind: "snapshot" }>,
+): Promise<void> {
+  const base = { ...trustEnvironment(session.networkPolicy, context), ...session.env };
+  if (source.kind === "git") await clone(machine, { ...session, env: base }, source);
+  else await unpack(machine, { ...session, env: base }, source.url);
 }
 
 async function clone(machine: Machine, session: Session, source: Extract<Source, { kind: "git" }>): Promise<void> {
@@ -64,7 +71,7 @@ async function run(machine: Machine, session: Session, argv: string[], env: Reco
   const process = await machine.exec({
     id: `source-${count}`,
     argv,
-    env: { ...trustEnvironment(session.networkPolicy), ...session.env, ...env },
+    env: { ...session.env, ...env },
     cwd: session.cwd,
     user: session.user,
     timeLimit,

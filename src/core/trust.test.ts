@@ -1,8 +1,8 @@
 /** What becomes of a sandbox's files when its programs are to trust its authority. */
 
 import { Readable } from "node:stream";
-import { expect, test } from "vitest";
-import type { NetworkSecrets } from "./context.ts";
+import { describe, expect, test } from "vitest";
+import type { HostRoots, NetworkSecrets } from "./context.ts";
 import type { CustomNetwork, NetworkPolicy } from "./network-policy.ts";
 import type { FileInfo, Files, Machine, MachineNetwork } from "./runtime.ts";
 import { beginTrust, trustEnvironment, trusted } from "./trust.ts";
@@ -14,6 +14,12 @@ const anchors = [
 ];
 const mine = pem("mine");
 const roots = `${pem("one")}${pem("two")}`;
+const company: HostRoots = {
+  pems: [pem("company")],
+  pem: pem("company"),
+  bundle: `${roots}${pem("three")}`,
+  addToJava: (store) => Buffer.from(`${Buffer.from(store)}+company`),
+};
 
 test("the certificate goes to the bundle and where bundles are made from", async () => {
   const { machine, files } = machineWith({ [bundle]: roots });
@@ -71,12 +77,13 @@ test("a bundle that is too large is told of, and left alone", async () => {
   expect(Object.keys(files)).toEqual([bundle]);
 });
 
-test("variables are set only under a policy with rules", () => {
+test("variables are set only under a policy with rules, or where the host has roots of its own", () => {
   const domains = (rules: object[]) => [{ domain: "a.test", rules }];
   const policy = (rules: object[]) => ({ ...network(mine), domains: domains(rules) }) as NetworkPolicy;
-  expect(trustEnvironment({ mode: "allow-all" })).toEqual({});
-  expect(trustEnvironment(policy([]))).toEqual({});
-  const names = Object.keys(trustEnvironment(policy([{ action: { kind: "set-headers", headers: {} } }])));
+  expect(trustEnvironment({ mode: "allow-all" }, {})).toEqual({});
+  expect(trustEnvironment(policy([]), {})).toEqual({});
+  const ruled = policy([{ action: { kind: "set-headers", headers: {} } }]);
+  const names = Object.keys(trustEnvironment(ruled, {}));
   expect(names).toEqual([
     "AWS_CA_BUNDLE",
     "CARGO_HTTP_CAINFO",
@@ -90,7 +97,75 @@ test("variables are set only under a policy with rules", () => {
     "REQUESTS_CA_BUNDLE",
     "SSL_CERT_FILE",
   ]);
+  const own = "/usr/local/share/ca-certificates/sandkeep-host-roots.crt";
+  const host = { NODE_EXTRA_CA_CERTS: own, NODE_USE_SYSTEM_CA: "1", REQUESTS_CA_BUNDLE: bundle, SSL_CERT_FILE: bundle };
+  expect(trustEnvironment({ mode: "allow-all" }, { hostRoots: company })).toEqual(host);
+  expect(trustEnvironment(ruled, { hostRoots: company }).NODE_EXTRA_CA_CERTS).toBe(bundle);
 });
+
+test("the operator's variables take the place of ours", () => {
+  const sandboxEnv = { TZ: "UTC", SSL_CERT_FILE: "/mine" };
+  expect(trustEnvironment({ mode: "allow-all" }, { sandboxEnv })).toEqual(sandboxEnv);
+  expect(trustEnvironment({ mode: "allow-all" }, { hostRoots: company, sandboxEnv })).toMatchObject(sandboxEnv);
+});
+
+describe("the host's roots", () => {
+  const own = ["/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors"].map(
+    (folder) => `${folder}/sandkeep-host-roots.crt`,
+  );
+
+  test("go to the bundle, to where bundles are made from, and into Java's store", async () => {
+    const java = "/etc/ssl/certs/java/cacerts";
+    const { machine, files } = machineWith({ [bundle]: roots, [java]: "store" });
+    await installRoots(machine, company);
+    expect(files).toEqual({
+      [bundle]: `${roots}\n# 1 certificates that the host of this sandbox believes\n${pem("company")}`,
+      [java]: "store+company",
+      ...Object.fromEntries(own.map((path) => [path, company.pem])),
+    });
+    const before = { ...files };
+    await installRoots(machine, company);
+    expect(files).toEqual(before);
+  });
+
+  test("are not written twice where the image has them, and are the host's whole list where it has none", async () => {
+    const having = machineWith({ [bundle]: roots + pem("company") });
+    await installRoots(having.machine, company);
+    expect(having.files[bundle]).toBe(roots + pem("company"));
+    const bare = machineWith({});
+    await installRoots(bare.machine, company);
+    expect(bare.files[bundle]).toContain(company.bundle);
+  });
+
+  test("take the place of those of an earlier start, and leave what others have added", async () => {
+    const { machine, files } = machineWith({ [bundle]: roots });
+    await installRoots(machine, { ...company, pems: [pem("old"), pem("older")], pem: pem("old") + pem("older") });
+    files[bundle] += pem("added later");
+    await installRoots(machine, company);
+    for (const name of ["one", "two", "added later", "company"]) expect(files[bundle]).toContain(pem(name));
+    for (const name of ["old", "older"]) expect(files[bundle]).not.toContain(pem(name));
+  });
+
+  test("are beside the authority where a policy has rules", async () => {
+    const { machine, files } = machineWith({ [bundle]: roots });
+    const context = { networkSecrets, hostRoots: company, trouble: (error: unknown) => expect(error).toBeUndefined() };
+    beginTrust(machine, network(mine), context, { fresh: true });
+    await trusted(machine);
+    for (const name of ["one", "two", "company", "mine"]) expect(files[bundle]).toContain(pem(name));
+  });
+
+  test("are left alone in an image that was made with them", async () => {
+    const { machine, files } = machineWith({ [bundle]: roots });
+    beginTrust(machine, "allow-all", { hostRoots: company, trouble: () => undefined }, { fresh: true, rooted: true });
+    await trusted(machine);
+    expect(files).toEqual({ [bundle]: roots });
+  });
+});
+
+async function installRoots(machine: Machine, hostRoots: HostRoots): Promise<void> {
+  beginTrust(machine, "allow-all", { hostRoots, trouble: (error) => expect(error).toBeUndefined() });
+  await trusted(machine);
+}
 
 async function installTrust(machine: Machine, wanted: MachineNetwork, fresh = false): Promise<void> {
   const troubles: unknown[] = [];

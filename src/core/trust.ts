@@ -1,9 +1,10 @@
 /**
- * Makes programs in a sandbox trust the authority that signs for hosts with rules: its certificate goes where programs
- * look for roots, and variables point those there that look elsewhere. Both only when a policy has such rules.
+ * Makes programs in a sandbox trust whom they are to trust: the certificates that the host believes and images do not
+ * know, such as a company's, and the authority that signs for hosts with rules. Certificates go where programs look for
+ * roots, and variables point those there that look elsewhere. Nothing happens where there is nothing of this to trust.
  */
 
-import type { Context } from "./context.ts";
+import type { Context, HostRoots } from "./context.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "./errors.ts";
 import { hasRules, type NetworkPolicy } from "./network-policy.ts";
 import type { Files, Machine, MachineNetwork } from "./runtime.ts";
@@ -13,10 +14,11 @@ const bundle = "/etc/ssl/certs/ca-certificates.crt";
 /** where that of Fedora and its kin is */
 const otherBundle = "/etc/pki/tls/certs/ca-bundle.crt";
 /** what the tools that make bundles read, so that the next bundle has it too */
-const anchors = [
-  "/usr/local/share/ca-certificates/vercel-proxy-ca.pem",
-  "/etc/pki/ca-trust/source/anchors/vercel-proxy-ca.pem",
-] as const;
+const anchorFolders = ["/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors"] as const;
+const anchors = anchorFolders.map((folder) => `${folder}/vercel-proxy-ca.pem`);
+const rootAnchors = anchorFolders.map((folder) => `${folder}/sandkeep-host-roots.crt`);
+/** what Node reads besides its own: the host's roots, where no authority is beside them */
+export const hostRootsFile = `${anchorFolders[0]}/sandkeep-host-roots.crt`;
 
 /**
  * Node 24 reads certificates when it first needs them: these cost nothing at its start, where Node 20 pays 18 ms for
@@ -30,7 +32,7 @@ const environment: Record<string, string> = {
   CURL_CA_BUNDLE: bundle,
   GIT_SSL_CAINFO: bundle,
   GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: bundle,
-  NODE_EXTRA_CA_CERTS: anchors[0],
+  NODE_EXTRA_CA_CERTS: `${anchorFolders[0]}/vercel-proxy-ca.pem`,
   NODE_USE_SYSTEM_CA: "1",
   NPM_CONFIG_CAFILE: bundle,
   PIP_CERT: bundle,
@@ -38,9 +40,26 @@ const environment: Record<string, string> = {
   SSL_CERT_FILE: bundle,
 };
 
+/**
+ * What programs need that do not look at the system's bundle: Node, and those of Python that bring a list of their own.
+ * curl, git, Python's own ssl and Java look where we write. Node has two, as a caller may have set the first for itself.
+ */
+const hostEnvironment: Record<string, string> = {
+  NODE_EXTRA_CA_CERTS: hostRootsFile,
+  NODE_USE_SYSTEM_CA: "1",
+  REQUESTS_CA_BUNDLE: bundle,
+  SSL_CERT_FILE: bundle,
+};
+
 /** what commands under this policy are given, unless they say otherwise */
-export function trustEnvironment(policy: NetworkPolicy): Record<string, string> {
-  return hasRules(policy) ? environment : {};
+export function trustEnvironment(
+  policy: NetworkPolicy,
+  { hostRoots, sandboxEnv }: Pick<Context, "hostRoots" | "sandboxEnv">,
+): Record<string, string> {
+  const host = hostRoots ? hostEnvironment : {};
+  if (!hasRules(policy)) return { ...host, ...sandboxEnv };
+  // One file for both, where there are both.
+  return { ...environment, ...(hostRoots && { NODE_EXTRA_CA_CERTS: bundle }), ...sandboxEnv };
 }
 
 /** longest that it may take, in ms: what it reads and writes is the sandbox's, which may not want it to end */
@@ -63,16 +82,19 @@ export async function trusted(machine: Machine): Promise<void> {
 /**
  * Everything happens inside the sandbox, as its root: whatever a link leads to is its own. Asking again changes
  * nothing; a sandbox that was forked loses the authority of its origin. `fresh`: its files are those of an image, which
- * has none of ours. One whose files do not allow it runs all the same, since its policy holds: `trouble` is told.
+ * has no authority of ours; `rooted`: it was made with the host's roots. One whose files do not allow it runs all the
+ * same, since its policy holds: `trouble` is told.
  */
 export function beginTrust(
   machine: Machine,
   network: MachineNetwork,
-  { networkSecrets, trouble }: Pick<Context, "networkSecrets" | "trouble">,
-  { fresh = false } = {},
+  { networkSecrets, hostRoots, trouble }: Pick<Context, "networkSecrets" | "hostRoots" | "trouble">,
+  { fresh = false, rooted = false } = {},
 ): void {
   const authority = typeof network === "object" ? network.authority : undefined;
-  if (!authority || !networkSecrets) return;
+  const certificate = authority && networkSecrets?.certificateOf(authority);
+  const roots = rooted ? undefined : hostRoots;
+  if (certificate === undefined && !roots) return;
   const before = installing.get(machine);
   before?.begin();
   const { promise: begun, resolve } = Promise.withResolvers<void>();
@@ -82,11 +104,12 @@ export function beginTrust(
     resolve();
   };
   const work = begun
-    .then(() => within(patience, install(machine.files(), networkSecrets.certificateOf(authority), fresh)))
+    .then(() => within(patience, installAll(machine.files(), { certificate, roots }, fresh)))
     .catch((cause) => {
       // one that has ended meanwhile needs no trust
       if (!isSandkeepError(cause, "gone")) {
-        const sentence = `Cannot make "${machine.id}" trust its authority: ${messageOf(cause)}`;
+        const whom = certificate === undefined ? "the host's certificates" : "its authority";
+        const sentence = `Cannot make "${machine.id}" trust ${whom}: ${messageOf(cause)}`;
         trouble(new SandkeepError("internal", sentence, { cause }));
       }
     });
@@ -95,6 +118,57 @@ export function beginTrust(
   void mine.done.then(() => {
     if (installing.get(machine) === mine) installing.delete(machine);
   });
+}
+
+/** one after the other, as both change the bundle */
+async function installAll(
+  files: Files,
+  { certificate, roots }: { certificate: string | undefined; roots: HostRoots | undefined },
+  fresh: boolean,
+): Promise<void> {
+  if (roots) await installRoots(files, roots);
+  if (certificate !== undefined) await install(files, certificate, fresh && !roots);
+}
+
+/** where Java keeps its list, by who packages it; one below another path is found through a link of the package's */
+const javaStores = [
+  "/etc/ssl/certs/java/cacerts",
+  "/etc/ssl/certs/adoptium/cacerts",
+  "/etc/pki/ca-trust/extracted/java/cacerts",
+  "/opt/java/openjdk/lib/security/cacerts",
+];
+
+/** the file of the host's roots comes last: where it is as it should be, so is the rest */
+async function installRoots(files: Files, roots: HostRoots): Promise<void> {
+  if ((await contentOf(files, hostRootsFile)) === roots.pem) return;
+  const there = withoutRoots((await contentOf(files, bundle)) ?? (await contentOf(files, otherBundle)) ?? roots.bundle);
+  const missing = roots.pems.filter((pem) => !there.includes(pem.trim()));
+  if (missing.length > 0 || there === roots.bundle) {
+    await put(files, bundle, `${there}\n# ${missing.length}${rootsLabel}${missing.join("")}`);
+  }
+  await Promise.all(javaStores.map((path) => addToJava(files, path, roots)));
+  await Promise.all(
+    rootAnchors.map((path) => files.write(path, Buffer.from(roots.pem), { mode: 0o644, parents: true, replace: true })),
+  );
+}
+
+async function addToJava(files: Files, path: string, roots: HostRoots): Promise<void> {
+  const store = await contentOf(files, path);
+  const changed = store === undefined ? undefined : roots.addToJava(Buffer.from(store, "latin1"));
+  if (changed) await put(files, path, Buffer.from(changed).toString("latin1"));
+}
+
+const rootsLabel = " certificates that the host of this sandbox believes\n";
+
+/** the bundle without what an earlier start has put there; its label says how many those are */
+function withoutRoots(text: string): string {
+  const [before = "", ...parts] = text.split(new RegExp(`\n# (?=\\d+${rootsLabel})`));
+  const rest = parts.map((part) => {
+    const count = Number.parseInt(part, 10);
+    const end = "-----END CERTIFICATE-----\n";
+    return part.split(end).slice(count).join(end);
+  });
+  return [before, ...rest].join("");
 }
 
 async function install(files: Files, certificate: string, fresh: boolean): Promise<void> {

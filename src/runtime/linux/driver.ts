@@ -54,6 +54,8 @@ export interface LinuxOptions {
   egressEnv?: Record<string, string>;
   /** what the operator says about the way out; an egress process that runs already keeps its own where nothing is said */
   egressSettings?: EgressSettings;
+  /** PEMs that programs in the image "host" believe besides the host's own list */
+  roots?: readonly string[];
   storage?: Omit<StorageOptions, "dataDir">;
   /** sizes of the pools; default none */
   pool?: PoolSize;
@@ -103,7 +105,8 @@ export class LinuxRuntime implements Runtime {
     const parts = await this.#openParts(storage.volumes);
     this.#parts = parts;
     await this.#adopt(parts);
-    if (this.#defaultImage === hostImage) await ensureHostImage(parts.layers, parts.images);
+    if (this.#defaultImage === hostImage)
+      await ensureHostImage(parts.layers, parts.images, { roots: this.#options.roots ?? [] });
     await parts.egress.configured();
     parts.pool.fill(0);
   }

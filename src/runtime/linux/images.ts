@@ -143,6 +143,7 @@ const imageFile = z.object({
   cwd: z.string(),
   createdAt: z.number(),
   fingerprint: z.string().optional(),
+  roots: z.string().optional(),
 });
 
 function isImageName(name: string): boolean {

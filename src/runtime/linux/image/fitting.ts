@@ -6,7 +6,7 @@
 import { SandkeepError } from "../../../core/errors.ts";
 import { hostname, hostsFile, resolvFile } from "./etc.ts";
 import { type LayerWriter, plainUser } from "./layer-writer.ts";
-import { plainUsers, sudoRules, withPlainGroup, withPlainShadow, withPlainUsers } from "./users.ts";
+import { keptVariables, plainUsers, sudoRules, withPlainGroup, withPlainShadow, withPlainUsers } from "./users.ts";
 import type { ImageView } from "./view.ts";
 
 /** writes the layer; `view` is the image below it, `path` is where its programs are looked for */
@@ -52,7 +52,7 @@ async function writeSudo(writer: LayerWriter, directories: Directories, path: st
   await directories.need("/etc/sudoers.d", 0o750);
   // The image's own PATH may hold anything; what could end the quotes is left out.
   const safePath = path.replaceAll(/[^A-Za-z0-9/:._+-]/g, "");
-  const rules = ["Defaults !requiretty", `Defaults secure_path="${safePath}"`, ...sudoRules()];
+  const rules = ["Defaults !requiretty", keptVariables, `Defaults secure_path="${safePath}"`, ...sudoRules()];
   await writer.file("/etc/sudoers.d/sandkeep", rules.map((line) => `${line}\n`).join(""), { mode: 0o440 });
 }
 

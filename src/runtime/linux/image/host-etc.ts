@@ -10,6 +10,7 @@
 import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { join, posix } from "node:path";
+import { withCertificates } from "./java-store.ts";
 
 /** A file or symlink, by its path below /etc. */
 export type HostEtcEntry = { path: string; content: Buffer; mode: number } | { path: string; target: string };
@@ -108,6 +109,20 @@ async function certificates(root: string): Promise<HostEtcEntry[]> {
   }
   const java = await plainFile(root, "ssl/certs/java/cacerts");
   return java ? [...entries, java] : entries;
+}
+
+/** the lists of certificates with these in them too */
+export function withRoots(entries: HostEtcEntry[], roots: readonly string[]): HostEtcEntry[] {
+  return entries.map((entry) => {
+    if (!("content" in entry)) return entry;
+    if (entry.path === "ssl/certs/ca-certificates.crt") {
+      const text = entry.content.toString("latin1");
+      const missing = roots.filter((pem) => !text.includes(pem.trim()));
+      return { ...entry, content: Buffer.concat([entry.content, Buffer.from(missing.join(""))]) };
+    }
+    const isJava = entry.path === "ssl/certs/java/cacerts";
+    return { ...entry, content: (isJava ? withCertificates(entry.content, roots) : undefined) ?? entry.content };
+  });
 }
 
 function isCertificate(content: Buffer): boolean {

@@ -17,11 +17,12 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/errors.ts";
+import { hostRootsFile } from "../../../core/trust.ts";
 import type { Claim } from "../claims.ts";
 import type { ImageRecord, ImageStore } from "../images.ts";
 import type { LayerStore } from "../layers.ts";
 import { etcFiles, etcVersion, parseOsRelease, userBashrc, userProfile } from "./etc.ts";
-import { type HostEtcEntry, hostEtc } from "./host-etc.ts";
+import { type HostEtcEntry, hostEtc, withRoots } from "./host-etc.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
 import { type NodeRuntime, nodeFolder, nodeLayer, ownNode } from "./node-runtime.ts";
 import { defaultCwd, defaultUser, plainUsers } from "./users.ts";
@@ -32,6 +33,8 @@ export interface HostImageOptions {
   /** the host's root directory; default "/" */
   root?: string;
   node?: NodeRuntime;
+  /** PEMs that it is to believe besides the host's own list */
+  roots?: readonly string[];
 }
 
 /** the image as this host is now: the one in the store if it was made from the same, else a new one */
@@ -40,8 +43,8 @@ export async function ensureHostImage(
   images: ImageStore,
   options: HostImageOptions = {},
 ): Promise<ImageRecord> {
-  const { root = "/", node = ownNode() } = options;
-  const host = await readHost(root, node);
+  const { root = "/", node = ownNode(), roots = [] } = options;
+  const host = await readHost(root, node, roots);
   const there = await images.get(hostImage);
   if (there?.fingerprint === host.fingerprint && (await isComplete(layers, there))) return there;
   const claim = await layers.claim();
@@ -55,6 +58,7 @@ export async function ensureHostImage(
       cwd: defaultCwd,
       createdAt: Date.now(),
       fingerprint: host.fingerprint,
+      ...(roots.length > 0 && { roots: roots.join("") }),
     });
   } finally {
     await claim.release();
@@ -79,11 +83,12 @@ interface Host {
   hidden: string[];
   dpkg: boolean;
   etc: HostEtcEntry[];
+  roots: readonly string[];
   own: ReturnType<typeof etcFiles>;
   fingerprint: string;
 }
 
-async function readHost(root: string, node: NodeRuntime): Promise<Host> {
+async function readHost(root: string, node: NodeRuntime, roots: readonly string[]): Promise<Host> {
   await checkMerged(root);
   const usrNames = await directories(join(root, "usr"));
   const dpkgNames = await readdir(join(root, "var/lib/dpkg")).catch((): string[] => []);
@@ -96,7 +101,8 @@ async function readHost(root: string, node: NodeRuntime): Promise<Host> {
     usr: shown.filter((name) => usrNames.includes(name)),
     hidden: [...new Set([...(await readdir(join(root, "usr"))), ...(dpkg ? dpkgNames : [])])].sort(),
     dpkg,
-    etc: await hostEtc(root),
+    etc: withRoots(await hostEtc(root), roots),
+    roots,
     own: etcFiles(path, parseOsRelease(release)),
   };
   return { ...host, fingerprint: await fingerprintOf(host, node) };
@@ -119,6 +125,7 @@ async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime)
   const hash = createHash("sha256");
   const dpkgStatus = host.dpkg ? await lstat(join(host.root, "var/lib/dpkg/status")) : undefined;
   hash.update(JSON.stringify([etcVersion, layoutVersion, node.version, node.npmVersion, host.root, host.path]));
+  hash.update(host.roots.join());
   hash.update(JSON.stringify([host.usr, host.hidden, host.own, dpkgStatus?.size, dpkgStatus?.mtimeMs]));
   for (const entry of host.etc) {
     hash.update(entry.path);
@@ -172,6 +179,7 @@ async function writeUsr(writer: LayerWriter, host: Host, node: NodeRuntime): Pro
     await writer.symlink(`${nodeFolder(node)}/bin/${name}`, `/usr/local/bin/${name}`);
   }
   await writer.directory("/usr/src");
+  if (host.roots.length > 0) await writer.file(hostRootsFile, host.roots.join(""));
 }
 
 async function writeEtc(writer: LayerWriter, host: Host): Promise<void> {

@@ -123,12 +123,16 @@ export function sudoersFile(path: string): string {
     "Defaults !use_pty",
     "Defaults !requiretty",
     "Defaults lecture=never",
+    keptVariables,
     `Defaults secure_path="${path}"`,
     "",
     "root ALL=(ALL:ALL) ALL",
     ...sudoRules(),
   ]);
 }
+
+/** what says whom to trust (core/trust.ts) counts for root's programs too */
+export const keptVariables = `Defaults env_keep += "${["NODE_EXTRA_CA_CERTS", "NODE_USE_SYSTEM_CA", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"].join(" ")}"`;
 
 /** by number as well: in an image of somebody else's uid 1000 may have another name */
 export function sudoRules(): string[] {
