@@ -5,7 +5,7 @@ import { defaultProject, defaultTeam } from "../src/core/access.ts";
 import type { StoreLocation } from "../src/store/sql-store.ts";
 import { noon } from "../test/conformance/store/host.ts";
 import { type Settings, startDaemon, type TestDaemon } from "../test/daemon.ts";
-import { connect, eras } from "../test/e2e/mcp.ts";
+import { connect, eras, veryfrontPath } from "../test/e2e/mcp.ts";
 import type { Undo } from "../test/harness.ts";
 import { startPostgres } from "../test/postgres.ts";
 import { interleaved, quantile, type Subject, table, verdict } from "./measure.ts";
@@ -52,7 +52,7 @@ async function listsOf(daemon: TestDaemon, rows: number, undo: Undo): Promise<Su
     });
   const tools = await Promise.all(
     eras.map(async (era) => {
-      const client = await connect(daemon, era, undo);
+      const client = await connect(daemon, era, undo, veryfrontPath);
       return subject(`MCP list_sandbox_sessions, ${era}`, async () => {
         const { isError } = await client.callTool({ name: "list_sandbox_sessions", arguments: {} });
         if (isError) throw new Error("list_sandbox_sessions failed");

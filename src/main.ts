@@ -6,8 +6,9 @@
  */
 
 import { randomUUID } from "node:crypto";
+import { realpathSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { delimiter, isAbsolute, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { CliError } from "./cli/errors.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
@@ -113,7 +114,32 @@ async function egress(args: string[]): Promise<void> {
 
 async function mcp(args: string[]): Promise<void> {
   const { mcpCommand } = await import("./cli/commands/mcp.ts");
-  await mcpCommand(args, { environment: process.env, dataDirs: await dataDirs(), version: version(), print, warn });
+  await mcpCommand(args, {
+    environment: process.env,
+    dataDirs: await dataDirs(),
+    version: version(),
+    program: installed() ?? { command: process.execPath, args: [import.meta.filename] },
+    print,
+    warn,
+  });
+}
+
+/** the `sandkeep` of PATH, where that is this very program */
+function installed(): { command: string; args: string[] } | undefined {
+  const places = (process.env.PATH ?? "").split(delimiter).filter((place) => isAbsolute(place));
+  const command = places
+    .map((place) => join(place, "sandkeep"))
+    .find((path) => realPath(path) === import.meta.filename);
+  return command === undefined ? undefined : { command, args: [] };
+}
+
+/** undefined where there is nothing */
+function realPath(path: string): string | undefined {
+  try {
+    return realpathSync(path);
+  } catch {
+    return undefined;
+  }
 }
 
 async function doctor(args: string[]): Promise<number> {

@@ -9,6 +9,8 @@ export interface McpDaemon {
   /** scheme, host and port */
   url: string;
   key: string;
+  /** of the tools: "/mcp" */
+  path: string;
 }
 
 export interface AskOptions {
@@ -34,7 +36,7 @@ const revision = "2026-07-28";
 const prefix = "io.modelcontextprotocol";
 
 export async function ask(
-  { url, key }: McpDaemon,
+  { url, key, path }: McpDaemon,
   method: string,
   params: Record<string, unknown>,
   { name, signal, progress }: AskOptions = {},
@@ -44,7 +46,7 @@ export async function ask(
     [`${prefix}/clientCapabilities`]: {},
     ...(progress && { progressToken: 1 }),
   };
-  const response = await fetch(new URL("/mcp", url), {
+  const response = await fetch(new URL(path, url), {
     method: "POST",
     headers: {
       authorization: `Bearer ${key}`,

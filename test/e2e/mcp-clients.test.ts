@@ -3,9 +3,9 @@
  * speak over standard input and output find the same tools there, and the example for configurations does what it says.
  */
 
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -14,7 +14,17 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { eventually, root, tempDir } from "../harness.ts";
-import { type Answer, call, connect, type Era, eras, negotiation, type Progress, refusal } from "./mcp.ts";
+import {
+  type Answer,
+  call,
+  connect,
+  type Era,
+  eras,
+  negotiation,
+  type Progress,
+  refusal,
+  veryfrontPath,
+} from "./mcp.ts";
 
 const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
@@ -33,16 +43,9 @@ describe("the inspector", () => {
   test("lists and calls every tool without a warning", async () => {
     const { tools } = await inspect("tools/list");
     const called = new Set<string>();
-    const use = async (name: string, args: object = {}): Promise<Answer> => {
-      called.add(name);
-      return (await inspect("tools/call", ["--tool-name", name, "--tool-args-json", JSON.stringify(args)]))
-        .structuredContent;
-    };
+    const use = user(called);
     const sandbox = "inspected";
-    const [, { id }] = await Promise.all([
-      use("create_sandbox", { name: sandbox, network_policy: { mode: "allow-all" } }),
-      use("create_sandbox_session", { ttl_mode: "always_on" }),
-    ]);
+    await use("create_sandbox", { name: sandbox, network_policy: { mode: "allow-all" } });
     const { command_id } = await use("run_command", { sandbox, command: "cat", stdin: true, background: true });
     await inTurns([
       () => use("get_sandbox", { sandbox }),
@@ -60,11 +63,6 @@ describe("the inspector", () => {
       () => use("set_network_policy", { sandbox, network_policy: { mode: "deny-all" } }),
       () => use("snapshot_sandbox", { sandbox }),
       () => use("fork_sandbox", { sandbox, name: "inspected-too" }),
-      () => use("list_sandbox_sessions"),
-      () => use("get_sandbox_session", { id }),
-      () => use("execute_sandbox_command", { id, command: "true" }),
-      () => use("start_sandbox_command_job", { id, command: "true" }),
-      () => use("list_sandbox_background_commands", { id }),
     ]);
     await use("kill_command", { sandbox, command_id });
     await use("stop_sandbox", { sandbox });
@@ -73,9 +71,24 @@ describe("the inspector", () => {
     expect([...called].sort()).toEqual(tools.map(({ name }: { name: string }) => name).sort());
   }, 180_000);
 
+  test("lists and calls every tool of Veryfront's without a warning", async () => {
+    const { tools } = await inspect("tools/list", [], veryfrontPath);
+    const called = new Set<string>();
+    const use = user(called, veryfrontPath);
+    const { id } = await use("create_sandbox_session", { ttl_mode: "always_on" });
+    await inTurns([
+      () => use("list_sandbox_sessions"),
+      () => use("get_sandbox_session", { id }),
+      () => use("execute_sandbox_command", { id, command: "true" }),
+      () => use("start_sandbox_command_job", { id, command: "true" }),
+      () => use("list_sandbox_background_commands", { id }),
+    ]);
+    expect([...called].sort()).toEqual(tools.map(({ name }: { name: string }) => name).sort());
+  }, 180_000);
+
   test("has nothing to warn of in the newer protocol, and tells an error from an answer", async () => {
     const { tools } = await inspect("tools/list", ["--protocol-era", "modern"]);
-    expect(tools.length).toBeGreaterThan(20);
+    expect(tools.length).toBeGreaterThan(15);
     const wrong = await inspected("tools/call", [
       "--tool-name",
       "get_sandbox",
@@ -86,15 +99,30 @@ describe("the inspector", () => {
     expect(wrong.stdout).toContain("'nobody' not found");
   });
 
-  async function inspect(method: string, args: string[] = []): Promise<Answer> {
-    const { stdout, stderr, status } = await inspected(method, args);
+  /** calls a tool and writes down that it was called */
+  function user(called: Set<string>, path?: string) {
+    return async (name: string, args: object = {}): Promise<Answer> => {
+      called.add(name);
+      const answer = await inspect("tools/call", ["--tool-name", name, "--tool-args-json", JSON.stringify(args)], path);
+      return answer.structuredContent;
+    };
+  }
+
+  async function inspect(method: string, args: string[] = [], path = "/mcp"): Promise<Answer> {
+    const { stdout, stderr, status } = await inspected(method, args, path);
     expect(stderr, `${method} ${args}`).toBe("");
     expect(status, stdout).toBe(0);
     return JSON.parse(stdout);
   }
 
-  function inspected(method: string, args: string[]) {
-    const target = [`${daemon().url}/mcp`, "--transport", "http", "--header", `Authorization: Bearer ${daemon().key}`];
+  function inspected(method: string, args: string[], path = "/mcp") {
+    const target = [
+      `${daemon().url}${path}`,
+      "--transport",
+      "http",
+      "--header",
+      `Authorization: Bearer ${daemon().key}`,
+    ];
     const strict = method === "tools/list" ? ["--strict"] : [];
     const child = [cli, "--cli", ...target, "--connect-timeout", "60000", ...strict, "--method", method, ...args];
     return run(process.execPath, child, { HOME: home });
@@ -152,6 +180,48 @@ describe("sandkeep mcp", () => {
     expect(help.stdout).toMatch(/^Usage: sandkeep mcp/);
   });
 
+  test("serves a vendor's tools, or those of a project, when it is told to", async () => {
+    const vendor = await program("2025-11-25", {}, ["--tools", "veryfront"]);
+    expect((await vendor.listTools()).tools.map(({ name }) => name)).toContain("create_sandbox_session");
+    const nowhere = await program("2025-11-25", {}, ["--project", "no where"]);
+    expect(await refusal(nowhere, "list_sandboxes")).toMatch(/Project not found: "no where"/);
+    const wrong = await run(process.execPath, [main, "mcp", "--tools", "none"], { SANDKEEP_API_KEY: daemon().key });
+    expect(wrong).toMatchObject({ status: 1, stderr: expect.stringMatching(/there are sandkeep and veryfront/) });
+  });
+
+  test.each(["claude", "claude-code", "cursor", "vscode"])("config %s prints what starts it", async (client) => {
+    const data = await tempDir();
+    await writeFile(join(data, "api-key"), `${daemon().key}\n`);
+    const args = [main, "mcp", "config", client, "--url", daemon().url, "--data-dir", data];
+    const { stdout, stderr, status } = await run(process.execPath, args, {});
+    expect(status).toBe(0);
+    expect(stdout).not.toContain("npx");
+    expect(stderr).toMatch(client === "claude-code" ? /Run this/ : /Add this to \S*\.json/);
+    const started = startedBy(client, stdout);
+    expect(started.env ?? {}).toEqual({});
+    const pasted = await start("2025-11-25", started.args, {}, started.command);
+    expect((await pasted.listTools()).tools.map(({ name }) => name)).toContain("create_sandbox");
+  });
+
+  test("config names the program on PATH, with the key where it is in no file", async () => {
+    const bin = await tempDir();
+    await symlink(main, join(bin, "sandkeep"));
+    const key = "sk_quoted'key_for_this_test";
+    const env = { PATH: `${bin}:${process.env.PATH}`, SANDKEEP_API_KEY: key };
+    const { stdout } = await run(process.execPath, [main, "mcp", "config", "cursor", "--tools", "veryfront"], env);
+    expect(startedBy("cursor", stdout)).toEqual({
+      command: join(bin, "sandkeep"),
+      args: ["mcp", "--url", "http://127.0.0.1:7700", "--tools", "veryfront"],
+      env: { SANDKEEP_API_KEY: key },
+    });
+    const shell = await run(process.execPath, [main, "mcp", "config", "claude-code"], env);
+    expect(startedBy("claude-code", shell.stdout).env).toEqual({ SANDKEEP_API_KEY: key });
+    for (const args of [[], ["emacs"], ["cursor", "too"]]) {
+      const wrong = await run(process.execPath, [main, "mcp", "config", ...args], env);
+      expect(wrong).toMatchObject({ status: 1, stderr: expect.stringMatching(/^sandkeep: Cannot configure/) });
+    }
+  });
+
   test("a client that hangs up ends it", async () => {
     const env = { SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key };
     expect(await run(process.execPath, [main, "mcp"], env)).toMatchObject({ status: 0, stdout: "" });
@@ -184,14 +254,41 @@ test("examples/mcp-stdio.sh calls a tool", async () => {
   expect(status).toBe(0);
 });
 
-function program(era: Era, env: Record<string, string> = {}): Promise<Client> {
-  return start(era, [main, "mcp"], { SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key, ...env });
+interface Started {
+  command: string;
+  args: string[];
+  env?: Record<string, string>;
 }
 
-async function start(era: Era, args: string[], env: Record<string, string>): Promise<Client> {
+/** what a client would start that was given this to paste */
+function startedBy(client: string, pasted: string): Started {
+  if (client !== "claude-code") {
+    const { mcpServers, servers } = JSON.parse(pasted);
+    return (mcpServers ?? servers).sandkeep;
+  }
+  // A shell takes it apart, as it would for the program that is to hear it.
+  const script = `claude() { printf '%s\\n' "$@"; }; ${pasted}`;
+  const words = execFileSync("sh", ["-c", script], { encoding: "utf8" }).trimEnd().split("\n");
+  const at = words.indexOf("--");
+  expect(words.slice(0, 5)).toEqual(["mcp", "add", "--transport", "stdio", "sandkeep"]);
+  const env = words.slice(5, at).filter((word) => word !== "--env");
+  const [command = "", ...args] = words.slice(at + 1);
+  return { command, args, env: Object.fromEntries(env.map((pair) => pair.split(/=(.*)/s).slice(0, 2))) };
+}
+
+function program(era: Era, env: Record<string, string> = {}, args: string[] = []): Promise<Client> {
+  return start(era, [main, "mcp", ...args], { SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key, ...env });
+}
+
+async function start(
+  era: Era,
+  args: string[],
+  env: Record<string, string>,
+  command = process.execPath,
+): Promise<Client> {
   const client = new Client({ name: "test", version: "1" }, negotiation(era));
   const path = { PATH: process.env.PATH ?? "" };
-  await client.connect(new StdioClientTransport({ command: process.execPath, args, env: { ...path, ...env } }));
+  await client.connect(new StdioClientTransport({ command, args, env: { ...path, ...env } }));
   undo.defer(() => client.close());
   return client;
 }

@@ -3,7 +3,7 @@
 import type { Client } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
-import { type Answer, call, connect, refusal } from "./mcp.ts";
+import { type Answer, call, connect, refusal, veryfrontPath } from "./mcp.ts";
 
 const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
@@ -11,11 +11,14 @@ afterAll(() => undo.disposeAsync());
 
 const sandbox = "untouched";
 let client: Client;
+/** of Veryfront's tools */
+let vendor: Client;
 /** good values of the arguments that a tool cannot do without */
 let good: Record<string, unknown>;
 
 beforeAll(async () => {
   client = await connect(daemon(), "2026-07-28", undo);
+  vendor = await connect(daemon(), "2026-07-28", undo, veryfrontPath);
   const { session_id } = await call(client, "create_sandbox", { name: sandbox });
   const run = await call(client, "run_command", { sandbox, command: "cat", stdin: true, background: true });
   good = {
@@ -30,8 +33,6 @@ interface Schema {
   format?: string;
   minimum?: number;
   maximum?: number;
-  minLength?: number;
-  maxLength?: number;
   maxItems?: number;
   items?: Schema;
   properties?: Record<string, Schema>;
@@ -65,16 +66,28 @@ function wrong(schema: Schema, name: string): unknown[] {
   }
 }
 
-function wrongTexts({ enum: words, format, minLength, maxLength }: Schema, name: string): string[] {
+/** characters of the longest text that an argument takes, which its schema leaves out for the sake of brevity */
+const longest: Record<string, number> = {
+  ...{ sandbox: 128, name: 128, image: 255, runtime: 64, snapshot_id: 128, git_url: 4096, git_ref: 255 },
+  ...{ command: 128 << 10, args: 128 << 10, cwd: 4096, path: 4096, command_id: 64, text: 4096, glob: 256 },
+  ...{ env: 128 << 10, tags: 256, cursor: 4096, id: 64, allowed_domains: 253, allowed_cidrs: 64, denied_cidrs: 64 },
+  ...{ content: Number.POSITIVE_INFINITY, data: 1 << 20 },
+};
+/** arguments that may be the empty text; their schemas do not say so either */
+const mayBeEmpty = ["data", "content", "args", "env", "tags"];
+
+function wrongTexts({ enum: words, format }: Schema, name: string): string[] {
   if (words) return ["none of them", ""];
   if (format) return ["not of the format", ""];
+  const bound = longest[name];
+  if (bound === undefined) throw new Error(`How long may ${name} be?`);
   // Files and input may have any byte in them; half a character is none.
   const bytes = ["content", "data"].includes(name);
   return [
     "half a character \ud800",
     ...(bytes ? [] : ["a NUL \0"]),
-    ...(minLength ? [""] : []),
-    ...(maxLength === undefined || maxLength > 1 << 20 ? [] : ["x".repeat(maxLength + 1)]),
+    ...(mayBeEmpty.includes(name) ? [] : [""]),
+    ...(bound < 1 << 20 ? ["x".repeat(bound + 1)] : []),
   ];
 }
 
@@ -98,7 +111,7 @@ describe("every argument of every tool", () => {
   test("is refused when it is wrong, missing or unknown, and nothing changes", async () => {
     const before = await everything();
     let tried = 0;
-    for (const { name, inputSchema } of (await client.listTools()).tools) {
+    for (const { name, inputSchema, agent } of await allTools()) {
       const { properties = {}, required = [] } = inputSchema as Schema;
       const args = Object.fromEntries(required.map((key) => [key, good[key]]));
       const attempts: [string, object][] = [
@@ -115,7 +128,7 @@ describe("every argument of every tool", () => {
         ),
       ];
       tried += attempts.length;
-      await Promise.all(attempts.map(([what, attempt]) => expectRefused(name, what, attempt)));
+      await Promise.all(attempts.map(([what, attempt]) => expectRefused(agent, name, what, attempt)));
     }
     expect(tried).toBeGreaterThan(600);
     expect(await everything()).toEqual(before);
@@ -123,7 +136,16 @@ describe("every argument of every tool", () => {
   });
 
   test.each([
-    ["create_sandbox", { snapshot_id: "snap_x", image: "a" }, /`snapshot_id` should NOT be given together/],
+    [
+      "create_sandbox",
+      { snapshot_id: "snap_x", image: "a" },
+      /`snapshot_id` should NOT be given together with `image`/,
+    ],
+    ["create_sandbox", { snapshot_id: "snap_x", git_url: "https://a.b/c" }, /NOT be given together with `git_url`/],
+    ["create_sandbox", { git_ref: "main" }, /`git_ref` should NOT be given without `git_url`/],
+    ["create_sandbox", { git_url: "file:///etc" }, /`git_url` should match pattern/],
+    ["create_sandbox", { git_url: "https://a.b/c", git_ref: "--upload-pack=sh" }, /`git_ref` should match pattern/],
+    ["create_sandbox", { git_url: "http://127.0.0.1:9/none.git" }, /^Cannot clone "http:\/\/127.0.0.1:9\/none.git"/],
     ["create_sandbox", { runtime: "node24", image: "a" }, /exclude each other/],
     ["create_sandbox", { runtime: "cobol" }, /should be one of/],
     ["create_sandbox", { image: "nowhere/none" }, /is not here/],
@@ -155,7 +177,8 @@ describe("every argument of every tool", () => {
     ["get_sandbox_session", { id: "sbx_none" }, /"sbx_none" not found/],
   ])("%s says what is wrong with %j", async (name, args, sentence) => {
     const before = await everything();
-    expect(await refusal(client, name, args)).toMatch(sentence);
+    const agent = (await allTools()).find((tool) => tool.name === name)?.agent ?? client;
+    expect(await refusal(agent, name, args)).toMatch(sentence);
     expect(await everything()).toEqual(before);
   });
 
@@ -174,8 +197,15 @@ describe("every argument of every tool", () => {
   });
 });
 
-async function expectRefused(name: string, what: string, attempt: object): Promise<void> {
-  const sentence = await refusal(client, name, attempt).catch((error) => expect.fail(`${name} with ${what}: ${error}`));
+async function allTools() {
+  const lists = [client, vendor].map(async (agent) =>
+    (await agent.listTools()).tools.map((tool) => ({ ...tool, agent })),
+  );
+  return (await Promise.all(lists)).flat();
+}
+
+async function expectRefused(agent: Client, name: string, what: string, attempt: object): Promise<void> {
+  const sentence = await refusal(agent, name, attempt).catch((error) => expect.fail(`${name} with ${what}: ${error}`));
   expect(sentence, `${name} with ${what}`).toMatch(/^Input validation error: Invalid arguments for tool \w+: .{4}/s);
   expect(sentence.length).toBeLessThan(1000);
 }
@@ -186,7 +216,7 @@ async function everything(): Promise<Answer> {
     call(client, "get_sandbox", { sandbox }),
     call(client, "list_sandboxes"),
     call(client, "list_files", { sandbox }),
-    call(client, "list_sandbox_background_commands", { id: good.id }),
+    call(vendor, "list_sandbox_background_commands", { id: good.id }),
     call(client, "read_command_output", { sandbox, command_id }),
   ]);
 }

@@ -6,7 +6,7 @@ import type { Client } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { eventually } from "../harness.ts";
-import { type Answer, call, connect, eras, refusal, secondTeam } from "./mcp.ts";
+import { type Answer, call, connect, eras, refusal, secondTeam, veryfrontPath } from "./mcp.ts";
 
 const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
@@ -32,6 +32,8 @@ describe("at the door", () => {
     const document = await fetch(`${daemon().url}/.well-known/oauth-protected-resource/mcp`);
     const own = daemon().url;
     expect(await document.json()).toMatchObject({ resource: `${own}/mcp`, authorization_servers: [own] });
+    const vendors = await fetch(`${own}/.well-known/oauth-protected-resource/mcp/veryfront`);
+    expect(await vendors.json()).toMatchObject({ resource: `${own}/mcp/veryfront` });
     const server = await fetch(`${own}/.well-known/openid-configuration`);
     expect(await server.json()).toMatchObject({ issuer: own, token_endpoint: expect.stringContaining(own) });
     expect((await fetch(`${own}/.well-known/oauth-protected-resource`, { method: "POST" })).status).toBe(405);
@@ -125,43 +127,59 @@ describe("a session of the older protocol", () => {
 describe.each(eras)("another team in %s", (era) => {
   const sandbox = `victim-${era}`;
   const secret = `secret-of-${era}`;
-  let [own, foreign]: Client[] = [];
+  let [own, foreign, foreignVendor]: Client[] = [];
   let things: Record<string, string>;
   beforeAll(async () => {
     own = await connect(daemon(), era, undo);
-    foreign = await connect({ url: daemon().url, key: (await others).key }, era, undo);
+    const other = { url: daemon().url, key: (await others).key };
+    foreign = await connect(other, era, undo);
+    foreignVendor = await connect(other, era, undo, veryfrontPath);
     const made = await call(own, "create_sandbox", { name: sandbox, env: { SECRET: secret }, ports: [3000] });
     const run = await call(own, "run_command", { sandbox, command: "echo $SECRET; sleep 600", background: true });
     const { snapshot_id } = await call(own, "snapshot_sandbox", { sandbox });
-    const [first] = (await call(own, "list_sandbox_sessions")).data;
+    const ownVendor = await connect(daemon(), era, undo, veryfrontPath);
+    const [first] = (await call(ownVendor, "list_sandbox_sessions")).data;
     things = { sandbox, id: made.session_id, command_id: run.command_id, snapshot_id, project_id: first.project_id };
   });
 
   test("sees and changes nothing with any tool", async () => {
-    if (!own || !foreign) throw new Error("There are no clients");
+    if (!own || !foreign || !foreignVendor) throw new Error("There are no clients");
     const before = await everything(own);
     const { project } = await others;
-    for (const { name, inputSchema } of (await foreign.listTools()).tools) {
-      const about = Object.keys(inputSchema.properties ?? {}).filter((key) => key in things && key !== "project_id");
-      if (about.length === 0) continue;
-      const args = { ...usual(name), ...Object.fromEntries(about.map((key) => [key, things[key]])) };
-      const scopes =
-        "project_id" in (inputSchema.properties ?? {})
-          ? [{}, { project_id: project }, { project_id: things.project_id }]
-          : [{}];
-      for (const scope of scopes) {
-        const sentence = await refusal(foreign, name, { ...args, ...scope });
-        expect(sentence, name).toMatch(/not found|belongs to another team/i);
-        expect(sentence).not.toContain(secret);
+    for (const client of [foreign, foreignVendor]) {
+      for (const { name, inputSchema } of (await client.listTools()).tools) {
+        const about = Object.keys(inputSchema.properties ?? {}).filter((key) => key in things && key !== "project_id");
+        if (about.length === 0) continue;
+        const args = { ...usual(name), ...Object.fromEntries(about.map((key) => [key, things[key]])) };
+        const scopes =
+          "project_id" in (inputSchema.properties ?? {})
+            ? [{}, { project_id: project }, { project_id: things.project_id }]
+            : [{}];
+        for (const scope of scopes) {
+          const sentence = await refusal(client, name, { ...args, ...scope });
+          expect(sentence, name).toMatch(/not found|belongs to another team/i);
+          expect(sentence).not.toContain(secret);
+        }
       }
     }
     expect((await call(foreign, "list_sandboxes")).sandboxes).toEqual([]);
-    expect((await call(foreign, "list_sandbox_sessions")).data).toEqual([]);
-    for (const name of ["list_sandboxes", "list_sandbox_sessions", "create_sandbox_session"]) {
-      expect(await refusal(foreign, name, { project_id: things.project_id })).toMatch(/belongs to another team/);
+    expect((await call(foreignVendor, "list_sandbox_sessions")).data).toEqual([]);
+    for (const name of ["list_sandbox_sessions", "create_sandbox_session"]) {
+      expect(await refusal(foreignVendor, name, { project_id: things.project_id })).toMatch(/belongs to another team/);
     }
-    expect(await refusal(foreign, "list_sandbox_sessions", { cursor: things.id })).toMatch(/cursor/);
+    expect(await refusal(foreignVendor, "list_sandbox_sessions", { cursor: things.id })).toMatch(/cursor/);
     expect(await everything(own)).toEqual(before);
+  });
+
+  test("finds nothing in a project that its address names and another team has", async () => {
+    const key = { url: daemon().url, key: (await others).key };
+    const intruder = await connect(key, era, undo, `/mcp?project=${things.project_id}`);
+    expect(await refusal(intruder, "list_sandboxes")).toMatch(/belongs to another team/);
+    expect(await refusal(intruder, "get_sandbox", { sandbox })).toMatch(/belongs to another team/);
+    const owner = await connect(daemon(), era, undo, `/mcp?project=${things.project_id}`);
+    expect(await call(owner, "get_sandbox", { sandbox })).toMatchObject({ sandbox });
+    const nowhere = await connect(daemon(), era, undo, "/mcp?project=nowhere");
+    expect(await refusal(nowhere, "list_sandboxes")).toMatch(/Project not found: "nowhere"/);
   });
 
   async function everything(client: Client): Promise<Answer> {

@@ -18,8 +18,6 @@ const names = [
   ...["resume_sandbox", "snapshot_sandbox", "delete_sandbox"],
   ...["run_command", "read_command_output", "write_command_input", "kill_command"],
   ...["read_file", "write_file", "list_files", "search_files", "expose_port", "set_network_policy"],
-  ...["list_sandbox_sessions", "create_sandbox_session", "get_sandbox_session", "execute_sandbox_command"],
-  ...["start_sandbox_command_job", "list_sandbox_background_commands"],
 ];
 
 describe.each(eras)("in %s", (era) => {
@@ -53,6 +51,15 @@ describe.each(eras)("in %s", (era) => {
       expect(hints[name]).toMatchObject({ destructiveHint: true, idempotentHint: false });
     }
     expect(client.getInstructions()).toMatch(/^Sandkeep runs isolated Linux sandboxes/);
+  });
+
+  test("what a model reads with every request stays small", async () => {
+    const { tools } = await client.listTools();
+    const bytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value));
+    const inputs = tools.reduce((total, { inputSchema }) => total + bytes(inputSchema), 0);
+    expect(inputs).toBeLessThan(12_000);
+    // With names, texts, annotations and the schemas of answers, which most clients keep from the model.
+    expect(bytes(tools)).toBeLessThan(42_000);
   });
 
   test("a sandbox is shown and listed as it was created", async () => {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { structureOf, violations } from "../schemas/schema.ts";
 import { listInput, listOutput } from "../schemas/veryfront.ts";
-import { call, connect, eras, refusal } from "./mcp.ts";
+import { call, connect, eras, refusal, veryfrontPath } from "./mcp.ts";
 
 const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
@@ -13,8 +13,22 @@ afterAll(() => undo.disposeAsync());
 
 describe.each(eras)("in %s", (era) => {
   let client: Client;
+  /** our own tools, for the same sandboxes */
+  let ours: Client;
   beforeAll(async () => {
-    client = await connect(daemon(), era, undo);
+    client = await connect(daemon(), era, undo, veryfrontPath);
+    ours = await connect(daemon(), era, undo);
+  });
+
+  test("the vendor's tools are at a path of their own, and none of ours beside them", async () => {
+    const names = (await client.listTools()).tools.map(({ name }) => name);
+    expect(names).toEqual([
+      ...["list_sandbox_sessions", "create_sandbox_session", "get_sandbox_session", "execute_sandbox_command"],
+      ...["start_sandbox_command_job", "list_sandbox_background_commands"],
+    ]);
+    const own = (await ours.listTools()).tools.map(({ name }) => name);
+    expect(own.filter((name) => names.includes(name))).toEqual([]);
+    expect(client.getInstructions()).toMatch(/create_sandbox_session/);
   });
 
   test("list_sandbox_sessions takes and returns what the vendor's tool does", async () => {
@@ -68,7 +82,7 @@ describe.each(eras)("in %s", (era) => {
     expect(
       await call(client, "execute_sandbox_command", { id: made.id, command: "sleep 600", timeout_seconds: 1 }),
     ).toMatchObject({ exit_code: 137 });
-    await call(client, "delete_sandbox", { sandbox: run.sandbox });
+    await call(ours, "delete_sandbox", { sandbox: run.sandbox });
     expect(await refusal(client, "execute_sandbox_command", { id: made.id, command: "true" })).toMatch(/stop/i);
     expect(await refusal(client, "get_sandbox_session", { id: made.id })).toMatch(/has ended/);
     expect((await list()).data.map(({ id }: { id: string }) => id)).not.toContain(made.id);
@@ -80,7 +94,7 @@ describe.each(eras)("in %s", (era) => {
     const run = await call(client, "execute_sandbox_command", { id, command });
     expect(run).toMatchObject({ truncated: true, next_offset: 262_144 });
     const { sandbox, command_id, next_offset: offset } = run;
-    const rest = await call(client, "read_command_output", { sandbox, command_id, offset });
+    const rest = await call(ours, "read_command_output", { sandbox, command_id, offset });
     expect(run.stdout.length + rest.stdout.length).toBe(300_000);
   });
 });

@@ -11,9 +11,15 @@ import type { Undo } from "../harness.ts";
 export const eras = ["2025-11-25", "2026-07-28"] as const;
 export type Era = (typeof eras)[number];
 
-export async function connect(daemon: Pick<TestDaemon, "url" | "key">, era: Era, undo: Undo): Promise<Client> {
+/** `path` is that of a family of tools, and of a project where it is not the default one */
+export async function connect(
+  daemon: Pick<TestDaemon, "url" | "key">,
+  era: Era,
+  undo: Undo,
+  path = "/mcp",
+): Promise<Client> {
   const client = new Client({ name: "test", version: "1" }, negotiation(era));
-  const transport = new StreamableHTTPClientTransport(new URL("/mcp", daemon.url), {
+  const transport = new StreamableHTTPClientTransport(new URL(path, daemon.url), {
     requestInit: { headers: { authorization: `Bearer ${daemon.key}` } },
   });
   await client.connect(transport);
@@ -24,6 +30,9 @@ export async function connect(daemon: Pick<TestDaemon, "url" | "key">, era: Era,
 export function negotiation(era: Era) {
   return { versionNegotiation: { mode: era === "2025-11-25" ? ("legacy" as const) : { pin: era } } };
 }
+
+/** where Veryfront's tools are */
+export const veryfrontPath = "/mcp/veryfront";
 
 export interface Progress {
   progress: number;

@@ -7,7 +7,7 @@ import { afterAll, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { credentials, fetchTo, raw } from "./clients.ts";
 import { instavm } from "./instavm.ts";
-import { call, connect, eras } from "./mcp.ts";
+import { call, connect, eras, veryfrontPath } from "./mcp.ts";
 
 const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
@@ -17,7 +17,7 @@ test("a sandbox is the same one through every wire, until its end", async () => 
   const vercel = { ...credentials(daemon()), fetch: fetchTo(daemon()) };
   const veryfront = { apiUrl: daemon().url, authToken: daemon().key };
   const ask = instavm(daemon);
-  const agents = await Promise.all(eras.map((era) => connect(daemon(), era, undo)));
+  const agents = await Promise.all(eras.map((era) => connect(daemon(), era, undo, veryfrontPath)));
 
   // Made with version 3 of Vercel's SDK, beside another one that no filter must find.
   const sandbox = await Sandbox.create({ ...vercel, name: "shared", tags: { team: "blue", run: "7" } });

@@ -16,10 +16,17 @@ import {
   requireBearerAuth,
 } from "@modelcontextprotocol/server";
 import type { Core } from "../../core/core.ts";
-import { isSandkeepError } from "../../core/errors.ts";
+import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import { json } from "../http.ts";
+import type { Visitor } from "./tool.ts";
 
-export const metadataPath = /^\/\.well-known\/oauth-protected-resource(\/mcp)?$/;
+const metadataPrefix = "/.well-known/oauth-protected-resource";
+
+/** the path of what a document is about, where a path is a document's: without one, that of our own tools */
+export function resourceOf(path: string): string | undefined {
+  if (path === metadataPrefix) return "/mcp";
+  return path.startsWith(`${metadataPrefix}/`) ? path.slice(metadataPrefix.length) : undefined;
+}
 
 const longestToken = 8192;
 /** keys do not expire, but whoever checks tokens wants to be told a time, in seconds */
@@ -41,28 +48,40 @@ export function strangerResponse(request: Request, publicUrl: string): Response 
 export async function authenticated(
   request: Request,
   access: Pick<Core["access"], "authenticate">,
-  publicUrl: string,
+  resource: string,
 ): Promise<AuthInfo | Response> {
+  const project = new URL(request.url).searchParams.get("project") ?? undefined;
   const verifyAccessToken = async (token: string): Promise<AuthInfo> => {
     if (token.length > longestToken) throw invalidToken();
-    const { teamId } = await access.authenticate(token).catch((error) => {
+    const caller = await access.authenticate(token).catch((error) => {
       throw isSandkeepError(error, "unauthenticated") ? invalidToken() : error;
     });
-    return { token, clientId: teamId, scopes: [], expiresAt: Math.floor(Date.now() / 1000) + keyLife };
+    const visitor: Visitor = { caller, project };
+    const expiresAt = Math.floor(Date.now() / 1000) + keyLife;
+    return { token, clientId: caller.teamId, scopes: [], expiresAt, extra: { [visitorKey]: visitor } };
   };
   return requireBearerAuth({
     verifier: { verifyAccessToken },
-    resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(new URL(`${publicUrl}/mcp`)),
+    resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(new URL(resource)),
   })(request);
 }
 
+const visitorKey = "visitor";
+
+/** who the door let in */
+export function visitorOf(authInfo: AuthInfo | undefined): Visitor {
+  const visitor = authInfo?.extra?.[visitorKey];
+  if (!visitor) throw new SandkeepError("internal", "A request has come in past the door");
+  return visitor as Visitor; // what authenticated() put there
+}
+
 /** RFC 9728: what this is, and who gives out keys for it */
-export function metadataResponse(request: Request, publicUrl: string): Response {
+export function metadataResponse(request: Request, resource: string, publicUrl: string): Response {
   const open = { "access-control-allow-origin": "*" };
   if (request.method !== "GET") return json({ error: "method_not_allowed" }, 405, { allow: "GET", ...open });
   return json(
     {
-      resource: `${publicUrl}/mcp`,
+      resource,
       resource_name: "Sandkeep",
       authorization_servers: [publicUrl],
       bearer_methods_supported: ["header"],

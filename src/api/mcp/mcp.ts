@@ -1,11 +1,12 @@
 /**
- * MCP over streamable HTTP: the door, and behind it one set of tools for both eras of the protocol. Up to 2025-11-25 a
+ * MCP over streamable HTTP: the door, and behind it a family of tools for both eras of the protocol. Up to 2025-11-25 a
  * client has a session (legacy.ts); from 2026-07-28 on each request stands alone, with a server of its own.
  */
 
 import { createMcpHandler, InMemoryServerEventBus, isLegacyRequest } from "@modelcontextprotocol/server";
-import { authenticated, metadataPath, metadataResponse, strangerResponse } from "./access.ts";
+import { authenticated, metadataResponse, resourceOf, strangerResponse } from "./access.ts";
 import { serverFactory } from "./factory.ts";
+import { type Family, families } from "./families.ts";
 import { LegacySessions } from "./legacy.ts";
 import type { McpDialect } from "./tool.ts";
 
@@ -16,29 +17,42 @@ export interface McpOptions extends McpDialect {
   conformanceFixtures: boolean;
 }
 
-export const mcpPaths = /^\/(mcp|\.well-known\/oauth-protected-resource(\/mcp)?)$/;
+const paths = families.map(({ path }) => path.slice(1)).join("|");
+
+export const mcpPaths = new RegExp(`^/(${paths}|\\.well-known/oauth-protected-resource(/(${paths}))?)$`);
 
 export function mcpApi(options: McpOptions): { fetch(request: Request): Promise<Response> } {
-  const { core, publicUrl, clock, trouble } = options;
-  const bus = new InMemoryServerEventBus(trouble);
-  const factory = serverFactory(options, async () => {
-    if (!options.conformanceFixtures) return undefined;
-    const { fixtures } = await import("./fixtures/fixtures.ts");
-    return fixtures(bus);
-  });
-  const modern = createMcpHandler(factory, { legacy: "reject", bus });
-  const legacy = new LegacySessions({ factory, clock, trouble });
+  const { core, publicUrl } = options;
+  const endpoints = new Map(families.map((family) => [family.path, endpointOf(family, options)]));
 
   return {
     async fetch(request) {
       const own = publicUrl();
-      if (metadataPath.test(new URL(request.url).pathname)) return metadataResponse(request, own);
+      const { pathname } = new URL(request.url);
+      const resource = resourceOf(pathname);
+      if (resource !== undefined) return metadataResponse(request, `${own}${resource}`, own);
       const stranger = strangerResponse(request, own);
       if (stranger) return stranger;
-      const caller = await authenticated(request, core.access, own);
+      const caller = await authenticated(request, core.access, `${own}${pathname}`);
       if (caller instanceof Response) return caller;
-      if (await isLegacyRequest(request)) return legacy.handle(request, caller);
-      return modern.fetch(request, { authInfo: caller });
+      const endpoint = endpoints.get(pathname);
+      if (!endpoint) return new Response(null, { status: 404 });
+      if (await isLegacyRequest(request)) return endpoint.legacy.handle(request, caller);
+      return endpoint.modern.fetch(request, { authInfo: caller });
     },
+  };
+}
+
+function endpointOf(family: Family, options: McpOptions) {
+  const { clock, trouble } = options;
+  const bus = new InMemoryServerEventBus(trouble);
+  const factory = serverFactory(options, family, async () => {
+    if (!options.conformanceFixtures) return undefined;
+    const { fixtures } = await import("./fixtures/fixtures.ts");
+    return fixtures(bus);
+  });
+  return {
+    modern: createMcpHandler(factory, { legacy: "reject", bus }),
+    legacy: new LegacySessions({ factory, clock, trouble }),
   };
 }

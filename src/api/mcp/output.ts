@@ -11,14 +11,14 @@ export const maxBytes = z
   .min(1024)
   .max(1 << 20)
   .default(64 << 10)
-  .describe("Most bytes of output in this answer; there is more to read when has_more is true. Default 65536.");
+  .describe("Most bytes of output to return.");
 
 export const outputFields = {
-  stdout: z.string().describe("What it wrote to standard output, in this part of its output."),
-  stderr: z.string().describe("What it wrote to standard error, in this part of its output."),
-  next_offset: z.int().min(0).describe("Offset to pass to read_command_output to read on from here."),
-  has_more: z.boolean().describe("Whether there is more output already; read on with read_command_output."),
-  dropped_bytes: z.int().min(0).describe("Bytes before this part that are no longer kept, because there was too much."),
+  stdout: z.string(),
+  stderr: z.string(),
+  next_offset: z.int().min(0).describe("Where read_command_output reads on."),
+  has_more: z.boolean().describe("Whether more output is there to read."),
+  dropped_bytes: z.int().min(0).describe("Bytes before this part that are no longer kept."),
 };
 
 export interface OutputPart {

@@ -6,26 +6,40 @@ import { domainName, subnet } from "../network-names.ts";
 
 const most = 1000;
 
-export const policy = z
-  .strictObject({
-    mode: z
-      .enum(["allow-all", "deny-all", "custom"])
-      .describe("allow-all: the whole internet. deny-all: nothing. custom: only what the lists name."),
-    allowed_domains: z
-      .array(domainName)
-      .max(most)
-      .optional()
-      .describe("Domains that may be reached over TLS or HTTP; *.example.com stands for all below it."),
-    allowed_cidrs: z.array(subnet).max(most).optional().describe("Address ranges that may be reached: 203.0.113.0/24."),
-    denied_cidrs: z.array(subnet).max(most).optional().describe("Address ranges that may not, whatever else says so."),
-  })
-  .refine(
-    ({ mode, ...lists }) => mode === "custom" || Object.values(lists).every((list) => list === undefined),
-    "`network_policy` has lists, which only the mode `custom` has.",
-  )
-  .describe("What the sandbox may reach. Default allow-all.");
+const mode = z.enum(["allow-all", "deny-all", "custom"]);
+const domains = z.array(domainName).max(most).optional();
+const ranges = z.array(subnet).max(most).optional();
 
-export function policyOf({ mode, ...lists }: z.output<typeof policy>): NetworkPolicy {
+/** for tools that take or show a policy beside another one that is described */
+export const policy = policyWith({ mode, allowed_domains: domains, allowed_cidrs: ranges, denied_cidrs: ranges });
+
+/** with what each part means, in words that test/e2e/mcp-truth.test.ts holds against a network */
+export const describedPolicy = policyWith({
+  mode: mode.describe("allow-all: every public address. deny-all: nothing, no DNS. custom: only what the lists name."),
+  allowed_domains: domains.describe(
+    "Hosts reachable over TLS only: https works, http does not. *.example.com: every name below it.",
+  ),
+  allowed_cidrs: ranges.describe("Address ranges reachable by any protocol, http too: 203.0.113.0/24."),
+  denied_cidrs: ranges.describe("Ranges that stay closed whatever the other lists say."),
+});
+
+type Policy = z.output<typeof policy>;
+
+function policyWith(parts: {
+  mode: typeof mode;
+  allowed_domains: typeof domains;
+  allowed_cidrs: typeof ranges;
+  denied_cidrs: typeof ranges;
+}) {
+  return z
+    .strictObject(parts)
+    .refine(
+      ({ mode: word, ...lists }) => word === "custom" || Object.values(lists).every((list) => list === undefined),
+      "`network_policy` has lists, which only the mode `custom` has.",
+    );
+}
+
+export function policyOf({ mode, ...lists }: Policy): NetworkPolicy {
   if (mode !== "custom") return { mode };
   return {
     mode,
@@ -36,7 +50,7 @@ export function policyOf({ mode, ...lists }: z.output<typeof policy>): NetworkPo
 }
 
 /** what rules do with requests is told on the wires that have rules */
-export function printPolicy(it: NetworkPolicy): z.output<typeof policy> {
+export function printPolicy(it: NetworkPolicy): Policy {
   if (it.mode !== "custom") return { mode: it.mode };
   return {
     mode: it.mode,

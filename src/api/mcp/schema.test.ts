@@ -47,3 +47,22 @@ test.each([
   const schema = inputSchema(z.strictObject({ name: text(5) }), "draft-7");
   expect(await schema["~standard"].validate(value)).toEqual({ issues: [{ message }] });
 });
+
+test("a model is not told what it does not need to call a tool, while an argument may have any name", () => {
+  const schema = z.strictObject({
+    pattern: z.string().min(1).max(9).regex(/^a/).describe("A text."),
+    env: z.record(z.string().regex(/^A/), z.string().max(5)),
+    type: z.enum(["a", "b"]),
+  });
+  const brief = inputSchema(schema, "draft-2020-12")["~standard"].jsonSchema.input({ target: "draft-2020-12" });
+  expect(brief).toEqual({
+    type: "object",
+    properties: {
+      pattern: { type: "string", description: "A text." },
+      env: { type: "object", additionalProperties: { type: "string" } },
+      type: { type: "string", enum: ["a", "b"] },
+    },
+    required: ["pattern", "env", "type"],
+    additionalProperties: false,
+  });
+});

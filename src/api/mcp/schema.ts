@@ -4,6 +4,9 @@
  * What zod adds of its own accord is taken out again: the bounds of safe integers, the pattern of a UUID beside its
  * format, and an empty schema for further members, which says nothing and which clients with a narrower idea of JSON
  * Schema stumble over. A value that may be null is `anyOf` of two types for the same reason, never a list of types.
+ *
+ * Every byte of an input's schema is read by a model with every request. The protocol's own vocabulary is therefore not
+ * named, and neither are patterns and lengths of text: a call that breaks one is refused with a sentence.
  */
 
 import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
@@ -36,7 +39,7 @@ type Advertised<S extends z.ZodType> = StandardSchemaWithJSON<z.input<S>, z.outp
 function advertised<S extends z.ZodType>(schema: S, target: Vocabulary, io: "input" | "output"): Advertised<S> {
   let told: Record<string, unknown> | undefined;
   const tell = () => {
-    told ??= plain(z.toJSONSchema(schema, { target, io }));
+    told ??= plain(z.toJSONSchema(schema, { target, io }), target === "draft-2020-12");
     return told;
   };
   return {
@@ -53,9 +56,13 @@ function advertised<S extends z.ZodType>(schema: S, target: Vocabulary, io: "inp
   };
 }
 
+/** members that a model does not need in order to call a tool */
+const unsaid = ["$schema", "pattern", "propertyNames", "minLength", "maxLength"];
+
 /** of every schema inside, too: what is none has no such members */
-function plain(schema: object): Record<string, unknown> {
+function plain(schema: object, brief: boolean): Record<string, unknown> {
   const { type, ...rest }: Record<string, unknown> = { ...schema };
+  if (brief && typeof type === "string") for (const member of unsaid) delete rest[member];
   if (rest.maximum === Number.MAX_SAFE_INTEGER) delete rest.maximum;
   if (rest.minimum === Number.MIN_SAFE_INTEGER) delete rest.minimum;
   if (rest.format === "uuid") delete rest.pattern;
@@ -64,12 +71,15 @@ function plain(schema: object): Record<string, unknown> {
     if (isEmpty(rest.properties)) delete rest.properties;
   }
   const types = Array.isArray(type) ? { anyOf: type.map((each) => ({ type: each })) } : type !== undefined && { type };
-  return { ...types, ...Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, plainMember(value)])) };
+  return {
+    ...types,
+    ...Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, plainMember(value, brief)])),
+  };
 }
 
-function plainMember(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(plainMember);
-  return typeof value === "object" && value !== null ? plain(value) : value;
+function plainMember(value: unknown, brief: boolean): unknown {
+  if (Array.isArray(value)) return value.map((each) => plainMember(each, brief));
+  return typeof value === "object" && value !== null ? plain(value, brief) : value;
 }
 
 function isEmpty(value: unknown): boolean {

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { Sandbox } from "../../core/sandbox.ts";
 import type { ForkSpec } from "../../core/sandboxes.ts";
-import { policy, policyOf } from "./policy.ts";
+import { describedPolicy, policy, policyOf } from "./policy.ts";
 import { env, text } from "./schema.ts";
 import type { Call, McpLimits } from "./tool.ts";
 
@@ -24,18 +24,32 @@ export function settings({ vcpus, timeout, ports }: McpLimits) {
       .regex(/^[a-zA-Z0-9_-]+$/)
       .refine((name) => !reserved.includes(name), `\`name\` should NOT be one of ${reserved.join(", ")}.`)
       .optional()
-      .describe("Name of the new sandbox, unique in its project; left out, one is made up."),
-    vcpus: z.int().min(1).max(vcpus).optional().describe("Processors; each comes with 2 GiB of memory."),
+      .describe("Name of the new sandbox; must not be taken. Default: a generated one."),
+    vcpus: z.int().min(1).max(vcpus).optional().describe("Processors, each with 2 GiB of memory."),
     timeout_seconds: z
       .int()
       .min(1)
       .max(Math.floor(timeout / second))
       .optional()
-      .describe("How long it runs before it is stopped; extend_sandbox gives it more."),
-    env: env.optional().describe("Variables in the environment of every command."),
-    tags: tags.optional().describe("Pairs of your own to find it by."),
-    ports: z.array(port).max(ports).optional().describe("Ports that get an address; expose_port adds more later."),
-    network_policy: policy.optional(),
+      .describe("How long it runs before it stops by itself."),
+    env: env.optional().describe("Environment variables of every command."),
+    tags: tags.optional().describe("Labels to find it by."),
+    ports: z.array(port).max(ports).optional().describe("Ports to give a public URL."),
+    network_policy: describedPolicy.optional().describe("What it may reach. Default: allow-all."),
+  };
+}
+
+/** the same, told in fewer words: a model that forks has read those of create */
+export function forkSettings(limits: McpLimits) {
+  const all = settings(limits);
+  return {
+    name: all.name,
+    env: all.env.describe("Replaces its environment variables."),
+    tags: all.tags.describe("Replaces its labels."),
+    ports: all.ports.describe("Replaces its ports."),
+    vcpus: all.vcpus.describe("Processors."),
+    timeout_seconds: all.timeout_seconds,
+    network_policy: policy.optional().describe("As in create_sandbox. Default: the original's."),
   };
 }
 

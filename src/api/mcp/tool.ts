@@ -29,9 +29,15 @@ export interface McpLimits {
   timeout: number;
 }
 
-/** One call of a tool: who calls, and the way back to them while it runs. */
-export interface Call extends McpDialect {
+/** Who calls, and what is true of all calls that come the same way. */
+export interface Visitor {
   caller: Caller;
+  /** the project that its sandboxes are in; undefined for the default one */
+  project?: string | undefined;
+}
+
+/** One call of a tool: who calls, and the way back to them while it runs. */
+export interface Call extends McpDialect, Visitor {
   /** aborts when the caller does not want the answer any more */
   signal: AbortSignal;
   /** tells how far it is, where the caller wants to know; what is not more than before is not told */
@@ -47,12 +53,16 @@ export interface ToolSpec<I extends z.ZodType, O extends z.ZodType> {
   /** the defaults that clients assume are the worst: writes, destroys, and reaches out */
   hints: Required<Omit<ToolAnnotations, "title">>;
   vocabulary?: Vocabulary;
+  /** what an agent can do about an error, by its code, where that is not for it to guess */
+  advice?: Advice;
   run(args: z.output<I>, call: Call): Promise<z.input<O>>;
 }
 
+type Advice = Partial<Record<ErrorCode, string>>;
+
 export interface Tool {
   name: string;
-  addTo(server: McpServer, dialect: McpDialect, caller: Caller): void;
+  addTo(server: McpServer, dialect: McpDialect, visitor: Visitor): void;
 }
 
 export const reads = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
@@ -62,7 +72,7 @@ export const destroys = { ...adds, destructiveHint: true };
 export const settles = { ...adds, idempotentHint: true };
 
 export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I, O>): Tool {
-  const { name, title, description, vocabulary = "draft-2020-12" } = spec;
+  const { name, title, description, vocabulary = "draft-2020-12", advice = ownAdvice } = spec;
   const config = {
     title,
     description,
@@ -72,16 +82,19 @@ export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I,
   };
   return {
     name,
-    addTo(server, dialect, caller) {
+    addTo(server, dialect, visitor) {
       server.registerTool(name, config, (args, context) =>
-        told(dialect.trouble, () => spec.run(args as z.output<I>, callOf(dialect, caller, context))),
+        told({ ...dialect, advice }, () => spec.run(args as z.output<I>, callOf({ ...dialect, ...visitor }, context))),
       );
     },
   };
 }
 
 /** the value as data and, for clients that read only text, as text */
-async function told(trouble: McpDialect["trouble"], work: () => Promise<unknown>): Promise<CallToolResult> {
+async function told(
+  { trouble, advice }: Pick<McpDialect, "trouble"> & { advice: Advice },
+  work: () => Promise<unknown>,
+): Promise<CallToolResult> {
   try {
     const value = await work();
     return { content: [{ type: "text", text: JSON.stringify(value) }], structuredContent: value as object };
@@ -89,29 +102,27 @@ async function told(trouble: McpDialect["trouble"], work: () => Promise<unknown>
     const ours = isSandkeepError(error) && error.code !== "internal";
     if (!ours && !isAbort(error)) trouble(error);
     return {
-      content: [{ type: "text", text: ours ? sentenceOf(error) : "An internal error occurred" }],
+      content: [{ type: "text", text: ours ? sentenceOf(error, advice) : "An internal error occurred" }],
       isError: true,
     };
   }
 }
 
-/** what an agent can do about it, where that is not for it to guess */
-const advice: Partial<Record<ErrorCode, string>> = {
+const ownAdvice: Advice = {
   stopped: "resume_sandbox starts a sandbox again whose files were kept",
 };
 
-function sentenceOf({ code, message }: SandkeepError): string {
+function sentenceOf({ code, message }: SandkeepError, advice: Advice): string {
   const more = advice[code];
   return more === undefined ? message : `${message.replace(/\.$/, "")}; ${more}`;
 }
 
-function callOf(dialect: McpDialect, caller: Caller, { mcpReq }: ServerContext): Call {
+function callOf(ground: McpDialect & Visitor, { mcpReq }: ServerContext): Call {
   const progressToken = mcpReq._meta?.progressToken;
-  if (progressToken === undefined) return { ...dialect, caller, signal: mcpReq.signal };
+  if (progressToken === undefined) return { ...ground, signal: mcpReq.signal };
   let last = -1;
   return {
-    ...dialect,
-    caller,
+    ...ground,
     signal: mcpReq.signal,
     progress(progress, message) {
       if (progress <= last || mcpReq.signal.aborted) return;

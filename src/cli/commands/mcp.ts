@@ -1,36 +1,94 @@
 /**
  * `sandkeep mcp`: the daemon's MCP tools over standard input and output, for clients that start a program. The tools
  * themselves are the daemon's: what they are and what they answer is passed on, progress too, and a call that is
- * cancelled is cancelled there.
+ * cancelled is cancelled there. `sandkeep mcp config` prints what to paste into such a client.
  */
 
 import { ProtocolError, Server } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { readArgs } from "../args.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
+import { CliError } from "../errors.ts";
+import { clientConfig, clientNames, type Program } from "../mcp-clients.ts";
 import { ask, type McpDaemon, McpRefusal } from "../mcp-daemon.ts";
 
 export const mcpUsage = `Usage: sandkeep mcp [options]
+       sandkeep mcp config <client> [options]
 
-Serves the daemon's MCP tools over standard input and output, for clients that start a program.
+Serves the daemon's MCP tools over standard input and output, for clients that start a program. With config, prints
+what to paste into a client so that it starts this program with these options.
+
+Clients: ${clientNames.join(", ")}
 
 Options:
   --url <url>              where the daemon is (SANDKEEP_URL, http://127.0.0.1:7700)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+  --project <id or name>   whose sandboxes (the default project)
+  --tools <family>         sandkeep (the default), or the tools of a vendor by its names: veryfront
 `;
+
+const options = {
+  url: { type: "string" },
+  "data-dir": { type: "string" },
+  project: { type: "string" },
+  tools: { type: "string" },
+} as const;
 
 export interface McpWorld extends KeyPlaces {
   version: string;
+  /** how this program is started again from anywhere */
+  program: Program;
   print(line: string): void;
   warn(line: string): void;
 }
 
 /** resolves once it serves; it ends when its input does */
 export async function mcpCommand(args: string[], world: McpWorld): Promise<void> {
-  const { values } = readArgs(args, mcpUsage, { url: { type: "string" }, "data-dir": { type: "string" } });
+  const { values, positionals } = readArgs(args, mcpUsage, options);
   if (values.help) return world.print(mcpUsage.trimEnd());
-  const daemon = { url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) };
+  const [command, ...rest] = positionals;
+  if (command === "config") return config(rest, values, world);
+  if (command !== undefined) throw new CliError(`Cannot serve "${positionals.join(" ")}"\n\n${mcpUsage.trimEnd()}`);
+  const daemon = {
+    url: daemonUrl(values.url, world.environment),
+    key: apiKey(values["data-dir"], world),
+    path: pathOf(values),
+  };
   serveStdio(() => relay(daemon, world.version), { onerror: (error) => world.warn(error.message) });
+}
+
+type Values = Partial<Record<keyof typeof options, string | undefined>>;
+
+function pathOf({ tools = "sandkeep", project }: Values): string {
+  if (!Object.hasOwn(paths, tools)) {
+    throw new CliError(`Cannot serve the tools "${tools}": there are ${Object.keys(paths).join(" and ")}`);
+  }
+  return `${paths[tools]}${project === undefined ? "" : `?${new URLSearchParams({ project })}`}`;
+}
+
+const paths: Record<string, string> = { sandkeep: "/mcp", veryfront: "/mcp/veryfront" };
+
+/** what is pasted goes to standard output, where it belongs to standard error */
+function config([client = "", ...rest]: string[], values: Values, world: McpWorld): void {
+  const known = clientNames.find((name) => name === client);
+  if (!known || rest.length > 0) {
+    throw new CliError(`Cannot configure "${[client, ...rest].join(" ")}"\n\n${mcpUsage.trimEnd()}`);
+  }
+  pathOf(values);
+  const given: Values = { ...values, url: daemonUrl(values.url, world.environment) };
+  const flags = (Object.keys(options) as (keyof Values)[]).flatMap((name) => {
+    const value = given[name];
+    return value === undefined ? [] : [`--${name}`, value];
+  });
+  const { SANDKEEP_API_KEY: key } = world.environment;
+  const { place, lines } = clientConfig(known, {
+    command: world.program.command,
+    args: [...world.program.args, "mcp", ...flags],
+    // Clients start programs with few variables; where none is set, the key is read from its file.
+    env: key ? { SANDKEEP_API_KEY: key } : {},
+  });
+  world.warn(place);
+  for (const line of lines) world.print(line);
 }
 
 /** a server whose every answer is the daemon's */

@@ -30,40 +30,37 @@ const signals = [
 
 const state = {
   command_id: z.string(),
-  status: z
-    .enum(["running", "exited"])
-    .describe("running: it goes on in the background, read on with read_command_output."),
-  exit_code: z
-    .union([z.int(), z.null()])
-    .describe("What it exited with, 128 + signal when it was killed; null while it runs."),
+  status: z.enum(["running", "exited"]).describe("running: it continues, and read_command_output reads on."),
+  exit_code: z.union([z.int(), z.null()]).describe("128 + signal when a signal killed it; null while it runs."),
   end_cause: z
     .union([z.enum(["out-of-memory", "timeout", "session-ended"]), z.null()])
-    .describe("Why it ended, where its exit code does not say it all."),
+    .describe("Why it ended, where the exit code alone does not tell."),
 };
 
 const runCommand = tool({
   name: "run_command",
   title: "Run a command",
   description:
-    "Runs a command in a running sandbox. By default it goes through `bash -c`, so pipes and && work; with args, the " +
-    "program is started as it is. Waits until it has ended, at most wait_seconds; after that, or with background, it " +
-    "goes on and you read its output with read_command_output. Cancelling the call kills it.",
+    "Run a command in a running sandbox and wait for its end, at most wait_seconds. Use it for everything that a " +
+    "terminal is for. command is a line for bash, so pipes and && work; with args it is a program that starts without " +
+    "a shell. Returns exit_code, stdout and stderr. What still runs after wait_seconds, and what you start with " +
+    "background (servers), continues: read_command_output reads on. Cancelling the call kills the command.",
   input: z.strictObject({
     ...handle,
     command: text(128 << 10)
       .min(1)
-      .describe("A line for bash, or with args the program to start."),
+      .describe("A bash command line, or with args a program."),
     args: z
       .array(text(128 << 10))
       .max(4096)
       .optional()
-      .describe("Arguments of the program; no shell is involved then."),
-    cwd: path.optional().describe("Where it starts; default the sandbox's own directory."),
-    env: env.optional().describe("Further variables of its environment."),
-    sudo: z.boolean().default(false).describe("Whether it runs as root."),
-    background: z.boolean().default(false).describe("Return as soon as it runs, rather than waiting for its end."),
-    wait_seconds: z.int().min(1).max(longestWait).default(60).describe("Longest to wait for its end. Default 60."),
-    timeout_seconds: z.int().min(1).max(86_400).optional().describe("It is killed when it runs longer than this."),
+      .describe("Arguments of the program, which no shell reads."),
+    cwd: path.optional().describe("Directory to start in. Default: the sandbox's cwd."),
+    env: env.optional().describe("More environment variables."),
+    sudo: z.boolean().default(false).describe("Run as root."),
+    background: z.boolean().default(false).describe("Return at once and let it run."),
+    wait_seconds: z.int().min(1).max(longestWait).default(60).describe("Longest to wait for its end."),
+    timeout_seconds: z.int().min(1).max(86_400).optional().describe("Kill it after this time."),
     stdin: z.boolean().default(false).describe("Keep its standard input open for write_command_input."),
     max_output_bytes: maxBytes,
   }),
@@ -88,14 +85,16 @@ const readCommandOutput = tool({
   name: "read_command_output",
   title: "Read a command's output",
   description:
-    "Reads what a command has written, from an offset on, also after its end. Offsets count the bytes of stdout and " +
-    "stderr together; begin with 0 and go on with next_offset. With wait_seconds it waits for the command's end first.",
+    "Read what a command has written, from an offset on. Use it for commands that run in the background or wrote more " +
+    "than one answer holds; it works after their end too. Offsets count bytes of stdout and stderr together: begin " +
+    "with 0, go on with next_offset. With wait_seconds it first waits for the command's end. Returns status, " +
+    "exit_code, stdout and stderr.",
   input: z.strictObject({
     ...handle,
     command_id: commandId,
-    offset: z.int().min(0).default(0).describe("Where to begin; default 0, the beginning."),
+    offset: z.int().min(0).default(0).describe("Where to begin."),
     max_output_bytes: maxBytes,
-    wait_seconds: z.int().min(0).max(longestWait).default(0).describe("Longest to wait for its end. Default 0."),
+    wait_seconds: z.int().min(0).max(longestWait).default(0).describe("Longest to wait for its end."),
   }),
   output: z.strictObject({ ...state, ...outputFields }),
   hints: reads,
@@ -112,8 +111,8 @@ const writeCommandInput = tool({
   name: "write_command_input",
   title: "Write to a command's input",
   description:
-    "Writes text to the standard input of a command that was started with stdin. A line needs its newline. With " +
-    "close, the input ends after it, which is what programs such as cat wait for.",
+    "Write text to the standard input of a command that run_command started with stdin: true. Use it to answer prompts. " +
+    "End lines with a newline; close ends the input, which programs such as cat wait for. Returns the bytes written.",
   input: z.strictObject({
     ...handle,
     command_id: commandId,
@@ -121,8 +120,8 @@ const writeCommandInput = tool({
       .string()
       .max(1 << 20)
       .refine((value) => value.isWellFormed(), "`data` has half a character in it.")
-      .describe("The text; may be empty."),
-    close: z.boolean().default(false).describe("Whether this is the end of the input."),
+      .describe("Text to write; may be empty."),
+    close: z.boolean().default(false).describe("End the input after it."),
   }),
   output: z.strictObject({ command_id: z.string(), written_bytes: z.int().min(0), closed: z.boolean() }),
   // A shell that reads it does whatever it says.
@@ -141,11 +140,13 @@ const writeCommandInput = tool({
 const killCommand = tool({
   name: "kill_command",
   title: "Signal a command",
-  description: "Sends a signal to a command and the processes of its group; SIGTERM asks it to end, SIGKILL ends it.",
+  description:
+    "Send a signal to a command and the processes of its group. Use it to end what runs in the background: SIGTERM asks " +
+    "it to end, SIGKILL ends it. Returns its status as it is right after the signal.",
   input: z.strictObject({
     ...handle,
     command_id: commandId,
-    signal: z.enum(signals).default("SIGTERM").describe("Which signal. Default SIGTERM."),
+    signal: z.enum(signals).default("SIGTERM").describe("Signal to send."),
   }),
   output: z.strictObject(state),
   hints: destroys,

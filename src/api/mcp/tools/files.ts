@@ -8,25 +8,25 @@ import { unfinished } from "../output.ts";
 import { path, text } from "../schema.ts";
 import { destroys, reads, type Tool, tool } from "../tool.ts";
 
-const where = path.describe("Absolute, or relative to the sandbox's directory.");
+const where = path.describe("Absolute, or relative to the sandbox's cwd.");
 const none = z.null();
 
 const readFile = tool({
   name: "read_file",
   title: "Read a file",
   description:
-    "Reads a file of a sandbox, or the part of it from offset on. Text comes as it is, anything else as base64: " +
-    "encoding says which. To read on, pass next_offset as offset.",
+    "Read a file of a running sandbox, or a part of it. Returns text as it is and anything else as base64, which " +
+    "encoding tells, and next_offset to read on from, which is null at the end of the file.",
   input: z.strictObject({
     ...handle,
     path: where,
-    offset: z.int().min(0).default(0).describe("Byte to begin with. Default 0."),
+    offset: z.int().min(0).default(0).describe("Byte to begin with."),
     max_bytes: z
       .int()
       .min(1024)
       .max(1 << 20)
       .default(256 << 10)
-      .describe("Most bytes of the file in this answer. Default 262144."),
+      .describe("Most bytes to return."),
   }),
   output: z.strictObject({
     path: z.string(),
@@ -58,8 +58,8 @@ const writeFile = tool({
   name: "write_file",
   title: "Write a file",
   description:
-    "Writes a file in a sandbox, with the directories on the way. A file that is there is replaced, unless append " +
-    "is true.",
+    "Write a file in a running sandbox, and make the directories on its path. An existing file is replaced, or " +
+    "continued with append. Returns its absolute path and its size.",
   input: z
     .strictObject({
       ...handle,
@@ -68,10 +68,10 @@ const writeFile = tool({
         .string()
         .max(3 << 20)
         .refine((value) => value.isWellFormed(), "`content` has half a character in it.")
-        .describe("The text, or bytes as base64."),
-      encoding: z.enum(["utf-8", "base64"]).default("utf-8").describe("How content is written. Default utf-8."),
-      append: z.boolean().default(false).describe("Whether it is added to the end of what is there."),
-      executable: z.boolean().default(false).describe("Whether a file that is made may be executed."),
+        .describe("Text, or bytes as base64."),
+      encoding: z.enum(["utf-8", "base64"]).default("utf-8").describe("What content is."),
+      append: z.boolean().default(false).describe("Add to the end of the file."),
+      executable: z.boolean().default(false).describe("Make a new file executable."),
     })
     .refine(({ content, encoding }) => encoding === "utf-8" || isBase64(content), "`content` is not base64."),
   output: z.strictObject({ path: z.string(), size: z.int().min(0).describe("Bytes of the file now.") }),
@@ -88,12 +88,14 @@ const writeFile = tool({
 const listFiles = tool({
   name: "list_files",
   title: "List a directory",
-  description: "Lists the entries of a directory in a sandbox by name. To go on, pass next_offset as offset.",
+  description:
+    "List a directory of a running sandbox, sorted by name. Returns name, type, size and time of each entry, and " +
+    "next_offset, which is null after the last.",
   input: z.strictObject({
     ...handle,
     path: where.default("."),
-    offset: z.int().min(0).default(0).describe("How many entries to pass over. Default 0."),
-    limit: z.int().min(1).max(1000).default(200).describe("Most entries in this answer. Default 200."),
+    offset: z.int().min(0).default(0).describe("Entries to skip."),
+    limit: z.int().min(1).max(1000).default(200).describe("Most entries to return."),
   }),
   output: z.strictObject({
     path: z.string(),
@@ -131,16 +133,16 @@ const searchFiles = tool({
   name: "search_files",
   title: "Search files",
   description:
-    "Finds files below a directory of a sandbox: by a text or regular expression in their lines, by their names, or " +
-    "by both. Binary files are not looked into.",
+    "Search below a directory of a running sandbox: for lines with a text or regular expression, for files by name, or " +
+    "both. Returns path, line number and line of each match. Binary files are skipped.",
   input: z
     .strictObject({
       ...handle,
       path: where.default("."),
-      text: text(4096).min(1).optional().describe("What a line has in it."),
-      regex: z.boolean().default(false).describe("Whether text is an extended regular expression."),
-      glob: text(256).min(1).optional().describe("What a file's name is like: *.ts"),
-      limit: z.int().min(1).max(1000).default(100).describe("Most matches in this answer. Default 100."),
+      text: text(4096).min(1).optional().describe("What a line must contain."),
+      regex: z.boolean().default(false).describe("text is an extended regular expression."),
+      glob: text(256).min(1).optional().describe("What a file name must match: *.ts"),
+      limit: z.int().min(1).max(1000).default(100).describe("Most matches to return."),
     })
     .refine(({ text: line, glob }) => line !== undefined || glob !== undefined, {
       error: "one of `text` and `glob` should be given.",
@@ -153,11 +155,11 @@ const searchFiles = tool({
         text: z.union([z.string(), none]).describe("The line, cut when it is long."),
       }),
     ),
-    has_more: z.boolean().describe("Whether there may be more: search below a narrower path, or raise the limit."),
+    has_more: z.boolean().describe("Whether there may be more: narrow the search, or raise limit."),
   }),
   hints: reads,
-  async run({ sandbox, project_id, ...spec }, call) {
-    const session = await sessionOf(call, { sandbox, project_id });
+  async run({ sandbox, ...spec }, call) {
+    const session = await sessionOf(call, { sandbox });
     const found = await call.core.files.search(call.caller, session.id, { ...spec, signal: call.signal });
     const matches = found.matches.map(({ path: file, line, text: content }) => ({
       path: file,

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { find, handle, ownerOf } from "../handle.ts";
-import { policy, policyOf, printPolicy } from "../policy.ts";
+import { describedPolicy, policy, policyOf, printPolicy } from "../policy.ts";
 import { printRoute, routeFields } from "../print.ts";
 import { port } from "../settings.ts";
 import { adds, settles, type Tool, tool } from "../tool.ts";
@@ -12,13 +12,14 @@ export const networkTools: Tool[] = [
     name: "expose_port",
     title: "Expose a port",
     description:
-      "Gives a port of the sandbox an address under which anybody who knows it reaches a web server inside. A port " +
-      "that has an address keeps it. The server must listen on that port.",
-    input: z.strictObject({ ...handle, port: port.describe("The port that a server inside listens on.") }),
+      "Give a port of a sandbox a public URL. Use it to show a web server that runs inside: anyone who knows the URL " +
+      "reaches it while the sandbox runs and the server listens on that port. Returns the URL; a port that has one " +
+      "keeps it.",
+    input: z.strictObject({ ...handle, port: port.describe("Port that the server listens on.") }),
     output: z.strictObject(routeFields),
     hints: { ...settles, openWorldHint: true },
-    async run({ sandbox, port: wanted, ...args }, call) {
-      const owner = await ownerOf(call, args);
+    async run({ sandbox, port: wanted }, call) {
+      const owner = await ownerOf(call);
       const route = await call.core.routes.expose(owner, sandbox, wanted, { most: call.limits.ports });
       return { sandbox, ...printRoute(route, call) };
     },
@@ -27,9 +28,9 @@ export const networkTools: Tool[] = [
     name: "set_network_policy",
     title: "Set the network policy",
     description:
-      "Changes at once what a running sandbox may reach: everything, nothing, or named domains and address ranges. " +
-      "Counts for its later runs and its forks, too.",
-    input: z.strictObject({ ...handle, network_policy: policy }),
+      "Change what a running sandbox may reach, at once and for open connections too; its later runs and its forks keep " +
+      "it. Use it to close the network before you run code that you do not trust. Returns the policy in force.",
+    input: z.strictObject({ ...handle, network_policy: describedPolicy }),
     output: z.strictObject({ sandbox: z.string(), network_policy: policy }),
     hints: { ...adds, idempotentHint: true, destructiveHint: true },
     async run({ network_policy: wanted, ...args }, call) {

@@ -2,10 +2,11 @@
 
 import { z } from "zod";
 import type { SessionState } from "../../../core/sandbox.ts";
-import { find, handle, ownerOf, projectId } from "../handle.ts";
+import type { CreateSpec } from "../../../core/sandboxes.ts";
+import { find, handle, ownerOf } from "../handle.ts";
 import { printSandbox, printSnapshot, sandboxFields, snapshotFields } from "../print.ts";
 import { text } from "../schema.ts";
-import { settings, settingsOf, tags, undoneIfUnwanted } from "../settings.ts";
+import { forkSettings, settings, settingsOf, tags, undoneIfUnwanted } from "../settings.ts";
 import { adds, destroys, type McpLimits, reads, settles, type Tool, tool } from "../tool.ts";
 
 const second = 1000;
@@ -13,39 +14,25 @@ const day = 86_400 * second;
 
 /** what is bounded by the host's limits says so in its schema */
 export function sandboxTools(limits: McpLimits): Tool[] {
-  const common = settings(limits);
   return [
     tool({
       name: "create_sandbox",
       title: "Create a sandbox",
       description:
-        "Creates an isolated Linux sandbox with its own files, processes and network, and returns when it runs. Use " +
-        "its name with the other tools. It boots from the default image, an image or runtime by name, or a snapshot. " +
-        "A persistent one keeps its files when it stops and can be resumed.",
-      input: z
-        .strictObject({
-          ...common,
-          project_id: projectId,
-          image: text(255).regex(/^\S+$/).optional().describe("Image to boot from, such as one you imported."),
-          runtime: text(64).min(1).optional().describe("Runtime of the default image, such as node24 or python3.13."),
-          snapshot_id: text(128)
-            .min(1)
-            .optional()
-            .describe("Snapshot to boot from: snap_…; excludes image and runtime."),
-          persistent: z.boolean().optional().describe("Whether its files are kept when it stops. Default true."),
-        })
-        .refine(({ snapshot_id: snapshot, image, runtime }) => [snapshot, image ?? runtime].includes(undefined), {
-          error: "`snapshot_id` should NOT be given together with `image` or `runtime`.",
-        }),
+        "Create an isolated Linux machine with its own files, processes and network, and sudo inside, and wait until " +
+        "it runs. Use it to run code, install packages or start servers. Returns its name, which the other tools take " +
+        "as sandbox, its working directory (cwd) and expires_at, when it stops by itself.",
+      input: z.strictObject({ ...settings(limits), ...origin }).superRefine(requireOneOrigin),
       output: z.strictObject(sandboxFields),
-      hints: adds,
-      async run({ project_id, image, runtime, snapshot_id, persistent, ...rest }, call) {
-        const owner = await ownerOf(call, { project_id });
+      // What is cloned comes from elsewhere.
+      hints: { ...adds, openWorldHint: true },
+      async run({ image, runtime, snapshot_id, git_url, git_ref, persistent, ...rest }, call) {
+        const owner = await ownerOf(call);
         const made = await call.core.sandboxes.create(owner, {
           ...settingsOf(rest),
           base: { image, runtime },
           persistent,
-          ...(snapshot_id !== undefined && { source: { kind: "snapshot", snapshotId: snapshot_id } }),
+          source: sourceOf({ snapshot_id, git_url, git_ref }),
         });
         await undoneIfUnwanted(call, made.sandbox);
         return printSandbox(made, call);
@@ -55,13 +42,14 @@ export function sandboxTools(limits: McpLimits): Tool[] {
       name: "fork_sandbox",
       title: "Fork a sandbox",
       description:
-        "Makes a new sandbox with a copy of another's files as they are now, and the same settings but for those you " +
-        "give. Processes are not copied; the other goes on undisturbed.",
-      input: z.strictObject({ ...handle, ...common }),
+        "Copy a sandbox: a new one with the same files as they are now, and the same settings but for those you pass. " +
+        "Use it to try something risky, or several things at once. Processes are not copied, and the original keeps " +
+        "running. Returns the new sandbox.",
+      input: z.strictObject({ ...handle, ...forkSettings(limits) }),
       output: z.strictObject(sandboxFields),
       hints: adds,
-      async run({ sandbox, project_id, ...rest }, call) {
-        const owner = await ownerOf(call, { project_id });
+      async run({ sandbox, ...rest }, call) {
+        const owner = await ownerOf(call);
         const made = await call.core.sandboxes.branch(owner, sandbox, settingsOf(rest));
         await undoneIfUnwanted(call, made.sandbox);
         return printSandbox(made, call);
@@ -70,14 +58,16 @@ export function sandboxTools(limits: McpLimits): Tool[] {
     tool({
       name: "extend_sandbox",
       title: "Extend a sandbox's time",
-      description: "Lets a running sandbox run longer: its end moves by this many seconds.",
+      description:
+        "Postpone the moment at which a running sandbox stops by itself. Use it before work that outlasts expires_at. " +
+        "Returns the sandbox with its new expires_at.",
       input: z.strictObject({
         ...handle,
         seconds: z
           .int()
           .min(1)
           .max(Math.floor(limits.timeout / second))
-          .describe("How much longer."),
+          .describe("How much longer it runs."),
       }),
       output: z.strictObject(sandboxFields),
       hints: adds,
@@ -91,6 +81,41 @@ export function sandboxTools(limits: McpLimits): Tool[] {
   ];
 }
 
+/** what a new sandbox is filled with */
+const origin = {
+  image: text(255).regex(/^\S+$/).optional().describe("Image to boot from. Default: the host's default image."),
+  runtime: text(64).min(1).optional().describe("Runtime of the default image, such as node24 or python3.13."),
+  snapshot_id: text(128).min(1).optional().describe("Snapshot to start from, as snapshot_sandbox returned it."),
+  git_url: text(4096)
+    .regex(/^https?:\/\/\S+$/)
+    .optional()
+    .describe("Git repository to clone into the working directory: an http or https URL."),
+  git_ref: text(255)
+    .regex(/^[^\s-]\S*$/)
+    .optional()
+    .describe("Branch, tag or commit of git_url. Default: its default branch."),
+  persistent: z.boolean().default(true).describe("Whether its files survive a stop."),
+};
+
+type Origin = Partial<Record<"image" | "runtime" | "snapshot_id" | "git_url" | "git_ref", string | undefined>>;
+
+function requireOneOrigin(
+  { image, runtime, snapshot_id, git_url, git_ref }: Origin,
+  { addIssue }: { addIssue(message: string): void },
+): void {
+  const others = { image, runtime, git_url };
+  const beside = Object.entries(others).find(([, value]) => value !== undefined)?.[0];
+  if (snapshot_id !== undefined && beside) {
+    addIssue(`\`snapshot_id\` should NOT be given together with \`${beside}\`.`);
+  }
+  if (git_ref !== undefined && git_url === undefined) addIssue("`git_ref` should NOT be given without `git_url`.");
+}
+
+function sourceOf({ snapshot_id, git_url, git_ref }: Origin): CreateSpec["source"] {
+  if (snapshot_id !== undefined) return { kind: "snapshot", snapshotId: snapshot_id };
+  return git_url === undefined ? undefined : { kind: "git", url: git_url, revision: git_ref };
+}
+
 const states: Record<"running" | "stopped", SessionState[]> = {
   running: ["pending", "running"],
   stopped: ["snapshotting", "stopping", "stopped", "failed", "aborted"],
@@ -100,7 +125,9 @@ const unbounded: Tool[] = [
   tool({
     name: "get_sandbox",
     title: "Get a sandbox",
-    description: "Tells a sandbox's state, its session, until when it runs, and the addresses of its ports.",
+    description:
+      "Show one sandbox: status, working directory, size, network policy, URLs of its ports and expires_at. Use it to " +
+      "check that it runs and for how long.",
     input: z.strictObject(handle),
     output: z.strictObject(sandboxFields),
     hints: reads,
@@ -109,13 +136,14 @@ const unbounded: Tool[] = [
   tool({
     name: "list_sandboxes",
     title: "List sandboxes",
-    description: "Lists a project's sandboxes, newest first, running or not. To go on, pass next_cursor as cursor.",
+    description:
+      "List the sandboxes of your project, newest first, stopped ones too. Use it to find one again. Returns a page and " +
+      "next_cursor, which is null on the last page.",
     input: z.strictObject({
-      project_id: projectId,
-      status: z.enum(["running", "stopped"]).optional().describe("Only those that run, or only those that do not."),
-      tags: tags.optional().describe("Only those that have all of these pairs."),
-      limit: z.int().min(1).max(100).default(20).describe("Most sandboxes in this answer. Default 20."),
-      cursor: text(4096).min(1).optional().describe("next_cursor of the page before."),
+      status: z.enum(["running", "stopped"]).optional().describe("Only these."),
+      tags: tags.optional().describe("Only those with all of these labels."),
+      limit: z.int().min(1).max(100).default(20).describe("Most sandboxes to return."),
+      cursor: text(4096).min(1).optional().describe("next_cursor of the previous page."),
     }),
     output: z.strictObject({
       sandboxes: z.array(
@@ -124,8 +152,8 @@ const unbounded: Tool[] = [
       next_cursor: z.union([z.string(), z.null()]),
     }),
     hints: reads,
-    async run({ status, tags: pairs, limit, cursor, ...args }, call) {
-      const owner = await ownerOf(call, args);
+    async run({ status, tags: pairs, limit, cursor }, call) {
+      const owner = await ownerOf(call);
       const page = await call.core.sandboxes.list(owner, {
         limit,
         order: "desc",
@@ -147,8 +175,9 @@ const unbounded: Tool[] = [
     name: "stop_sandbox",
     title: "Stop a sandbox",
     description:
-      "Stops a sandbox and all its processes. Files of a persistent one are kept in a snapshot, from which " +
-      "resume_sandbox starts it again. Stopping one that has stopped changes nothing.",
+      "Stop a sandbox and end its processes. Use it when you are done for now. The files of a persistent sandbox are " +
+      "kept, and resume_sandbox brings them back; those of any other are lost. Stopping it twice changes nothing. " +
+      "Returns the sandbox, with the snapshot_id that holds its files.",
     input: z.strictObject(handle),
     output: z.strictObject(sandboxFields),
     hints: { ...destroys, idempotentHint: true },
@@ -161,13 +190,13 @@ const unbounded: Tool[] = [
     name: "resume_sandbox",
     title: "Resume a sandbox",
     description:
-      "Starts a stopped sandbox again from its last snapshot, with its files but without its processes. One that " +
-      "runs is returned as it is.",
+      "Start a stopped sandbox again with the files of its last snapshot; its processes are gone. Use it when a tool " +
+      "says that the sandbox has stopped. Returns the sandbox; one that runs is left as it is.",
     input: z.strictObject(handle),
     output: z.strictObject(sandboxFields),
     hints: settles,
     async run(args, call) {
-      const owner = await ownerOf(call, args);
+      const owner = await ownerOf(call);
       return printSandbox(await call.core.sandboxes.resume(owner, args.sandbox), call);
     },
   }),
@@ -175,8 +204,8 @@ const unbounded: Tool[] = [
     name: "snapshot_sandbox",
     title: "Take a snapshot",
     description:
-      "Keeps a running sandbox's files as they are now; the sandbox goes on. create_sandbox with the snapshot_id " +
-      "starts others from it, and resume_sandbox uses the latest one.",
+      "Save the files of a running sandbox as they are now; it keeps running. Use it before changes that you may want " +
+      "to undo. Returns a snapshot_id, from which create_sandbox starts new sandboxes.",
     input: z.strictObject({
       ...handle,
       expiration_days: z
@@ -184,7 +213,7 @@ const unbounded: Tool[] = [
         .min(0)
         .max(36_500)
         .optional()
-        .describe("Days it is kept after its last use; 0 for ever. Default: what the sandbox or the host says."),
+        .describe("Days to keep it after its last use; 0 for ever. Default: the host's setting."),
     }),
     output: z.strictObject(snapshotFields),
     hints: adds,
@@ -198,15 +227,17 @@ const unbounded: Tool[] = [
   tool({
     name: "delete_sandbox",
     title: "Delete a sandbox",
-    description: "Deletes a sandbox for good, running or not. Its snapshots stay unless they are to go with it.",
+    description:
+      "Delete a sandbox and its files for good, running or not. Use it when you will not need it again. Its snapshots " +
+      "stay unless delete_snapshots is true.",
     input: z.strictObject({
       ...handle,
-      delete_snapshots: z.boolean().default(false).describe("Delete its snapshots too, but for those that others use."),
+      delete_snapshots: z.boolean().default(false).describe("Delete its snapshots too, except those that others use."),
     }),
     output: z.strictObject({ sandbox: z.string(), deleted: z.boolean() }),
     hints: destroys,
-    async run({ sandbox, delete_snapshots: orphanSnapshots, ...args }, call) {
-      const owner = await ownerOf(call, args);
+    async run({ sandbox, delete_snapshots: orphanSnapshots }, call) {
+      const owner = await ownerOf(call);
       await call.core.sandboxes.delete(owner, sandbox, { orphanSnapshots });
       return { sandbox, deleted: true };
     },

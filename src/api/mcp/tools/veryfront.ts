@@ -148,9 +148,9 @@ export const veryfrontTools: Tool[] = [
       exit_code: z.union([z.int(), z.null()]),
       stdout: z.string(),
       stderr: z.string(),
-      truncated: z.boolean().describe("Whether there is more output: read_command_output of the sandbox reads on."),
-      next_offset: z.int().min(0).describe("Where read_command_output reads on."),
-      sandbox: z.string().describe("Name of the session's sandbox, for tools that take one."),
+      truncated: z.boolean().describe("Whether there is more output than this answer holds."),
+      next_offset: z.int().min(0).describe("Bytes of output up to the end of this answer."),
+      sandbox: z.string().describe("Name of the session's sandbox."),
     }),
     hints: { ...destroys, openWorldHint: true },
     async run({ timeout_seconds: seconds = 60, ...args }, call) {
@@ -209,6 +209,8 @@ function vendorTool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I, 
   return tool({
     ...spec,
     vocabulary: "draft-7",
+    // None of the tools beside these brings a session back.
+    advice: {},
     input: spec.input.describe(`Input schema for the ${spec.name} tool.`),
     output: spec.output.describe(`Structured result returned by the ${spec.name} tool.`),
   });
