@@ -29,6 +29,13 @@ export const hostNeeds = [
   // A sandbox of the default image sees the host's /usr and nothing else, so what it shall have must be there: a
   // Python or a git in a home directory or below /opt does not count.
   { file: "/usr/bin/python3", package: "python3", why: "is python3 inside a sandbox", when: "run" },
+  { file: "/usr/bin/pip3", package: "python3-pip", why: "is pip inside a sandbox", when: "run" },
+  {
+    file: "/usr/lib/python3*/ensurepip",
+    package: "python3-venv",
+    why: "makes virtual environments inside a sandbox",
+    when: "run",
+  },
   { file: "/usr/bin/git", package: "git", why: "is git inside a sandbox", when: "run" },
   { file: "/usr/bin/curl", package: "curl", why: "is curl inside a sandbox", when: "run" },
   { file: "/usr/bin/sudo", package: "sudo", why: "is sudo inside a sandbox", when: "run" },
@@ -49,12 +56,6 @@ export const hostNeeds = [
     file: "/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a",
     package: "libclang-rt-dev",
     why: "fuzzes the frame parser of guest/",
-    when: "test",
-  },
-  {
-    file: "/usr/lib/python3*/ensurepip",
-    package: "python3-venv",
-    why: "installs the vendors' Python SDKs for tests",
     when: "test",
   },
   { command: "javac", package: "default-jdk-headless", why: "asks what Java inside a sandbox trusts", when: "test" },

@@ -13,6 +13,7 @@ import type { Machine, MachineRoot } from "./runtime.ts";
 import type { Mount, Sandbox, Session } from "./sandbox.ts";
 import { fetchSource, type Source } from "./sources.ts";
 import { beginTrust } from "./trust.ts";
+import { userIds } from "./user-ids.ts";
 
 export interface BootOptions {
   root: MachineRoot;
@@ -149,8 +150,7 @@ export function sizeOf(vcpus: number, memory = vcpus * memoryPerVcpu): { vcpus: 
 
 /** where commands start, for its user to write in */
 async function makeDirectory(machine: Machine, { cwd, user }: Session): Promise<void> {
-  // whoever serves the user's files is the user
-  const { uid, gid } = await machine.files(user).stat("/proc/self");
+  const { uid, gid } = await userIds(machine, user);
   const files = machine.files();
   await files.mkdir(cwd, { recursive: true });
   await files.chown(cwd, uid, gid);

@@ -5,10 +5,11 @@ import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
 import { resolvePath } from "./files.ts";
 import { isOver } from "./lifecycle.ts";
-import type { ExitStatus, OutputChunk, OutputOptions, Process } from "./runtime.ts";
+import type { ExitStatus, Machine, OutputChunk, OutputOptions, Process } from "./runtime.ts";
 import type { Caller, Command, Owner, Session } from "./sandbox.ts";
 import type { Running, Sessions } from "./sessions.ts";
 import { trustEnvironment, trusted } from "./trust.ts";
+import { userIds } from "./user-ids.ts";
 
 export interface RunSpec {
   name: string;
@@ -180,7 +181,12 @@ export class Commands {
       id,
       argv: [spec.name, ...spec.args],
       cwd,
-      env: { ...trustEnvironment(session.networkPolicy, this.#context), ...session.env, ...spec.env },
+      env: {
+        ...trustEnvironment(session.networkPolicy, this.#context),
+        ...(spec.sudo && (await sudoEnvironment(machine, session.user))),
+        ...session.env,
+        ...spec.env,
+      },
       user: spec.sudo ? "root" : (spec.user ?? session.user),
       ...(spec.timeLimit !== undefined && { timeLimit: spec.timeLimit }),
       ...(spec.pty && { pty: spec.pty }),
@@ -257,6 +263,12 @@ export class Commands {
     const [first, second] = await Promise.all([this.#sessions.get(caller, one), this.#sessions.get(caller, other)]);
     return first.sandboxId === second.sandboxId;
   }
+}
+
+/** what sudo tells programs of who called it; a user that the sandbox does not know is only a name */
+async function sudoEnvironment(machine: Machine, user: string): Promise<Record<string, string>> {
+  const ids = await userIds(machine, user).catch(() => undefined);
+  return { SUDO_USER: user, ...(ids && { SUDO_UID: `${ids.uid}`, SUDO_GID: `${ids.gid}` }) };
 }
 
 function later(): Promise<void> {

@@ -16,7 +16,7 @@ const run = promisify(execFile);
 
 /** a stand-in for the package's Node, so that no test copies 120 MB */
 function smallNode() {
-  return { ...ownNode(), program: "/usr/bin/true", npm: join(import.meta.dirname, "../../../core") };
+  return { ...ownNode(), program: "/usr/bin/true", packages: [] };
 }
 
 /** runs a script in a shell inside, with a fresh writable layer */
@@ -59,7 +59,7 @@ describe("on this host", () => {
       "1777 0\n1777 0\n700 0\n755 1000\n755 1000",
     );
     expect(await shell("cat /etc/hostname /etc/resolv.conf; ls /vercel/runtimes/node24/bin")).toBe(
-      "sandbox\nnameserver 198.18.0.1\nnode\nnpm\nnpx",
+      "sandbox\nnameserver 198.18.0.1\nnode",
     );
     expect(await shell("readlink -f /usr/local/bin/node")).toBe("/vercel/runtimes/node24/bin/node");
     expect(await shell("stat -c %a /etc/sudoers /etc/shadow")).toBe("440\n640");

@@ -24,7 +24,8 @@ import type { LayerStore } from "../layers.ts";
 import { etcFiles, etcVersion, parseOsRelease, userBashrc, userProfile } from "./etc.ts";
 import { type HostEtcEntry, hostEtc, withRoots } from "./host-etc.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
-import { type NodeRuntime, nodeFolder, nodeLayer, ownNode } from "./node-runtime.ts";
+import { type NodeRuntime, nodeFolder, nodeLayer, nodePrograms, ownNode } from "./node-runtime.ts";
+import { ownPrograms } from "./programs.ts";
 import { defaultCwd, defaultUser, plainUsers } from "./users.ts";
 
 export const hostImage = "host";
@@ -82,6 +83,8 @@ interface Host {
   /** names at the top of the lower layers */
   hidden: string[];
   dpkg: boolean;
+  /** names of the directories in /usr/lib with the libraries of a Python: "python3.13" */
+  pythons: string[];
   etc: HostEtcEntry[];
   roots: readonly string[];
   own: ReturnType<typeof etcFiles>;
@@ -94,13 +97,14 @@ async function readHost(root: string, node: NodeRuntime, roots: readonly string[
   const dpkgNames = await readdir(join(root, "var/lib/dpkg")).catch((): string[] => []);
   const dpkg = dpkgNames.includes("status");
   const release = await readFile(join(root, "usr/lib/os-release"), "utf8").catch(() => "");
-  const path = [`${nodeFolder(node)}/bin`, ...standardPath].join(":");
+  const path = ["/vercel/bin", `${nodeFolder(node)}/bin`, ...standardPath].join(":");
   const host = {
     root,
     path,
     usr: shown.filter((name) => usrNames.includes(name)),
     hidden: [...new Set([...(await readdir(join(root, "usr"))), ...(dpkg ? dpkgNames : [])])].sort(),
     dpkg,
+    pythons: (await directories(join(root, "usr/lib"))).filter((name) => /^python3\.\d+$/.test(name)).sort(),
     etc: withRoots(await hostEtc(root), roots),
     roots,
     own: etcFiles(path, parseOsRelease(release)),
@@ -124,9 +128,10 @@ async function checkMerged(root: string): Promise<void> {
 async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime): Promise<string> {
   const hash = createHash("sha256");
   const dpkgStatus = host.dpkg ? await lstat(join(host.root, "var/lib/dpkg/status")) : undefined;
-  hash.update(JSON.stringify([etcVersion, layoutVersion, node.version, node.npmVersion, host.root, host.path]));
+  const versions = [node.version, ...node.packages.map(({ version }) => version)];
+  hash.update(JSON.stringify([etcVersion, layoutVersion, versions, host.root, host.path, ownPrograms]));
   hash.update(host.roots.join());
-  hash.update(JSON.stringify([host.usr, host.hidden, host.own, dpkgStatus?.size, dpkgStatus?.mtimeMs]));
+  hash.update(JSON.stringify([host.usr, host.hidden, host.pythons, host.own, dpkgStatus?.size, dpkgStatus?.mtimeMs]));
   for (const entry of host.etc) {
     hash.update(entry.path);
     hash.update("content" in entry ? entry.content : entry.target);
@@ -135,7 +140,7 @@ async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime)
 }
 
 /** to be raised when what is written outside of /etc changes */
-const layoutVersion = 1;
+const layoutVersion = 2;
 
 async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: NodeRuntime): Promise<string[]> {
   const top = await nodeLayer(layers, claim, node);
@@ -161,6 +166,8 @@ function pathId(name: string, root: string): string {
 
 async function writeHost(writer: LayerWriter, host: Host, node: NodeRuntime): Promise<void> {
   await writeUsr(writer, host, node);
+  await writePython(writer, host);
+  await writePrograms(writer, host);
   await writeEtc(writer, host);
   await writeRest(writer);
   if (host.dpkg) await writeDpkg(writer, host);
@@ -173,13 +180,39 @@ async function writeUsr(writer: LayerWriter, host: Host, node: NodeRuntime): Pro
     await writer.redirect(`/usr/${name}`, `/${name}`);
   }
   for (const name of linked.filter((name) => host.usr.includes(name))) await writer.symlink(`usr/${name}`, `/${name}`);
-  for (const name of ["bin", "sbin", "lib", "share", "include", "etc", "src"])
-    await writer.directory(`/usr/local/${name}`);
-  for (const name of ["node", "npm", "npx"]) {
+  // The plain user's, so that what installs itself there, as `pip install` does, needs no sudo.
+  for (const name of ["", "/bin", "/sbin", "/lib", "/share", "/include", "/etc", "/src"]) {
+    await writer.directory(`/usr/local${name}`, { owner: plainUser });
+  }
+  for (const name of nodePrograms) {
     await writer.symlink(`${nodeFolder(node)}/bin/${name}`, `/usr/local/bin/${name}`);
   }
   await writer.directory("/usr/src");
   if (host.roots.length > 0) await writer.file(hostRootsFile, host.roots.join(""));
+}
+
+/** `python`, and a pip that installs for everyone: the host's distribution keeps its own packages apart, a sandbox need not */
+async function writePython(writer: LayerWriter, host: Host): Promise<void> {
+  for (const name of host.pythons) {
+    const marker = `usr/lib/${name}/EXTERNALLY-MANAGED`;
+    if (await exists(join(host.root, marker))) await writer.whiteout(`/${marker}`, { parents: true });
+    for (const part of [name, `${name}/dist-packages`]) {
+      await writer.directory(`/usr/local/lib/${part}`, { owner: plainUser });
+    }
+  }
+  await writer.symlink("/usr/bin/python3", "/usr/local/bin/python");
+  for (const [name, target] of Object.entries({ python3: "python3", python: "python3", pip3: "pip3", pip: "pip3" })) {
+    await writer.symlink(`/usr/bin/${target}`, `/vercel/runtimes/python/bin/${name}`);
+  }
+}
+
+/** programs of other distributions that lead to what this one has */
+async function writePrograms(writer: LayerWriter, host: Host): Promise<void> {
+  for (const { path, text, needs } of ownPrograms) {
+    if (needs === undefined || (needs === "dpkg" && host.dpkg)) {
+      await writer.file(path, text, { mode: 0o755, owner: plainUser });
+    }
+  }
 }
 
 async function writeEtc(writer: LayerWriter, host: Host): Promise<void> {
@@ -209,9 +242,8 @@ async function writeRest(writer: LayerWriter): Promise<void> {
   await writer.directory("/var/local", { mode: 0o2775, owner: { uid: 0, gid: 50 } });
   await writer.symlink("/run", "/var/run");
   await writer.symlink("/run/lock", "/var/lock");
-  await writer.directory("/vercel");
+  for (const path of ["/vercel", "/vercel/bin"]) await writer.directory(path, { owner: plainUser });
   await writer.directory("/vercel/sandbox", { owner: plainUser });
-  await writer.symlink("/usr/bin/python3", "/vercel/runtimes/python/bin/python3");
   await writeHomes(writer);
 }
 
@@ -274,6 +306,13 @@ const ownDirectories = [
 
 async function isComplete(layers: LayerStore, image: ImageRecord): Promise<boolean> {
   return layers.lowerDirs(image.layers).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
     () => true,
     () => false,
   );

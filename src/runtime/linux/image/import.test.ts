@@ -177,7 +177,7 @@ describe("a whole image", () => {
 
   test("has our Node where its C library can run it, and there only", async () => {
     const at = await store();
-    const node = { ...ownNode(), program: "/usr/bin/true", npm: join(import.meta.dirname, "../../../core") };
+    const node = { ...ownNode(), program: "/usr/bin/true", packages: [] };
     const linker = { name: "lib64/ld-linux-x86-64.so.2", content: "x" };
     const glibc = [...base, arch === "amd64" ? linker : { ...linker, name: "lib/ld-linux-aarch64.so.1" }];
     const with_ = await importRootfs(stores(at), Readable.from([await tarOf(glibc)]), { name: "with", node });

@@ -50,7 +50,8 @@ export class LayerWriter {
   }
 
   /** hides whatever the layers below have under this name */
-  async whiteout(path: string): Promise<void> {
+  async whiteout(path: string, options: { parents?: boolean } = {}): Promise<void> {
+    if (options.parents) await this.#files.mkdir(posix.dirname(path), { recursive: true });
     await this.#files.whiteout(path);
   }
 

@@ -1,10 +1,11 @@
 /**
- * The layer with our own Node in /vercel/runtimes, npm and npx beside it. It lies on top of every image whose C library
- * can run it, and is made once for each version.
+ * The layer with our own Node in /vercel/runtimes, and beside it npm, pnpm, and yarn by way of corepack, which fetches
+ * the release that a project names. It lies on top of every image whose C library can run it, and is made once for each
+ * version.
  */
 
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
+import { existsSync, readFileSync } from "node:fs";
+import { findPackageJSON } from "node:module";
 import { dirname, join } from "node:path";
 import type { Claim } from "../claims.ts";
 import type { LayerInfo, LayerStore } from "../layers.ts";
@@ -15,17 +16,36 @@ export interface NodeRuntime {
   /** the node program */
   program: string;
   version: string;
-  /** npm's package directory */
-  npm: string;
-  npmVersion: string;
+  packages: NodePackage[];
 }
+
+/** A package that is installed beside Node. */
+interface NodePackage {
+  name: string;
+  version: string;
+  /** its directory on the host */
+  folder: string;
+  /** its programs by their names, as paths inside it */
+  programs: Record<string, string>;
+}
+
+const installed: Record<string, Record<string, string>> = {
+  npm: { npm: "bin/npm-cli.js", npx: "bin/npx-cli.js" },
+  pnpm: { pnpm: "bin/pnpm.cjs", pnpx: "bin/pnpx.cjs" },
+  corepack: { corepack: "dist/corepack.js", yarn: "dist/yarn.js", yarnpkg: "dist/yarnpkg.js" },
+};
+
+/** what is found beside Node, by name */
+export const nodePrograms = ["node", ...Object.values(installed).flatMap((programs) => Object.keys(programs))];
 
 /** the Node that came with this package, or the one that runs us */
 export function ownNode(): NodeRuntime {
-  const require = createRequire(import.meta.url);
-  const npm = dirname(require.resolve("npm/package.json"));
-  const { version: npmVersion } = require("npm/package.json") as { version: string };
-  return { program: nodeProgram(), version: process.versions.node, npm, npmVersion };
+  const packages = Object.entries(installed).map(([name, programs]) => {
+    const description = findPackageJSON(name, import.meta.url) ?? "";
+    const { version } = JSON.parse(readFileSync(description, "utf8")) as { version: string };
+    return { name, version, folder: dirname(description), programs };
+  });
+  return { program: nodeProgram(), version: process.versions.node, packages };
 }
 
 /** where it is in a sandbox; programs are found there first */
@@ -35,7 +55,8 @@ export function nodeFolder(node: NodeRuntime): string {
 
 /** the layer, made unless it is in the store */
 export async function nodeLayer(layers: LayerStore, claim: Claim, node: NodeRuntime): Promise<LayerInfo> {
-  const id = `node-${node.version}-npm-${node.npmVersion}-${process.arch}`.replaceAll(/[^a-z0-9-]/g, "-");
+  const packages = node.packages.map(({ name, version }) => `${name}-${version}`).join("-");
+  const id = `node-${node.version}-${packages}-${process.arch}`.replaceAll(/[^a-z0-9-]/g, "-");
   await claim.add(id);
   const there = await layers.get(id);
   if (there) return there;
@@ -52,9 +73,14 @@ async function writeNode(writer: LayerWriter, node: NodeRuntime): Promise<void> 
     await writer.directory(`${folder}${part}`, { owner: plainUser });
   }
   await writer.copyFile(node.program, `${folder}/bin/node`, { mode: 0o755 });
-  await writer.copyTree(node.npm, `${folder}/lib/node_modules/npm`, { owner: plainUser });
-  await writer.symlink("../lib/node_modules/npm/bin/npm-cli.js", `${folder}/bin/npm`);
-  await writer.symlink("../lib/node_modules/npm/bin/npx-cli.js", `${folder}/bin/npx`);
+  for (const { name, folder: from, programs } of node.packages) {
+    const to = `${folder}/lib/node_modules/${name}`;
+    await writer.copyTree(from, to, { owner: plainUser });
+    for (const [program, path] of Object.entries(programs)) {
+      await writer.copyFile(join(from, path), `${to}/${path}`, { mode: 0o755, owner: plainUser });
+      await writer.symlink(`../lib/node_modules/${name}/${path}`, `${folder}/bin/${program}`);
+    }
+  }
 }
 
 function nodeProgram(): string {
