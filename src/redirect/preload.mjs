@@ -8,8 +8,13 @@
  *   https://<subdomain>.vercel.run/…                              → SANDKEEP_URL, for <subdomain>.<SANDKEEP_DOMAIN>
  *   https://<host of SANDKEEP_URL>/health                         → SANDKEEP_URL/health
  *
+ * Names below .localhost, which are the addresses of ports, resolve to the loopback address: browsers know that, most C
+ * libraries do not.
+ *
  * Plain JavaScript without dependencies, because there is nothing else it could count on.
  */
+
+import dns from "node:dns";
 
 const installed = Symbol.for("sandkeep.redirect");
 
@@ -56,6 +61,16 @@ function install(daemon, domain) {
     return original(target, /** @type {RequestInit} */ (options));
   };
   globalThis.fetch = redirected;
+  resolveLocalhost();
+}
+
+function resolveLocalhost() {
+  const { lookup } = dns;
+  const isLocal = (/** @type {unknown} */ name) => typeof name === "string" && /\.localhost\.?$/i.test(name);
+  const local = (/** @type {string} */ name, /** @type {unknown[]} */ ...rest) =>
+    Reflect.apply(lookup, dns, [isLocal(name) ? "localhost" : name, ...rest]);
+  // What promisify() goes by is among its properties.
+  dns.lookup = /** @type {typeof lookup} */ (Object.defineProperties(local, Object.getOwnPropertyDescriptors(lookup)));
 }
 
 /**
@@ -106,8 +121,7 @@ function destination(url, daemon, domain) {
   if (hostname === "vercel.com" && /^\/(api|\.well-known)(\/|$)/.test(pathname)) return at(pathname, url, daemon);
   if (hostname === "api.vercel.com") return at(`/api${pathname}`, url, daemon);
   if (/^[^.]+\.vercel\.run$/.test(hostname)) {
-    const host = hostBelow(hostname.split(".")[0], domain, daemon);
-    return new URL(pathname + url.search, `${daemon.protocol}//${host}`);
+    return joined(hostBelow(hostname.split(".")[0], domain, daemon), pathname, url, daemon);
   }
   // Before it opens a terminal the CLI asks the host of the terminal whether it is well: over https and without a port.
   if (pathname === "/health" && sameHost(hostname, daemon.hostname)) return at(pathname, url, daemon);
@@ -120,7 +134,23 @@ function destination(url, daemon, domain) {
  * @param {URL} daemon
  */
 function at(pathname, url, daemon) {
-  return new URL(daemon.pathname.replace(/\/$/, "") + pathname + url.search, daemon);
+  return joined(daemon.host, daemon.pathname.replace(/\/$/, "") + pathname, url, daemon);
+}
+
+/**
+ * The address is put together from its parts and never parsed as a whole: a path such as //example.com would otherwise
+ * become a host, which would then be sent the request's headers.
+ * @param {string} host
+ * @param {string} pathname
+ * @param {URL} url
+ * @param {URL} daemon
+ */
+function joined(host, pathname, url, daemon) {
+  const target = new URL(daemon.origin);
+  target.host = host;
+  target.pathname = pathname;
+  target.search = url.search;
+  return target;
 }
 
 /**

@@ -20,6 +20,8 @@ test.each([
   ["https://127.0.0.1/health", "GET /health", "daemon"],
   ["https://localhost/health", "GET /health", "daemon"],
   ["https://sb-abc.vercel.run/a?b", "GET /a?b", "sb-abc.localhost"],
+  ["https://sb-abc.vercel.run//example.com/a", "GET //example.com/a", "sb-abc.localhost"],
+  ["https://api.vercel.com//example.com", "GET /api//example.com", "daemon"],
 ])("a call to %s arrives at the daemon as %s of %s", async (url, seen, host) => {
   const daemon = await listening();
   expect(await run(daemon.url, `say(await ask(${JSON.stringify(url)}))`)).toEqual([
@@ -44,6 +46,52 @@ test("a program in a sandbox may redirect to itself by path, by Vercel's name an
   const targets = ["/end", "https://sb-1.vercel.run/end", `http://sb-1.localhost:${daemon.port}/end`];
   const asks = targets.map((to) => `say(await ask("https://sb-1.vercel.run/redirect?${encodeURIComponent(to)}"))`);
   expect(await run(daemon.url, asks.join("\n"))).toEqual(Array(3).fill(`GET /end sb-1.localhost:${daemon.port}`));
+});
+
+test("whatever the path is, a call goes to the daemon or where it was meant to go, and nowhere else", async () => {
+  const seed = 20260503;
+  const code = `
+    const sent = [];
+    globalThis.fetch = async (input) => void sent.push(input.url ?? String(input));
+    await import(${JSON.stringify(preload)});
+    let state = ${seed};
+    const pick = (from) => from[((state = (state * 1103515245 + 12345) % 2147483648) >> 12) % from.length];
+    const hosts = ["vercel.com", "api.vercel.com", "sb-1.vercel.run", "SB-2.VERCEL.RUN", "a.b.vercel.run", "vercel.run",
+      "vercel.com.example", "127.0.0.1", "localhost", "example.com", "vercel.com:8443", "user:pw@sb-1.vercel.run"];
+    const pieces = ["/", "//", "\\\\", "api", ".well-known", "health", "..", ".", "%2e%2e", "%2f", "@", ":", "?", "#", ";", "example.com",
+      "user@example.com", ":80", "[::1]", " ", "\\t", "\u00e4", "%00"];
+    for (let i = 0; i < 20_000; i++) {
+      const path = "/" + Array.from({ length: Number(pick("012345")) }, () => pick(pieces)).join("");
+      const asked = pick(["https://", "http://"]) + pick(hosts) + path;
+      if (!URL.canParse(asked)) continue;
+      const { protocol, host, hostname, pathname, search } = new URL(asked);
+      await fetch(pick([asked, new URL(asked)]));
+      const went = new URL(sent.pop());
+      if (went.href === new URL(asked).href) continue;
+      const label = /^([^.]+)\\.vercel\\.run$/.exec(hostname)?.[1];
+      const where = label ? label + ".localhost:7700" : "127.0.0.1:7700";
+      const prefix = hostname === "api.vercel.com" ? "/api" : "";
+      const isRight = protocol === "https:" && !host.includes(":") && went.protocol === "http:" && went.host === where &&
+        went.pathname === prefix + pathname && went.search === search && went.username === "";
+      if (!isRight) { say(asked, "->", went.href); process.exit(0); }
+    }
+    say("none astray");`;
+  expect(await run("http://127.0.0.1:7700", code, { NODE_OPTIONS: "" })).toEqual(["none astray"]);
+});
+
+test("names below .localhost are the loopback address, for fetch and for sockets", async () => {
+  const daemon = await listening();
+  const code = `say(await ask("http://sb-1.localhost:${daemon.port}/x"));
+    const { request } = await import("node:http");
+    const { promisify } = await import("node:util");
+    const { lookup } = await import("node:dns");
+    say((await promisify(lookup)("127.0.0.9")).address);
+    request("http://sb-2.localhost:${daemon.port}/y", async (answer) => { for await (const text of answer) say(String(text)); }).end();`;
+  expect(await run(daemon.url, code)).toEqual([
+    `GET /x sb-1.localhost:${daemon.port}`,
+    "127.0.0.9",
+    `GET /y sb-2.localhost:${daemon.port}`,
+  ]);
 });
 
 test("every other call passes untouched", async () => {
