@@ -128,9 +128,8 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   const files = new DirectoryRecoveryFiles(config.dataDir);
   const location = storeLocation(config);
   const isMissing = "path" in location && !existsSync(location.path);
-  const store = await openStore(isMissing && !create ? { path: ":memory:" } : location);
+  const store = await openStore(isMissing && !create ? { path: ":memory:" } : location, { exclusive: endOvertaken });
   undo.defer(() => store.close());
-  if (!(await store.claim())) throw new SandkeepError("conflict", "Cannot recover: a daemon uses this database");
   const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, believedRootsOf(config));
   await runtime.open();
   undo.defer(() => (runtime.machines().length === 0 ? runtime.shutdown() : runtime.close()));
@@ -189,7 +188,13 @@ function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Sto
       `Cannot serve "${config.dataDir}": its database "${location.path}" is missing. ${how}`,
     );
   }
-  return openStore(location);
+  return openStore(location, { exclusive: endOvertaken });
+}
+
+/** another daemon has the database: whatever this one does from now on is wrong; sandboxes go on */
+function endOvertaken(error: SandkeepError): void {
+  trouble(error);
+  process.exit(1);
 }
 
 function storeLocation({ databaseUrl, dataDir }: Config): StoreLocation {

@@ -24,6 +24,8 @@ export interface TestDaemon {
   dataDir: string;
   runDir: string;
   pid: number;
+  /** the code that it ended with by itself; undefined while it runs */
+  ended(): number | undefined;
   /** everything it has written to stderr */
   complaints(): string;
   /** ends it without a word; sandboxes go on */
@@ -94,6 +96,7 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
     get pid() {
       return running.child.pid ?? 0;
     },
+    ended: () => running.child.exitCode ?? undefined,
     complaints: () => complaints,
     kill9: () => end(running.child, "SIGKILL"),
     stop: () => end(running.child, "SIGTERM"),

@@ -14,6 +14,11 @@ import { eventually, tempDir, type Undo } from "./harness.ts";
 export interface PostgresServer {
   /** the URL of a database with nothing in it */
   freshDatabase(): Promise<string>;
+  /** as an operator would: clients are disconnected, committed data stays */
+  stop(): Promise<void>;
+  start(): Promise<void>;
+  /** ends the server's side of connections that this condition on pg_stat_activity names; how many those were */
+  terminate(url: string, condition: string): Promise<number>;
 }
 
 export interface PostgresOptions {
@@ -33,21 +38,35 @@ export async function startPostgres(undo: Undo, { durable = false }: PostgresOpt
   await promisify(execFile)("setpriv", [...asOwner, join(programs, "initdb"), ...initdb, ...order]);
 
   const settings = { listen_addresses: "", unix_socket_directories: directory, fsync: durable ? "on" : "off" };
-  const server = spawn(
-    "setpriv",
-    [
-      // A server whose test was killed ends too.
-      ...["--pdeathsig", "INT", ...asOwner, join(programs, "postgres"), "-D", data],
-      ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
-    ],
-    { stdio: "ignore" },
-  );
-  undo.defer(() => endServer(server));
   const urlOf = (database: string) => `postgres:///${database}?host=${encodeURIComponent(directory)}&user=postgres`;
-  await eventually("PostgreSQL answers", () => run(urlOf("postgres"), "select 1"));
+  const begin = async () => {
+    const server = spawn(
+      "setpriv",
+      [
+        // A server whose test was killed ends too.
+        ...["--pdeathsig", "INT", ...asOwner, join(programs, "postgres"), "-D", data],
+        ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
+      ],
+      { stdio: "ignore" },
+    );
+    undo.defer(() => endServer(server));
+    await eventually("PostgreSQL answers", () => run(urlOf("postgres"), "select 1"));
+    return server;
+  };
+  let server = await begin();
 
   let databases = 0;
   return {
+    stop: () => endServer(server),
+    async start() {
+      server = await begin();
+    },
+    async terminate(url, condition) {
+      const name = new URL(url).pathname.slice(1);
+      const mine = `datname = '${name}' and pid <> pg_backend_pid()`;
+      const sql = `select pg_terminate_backend(pid) from pg_stat_activity where ${mine} and (${condition})`;
+      return (await query(urlOf("postgres"), sql)).length;
+    },
     async freshDatabase() {
       databases++;
       await run(urlOf("postgres"), `create database fresh_${databases}`);
@@ -81,11 +100,15 @@ async function endServer(server: ChildProcess): Promise<void> {
 }
 
 async function run(url: string, sql: string): Promise<boolean> {
+  await query(url, sql);
+  return true;
+}
+
+async function query(url: string, sql: string): Promise<unknown[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    await client.query(sql);
-    return true;
+    return (await client.query(sql)).rows;
   } finally {
     await client.end();
   }

@@ -37,4 +37,6 @@ export const statuses: Record<ErrorCode, number> = {
   "snapshot-gone": 410,
   limit: 429,
   internal: 500,
+  unavailable: 503,
+  "no-room": 507,
 };

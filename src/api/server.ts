@@ -86,9 +86,8 @@ export function createApi(options: ApiOptions): Api {
     async fetch(request, connection) {
       const { pathname } = new URL(request.url);
       const mount = mounts.find(({ owns }) => owns(pathname, request));
-      return mount
-        ? mount.app.fetch(request, connection)
-        : json({ error: { code: "not_found", message: "Not found." } }, 404);
+      if (!mount) return json({ error: { code: "not_found", message: "Not found." } }, 404);
+      return worthAgain(await mount.app.fetch(request, connection));
     },
     upgrade(request, socket, head) {
       if (interactive.upgrade(request, socket, head) || instavm.terminals.upgrade(request, socket, head)) return;
@@ -96,6 +95,12 @@ export function createApi(options: ApiOptions): Api {
       socket.end("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     },
   };
+}
+
+/** whoever is told that the daemon cannot answer now is told when to ask again, in seconds */
+function worthAgain(response: Response): Response {
+  if (response.status === 503 && !response.headers.has("retry-after")) response.headers.set("retry-after", "1");
+  return response;
 }
 
 function matching(pattern: RegExp): Mount["owns"] {

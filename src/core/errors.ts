@@ -43,6 +43,10 @@ export type ErrorCode =
   | "snapshot-gone"
   /** the drive is mounted elsewhere */
   | "attached"
+  /** the database cannot be reached, or the daemon is closing: worth asking again */
+  | "unavailable"
+  /** the host's disk has no room */
+  | "no-room"
   /** our own fault or the kernel's */
   | "internal";
 

@@ -12,6 +12,8 @@ import type { Retention } from "./retention.ts";
 const batch = 50;
 /** the clock may have been set, or another daemon may have changed something: look at least this often, in ms */
 const longest = 30_000;
+/** after a look at the store that failed, in ms */
+const retryAfter = 1000;
 const retentionRound = 60_000;
 const quarantineRound = 10 * 60_000;
 
@@ -64,7 +66,11 @@ export class Expiry {
       return;
     }
     this.#working = this.#work()
-      .catch(this.#context.trouble)
+      .catch((error) => {
+        this.#context.trouble(error);
+        // the store may be away for a while: nobody else would ask it again
+        this.#wake(retryAfter);
+      })
       .finally(() => {
         this.#working = undefined;
         if (this.#again) {
@@ -90,9 +96,13 @@ export class Expiry {
     if (due.length === batch) this.#again = true;
     const next = await store.nextExpiry();
     const wait = next === undefined ? longest : Math.min(longest, Math.max(due.length > 0 ? 50 : 1, next - now()));
+    this.#wake(wait);
+  }
+
+  #wake(after: number): void {
     clearTimeout(this.#timer);
     if (this.#closed) return;
-    this.#timer = setTimeout(() => this.changed(), wait);
+    this.#timer = setTimeout(() => this.changed(), after);
     this.#timer.unref();
   }
 }

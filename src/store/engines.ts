@@ -3,11 +3,14 @@
  * ends here: the way statements reach them, and the words of a table definition.
  */
 
-import { Kysely, PostgresDialect, type RawBuilder, sql } from "kysely";
-import type pg from "pg";
+import { type DatabaseConnection, Kysely, PostgresDialect, type RawBuilder, sql } from "kysely";
+import type { SandkeepError } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
 import { useOurWords } from "./faults.ts";
 import { Flush } from "./flush.ts";
-import { lockDatabase, openPool } from "./postgres.ts";
+import { noteUncertain, patientStore } from "./outage.ts";
+import { openPool } from "./postgres.ts";
+import { DatabaseLock } from "./postgres-lock.ts";
 import { type FileLock, lockFile, NodeSqliteDialect } from "./sqlite.ts";
 import type { Database } from "./tables.ts";
 
@@ -30,11 +33,16 @@ export interface Engine {
   flushed?(): Promise<void>;
   /** takes a lock that goes with the process, and with `close`; false when somebody else has it */
   claim(): Promise<boolean>;
+  /** after a claim, once the schema is there */
+  begin?(): Promise<void>;
+  /** makes methods outlast a short outage */
+  patient?(store: Store): Store;
   close(): Promise<void>;
 }
 
-export function openEngine(location: StoreLocation): Engine {
-  return "path" in location ? openSqlite(location.path) : openPostgres(location.url);
+/** `lost` is called when another daemon has taken over what was claimed */
+export function openEngine(location: StoreLocation, lost: (error: SandkeepError) => void = () => undefined): Engine {
+  return "path" in location ? openSqlite(location.path) : openPostgres(location.url, lost);
 }
 
 function openSqlite(path: string): Engine {
@@ -48,6 +56,7 @@ function openSqlite(path: string): Engine {
     text: "text",
     allKey: "without rowid",
     async claim() {
+      if (path === ":memory:") return true;
       lock ??= lockFile(`${path}-claim`);
       return lock !== undefined;
     },
@@ -60,13 +69,16 @@ function openSqlite(path: string): Engine {
 
 // Any numbers that nobody else who uses the same database takes.
 const MIGRATION_LOCK = 7_392_640_117;
-const DAEMON_LOCK = 7_392_640_118;
 const RUN_LOCK = 7_392_640_119;
 
-function openPostgres(url: string): Engine {
-  const pool = openPool(url);
-  const db: Database = new Kysely({ dialect: new PostgresDialect({ pool, onCreateConnection: useOurWords }) });
-  let holder: pg.Client | undefined;
+function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine {
+  let lock: DatabaseLock | undefined;
+  const pool = openPool(url, () => lock);
+  const onCreateConnection = async (connection: DatabaseConnection) => {
+    await noteUncertain(connection);
+    await useOurWords(connection);
+  };
+  const db: Database = new Kysely({ dialect: new PostgresDialect({ pool, onCreateConnection }) });
   return {
     db,
     among: (column, ids) => sql`${sql.ref(column)} = any(${ids})`,
@@ -78,12 +90,17 @@ function openPostgres(url: string): Engine {
       shared: `select pg_advisory_xact_lock_shared(${RUN_LOCK})`,
     },
     async claim() {
-      holder ??= await lockDatabase(url, DAEMON_LOCK);
-      return holder !== undefined;
+      if (lock) return lock.take();
+      const fresh = new DatabaseLock(url, lost);
+      if (!(await fresh.take())) return false;
+      lock = fresh;
+      return true;
     },
+    begin: async () => lock?.begin(),
+    patient: patientStore,
     async close() {
-      await holder?.end();
       await db.destroy();
+      await lock?.close();
     },
   };
 }

@@ -5,6 +5,7 @@
 
 import { sql } from "kysely";
 import { SandkeepError } from "../core/errors.ts";
+import { claimsTable } from "./claims-table.ts";
 import type { Engine } from "./engines.ts";
 import { firstSchema } from "./first-schema.ts";
 import { identityTable } from "./identity.ts";
@@ -27,6 +28,7 @@ const migrations: Migration[] = [
   { name: "snapshot names", statements: snapshotNames },
   { name: "session index", statements: sessionIndex, fill: indexSessions },
   { name: "identity", statements: identityTable },
+  { name: "claims", statements: claimsTable },
 ];
 
 /** brings the database to what this program knows; refuses one that a newer program wrote */

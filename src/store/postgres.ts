@@ -5,28 +5,47 @@
 
 import { createHash } from "node:crypto";
 import pg from "pg";
+import { type DatabaseLock, lockWriter } from "./postgres-lock.ts";
 
 /** connections at once, and ms until one that cannot be made is given up */
 const limits = { max: 10, connectionTimeoutMillis: 10_000, keepAlive: true };
 
-export function openPool(url: string): pg.Pool {
+/** with a lock, connections are made only while it is held, and each is marked as one of its holder's */
+export function openPool(url: string, lock: () => DatabaseLock | undefined): pg.Pool {
+  const settings = { connectionString: url, types: { getTypeParser }, idleTimeoutMillis: 0, ...limits };
   // A connection stays once it is made: making one takes longer than most of what it is for.
-  const pool = new pg.Pool({ connectionString: url, types: { getTypeParser }, idleTimeoutMillis: 0, ...limits });
-  // An idle connection that breaks is replaced by whoever needs one next; unheard, the event would end the program.
+  const pool = new pg.Pool({ ...settings, Client: clientUnder(lock) });
+  // A connection that breaks is replaced by whoever needs one next; unheard, the event would end the program. The pool
+  // hears it of idle ones only.
   pool.on("error", () => undefined);
+  pool.on("connect", (client) => void client.on("error", () => undefined));
   pool.on("connect", rememberStatements);
   return pool;
 }
 
-/** a connection that has an advisory lock for as long as it lasts; undefined when another has it */
-export async function lockDatabase(url: string, lock: number): Promise<pg.Client | undefined> {
-  const client = new pg.Client({ connectionString: url, ...limits });
-  client.on("error", () => undefined);
-  await client.connect();
-  const { rows } = await client.query<{ taken: boolean }>(`select pg_try_advisory_lock(${lock}) as taken`);
-  if (rows[0]?.taken) return client;
-  await client.end();
-  return undefined;
+type Connected = ((error: Error) => void) | ((error: null, client: pg.Client) => void);
+
+function clientUnder(lock: () => DatabaseLock | undefined) {
+  return class LockedClient extends pg.Client {
+    override connect(): Promise<pg.Client>;
+    override connect(done: Connected): void;
+    override connect(done?: Connected): Promise<pg.Client> | undefined {
+      const opened = this.#open();
+      if (!done) return opened;
+      // Either of its two signatures takes the one argument that it is called with here.
+      const tell = done as (error: Error | null) => void;
+      opened.then(() => tell(null), tell);
+      return undefined;
+    }
+
+    async #open(): Promise<pg.Client> {
+      const held = lock();
+      await held?.held();
+      await super.connect();
+      if (held) await this.query(lockWriter);
+      return this;
+    }
+  };
 }
 
 /** statements that are remembered, and parameters of one: with more it has a list, whose every length is another one */

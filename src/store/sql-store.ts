@@ -16,13 +16,26 @@ import { teamStore } from "./teams.ts";
 
 export type { StoreLocation };
 
+export interface StoreOptions {
+  now?: () => number;
+  /** takes the database for this program before anything is written; called when another program has taken it over */
+  exclusive?: (error: SandkeepError) => void;
+}
+
 /** a store that is open and has the schema of this program */
-export async function openStore(location: StoreLocation, now: () => number = Date.now): Promise<Store> {
-  const engine = openEngine(location);
+export async function openStore(location: StoreLocation, options: StoreOptions = {}): Promise<Store> {
+  const { now = Date.now, exclusive } = options;
+  const engine = openEngine(location, exclusive);
   const { db } = engine;
   const runs = runsOf(engine);
-  const store: Store = onDisk(engine, {
-    open: () => migrate(engine, now),
+  const sql: Store = onDisk(engine, {
+    async open() {
+      if (exclusive && !(await engine.claim())) {
+        throw new SandkeepError("conflict", `Cannot serve: another daemon uses the database ${placeOf(location)}`);
+      }
+      await migrate(engine, now);
+      if (exclusive) await engine.begin?.();
+    },
     close: () => engine.close(),
     claim: () => engine.claim(),
     ...identityStore(db),
@@ -34,6 +47,7 @@ export async function openStore(location: StoreLocation, now: () => number = Dat
     ...driveStore(db),
     ...idempotencyStore(db),
   });
+  const store = engine.patient?.(sql) ?? sql;
   try {
     await store.open();
   } catch (error) {

@@ -9,6 +9,7 @@ export type Database = Kysely<Tables>;
 
 export interface Tables {
   migrations: { number: number; name: string; applied_at: number };
+  claims: { slot: number; epoch: number };
   identity: { slot: number; id: string };
   teams: Row<Team>;
   projects: Row<Project>;

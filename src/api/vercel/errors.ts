@@ -50,6 +50,8 @@ const wordings: Record<ErrorCode, Wording> = {
   // Not a 5xx, which the clients would send again: what took too long once will do so twice.
   timeout: { status: 422, code: "timeout" },
   limit: { status: 429, code: "rate_limited" },
+  unavailable: { status: 503, code: "service_unavailable" },
+  "no-room": { status: 507, code: "insufficient_storage" },
   internal: { status: 500, code: "internal_server_error", message: "An internal error occurred." },
 };
 
