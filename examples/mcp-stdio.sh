@@ -5,4 +5,5 @@
 
 tool=${1:-list_sandboxes}
 [ $# -gt 0 ] && shift
-exec npx mcp-inspector --cli --method tools/call --tool-name "$tool" -- npx sandkeep mcp "$@"
+sandkeep=$(dirname "$0")/../bin/sandkeep
+exec npx @modelcontextprotocol/inspector --cli --method tools/call --tool-name "$tool" -- "$sandkeep" mcp "$@"

@@ -2,7 +2,7 @@
  * A program for Vercel Sandbox, with nothing in it about Sandkeep: writes a web server into a sandbox, runs it, asks it
  * for a page, and finds its files again after a stop. With a daemon running:
  *
- *   eval "$(node src/main.ts env vercel)"
+ *   eval "$(bin/sandkeep env vercel)"
  *   node examples/vercel-sdk.ts
  */
 

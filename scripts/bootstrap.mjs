@@ -12,7 +12,8 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { kernelComplaints, missing, onPath } from "./host-needs.mjs";
+import { advice, kernelComplaints, missing, onPath, packagesOf } from "./host-needs.mjs";
+import { refusalOf } from "./packaged-node.mjs";
 import { areCurrent, installArguments } from "./packages.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
@@ -20,6 +21,7 @@ const [checking, testing, benching] = ["--check", "--test", "--bench"].map((flag
 const purposes = ["run", ...(testing ? ["test"] : []), ...(benching ? ["bench"] : [])];
 
 installPackages();
+checkPackagedNode();
 // Reading the code needs nothing of the host.
 if (!checking) {
   installHostNeeds();
@@ -39,6 +41,12 @@ function installPackages() {
     fail(`Cannot install the packages: npm ci ${status === null ? "did not run" : `exited with ${status}`}`);
   if (!existsSync(join(root, "node_modules/.bin/node")) && !hostNodeIsEnough())
     fail(`Cannot run on ${process.arch} with Node ${process.versions.node}: install Node 24`);
+}
+
+/** From here on npm runs everything with the Node of node_modules; it must be what nodejs.org published. */
+function checkPackagedNode() {
+  const refusal = refusalOf(join(root, "node_modules"));
+  if (refusal !== undefined) fail(refusal);
 }
 
 /**
@@ -71,17 +79,7 @@ function installHostNeeds() {
     say(`Installing system packages: ${wanted.join(" ")}`);
     aptInstall(wanted);
   }
-  const needs = missing(purposes);
-  for (const { command, file, why } of needs) say(`Missing: ${command ?? file}, which ${why}`);
-  if (needs.length === 0) return;
-  const packages = packagesOf(needs).join(" ");
-  if (onPath("apt-get")) say(`Run: ${isRoot ? "" : "sudo "}apt-get install -y --no-install-recommends ${packages}`);
-  else say(`Install what Debian calls: ${packages}`);
-}
-
-/** @param {import("./host-needs.mjs").HostNeed[]} needs */
-function packagesOf(needs) {
-  return [...new Set(needs.map((need) => need.package))];
+  for (const line of advice(missing(purposes))) say(line);
 }
 
 /** @param {string[]} packages */
@@ -112,7 +110,10 @@ function buildGuest() {
     if (testing) return say(`${sentence}; tests that need it are skipped`);
     return fail(sentence);
   }
-  const { status } = spawnSync("make", ["-s", "-C", join(root, "guest")], { stdio: ["ignore", 2, 2] });
+  const make = ["-s", "-C", join(root, "guest")];
+  if (spawnSync("make", ["-q", ...make], { stdio: "ignore" }).status === 0) return;
+  say("Compiling the native part in guest/");
+  const { status } = spawnSync("make", make, { stdio: ["ignore", 2, 2] });
   if (status !== 0) fail("Cannot compile guest/: make failed, see above");
 }
 

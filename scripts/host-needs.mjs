@@ -86,6 +86,26 @@ export function missing(purposes, needs = hostNeeds) {
   return needs.filter((need) => purposes.includes(need.when) && !present(need));
 }
 
+/**
+ * What to tell a person about needs that this host lacks: each with its reason, then how to get them all.
+ * @param {HostNeed[]} needs
+ */
+export function advice(needs, isRoot = process.getuid?.() === 0) {
+  if (needs.length === 0) return [];
+  const packages = packagesOf(needs).join(" ");
+  return [
+    ...needs.map(({ command, file, why }) => `Missing: ${command ?? file}, which ${why}`),
+    onPath("apt-get")
+      ? `Run: ${isRoot ? "" : "sudo "}apt-get install -y --no-install-recommends ${packages}`
+      : `Install what Debian calls: ${packages}`,
+  ];
+}
+
+/** @param {HostNeed[]} needs */
+export function packagesOf(needs) {
+  return [...new Set(needs.map((need) => need.package))];
+}
+
 /** @param {string} command */
 export function onPath(command) {
   // Root's tools are in sbin, which not every PATH has.

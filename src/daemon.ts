@@ -9,10 +9,12 @@ import { createServer as createHttpServer, type IncomingMessage, type Server } f
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
+import { advice, missing } from "../scripts/host-needs.mjs";
 import type { RecoveryPlace } from "./admin/recover.ts";
 import { storedIdempotency } from "./api/idempotency.ts";
 import { answerMalformed, apiListener } from "./api/listener.ts";
 import { createApi } from "./api/server.ts";
+import { shellWord } from "./cli/output.ts";
 import { type Config, readConfig, serveUsage } from "./config.ts";
 import type { Context, NetworkSecrets } from "./core/context.ts";
 import { type Core, createCore } from "./core/core.ts";
@@ -25,8 +27,10 @@ import { certificateOf, deriveAuthority } from "./egress/tls/authority.ts";
 import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
 import { isBelow } from "./ingress/host.ts";
 import { createIngress } from "./ingress/ingress.ts";
+import { egressMain, isClone, ownCommand, root } from "./installation.ts";
+import { isForCompiling, nativeProgram } from "./native-program.ts";
 import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "./network-settings.ts";
-import { LinuxRuntime } from "./runtime/linux/driver.ts";
+import { type LinuxOptions, LinuxRuntime } from "./runtime/linux/driver.ts";
 import { withCertificates } from "./runtime/linux/image/java-store.ts";
 import { hashKey, openSeal, secretFor } from "./secrets.ts";
 import { lockDirectory } from "./store/directory-lock.ts";
@@ -42,8 +46,6 @@ export interface Daemon {
   stop(options?: { stopAll?: boolean }): Promise<void>;
 }
 
-const root = join(import.meta.dirname, "..");
-
 /** `sandkeep serve`: runs until a signal ends it */
 export async function serve(args: string[]): Promise<void> {
   if (args.includes("--help") || args.includes("-h")) {
@@ -51,7 +53,14 @@ export async function serve(args: string[]): Promise<void> {
     return;
   }
   const config = readConfig(args, process.env);
-  const daemon = await startDaemon(config);
+  if (process.getuid?.() !== 0) {
+    const hint = `hint: sudo ${shellWord(ownCommand(process.env))} serve; "doctor" instead of "serve" says what else is missing`;
+    throw new SandkeepError("forbidden", `Cannot serve: making sandboxes takes root\n${hint}`);
+  }
+  // Before `npm start` in a clone, bootstrap.mjs has said so.
+  if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) say(line);
+  const guest = await nativeProgram({ root, dataDir: config.dataDir, say: progress });
+  const daemon = await startDaemon(config, guest);
   const ended = new Promise<void>((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
   });
@@ -64,7 +73,8 @@ export async function serve(args: string[]): Promise<void> {
   process.exit(0);
 }
 
-export async function startDaemon(config: Config): Promise<Daemon> {
+/** `guest` is the native program */
+async function startDaemon(config: Config, guest: string): Promise<Daemon> {
   const undo = new AsyncDisposableStack();
   let hasStarted = false;
   let stopsAll = false;
@@ -77,7 +87,7 @@ export async function startDaemon(config: Config): Promise<Daemon> {
     const belonging = belongingOf(config, store, files);
     const isBound = await areBound(belonging);
     const roots = believedRootsOf(config);
-    const runtime = runtimeOf(config, roots);
+    const runtime = runtimeOf(config, { guest, progress, roots: roots.pems });
     await runtime.open();
     undo.defer(() => {
       // What sandboxes run on goes with the last of them; a start that failed leaves no more than it found.
@@ -130,7 +140,9 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   const isMissing = "path" in location && !existsSync(location.path);
   const store = await openStore(isMissing && !create ? { path: ":memory:" } : location, { exclusive: endOvertaken });
   undo.defer(() => store.close());
-  const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, believedRootsOf(config));
+  const guest = await nativeProgram({ root, dataDir: config.dataDir, say });
+  const roots = believedRootsOf(config).pems;
+  const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, { guest, progress: say, roots });
   await runtime.open();
   undo.defer(() => (runtime.machines().length === 0 ? runtime.shutdown() : runtime.close()));
   const context = contextOf(config, store, runtime, files);
@@ -146,16 +158,7 @@ export async function openForRecovery(args: string[], { create }: { create: bool
 function greeting({ url, newKey }: Daemon, config: Config): string {
   const keyFile = join(config.dataDir, "api-key");
   const keyPlace = existsSync(keyFile) ? `in ${keyFile}` : "what SANDKEEP_API_KEY is, or was at an earlier start";
-  const env = [
-    process.execPath,
-    join(root, "src/main.ts"),
-    "env",
-    "vercel",
-    "--url",
-    url,
-    "--data-dir",
-    config.dataDir,
-  ];
+  const env = [ownCommand(process.env), "env", "vercel", "--url", url, "--data-dir", config.dataDir];
   const lines = [
     `sandkeep ready ${url}`,
     "",
@@ -163,7 +166,7 @@ function greeting({ url, newKey }: Daemon, config: Config): string {
     "",
     "To use it from another terminal with @vercel/sandbox or the sandbox CLI, unchanged:",
     "",
-    `    eval "$(${env.join(" ")})"`,
+    `    eval "$(${env.map(shellWord).join(" ")})"`,
     "",
   ];
   return `${lines.join("\n")}\n`;
@@ -205,14 +208,16 @@ function belongingOf(config: Config, store: Store, files: RecoveryFiles): Belong
   return { store, files, directory: config.dataDir, database: placeOf(storeLocation(config)) };
 }
 
-function runtimeOf(config: Config, roots: BelievedRoots): LinuxRuntime {
+/** What of the runtime's options is found out at the start. */
+type FoundOut = Pick<LinuxOptions, "guest" | "progress" | "roots">;
+
+function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
   return new LinuxRuntime({
     dataDir: config.dataDir,
     runRoot: config.runDir,
-    guest: join(root, "guest/build/sandkeep-guest"),
-    egress: [process.execPath, join(root, "src/egress/main.ts")],
+    ...found,
+    egress: [process.execPath, egressMain],
     egressSettings: egressSettingsOf(config),
-    roots: roots.pems,
     pool: { hot: config.poolHot, warm: config.poolWarm },
     defaultImage: config.defaultImage,
     limits: {
@@ -249,7 +254,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     defaultImage: config.defaultImage,
     seal: openSeal(join(config.dataDir, "secret.key")),
     sandboxEnv: config.sandboxEnv,
-    notice: once((sentence) => void process.stderr.write(`sandkeep: ${sentence}\n`)),
+    notice: once(say),
     trouble,
   };
 }
@@ -372,5 +377,14 @@ function once(say: (sentence: string) => void): (sentence: string) => void {
 }
 
 function trouble(error: unknown): void {
-  process.stderr.write(`sandkeep: ${messageOf(error)}\n`);
+  say(messageOf(error));
+}
+
+/** for the person who waits for a first start */
+function progress(sentence: string): void {
+  process.stdout.write(`${sentence} …\n`);
+}
+
+function say(sentence: string): void {
+  process.stderr.write(`sandkeep: ${sentence}\n`);
 }

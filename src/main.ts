@@ -1,9 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=4
-/**
- * The binary: reads which command is wanted and starts it. Each command's code is loaded only when it is asked for.
- * What is young in memory is kept small, here and by `npm start`: collecting it then stops the daemon for 1 ms instead
- * of 5 to 15.
- */
+/** What bin/sandkeep runs: reads which command is wanted and starts it. Each command's code is loaded only when needed. */
 
 import { randomUUID } from "node:crypto";
 import { realpathSync } from "node:fs";
@@ -12,6 +7,7 @@ import { delimiter, isAbsolute, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { CliError } from "./cli/errors.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
+import { redirects, root } from "./installation.ts";
 
 const usage = `Usage: sandkeep <command>
 
@@ -40,7 +36,6 @@ const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   doctor,
 };
 
-const guest = join(import.meta.dirname, "../guest/build/sandkeep-guest");
 const isRoot = process.getuid?.() === 0;
 
 process.exitCode = await main(process.argv.slice(2));
@@ -84,9 +79,10 @@ async function recover(args: string[]): Promise<void> {
 async function image(args: string[]): Promise<void> {
   const { imageCommand } = await import("./admin/image.ts");
   const { openWorkshop } = await import("./admin/workshop.ts");
+  const { nativeProgram } = await import("./native-program.ts");
   const home = process.env.SANDKEEP_DATA_DIR ?? "/var/lib/sandkeep";
   await imageCommand(args, {
-    open: (dataDir = home) => openWorkshop({ dataDir, guest }),
+    open: (dataDir = home) => openWorkshop({ dataDir, guest: () => nativeProgram({ root, dataDir, say: warn }) }),
     input: process.stdin,
     print,
     progress: (line) => void process.stderr.write(`${line}\n`),
@@ -98,8 +94,8 @@ async function env(args: string[]): Promise<void> {
   const { makeOidcToken } = await import("./core/token.ts");
   await envCommand(args, {
     environment: process.env,
-    preload: pathToFileURL(join(import.meta.dirname, "redirect/preload.mjs")).href,
-    pythonPath: join(import.meta.dirname, "redirect/python"),
+    preload: pathToFileURL(join(redirects, "preload.mjs")).href,
+    pythonPath: join(redirects, "python"),
     token: makeOidcToken,
     dataDirs: await dataDirs(),
     print,
@@ -146,11 +142,15 @@ async function doctor(args: string[]): Promise<number> {
   const { doctorCommand } = await import("./cli/commands/doctor.ts");
   const { readHost } = await import("./cli/host.ts");
   const { defaultDataDir } = await import("./config.ts");
+  const { findNativeProgram } = await import("./native-program.ts");
   const { cgroupControllers, kernelHas, missing, onPath } = await import("../scripts/host-needs.mjs");
   const home = process.env.SANDKEEP_DATA_DIR || defaultDataDir(process.env, isRoot);
   const packages = missing(["run"]).map((need) => ({ name: need.package, why: need.why }));
   return await doctorCommand(args, {
-    facts: (dataDir = home) => readHost({ dataDir, guest, kernelHas, cgroupControllers, onPath, packages }),
+    facts: (dataDir = home) => {
+      const compiled = findNativeProgram({ root, dataDir }) !== undefined;
+      return readHost({ dataDir, compiled, kernelHas, cgroupControllers, onPath, packages });
+    },
     print,
   });
 }
@@ -171,6 +171,6 @@ function print(line: string): void {
 }
 
 function version(): string {
-  const { version } = createRequire(import.meta.url)("../package.json") as { version: string };
+  const { version } = createRequire(import.meta.url)(join(root, "package.json")) as { version: string };
   return version;
 }

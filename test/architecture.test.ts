@@ -13,7 +13,6 @@ const mayImport: Record<string, string[]> = {
   api: ["core"],
   ingress: ["core", "hop-by-hop.ts"],
   egress: ["core", "hop-by-hop.ts", "recent.ts", "rotation.ts"],
-  web: ["core"],
   // A client of the API like any other, so that the API is complete.
   cli: [],
   // Loaded into other people's programs, where nothing of ours is.
@@ -21,6 +20,7 @@ const mayImport: Record<string, string[]> = {
   "config.ts": ["core", "setting-values.ts"],
   "secrets.ts": ["core"],
   "network-settings.ts": ["core", "config.ts"],
+  "native-program.ts": ["core", "scripts/host-needs.mjs"],
   // Commands that work on this host's data directory, without a daemon.
   admin: ["core", "runtime"],
 };

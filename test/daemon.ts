@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { afterAll, beforeAll } from "vitest";
-import manifest from "../package.json" with { type: "json" };
+import { launcher } from "../src/installation.ts";
 import { LinuxRuntime } from "../src/runtime/linux/driver.ts";
 import { guestBinary, root, type Undo } from "./harness.ts";
 import type { Namespace } from "./internet.ts";
@@ -26,6 +26,8 @@ export interface TestDaemon {
   pid: number;
   /** the code that it ended with by itself; undefined while it runs */
   ended(): number | undefined;
+  /** everything it has written to stdout since it was started the last time */
+  said(): string;
   /** everything it has written to stderr */
   complaints(): string;
   /** ends it without a word; sandboxes go on */
@@ -53,8 +55,18 @@ export function daemonOfFile(settings: Settings = {}): () => TestDaemon {
   };
 }
 
-/** `namespace` is the network that it is in, if not the host's; its url counts only there */
-export async function startDaemon(undo: Undo, settings: Settings = {}, namespace?: Namespace): Promise<TestDaemon> {
+/** Where and how a daemon runs. */
+export interface Start {
+  /** the network that it is in, if not the host's; its url counts only there */
+  namespace?: Namespace;
+  /** what is run; default: this clone's `sandkeep serve` */
+  command?: [string, ...string[]];
+  /** PATH, if not that of the tests */
+  path?: string;
+}
+
+export async function startDaemon(undo: Undo, settings: Settings = {}, start: Start = {}): Promise<TestDaemon> {
+  const { namespace, command = [launcher, "serve"], path = process.env.PATH } = start;
   const dataDir = await mkdtemp(join(tmpdir(), "sandkeep-e2e-"));
   undo.defer(() => rm(dataDir, { recursive: true, force: true }));
   const runDir = await mkdtemp("/run/sandkeep-e2e-");
@@ -70,6 +82,7 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
   function begin(port: string): Promise<Running> {
     const env: NodeJS.ProcessEnv = {
       ...process.env,
+      PATH: path,
       SANDKEEP_POOL_HOT: "2",
       SANDKEEP_POOL_WARM: "2",
       // Nothing that a test looks up may leave this machine.
@@ -80,8 +93,7 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
       SANDKEEP_DATA_DIR: dataDir,
       SANDKEEP_PORT: port,
     };
-    const [, ...start] = manifest.scripts.start.split(" ");
-    const [file, args] = namespace ? namespace.command(process.execPath, ...start) : [process.execPath, start];
+    const [file = "", ...args] = namespace ? namespace.command(...command).flat() : command;
     const child = spawn(file, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
     return served(child, (text) => {
       complaints += text;
@@ -97,6 +109,7 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
       return running.child.pid ?? 0;
     },
     ended: () => running.child.exitCode ?? undefined,
+    said: () => running.said,
     complaints: () => complaints,
     kill9: () => end(running.child, "SIGKILL"),
     stop: () => end(running.child, "SIGTERM"),
@@ -110,6 +123,8 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, namespace
 interface Running {
   child: ChildProcess;
   url: string;
+  /** everything it has written to stdout */
+  said: string;
 }
 
 /** resolves when it serves */
@@ -117,21 +132,23 @@ async function served(
   child: ChildProcessByStdio<null, Readable, Readable>,
   complain: (text: string) => void,
 ): Promise<Running> {
-  let said = "";
+  let failure = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    said += text;
+    failure += text;
     complain(text);
   });
   const lines = createInterface(child.stdout);
-  const ready = new Promise<string>((resolve, reject) => {
+  const running: Running = { child, url: "", said: "" };
+  running.url = await new Promise<string>((resolve, reject) => {
     lines.on("line", (line) => {
+      running.said += `${line}\n`;
       const url = /^sandkeep ready (http:\S+)$/.exec(line)?.[1];
       if (url !== undefined) resolve(url);
     });
     child.once("error", reject);
-    child.once("exit", (code) => reject(new Error(`The daemon ended with ${code} before it was ready: ${said}`)));
+    child.once("exit", (code) => reject(new Error(`The daemon ended with ${code} before it was ready: ${failure}`)));
   });
-  return { child, url: await ready };
+  return running;
 }
 
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {

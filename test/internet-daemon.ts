@@ -12,7 +12,7 @@ import { internetCertificate } from "./internet-tls.ts";
 
 export async function startDaemonOn(internet: Internet, undo: Undo, settings: Settings = {}): Promise<TestDaemon> {
   const all = { SANDKEEP_DNS: nameServer, SANDKEEP_EGRESS_CA: await internetRoots(undo), ...settings };
-  const inside = await startDaemon(undo, all, internet.host);
+  const inside = await startDaemon(undo, all, { namespace: internet.host });
   const url = await bridge(undo, internet.host, Number(new URL(inside.url).port));
   return Object.create(inside, { url: { value: url } });
 }

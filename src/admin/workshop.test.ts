@@ -14,7 +14,7 @@ const main = join(root, "src/main.ts");
 test("a layer is made, flattened and collected by the launcher, and nothing is left", async (context) => {
   needs(context, "root", "the guest binary");
   const [dataDir, runRoot] = [await tempDir(), await tempDir()];
-  const workshop = await openWorkshop({ dataDir, guest: guestBinary, runRoot });
+  const workshop = await openWorkshop({ dataDir, guest: async () => guestBinary, runRoot });
   const { layers } = workshop;
   try {
     const claim = await layers.claim();

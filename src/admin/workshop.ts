@@ -3,7 +3,7 @@
  * own that knows no machines and ends with the command. The daemon may run meanwhile.
  */
 
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { SandkeepError } from "../core/errors.ts";
@@ -20,19 +20,17 @@ export interface Workshop extends ImageStores {
 
 export interface WorkshopOptions {
   dataDir: string;
-  /** the guest binary */
-  guest: string;
+  /** the native program; compiles it if need be */
+  guest(): Promise<string>;
   /** where its socket is; default /run/sandkeep */
   runRoot?: string;
 }
 
 export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> {
   if (process.getuid?.() !== 0) throw new SandkeepError("forbidden", "Cannot work on images: this needs root");
-  if (!existsSync(options.guest)) {
-    throw new SandkeepError("unsupported", `Cannot work on images: "${options.guest}" is not built; run make -C guest`);
-  }
+  const guest = await options.guest();
   const dataDir = resolve(options.dataDir);
-  const { guest, runRoot = "/run/sandkeep" } = options;
+  const { runRoot = "/run/sandkeep" } = options;
   await endOrphans(runRoot, guest);
   const run = join(runRoot, `admin-${processTag()}`);
   await using undo = new AsyncDisposableStack();

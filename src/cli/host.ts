@@ -40,8 +40,8 @@ export interface HostFacts {
 /** What only the rest of the package knows. */
 export interface HostKnowledge {
   dataDir: string;
-  /** the native program, where it is once it is compiled */
-  guest: string;
+  /** whether the native program is */
+  compiled: boolean;
   kernelHas(option: string, module: string): boolean;
   cgroupControllers(): string[];
   onPath(command: string): boolean;
@@ -66,7 +66,7 @@ export function readHost(known: HostKnowledge): HostFacts {
       known.kernelHas("CONFIG_NETFILTER_NETLINK_LOG", "nfnetlink_log") ? [] : ["nfnetlink_log"],
     ].flat(),
     cgroups: { version: cgroupVersion(), controllers: known.cgroupControllers() },
-    guest: { compiled: existsSync(known.guest), compiler: known.onPath("cc") && known.onPath("make") },
+    guest: { compiled: known.compiled, compiler: known.onPath("cc") && known.onPath("make") },
     store: storeFacts(known),
     memory: { total: meminfo("MemTotal"), available: meminfo("MemAvailable"), swap: meminfo("SwapTotal") },
     packages: known.packages,

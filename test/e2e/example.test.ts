@@ -8,7 +8,7 @@ import { root } from "../harness.ts";
 const daemon = daemonOfFile();
 
 test("examples/vercel-sdk.ts does what it says, after the one line that its reader pastes", () => {
-  const script = 'eval "$("$0" src/main.ts env vercel)" && exec "$0" examples/vercel-sdk.ts';
+  const script = 'eval "$(bin/sandkeep env vercel)" && exec "$0" examples/vercel-sdk.ts';
   const { stdout, stderr, status } = spawnSync("sh", ["-c", script, process.execPath], {
     cwd: root,
     env: { PATH: process.env.PATH, SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key },

@@ -117,7 +117,7 @@ test("the lines of `sandkeep env vercel` are all that a program needs", async ()
 
 /** what a shell has after `eval "$(sandkeep env vercel)"` */
 function linesOfEnv(): Record<string, string> {
-  const script = `eval "$("$0" src/main.ts env vercel)"; exec "$0" -e 'console.log(JSON.stringify(process.env))'`;
+  const script = `eval "$(bin/sandkeep env vercel)"; exec "$0" -e 'console.log(JSON.stringify(process.env))'`;
   const env = { PATH: process.env.PATH, SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key };
   const { stdout, stderr } = spawnSync("sh", ["-c", script, process.execPath], { env, encoding: "utf8" });
   expect(stderr).toBe("");

@@ -43,7 +43,7 @@ describe.each(Object.entries(releases))("%s", (_, packages) => {
 
 /** what the lines of `sandkeep env vercel` make of an empty environment */
 async function environment({ url, key }: TestDaemon): Promise<NodeJS.ProcessEnv> {
-  const script = 'eval "$("$0" src/main.ts env vercel)"; env -0';
+  const script = 'eval "$(bin/sandkeep env vercel)"; env -0';
   const { stdout } = await run("/bin/sh", ["-ec", script, process.execPath], {
     cwd: root,
     env: { PATH: process.env.PATH, SANDKEEP_URL: url, SANDKEEP_API_KEY: key },

@@ -112,7 +112,7 @@ test("the exit code says whether sandboxes can run, for people and for programs"
 test("this host can be looked at, whatever it is", () => {
   const facts = readHost({
     dataDir: "/nowhere/to/be/found",
-    guest: "/nowhere",
+    compiled: false,
     kernelHas: () => true,
     cgroupControllers: () => [],
     onPath: () => false,

@@ -66,6 +66,8 @@ export interface LinuxOptions {
   outputLimit?: number;
   /** told of what went wrong in the background */
   trouble?: (error: unknown) => void;
+  /** called with a sentence before each step of a first start that takes seconds */
+  progress?: (sentence: string) => void;
 }
 
 const gibibyte = 2 ** 30;
@@ -96,9 +98,9 @@ export class LinuxRuntime implements Runtime {
   }
 
   async open(): Promise<void> {
-    const { dataDir } = this.#options;
+    const { dataDir, progress = () => undefined } = this.#options;
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    const storage = await openStorage({ dataDir, ...this.#options.storage });
+    const storage = await openStorage({ dataDir, progress, ...this.#options.storage });
     for (const folder of [this.#places.machines, this.#places.sockets]) {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
     }
@@ -106,7 +108,7 @@ export class LinuxRuntime implements Runtime {
     this.#parts = parts;
     await this.#adopt(parts);
     if (this.#defaultImage === hostImage)
-      await ensureHostImage(parts.layers, parts.images, { roots: this.#options.roots ?? [] });
+      await ensureHostImage(parts.layers, parts.images, { roots: this.#options.roots ?? [], progress });
     await parts.egress.configured();
     parts.pool.fill(0);
   }

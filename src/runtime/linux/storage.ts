@@ -38,6 +38,8 @@ export interface StorageOptions {
   kind?: StorageKind;
   /** of an image that is made; sparse; default 90 % of what is free */
   imageSize?: number;
+  /** called with a sentence before what takes seconds */
+  progress?: (sentence: string) => void;
 }
 
 const run = promisify(execFile);
@@ -152,6 +154,7 @@ async function makeImage(image: string, options: StorageOptions): Promise<void> 
   if (size < smallestImage) {
     throw new SandkeepError("limit", `Cannot make the store "${image}": only ${bavail * bsize} bytes are free`);
   }
+  options.progress?.(`Making the store for sandboxes in ${options.dataDir}`);
   const half = `${image}.new`;
   rmSync(half, { force: true });
   writeFileSync(half, "", { mode: 0o600 });

@@ -36,6 +36,8 @@ export interface HostImageOptions {
   node?: NodeRuntime;
   /** PEMs that it is to believe besides the host's own list */
   roots?: readonly string[];
+  /** called with a sentence before what takes seconds */
+  progress?: (sentence: string) => void;
 }
 
 /** the image as this host is now: the one in the store if it was made from the same, else a new one */
@@ -48,6 +50,7 @@ export async function ensureHostImage(
   const host = await readHost(root, node, roots);
   const there = await images.get(hostImage);
   if (there?.fingerprint === host.fingerprint && (await isComplete(layers, there))) return there;
+  options.progress?.("Making the default image from this host's /usr");
   const claim = await layers.claim();
   try {
     const chain = await makeLayers(layers, claim, host, node);

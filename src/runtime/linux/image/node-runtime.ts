@@ -4,7 +4,7 @@
  * version.
  */
 
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
 import { dirname, join } from "node:path";
 import type { Claim } from "../claims.ts";
@@ -38,14 +38,17 @@ const installed: Record<string, Record<string, string>> = {
 /** what is found beside Node, by name */
 export const nodePrograms = ["node", ...Object.values(installed).flatMap((programs) => Object.keys(programs))];
 
-/** the Node that came with this package, or the one that runs us */
+/** the Node that came with this package, or the one that runs us where there is none for this host */
 export function ownNode(): NodeRuntime {
   const packages = Object.entries(installed).map(([name, programs]) => {
-    const description = findPackageJSON(name, import.meta.url) ?? "";
-    const { version } = JSON.parse(readFileSync(description, "utf8")) as { version: string };
-    return { name, version, folder: dirname(description), programs };
+    const found = packageNamed(name);
+    if (found === undefined) throw new Error(`Cannot find the package ${name}, which belongs to Sandkeep`);
+    return { name, ...found, programs };
   });
-  return { program: nodeProgram(), version: process.versions.node, packages };
+  const node = packageNamed(`node-linux-${process.arch}`);
+  return node === undefined
+    ? { program: process.execPath, version: process.versions.node, packages }
+    : { program: join(node.folder, "bin/node"), version: node.version, packages };
 }
 
 /** where it is in a sandbox; programs are found there first */
@@ -83,7 +86,13 @@ async function writeNode(writer: LayerWriter, node: NodeRuntime): Promise<void> 
   }
 }
 
-function nodeProgram(): string {
-  const own = join(import.meta.dirname, "../../../../node_modules", `node-linux-${process.arch}`, "bin/node");
-  return existsSync(own) ? own : process.execPath;
+/** a package that npm installed, wherever above this file it put it */
+function packageNamed(name: string): { folder: string; version: string } | undefined {
+  try {
+    const description = findPackageJSON(name, import.meta.url) ?? "";
+    const { version } = JSON.parse(readFileSync(description, "utf8")) as { version: string };
+    return { folder: dirname(description), version };
+  } catch {
+    return undefined;
+  }
 }
