@@ -300,6 +300,8 @@ static int place_file(struct flatten *f, size_t layer, int from_dir, int out_fd,
 /* the overlay marks of a result directory, given where its parent goes on below */
 static int mark(int fd, const char *name, const char *below, const char *parent_below) {
   if (!below) return parent_below && fsetxattr(fd, OPAQUE_MARK, "y", 1, 0) ? errno : 0;
+  /* of unknown origin: without that the overlay notes one at the first look, for which a full volume has no room */
+  if (fsetxattr(fd, ORIGIN_MARK, "", 0, 0)) return errno;
   const char *redirect = below;
   if (parent_below) {
     size_t length = strlen(parent_below);

@@ -89,10 +89,19 @@ static _Noreturn void sync_worker(int fd, uint32_t id, const char *path) {
   _exit(0);
 }
 
+/* the kernel writes the source's data and commits the file system before it answers: the copy is on the disk then */
+static _Noreturn void snapshot_worker(int fd, uint32_t id, const char *from, const char *to) {
+  int error = volume_snapshot(from, to);
+  if (error) send_fail(fd, id, error, WIRE_WHAT_PATH, "Cannot copy volume \"%s\": %s", from, strerror(error));
+  else send_ok(fd, id);
+  _exit(0);
+}
+
 /* the connection leaves the loop and belongs to a process that may take as long as it likes */
 static void hand_over(struct connection *c, const struct header *header, struct reader *r) {
   char **layers = header->type == WIRE_FLATTEN ? read_list(r) : NULL;
   char *path = read_string(r);
+  char *to = header->type == WIRE_VOLUME_SNAPSHOT ? read_string(r) : NULL;
   if (!reader_done(r)) {
     machine_malformed(c, header->id);
   } else {
@@ -102,6 +111,7 @@ static void hand_over(struct connection *c, const struct header *header, struct 
       fd = connection_worker(fd);
       if (layers) flatten_worker(fd, header->id, layers, path);
       if (header->type == WIRE_SYNC) sync_worker(fd, header->id, path);
+      if (to) snapshot_worker(fd, header->id, path, to);
       files_worker(fd, header->id, path);
     }
     if (pid < 0) send_fail(fd, header->id, errno, WIRE_WHAT_SYSTEM, "Cannot serve the connection: %s", strerror(errno));
@@ -109,6 +119,7 @@ static void hand_over(struct connection *c, const struct header *header, struct 
   }
   free_list(layers);
   free(path);
+  free(to);
 }
 
 /* ---- volumes ---- */
@@ -143,7 +154,8 @@ static void volume_request(struct connection *c, const struct header *header, st
 static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
   struct reader r = reader_of(payload, header->length);
   uint32_t id = header->id;
-  bool own_process = header->type == WIRE_FILES_AT || header->type == WIRE_FLATTEN || header->type == WIRE_SYNC;
+  bool own_process = header->type == WIRE_FILES_AT || header->type == WIRE_FLATTEN || header->type == WIRE_SYNC ||
+                     header->type == WIRE_VOLUME_SNAPSHOT;
   if (!c->streaming && own_process) {
     hand_over(c, header, &r);
     return;

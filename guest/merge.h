@@ -10,6 +10,7 @@
 
 #define OPAQUE_MARK "trusted.overlay.opaque"
 #define REDIRECT_MARK "trusted.overlay.redirect"
+#define ORIGIN_MARK "trusted.overlay.origin"
 
 /* The directories, topmost first, that one merged directory consists of. */
 struct merged {

@@ -60,6 +60,7 @@ export const hostNeeds = [
   },
   { command: "javac", package: "default-jdk-headless", why: "asks what Java inside a sandbox trusts", when: "test" },
   { command: "ip", package: "iproute2", why: "makes network namespaces for tests", when: "test" },
+  { file: "/usr/bin/rsync", package: "rsync", why: "copies hard links inside a sandbox", when: "test" },
   { command: "mmdebstrap", package: "mmdebstrap", why: "builds a Debian image", when: "test" },
   {
     file: "/usr/lib/postgresql/*/bin/postgres",

@@ -36,13 +36,13 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   await using undo = new AsyncDisposableStack();
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const mountedBefore = isMounted(join(dataDir, "store"));
-  const { path: store } = await openStorage({ dataDir });
+  const { path: store, volumes } = await openStorage({ dataDir });
   // A daemon that has begun to use it meanwhile keeps it.
   if (!mountedBefore) undo.defer(() => closeStorage(dataDir).catch(() => undefined));
   undo.defer(() => rm(run, { recursive: true, force: true }));
   const launcher = await openLauncher(run, guest);
   undo.defer(() => launcher.shutdown());
-  const layers = new LayerStore(store, launcher);
+  const layers = new LayerStore(store, launcher, { volumes });
   const images = new ImageStore(store);
   undo.defer(() => layers.settled());
   await layers.open();

@@ -162,8 +162,9 @@ export class Launcher implements LayerTools {
     await this.#request(Type.volumeCreate, new FrameWriter().str(path));
   }
 
+  /** a writable copy that shares its data; it and all that the original held are on the disk when this resolves */
   async snapshotVolume(from: string, to: string): Promise<void> {
-    await this.#request(Type.volumeSnapshot, new FrameWriter().str(from).str(to));
+    await this.#alone(Type.volumeSnapshot, new FrameWriter().str(from).str(to));
   }
 
   async deleteVolume(path: string): Promise<void> {
@@ -210,7 +211,7 @@ export class Launcher implements LayerTools {
           throw failure(frame.payload);
         }
       }
-      throw new SandkeepError("internal", "Cannot do it: the launcher's helper died");
+      throw new SandkeepError("gone", "Cannot do it: the launcher's helper died");
     } finally {
       socket.destroy();
     }

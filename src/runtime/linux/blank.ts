@@ -31,6 +31,7 @@ export interface Blank {
   network: NetworkMode;
   /** in force already */
   limits: Limits;
+  hasVolume: boolean;
   /** there when the blank is booted */
   agent?: Agent;
 }
@@ -47,12 +48,18 @@ export interface BlankMakerOptions {
 }
 
 /** what a root is made of */
-export interface Root {
-  /** directories, topmost first */
+export interface Root extends VolumeStart {
+  /** directories below the volume, topmost first */
   layers: string[];
   limits: Limits;
   sudo: boolean;
   mounts: MountPlan[];
+}
+
+/** what a machine's volume begins as */
+interface VolumeStart {
+  /** another volume, of which it is a copy; undefined: empty */
+  from: string | undefined;
 }
 
 const cgroupRetry = 20;
@@ -88,9 +95,9 @@ export class BlankMaker {
     return isInCgroup(pid, plan.cgroup);
   }
 
-  /** namespaces, cgroups, network and an empty volume; when it fails, nothing of it is left */
-  async prepare(network: NetworkMode, limits: Limits): Promise<Blank> {
-    const { places, cgroups, ledger, volumes } = this.#options;
+  /** namespaces, cgroups, network and, if it is known what it begins as, the volume; when it fails, nothing is left */
+  async prepare(network: NetworkMode, limits: Limits, start?: VolumeStart): Promise<Blank> {
+    const { places, cgroups, ledger } = this.#options;
     const plan = planBlank(places, cgroups, this.#options.newName(), this.#takeSlot());
     ledger.make(plan.things);
     try {
@@ -100,9 +107,9 @@ export class BlankMaker {
       setLimits(plan.cgroup, limits);
       const [pid] = await Promise.all([
         this.#options.launcher.prepare(planPrepare(plan, network)),
-        volumes.create(plan.volume).then(() => volumes.limit(plan.volume, limits.disk)),
+        start && this.#beginVolume(plan, limits, start),
       ]);
-      const blank: Blank = { plan, pid, network, limits };
+      const blank: Blank = { plan, pid, network, limits, hasVolume: start !== undefined };
       this.#alive.set(plan.name, blank);
       return blank;
     } catch (error) {
@@ -113,6 +120,8 @@ export class BlankMaker {
 
   /** mounts a root under a prepared blank and connects to its agent */
   async boot(blank: Blank, root: Root): Promise<Agent> {
+    if (!blank.hasVolume) await this.#beginVolume(blank.plan, blank.limits, root);
+    blank.hasVolume = true;
     await this.#options.launcher.activate(planActivate(blank.plan, { ...root, hostCpus: this.#options.hostCpus }));
     const agent = agentFor(blank.plan, this.#options.outputLimit);
     await agent.open();
@@ -138,6 +147,12 @@ export class BlankMaker {
     await this.#removeCgroups(cgroups);
     this.#slots.delete(slotOf(plan));
     this.#alive.delete(plan.name);
+  }
+
+  async #beginVolume({ volume }: BlankPlan, { disk }: Limits, { from }: VolumeStart): Promise<void> {
+    const { volumes } = this.#options;
+    await volumes.begin(volume, from);
+    await volumes.limit(volume, disk);
   }
 
   async #removeCgroups(things: Thing[]): Promise<void> {

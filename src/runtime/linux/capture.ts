@@ -3,7 +3,6 @@
 import { existsSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { isSandkeepError } from "../../core/errors.ts";
 import type { SnapshotInfo } from "../../core/runtime.ts";
 import { freeze } from "./cgroup.ts";
 import type { LayerStore } from "./layers.ts";
@@ -17,8 +16,6 @@ export interface CapturerOptions {
   layers: LayerStore;
   snapshots: SnapshotStore;
   volumes: Volumes;
-  /** told of what went wrong in the background */
-  trouble: (error: unknown) => void;
 }
 
 export class Capturer {
@@ -33,10 +30,9 @@ export class Capturer {
     const { layers } = this.#options;
     const claim = layers.hold();
     try {
-      const layer = await frozen(plan, () => layers.capture(claim, plan.volume, () => this.#size(plan)));
-      const snapshot = await this.#record(record, layer.id);
-      this.#flatten(snapshot);
-      return snapshot;
+      const size = () => this.#size(plan, record);
+      const layer = await frozen(plan, () => layers.capture(claim, plan.volume, size));
+      return await this.#record(record, layer.id);
     } finally {
       await claim.release();
     }
@@ -44,20 +40,22 @@ export class Capturer {
 
   /** of a machine without processes: its volume becomes the layer, whatever is in it */
   async dead(plan: BlankPlan, record: MachineRecord): Promise<SnapshotInfo> {
-    const { layers } = this.#options;
+    const { layers, volumes, snapshots } = this.#options;
     const claim = layers.hold();
     try {
-      const size = await this.#size(plan);
+      const size = await this.#size(plan, record);
       const adopt = () => layers.adopt(claim, plan.volume, size, plan.name);
       const layer = await adopt().catch(async (error) => {
         if (!isFull(error)) throw error;
         // a volume that is full to its limit must still take the few bytes that make it a layer
-        await this.#options.volumes.limit(plan.volume, 0);
+        await volumes.limit(plan.volume, 0);
         return adopt();
       });
       const snapshot = await this.#record(record, layer.id);
-      this.#options.snapshots.settle(snapshot.id, () => this.#options.volumes.usage(layers.volume(layer.id)));
-      this.#flatten(snapshot);
+      snapshots.settle(snapshot.id, async () => {
+        const own = await volumes.usage(layers.volume(layer.id));
+        return own === undefined ? undefined : inherited(record) + own;
+      });
       return snapshot;
     } finally {
       await claim.release();
@@ -75,7 +73,6 @@ export class Capturer {
       const orphan = (await this.#options.layers.list()).find((layer) => layer.origin === plan.name);
       if (!orphan) return undefined;
       record.ended.snapshot = await this.#record(record, orphan.id);
-      this.#flatten(record.ended.snapshot);
     }
     writeRecord(plan.folder, record);
     return record.ended.snapshot;
@@ -83,22 +80,24 @@ export class Capturer {
 
   async #record(record: MachineRecord, layer: string): Promise<SnapshotInfo> {
     const { snapshots, layers } = this.#options;
-    const chain = [layer, ...record.snapshotLayers];
-    return snapshots.record(record.image.reference, chain, await layers.size(chain));
+    const chain = [layer, ...(record.snapshotLayers ?? [])];
+    const whole = record.volume?.whole ?? false;
+    return snapshots.record({ image: record.image.reference, layers: chain, size: await layers.size(chain), whole });
   }
 
-  /** what the kernel has counted; where it counts nothing, a walk, which takes as long as there are files */
-  async #size(plan: BlankPlan): Promise<number> {
+  /**
+   * what was there when the machine was booted, and what the kernel has counted since; where it counts nothing, a walk,
+   * which takes as long as there are files
+   */
+  async #size(plan: BlankPlan, record: MachineRecord): Promise<number> {
     const { volumes } = this.#options;
-    return (await volumes.usage(plan.volume)) ?? volumes.measure(join(plan.volume, "fs"));
+    const own = (await volumes.usage(plan.volume)) ?? (await volumes.measure(join(plan.volume, "fs")));
+    return inherited(record) + own;
   }
+}
 
-  /** in the background, so that no chain of layers becomes too long to boot from */
-  #flatten({ id }: SnapshotInfo): void {
-    const { snapshots, trouble } = this.#options;
-    // one that was deleted meanwhile has no chain
-    void snapshots.flatten(id).catch((error) => isSandkeepError(error, "not-found") || trouble(error));
-  }
+function inherited({ volume }: MachineRecord): number {
+  return volume?.inherited ?? 0;
 }
 
 /** the kernel's limit on the volume, which Node has no name for */

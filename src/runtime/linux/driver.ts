@@ -3,7 +3,7 @@
  * them again after the daemon died. plan.ts decides, apply.ts asks the launcher, this file keeps the order of things.
  */
 
-import { mkdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { constants, cpus } from "node:os";
 import type { EgressSettings } from "../../core/egress-settings.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../core/errors.ts";
@@ -337,7 +337,7 @@ export class LinuxRuntime implements Runtime {
         base: blank.plan.base,
         bootedAt: Date.now(),
         image: { reference: imageReference(root.image), layers: root.image.layers, env: root.image.env },
-        snapshotLayers: root.snapshotLayers,
+        volume: root.volume,
       };
       writeRecord(blank.plan.folder, record);
       const machine = new LinuxMachine(keeper, blank.plan, record, blank.agent);
@@ -359,11 +359,11 @@ export class LinuxRuntime implements Runtime {
     const { limits, sudo, network } = spec;
     for (;;) {
       const pooled = this.#pooledBlank(spec, root);
-      const blank = pooled ?? (await maker.prepare(network, limits));
+      const blank = pooled ?? (await maker.prepare(network, limits, root));
       if (blank.agent) return blank;
       try {
         const mounts = await mountPlans(this.#open(), blank.plan, spec.mounts);
-        await maker.boot(blank, { layers: root.directories, limits, sudo, mounts });
+        await maker.boot(blank, { ...root, limits, sudo, mounts });
         return blank;
       } catch (error) {
         await maker.discard(blank.plan);
@@ -376,7 +376,7 @@ export class LinuxRuntime implements Runtime {
     const { pool } = this.#open();
     const sameCpus = shownCpus(spec.limits, hostCpus) === shownCpus(this.#limits, hostCpus);
     const hot =
-      root.snapshotLayers.length === 0 && spec.mounts.length === 0 && spec.sudo && sameCpus
+      root.isImage && spec.mounts.length === 0 && spec.sudo && sameCpus
         ? pool.takeHot(imageReference(root.image))
         : undefined;
     return hot ?? pool.takeWarm();
@@ -396,14 +396,16 @@ export class LinuxRuntime implements Runtime {
   }
 
   async #defaultRoot() {
-    const { images, layers } = this.#open();
-    const image = await images.get(this.#defaultImage);
-    if (!image) return undefined;
+    const { images } = this.#open();
+    if (!(await images.get(this.#defaultImage))) return undefined;
+    // Nothing that has a name is collected.
+    const { image, from, layers } = await bootRoot(this.#open(), { image: this.#defaultImage }, async () => {});
     return {
       key: imageReference(image),
       user: image.user,
       cwd: image.cwd,
-      layers: await layers.lowerDirs(image.layers),
+      from,
+      layers,
       limits: this.#limits,
       sudo: true,
       mounts: [],
@@ -419,15 +421,23 @@ export class LinuxRuntime implements Runtime {
     await maker.release(machine.plan);
   }
 
-  /** what may not be collected because a machine stands on it */
+  /**
+   * what may not be collected because of a machine: one that is to become a snapshot needs its image, and in older
+   * versions a machine stood on layers. The output of one whose files are saved or gone needs none of them
+   */
   async #needs() {
     const layers = await this.#open().layers.list();
-    const records = [...this.#machines.values(), ...this.#ended.values()].map(({ record }) => record);
+    const all = [...this.#machines.values(), ...this.#ended.values()];
+    const unsaved = all.filter(({ record }) => !record.ended?.snapshot);
     // a daemon that died over a capture left a layer that no snapshot names yet; salvage() looks for it
-    const unsaved = new Set(records.filter(({ ended }) => !ended?.snapshot).map(({ name }) => name));
-    const orphans = layers.filter(({ origin }) => origin !== undefined && unsaved.has(origin));
+    const names = new Set(unsaved.map(({ record }) => record.name));
+    const orphans = layers.filter(({ origin }) => origin !== undefined && names.has(origin));
+    const origins = new Set(orphans.map(({ origin }) => origin));
+    const records = unsaved
+      .filter(({ plan, record }) => !record.ended || existsSync(plan.volume) || origins.has(record.name))
+      .map(({ record }) => record);
     return {
-      layers: [...records.flatMap((record) => record.snapshotLayers), ...orphans.map(({ id }) => id)],
+      layers: [...records.flatMap((record) => record.snapshotLayers ?? []), ...orphans.map(({ id }) => id)],
       images: records.map((record) => record.image.reference),
     };
   }

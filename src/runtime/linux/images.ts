@@ -19,6 +19,11 @@ import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
 
 export interface ImageRecord extends ImageInfo {
   version: string;
+  /**
+   * the layer that all layers of the store together are, where the store has subvolumes: the volume of every machine
+   * begins as a copy of it. An image that was made before there were such layers gets it when it is first booted from
+   */
+  base?: string | undefined;
   /** what it was made from, where that can be made again: the same inputs, the same text */
   fingerprint?: string | undefined;
 }
@@ -67,11 +72,23 @@ export class ImageStore implements Images {
   }
 
   /** makes the name stand for this content from now on */
-  async put(image: Omit<ImageRecord, "version">): Promise<ImageRecord> {
+  async put(image: Omit<ImageRecord, "version" | "base">): Promise<ImageRecord> {
     checkImageName(image.name);
-    const record = { ...image, version: versionOf(image) };
-    await writeJson(this.#versionPath(image.name, record.version), record);
+    const version = versionOf(image);
+    const base = (await this.get(`${image.name}@${version}`))?.base;
+    const record: ImageRecord = { ...image, version, ...(base !== undefined && { base }) };
+    await writeJson(this.#versionPath(image.name, version), record);
+    this.#versions.set(this.#versionPath(image.name, version), record);
     await writeJson(this.#namePath(image.name), { version: record.version });
+    return record;
+  }
+
+  /** writes down of which layer its machines begin as a copy */
+  async setBase(image: ImageRecord, base: string): Promise<ImageRecord> {
+    const path = this.#versionPath(image.name, image.version);
+    const record = { ...image, base };
+    await writeJson(path, record);
+    this.#versions.set(path, record);
     return record;
   }
 
@@ -87,7 +104,7 @@ export class ImageStore implements Images {
   async layersInUse(references: Iterable<string>): Promise<Set<string>> {
     const wanted = [...(await this.list()).map(imageReference), ...references];
     const images = await Promise.all(wanted.map((reference) => this.get(reference)));
-    return new Set(images.flatMap((image) => image?.layers ?? []));
+    return new Set(images.flatMap((image) => (image ? layersOf(image) : [])));
   }
 
   /** deletes the versions that nothing means; one whose layers are claimed may be about to get its name */
@@ -96,7 +113,7 @@ export class ImageStore implements Images {
     const wanted = new Set([...(await references()), ...(await this.list()).map(imageReference)]);
     for (const reference of versions.filter((reference) => !wanted.has(reference))) {
       const image = await this.get(reference);
-      if (!image || image.layers.some((id) => claimed.has(id))) continue;
+      if (!image || layersOf(image).some((id) => claimed.has(id))) continue;
       this.#versions.delete(this.#versionPath(image.name, image.version));
       await rm(this.#versionPath(image.name, image.version), { force: true });
     }
@@ -123,6 +140,10 @@ export class ImageStore implements Images {
   }
 }
 
+function layersOf({ layers, base }: ImageRecord): string[] {
+  return base === undefined ? layers : [base, ...layers];
+}
+
 /** refuses what is no name for an image */
 export function checkImageName(name: string): void {
   if (isImageName(name)) return;
@@ -138,6 +159,7 @@ const imageFile = z.object({
   name: z.string(),
   version: z.string(),
   layers: z.array(z.string()).min(1),
+  base: z.string().optional(),
   env: z.record(z.string(), z.string()),
   user: z.string(),
   cwd: z.string(),
@@ -155,7 +177,7 @@ function isVersion(version: string): boolean {
 }
 
 /** the same for the same content, so that an image imported twice is one */
-function versionOf({ layers, env, user, cwd }: Omit<ImageRecord, "version">): string {
+function versionOf({ layers, env, user, cwd }: Omit<ImageRecord, "version" | "base">): string {
   const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256")
     .update(JSON.stringify([layers, sorted, user, cwd]))

@@ -1,11 +1,14 @@
 /**
- * A snapshot as one file, for other machines and for backups. The format, version 1: a zstd-compressed tar of
+ * A snapshot as one file, for other machines and for backups. The format, version 2: a zstd-compressed tar of
  *
- *   manifest.json              { "sandkeep": 1, "image": name@version, "layers": how many, "createdAt": ms }
+ *   manifest.json              { "sandkeep": 2, "image": name@version, "layers": how many, "whole": …, "createdAt": ms }
  *   layers/0/000000            the tar of the topmost layer, cut into pieces of at most 4 MiB
  *   layers/0/000001 …
  *   layers/0/end.json          { "sha256": of that tar, "size": its length in bytes }
  *   layers/1/000000 …          the layer below, and so on
+ *
+ * "whole" says that the one layer holds the image's own files as well, so that only directories of the host are needed
+ * below it. Otherwise the layers lie above those of the image; so they do in version 1, which has no "whole".
  *
  * `cat layers/0/0*` gives a layer's tar back. In it, whiteouts are character devices 0/0 and extended attributes are
  * LIBARCHIVE.xattr fields; opaque and moved directories have the overlay's own attributes.
@@ -26,6 +29,8 @@ export interface ArchiveManifest {
   /** the image below the layers, as imageReference() says it */
   image: string;
   layers: number;
+  /** whether the layer holds the image's own files as well */
+  whole: boolean;
   createdAt: number;
 }
 
@@ -73,16 +78,19 @@ const mostLayers = 256;
 // Past these a layer's or file's claims are not believed; no store is as large.
 const largestLayer = 2 ** 46;
 
-const manifestFile = z.object({
-  sandkeep: z.literal(1),
-  image: z.string().max(200),
-  layers: z.int().min(0).max(mostLayers),
-  createdAt: z.number(),
-});
+const manifestFile = z
+  .object({
+    sandkeep: z.union([z.literal(1), z.literal(2)]),
+    image: z.string().max(200),
+    layers: z.int().min(1).max(mostLayers),
+    whole: z.boolean().default(false),
+    createdAt: z.number(),
+  })
+  .refine(({ layers, whole }) => layers === 1 || !whole);
 const endFile = z.object({ sha256: z.string(), size: z.number() });
 
 async function* members(manifest: ArchiveManifest, tarOf: (index: number) => AsyncIterable<Buffer>) {
-  yield* member("manifest.json", json({ sandkeep: 1, ...manifest }));
+  yield* member("manifest.json", json({ sandkeep: 2, ...manifest }));
   for (let index = 0; index < manifest.layers; index++) {
     const hash = createHash("sha256");
     let size = 0;

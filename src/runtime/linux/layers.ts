@@ -1,7 +1,9 @@
 /**
- * The layers that machines boot from: directories that never change once they are published.
+ * The layers that machines boot from: directories that never change once they are published. Machines mount those of the
+ * host read-only below their own volume; of every other layer a machine's volume begins as a writable copy.
  *
  *   <store>/layers/<id>/{fs/, layer.json}   a layer; on btrfs a subvolume
+ *   <store>/empty/                          a directory for what has nothing below it; on btrfs a subvolume
  *   <store>/building/<tag>/                 a layer under construction, by the process that the tag names
  *   <store>/trash/<tag>/                    what nobody needs, being deleted
  *   <store>/claims/<tag>.json               see claims.ts
@@ -46,8 +48,10 @@ export interface LayerInfo {
   origin?: string | undefined;
 }
 
-/** how many layers a snapshot may have above its image before they are made one */
-export const longestChain = 24;
+export interface LayerStoreOptions {
+  /** whether the store has subvolumes; default false */
+  volumes?: boolean;
+}
 
 export class LayerStore {
   readonly #layers: string;
@@ -55,10 +59,16 @@ export class LayerStore {
   readonly #trash: string;
   readonly #tools: LayerTools;
   readonly #claims: Claims;
+  /** whether the store has subvolumes: layers are copied in constant time then */
+  readonly hasVolumes: boolean;
+  /** a directory with nothing in it, to be mounted below what is complete by itself */
+  readonly empty: string;
   readonly #known = new Map<string, LayerInfo>();
   #emptying: Promise<void> = Promise.resolve();
 
-  constructor(store: string, tools: LayerTools) {
+  constructor(store: string, tools: LayerTools, options: LayerStoreOptions = {}) {
+    this.hasVolumes = options.volumes ?? false;
+    this.empty = join(store, "empty");
     this.#layers = join(store, "layers");
     this.#building = join(store, "building");
     this.#trash = join(store, "trash");
@@ -70,6 +80,7 @@ export class LayerStore {
   async open(): Promise<void> {
     for (const folder of [this.#layers, this.#building, this.#trash]) await makePrivate(folder);
     await this.#claims.open();
+    if (!existsSync(this.empty)) await this.#createVolume(this.empty).catch(unlessThere);
     for (const tag of await readdir(this.#building)) {
       if (!isTagAlive(tag)) await this.#discard(join(this.#building, tag));
     }
@@ -114,6 +125,13 @@ export class LayerStore {
 
   async filesAt(id: string): Promise<FileSession> {
     return this.#tools.filesAt(await this.#directory(id));
+  }
+
+  /** the ids that are in the store, and those that are directories of the host, each topmost first */
+  async sorted(ids: readonly string[]): Promise<{ own: string[]; host: string[] }> {
+    const layers = await Promise.all(ids.map((id) => this.get(id)));
+    const isHost = (_: string, index: number) => layers[index]?.path !== undefined;
+    return { own: ids.filter((id, index) => !isHost(id, index)), host: ids.filter(isHost) };
   }
 
   /** bytes on the disk of several layers together; a host's directory counts nothing */
@@ -369,6 +387,11 @@ const layerFile = z.object({
 });
 
 const run = promisify(execFile);
+
+/** another process may have made it at the same moment */
+function unlessThere(error: unknown): void {
+  if (!isSandkeepError(error, "exists") && (error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+}
 
 function isLayerId(id: string): boolean {
   return /^[a-z0-9][a-z0-9-]{0,99}$/.test(id);

@@ -24,8 +24,15 @@ export interface MachineRecord {
     layers: string[];
     env: Record<string, string>;
   };
-  /** layers of the snapshot above the image, topmost first */
-  snapshotLayers: string[];
+  /** its volume; not on record of machines that an older version booted */
+  volume?: {
+    /** whether it holds everything but the host's directories, see bases.ts */
+    whole: boolean;
+    /** bytes of the snapshot that it began as a copy of */
+    inherited: number;
+  };
+  /** on a machine that an older version booted: layers of the snapshot above the image, topmost first */
+  snapshotLayers?: string[];
   /** its network was being changed: whether to what `spec` says or to something else, nobody knows */
   networkUnsure?: true;
   ended?: MachineEnd;

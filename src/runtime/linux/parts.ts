@@ -97,7 +97,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
-  const layers = new LayerStore(store, launcher);
+  const layers = new LayerStore(store, launcher, { volumes: options.hasVolumes });
   const images = new ImageStore(store);
   const snapshots = new SnapshotStore({ store, layers, images, machines: hooks.needs });
   const drives = new DriveStore(store, volumes);
@@ -106,7 +106,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const newName = () => `m${randomBytes(8).toString("hex")}`;
   const hostCpus = cpus().length;
   const maker = new BlankMaker({ places, cgroups, launcher, ledger, volumes, outputLimit, newName, hostCpus });
-  const capturer = new Capturer({ layers, snapshots, volumes, trouble });
+  const capturer = new Capturer({ layers, snapshots, volumes });
   const keeper: MachineKeeper = {
     launcher,
     egress,

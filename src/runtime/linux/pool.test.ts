@@ -26,7 +26,7 @@ class FakeMaker {
     await this.gate;
     if (this.failing === "prepare") throw new Error("no namespaces left");
     this.made++;
-    return { plan: { name: `b${this.made}` } as BlankPlan, pid: this.made, network, limits: inForce };
+    return { plan: { name: `b${this.made}` } as BlankPlan, pid: this.made, network, limits: inForce, hasVolume: true };
   }
 
   lives(blank: Blank): boolean {
@@ -63,7 +63,7 @@ function poolOf(size: PoolSize, maker = new FakeMaker()) {
     root: async () =>
       image.key === undefined
         ? undefined
-        : { key: image.key, user: "", cwd: "", layers: [], limits, sudo: true, mounts: [] },
+        : { key: image.key, user: "", cwd: "", from: undefined, layers: [], limits, sudo: true, mounts: [] },
     trouble: (error) => troubles.push(error),
   });
   return { pool, maker, troubles, image };

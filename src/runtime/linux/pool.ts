@@ -140,9 +140,9 @@ export class Pool {
 
   async #add(kind: Kind): Promise<void> {
     const { maker, network, limits } = this.#options;
-    const blank = await maker.prepare(network, limits);
+    const root = kind === "hot" ? await this.#options.root() : undefined;
+    const blank = await maker.prepare(network, limits, root);
     try {
-      const root = kind === "hot" ? await this.#options.root() : undefined;
       if (root) await maker.boot(blank, root);
       if (root) await blank.agent?.rehearse(root);
       const entry = { key: root?.key ?? "", blank };

@@ -1,31 +1,30 @@
-/** What the file system of a machine is made of: the layers it boots from, and the drives mounted into it. */
+/** What the file system of a machine is made of: what its volume begins as, what lies below it, and its drives. */
 
 import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { MachineMount, MachineRoot } from "../../core/runtime.ts";
+import { foundation } from "./bases.ts";
 import type { ImageRecord } from "./images.ts";
 import type { Parts } from "./parts.ts";
 import type { BlankPlan, MountPlan } from "./plan.ts";
 
 export interface BootRoot {
   image: ImageRecord;
-  /** ids of the layers above the image, topmost first */
-  snapshotLayers: string[];
-  /** of all layers, topmost first */
-  directories: string[];
+  /** whether a machine that was just booted from the image has the same root */
+  isImage: boolean;
+  /** the volume to begin with a copy of; undefined: it begins empty */
+  from: string | undefined;
+  /** directories below the volume, topmost first */
+  layers: string[];
+  /** see MachineRecord */
+  volume: { whole: boolean; inherited: number };
 }
 
-/** the layers that a machine boots from; they are claimed before they are looked for */
-export async function bootRoot(
-  { images, snapshots, layers }: Pick<Parts, "images" | "snapshots" | "layers">,
-  root: MachineRoot,
-  claim: (layer: string) => Promise<void>,
-): Promise<BootRoot> {
-  const { image, snapshotLayers } =
-    "snapshot" in root ? await fromSnapshot(snapshots, root.snapshot) : await fromImage(images, root.image);
-  const ids = [...snapshotLayers, ...image.layers];
-  for (const id of ids) await claim(id);
-  return { image, snapshotLayers, directories: await layers.lowerDirs(ids) };
+type Stores = Pick<Parts, "images" | "snapshots" | "layers">;
+
+/** what a machine boots from; its layers are claimed before they are looked for */
+export function bootRoot(stores: Stores, root: MachineRoot, claim: (layer: string) => Promise<void>) {
+  return "snapshot" in root ? fromSnapshot(stores, root.snapshot, claim) : fromImage(stores, root.image, claim);
 }
 
 /** drives as they are, or frozen copies that go with the machine */
@@ -43,13 +42,31 @@ export function mountPlans(
   );
 }
 
-async function fromSnapshot(snapshots: Parts["snapshots"], id: string) {
-  const { image, snapshot } = await snapshots.chain(id);
-  return { image, snapshotLayers: snapshot.layers };
+async function fromSnapshot(stores: Stores, id: string, claim: (layer: string) => Promise<void>): Promise<BootRoot> {
+  const { snapshots, layers } = stores;
+  const { snapshot, image, layer } = await snapshots.ready(id, claim);
+  // A store without subvolumes measures what is there, and a copy has all of it.
+  const inherited = layers.hasVolumes ? snapshot.size : 0;
+  const { whole } = snapshot;
+  const below = whole ? (await layers.sorted(image.layers)).host : image.layers;
+  for (const id of below) await claim(id);
+  await layers.lowerDirs([layer]);
+  const from = layers.volume(layer);
+  return { image, isImage: false, from, layers: await lowers(stores, below), volume: { whole, inherited } };
 }
 
-async function fromImage(images: Parts["images"], name: string) {
+async function fromImage(stores: Stores, name: string, claim: (layer: string) => Promise<void>): Promise<BootRoot> {
+  const { images, layers } = stores;
   const image = await images.get(name);
   if (!image) throw new SandkeepError("not-found", `Cannot boot from image "${name}": there is none`);
-  return { image, snapshotLayers: [] };
+  const { base, below } = await foundation(stores, image);
+  for (const id of base === undefined ? below : [base, ...below]) await claim(id);
+  if (base !== undefined) await layers.lowerDirs([base]);
+  const from = base === undefined ? undefined : layers.volume(base);
+  const volume = { whole: base !== undefined, inherited: 0 };
+  return { image, isImage: true, from, layers: await lowers(stores, below), volume };
+}
+
+async function lowers({ layers }: Stores, below: string[]): Promise<string[]> {
+  return below.length > 0 ? layers.lowerDirs(below) : [layers.empty];
 }

@@ -32,7 +32,8 @@ async function addSnapshot(at: TestStore, build: ((files: FileSession) => Promis
   const base = await at.layers.create(claim, async (files) => void (await files.write("/base", Buffer.from("base"))));
   const config = { env: {}, user: "root", cwd: "/", createdAt: 1 };
   const image = (await at.images.get("tiny")) ?? (await at.images.put({ name: "tiny", layers: [base.id], ...config }));
-  const snapshot = await at.snapshots.record(imageReference(image), layers, await at.layers.size(layers));
+  const size = await at.layers.size(layers);
+  const snapshot = await at.snapshots.record({ image: imageReference(image), layers, size, whole: false });
   await claim.release();
   return snapshot;
 }
@@ -78,8 +79,9 @@ describe("keeping", () => {
     const { at, snapshot } = await withSnapshot(write("/a", "1"));
     await at.images.delete("tiny");
     expect(await at.snapshots.collect()).toEqual([]);
-    const { image, layers } = await at.snapshots.chain(snapshot.id);
-    expect(layers).toEqual([...snapshot.layers, ...image.layers]);
+    const { image, layer } = await at.snapshots.ready(snapshot.id, async () => {});
+    expect([layer]).toEqual(snapshot.layers);
+    const layers = [layer, ...image.layers];
     await at.snapshots.delete(snapshot.id);
     expect((await at.snapshots.collect()).sort()).toEqual([...layers].sort());
     expect(await readdir(join(at.path, "images"))).toEqual([]);
@@ -87,7 +89,8 @@ describe("keeping", () => {
 
   test("a layer is kept as long as any snapshot or machine has it", async () => {
     const { at, snapshot } = await withSnapshot(write("/a", "1"));
-    const fork = await at.snapshots.record(snapshot.image, snapshot.layers, 1);
+    const { image, layers } = snapshot;
+    const fork = await at.snapshots.record({ image, layers, size: 1, whole: false });
     await at.snapshots.delete(snapshot.id);
     expect(await at.snapshots.collect()).toEqual([]);
     at.needs.layers = snapshot.layers;
@@ -103,27 +106,28 @@ describe("keeping", () => {
       expect(await at.snapshots.get(id)).toBeUndefined();
       expect(await refusal(at.snapshots.delete(id))).toMatch(/^not-found: Cannot delete snapshot/);
       expect(await refusal(at.snapshots.export(id))).toMatch(/^not-found: Cannot export snapshot/);
-      expect(await refusal(at.snapshots.chain(id))).toMatch(/^not-found: Cannot boot from snapshot/);
+      expect(await refusal(at.snapshots.ready(id, async () => {}))).toMatch(/^not-found: Cannot boot from snapshot/);
     }
   });
 
-  test("flattening leaves the snapshot what it is and frees its layers", async () => {
+  test("one of several layers, as older versions made them, becomes one of one and frees them", async () => {
     const { at, snapshot } = await withSnapshot(write("/a", "new"), write("/a", "old"), write("/b", "b"));
-    expect(await at.snapshots.flatten(snapshot.id)).toEqual(snapshot);
-    const flat = await at.snapshots.flatten(snapshot.id, 2);
-    expect(flat).toEqual({ ...snapshot, layers: [expect.any(String)] });
-    expect(await at.snapshots.get(snapshot.id)).toEqual(flat);
+    const ready = () => at.snapshots.ready(snapshot.id, async () => {});
+    const [merged, again] = await Promise.all([ready(), ready()]);
+    expect(again).toEqual(merged);
+    expect(merged.snapshot).toEqual({ ...snapshot, layers: [merged.layer] });
+    expect(await at.snapshots.get(snapshot.id)).toEqual(merged.snapshot);
     expect((await at.snapshots.collect()).sort()).toEqual([...snapshot.layers].sort());
-    expect((await contents(at, flat.layers)).join().match(/^\S+/gm)).toEqual([".", "./a", "./b"]);
+    expect((await contents(at, [merged.layer])).join().match(/^\S+/gm)).toEqual([".", "./a", "./b"]);
   });
 });
 
 describe("as a file", () => {
   test("everything in its layers comes back", async () => {
-    const { at, snapshot } = await withSnapshot(everything, write("/below", "b"));
+    const { at, snapshot } = await withSnapshot(everything);
     const file = await exported(at, snapshot.id);
     const copy = await at.snapshots.import(Readable.from([file]));
-    expect(copy).toMatchObject({ image: snapshot.image, layers: [expect.any(String), expect.any(String)] });
+    expect(copy).toMatchObject({ image: snapshot.image, layers: [expect.any(String)], whole: false });
     expect(copy.layers).not.toEqual(snapshot.layers);
     expect(await contents(at, copy.layers)).toEqual(await contents(at, snapshot.layers));
     const marks = async (id = "") => {
@@ -163,6 +167,7 @@ describe("as a file", () => {
 describe("a hostile file is refused with a sentence and leaves nothing", () => {
   const manifest = { sandkeep: 1, image: "tiny", layers: 1, createdAt: 1 };
   const json = (value: unknown) => JSON.stringify(value);
+  const sha256 = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
 
   async function archive(members: [name: string, content: string | Buffer, type?: "symlink"][]): Promise<Buffer> {
     const tar = pack();
@@ -176,7 +181,7 @@ describe("a hostile file is refused with a sentence and leaves nothing", () => {
 
   /** an archive that is right but for what its one layer holds */
   async function archiveOf(layer: Buffer): Promise<Buffer> {
-    const end = { sha256: createHash("sha256").update(layer).digest("hex"), size: layer.length };
+    const end = { sha256: sha256(layer), size: layer.length };
     return archive([
       ["manifest.json", json(manifest)],
       ["layers/0/000000", layer],
@@ -205,11 +210,15 @@ describe("a hostile file is refused with a sentence and leaves nothing", () => {
       says: /layer 0 is not what its digest says/,
     },
     "a manifest of another version": {
-      make: async () => archive([["manifest.json", json({ ...manifest, sandkeep: 2 })]]),
+      make: async () => archive([["manifest.json", json({ ...manifest, sandkeep: 3 })]]),
       says: /"manifest.json" is not what it should be/,
     },
     "a manifest that names a thousand layers": {
       make: async () => archive([["manifest.json", json({ ...manifest, layers: 1000 })]]),
+      says: /"manifest.json" is not what it should be/,
+    },
+    "a manifest of two layers that are each whole": {
+      make: async () => archive([["manifest.json", json({ ...manifest, layers: 2, whole: true })]]),
       says: /"manifest.json" is not what it should be/,
     },
     "a manifest that is a link": {
@@ -229,7 +238,9 @@ describe("a hostile file is refused with a sentence and leaves nothing", () => {
     "something more at the end": {
       make: async () =>
         archive([
-          ["manifest.json", json({ ...manifest, layers: 0 })],
+          ["manifest.json", json(manifest)],
+          ["layers/0/000000", Buffer.alloc(1024)],
+          ["layers/0/end.json", json({ sha256: sha256(Buffer.alloc(1024)), size: 1024 })],
           ["more", "x"],
         ]),
       says: /"more" does not belong there/,

@@ -1,6 +1,8 @@
 /**
- * Snapshots on disk: <store>/snapshots/<id>.json says which layers lie above which image. The layers themselves are in
- * the LayerStore and may be shared by many snapshots.
+ * Snapshots on disk: <store>/snapshots/<id>.json says which layer of the LayerStore a snapshot is, and of which image.
+ *
+ * Records of older versions name several layers that lie above those of the image. They are merged into one when a
+ * machine first boots from them; the files get new numbers then, once.
  */
 
 import { randomBytes } from "node:crypto";
@@ -13,9 +15,24 @@ import type { SnapshotInfo, Snapshots } from "../../core/runtime.ts";
 import { type ImageRecord, type ImageStore, imageName, imageReference } from "./images.ts";
 import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
 import { packArchive, readArchive } from "./layer-archive.ts";
-import { type LayerStore, longestChain } from "./layers.ts";
+import type { LayerStore } from "./layers.ts";
 import { archiveTar } from "./tar.ts";
 import { extractTar } from "./tar-extract.ts";
+
+export interface SnapshotRecord extends SnapshotInfo {
+  /**
+   * whether its one layer holds everything but the host's directories. Otherwise the layers lie above those of the
+   * image: always so in a store without subvolumes, and in records of older versions
+   */
+  whole: boolean;
+}
+
+/** a snapshot to boot from, the image it began with, and its one layer */
+export interface ReadySnapshot {
+  snapshot: SnapshotRecord;
+  image: ImageRecord;
+  layer: string;
+}
 
 /** What machines need that no snapshot and no image's name does. */
 export interface MachineNeeds {
@@ -39,6 +56,8 @@ export class SnapshotStore implements Snapshots {
   readonly #machines: SnapshotStoreOptions["machines"];
   /** those whose size may still change, by id */
   readonly #settling = new Map<string, Promise<void>>();
+  /** those of older versions whose layers are being merged, by id */
+  readonly #merging = new Map<string, Promise<SnapshotRecord>>();
   #unflushed = false;
   #flushing: Promise<void> | undefined;
 
@@ -53,20 +72,20 @@ export class SnapshotStore implements Snapshots {
     await makePrivate(this.#folder);
   }
 
-  /** writes a snapshot down: `image` is a reference, `layers` are those above it, topmost first */
-  async record(image: string, layers: string[], size: number): Promise<SnapshotInfo> {
+  /** writes a snapshot down: `image` is a reference; of `layers` there are several only on machines of older versions */
+  async record(snapshot: Pick<SnapshotRecord, "image" | "layers" | "size" | "whole">): Promise<SnapshotRecord> {
     const id = randomBytes(14).toString("hex");
-    const snapshot: SnapshotInfo = { id, image, layers, size, createdAt: Date.now() };
-    await writeJson(this.#path(id), snapshot, { durable: false });
+    const record: SnapshotRecord = { id, ...snapshot, createdAt: Date.now() };
+    await writeJson(this.#path(id), record, { durable: false });
     this.#flush();
-    return snapshot;
+    return record;
   }
 
-  async get(id: string): Promise<SnapshotInfo | undefined> {
+  async get(id: string): Promise<SnapshotRecord | undefined> {
     return isSnapshotId(id) ? readJson(this.#path(id), snapshotFile) : undefined;
   }
 
-  async settled(id: string): Promise<SnapshotInfo | undefined> {
+  async settled(id: string): Promise<SnapshotRecord | undefined> {
     await this.#settling.get(id);
     return this.get(id);
   }
@@ -80,7 +99,7 @@ export class SnapshotStore implements Snapshots {
     this.#settling.set(id, settling);
   }
 
-  async list(): Promise<SnapshotInfo[]> {
+  async list(): Promise<SnapshotRecord[]> {
     const snapshots = await Promise.all((await jsonNames(this.#folder)).map((id) => this.get(id)));
     return snapshots.filter((snapshot) => snapshot !== undefined).sort((a, b) => a.createdAt - b.createdAt);
   }
@@ -90,53 +109,30 @@ export class SnapshotStore implements Snapshots {
     await rm(this.#path(id), { force: true });
   }
 
-  /** the image it began with, and what a machine's layers are, topmost first, down to the image's last */
-  async chain(id: string): Promise<{ snapshot: SnapshotInfo; image: ImageRecord; layers: string[] }> {
-    const snapshot = await this.#must(id, "boot from");
-    const image = await this.#images.get(snapshot.image);
-    if (!image) {
-      throw new SandkeepError("not-found", `Cannot boot from snapshot "${id}": its image "${snapshot.image}" is gone`);
-    }
-    return { snapshot, image, layers: [...snapshot.layers, ...image.layers] };
-  }
-
-  /** makes the layers of a snapshot one when there are more than `most`; the snapshot stays what it is */
-  async flatten(id: string, most = longestChain): Promise<SnapshotInfo> {
-    // Of two who rewrite a record one must be the first.
-    await this.#settling.get(id);
-    const snapshot = await this.#must(id, "flatten");
-    if (snapshot.layers.length <= most) return snapshot;
-    const claim = await this.#layers.claim();
-    try {
-      for (const layer of snapshot.layers) await claim.add(layer);
-      const flat = await this.#layers.flatten(claim, snapshot.layers);
-      const flattened = { ...snapshot, layers: [flat.id] };
-      // Deleted meanwhile: then it stays deleted, and the new layer is collected.
-      if (await this.get(id)) await writeJson(this.#path(id), flattened);
-      return flattened;
-    } finally {
-      await claim.release();
-    }
+  /** a snapshot as machines boot from it; its layer is claimed before it is looked for */
+  async ready(id: string, claim: (layer: string) => Promise<void>, verb = "boot from"): Promise<ReadySnapshot> {
+    const image = await this.#imageOf(await this.#must(id, verb));
+    const snapshot = await this.#merged(id, image);
+    const [layer = ""] = snapshot.layers;
+    await claim(layer);
+    return { snapshot, image, layer };
   }
 
   async export(id: string): Promise<Readable> {
-    const snapshot = await this.#must(id, "export");
     const claim = this.#layers.hold();
-    for (const layer of snapshot.layers) await claim.add(layer);
-    const { image, layers, createdAt } = snapshot;
-    const archive = packArchive({ image, layers: layers.length, createdAt }, (index) =>
-      this.#layerTar(layers[index] ?? ""),
-    );
+    const { snapshot, layer } = await this.ready(id, claim.add, "export");
+    const { image, whole, createdAt } = snapshot;
+    const archive = packArchive({ image, layers: 1, whole, createdAt }, () => this.#layerTar(layer));
     archive.once("close", () => void claim.release());
     return archive;
   }
 
-  async import(file: AsyncIterable<Uint8Array>): Promise<SnapshotInfo> {
+  async import(file: AsyncIterable<Uint8Array>): Promise<SnapshotRecord> {
     const claim = await this.#layers.claim();
     const made: string[] = [];
     let image = "";
     try {
-      await readArchive(file, async (manifest) => {
+      const { whole } = await readArchive(file, async (manifest) => {
         image = await this.#imageHere(manifest.image);
         return async (_index, tar) => {
           const layer = await this.#layers.create(claim, async (files) => {
@@ -146,7 +142,8 @@ export class SnapshotStore implements Snapshots {
           made.push(layer.id);
         };
       });
-      return await this.record(image, made, await this.#layers.size(made));
+      const { id } = await this.record({ image, layers: made, size: await this.#layers.size(made), whole });
+      return (await this.ready(id, claim.add)).snapshot;
     } catch (error) {
       await claim.release();
       await this.#layers.discard(made);
@@ -193,6 +190,41 @@ export class SnapshotStore implements Snapshots {
     );
   }
 
+  async #imageOf({ id, image }: SnapshotRecord): Promise<ImageRecord> {
+    const there = await this.#images.get(image);
+    if (there) return there;
+    throw new SandkeepError("not-found", `Cannot boot from snapshot "${id}": its image "${image}" is gone`);
+  }
+
+  /** the snapshot with one layer, as this store boots from it */
+  async #merged(id: string, image: ImageRecord): Promise<SnapshotRecord> {
+    // Of two who rewrite a record one must be the first.
+    await this.#settling.get(id);
+    const merging = this.#merging.get(id) ?? this.#merge(id, image).finally(() => this.#merging.delete(id));
+    this.#merging.set(id, merging);
+    return merging;
+  }
+
+  async #merge(id: string, image: ImageRecord): Promise<SnapshotRecord> {
+    const { hasVolumes } = this.#layers;
+    const snapshot = await this.#must(id, "boot from");
+    if (snapshot.layers.length === 1 && (snapshot.whole || !hasVolumes)) return snapshot;
+    const claim = await this.#layers.claim();
+    try {
+      for (const layer of [...snapshot.layers, ...image.layers]) await claim.add(layer);
+      const { own, host } = await this.#layers.sorted(image.layers);
+      const chain = hasVolumes ? [...snapshot.layers, ...own] : snapshot.layers;
+      const flat = await this.#layers.flatten(claim, chain, { bottom: hasVolumes && host.length === 0 });
+      await this.#layers.resize(flat.id, snapshot.size);
+      const merged = { ...snapshot, layers: [flat.id], whole: hasVolumes };
+      // Deleted meanwhile: then it stays deleted, and the new layer is collected.
+      if (await this.get(snapshot.id)) await writeJson(this.#path(snapshot.id), merged);
+      return merged;
+    } finally {
+      await claim.release();
+    }
+  }
+
   /** the very version that a snapshot began with, or else what its name stands for here */
   async #imageHere(reference: string): Promise<string> {
     const image = (await this.#images.get(reference)) ?? (await this.#images.get(imageName(reference)));
@@ -209,7 +241,7 @@ export class SnapshotStore implements Snapshots {
     }
   }
 
-  async #must(id: string, verb: string): Promise<SnapshotInfo> {
+  async #must(id: string, verb: string): Promise<SnapshotRecord> {
     const snapshot = await this.get(id);
     if (!snapshot) throw new SandkeepError("not-found", `Cannot ${verb} snapshot "${id}": there is none`);
     return snapshot;
@@ -242,6 +274,7 @@ const snapshotFile = z.object({
   layers: z.array(z.string()),
   size: z.number(),
   createdAt: z.number(),
+  whole: z.boolean().default(false),
 });
 
 function isSnapshotId(id: string): boolean {

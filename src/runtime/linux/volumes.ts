@@ -1,7 +1,7 @@
 /** The writable side of machines: a btrfs subvolume where the store can, a plain folder where it cannot. */
 
 import { execFile } from "node:child_process";
-import { chownSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -31,6 +31,15 @@ export class Volumes {
     mkdirSync(join(path, "fs"), { mode: 0o755 });
     if (owner !== 0) chownSync(join(path, "fs"), owner, owner);
     mkdirSync(join(path, "work"), { mode: 0o700 });
+  }
+
+  /** a machine's volume: a copy of another one, or empty */
+  async begin(path: string, from: string | undefined): Promise<void> {
+    if (from === undefined) return this.create(path);
+    await this.copy(from, path);
+    mkdirSync(join(path, "work"), { recursive: true, mode: 0o700 });
+    // What the overlay noted about a mount that is gone would keep the next one from working.
+    rmSync(join(path, "work/work/incompat"), { recursive: true, force: true });
   }
 
   /** a copy that shares its data; of a plain folder, as cheap as the file system makes it */

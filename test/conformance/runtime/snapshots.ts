@@ -3,7 +3,6 @@
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import type { Machine, SnapshotInfo } from "../../../src/core/runtime.ts";
-import { eventually } from "../../harness.ts";
 import { bootFor, dismiss, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { gather, sh, start, until } from "./run.ts";
 
@@ -164,7 +163,7 @@ print(n)`;
       expect((await sh(await from(snapshot), "cat /shared /removed")).stdout).toBe("base\ngone\n");
     });
 
-    test("a chain of thirty is made shorter, and the content stays right", async () => {
+    test("the thirtieth in a row has what each of them left, and no more layers than the first", async () => {
       let machine: Machine = await host().boot();
       let snapshot: SnapshotInfo | undefined;
       for (let n = 1; n <= 30; n++) {
@@ -177,7 +176,7 @@ print(n)`;
       }
       const last = snapshot?.id ?? "";
       await dismiss(host(), machine.id);
-      await eventually("the chain is shorter", async () => ((await snapshots().get(last))?.layers.length ?? 99) < 25);
+      expect((await snapshots().get(last))?.layers).toHaveLength(1);
       const again = await bootFor(host(), { root: { snapshot: last } });
       const { stdout } = await sh(again, "wc -l < /all; ls -d /file-* | sort; ls /dir | sort");
       const files = [26, 27, 28, 29, 30].map((n) => `/file-${n}`);
@@ -188,28 +187,26 @@ print(n)`;
   describe("collecting", () => {
     provesNothingIsLeft(host);
 
-    test("deletes what nothing needs, and never a layer in use", async () => {
+    test("deletes what no snapshot has, and takes nothing from machines that began with it", async () => {
       const machine = await bootFor(host());
       await sh(machine, "echo needed > /file");
       const snapshot = await machine.snapshot();
       const copy = await from(snapshot);
       await snapshots().delete(snapshot.id);
       expect(await snapshots().get(snapshot.id)).toBeUndefined();
-      expect(await snapshots().collect()).not.toContain(snapshot.layers[0]);
+      expect(await snapshots().collect()).toContain(snapshot.layers[0]);
       expect((await sh(copy, "cat /file")).stdout).toBe("needed\n");
       const { snapshot: next } = await copy.stop({ snapshot: true });
       await host().runtime.forget(copy.id);
-      expect(await snapshots().collect()).not.toContain(snapshot.layers[0]);
+      expect(await snapshots().collect()).not.toContain(next?.layers[0]);
       if (!next) throw new Error("The stop took no snapshot");
       expect((await sh(await from(next), "cat /file")).stdout).toBe("needed\n");
     });
 
-    test("a layer goes once its last snapshot and machine have gone", async () => {
+    test("a layer goes once its last snapshot has gone, and nothing boots from it any more", async () => {
       const machine = await bootFor(host());
       const snapshot = await machine.snapshot();
-      const copy = await from(snapshot);
       await snapshots().delete(snapshot.id);
-      await dismiss(host(), copy.id);
       expect(await snapshots().collect()).toContain(snapshot.layers[0]);
       await expect(host().boot({ root: { snapshot: snapshot.id } })).rejects.toMatchObject({ code: "not-found" });
     });

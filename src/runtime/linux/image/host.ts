@@ -18,6 +18,7 @@ import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/errors.ts";
 import { hostRootsFile } from "../../../core/trust.ts";
+import { withBase } from "../bases.ts";
 import type { Claim } from "../claims.ts";
 import type { ImageRecord, ImageStore } from "../images.ts";
 import type { LayerStore } from "../layers.ts";
@@ -49,12 +50,14 @@ export async function ensureHostImage(
   const { root = "/", node = ownNode(), roots = [] } = options;
   const host = await readHost(root, node, roots);
   const there = await images.get(hostImage);
-  if (there?.fingerprint === host.fingerprint && (await isComplete(layers, there))) return there;
+  if (there?.fingerprint === host.fingerprint && (await isComplete(layers, there))) {
+    return withBase({ layers, images }, there);
+  }
   options.progress?.("Making the default image from this host's /usr");
   const claim = await layers.claim();
   try {
     const chain = await makeLayers(layers, claim, host, node);
-    return await images.put({
+    const image = await images.put({
       name: hostImage,
       layers: chain,
       env: { PATH: host.path, LANG: "C.UTF-8" },
@@ -64,6 +67,7 @@ export async function ensureHostImage(
       fingerprint: host.fingerprint,
       ...(roots.length > 0 && { roots: roots.join("") }),
     });
+    return await withBase({ layers, images }, image);
   } finally {
     await claim.release();
   }

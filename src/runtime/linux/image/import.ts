@@ -3,10 +3,11 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/errors.ts";
+import { withBase } from "../bases.ts";
 import type { Claim } from "../claims.ts";
 import { decompressed } from "../decompress.ts";
 import { checkImageName, type ImageRecord, type ImageStore } from "../images.ts";
-import { type LayerInfo, type LayerStore, longestChain } from "../layers.ts";
+import type { LayerInfo, LayerStore } from "../layers.ts";
 import { extractTar } from "../tar-extract.ts";
 import { type Blobs, type ImageSource, openBlobs, refusal } from "./blobs.ts";
 import type { EtcFile } from "./etc.ts";
@@ -87,6 +88,8 @@ interface Imported {
   cwd: string;
 }
 
+/** how many layers an image may have before they are made one */
+const longestChain = 24;
 const standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 // What a hostile image may unpack to; larger ones are not images.
 const largestLayer = 64 * 2 ** 30;
@@ -149,7 +152,7 @@ async function finish(
     });
     made.push(top.id);
     const nodeIds = withNode ? [(await nodeLayer(layers, claim, withNode)).id] : [];
-    return await images.put({
+    const record = await images.put({
       name: image.name,
       layers: [top.id, ...nodeIds, ...chain],
       env: { ...image.env, PATH: path },
@@ -157,6 +160,7 @@ async function finish(
       cwd: image.cwd,
       createdAt: Date.now(),
     });
+    return await withBase(stores, record);
   } finally {
     await view.close();
   }
