@@ -3,14 +3,13 @@
  * merged when it is first used, and nothing of it is lost.
  */
 
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { FileSession } from "../src/runtime/linux/file-session.ts";
 import { imageReference } from "../src/runtime/linux/images.ts";
-import { bootFor } from "./conformance/runtime/host.ts";
+import { bootFor, dismiss } from "./conformance/runtime/host.ts";
 import { run, sh } from "./conformance/runtime/run.ts";
-import { eventually } from "./harness.ts";
 import { expectNoCollision, lookAt } from "./inode-life.ts";
 import { linuxHost } from "./linux-host.ts";
 
@@ -56,34 +55,46 @@ test("its snapshots boot with all their files, each with a number of its own", {
   expect((await sh(next, script)).stdout).toBe(`first\nsecond\nsecond\na\n${perl}`);
 });
 
-test("a machine that it left running can be stopped, and keeps what is in the layers that it stands on", async () => {
-  const { layers } = await oldSnapshot("1".repeat(28));
-  const machine = await bootFor(host());
-  await sh(machine, "echo third > /srv/f");
-  const { directory, runtime } = host();
-  await runtime.close();
-  // Its record, as that version wrote it.
-  const machines = join(directory, "store/machines");
-  for (const name of await readdir(machines)) {
-    const path = join(machines, name, "machine.json");
-    const { volume, ...record } = JSON.parse(await readFile(path, "utf8").catch(() => "{}"));
-    if (record.id === machine.id) await writeFile(path, JSON.stringify({ ...record, snapshotLayers: layers }));
-  }
-  await host().reopen();
-  await host().runtime.snapshots.delete("1".repeat(28));
-  const collected = await host().runtime.snapshots.collect();
+test("a machine of it that died keeps its files, also those in the layers that it stood on", async () => {
+  const { id: lower, layers } = await oldSnapshot("1".repeat(28));
+  const id = await deadMachine(layers);
+  const { runtime } = host();
+  await runtime.snapshots.delete(lower);
+  const collected = await runtime.snapshots.collect();
   expect(layers.filter((id) => collected.includes(id))).toEqual([]);
-  const { snapshot } = (await host().runtime.machine(machine.id)?.stop({ snapshot: true })) ?? {};
-  await host().runtime.forget(machine.id);
+  const snapshot = await runtime.salvage(id);
+  await runtime.forget(id);
   expect(snapshot?.layers.slice(1)).toEqual(layers);
   const next = await bootFor(host(), { root: { snapshot: snapshot?.id ?? "" } });
   expect((await sh(next, "cat /srv/d/a /srv/e/c /srv/f")).stdout).toBe("first\nsecond\nthird\n");
-  await eventually("its layers to be gone", async () => {
-    await host().runtime.snapshots.collect();
-    const left = await Promise.all(layers.map((id) => host().runtime.layers.get(id)));
-    return left.every((layer) => layer === undefined);
-  });
+  expect(await runtime.snapshots.collect()).toEqual(expect.arrayContaining(layers));
 });
+
+/** what is on disk of a machine above these layers, as that version left it when the host was restarted */
+async function deadMachine(snapshotLayers: string[]): Promise<string> {
+  const { directory } = host();
+  const { layers, images } = host().runtime;
+  const claim = layers.hold();
+  const volume = await layers.create(
+    claim,
+    async (files) => void (await files.write("/srv/f", Buffer.from("third\n"), { parents: true })),
+  );
+  const image = await images.get("host");
+  if (!image) throw new Error("There is no default image");
+  const template = await bootFor(host());
+  await host().runtime.close();
+  const machines = join(directory, "store/machines");
+  const [name = ""] = await readdir(machines);
+  const record = JSON.parse(await readFile(join(machines, name, "machine.json"), "utf8"));
+  const folder = join(machines, "mdead");
+  await mkdir(join(folder, "journal"), { recursive: true });
+  await rename(layers.volume(volume.id), join(folder, "volume"));
+  const old = { ...record, id: "dead", name: "mdead", bootId: "another", snapshotLayers, volume: undefined };
+  await writeFile(join(folder, "machine.json"), JSON.stringify(old));
+  await host().reopen();
+  await dismiss(host(), template.id);
+  return "dead";
+}
 
 /** a snapshot of two layers above the image, and the image's record without a base */
 async function oldSnapshot(id: string): Promise<{ id: string; layers: string[] }> {

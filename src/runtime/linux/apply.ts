@@ -212,6 +212,9 @@ export class Launcher implements LayerTools {
         }
       }
       throw new SandkeepError("gone", "Cannot do it: the launcher's helper died");
+    } catch (cause) {
+      if (isSandkeepError(cause)) throw cause;
+      throw new SandkeepError("gone", "Cannot do it: the launcher died", { cause });
     } finally {
       socket.destroy();
     }

@@ -8,6 +8,7 @@ import type { Limits, NetworkMode } from "../../core/runtime.ts";
 import type { Agent } from "./agent.ts";
 import type { Launcher } from "./apply.ts";
 import { type CgroupHost, isInCgroup, killProcesses, makeCgroup, removeCgroup, setLimits } from "./cgroup.ts";
+import type { LayerStore } from "./layers.ts";
 import type { Ledger, Thing } from "./ledger.ts";
 import { agentFor } from "./machine.ts";
 import {
@@ -42,6 +43,7 @@ export interface BlankMakerOptions {
   launcher: Launcher;
   ledger: Ledger;
   volumes: Volumes;
+  layers: LayerStore;
   outputLimit: number;
   newName: () => string;
   hostCpus: number;
@@ -58,8 +60,10 @@ export interface Root extends VolumeStart {
 
 /** what a machine's volume begins as */
 interface VolumeStart {
-  /** another volume, of which it is a copy; undefined: empty */
+  /** the layer that it is a copy of; undefined: empty */
   from: string | undefined;
+  /** whether that is an image's, from which many machines boot */
+  isImage: boolean;
 }
 
 const cgroupRetry = 20;
@@ -105,10 +109,10 @@ export class BlankMaker {
       mkdirSync(plan.journal, { mode: 0o700 });
       makeCgroup(plan.cgroup);
       setLimits(plan.cgroup, limits);
-      const [pid] = await Promise.all([
+      const pid = await bothOf(
         this.#options.launcher.prepare(planPrepare(plan, network)),
         start && this.#beginVolume(plan, limits, start),
-      ]);
+      );
       const blank: Blank = { plan, pid, network, limits, hasVolume: start !== undefined };
       this.#alive.set(plan.name, blank);
       return blank;
@@ -149,9 +153,14 @@ export class BlankMaker {
     this.#alive.delete(plan.name);
   }
 
-  async #beginVolume({ volume }: BlankPlan, { disk }: Limits, { from }: VolumeStart): Promise<void> {
-    const { volumes } = this.#options;
-    await volumes.begin(volume, from);
+  async #beginVolume({ volume }: BlankPlan, { disk }: Limits, { from, isImage }: VolumeStart): Promise<void> {
+    const { volumes, layers } = this.#options;
+    if (from === undefined) {
+      await volumes.create(volume);
+    } else {
+      await layers.branch(from, volume, { often: isImage });
+      volumes.renew(volume);
+    }
     await volumes.limit(volume, disk);
   }
 
@@ -171,4 +180,12 @@ export class BlankMaker {
     this.#slots.add(slot);
     return slot;
   }
+}
+
+/** what the first one resolves with, when neither is under way any more */
+async function bothOf<T>(first: Promise<T>, other: Promise<void> | undefined): Promise<T> {
+  const [result, beside] = await Promise.allSettled([first, other]);
+  if (result.status === "rejected") throw result.reason;
+  if (beside.status === "rejected") throw beside.reason;
+  return result.value;
 }

@@ -119,6 +119,7 @@ export class LinuxRuntime implements Runtime {
     if (!parts) return;
     parts.diskWatch.close();
     await parts.pool.close();
+    await parts.layers.close();
     await parts.snapshots.flushed();
     for (const machine of this.#machines.values()) machine.close();
     await parts.ports.close();
@@ -134,7 +135,7 @@ export class LinuxRuntime implements Runtime {
     const steps: (() => unknown)[] = [
       () => pool.close(),
       ...[...this.#machines.values()].map((machine) => () => machine.stop()),
-      () => layers.settled(),
+      () => layers.close(),
       // the sizes of snapshots are asked of the launcher
       () => snapshots.flushed(),
       () => launcher.shutdown(),
@@ -399,13 +400,12 @@ export class LinuxRuntime implements Runtime {
     const { images } = this.#open();
     if (!(await images.get(this.#defaultImage))) return undefined;
     // Nothing that has a name is collected.
-    const { image, from, layers } = await bootRoot(this.#open(), { image: this.#defaultImage }, async () => {});
+    const root = await bootRoot(this.#open(), { image: this.#defaultImage }, async () => {});
     return {
-      key: imageReference(image),
-      user: image.user,
-      cwd: image.cwd,
-      from,
-      layers,
+      ...root,
+      key: imageReference(root.image),
+      user: root.image.user,
+      cwd: root.image.cwd,
       limits: this.#limits,
       sudo: true,
       mounts: [],

@@ -5,6 +5,7 @@
  *   <store>/layers/<id>/{fs/, layer.json}   a layer; on btrfs a subvolume
  *   <store>/empty/                          a directory for what has nothing below it; on btrfs a subvolume
  *   <store>/building/<tag>/                 a layer under construction, by the process that the tag names
+ *   <store>/spares/<id>/                    see spares.ts
  *   <store>/trash/<tag>/                    what nobody needs, being deleted
  *   <store>/claims/<tag>.json               see claims.ts
  *
@@ -23,6 +24,7 @@ import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import { type Claim, Claims, isTagAlive, processTag } from "./claims.ts";
 import type { FileSession } from "./file-session.ts";
 import { isMissing, makePrivate, readJson, syncDirectory, writeJson } from "./json-file.ts";
+import { Spares } from "./spares.ts";
 
 /** What needs the launcher: the kernel's volumes, and looking into layers. Paths are absolute. */
 export interface LayerTools {
@@ -63,6 +65,7 @@ export class LayerStore {
   readonly hasVolumes: boolean;
   /** a directory with nothing in it, to be mounted below what is complete by itself */
   readonly empty: string;
+  readonly #spares: Spares;
   readonly #known = new Map<string, LayerInfo>();
   #emptying: Promise<void> = Promise.resolve();
 
@@ -74,6 +77,11 @@ export class LayerStore {
     this.#trash = join(store, "trash");
     this.#tools = tools;
     this.#claims = new Claims(join(store, "claims"));
+    this.#spares = new Spares({
+      folder: join(store, "spares"),
+      copy: (from, to) => this.#copyVolume(from, to),
+      discard: (volume) => this.#discard(volume),
+    });
   }
 
   /** makes the folders, and deletes what processes that died left half made */
@@ -84,7 +92,14 @@ export class LayerStore {
     for (const tag of await readdir(this.#building)) {
       if (!isTagAlive(tag)) await this.#discard(join(this.#building, tag));
     }
+    await this.#spares.open((id) => existsSync(join(this.#layers, id)));
     this.#emptyTrash();
+  }
+
+  /** makes no more copies for later; what was asked of it before is done when it resolves */
+  async close(): Promise<void> {
+    await this.#spares.close();
+    await this.settled();
   }
 
   /** a claim that other processes see */
@@ -121,6 +136,21 @@ export class LayerStore {
   /** the volume that a layer is in the store */
   volume(id: string): string {
     return join(this.#layers, id);
+  }
+
+  /**
+   * a machine's volume, which begins as a copy of the layer. A layer that is booted from again and again, or `often` at
+   * the latest after this, has a copy ready for the next machine
+   */
+  async branch(id: string, to: string, options: { often: boolean }): Promise<void> {
+    const wasReady = this.#spares.take(id, to);
+    if (!wasReady) await this.#copyVolume(this.volume(id), to);
+    if (this.hasVolumes && (options.often || !wasReady)) this.#spares.restock(id, this.volume(id));
+  }
+
+  /** a copy of a layer for the machine that boots from it next; the layer is on the disk when this resolves */
+  async spare(id: string): Promise<void> {
+    await this.#spares.add(id, this.volume(id));
   }
 
   async filesAt(id: string): Promise<FileSession> {
@@ -334,6 +364,7 @@ export class LayerStore {
   /** takes a layer out of the store; where it is now, or undefined when someone else was faster */
   async #remove(id: string): Promise<string | undefined> {
     this.#known.delete(id);
+    await this.#spares.drop(id);
     const moved = join(this.#trash, processTag());
     try {
       await rename(join(this.#layers, id), moved);

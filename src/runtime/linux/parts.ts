@@ -105,7 +105,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   await Promise.all([layers.open(), images.open(), snapshots.open()]);
   const newName = () => `m${randomBytes(8).toString("hex")}`;
   const hostCpus = cpus().length;
-  const maker = new BlankMaker({ places, cgroups, launcher, ledger, volumes, outputLimit, newName, hostCpus });
+  const maker = new BlankMaker({ places, cgroups, launcher, ledger, volumes, layers, outputLimit, newName, hostCpus });
   const capturer = new Capturer({ layers, snapshots, volumes });
   const keeper: MachineKeeper = {
     launcher,

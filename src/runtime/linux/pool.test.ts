@@ -63,7 +63,17 @@ function poolOf(size: PoolSize, maker = new FakeMaker()) {
     root: async () =>
       image.key === undefined
         ? undefined
-        : { key: image.key, user: "", cwd: "", from: undefined, layers: [], limits, sudo: true, mounts: [] },
+        : {
+            key: image.key,
+            user: "",
+            cwd: "",
+            from: undefined,
+            isImage: true,
+            layers: [],
+            limits,
+            sudo: true,
+            mounts: [],
+          },
     trouble: (error) => troubles.push(error),
   });
   return { pool, maker, troubles, image };

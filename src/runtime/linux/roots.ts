@@ -10,9 +10,9 @@ import type { BlankPlan, MountPlan } from "./plan.ts";
 
 export interface BootRoot {
   image: ImageRecord;
-  /** whether a machine that was just booted from the image has the same root */
+  /** whether it is an image's and not a snapshot's */
   isImage: boolean;
-  /** the volume to begin with a copy of; undefined: it begins empty */
+  /** the layer that its volume begins as a copy of; undefined: it begins empty */
   from: string | undefined;
   /** directories below the volume, topmost first */
   layers: string[];
@@ -51,8 +51,7 @@ async function fromSnapshot(stores: Stores, id: string, claim: (layer: string) =
   const below = whole ? (await layers.sorted(image.layers)).host : image.layers;
   for (const id of below) await claim(id);
   await layers.lowerDirs([layer]);
-  const from = layers.volume(layer);
-  return { image, isImage: false, from, layers: await lowers(stores, below), volume: { whole, inherited } };
+  return { image, isImage: false, from: layer, layers: await lowers(stores, below), volume: { whole, inherited } };
 }
 
 async function fromImage(stores: Stores, name: string, claim: (layer: string) => Promise<void>): Promise<BootRoot> {
@@ -62,9 +61,8 @@ async function fromImage(stores: Stores, name: string, claim: (layer: string) =>
   const { base, below } = await foundation(stores, image);
   for (const id of base === undefined ? below : [base, ...below]) await claim(id);
   if (base !== undefined) await layers.lowerDirs([base]);
-  const from = base === undefined ? undefined : layers.volume(base);
   const volume = { whole: base !== undefined, inherited: 0 };
-  return { image, isImage: true, from, layers: await lowers(stores, below), volume };
+  return { image, isImage: true, from: base, layers: await lowers(stores, below), volume };
 }
 
 async function lowers({ layers }: Stores, below: string[]): Promise<string[]> {

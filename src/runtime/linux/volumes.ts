@@ -33,10 +33,8 @@ export class Volumes {
     mkdirSync(join(path, "work"), { mode: 0o700 });
   }
 
-  /** a machine's volume: a copy of another one, or empty */
-  async begin(path: string, from: string | undefined): Promise<void> {
-    if (from === undefined) return this.create(path);
-    await this.copy(from, path);
+  /** makes a copy of a machine's volume ready to be mounted */
+  renew(path: string): void {
     mkdirSync(join(path, "work"), { recursive: true, mode: 0o700 });
     // What the overlay noted about a mount that is gone would keep the next one from working.
     rmSync(join(path, "work/work/incompat"), { recursive: true, force: true });
