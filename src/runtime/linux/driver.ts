@@ -3,7 +3,7 @@
  * them again after the daemon died. plan.ts decides, apply.ts asks the launcher, this file keeps the order of things.
  */
 
-import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { constants, cpus } from "node:os";
 import type { EgressSettings } from "../../core/egress-settings.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../core/errors.ts";
@@ -33,6 +33,7 @@ import { readEnded, readInfo } from "./journal.ts";
 import type { LayerStore } from "./layers.ts";
 import { difference } from "./ledger.ts";
 import { LinuxMachine } from "./machine.ts";
+import { machineNeeds } from "./machine-needs.ts";
 import { type MachineRecord, writeRecord } from "./machine-record.ts";
 import { openParts, type Parts } from "./parts.ts";
 import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
@@ -300,7 +301,7 @@ export class LinuxRuntime implements Runtime {
       },
       {
         orphans: () => this.#orphans(),
-        needs: () => this.#needs(),
+        needs: () => machineNeeds(this.#open().layers, [...this.#machines.values(), ...this.#ended.values()]),
         release: (machine) => this.#release(machine),
         defaultRoot: () => this.#defaultRoot(),
         machines: () => this.#machines.values(),
@@ -419,27 +420,6 @@ export class LinuxRuntime implements Runtime {
     egress.drop(machine.plan.name);
     if (machine.spec.mounts.length > 0) await volumes.deleteMounts(machine.plan.folder);
     await maker.release(machine.plan);
-  }
-
-  /**
-   * what may not be collected because of a machine: one that is to become a snapshot needs its image, and in older
-   * versions a machine stood on layers. The output of one whose files are saved or gone needs none of them
-   */
-  async #needs() {
-    const layers = await this.#open().layers.list();
-    const all = [...this.#machines.values(), ...this.#ended.values()];
-    const unsaved = all.filter(({ record }) => !record.ended?.snapshot);
-    // a daemon that died over a capture left a layer that no snapshot names yet; salvage() looks for it
-    const names = new Set(unsaved.map(({ record }) => record.name));
-    const orphans = layers.filter(({ origin }) => origin !== undefined && names.has(origin));
-    const origins = new Set(orphans.map(({ origin }) => origin));
-    const records = unsaved
-      .filter(({ plan, record }) => !record.ended || existsSync(plan.volume) || origins.has(record.name))
-      .map(({ record }) => record);
-    return {
-      layers: [...records.flatMap((record) => record.snapshotLayers ?? []), ...orphans.map(({ id }) => id)],
-      images: records.map((record) => record.image.reference),
-    };
   }
 
   /** what a new launcher takes over; blanks without a root ended with the old one */
