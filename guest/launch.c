@@ -34,7 +34,6 @@
 #include <unistd.h>
 
 #include "connection.h"
-#include "device.h"
 #include "files.h"
 #include "flatten.h"
 #include "machine.h"
@@ -42,6 +41,7 @@
 #include "volume.h"
 
 #define FLATTEN_MOST 512
+#define SIGNALS_MOST 16384
 
 static struct machines machines;
 static struct connection *connections;
@@ -228,7 +228,7 @@ static void on_child(struct source *source, uint32_t events) {
 /* ---- starting ---- */
 
 static int make_folders(const char *run) {
-  const char *const names[] = {"", "/m", "/root", "/dev", "/layer"};
+  const char *const names[] = {"", "/m", "/root", "/layer"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char path[4096];
     snprintf(path, sizeof path, "%s%s", run, names[i]);
@@ -249,11 +249,8 @@ static int lock_folder(const char *run) {
 }
 
 /* our own view of the mounts: what the host mounts later appears here, what we mount stays here */
-static int own_mounts(const char *run) {
-  char devices[4096];
-  snprintf(devices, sizeof devices, "%s/dev", run);
-  if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) return errno;
-  return device_template(devices);
+static int own_mounts(void) {
+  return unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ? errno : 0;
 }
 
 static int listen_for_daemon(const char *run) {
@@ -268,6 +265,19 @@ static int listen_for_daemon(const char *run) {
   return fd;
 }
 
+/* as many files as it may have; and of pending signals, timers among them, what a user namespace made here may have */
+static void set_limits(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (getrlimit(RLIMIT_SIGPENDING, &limit) == 0 && limit.rlim_max > SIGNALS_MOST) {
+    limit.rlim_cur = SIGNALS_MOST;
+    setrlimit(RLIMIT_SIGPENDING, &limit);
+  }
+}
+
 static int fail(const char *what, int error) {
   fprintf(stderr, "sandkeep-guest: cannot launch: %s: %s\n", what, strerror(error));
   return 1;
@@ -276,16 +286,12 @@ static int fail(const char *what, int error) {
 int launch_main(const char *run, char *const egress[]) {
   static struct source listener, children;
   umask(077);
-  struct rlimit files;
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-  }
+  set_limits();
   int error = make_folders(run);
   if (error) return fail("its folder", error);
   error = lock_folder(run);
   if (error) return fail("another launcher is there", error);
-  error = own_mounts(run);
+  error = own_mounts();
   if (error) return fail("its mounts", error);
   machines.run = run;
   overlay_begin_with(getenv("SANDKEEP_OVERLAY"));

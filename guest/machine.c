@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "netd.h"
 
 static struct machine *find(struct machines *all, struct span name) {
@@ -147,11 +148,12 @@ static const char *open_spec(const struct prepare_request *q, struct sandbox_spe
     if (fd < 0) return *directory;
     spec->cgroups[spec->cgroup_count++] = fd;
   }
-  return NULL;
+  spec->devices = device_tree(q->base);
+  return spec->devices < 0 ? "/dev" : NULL;
 }
 
 static void close_spec(struct sandbox_spec *spec) {
-  int fds[] = {spec->listener, spec->journal, spec->memory_events};
+  int fds[] = {spec->listener, spec->journal, spec->memory_events, spec->devices};
   for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
     if (fds[i] >= 0) close(fds[i]);
   }
@@ -159,11 +161,10 @@ static void close_spec(struct sandbox_spec *spec) {
 }
 
 static void prepare(struct machines *all, struct connection *from, uint32_t id, struct prepare_request *q) {
-  char staging[4096], devices[4096];
+  char staging[4096];
   snprintf(staging, sizeof staging, "%s/root", all->run);
-  snprintf(devices, sizeof devices, "%s/dev", all->run);
   struct sandbox_spec spec = {
-      .base = q->base, .listener = -1, .journal = -1, .memory_events = -1, .unified_cgroup = -1, .staging = staging, .devices = devices};
+      .base = q->base, .listener = -1, .journal = -1, .memory_events = -1, .unified_cgroup = -1, .devices = -1, .staging = staging};
   struct machine *m = fresh(all, q->name, q->base, q->socket);
   if (!m) {
     free(q->socket);

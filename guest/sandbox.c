@@ -7,13 +7,16 @@
 #include <grp.h>
 #include <linux/mount.h>
 #include <linux/sched.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -55,6 +58,22 @@ static int write_id_maps(pid_t pid, uid_t base) {
   return write_file(path, map);
 }
 
+/*
+ * The kernel counts what a sandbox uses (inotify instances, pending signals, timers, message queues) again on the user
+ * who made its user namespace. So each namespace is made by its sandbox's own first id: counted on the host's root, one
+ * sandbox could use up what the host and all others need. Files are still opened as the host's root, and no capability
+ * is lost meanwhile.
+ */
+static int become_owner(uid_t base) {
+  if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 || setresuid(-1, base, -1) < 0) return errno;
+  setfsuid(0);
+  return 0;
+}
+
+static void become_launcher(void) {
+  if (setresuid(-1, 0, -1) < 0 || prctl(PR_SET_SECUREBITS, SECUREBITS_DEFAULT, 0, 0, 0) < 0) abort();
+}
+
 int sandbox_clone(const struct sandbox_spec *spec, struct sandbox *out) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) return errno;
@@ -68,9 +87,11 @@ int sandbox_clone(const struct sandbox_spec *spec, struct sandbox *out) {
     args.flags |= CLONE_INTO_CGROUP;
     args.cgroup = (uint64_t)spec->unified_cgroup;
   }
-  pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+  int error = become_owner(spec->base);
+  pid_t pid = error ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof args);
   if (pid == 0) first_process(spec, pair[1]);
-  int error = pid < 0 ? errno : 0;
+  if (!error && pid < 0) error = errno;
+  become_launcher();
   close(pair[1]);
   if (!error) error = write_id_maps(pid, spec->base);
   if (error) {
@@ -160,8 +181,6 @@ static void become_root_inside(void) {
   MUST(setresuid(0, 0, 0), "becoming user 0");
 }
 
-static int clone_mount(int fd) { return sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH); }
-
 /* files of proc that tell of the host or reach into it; those that this kernel lacks are passed over */
 static const char *const masked[] = {"proc/kcore",      "proc/keys",       "proc/key-users",    "proc/timer_list",
                                      "proc/sysrq-trigger", "proc/kallsyms", "proc/config.gz", "proc/cmdline",
@@ -169,28 +188,31 @@ static const char *const masked[] = {"proc/kcore",      "proc/keys",       "proc
 /* folders of proc that a program inside has no use for */
 static const char *const hidden[] = {"proc/acpi", "proc/scsi", "proc/fs", "proc/irq", "proc/bus", "proc/pressure"};
 
-static void mount_proc(int null_device) {
+/* mounts another time what is mounted at `from`, or below it, in place of `path` */
+static void cover(const char *path, const char *from, const char *step) {
+  int mount = sys_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  MUST(mount, step);
+  MUST(sys_move_mount(mount, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH), step);
+  close(mount);
+}
+
+/* the tree of device.h is at "dev" meanwhile */
+static void mount_proc(void) {
   MUST(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mounting /proc");
   for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
-    if (faccessat(AT_FDCWD, masked[i], F_OK, 0) < 0) continue;
-    int cover = clone_mount(null_device);
-    MUST(cover, "cloning /dev/null");
-    MUST(sys_move_mount(cover, "", AT_FDCWD, masked[i], MOVE_MOUNT_F_EMPTY_PATH), "masking /proc");
-    close(cover);
+    if (faccessat(AT_FDCWD, masked[i], F_OK, 0) == 0) cover(masked[i], "dev/mask", "masking files of /proc");
+  }
+  for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+    if (faccessat(AT_FDCWD, hidden[i], F_OK, 0) == 0) cover(hidden[i], "dev/empty", "hiding folders of /proc");
   }
 }
 
-/* covers folders with one empty read-only directory of the shared /dev */
-static void hide_folders(int empty) {
-  for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
-    if (faccessat(AT_FDCWD, hidden[i], F_OK, 0) < 0) continue;
-    int cover = clone_mount(empty);
-    MUST(cover, "cloning an empty folder");
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
-    MUST(sys_mount_setattr(cover, "", AT_EMPTY_PATH, &attr, sizeof attr), "making an empty folder read-only");
-    MUST(sys_move_mount(cover, "", AT_FDCWD, hidden[i], MOVE_MOUNT_F_EMPTY_PATH), "hiding folders of /proc");
-    close(cover);
-  }
+/* what lies below is counted for each user namespace; a program that got past the filter could still make none */
+static void forbid_namespaces(void) {
+  int fd = open("proc/sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC);
+  MUST(fd, "opening /proc/sys/user");
+  MUST(write(fd, "0", 1), "forbidding user namespaces");
+  close(fd);
 }
 
 /* some settings below it belong to the sandbox's own namespaces: root inside could change them */
@@ -203,14 +225,17 @@ static void freeze_settings(void) {
   close(settings);
 }
 
-static void mount_devices(int devices, uint64_t shm_size) {
-  int dev = clone_mount(devices);
+/* most terminals of one sandbox: all sandboxes of a host share what kernel.pty.max leaves them, 3,072 by default */
+#define TERMINALS "64"
+
+/* of the tree of device.h only its "dev" stays in sight */
+static void mount_devices(uint64_t shm_size) {
+  int dev = sys_open_tree(AT_FDCWD, "dev/dev", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   MUST(dev, "cloning /dev");
-  struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
-  MUST(sys_mount_setattr(dev, "", AT_EMPTY_PATH, &attr, sizeof attr), "making /dev read-only");
+  MUST(umount2("dev", MNT_DETACH), "leaving the tree of devices");
   MUST(sys_move_mount(dev, "", AT_FDCWD, "dev", MOVE_MOUNT_F_EMPTY_PATH), "mounting /dev");
   close(dev);
-  MUST(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5"),
+  MUST(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5,max=" TERMINALS),
        "mounting /dev/pts");
   char options[64];
   snprintf(options, sizeof options, "mode=1777,size=%llu", (unsigned long long)shm_size);
@@ -261,9 +286,9 @@ static void show_cpus(uint32_t count) {
   sched_setaffinity(0, sizeof some, &some);
 }
 
-/* the agent's descriptors; what else the first process opens on its way comes after them */
-enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_REST };
-#define FD_COUNT (FD_REST - FD_LISTENER)
+/* the agent's descriptors, up to FD_REST, then those that the first process needs on its way */
+enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_REST, FD_DEVICES = FD_REST, FD_CGROUPS };
+#define FD_COUNT (FD_CGROUPS - FD_LISTENER)
 
 /*
  * Keeps only what this process needs. The launcher's other descriptors must not live on in here: not its sockets, not
@@ -271,7 +296,7 @@ enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_REST };
  */
 static void keep_descriptors(const struct sandbox_spec *spec, int control, int *cgroups) {
   control_fd = control;
-  int wanted[FD_COUNT + SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events};
+  int wanted[FD_COUNT + SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events, spec->devices};
   memcpy(wanted + FD_COUNT, spec->cgroups, sizeof spec->cgroups);
   int count = FD_COUNT + (int)spec->cgroup_count;
   int high[FD_COUNT + SANDBOX_CGROUPS];
@@ -284,7 +309,7 @@ static void keep_descriptors(const struct sandbox_spec *spec, int control, int *
     else MUST(dup3(high[i], FD_LISTENER + i, O_CLOEXEC), "moving descriptors");
   }
   control_fd = FD_CONTROL;
-  for (size_t i = 0; i < spec->cgroup_count; i++) cgroups[i] = FD_REST + (int)i;
+  for (size_t i = 0; i < spec->cgroup_count; i++) cgroups[i] = FD_CGROUPS + (int)i;
   MUST((int)syscall(SYS_close_range, (unsigned)(FD_LISTENER + count), ~0u, 0), "closing descriptors");
 }
 
@@ -302,6 +327,12 @@ static struct agent_fds last_descriptors(const struct sandbox_spec *spec) {
 
 /* the order matters: the filter may only be loaded without no_new_privs while we still have a capability */
 static void drop_privileges(uint32_t flags) {
+  /* the soft limit is the launcher's (launch.c), and counts for the whole sandbox */
+  struct rlimit signals;
+  if (getrlimit(RLIMIT_SIGPENDING, &signals) == 0) {
+    signals.rlim_max = signals.rlim_cur;
+    MUST(setrlimit(RLIMIT_SIGPENDING, &signals), "limiting pending signals");
+  }
   errno = flags & SANDBOX_NO_NEW_PRIVS ? no_new_privs() : 0;
   if (errno) give_up("setting no_new_privs");
   errno = seccomp_install();
@@ -315,6 +346,7 @@ static void drop_privileges(uint32_t flags) {
 static _Noreturn void first_process(const struct sandbox_spec *spec, int control) {
   int cgroups[SANDBOX_CGROUPS];
   keep_descriptors(spec, control, cgroups);
+  int devices = FD_DEVICES;
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   prctl(PR_SET_NAME, "sandkeep-agent", 0, 0, 0);
   title_set("sandkeep-agent");
@@ -325,19 +357,17 @@ static _Noreturn void first_process(const struct sandbox_spec *spec, int control
   int mounts[MOST_MOUNTS];
   receive_mounts(&options, mounts);
   int root = mounts[0];
-  /* the host's folders are reached while we still are the host's root; cloned mounts must be from our own namespace */
+  /* the host's folder is reached while we still are the host's root */
   int staging = open(spec->staging, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  int devices = open(spec->devices, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  int null = openat(devices, "null", O_PATH | O_CLOEXEC);
-  int empty = openat(devices, "mqueue", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (staging < 0 || devices < 0 || null < 0 || empty < 0) give_up("opening the launcher's folders");
+  MUST(staging, "opening the launcher's folder");
   MUST(sys_move_mount(root, "", staging, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), "attaching the root");
   become_root_inside();
   MUST(fchdir(root), "entering the root");
-  mount_proc(null);
-  hide_folders(empty);
+  MUST(sys_move_mount(devices, "", AT_FDCWD, "dev", MOVE_MOUNT_F_EMPTY_PATH), "mounting the tree of devices");
+  mount_proc();
+  forbid_namespaces();
   freeze_settings();
-  mount_devices(devices, options.shm_size);
+  mount_devices(options.shm_size);
   enter_root();
   add_mounts(&options, mounts + 1);
   MUST(sethostname("sandbox", strlen("sandbox")), "setting the host name");

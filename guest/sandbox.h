@@ -29,7 +29,7 @@ struct sandbox_spec {
   int cgroups[SANDBOX_CGROUPS]; /* "cgroup.procs" of its v1 cgroups, open for writing */
   size_t cgroup_count;
   const char *staging; /* an empty directory on which the root is built */
-  const char *devices; /* the shared /dev, see device.h */
+  int devices;         /* the detached mount of its own tree of devices, see device.h */
 };
 
 struct sandbox {

@@ -8,6 +8,7 @@
  * Deliberately in no table:
  *   clone3               its flags lie in memory, which a filter cannot read; libraries fall back to clone
  *   io_uring_*           a second way to make system calls that no filter sees; libuv and others fall back silently
+ *   io_setup and its kin all sandboxes and the host share one count of events (fs.aio-max-nr); databases fall back
  *   memfd_secret, mbind's relatives move_pages and migrate_pages, process_madvise, process_mrelease, kcmp, pidfd_getfd,
  *   modify_ldt, uselib, ustat, sysfs, statmount, listmount, lsm_*, file_setattr and other rarities: kernel code that no
  *   ordinary program needs reached
@@ -105,7 +106,6 @@ static const uint16_t SYSCALLS_ALLOWED[] = {
     __NR_ppoll, __NR_pselect6, __NR_epoll_create1, __NR_epoll_ctl, __NR_epoll_pwait, __NR_epoll_pwait2,
     __NR_eventfd2, __NR_signalfd4, __NR_inotify_init1, __NR_inotify_add_watch, __NR_inotify_rm_watch, __NR_pipe2,
     __NR_timerfd_create, __NR_timerfd_settime, __NR_timerfd_gettime,
-    __NR_io_setup, __NR_io_destroy, __NR_io_submit, __NR_io_cancel, __NR_io_getevents, __NR_io_pgetevents,
 
     /* sockets that exist already; making one is CHECKED */
     __NR_bind, __NR_listen, __NR_accept, __NR_accept4, __NR_connect, __NR_shutdown, __NR_getsockname, __NR_getpeername,

@@ -166,6 +166,20 @@ const schema = z.object({
       meaning: "how much output of a command is kept; the oldest goes first",
       preset: "64M",
     }),
+  maxOutputTotal: size(8 * mebibyte)
+    .default(256 * mebibyte)
+    .register(about, {
+      env: "SANDKEEP_MAX_OUTPUT_TOTAL",
+      value: "size",
+      meaning: "how much output of all commands of a session is kept; the oldest goes first",
+      preset: "256M",
+    }),
+  maxOpenFiles: whole(1000, Number.MAX_SAFE_INTEGER).optional().register(about, {
+    env: "SANDKEEP_MAX_OPEN_FILES",
+    value: "count",
+    meaning: "open files on the host from which on the sandbox that holds most loses processes",
+    preset: "half of fs.file-max",
+  }),
   maxSandboxes: whole(1, 1_000_000).default(1000).register(about, {
     env: "SANDKEEP_MAX_SANDBOXES",
     value: "count",

@@ -227,6 +227,8 @@ function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
       disk: config.maxDisk,
     },
     outputLimit: config.maxOutput,
+    journalLimit: config.maxOutputTotal,
+    ...(config.maxOpenFiles !== undefined && { maxOpenFiles: config.maxOpenFiles }),
     trouble,
   });
 }

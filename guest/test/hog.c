@@ -1,5 +1,5 @@
 /*
- * hog.c: uses one thing up, as hostile code would: `hog processes | threads | files | memory | inodes DIR | disk FILE`.
+ * hog.c: uses one thing up, as hostile code would: `hog WHAT [WHERE]`, with the kinds that main() lists.
  *
  * It takes as much as it gets, prints "COUNT what stopped it" (megabytes for `disk`) and keeps what it has until it is
  * killed. `memory` and `files-everywhere` usually end before that, by the kernel's hand.
@@ -12,9 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static void report(long count, int error) {
@@ -122,6 +126,38 @@ static int hog_disk(const char *path) {
   return 0;
 }
 
+/* one more of something that the kernel counts for each user; -1 with errno when there is no more */
+static int take_inotify(void) { return inotify_init1(IN_CLOEXEC); }
+
+static int take_timer(void) {
+  timer_t timer;
+  struct sigevent silent = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN};
+  return timer_create(CLOCK_MONOTONIC, &silent, &timer);
+}
+
+/* until it is waited for it stays pending */
+static int take_signal(void) { return sigqueue(getpid(), SIGRTMIN, (union sigval){0}); }
+
+static int take_terminal(void) { return open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC); }
+
+static int take_aio(void) {
+  unsigned long context = 0;
+  return (int)syscall(SYS_io_setup, 1024, &context);
+}
+
+static _Noreturn void hog_each(int (*take)(void), long most) {
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGRTMIN);
+  sigprocmask(SIG_BLOCK, &held, NULL);
+  struct rlimit limit;
+  if (!getrlimit(RLIMIT_NOFILE, &limit)) limit.rlim_cur = limit.rlim_max, setrlimit(RLIMIT_NOFILE, &limit);
+  long count = 0;
+  while (count < most && take() >= 0) count++;
+  report(count, count < most ? errno : 0);
+  keep();
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "";
   if (!strcmp(what, "threads")) hog_threads(10000);
@@ -131,6 +167,14 @@ int main(int argc, char **argv) {
   if (!strcmp(what, "memory")) hog_memory();
   if (!strcmp(what, "inodes") && *argument) return hog_inodes(argument, 1000000);
   if (!strcmp(what, "disk") && *argument) return hog_disk(argument);
-  fprintf(stderr, "usage: hog threads | processes | files | files-everywhere | memory | inodes DIR | disk FILE\n");
+  long most = *argument ? atol(argument) : 1000000;
+  if (!strcmp(what, "inotify")) hog_each(take_inotify, most);
+  if (!strcmp(what, "timers")) hog_each(take_timer, most);
+  if (!strcmp(what, "signals")) hog_each(take_signal, most);
+  if (!strcmp(what, "terminals")) hog_each(take_terminal, most);
+  if (!strcmp(what, "aio")) hog_each(take_aio, most);
+  fprintf(stderr,
+          "usage: hog threads | processes | files | files-everywhere | memory | inodes DIR | disk FILE\n"
+          "       hog inotify | timers | signals | terminals | aio [MOST]\n");
   return 64;
 }

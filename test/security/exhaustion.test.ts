@@ -10,7 +10,7 @@ import { isSandkeepError } from "../../src/core/errors.ts";
 import type { Limits, Machine, Process } from "../../src/core/runtime.ts";
 import { eventually } from "../harness.ts";
 import { type TestRuntime, withRuntime } from "../machine.ts";
-import { install, run, text, users } from "./inside.ts";
+import { begin, firstLine, install, run, text, users } from "./inside.ts";
 
 const megabyte = 1 << 20;
 const limits: Limits = { vcpus: 1, memory: 192 * megabyte, pids: 256, disk: 64 * megabyte };
@@ -168,21 +168,11 @@ test("a file request or a command that root inside stops half-way is answered al
 });
 
 function start(user: (typeof users)[number], what: string): Promise<Process> {
-  return victim.exec({ id: randomUUID(), argv: [hog, what], user, cwd: "/" });
+  return begin(victim, user, [hog, what]);
 }
 
 /** the code of a program that was killed */
 const killed = 137;
-
-/** what the command prints first; the command may go on */
-async function firstLine(command: Process): Promise<string> {
-  let said = "";
-  for await (const chunk of command.output()) {
-    said += Buffer.from(chunk.data).toString();
-    if (said.includes("\n")) break;
-  }
-  return said;
-}
 
 /** The agent runs a command, which the kernel may take for its memory too, or says that the sandbox has no room for it. */
 async function answersOrSaysLimit(): Promise<void> {

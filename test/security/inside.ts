@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { ExecSpec, ExitStatus, Machine } from "../../src/core/runtime.ts";
+import type { ExecSpec, ExitStatus, Machine, Process } from "../../src/core/runtime.ts";
 import { root } from "../harness.ts";
 
 /** who tries: root inside, and a plain user by its number */
@@ -40,6 +40,26 @@ export async function shell(machine: Machine, user: User, line: string): Promise
   return out;
 }
 
+/** Starts a program inside that goes on. */
+export function begin(
+  machine: Machine,
+  user: User,
+  argv: string[],
+  options: Omit<ExecSpec, "id" | "argv" | "user"> = {},
+): Promise<Process> {
+  return machine.exec({ cwd: "/", ...options, id: randomUUID(), argv, user });
+}
+
+/** What a command prints first; the command may go on. */
+export async function firstLine(command: Process): Promise<string> {
+  let said = "";
+  for await (const chunk of command.output()) {
+    said += Buffer.from(chunk.data).toString();
+    if (said.includes("\n")) break;
+  }
+  return said;
+}
+
 /** Everything that a stream holds, as text. */
 export async function text(stream: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = [];
@@ -72,13 +92,13 @@ export async function install(machine: Machine, name: NativeProgram): Promise<st
   return path;
 }
 
-type NativeProgram = "probe" | "hog" | "seccomp_test" | "seccomp_test-sanitize" | "seccomp_run";
+type NativeProgram = "probe" | "hog" | "channel" | "seccomp_test" | "seccomp_test-sanitize" | "seccomp_run";
 
 const guest = join(root, "guest");
 const exec = promisify(execFile);
 
 async function sourcesOf(name: NativeProgram): Promise<string[]> {
-  if (name === "hog") return ["test/hog.c"];
+  if (name === "hog" || name === "channel") return [`test/${name}.c`];
   if (name === "seccomp_run") return ["test/seccomp_run.c", "seccomp.c", "caps.c"];
   if (name !== "probe") return ["test/seccomp_test.c", "seccomp.c"];
   const files = await readdir(join(guest, "test"));

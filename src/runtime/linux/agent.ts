@@ -14,6 +14,7 @@ import { Channel, dial, openFiles } from "./channel.ts";
 import { failure } from "./failure.ts";
 import type { FileSession } from "./file-session.ts";
 import { journalEnd, listCommands, parseExit, readInfo } from "./journal.ts";
+import { JournalBudget } from "./journal-budget.ts";
 import { isTerminalSize } from "./plan.ts";
 import { LinuxProcess } from "./process.ts";
 import { chunkLength, type Frame, FrameReader, FrameWriter, headerLength, maxPayload, Type } from "./wire.ts";
@@ -25,6 +26,8 @@ export interface AgentOptions {
   journal: string;
   /** how much output of a command is kept unless its caller says otherwise, in bytes */
   outputLimit: number;
+  /** how much output of all commands together is kept, in bytes */
+  journalLimit: number;
 }
 
 const flags = { pty: 1, stdin: 2 } as const;
@@ -37,6 +40,7 @@ export class Agent {
   readonly #options: AgentOptions;
   readonly #running = new Map<string, LinuxProcess>();
   readonly #ended = new Map<string, LinuxProcess>();
+  readonly #budget: JournalBudget;
   #channel: Channel | undefined;
   #closing = false;
   #isGone = false;
@@ -45,6 +49,11 @@ export class Agent {
   constructor(options: AgentOptions) {
     this.#options = options;
     this.journal = options.journal;
+    this.#budget = new JournalBudget({
+      directory: options.journal,
+      most: options.journalLimit,
+      isRunning: (command) => this.#running.has(command),
+    });
   }
 
   /** what to call once, when the agent answers no more; at once if it is so */
@@ -61,6 +70,7 @@ export class Agent {
     });
     this.#channel = channel;
     await this.#learn(channel);
+    this.#budget.recount();
   }
 
   /** lets go of the agent, which goes on */
@@ -218,8 +228,10 @@ export class Agent {
     const r = new FrameReader(frame.payload);
     const process = this.#running.get(r.str());
     if (!process) return;
+    const before = process.end;
     if (frame.type === Type.grew) process.grew(r.u64());
     if (frame.type === Type.exit) this.#finish(process, { ...parseExit(r), exitedAt: Date.now() });
+    this.#budget.grew(process.end - before);
   }
 
   #finish(process: LinuxProcess, exit: Parameters<LinuxProcess["finished"]>[0]): void {

@@ -45,6 +45,7 @@ export interface BlankMakerOptions {
   volumes: Volumes;
   layers: LayerStore;
   outputLimit: number;
+  journalLimit: number;
   newName: () => string;
   hostCpus: number;
 }
@@ -127,7 +128,7 @@ export class BlankMaker {
     if (!blank.hasVolume) await this.#beginVolume(blank.plan, blank.limits, root);
     blank.hasVolume = true;
     await this.#options.launcher.activate(planActivate(blank.plan, { ...root, hostCpus: this.#options.hostCpus }));
-    const agent = agentFor(blank.plan, this.#options.outputLimit);
+    const agent = agentFor(blank.plan, this.#options);
     await agent.open();
     blank.agent = agent;
     return agent;

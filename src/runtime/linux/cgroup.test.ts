@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tempDir } from "../../../test/harness.ts";
 import {
+  allProcesses,
   type CgroupHost,
   existingCgroups,
   findCgroups,
@@ -107,6 +108,7 @@ describe("what is written for limits", () => {
       ["/cpu/cpu.cfs_quota_us", "150000"],
       ["/memory/memory.limit_in_bytes", "1000"],
       ["/memory/memory.memsw.limit_in_bytes", "1000"],
+      ["/memory/memory.kmem.tcp.limit_in_bytes", "8388608"],
       ["/pids/pids.max", "7"],
     ]);
   });
@@ -125,6 +127,11 @@ describe("what is written for limits", () => {
     expect(limitWrites(v1, { pids: 9 })).toEqual([["/pids/pids.max", "9"]]);
     expect(limitWrites(v2, { vcpus: 0.001 })).toEqual([["/c/cpu.max", "1000 100000"]]);
   });
+});
+
+test("machines together leave an eighth of the host's process numbers, and at least a thousand", () => {
+  expect(allProcesses(32_768, 192_700)).toBe(28_672);
+  expect(allProcesses(4_194_304, 4096)).toBe(3072);
 });
 
 describe("reading and writing", () => {

@@ -44,6 +44,8 @@ export interface CgroupUsage {
 
 const period = 100_000;
 const controllers = ["cpu", "memory", "pids"] as const;
+/** v1's limit of what TCP holds, and UDP too; its name is older than that */
+const socketMemory = "memory.kmem.tcp.limit_in_bytes";
 
 /** reads what is mounted; throws where a controller that limits need is missing */
 export function findCgroups(mountinfo: string, unifiedControllers: (mountPoint: string) => string): CgroupHost {
@@ -125,10 +127,22 @@ export function limitWrites(cgroup: MachineCgroup, limits: Partial<Limits>): [fi
     if (memory !== undefined) {
       writes.push([join(cgroup.memory, "memory.limit_in_bytes"), `${memory}`]);
       writes.push([join(cgroup.memory, "memory.memsw.limit_in_bytes"), `${memory}`]);
+      writes.push([join(cgroup.memory, socketMemory), `${socketBytes(memory)}`]);
     }
   }
   if (pids !== undefined) writes.push([join(cgroup.pids, "pids.max"), `${pids}`]);
   return writes;
+}
+
+/** what TCP and UDP may hold in buffers: v1 does not count it as memory; v2 does, and needs no limit of its own */
+function socketBytes(memory: number): number {
+  return Math.max(8 << 20, Math.floor(memory / 16));
+}
+
+/** processes and threads that all machines together may have, so that the host always has numbers left for its own */
+export function allProcesses(pidMax: number, threadsMax: number): number {
+  const most = Math.min(pidMax, threadsMax);
+  return most - Math.max(1024, Math.floor(most / 8));
 }
 
 /** makes the runtime's own folder in every tree and, on v2, hands the controllers down to it */
@@ -136,10 +150,14 @@ export function makeParent(host: CgroupHost, parent: string): string[] {
   const mounts = [host.unified, host.cpu, host.memory, host.pids, host.cpuacct, host.freezer];
   const folders = [...new Set(mounts.filter((mount) => mount !== undefined))].map((mount) => join(mount, parent));
   for (const folder of folders) mkdirSync(folder, { recursive: true });
+  const most = allProcesses(number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max"));
+  const limitTogether = () => writeFileSync(join(host.pids, parent, "pids.max"), `${most}`);
+  if (host.version === 1) limitTogether();
   if (host.version === 2 && host.unified !== undefined) {
     for (const folder of [host.unified, join(host.unified, parent)]) {
       writeFileSync(join(folder, "cgroup.subtree_control"), controllers.map((name) => `+${name}`).join(" "));
     }
+    limitTogether();
   }
   return folders;
 }
@@ -156,6 +174,8 @@ export function setLimits(cgroup: MachineCgroup, limits: Partial<Limits>): void 
       // memory and swap together can only be limited where the kernel counts swap, and v1 wants
       // memory.limit <= memory.memsw.limit at every moment, also on the way up
       if (file.includes("swap") || file.includes("memsw")) continue;
+      // not every kernel counts it, and one in use may be above the limit
+      if (file.endsWith(socketMemory)) continue;
       if (file.endsWith("memory.limit_in_bytes") && raiseBoth(cgroup, value)) continue;
       if ((cause as NodeJS.ErrnoException).code === "EBUSY") {
         throw new SandkeepError("conflict", `Cannot limit memory to ${value} bytes: more is in use`, { cause });

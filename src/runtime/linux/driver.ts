@@ -65,6 +65,10 @@ export interface LinuxOptions {
   limits?: Partial<Limits>;
   /** how much output of each command is kept, in bytes */
   outputLimit?: number;
+  /** how much output of all commands of a machine is kept, in bytes */
+  journalLimit?: number;
+  /** open files on the host from which on machines lose processes; default half of what the kernel allows */
+  maxOpenFiles?: number;
   /** told of what went wrong in the background */
   trouble?: (error: unknown) => void;
   /** called with a sentence before each step of a first start that takes seconds */
@@ -73,7 +77,6 @@ export interface LinuxOptions {
 
 const gibibyte = 2 ** 30;
 export const defaultLimits: Limits = { vcpus: 2, memory: 4 * gibibyte, pids: 4096, disk: 32 * gibibyte };
-const defaultOutputLimit = 64 << 20;
 /** asked once: the answer is read from files that are written as they are read */
 const hostCpus = cpus().length;
 
@@ -119,6 +122,7 @@ export class LinuxRuntime implements Runtime {
     const parts = this.#parts;
     if (!parts) return;
     parts.diskWatch.close();
+    parts.filesWatch.close();
     await parts.pool.close();
     await parts.layers.close();
     await parts.snapshots.flushed();
@@ -293,7 +297,6 @@ export class LinuxRuntime implements Runtime {
       {
         ...this.#options,
         limits: this.#limits,
-        outputLimit: this.#options.outputLimit ?? defaultOutputLimit,
         pool: this.#options.pool ?? { hot: 0, warm: 0 },
         trouble: this.#options.trouble ?? ((error) => console.error(`sandkeep: ${messageOf(error)}`)),
         places: this.#places,

@@ -16,7 +16,7 @@ import type {
   SnapshotInfo,
   Usage,
 } from "../../core/runtime.ts";
-import { Agent } from "./agent.ts";
+import { Agent, type AgentOptions } from "./agent.ts";
 import type { Ancestry } from "./ancestry.ts";
 import type { Launcher } from "./apply.ts";
 import { type CgroupUsage, killProcesses, readUsage, setLimits } from "./cgroup.ts";
@@ -33,6 +33,7 @@ export interface MachineKeeper {
   egress: EgressLink;
   ports: PortMeters;
   outputLimit: number;
+  journalLimit: number;
   /** captures the writable layer while the machine lives */
   captureLive(machine: LinuxMachine): Promise<SnapshotInfo>;
   /** turns the writable layer of a dead machine into a snapshot, or deletes it */
@@ -66,7 +67,7 @@ export class LinuxMachine implements Machine {
     this.ended = new Promise((resolve) => {
       this.#settle = resolve;
     });
-    this.#agent = agent ?? agentFor(plan, keeper.outputLimit);
+    this.#agent = agent ?? agentFor(plan, keeper);
     this.#agent.whenGone(() => void this.#died());
   }
 
@@ -250,8 +251,9 @@ export class LinuxMachine implements Machine {
   }
 }
 
-export function agentFor(plan: BlankPlan, outputLimit: number): Agent {
-  return new Agent({ socket: plan.socket, journal: plan.journal, outputLimit });
+export function agentFor(plan: BlankPlan, limits: Pick<AgentOptions, "outputLimit" | "journalLimit">): Agent {
+  const { outputLimit, journalLimit } = limits;
+  return new Agent({ socket: plan.socket, journal: plan.journal, outputLimit, journalLimit });
 }
 
 /** why a step failed, if it did */

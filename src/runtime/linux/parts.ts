@@ -18,6 +18,7 @@ import { ImageStore } from "./images.ts";
 import { LayerStore } from "./layers.ts";
 import { Ledger } from "./ledger.ts";
 import type { LinuxMachine, MachineKeeper } from "./machine.ts";
+import { OpenFilesWatch } from "./open-files-watch.ts";
 import type { OrphanPlan, Places } from "./plan.ts";
 import { Pool, type PoolOptions, type PoolSize } from "./pool.ts";
 import { PortMeters } from "./port-meters.ts";
@@ -41,6 +42,7 @@ export interface Parts {
   keeper: MachineKeeper;
   pool: Pool;
   diskWatch: DiskWatch;
+  filesWatch: OpenFilesWatch;
 }
 
 export interface PartsOptions {
@@ -51,7 +53,9 @@ export interface PartsOptions {
   egressSettings?: EgressSettings;
   pool: PoolSize;
   limits: Limits;
-  outputLimit: number;
+  outputLimit?: number;
+  journalLimit?: number;
+  maxOpenFiles?: number;
   trouble: (error: unknown) => void;
   places: Places;
   /** whether the store has subvolumes */
@@ -68,7 +72,7 @@ export interface PartsHooks {
 }
 
 export async function openParts(options: PartsOptions, hooks: PartsHooks): Promise<Parts> {
-  const { places, limits, outputLimit, trouble } = options;
+  const { places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble } = options;
   const { store } = places;
   const cgroups = thisHostsCgroups();
   requireSameRun(places, cgroups);
@@ -105,13 +109,14 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   await Promise.all([layers.open(), images.open(), snapshots.open()]);
   const newName = () => `m${randomBytes(8).toString("hex")}`;
   const hostCpus = cpus().length;
-  const maker = new BlankMaker({ places, cgroups, launcher, ledger, volumes, layers, outputLimit, newName, hostCpus });
+  const output = { outputLimit, journalLimit };
+  const maker = new BlankMaker({ places, cgroups, launcher, ledger, volumes, layers, ...output, newName, hostCpus });
   const capturer = new Capturer({ layers, snapshots, volumes });
   const keeper: MachineKeeper = {
     launcher,
     egress,
     ports,
-    outputLimit,
+    ...output,
     captureLive: (machine) => capturer.live(machine),
     capture: (machine) => capturer.dead(machine.plan, machine.record),
     discard: (machine) => volumes.delete(machine.plan.volume),
@@ -121,6 +126,11 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   };
   const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });
   const diskWatch = new DiskWatch({ launcher, volumes, machines: hooks.machines, trouble });
+  const filesWatch = new OpenFilesWatch({
+    machines: hooks.machines,
+    trouble,
+    ...(options.maxOpenFiles !== undefined && { most: options.maxOpenFiles }),
+  });
   return {
     cgroups,
     cgroupParents,
@@ -138,6 +148,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     keeper,
     pool,
     diskWatch,
+    filesWatch,
   };
 }
 

@@ -1,0 +1,71 @@
+/**
+ * Holds the journals of one machine to a size. They lie outside of its disk limit and outlive its commands, so without
+ * a bound a sandbox could fill the store by printing. The oldest segments go first; a reader is told how many bytes
+ * are missing, as it is for a single command that printed too much (journal.ts).
+ */
+
+import { lstatSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+
+export interface JournalBudgetOptions {
+  /** folder of the machine's journals */
+  directory: string;
+  /** bytes that they may take */
+  most: number;
+  /** whether a command runs: the segment that it writes into stays */
+  isRunning: (command: string) => boolean;
+}
+
+/** of the budget, what is left after segments were dropped: the folder is not walked at every byte too many */
+const kept = 0.75;
+/** what a byte of output takes on disk at most, as far as it is guessed; the next walk counts exactly */
+const perByte = 2;
+
+interface Segment {
+  path: string;
+  command: string;
+  start: string;
+  size: number;
+  writtenAt: number;
+}
+
+export class JournalBudget {
+  readonly #options: JournalBudgetOptions;
+  #used = 0;
+
+  constructor(options: JournalBudgetOptions) {
+    this.#options = options;
+  }
+
+  /** so many bytes of output were added */
+  grew(bytes: number): void {
+    this.#used += bytes * perByte;
+    if (this.#used > this.#options.most) this.recount();
+  }
+
+  /** counts what is there, and drops what is too much */
+  recount(): void {
+    const segments = this.#segments().sort((a, b) => a.writtenAt - b.writtenAt || (a.start < b.start ? -1 : 1));
+    this.#used = segments.reduce((sum, { size }) => sum + size, 0);
+    if (this.#used <= this.#options.most) return;
+    const newest = new Map(segments.map(({ command, start }) => [command, start]));
+    for (const { path, command, start, size } of segments) {
+      if (this.#used <= this.#options.most * kept) return;
+      if (newest.get(command) === start && this.#options.isRunning(command)) continue;
+      rmSync(path, { force: true });
+      this.#used -= size;
+    }
+  }
+
+  #segments(): Segment[] {
+    const { directory } = this.#options;
+    return readdirSync(directory).flatMap((name) => {
+      const [, command, start] = /^(.+)\.([0-9a-f]{16})$/.exec(name) ?? [];
+      const path = join(directory, name);
+      // the agent deletes segments, too
+      const facts = start === undefined ? undefined : lstatSync(path, { throwIfNoEntry: false });
+      if (command === undefined || start === undefined || facts === undefined) return [];
+      return [{ path, command, start, size: facts.size, writtenAt: facts.mtimeMs }];
+    });
+  }
+}

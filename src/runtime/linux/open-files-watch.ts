@@ -1,0 +1,96 @@
+/**
+ * Keeps sandboxes from using up the host's table of open files, for which the kernel has no limit per sandbox. When more
+ * files are open on the host than sandboxes may bring about, the process that holds most of them is killed, in the
+ * machine that holds most: as the kernel does when memory runs out.
+ */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { LinuxMachine } from "./machine.ts";
+
+export interface OpenFilesWatchOptions {
+  machines: () => Iterable<LinuxMachine>;
+  /** open files on the host from which on machines lose processes; default half of what the kernel allows */
+  most?: number;
+  /** called with what was killed, and with errors of background work */
+  trouble: (error: unknown) => void;
+}
+
+/** between two looks, in ms; a look reads one small file */
+const pause = 1000;
+/** processes killed in one round at most */
+const kills = 64;
+/** share of what is allowed that a machine must hold before it loses a process: others may have used up the rest */
+const share = 1 / 8;
+
+interface Holder {
+  pid: number;
+  files: number;
+}
+
+export class OpenFilesWatch {
+  readonly #options: OpenFilesWatchOptions;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(options: OpenFilesWatchOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => {
+      try {
+        this.#look();
+      } catch (error) {
+        options.trouble(error);
+      }
+    }, pause);
+    this.#timer.unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(): void {
+    const [open, most] = this.#openAndMost();
+    let excess = open - most;
+    if (excess <= 0) return;
+    const machines = [...this.#options.machines()].map((machine) => ({ machine, holders: holdersOf(machine) }));
+    const worst = machines.sort((a, b) => total(b.holders) - total(a.holders))[0];
+    if (worst === undefined || total(worst.holders) < most * share) return;
+    // PID 1 is the agent, and holds few
+    const victims = worst.holders.filter(({ pid }) => pid !== worst.machine.record.pid).slice(0, kills);
+    for (const { pid, files } of victims) {
+      if (excess <= 0) return;
+      process.kill(pid, "SIGKILL");
+      excess -= files;
+      this.#options.trouble(
+        new Error(`Killed process ${pid} of machine "${worst.machine.id}": it held ${files} of the host's open files`),
+      );
+    }
+  }
+
+  #openAndMost(): [open: number, most: number] {
+    const [open = 0, , allowed = 0] = readFileSync("/proc/sys/fs/file-nr", "utf8").split("\t").map(Number);
+    return [open, this.#options.most ?? allowed / 2];
+  }
+}
+
+/** its processes with the files each holds, most first */
+function holdersOf(machine: LinuxMachine): Holder[] {
+  const pids = list(() => readFileSync(join(machine.plan.cgroup.pids, "cgroup.procs"), "utf8").trim().split("\n"));
+  return pids
+    .map((pid) => ({ pid: Number(pid), files: list(() => readdirSync(`/proc/${pid}/fd`)).length }))
+    .filter(({ pid }) => pid > 0)
+    .sort((a, b) => b.files - a.files);
+}
+
+function total(holders: Holder[]): number {
+  return holders.reduce((sum, { files }) => sum + files, 0);
+}
+
+/** nothing of what is gone by the time it is looked at */
+function list(read: () => string[]): string[] {
+  try {
+    return read();
+  } catch {
+    return [];
+  }
+}

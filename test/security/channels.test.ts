@@ -1,0 +1,67 @@
+/** No sandbox notices what another does: every way of leaving a mark that guest/test/channel.c knows, between two of them. */
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Machine } from "../../src/core/runtime.ts";
+import { withRuntime } from "../machine.ts";
+import { begin, firstLine, install, run, shell, type User, users } from "./inside.ts";
+
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+let sender: Machine;
+let receiver: Machine;
+let channel: string;
+
+beforeAll(async () => {
+  const host = await withRuntime(undo);
+  [sender, receiver] = await Promise.all([host.boot({ network: "deny-all" }), host.boot({ network: "deny-all" })]);
+  await install(sender, "channel");
+  channel = await install(receiver, "channel");
+});
+
+describe.each(users)("of %s", (user) => {
+  test("nothing that is done in one sandbox shows in another", async () => {
+    expect(await marks(sender, receiver, user)).toEqual([]);
+  }, 60_000);
+
+  test("the same in one sandbox shows, so that the test above can fail", async () => {
+    const kinds = new Set((await marks(receiver, receiver, user)).map((mark) => mark.split(" ")[0]));
+    expect([...kinds].sort()).toEqual(["abstract", "event", "flock", "listed", "lock", "posix", "sysv", "times"]);
+  }, 60_000);
+
+  test("what covers files of /proc cannot be changed", async () => {
+    for (const change of [
+      "touch -c /proc/keys",
+      "chmod 777 /proc/keys",
+      "echo x > /proc/sysrq-trigger",
+      "touch /dev/x",
+    ])
+      expect(`${change}: ${(await run(receiver, user, ["sh", "-c", change])).code !== 0}`).toBe(`${change}: true`);
+    expect(await shell(receiver, user, "cat /proc/keys /proc/kallsyms | wc -c")).toBe("0\n");
+  });
+});
+
+test("devices belong to the sandbox's root and work for its plain user", async () => {
+  expect(await shell(receiver, "1000", "stat -c '%U:%G %a' /dev/null /dev/urandom /dev/tty | sort -u")).toBe(
+    "root:root 666\n",
+  );
+  expect(await shell(receiver, "1000", "echo x > /dev/null && head -c 4 /dev/urandom | wc -c")).toBe("4\n");
+});
+
+let runs = 0;
+
+/** what the receiver finds of what the sender left */
+async function marks(from: Machine, to: Machine, user: User): Promise<string[]> {
+  const run = String(++runs);
+  const receiving = await begin(to, user, [channel, "receive", run], { stdin: true });
+  expect(await firstLine(receiving)).toBe("ready\n");
+  const sending = await begin(from, user, [channel, "send", run]);
+  expect(await firstLine(sending)).toBe("sent\n");
+  await receiving.write(Buffer.from("look\n"));
+  let said = "";
+  for await (const chunk of receiving.output()) said += Buffer.from(chunk.data).toString();
+  await sending.signal(9);
+  await sending.exited;
+  const lines = said.trim().split("\n");
+  expect(lines.at(-1)).toBe("done");
+  return lines.slice(1, -1);
+}

@@ -1,0 +1,135 @@
+/** What the kernel counts for the whole host or for one user of it: a sandbox that takes all it can leaves the others' share. */
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Machine, Process } from "../../src/core/runtime.ts";
+import { thisHostsCgroups } from "../../src/runtime/linux/cgroup.ts";
+import { places } from "../../src/runtime/linux/plan.ts";
+import { eventually } from "../harness.ts";
+import { type TestRuntime, withRuntime } from "../machine.ts";
+import { begin, firstLine, install, nativeProgram, run, type User, users } from "./inside.ts";
+
+/** open files on the host that the runtime of this test allows */
+const openFiles = openFilesNow() + 60_000;
+const megabyte = 1 << 20;
+const journalLimit = 8 * megabyte;
+
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+let host: TestRuntime;
+let victim: Machine;
+let neighbour: Machine;
+let hog: string;
+const said: string[] = [];
+let running: Process[] = [];
+
+beforeAll(async () => {
+  const trouble = (error: unknown) => said.push(String(error));
+  host = await withRuntime(undo, { maxOpenFiles: openFiles, outputLimit: 2 * megabyte, journalLimit, trouble });
+  const limits = { pids: 64 };
+  [victim, neighbour] = await Promise.all([host.boot({ limits }), host.boot({ limits })]);
+  await install(victim, "hog");
+  hog = await install(neighbour, "hog");
+});
+
+afterEach(async () => {
+  for (const process of running) await process.signal(9).catch(() => undefined);
+  await Promise.all(running.map((process) => process.exited));
+  running = [];
+});
+
+describe.each(users)("what %s inside takes", (user) => {
+  // kind, how many one sandbox gets at most, and what it hears then
+  test.each([
+    ["inotify", 1024, "Too many open files"],
+    ["timers", 16_384, "Resource temporarily unavailable"],
+    ["signals", 16_384, "Resource temporarily unavailable"],
+    ["terminals", 64, "No space left on device"],
+  ])("of %s leaves the neighbour and the host theirs", async (kind, most, end) => {
+    const [count, why] = await taken(victim, user, kind);
+    expect(count).toBeGreaterThan(0);
+    expect(count).toBeLessThanOrEqual(most);
+    expect(why).toBe(end);
+    expect(await taken(neighbour, user, kind, 4)).toEqual([4, "enough"]);
+    expect(await takenOutside(kind, 4)).toEqual("4 enough");
+  });
+
+  test("of asynchronous I/O is nothing: it cannot be counted for each sandbox", async () => {
+    expect(await taken(victim, user, "aio")).toEqual([0, "Function not implemented"]);
+  });
+
+  test("of open files is taken back before the host's table is full", async () => {
+    const command = await begin(victim, user, [hog, "files-everywhere"]);
+    running.push(command);
+    await eventually("its processes to be killed", async () => said.some((line) => line.includes("open files")));
+    await command.signal(9).catch(() => undefined);
+    await eventually("the files to be closed", async () => openFilesNow() < openFiles);
+    expect((await run(neighbour, user, ["cat", "/etc/hostname"])).code).toBe(0);
+    said.length = 0;
+    await run(victim, "root", ["sh", "-c", "kill -9 -1 || true"]);
+  }, 120_000);
+
+  test("by printing stays within a budget for all its commands, the oldest go first, and readers hear of it", async () => {
+    const commands: Process[] = [];
+    for (let i = 0; i < 12; i++) {
+      const command = await begin(victim, user, ["sh", "-c", "yes | head -c 1500000"]);
+      await command.exited;
+      commands.push(command);
+    }
+    expect(journalBytes()).toBeLessThanOrEqual(journalLimit);
+    const [first, last] = [commands[0], commands.at(-1)];
+    expect(await kept(first)).toEqual({ bytes: 0, dropped: 1_500_000 });
+    expect(await kept(last)).toEqual({ bytes: 1_500_000, dropped: 0 });
+  }, 60_000);
+});
+
+test("all machines together cannot take every process number of the host", () => {
+  const { pids } = thisHostsCgroups();
+  const { cgroupParent } = places(host.directory, host.runRoot);
+  const together = Number(readFileSync(join(pids, cgroupParent, "pids.max"), "utf8"));
+  expect(together).toBeLessThanOrEqual(Number(readFileSync("/proc/sys/kernel/pid_max", "utf8")) - 1024);
+});
+
+/** how many of a kind a program inside got, and why not more; it keeps them until the test ends */
+async function taken(machine: Machine, user: User, kind: string, most?: number): Promise<[number, string]> {
+  const command = await begin(machine, user, [hog, kind, ...(most === undefined ? [] : [String(most)])]);
+  running.push(command);
+  const [, count, why] = /^(\d+) (.*)\n$/.exec(await firstLine(command)) ?? [];
+  return [Number(count), why ?? ""];
+}
+
+async function takenOutside(kind: string, most: number): Promise<string> {
+  const program = spawn(await nativeProgram("hog"), [kind, String(most)], { stdio: ["ignore", "pipe", "inherit"] });
+  const [line] = await once(program.stdout, "data");
+  program.kill("SIGKILL");
+  return String(line).trim();
+}
+
+function openFilesNow(): number {
+  return Number(readFileSync("/proc/sys/fs/file-nr", "utf8").split("\t")[0]);
+}
+
+/** of all journals of this runtime's machines */
+function journalBytes(): number {
+  const { machines } = places(host.directory, host.runRoot);
+  return readdirSync(machines)
+    .flatMap((name) => {
+      const folder = join(machines, name, "journal");
+      return readdirSync(folder).map((file) => statSync(join(folder, file)).size);
+    })
+    .reduce((sum, size) => sum + size, 0);
+}
+
+/** what is left of a command's output */
+async function kept(command: Process | undefined): Promise<{ bytes: number; dropped: number }> {
+  let bytes = 0;
+  let dropped = 0;
+  for await (const chunk of command?.output() ?? []) {
+    bytes += chunk.data.length;
+    dropped += chunk.dropped ?? 0;
+  }
+  return { bytes, dropped };
+}
