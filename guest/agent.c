@@ -26,6 +26,7 @@
 #include "connection.h"
 #include "dial.h"
 #include "files.h"
+#include "grants.h"
 #include "holder.h"
 #include "identity.h"
 
@@ -206,6 +207,7 @@ _Noreturn void agent_run(const struct agent_fds *fds) {
   if (loop_open() != 0) _exit(1);
   if (loop_add(&listener, fds->listener, EPOLLIN, on_connect) != 0) _exit(1);
   if (loop_add_children(&children, on_child) != 0) _exit(1);
+  if (fds->grants >= 0 && grants_begin(fds->grants, &fds->pass) != 0) _exit(1);
   for (;;) {
     int error = loop_pass(commands_expire(&commands));
     if (error) _exit(1);

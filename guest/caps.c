@@ -19,10 +19,11 @@ static const uint64_t KEPT = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FO
 
 /*
  * What the agent has besides, and no program ever: it is outside of what exec may give. The kernel lets nobody look into
- * a process that has a capability more than he has, so this one keeps programs out of copies of the agent. It is one
- * that permits nothing in a user namespace other than the host's.
+ * a process that has a capability more than he has, so these keep programs out of copies of the agent. The first
+ * permits nothing in a user namespace other than the host's; with the second the agent does what programs ask of it
+ * (grants.h).
  */
-static const uint64_t AGENTS_OWN = BIT(CAP_WAKE_ALARM);
+static const uint64_t AGENTS_OWN = BIT(CAP_WAKE_ALARM) | BIT(CAP_SYS_PTRACE);
 
 /* Numbers above the running kernel's last capability answer EINVAL. */
 static const int LAST = 63;

@@ -16,6 +16,7 @@
 #include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -326,7 +327,7 @@ static struct agent_fds last_descriptors(const struct sandbox_spec *spec) {
 }
 
 /* the order matters: the filter may only be loaded without no_new_privs while we still have a capability */
-static void drop_privileges(uint32_t flags) {
+static void drop_privileges(uint32_t flags, struct agent_fds *fds) {
   /* the soft limit is the launcher's (launch.c), and counts for the whole sandbox */
   struct rlimit signals;
   if (getrlimit(RLIMIT_SIGPENDING, &signals) == 0) {
@@ -335,7 +336,8 @@ static void drop_privileges(uint32_t flags) {
   }
   errno = flags & SANDBOX_NO_NEW_PRIVS ? no_new_privs() : 0;
   if (errno) give_up("setting no_new_privs");
-  errno = seccomp_install();
+  MUST(getrandom(&fds->pass, sizeof fds->pass, 0), "choosing the agent's pass");
+  errno = seccomp_install(&fds->pass, &fds->grants);
   if (errno) give_up("installing the system call filter");
   errno = caps_drop();
   if (errno) give_up("dropping capabilities");
@@ -373,7 +375,7 @@ static _Noreturn void first_process(const struct sandbox_spec *spec, int control
   MUST(sethostname("sandbox", strlen("sandbox")), "setting the host name");
   show_cpus(options.cpus);
   struct agent_fds fds = last_descriptors(spec);
-  drop_privileges(options.flags);
+  drop_privileges(options.flags, &fds);
   struct answer ready = {0};
   send(control_fd, &ready, sizeof ready, MSG_NOSIGNAL);
   close(control_fd);

@@ -95,24 +95,27 @@ struct search {
 
 static size_t build_ranges(struct range *ranges);
 static void put_search(struct search *s, size_t low, size_t high);
-static void put_check(struct program *p, enum syscall_check check);
+static void put_check(struct program *p, enum syscall_check check, const struct seccomp_pass *pass);
 static void put(struct program *p, uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false);
 static void answer(struct program *p, uint32_t value);
 static void answer_if(struct program *p, uint32_t equal, uint32_t value);
 
-int seccomp_install(void) {
+int seccomp_install(const struct seccomp_pass *pass, int *listener) {
   static struct sock_filter program[SECCOMP_ROOM];
-  static size_t length;
-  if (!length) length = seccomp_build(program, SECCOMP_ROOM);
+  size_t length = seccomp_build(program, SECCOMP_ROOM, pass);
   if (!length) return E2BIG;
   /* not 0: a limit of 1 is what the kernel takes as "do not start the helper"; one byte is too short for a file, too */
   struct rlimit one = {.rlim_cur = 1, .rlim_max = 1};
   if (setrlimit(RLIMIT_CORE, &one)) return errno;
   struct sock_fprog filter = {.len = (unsigned short)length, .filter = program};
-  return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) ? errno : 0;
+  /* once the agent has heard of a call, only death takes the caller away from it: signals would ask again and again */
+  unsigned flags = pass ? SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV : 0;
+  int result = (int)syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
+  if (pass && result >= 0) *listener = result;
+  return result < 0 ? errno : 0;
 }
 
-size_t seccomp_build(struct sock_filter *instructions, size_t room) {
+size_t seccomp_build(struct sock_filter *instructions, size_t room, const struct seccomp_pass *pass) {
   struct program p = {.at = instructions, .length = 0, .room = room};
   /* static: too large for a small stack, and a process builds its filter once */
   static struct search s;
@@ -131,12 +134,12 @@ size_t seccomp_build(struct sock_filter *instructions, size_t room) {
 #endif
   put_search(&s, 0, s.range_count);
 
-  for (int check = 0; check <= CHECK_SYNC; check++) {
+  for (int check = 0; check <= CHECK_GETFD; check++) {
     for (size_t i = 0; i < s.fixup_count; i++) {
       if ((int)s.fixups[i].check != check || s.fixups[i].at >= room) continue;
       instructions[s.fixups[i].at].k = (uint32_t)(p.length - s.fixups[i].at - 1);
     }
-    put_check(&p, (enum syscall_check)check);
+    put_check(&p, (enum syscall_check)check, pass);
   }
   return p.length <= room ? p.length : 0;
 }
@@ -248,14 +251,30 @@ static void load_whether_set(struct program *p, int index) {
   put(p, BPF_ALU | BPF_OR | BPF_X, 0, 0, 0);
 }
 
+/* allowed to the agent, which shows the pass above the first three arguments; `otherwise` to everybody else */
+static void answer_unless_passed(struct program *p, const struct seccomp_pass *pass, uint32_t otherwise) {
+  for (int i = 0; i < 3; i++) {
+    load_upper_half(p, i);
+    answer_unless(p, pass->words[i], otherwise);
+  }
+  answer(p, ALLOW);
+}
+
+static void answer_counted(struct program *p, const struct seccomp_pass *pass) {
+  if (pass) answer_unless_passed(p, pass, SECCOMP_RET_USER_NOTIF);
+  else answer(p, ALLOW);
+}
+
 /* socket(family, type, protocol) */
-static void check_socket(struct program *p) {
+static void check_socket(struct program *p, const struct seccomp_pass *pass) {
   load_argument(p, 0);
   answer_if(p, AF_UNIX, ALLOW);
 
   size_t netlink = when(p, AF_NETLINK);
   load_argument(p, 2);
-  answer_if(p, NETLINK_ROUTE, ALLOW);
+  size_t route = when(p, NETLINK_ROUTE);
+  answer_counted(p, pass);
+  done(p, route);
   /* sudo opens NETLINK_AUDIT and takes only this answer for "there is no audit here" */
   answer(p, FAIL(EPROTONOSUPPORT));
   done(p, netlink);
@@ -300,7 +319,7 @@ static void check_prlimit(struct program *p) {
   answer(p, FAIL(EPERM)); /* wants the old limit as well, which pretending cannot give */
 }
 
-static void put_check(struct program *p, enum syscall_check check) {
+static void put_check(struct program *p, enum syscall_check check, const struct seccomp_pass *pass) {
   switch (check) {
     case CHECK_CLONE:
       /* the kernel takes the lower half of the flags, in which CLONE_NEWTIME's bit belongs to the exit signal */
@@ -318,7 +337,7 @@ static void put_check(struct program *p, enum syscall_check check) {
       answer(p, ALLOW);
       return;
     case CHECK_SOCKET:
-      check_socket(p);
+      check_socket(p, pass);
       return;
     case CHECK_SOCKETPAIR:
       /* the kernel makes both sockets, loading the family's module, before it finds that they cannot be paired */
@@ -356,6 +375,17 @@ static void put_check(struct program *p, enum syscall_check check) {
       return;
     case CHECK_HANDLE:
       answer(p, FAIL(EOPNOTSUPP));
+      return;
+    case CHECK_SOCKET_OPTION:
+      load_argument(p, 1);
+      answer_unless(p, SOL_SOCKET, ALLOW);
+      load_argument(p, 2);
+      answer_unless(p, SO_RCVBUF, ALLOW);
+      answer_counted(p, pass);
+      return;
+    case CHECK_GETFD:
+      if (pass) answer_unless_passed(p, pass, FAIL(ENOSYS));
+      else answer(p, FAIL(ENOSYS));
       return;
     case CHECK_SYNC:
       /* it would flush every file system of the host; a sandbox's own is as durable as its snapshots are, no more */

@@ -9,16 +9,17 @@
  *   clone3               its flags lie in memory, which a filter cannot read; libraries fall back to clone
  *   io_uring_*           a second way to make system calls that no filter sees; libuv and others fall back silently
  *   io_setup and its kin all sandboxes and the host share one count of events (fs.aio-max-nr); databases fall back
- *   memfd_secret, mbind's relatives move_pages and migrate_pages, process_madvise, process_mrelease, kcmp, pidfd_getfd,
+ *   memfd_secret, mbind's relatives move_pages and migrate_pages, process_madvise, process_mrelease, kcmp,
  *   modify_ldt, uselib, ustat, sysfs, statmount, listmount, lsm_*, file_setattr and other rarities: kernel code that no
  *   ordinary program needs reached
  *
  * Deliberately allowed:
  *   ptrace, process_vm_*   debuggers are everyday tools, and since Linux 4.8 a tracer cannot get around the filter. The
- *                          kernel lets only equals trace each other; PID 1 is not dumpable, and nobody inside has
- *                          CAP_SYS_PTRACE, which a non-dumpable target asks for
+ *                          kernel lets only equals trace each other; PID 1 is not dumpable, and no program inside
+ *                          can have CAP_SYS_PTRACE, which a non-dumpable target asks for
  *   prctl                  what is dangerous in it (PR_SET_MM …) asks for capabilities that nobody inside has
- *   seccomp, landlock_*    a program may only narrow itself further; the strictest of all filters decides
+ *   seccomp, landlock_*    a program may only narrow itself further; the strictest of all filters decides. It cannot
+ *                          listen to a filter of its own: the agent does (grants.h), and the kernel allows one listener
  *   sched_*                real-time classes ask for CAP_SYS_NICE outside or an RLIMIT_RTPRIO above 0
  *   mknod                  FIFOs and sockets; device nodes ask for CAP_MKNOD outside
  *   chroot                 sbuild, debootstrap and friends; the root below is one that pivot_root made
@@ -109,7 +110,7 @@ static const uint16_t SYSCALLS_ALLOWED[] = {
 
     /* sockets that exist already; making one is CHECKED */
     __NR_bind, __NR_listen, __NR_accept, __NR_accept4, __NR_connect, __NR_shutdown, __NR_getsockname, __NR_getpeername,
-    __NR_getsockopt, __NR_setsockopt, __NR_sendto, __NR_recvfrom, __NR_sendmsg, __NR_recvmsg, __NR_sendmmsg,
+    __NR_getsockopt, __NR_sendto, __NR_recvfrom, __NR_sendmsg, __NR_recvmsg, __NR_sendmmsg,
     __NR_recvmmsg,
 
     /* memory */
@@ -206,7 +207,7 @@ static const uint16_t SYSCALLS_REFUSED[] = {
 enum syscall_check {
   CHECK_CLONE,       /* no new namespace */
   CHECK_UNSHARE,     /* no new namespace */
-  CHECK_SOCKET,      /* local, TCP, UDP and routing information only */
+  CHECK_SOCKET,      /* local, TCP and UDP, and routing information through the agent */
   CHECK_SOCKETPAIR,  /* local only */
   CHECK_IOCTL,       /* no typing into a terminal, no other line discipline */
   CHECK_PERSONALITY, /* the plain one, with or without random addresses */
@@ -215,6 +216,8 @@ enum syscall_check {
   CHECK_SETRLIMIT,   /* any limit but that of core dumps */
   CHECK_HANDLE,      /* no file handles: EOPNOTSUPP, as from a file system that has none */
   CHECK_SYNC,        /* done without doing anything */
+  CHECK_SOCKET_OPTION, /* the size of a receive buffer only through the agent */
+  CHECK_GETFD,         /* the agent only */
 };
 
 static const struct {
@@ -235,6 +238,8 @@ static const struct {
     {__NR_setrlimit, CHECK_SETRLIMIT},
     {__NR_name_to_handle_at, CHECK_HANDLE},
     {__NR_sync, CHECK_SYNC},
+    {__NR_setsockopt, CHECK_SOCKET_OPTION},
+    {__NR_pidfd_getfd, CHECK_GETFD},
 };
 
 #endif

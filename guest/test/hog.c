@@ -1,13 +1,17 @@
 /*
  * hog.c: uses one thing up, as hostile code would: `hog WHAT [WHERE]`, with the kinds that main() lists.
  *
- * It takes as much as it gets, prints "COUNT what stopped it" (megabytes for `disk`) and keeps what it has until it is
+ * It takes as much as it gets, prints "COUNT what stopped it" (megabytes for `disk`, `tcp` and `udp`) and keeps what it has until it is
  * killed. `memory` and `files-everywhere` usually end before that, by the kernel's hand.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +20,7 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -158,6 +163,54 @@ static _Noreturn void hog_each(int (*take)(void), long most) {
   keep();
 }
 
+/* a routing socket whose answers are never read */
+static int take_netlink(void) {
+  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), room = 1 << 26;
+  if (fd < 0) return -1;
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+  struct {
+    struct nlmsghdr header;
+    struct ifinfomsg link;
+  } request = {.header = {.nlmsg_len = sizeof request, .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST},
+               .link = {.ifi_family = AF_UNSPEC, .ifi_index = 1}};
+  for (int i = 0; i < 20000 && send(fd, &request, sizeof request, 0) > 0; i++) continue;
+  return fd;
+}
+
+/* what the kernel holds for a socket, in bytes */
+static long held(int fd) {
+  uint32_t facts[16] = {0};
+  socklen_t size = sizeof facts;
+  getsockopt(fd, SOL_SOCKET, SO_MEMINFO, facts, &size);
+  return (long)facts[SK_MEMINFO_RMEM_ALLOC] + facts[SK_MEMINFO_WMEM_QUEUED];
+}
+
+/* connected pairs on the loopback, of which one end writes all it may and the other reads nothing */
+static _Noreturn void hog_buffers(int type, long pairs) {
+  static int fds[2048];
+  static char piece[32768];
+  size_t count = 0;
+  for (long i = 0; i < pairs && count + 2 <= sizeof fds / sizeof *fds; i++) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int one = socket(AF_INET, type | SOCK_CLOEXEC, 0), other = socket(AF_INET, type | SOCK_CLOEXEC, 0), room = 1 << 26;
+    setsockopt(one, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    if (bind(one, (struct sockaddr *)&address, size) || getsockname(one, (struct sockaddr *)&address, &size)) break;
+    if (type == SOCK_STREAM) listen(one, 1);
+    if (connect(other, (struct sockaddr *)&address, size)) break;
+    if (type == SOCK_STREAM) one = accept4(one, NULL, NULL, SOCK_CLOEXEC);
+    for (int idle = 0, sends = 0; idle < 10 && sends < 2000; sends++) {
+      if (send(other, piece, type == SOCK_STREAM ? sizeof piece : 1000, MSG_DONTWAIT) < 0) idle++, usleep(500);
+    }
+    fds[count++] = one;
+    fds[count++] = other;
+  }
+  long bytes = 0;
+  for (size_t i = 0; i < count; i++) bytes += held(fds[i]);
+  report(bytes >> 20, 0);
+  keep();
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "";
   if (!strcmp(what, "threads")) hog_threads(10000);
@@ -173,8 +226,11 @@ int main(int argc, char **argv) {
   if (!strcmp(what, "signals")) hog_each(take_signal, most);
   if (!strcmp(what, "terminals")) hog_each(take_terminal, most);
   if (!strcmp(what, "aio")) hog_each(take_aio, most);
+  if (!strcmp(what, "netlink")) hog_each(take_netlink, most);
+  if (!strcmp(what, "tcp")) hog_buffers(SOCK_STREAM, most);
+  if (!strcmp(what, "udp")) hog_buffers(SOCK_DGRAM, most);
   fprintf(stderr,
           "usage: hog threads | processes | files | files-everywhere | memory | inodes DIR | disk FILE\n"
-          "       hog inotify | timers | signals | terminals | aio [MOST]\n");
+          "       hog inotify | timers | signals | terminals | aio | netlink | tcp | udp [MOST]\n");
   return 64;
 }

@@ -28,6 +28,10 @@
 #define HIGH 0x100000000ull
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+static const struct seccomp_pass PASS = {{0x11111111, 0x22222222, 0x33333333}};
+#define SHOWN(value, word) ((uint64_t)(value) | (uint64_t)PASS.words[word] << 32)
+#define TOLD SECCOMP_RET_USER_NOTIF
+
 static struct sock_filter program[SECCOMP_ROOM];
 static size_t length;
 static int mismatches;
@@ -41,7 +45,7 @@ static void test_room(void);
 static uint32_t run(const struct seccomp_data *call);
 
 int main(void) {
-  length = seccomp_build(program, SECCOMP_ROOM);
+  length = seccomp_build(program, SECCOMP_ROOM, &PASS);
   if (!length) return puts("the filter does not fit"), 1;
   test_tables();
   test_numbers();
@@ -153,12 +157,21 @@ static const struct argument_case CASES[] = {
     {"pid 1's attributes", __NR_sched_setattr, {1}, FAIL(EPERM)},
     {"handle", __NR_name_to_handle_at, {0}, FAIL(EOPNOTSUPP)},
     {"sync", __NR_sync, {0}, FAIL(0)},
+    {"a receive buffer", __NR_setsockopt, {3, SOL_SOCKET, SO_RCVBUF}, TOLD},
+    {"a receive buffer, upper bits", __NR_setsockopt, {3, SOL_SOCKET | HIGH, SO_RCVBUF}, TOLD},
+    {"the agent's receive buffer", __NR_setsockopt, {SHOWN(3, 0), SHOWN(SOL_SOCKET, 1), SHOWN(SO_RCVBUF, 2)}, ALLOW},
+    {"a send buffer", __NR_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, ALLOW},
+    {"another level's option", __NR_setsockopt, {3, 6, SO_RCVBUF}, ALLOW},
+    {"another's descriptor", __NR_pidfd_getfd, {3, 4, 0}, FAIL(ENOSYS)},
+    {"the agent's look at another's descriptor", __NR_pidfd_getfd, {SHOWN(3, 0), SHOWN(4, 1), SHOWN(0, 2)}, ALLOW},
+    {"two thirds of the pass", __NR_pidfd_getfd, {SHOWN(3, 0), SHOWN(4, 1), 0}, FAIL(ENOSYS)},
+    {"a routing socket of the agent", __NR_socket, {SHOWN(16, 0), SHOWN(3, 1), SHOWN(0, 2)}, ALLOW},
 };
 
 static uint32_t socket_answer(int family, int type, int protocol) {
   int kind = type & 0xf;
   if (family == 1) return ALLOW;
-  if (family == 16) return protocol == 0 ? ALLOW : FAIL(EPROTONOSUPPORT);
+  if (family == 16) return protocol == 0 ? TOLD : FAIL(EPROTONOSUPPORT);
   if (family != 2 && family != 10) return FAIL(EAFNOSUPPORT);
   if (kind == 1) return protocol == 0 || protocol == 6 ? ALLOW : FAIL(EPROTONOSUPPORT);
   if (kind == 2) return protocol == 0 || protocol == 17 ? ALLOW : FAIL(EPROTONOSUPPORT);
@@ -210,7 +223,7 @@ static void test_room(void) {
   for (size_t room = 0; room < length; room++) {
     struct sock_filter *small = malloc((room ? room : 1) * sizeof *small);
     if (!small) abort();
-    if (seccomp_build(small, room)) mismatches++, printf("%zu instructions were said to be enough\n", room);
+    if (seccomp_build(small, room, &PASS)) mismatches++, printf("%zu instructions were said to be enough\n", room);
     free(small);
   }
 }

@@ -29,7 +29,7 @@ let running: Process[] = [];
 beforeAll(async () => {
   const trouble = (error: unknown) => said.push(String(error));
   host = await withRuntime(undo, { maxOpenFiles: openFiles, outputLimit: 2 * megabyte, journalLimit, trouble });
-  const limits = { pids: 64 };
+  const limits = { pids: 64, memory: 256 * megabyte };
   [victim, neighbour] = await Promise.all([host.boot({ limits }), host.boot({ limits })]);
   await install(victim, "hog");
   hog = await install(neighbour, "hog");
@@ -55,6 +55,23 @@ describe.each(users)("what %s inside takes", (user) => {
     expect(why).toBe(end);
     expect(await taken(neighbour, user, kind, 4)).toEqual([4, "enough"]);
     expect(await takenOutside(kind, 4)).toEqual("4 enough");
+  });
+
+  test("of routing sockets is counted, and what they hold stays small", async () => {
+    const before = unreclaimable();
+    const [count, why] = await taken(victim, user, "netlink", 2000);
+    expect(unreclaimable() - before).toBeLessThan(64 * megabyte);
+    expect(count).toBeGreaterThanOrEqual(16);
+    expect(count).toBeLessThanOrEqual(32);
+    expect(why).toBe("Too many open files");
+    expect(await taken(neighbour, user, "netlink", 4)).toEqual([4, "enough"]);
+  });
+
+  test.each(["tcp", "udp"])("of buffers of %s stays within its share of memory", async (kind) => {
+    const [held] = await taken(victim, user, kind, 100);
+    expect(held).toBeGreaterThan(0);
+    expect(held).toBeLessThan(48);
+    expect(await taken(neighbour, user, kind, 1)).toEqual([expect.any(Number), "enough"]);
   });
 
   test("of asynchronous I/O is nothing: it cannot be counted for each sandbox", async () => {
@@ -106,6 +123,11 @@ async function takenOutside(kind: string, most: number): Promise<string> {
   const [line] = await once(program.stdout, "data");
   program.kill("SIGKILL");
   return String(line).trim();
+}
+
+/** memory of the kernel that nothing gives back, in bytes */
+function unreclaimable(): number {
+  return 1024 * Number(/^SUnreclaim:\s+(\d+) kB$/m.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]);
 }
 
 function openFilesNow(): number {
