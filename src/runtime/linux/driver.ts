@@ -35,7 +35,7 @@ import { difference } from "./ledger.ts";
 import { LinuxMachine } from "./machine.ts";
 import { machineNeeds } from "./machine-needs.ts";
 import { type MachineRecord, writeRecord } from "./machine-record.ts";
-import { openParts, type Parts } from "./parts.ts";
+import { type Bounds, openParts, type Parts } from "./parts.ts";
 import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
 import type { PoolSize } from "./pool.ts";
 import { lasting, realThings } from "./reconcile.ts";
@@ -43,7 +43,7 @@ import { type BootRoot, bootRoot, mountPlans } from "./roots.ts";
 import type { SnapshotStore } from "./snapshots.ts";
 import { closeStorage, openStorage, reclaim, type StorageOptions } from "./storage.ts";
 
-export interface LinuxOptions {
+export interface LinuxOptions extends Bounds {
   dataDir: string;
   /** where sockets are; a tmpfs; default /run/sandkeep */
   runRoot?: string;
@@ -63,12 +63,6 @@ export interface LinuxOptions {
   /** what hot blanks are booted from; default "host" */
   defaultImage?: string;
   limits?: Partial<Limits>;
-  /** how much output of each command is kept, in bytes */
-  outputLimit?: number;
-  /** how much output of all commands of a machine is kept, in bytes */
-  journalLimit?: number;
-  /** open files on the host from which on machines lose processes; default half of what the kernel allows */
-  maxOpenFiles?: number;
   /** told of what went wrong in the background */
   trouble?: (error: unknown) => void;
   /** called with a sentence before each step of a first start that takes seconds */

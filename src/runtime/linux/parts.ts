@@ -45,7 +45,17 @@ export interface Parts {
   filesWatch: OpenFilesWatch;
 }
 
-export interface PartsOptions {
+/** what machines may use of the host besides their limits */
+export interface Bounds {
+  /** how much output of each command is kept, in bytes */
+  outputLimit?: number;
+  /** how much output of all commands of a machine is kept, in bytes */
+  journalLimit?: number;
+  /** open files on the host from which on machines lose processes; default half of what the kernel allows */
+  maxOpenFiles?: number;
+}
+
+export interface PartsOptions extends Bounds {
   dataDir: string;
   guest: string;
   egress: string[];
@@ -53,9 +63,6 @@ export interface PartsOptions {
   egressSettings?: EgressSettings;
   pool: PoolSize;
   limits: Limits;
-  outputLimit?: number;
-  journalLimit?: number;
-  maxOpenFiles?: number;
   trouble: (error: unknown) => void;
   places: Places;
   /** whether the store has subvolumes */
