@@ -304,6 +304,23 @@ static void check_socket(struct program *p, const struct seccomp_pass *pass) {
   answer(p, FAIL(ESOCKTNOSUPPORT));
 }
 
+/* ioctl(fd, command, …): what is in no table does not exist, as for a file that knows no such command */
+static void check_ioctl(struct program *p) {
+  load_argument(p, 1);
+  answer_if(p, TIOCSTI, FAIL(EPERM));
+  answer_if(p, TIOCLINUX, FAIL(EPERM));
+  answer_if(p, TIOCSETD, FAIL(EPERM));
+  /* terminals, and what every file knows: FIONREAD, FIOCLEX and so on */
+  put(p, BPF_JMP | BPF_JGE | BPF_K, IOCTL_TERMINAL_FIRST, 0, 2);
+  put(p, BPF_JMP | BPF_JGE | BPF_K, IOCTL_TERMINAL_LAST + 1, 1, 0);
+  answer(p, ALLOW);
+  for (size_t i = 0; i < sizeof IOCTLS_ALLOWED / sizeof *IOCTLS_ALLOWED; i++) answer_if(p, IOCTLS_ALLOWED[i], ALLOW);
+  /* changing interfaces takes a privilege that no program has; some of it would load modules before it asks */
+  put(p, BPF_ALU | BPF_AND | BPF_K, 0xffffff00, 0, 0);
+  answer_if(p, IOCTL_SOCKETS, FAIL(EPERM));
+  answer(p, FAIL(ENOTTY));
+}
+
 /* prlimit64(pid, resource, new, old) */
 static void check_prlimit(struct program *p) {
   load_argument(p, 0);
@@ -346,11 +363,7 @@ static void put_check(struct program *p, enum syscall_check check, const struct 
       answer(p, ALLOW);
       return;
     case CHECK_IOCTL:
-      load_argument(p, 1);
-      answer_if(p, TIOCSTI, FAIL(EPERM));
-      answer_if(p, TIOCLINUX, FAIL(EPERM));
-      answer_if(p, TIOCSETD, FAIL(EPERM));
-      answer(p, ALLOW);
+      check_ioctl(p);
       return;
     case CHECK_PERSONALITY:
       load_argument(p, 0);

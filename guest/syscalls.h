@@ -28,7 +28,13 @@
 #define SANDKEEP_SYSCALLS_H
 
 #include <asm/unistd.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/random.h>
+#include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 
 /* Calls that are younger than some kernel headers. From 424 on the numbers are the same on every architecture. */
 #ifndef __NR_epoll_pwait2
@@ -209,7 +215,7 @@ enum syscall_check {
   CHECK_UNSHARE,     /* no new namespace */
   CHECK_SOCKET,      /* local, TCP and UDP, and routing information through the agent */
   CHECK_SOCKETPAIR,  /* local only */
-  CHECK_IOCTL,       /* no typing into a terminal, no other line discipline */
+  CHECK_IOCTL,       /* IOCTLS_ALLOWED; no typing into a terminal, no other line discipline */
   CHECK_PERSONALITY, /* the plain one, with or without random addresses */
   CHECK_NOT_INIT,    /* any process but PID 1 */
   CHECK_PRLIMIT,     /* any process but PID 1, any limit but that of core dumps */
@@ -218,6 +224,38 @@ enum syscall_check {
   CHECK_SYNC,        /* done without doing anything */
   CHECK_SOCKET_OPTION, /* the size of a receive buffer only through the agent */
   CHECK_GETFD,         /* the agent only */
+};
+
+/*
+ * Commands of ioctl() that ordinary programs use, besides those of terminals. Of btrfs, which drives are on, only what
+ * shares content between files: its other commands make subvolumes, for example, which no limit of the drive covers.
+ */
+#define IOCTL_TERMINAL_FIRST 0x5401u
+#define IOCTL_TERMINAL_LAST 0x5460u
+#define IOCTL_SOCKETS 0x8900u
+
+static const uint32_t IOCTLS_ALLOWED[] = {
+    /* terminals whose numbers say how long the argument is: TCGETS2, TCSETS2, TCSETSW2, TCSETSF2 and of ptmx */
+    0x802c542a, 0x402c542b, 0x402c542c, 0x402c542d, TIOCGPTN, TIOCSPTLCK, TIOCGDEV, TIOCSIG, TIOCGPKT, TIOCGPTLCK,
+    TIOCGEXCL,
+
+    /* files: attributes, where they lie, sharing of content */
+    FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_GETVERSION, FS_IOC_FSGETXATTR, FIGETBSZ, FS_IOC_FIEMAP, FICLONE, FICLONERANGE,
+    FIDEDUPERANGE,
+
+    /* a process's own memory, for profilers: PROCMAP_QUERY and PAGEMAP_SCAN */
+    0xc0686611, 0xc0606610,
+
+    /* sockets and interfaces, read only */
+    FIOSETOWN, SIOCSPGRP, FIOGETOWN, SIOCGPGRP, SIOCATMARK, SIOCGIFNAME, SIOCGIFCONF, SIOCGIFFLAGS, SIOCGIFADDR,
+    SIOCGIFDSTADDR, SIOCGIFBRDADDR, SIOCGIFNETMASK, SIOCGIFMETRIC, SIOCGIFMTU, SIOCGIFHWADDR, SIOCGIFINDEX, SIOCGIFTXQLEN,
+    SIOCGIFMAP, SIOCETHTOOL, SIOCOUTQNSD,
+
+    /* how much chance the kernel has collected */
+    RNDGETENTCNT,
+
+    /* the agent, for grants.h; a program cannot have such a descriptor */
+    SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND, SECCOMP_IOCTL_NOTIF_ADDFD,
 };
 
 static const struct {

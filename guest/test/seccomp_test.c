@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -132,6 +134,19 @@ static const struct argument_case CASES[] = {
     {"tioclinux", __NR_ioctl, {0, TIOCLINUX}, FAIL(EPERM)},
     {"tiocsetd", __NR_ioctl, {0, TIOCSETD | 0xffffffff00000000ull}, FAIL(EPERM)},
     {"window size", __NR_ioctl, {0, TIOCGWINSZ}, ALLOW},
+    {"first of terminals", __NR_ioctl, {0, TCGETS}, ALLOW},
+    {"bytes to read", __NR_ioctl, {0, FIONREAD}, ALLOW},
+    {"a number below terminals", __NR_ioctl, {0, 0x5400}, FAIL(ENOTTY)},
+    {"a number above terminals", __NR_ioctl, {0, 0x5461}, FAIL(ENOTTY)},
+    {"a terminal's number of a ptmx", __NR_ioctl, {0, TIOCGPTN}, ALLOW},
+    {"reflink", __NR_ioctl, {0, FICLONE}, ALLOW},
+    {"reflink, upper bits", __NR_ioctl, {0, FICLONERANGE | HIGH}, ALLOW},
+    {"a subvolume", __NR_ioctl, {0, 0x5000940e}, FAIL(ENOTTY)},
+    {"a subvolume, second version", __NR_ioctl, {0, 0x50009418}, FAIL(ENOTTY)},
+    {"interfaces", __NR_ioctl, {0, SIOCGIFCONF}, ALLOW},
+    {"a bridge, which loads a module", __NR_ioctl, {0, SIOCGIFBR}, FAIL(EPERM)},
+    {"an interface's MTU", __NR_ioctl, {0, SIOCSIFMTU}, FAIL(EPERM)},
+    {"an unknown device's", __NR_ioctl, {0, 0xdeadbeef}, FAIL(ENOTTY)},
     {"personality", __NR_personality, {0}, ALLOW},
     {"personality asked", __NR_personality, {0xffffffff}, ALLOW},
     {"personality for gdb", __NR_personality, {0x40000}, ALLOW},

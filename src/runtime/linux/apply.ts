@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import type { NetworkMode } from "../../core/runtime.ts";
 import { Channel, type ChannelEvents, dial, openFiles } from "./channel.ts";
-import { errnoOf, failure } from "./failure.ts";
+import { errnoOf, failure, withoutFolders } from "./failure.ts";
 import type { FileSession } from "./file-session.ts";
 import type { LayerTools } from "./layers.ts";
 import type { ActivatePlan, OrphanPlan, PreparePlan } from "./plan.ts";
@@ -186,7 +186,9 @@ export class Launcher implements LayerTools {
 
   /** file requests below a directory, as the host's root, with nothing above it in reach */
   filesAt(directory: string): Promise<FileSession> {
-    return openFiles(socketOf(this.#options), "the launcher", Type.filesAt, directory);
+    return openFiles(socketOf(this.#options), "the launcher", Type.filesAt, directory).catch((error) => {
+      throw withoutFolders(error);
+    });
   }
 
   /** merges layers, topmost first, into an empty directory */
@@ -208,7 +210,7 @@ export class Launcher implements LayerTools {
       for await (const chunk of socket) {
         for (const frame of parser.push(chunk)) {
           if (frame.type === Type.ok) return;
-          throw failure(frame.payload);
+          throw withoutFolders(failure(frame.payload));
         }
       }
       throw new SandkeepError("gone", "Cannot do it: the launcher's helper died");
@@ -230,7 +232,9 @@ export class Launcher implements LayerTools {
 
   async #request(type: number, payload?: FrameWriter): Promise<FrameReader> {
     if (this.#isMissing) this.#lost();
-    return (await this.#channel).request(type, payload);
+    return (await this.#channel).request(type, payload).catch((error) => {
+      throw withoutFolders(error);
+    });
   }
 
   /** one may die before it has said a word, and its successor too */

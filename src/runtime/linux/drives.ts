@@ -1,6 +1,6 @@
 /** Drives on disk: <store>/drives/<id>, each a volume with its own limit, mounted into machines. */
 
-import { mkdirSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { DriveVolumes } from "../../core/runtime.ts";
@@ -9,18 +9,24 @@ import type { Volumes } from "./volumes.ts";
 
 /** the sandbox's plain user owns what is in a fresh drive */
 const plainUser = 1000;
+/** ends the name of a drive's volume once the drive is deleted; no id has a dot */
+const deleted = ".deleted";
 
 export class DriveStore implements DriveVolumes {
   readonly #folder: string;
   readonly #volumes: Volumes;
+  readonly #trouble: (error: unknown) => void;
 
-  constructor(store: string, volumes: Volumes) {
+  constructor(store: string, volumes: Volumes, trouble: (error: unknown) => void) {
+    this.#trouble = trouble;
     this.#folder = join(store, "drives");
     this.#volumes = volumes;
   }
 
-  open(): void {
+  /** also deletes what is left of drives whose deletion was cut short */
+  async open(): Promise<void> {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(this.#folder)) if (name.endsWith(deleted)) await this.#remove(name);
   }
 
   async create(id: string, options: { maxSize: number }): Promise<void> {
@@ -33,12 +39,23 @@ export class DriveStore implements DriveVolumes {
     await this.#volumes.limit(this.volume(id), options.maxSize);
   }
 
+  /**
+   * From here on the drive is gone. What a sandbox has left in it may keep its volume from being deleted; that is tried
+   * again when the store is opened next.
+   */
   async delete(id: string): Promise<void> {
-    await this.#volumes.delete(this.volume(id));
+    const volume = this.volume(id);
+    if (!existsSync(volume)) return;
+    renameSync(volume, `${volume}${deleted}`);
+    await this.#remove(`${id}${deleted}`);
   }
 
   async list(): Promise<string[]> {
-    return readdirSync(this.#folder);
+    return readdirSync(this.#folder).filter((name) => !name.endsWith(deleted));
+  }
+
+  async #remove(name: string): Promise<void> {
+    await this.#volumes.delete(join(this.#folder, name)).catch(this.#trouble);
   }
 
   /** where a drive is */

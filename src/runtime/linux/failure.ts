@@ -18,6 +18,13 @@ export function failure(payload: Buffer): SandkeepError {
   }
 }
 
+/** the same error, of the launcher, without the folders of the host that its sentence names: callers read it */
+export function withoutFolders(error: unknown): unknown {
+  if (!(error instanceof SandkeepError)) return error;
+  const sentence = error.message.replaceAll(/"\/(?:[^"]*\/)?([^"/]*)"/g, '"$1"');
+  return new SandkeepError(error.code, sentence, { cause: error.cause });
+}
+
 /** an error of Node's own file calls as one of the core's, with what could not be done; any other stays what it is */
 export function typed(error: unknown, what: string): unknown {
   if (!(error instanceof Error) || error instanceof SandkeepError) return error;

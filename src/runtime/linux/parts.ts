@@ -111,8 +111,8 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const layers = new LayerStore(store, launcher, { volumes: options.hasVolumes });
   const images = new ImageStore(store);
   const snapshots = new SnapshotStore({ store, layers, images, machines: hooks.needs });
-  const drives = new DriveStore(store, volumes);
-  drives.open();
+  const drives = new DriveStore(store, volumes, trouble);
+  await drives.open();
   await Promise.all([layers.open(), images.open(), snapshots.open()]);
   const newName = () => `m${randomBytes(8).toString("hex")}`;
   const hostCpus = cpus().length;

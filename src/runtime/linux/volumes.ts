@@ -49,7 +49,10 @@ export class Volumes {
   async delete(path: string): Promise<void> {
     if (this.real) {
       await this.#launcher.deleteVolume(path).catch((error) => {
-        if (!isSandkeepError(error, "not-found")) throw error;
+        if (isSandkeepError(error, "not-found")) return;
+        // Something made volumes in it. The kernel deletes an empty one as it does a folder, so a walk gets them all.
+        if (errnoOf(error) === constants.errno.ENOTEMPTY) return this.#remove(path);
+        throw error;
       });
     } else {
       await this.#remove(path);

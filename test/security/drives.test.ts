@@ -1,0 +1,101 @@
+/** Drives hold what they may and no more, whatever btrfs would let a program do, and are gone when they are deleted. */
+
+import { execFileSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Machine } from "../../src/core/runtime.ts";
+import { places } from "../../src/runtime/linux/plan.ts";
+import { type TestRuntime, withRuntime } from "../machine.ts";
+import { run, shell, users } from "./inside.ts";
+
+const megabyte = 1 << 20;
+const maxSize = 64 * megabyte;
+
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+let host: TestRuntime;
+let drive: string;
+let machine: Machine;
+
+beforeAll(async () => {
+  host = await withRuntime(undo);
+});
+
+beforeEach(async () => {
+  drive = `drive-${randomUUID()}`;
+  await host.runtime.drives.create(drive, { maxSize });
+  machine = await host.boot({ mounts: [{ path: "/drive", drive, mode: "read-write" }] });
+  return () => machine.stop();
+});
+
+/** tries every command of btrfs on a path with an argument of zeros, and prints the numbers that are not refused by the filter */
+const everyCommand = `python3 -c '
+import errno, fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for number in range(256):
+    for direction in (0, 1, 2, 3):
+        for size in (0, 4, 8, 16, 24, 32, 56, 64, 88, 104, 128, 256, 512, 1024, 4096):
+            command = direction << 30 | size << 16 | 0x94 << 8 | number
+            try: fcntl.ioctl(fd, command, bytearray(size)) if size else fcntl.ioctl(fd, command)
+            except OSError as error:
+                if error.errno == errno.ENOTTY: continue
+            except (OverflowError, ValueError): continue
+            print(hex(command))
+' `;
+
+describe.each(users)("to %s inside", (user) => {
+  test("no subvolume can be made in a drive, and so nothing written past its limit", async () => {
+    const make = `python3 -c 'import fcntl, os; fcntl.ioctl(os.open("/drive", os.O_RDONLY), 0x5000940e, bytearray(8) + b"nested" + bytes(4082))'`;
+    const { code, out } = await run(machine, user, ["sh", "-c", make]);
+    expect(out).toContain("Inappropriate ioctl for device");
+    expect(code).not.toBe(0);
+    const { out: full } = await run(machine, user, [
+      "sh",
+      "-c",
+      "head -c 200M /dev/urandom > /drive/a; sync -f /drive",
+    ]);
+    expect(full).toMatch(/Disk quota exceeded|No space left/);
+    expect(await host.runtime.drives.list()).toContain(drive);
+    expect(Number(await shell(machine, user, "du -sm /drive | cut -f1"))).toBeLessThanOrEqual(64);
+  });
+
+  test("btrfs answers to nothing but what shares content between files", async () => {
+    const reflinks = ["0x40049409", "0x4020940d", "0xc0189436"];
+    const answered = (await shell(machine, user, `${everyCommand} /drive`)).trim().split("\n").filter(Boolean);
+    expect(answered.filter((command) => !reflinks.includes(command))).toEqual([]);
+    await shell(
+      machine,
+      user,
+      "cd /drive && head -c 1M /dev/urandom > one && cp --reflink=always one two && cmp one two",
+    );
+  });
+});
+
+test("a drive with volumes in it is deleted with them", async () => {
+  const folder = join(places(host.directory, host.runRoot).store, "drives");
+  await machine.stop();
+  const nested = join(folder, drive, "fs", "a", "nested");
+  execFileSync("sh", ["-c", `cd "${join(folder, drive, "fs")}" && mkdir a && btrfs subvolume create a/nested >&2`]);
+  execFileSync("btrfs", ["subvolume", "create", join(nested, "deeper")], { stdio: "ignore" });
+  writeFileSync(join(nested, "deeper", "file"), "content");
+  await host.runtime.drives.delete(drive);
+  expect(await host.runtime.drives.list()).not.toContain(drive);
+  expect(readdirSync(folder).filter((name) => name.includes(drive))).toEqual([]);
+});
+
+test("a deletion that was cut short is finished at the next start", async () => {
+  const folder = join(places(host.directory, host.runRoot).store, "drives");
+  await machine.stop();
+  execFileSync("mv", [join(folder, drive), join(folder, `${drive}.deleted`)]);
+  expect(await host.runtime.drives.list()).not.toContain(drive);
+  await host.reopen();
+  expect(existsSync(join(folder, `${drive}.deleted`))).toBe(false);
+});
+
+test("what the launcher cannot do is said without the host's folders", async () => {
+  const failed = host.runtime.drives.resize("no-such-drive", { maxSize });
+  await expect(failed).rejects.toMatchObject({ message: expect.stringContaining('"no-such-drive"') });
+  await expect(failed).rejects.toMatchObject({ message: expect.not.stringContaining(host.directory) });
+});
