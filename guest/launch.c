@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,10 +30,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "confine.h"
 #include "connection.h"
 #include "files.h"
 #include "flatten.h"
@@ -42,6 +45,10 @@
 
 #define FLATTEN_MOST 512
 #define SIGNALS_MOST 16384
+/* younger than some headers; where the kernel lacks it, the number of the process has to do */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 static struct machines machines;
 static struct connection *connections;
@@ -52,10 +59,13 @@ static bool ending;
 /* ---- requests with a process of their own ---- */
 
 static _Noreturn void files_worker(int fd, uint32_t id, const char *directory) {
-  if (chdir(directory) < 0 || chroot(".") < 0) {
-    send_fail(fd, id, errno, WIRE_WHAT_PATH, "Cannot open \"%s\": %s", directory, strerror(errno));
+  int root = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int error = root < 0 || fchdir(root) < 0 || chroot(".") < 0 ? errno : confine_to(&root, 1);
+  if (error) {
+    send_fail(fd, id, error, WIRE_WHAT_PATH, "Cannot open \"%s\": %s", directory, strerror(error));
     _exit(1);
   }
+  close(root);
   umask(0);
   if (send_ok(fd, id) == 0) serve_files(fd, &(struct file_context){.privileged = true});
   _exit(0);
@@ -71,12 +81,15 @@ static int open_layers(char *const *layers, int *fds, size_t *count) {
 }
 
 static _Noreturn void flatten_worker(int fd, uint32_t id, char *const *layers, const char *into) {
-  static int fds[FLATTEN_MOST];
+  static int fds[FLATTEN_MOST + 1];
   char why[512] = "";
   size_t count;
   int error = open_layers(layers, fds, &count);
   int out = error ? -1 : open(into, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (!error) error = out < 0 ? errno : flatten_layers(fds, count, out, why, sizeof why);
+  if (!error && out < 0) error = errno;
+  fds[error ? 0 : count] = out;
+  if (!error) error = confine_to(fds, count + 1);
+  if (!error) error = flatten_layers(fds, count, out, why, sizeof why);
   if (error) send_fail(fd, id, error, WIRE_WHAT_LAYER, "Cannot flatten layers: %s", *why ? why : strerror(error));
   else send_ok(fd, id);
   _exit(0);
@@ -84,7 +97,9 @@ static _Noreturn void flatten_worker(int fd, uint32_t id, char *const *layers, c
 
 static _Noreturn void sync_worker(int fd, uint32_t id, const char *path) {
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0 || syncfs(file) < 0) send_fail(fd, id, errno, WIRE_WHAT_PATH, "Cannot sync \"%s\": %s", path, strerror(errno));
+  int error = file < 0 ? errno : confine_to(NULL, 0);
+  if (!error && syncfs(file) < 0) error = errno;
+  if (error) send_fail(fd, id, errno, WIRE_WHAT_PATH, "Cannot sync \"%s\": %s", path, strerror(error));
   else send_ok(fd, id);
   _exit(0);
 }
@@ -189,13 +204,39 @@ static void on_closed(struct connection *c) { machines_forget(&machines, c); }
 
 static const struct connection_handlers handlers = {.frame = on_frame, .closed = on_closed};
 
+/*
+ * Whether the process at the other end has the host's root's powers, and not only its number: netd and its kin keep the
+ * number, and whatever takes one of them over must not come to the launcher for what it lacks.
+ */
+static bool is_privileged(int fd, pid_t pid) {
+  int pidfd = -1;
+  socklen_t size = sizeof pidfd;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) < 0) pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (pidfd < 0) return false;
+  char path[64], text[4096] = "";
+  struct stat ours, theirs;
+  snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+  bool same = stat("/proc/self/ns/user", &ours) == 0 && stat(path, &theirs) == 0 && ours.st_ino == theirs.st_ino;
+  snprintf(path, sizeof path, "/proc/%d/status", pid);
+  int status = open(path, O_RDONLY | O_CLOEXEC);
+  if (status >= 0 && read(status, text, sizeof text - 1) < 0) same = false;
+  if (status >= 0) close(status);
+  const char *line = strstr(text, "\nCapEff:");
+  uint64_t effective = line ? strtoull(line + strlen("\nCapEff:"), NULL, 16) : 0;
+  /* while it lives, its number is nobody else's */
+  bool alive = syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) == 0;
+  close(pidfd);
+  return same && alive && effective >> CAP_SYS_ADMIN & 1;
+}
+
 static void on_connect(struct source *source, uint32_t events) {
   (void)events;
   int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) return;
   struct ucred peer;
   socklen_t size = sizeof peer;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != geteuid()) close(fd);
+  bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+  if (!known || !is_privileged(fd, peer.pid)) close(fd);
   else connection_open(fd, &handlers, &connections);
 }
 

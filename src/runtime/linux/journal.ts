@@ -3,7 +3,7 @@
  * runs and after it ended. What it reads was written inside a sandbox's reach, so every length is checked.
  */
 
-import { closeSync, constants, openSync, readdirSync, readFileSync, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { ExitStatus, OutputChunk, OutputStream } from "../../core/runtime.ts";
@@ -34,6 +34,8 @@ const exitedType = 2;
 const recordHead = 5;
 const largestRecord = 64 << 10;
 const readLength = 128 << 10;
+/** of the frames that tell of a command: as long as its arguments may be, and some */
+const largestInfo = 16 << 20;
 const streams: Record<number, OutputStream> = { 1: "stdout", 2: "stderr", 3: "pty" };
 
 /** the chunks of a command's output from an offset on; ends when the state says that it has ended */
@@ -77,7 +79,7 @@ export function readEnded(
 export function readInfo(directory: string, command: string): CommandInfo | undefined {
   let info: CommandInfo | undefined;
   try {
-    for (const frame of new FrameParser().push(readFileSync(join(directory, `${command}.info`)))) {
+    for (const frame of new FrameParser().push(readPlainFile(join(directory, `${command}.info`)))) {
       if (frame.type === startedType) info = parseStarted(new FrameReader(frame.payload));
       if (frame.type === exitedType && info) info.exit = parseExited(new FrameReader(frame.payload));
     }
@@ -162,8 +164,7 @@ class SegmentReader {
 
   #openAt(start: number): boolean {
     try {
-      const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-      this.#fd = openSync(join(this.#directory, segmentName(this.#command, start)), flags);
+      this.#fd = openPlainFile(join(this.#directory, segmentName(this.#command, start)));
     } catch (error) {
       if (isMissing(error)) return false;
       throw error;
@@ -239,6 +240,27 @@ class SegmentReader {
   }
 }
 
+const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** opens what an agent wrote; a link or anything else that is no file counts as missing, and is neither followed nor waited for */
+function openPlainFile(path: string): number {
+  const fd = openSync(path, flags);
+  if (fstatSync(fd).isFile()) return fd;
+  closeSync(fd);
+  throw Object.assign(new Error(`"${path}" is not a file`), { code: "ENOENT" });
+}
+
+function readPlainFile(path: string): Buffer {
+  const fd = openPlainFile(path);
+  try {
+    const size = Math.min(fstatSync(fd).size, largestInfo);
+    const data = Buffer.alloc(size);
+    return data.subarray(0, readSync(fd, data, 0, size, 0));
+  } finally {
+    closeSync(fd);
+  }
+}
+
 function segmentName(command: string, start: number): string {
   return `${command}.${start.toString(16).padStart(16, "0")}`;
 }
@@ -246,9 +268,10 @@ function segmentName(command: string, start: number): string {
 /** first offsets of the command's segments, ascending */
 function segments(directory: string, command: string): number[] {
   const prefix = `${command}.`;
-  return readdirSync(directory)
-    .filter((name) => name.startsWith(prefix) && /^[0-9a-f]{16}$/.test(name.slice(prefix.length)))
-    .map((name) => Number.parseInt(name.slice(prefix.length), 16))
+  return readdirSync(directory, { withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.startsWith(prefix))
+    .filter(({ name }) => /^[0-9a-f]{16}$/.test(name.slice(prefix.length)))
+    .map(({ name }) => Number.parseInt(name.slice(prefix.length), 16))
     .sort((a, b) => a - b);
 }
 
@@ -282,5 +305,7 @@ export function parseExit(r: FrameReader): Omit<ExitStatus, "exitedAt"> {
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && (error as NodeJS.ErrnoException).code === "ENOENT";
+  // O_NOFOLLOW says ELOOP of a link
+  const { code } = error as NodeJS.ErrnoException;
+  return error instanceof Error && (code === "ENOENT" || code === "ELOOP" || code === "ENXIO");
 }

@@ -1,0 +1,90 @@
+/** The privileged processes beside sandboxes: each has what it needs, and the launcher serves nobody but the daemon. */
+
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openFiles } from "../../src/runtime/linux/channel.ts";
+import { places } from "../../src/runtime/linux/plan.ts";
+import { FrameWriter, Type } from "../../src/runtime/linux/wire.ts";
+import { needs } from "../harness.ts";
+import { type TestRuntime, withRuntime } from "../machine.ts";
+
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+let host: TestRuntime;
+let socket: string;
+
+beforeAll(async () => {
+  host = await withRuntime(undo);
+  socket = join(places(host.directory, host.runRoot).run, "launch.sock");
+});
+
+describe("the launcher's socket", () => {
+  /** connects, asks for a sign of life, and prints how many bytes came back */
+  const ping = new FrameWriter().frame(Type.ping, 1).toString("hex");
+  const client = `const s = require("node:net").connect(process.argv[1], () => s.write(Buffer.from("${ping}", "hex")));
+    let n = 0; s.on("data", (d) => { n += d.length; s.end(); }); s.on("error", () => {}); s.on("close", () => console.log(n));`;
+  const ask = (command: string, ...args: string[]) =>
+    Number(spawnSync(command, [...args, process.execPath, "-e", client, socket], { encoding: "utf8" }).stdout);
+
+  test("answers the host's root", () => {
+    expect(ask("env")).toBeGreaterThan(0);
+  });
+
+  test("answers no process that has root's number without its powers", (context) => {
+    needs(context, "the command setpriv");
+    expect(ask("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")).toBe(0);
+  });
+
+  test("answers no root of another user namespace", () => {
+    expect(ask("unshare", "--user", "--map-root-user")).toBe(0);
+  });
+});
+
+describe("a worker that reads a hostile tree", () => {
+  test("keeps the capabilities that files take, and can gain none", async () => {
+    const { store } = places(host.directory, host.runRoot);
+    const session = await openFiles(socket, "the launcher", Type.filesAt, store);
+    try {
+      const status = statusOf(processes().find((pid) => rootOf(pid) === store));
+      // CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, SYS_ADMIN (trusted attributes), MKNOD, SETFCAP
+      const kept = [0, 1, 2, 3, 4, 21, 27, 31].reduce((mask, bit) => mask | (1n << BigInt(bit)), 0n);
+      expect(BigInt(`0x${status.CapEff}`)).toBe(kept);
+      expect(BigInt(`0x${status.CapPrm}`)).toBe(kept);
+      expect(BigInt(`0x${status.CapBnd}`)).toBe(0n);
+      expect(status.NoNewPrivs).toBe("1");
+    } finally {
+      session.close();
+    }
+  });
+
+  test("still makes and removes what it is asked to", async () => {
+    const { store } = places(host.directory, host.runRoot);
+    const session = await openFiles(socket, "the launcher", Type.filesAt, store);
+    try {
+      await session.mkdir("/worker/a/b", { recursive: true });
+      await session.remove("/worker", { recursive: true, force: true });
+      expect(readdirSync(store)).not.toContain("worker");
+    } finally {
+      session.close();
+    }
+  });
+});
+
+function processes(): number[] {
+  return readdirSync("/proc").map(Number).filter(Number.isInteger);
+}
+
+function rootOf(pid: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/root`);
+  } catch {
+    return undefined;
+  }
+}
+
+function statusOf(pid: number | undefined): Record<string, string> {
+  const lines = readFileSync(`/proc/${pid}/status`, "utf8").trim().split("\n");
+  return Object.fromEntries(lines.map((line) => line.split(":\t").map((part) => part.trim())));
+}
