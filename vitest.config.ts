@@ -2,19 +2,21 @@
 
 import { defineConfig } from "vitest/config";
 import { ClosingLine } from "./test/reporter.ts";
+import { folders, unitTests } from "./test/tiers.ts";
 
 // Under the host's own, older Node everything would fail with errors that say nothing.
 if (Number.parseInt(process.versions.node, 10) < 24)
   throw new Error(`Cannot test on Node ${process.versions.node}: run "npm test" or "npx vitest", which use Node 24`);
 
-// Slow tests have a script of their own: npm run test:slow.
-const kind = process.env.SLOW ? "slow.test.ts" : "test.ts";
+// One tier each: npm run test:unit, npm run test:slow, and npm test, which is all but the slow ones.
+const { UNIT, SLOW } = process.env;
+const kind = SLOW ? "slow.test.ts" : "test.ts";
 
 export default defineConfig({
   test: {
     environment: "node",
-    include: ["src", "test", "guest", "scripts"].map((folder) => `${folder}/**/*.${kind}`),
-    exclude: ["**/node_modules/**", ...(process.env.SLOW ? [] : ["**/*.slow.test.ts"])],
+    include: UNIT ? unitTests(import.meta.dirname) : folders.map((folder) => `${folder}/**/*.${kind}`),
+    exclude: ["**/node_modules/**", ...(SLOW ? [] : ["**/*.slow.test.ts"])],
     // Tests change namespaces, mounts and cgroups: a process each, and few at a time.
     pool: "forks",
     maxWorkers: 2,

@@ -61,6 +61,10 @@ export const hostNeeds = [
   { command: "javac", package: "default-jdk-headless", why: "asks what Java inside a sandbox trusts", when: "test" },
   { command: "ip", package: "iproute2", why: "makes network namespaces for tests", when: "test" },
   { file: "/usr/bin/rsync", package: "rsync", why: "copies hard links inside a sandbox", when: "test" },
+  { command: "nft", package: "nftables", why: "makes firewalls inside a sandbox for tests", when: "test" },
+  { command: "tcpdump", package: "tcpdump", why: "watches the wires of a sandbox for tests", when: "test" },
+  { command: "strace", package: "strace", why: "is traced with behind the system call filter in tests", when: "test" },
+  { command: "openssl", package: "openssl", why: "checks our certificates in tests", when: "test" },
   { command: "mmdebstrap", package: "mmdebstrap", why: "builds a Debian image", when: "test" },
   {
     file: "/usr/lib/postgresql/*/bin/postgres",

@@ -6,9 +6,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { eventually, has, needs, tempDir } from "./harness.ts";
+import { eventually, tempDir } from "./harness.ts";
 import { linesOf, openInternet } from "./internet.ts";
 import { webAddress } from "./internet-names.ts";
+import { has, needs } from "./needs.ts";
 import { Probe } from "./network-probe.ts";
 
 /** the bound of guest/netd.c */

@@ -13,9 +13,10 @@ import type { Readable } from "node:stream";
 import { afterAll, beforeAll } from "vitest";
 import { launcher } from "../src/installation.ts";
 import { LinuxRuntime } from "../src/runtime/linux/driver.ts";
-import { guestBinary, root, type Undo } from "./harness.ts";
+import { root, type Undo } from "./harness.ts";
 import type { Namespace } from "./internet.ts";
 import { expectNothingLeft, processesOf } from "./linux-host.ts";
+import { guestBinary } from "./needs.ts";
 
 export interface TestDaemon {
   /** stays the same over restarts */

@@ -6,9 +6,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TestDaemon } from "./daemon.ts";
 import { type AnySandbox, accessTo, createUnder, type Policy, raw, sandboxOf, sdks } from "./e2e/clients.ts";
-import { has, needs } from "./harness.ts";
 import { openInternet } from "./internet.ts";
 import { startDaemonOn, startTlsServers } from "./internet-daemon.ts";
+import { has, needs } from "./needs.ts";
 
 const { Sandbox } = sdks["3.5.0"];
 const secret = "s3cr3t-0f-the-0wner";

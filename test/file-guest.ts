@@ -11,6 +11,7 @@ import { afterAll, beforeAll } from "vitest";
 import { isSandkeepError } from "../src/core/errors.ts";
 import { FileSession } from "../src/runtime/linux/file-session.ts";
 import { root } from "./harness.ts";
+import { demand } from "./needs.ts";
 
 const run = promisify(execFile);
 
@@ -80,6 +81,7 @@ function unstarted(): never {
 
 /** the program, built with AddressSanitizer and UndefinedBehaviorSanitizer; `remove` deletes it */
 async function buildFileGuest(): Promise<{ program: string; remove(): Promise<void> }> {
+  demand("the command cc");
   const directory = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
   const program = join(directory, "files_serve");
   const files = sources.map((name) => join(root, "guest", `${name}.c`));

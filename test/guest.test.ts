@@ -11,8 +11,9 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ExecSpec, Machine } from "../src/core/runtime.ts";
 import { FrameWriter, headerLength } from "../src/runtime/linux/wire.ts";
-import { needs, root, tempDir } from "./harness.ts";
+import { root, tempDir } from "./harness.ts";
 import { withRuntime } from "./machine.ts";
+import { needs } from "./needs.ts";
 import { sanitizedGuest } from "./sanitized-guest.ts";
 
 const run = promisify(execFile);

@@ -4,8 +4,7 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { eventually, has, tempDir } from "./harness.ts";
-import { closingLine } from "./reporter.ts";
+import { eventually, tempDir } from "./harness.ts";
 
 describe("tempDir", () => {
   test("removes the directory and what is in it when its stack is undone", async () => {
@@ -33,16 +32,4 @@ describe("eventually", () => {
     const waiting = eventually("the file appears", () => Promise.reject(cause), { timeoutMs: 20 });
     await expect(waiting).rejects.toMatchObject({ message: "Waited 20 ms in vain: the file appears", cause });
   });
-});
-
-test("a command that nobody has is lacking, one that everybody has is not", () => {
-  expect(has("the command sh")).toBe(true);
-  expect(has("the command no-such-command")).toBe(false);
-  expect(has("the file system proc")).toBe(true);
-  expect(has("the file system nosuchfs")).toBe(false);
-});
-
-test("the closing line counts, and mentions skipped tests only if there are any", () => {
-  expect(closingLine({ passed: 3, failed: 0, skipped: 0 })).toBe("3 passed, 0 failed");
-  expect(closingLine({ passed: 3, failed: 1, skipped: 2 })).toBe("3 passed, 1 failed, 2 skipped");
 });

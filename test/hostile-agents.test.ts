@@ -8,9 +8,10 @@ import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { FrameWriter, headerLength, Type } from "../src/runtime/linux/wire.ts";
-import { eventually, has, needs, tempDir } from "./harness.ts";
+import { eventually, tempDir } from "./harness.ts";
 import { openInternet } from "./internet.ts";
 import { webAddress } from "./internet-names.ts";
+import { has, needs } from "./needs.ts";
 import { Probe } from "./network-probe.ts";
 
 const undo = new AsyncDisposableStack();

@@ -12,8 +12,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import type { Machine } from "../src/core/runtime.ts";
 import { places } from "../src/runtime/linux/plan.ts";
 import { FrameReader, FrameWriter, Type, wireVersion } from "../src/runtime/linux/wire.ts";
-import { eventually, has, needs } from "./harness.ts";
+import { eventually } from "./harness.ts";
 import { type TestRuntime, withRuntime } from "./machine.ts";
+import { has, needs } from "./needs.ts";
 import { RawClient } from "./raw-client.ts";
 import { sanitizedGuest } from "./sanitized-guest.ts";
 

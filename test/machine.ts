@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Machine, MachineSpec } from "../src/core/runtime.ts";
 import { type LinuxOptions, LinuxRuntime } from "../src/runtime/linux/driver.ts";
-import { guestBinary, root, type Undo } from "./harness.ts";
+import { root, type Undo } from "./harness.ts";
+import { guestBinary } from "./needs.ts";
 
 export interface TestRuntime {
   runtime: LinuxRuntime;

@@ -4,9 +4,10 @@
  */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { eventually, has, needs } from "./harness.ts";
+import { eventually } from "./harness.ts";
 import { type Internet, linesOf, openInternet } from "./internet.ts";
 import { webAddress, webAddress6 } from "./internet-names.ts";
+import { has, needs } from "./needs.ts";
 import { descriptorsOf, Probe } from "./network-probe.ts";
 
 /** bounds of guest/netd.c and guest/flows.c for one machine */

@@ -13,10 +13,11 @@ import { type EgressSettings, noEgressSettings } from "../src/core/egress-settin
 import type { CustomNetwork } from "../src/core/network-policy.ts";
 import type { EgressEvent } from "../src/egress/log.ts";
 import { EgressLink } from "../src/runtime/linux/egress-link.ts";
-import { has, type Need, needs, root, tempDir, type Undo } from "./harness.ts";
+import { root, tempDir, type Undo } from "./harness.ts";
 import { ended, type Internet, linesOf, type Namespace, openInternet } from "./internet.ts";
 import { nameServer } from "./internet-names.ts";
 import { internetCertificate } from "./internet-tls.ts";
+import { has, type Need, needs } from "./needs.ts";
 
 const run = promisify(execFile);
 

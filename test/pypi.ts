@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, type TestContext } from "vitest";
+import { outOfReach } from "./excuses.ts";
 
 const run = promisify(execFile);
 
@@ -24,7 +25,7 @@ export function packagesOfFile(...packages: [string, ...string[]]): PythonEnviro
     undo.defer(() => rm(folder, { recursive: true, force: true }));
     await run("/usr/bin/python3", ["-m", "venv", folder]);
     python = join(folder, "bin/python");
-    const probe = ["-m", "pip", "download", "--quiet", "--no-deps", "--timeout=3", "--retries=0"];
+    const probe = ["-m", "pip", "download", "--quiet", "--no-deps", "--timeout=20", "--retries=0"];
     isReachable = await run(python, [...probe, `--dest=${folder}`, packages[0]]).then(
       () => true,
       () => false,
@@ -34,7 +35,7 @@ export function packagesOfFile(...packages: [string, ...string[]]): PythonEnviro
   afterAll(() => undo.disposeAsync());
   return {
     python(context) {
-      if (!isReachable) context.skip(`needs PyPI, from which ${packages[0]} could not be fetched`);
+      if (!isReachable) context.skip(outOfReach("PyPI"));
       return python;
     },
   };

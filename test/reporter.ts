@@ -1,20 +1,39 @@
-/** Ends a test run with what was skipped and why, and then one line that people and machines can read. */
+/**
+ * Ends a test run with how many tests were skipped and why, and then one line that people and machines can read. A test
+ * that was skipped without a good reason counts as failed.
+ */
 
-import type { Reporter, TestCase, TestModule } from "vitest/node";
+import type { Reporter, TestCase, TestModule, Vitest } from "vitest/node";
+import { excuses } from "./excuses.ts";
 
 export class ClosingLine implements Reporter {
+  #isFiltered = false;
+
+  onInit(vitest: Vitest): void {
+    // With -t Vitest skips every other test, which is what was asked for.
+    this.#isFiltered = vitest.config.testNamePattern !== undefined;
+  }
+
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
-    const skipped = tests.filter((test) => test.result().state === "skipped");
+    const inState = (state: string) => tests.filter((test) => test.result().state === state);
+    const skipped = inState("skipped");
+    const unexcused = skipped.filter((test) => !this.#isFiltered && !excuses(reasonOf(test)));
     const count: Count = {
-      passed: tests.filter((test) => test.result().state === "passed").length,
-      failed: tests.filter((test) => test.result().state === "failed").length + failuresOutsideTests(modules),
-      skipped: skipped.length,
+      passed: inState("passed").length,
+      failed: inState("failed").length + failuresOutsideTests(modules) + unhandledErrors.length + unexcused.length,
+      skipped: skipped.length - unexcused.length,
     };
-    count.failed += unhandledErrors.length;
-    const lines = [...skipped.map(skipLine), closingLine(count)].map((line) => `${line}\n`).join("");
+    const lines = [
+      ...unexcused.filter((test) => test.module.state() !== "failed").map(complaint),
+      ...excuseLines(skipped.map(reasonOf)),
+      closingLine(count),
+    ];
     // At exit, so that nothing Vitest says while it closes comes after it.
-    process.once("exit", () => process.stdout.write(lines));
+    process.once("exit", () => {
+      process.stdout.write(lines.map((line) => `${line}\n`).join(""));
+      if (unexcused.length > 0) process.exitCode = 1;
+    });
   }
 }
 
@@ -28,6 +47,19 @@ export function closingLine({ passed, failed, skipped }: Count): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
 }
 
+/** how many tests were skipped for each reason that excuses it */
+function excuseLines(reasons: string[]): string[] {
+  const excused = Map.groupBy(reasons.filter(excuses), (reason) => reason);
+  return [...excused].map(([reason, { length }]) => `${length} skipped: ${reason}`);
+}
+
+/** Of a file that failed Vitest has said so itself: the hook of its tests threw. */
+function complaint(test: TestCase): string {
+  const reason = reasonOf(test) || "no reason given";
+  const rule = "only a feature of the kernel or an unreachable registry is a reason";
+  return `FAIL ${test.module.relativeModuleId}: ${test.fullName}: skipped (${reason}); ${rule}`;
+}
+
 /** files that failed without a failing test: they could not be loaded, or a hook threw */
 function failuresOutsideTests(modules: readonly TestModule[]): number {
   return modules.filter((module) => {
@@ -36,8 +68,7 @@ function failuresOutsideTests(modules: readonly TestModule[]): number {
   }).length;
 }
 
-function skipLine(test: TestCase): string {
+function reasonOf(test: TestCase): string {
   const result = test.result();
-  const reason = (result.state === "skipped" && result.note) || "no reason given";
-  return `skipped: ${test.module.relativeModuleId}: ${test.fullName}: ${reason}`;
+  return (result.state === "skipped" && result.note) || "";
 }

@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { messageOf } from "../src/core/errors.ts";
 import { run } from "./conformance/runtime/run.ts";
-import { eventually, guestBinary, tempDir } from "./harness.ts";
+import { eventually, tempDir } from "./harness.ts";
 import { expectNothingLeft, launcherPid, processesOf } from "./linux-host.ts";
 import { withRuntime } from "./machine.ts";
+import { guestBinary } from "./needs.ts";
 
 test("one that could not be started is started by the next request, and takes the machines over", async () => {
   await using undo = new AsyncDisposableStack();

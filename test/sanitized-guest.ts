@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { eventually, root, type Undo } from "./harness.ts";
+import { demand } from "./needs.ts";
 
 const run = promisify(execFile);
 
@@ -21,6 +22,7 @@ export interface SanitizedGuest {
 }
 
 export async function sanitizedGuest(undo: Undo): Promise<SanitizedGuest> {
+  demand("the command make", "the command cc");
   const folder = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
   undo.defer(() => rm(folder, { recursive: true, force: true }));
   const build = join(folder, "build");

@@ -7,8 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { needs, root, tempDir } from "../../test/harness.ts";
+import { root, tempDir } from "../../test/harness.ts";
 import { build, flattenSources } from "../../test/layer-tools.ts";
+import { needs } from "../../test/needs.ts";
 
 const run = promisify(execFile);
 let programs = "";

@@ -5,7 +5,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { guestBinary, needs, root, tempDir } from "../../test/harness.ts";
+import { root, tempDir } from "../../test/harness.ts";
+import { guestBinary, needs } from "../../test/needs.ts";
 import { openWorkshop } from "./workshop.ts";
 
 const run = promisify(execFile);

@@ -8,7 +8,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeEach, describe, expect, test } from "vitest";
-import { needs, root, tempDir } from "../../test/harness.ts";
+import { root, tempDir } from "../../test/harness.ts";
+import { needs } from "../../test/needs.ts";
 import { noEgressSettings } from "../core/egress-settings.ts";
 import { parseRequest, replies } from "./channel.ts";
 

@@ -8,7 +8,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { LinuxRuntime } from "../../src/runtime/linux/driver.ts";
 import { daemonOfFile } from "../daemon.ts";
-import { eventually, guestBinary, root } from "../harness.ts";
+import { eventually, root } from "../harness.ts";
+import { guestBinary } from "../needs.ts";
 import { Load, randomFrom } from "./chaos.ts";
 import { raw } from "./clients.ts";
 

@@ -10,9 +10,10 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TestDaemon } from "../daemon.ts";
-import { has, needs, root, tempDir } from "../harness.ts";
+import { root, tempDir } from "../harness.ts";
 import { openInternet } from "../internet.ts";
 import { startDaemonOn, startTlsServers } from "../internet-daemon.ts";
+import { has, needs } from "../needs.ts";
 import { type AnySandbox, accessTo, sandboxOf, sdks } from "./clients.ts";
 
 const { Sandbox } = sdks["3.5.0"];

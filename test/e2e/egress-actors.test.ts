@@ -4,10 +4,11 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { TestDaemon } from "../daemon.ts";
-import { eventually, has, needs } from "../harness.ts";
+import { eventually } from "../harness.ts";
 import { openInternet } from "../internet.ts";
 import { startDaemonOn } from "../internet-daemon.ts";
 import { evilAddress as allowed4, otherAddress6 as allowed6, webAddress } from "../internet-names.ts";
+import { has, needs } from "../needs.ts";
 import { type AnySandbox, createUnder, type Policy } from "./clients.ts";
 import { egressPage, lineWith } from "./egress-lines.ts";
 

@@ -8,10 +8,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { hashKey } from "../../src/secrets.ts";
 import { openStore } from "../../src/store/sql-store.ts";
 import type { TestDaemon } from "../daemon.ts";
-import { eventually, has, needs, root } from "../harness.ts";
+import { eventually, root } from "../harness.ts";
 import { openInternet } from "../internet.ts";
 import { startDaemonOn } from "../internet-daemon.ts";
 import { blockLength, evilAddress, otherAddress, webAddress, webAddress6 } from "../internet-names.ts";
+import { has, needs } from "../needs.ts";
 import { type AnySandbox, accessTo, createUnder, type Policy, raw, sdks } from "./clients.ts";
 import { egressPage, lineWith } from "./egress-lines.ts";
 

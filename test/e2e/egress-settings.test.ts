@@ -5,11 +5,12 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { certificateOf, deriveAuthority } from "../../src/egress/tls/authority.ts";
 import type { TestDaemon } from "../daemon.ts";
-import { eventually, has, needs, tempDir } from "../harness.ts";
+import { eventually, tempDir } from "../harness.ts";
 import { openInternet } from "../internet.ts";
 import { internetRoots, startDaemonOn, startTlsServers } from "../internet-daemon.ts";
 import { nameServer, webAddress } from "../internet-names.ts";
 import { processesOf } from "../linux-host.ts";
+import { has, needs } from "../needs.ts";
 import { type AnySandbox, createUnder, type Policy } from "./clients.ts";
 
 const undo = new AsyncDisposableStack();

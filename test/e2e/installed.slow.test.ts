@@ -5,7 +5,7 @@ import { readlinkSync } from "node:fs";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { startDaemon } from "../daemon.ts";
-import { has } from "../harness.ts";
+import { demand } from "../needs.ts";
 import { hostNpm, install, npmOf, pack, unreachable } from "./installed.ts";
 
 const execute = promisify(execFile);
@@ -15,7 +15,7 @@ describe.each([18, 20, 22, 24])("on Node %i", (major) => {
   afterAll(() => undo.disposeAsync());
 
   test("it installs, examines the host, and serves", { timeout: 600_000 }, async ({ skip }) => {
-    skip(!has("root"), "needs root");
+    demand("root");
     const tarball = await pack(undo, hostNpm());
     const installed = await npmOf(undo, major)
       .then(async (npm) => ({ npm, ...(await install(undo, npm, tarball)) }))

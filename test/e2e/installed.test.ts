@@ -9,7 +9,8 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import { startDaemon, type TestDaemon } from "../daemon.ts";
-import { eventually, has } from "../harness.ts";
+import { eventually } from "../harness.ts";
+import { demand, has } from "../needs.ts";
 import { hostNpm, type Installation, install, pack, unreachable } from "./installed.ts";
 
 const execute = promisify(execFile);
@@ -19,7 +20,7 @@ afterAll(() => undo.disposeAsync());
 let tarball: string;
 beforeAll(async () => {
   tarball = await pack(undo, hostNpm());
-}, 120_000);
+});
 
 test("the tarball is small and has JavaScript, the native part's sources and documents, but nothing to develop with", async () => {
   expect(statSync(tarball).size).toBeLessThan(10e6);
@@ -78,11 +79,11 @@ describe("installed by this host's npm", () => {
           path: installation.path,
         },
       );
-    }, 120_000);
+    });
 
     test("compiles its native part at the first start, says so, and is ready", async ({ skip }) => {
       skip(reason !== undefined, reason);
-      skip(!has("root"), "needs root");
+      demand("root");
       expect(daemon.said()).toMatch(/^Compiling the native program into .*\/guest\/build, once for this version …$/m);
       // PATH leads to it, so the line to paste is the short one.
       const line = `eval "$(sandkeep env vercel --url ${daemon.url} --data-dir ${daemon.dataDir})"`;
@@ -95,7 +96,7 @@ describe("installed by this host's npm", () => {
 
     test("its tools are there over standard input and output, and run a command in a sandbox", async ({ skip }) => {
       skip(reason !== undefined, reason);
-      skip(!has("root"), "needs root");
+      demand("root");
       const transport = new StdioClientTransport({ command: installation.command, args: ["mcp"], env: environment() });
       const client = new Client({ name: "test", version: "1" });
       await client.connect(transport);

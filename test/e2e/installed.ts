@@ -7,6 +7,7 @@ import { execFile } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
+import { outOfReach } from "../excuses.ts";
 import { root, tempDir, type Undo } from "../harness.ts";
 
 const execute = promisify(execFile);
@@ -68,9 +69,8 @@ export async function npmOf(undo: Undo, major: number): Promise<Npm> {
 /** why npm failed, if it was because of the registry; anything else is thrown again */
 export function unreachable(error: unknown): string {
   const said = error instanceof Error && "stderr" in error ? String(error.stderr) : "";
-  const [code] = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED)\b/.exec(said) ?? [];
-  if (code === undefined) throw error;
-  return `the registry cannot be reached: ${code}`;
+  if (!/\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED)\b/.test(said)) throw error;
+  return outOfReach("the npm registry");
 }
 
 async function runNpm({ command: [program, ...first], path }: Npm, args: string[], cwd: string): Promise<void> {

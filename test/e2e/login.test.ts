@@ -6,7 +6,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
-import { needs, tempDir } from "../harness.ts";
+import { tempDir } from "../harness.ts";
+import { needs } from "../needs.ts";
 import {
   type CliVersion,
   cliCommand,

@@ -8,10 +8,11 @@ import { join } from "node:path";
 import type { Client } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TestDaemon } from "../daemon.ts";
-import { has, needs, root, tempDir } from "../harness.ts";
+import { root, tempDir } from "../harness.ts";
 import { ended, linesOf, openInternet } from "../internet.ts";
 import { startDaemonOn } from "../internet-daemon.ts";
 import { otherAddress, webAddress } from "../internet-names.ts";
+import { has, needs } from "../needs.ts";
 import { type Answer, call, connect, refusal } from "./mcp.ts";
 
 const undo = new AsyncDisposableStack();

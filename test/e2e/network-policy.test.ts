@@ -5,11 +5,12 @@ import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TestDaemon } from "../daemon.ts";
-import { eventually, has, needs } from "../harness.ts";
+import { eventually } from "../harness.ts";
 import { type Internet, openInternet } from "../internet.ts";
 import { startDaemonOn } from "../internet-daemon.ts";
 import { evilAddress, nameServer, otherAddress, webAddress } from "../internet-names.ts";
 import { processesOf } from "../linux-host.ts";
+import { has, needs } from "../needs.ts";
 import { watchWire } from "../wire-watch.ts";
 import { type AnySandbox, accessTo, createUnder, type Policy, sdks } from "./clients.ts";
 

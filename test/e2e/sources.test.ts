@@ -5,10 +5,11 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TestDaemon } from "../daemon.ts";
-import { eventually, has, needs, root, tempDir } from "../harness.ts";
+import { eventually, root, tempDir } from "../harness.ts";
 import { ended, linesOf, openInternet } from "../internet.ts";
 import { startDaemonOn } from "../internet-daemon.ts";
 import { webAddress } from "../internet-names.ts";
+import { has, needs } from "../needs.ts";
 import { credentials, fetchTo, raw, sandboxOf, sdks } from "./clients.ts";
 
 const site = "http://web.test:8080";

@@ -3,7 +3,8 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, expect, test } from "vitest";
 import { startDaemon } from "../daemon.ts";
-import { eventually, needs, root } from "../harness.ts";
+import { eventually, root } from "../harness.ts";
+import { needs } from "../needs.ts";
 import { hostNpm } from "./installed.ts";
 
 const undo = new AsyncDisposableStack();

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { daemonOfFile } from "../daemon.ts";
-import { needs } from "../harness.ts";
+import { needs } from "../needs.ts";
 import {
   type CliVersion,
   cliCommand,

@@ -8,8 +8,8 @@ import { createServer, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Machine } from "../../src/core/runtime.ts";
-import { guestBinary } from "../harness.ts";
 import { type TestRuntime, withRuntime } from "../machine.ts";
+import { guestBinary } from "../needs.ts";
 import { exceptions, separate } from "./expected.ts";
 import { install, nativeProgram, run, shell, users } from "./inside.ts";
 

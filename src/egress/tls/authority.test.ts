@@ -7,8 +7,9 @@ import { join } from "node:path";
 import { createServer } from "node:tls";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { needs, tempDir } from "../../../test/harness.ts";
+import { tempDir } from "../../../test/harness.ts";
 import { listening } from "../../../test/interception.ts";
+import { needs } from "../../../test/needs.ts";
 import { certificateOf, deriveAuthority, openAuthority } from "./authority.ts";
 
 const run = promisify(execFile);

@@ -1,8 +1,8 @@
 /** A Debian image, really built: needs a package mirror and most of a minute. */
 
 import { expect, test } from "vitest";
-import { needs } from "../../../../test/harness.ts";
 import { useLayerTools } from "../../../../test/layer-tools.ts";
+import { needs } from "../../../../test/needs.ts";
 import { buildDebian } from "./debian.ts";
 
 const { store } = useLayerTools();

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { refusal } from "../../../../test/file-guest.ts";
-import { needs } from "../../../../test/harness.ts";
 import { type TestStore, useLayerTools } from "../../../../test/layer-tools.ts";
+import { needs } from "../../../../test/needs.ts";
 import { ensureHostImage } from "./host.ts";
 import { ownNode } from "./node-runtime.ts";
 

@@ -5,7 +5,8 @@ import { writeFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { needs, tempDir } from "../../../../test/harness.ts";
+import { tempDir } from "../../../../test/harness.ts";
+import { needs } from "../../../../test/needs.ts";
 import { certificateOf, deriveAuthority } from "../../../egress/tls/authority.ts";
 import { withCertificates } from "./java-store.ts";
 
