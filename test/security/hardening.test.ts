@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { guestBinary } from "../harness.ts";
+import { guestBinary } from "../needs.ts";
 
 const file = readFileSync(guestBinary);
 

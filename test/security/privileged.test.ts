@@ -7,8 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openFiles } from "../../src/runtime/linux/channel.ts";
 import { places } from "../../src/runtime/linux/plan.ts";
 import { FrameWriter, Type } from "../../src/runtime/linux/wire.ts";
-import { needs } from "../harness.ts";
 import { type TestRuntime, withRuntime } from "../machine.ts";
+import { needs } from "../needs.ts";
 
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
