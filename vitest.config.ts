@@ -21,8 +21,8 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 2,
     // Against hanging only, and therefore long: a busy host makes a test slow, not wrong.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     reporters: ["default", new ClosingLine()],
   },
 });

@@ -25,7 +25,7 @@ async function make(build: string, ...args: string[]): Promise<string> {
   return stdout + stderr;
 }
 
-test.for(["cc", "clang"])("a clean build with %s has no warning", { timeout: 120_000 }, async (compiler, context) => {
+test.for(["cc", "clang"])("a clean build with %s has no warning", async (compiler, context) => {
   needs(context, `the command ${compiler}`);
   const before = performance.now();
   expect(await make(join(await tempDir(), "build"), `CC=${compiler}`)).toBe("");
@@ -89,7 +89,7 @@ describe("arbitrary bytes", () => {
     { what: "clients and children of the agent", name: "agent", runs: 4_000 },
   ];
 
-  test.for(targets)("as $what do no harm", { timeout: 120_000 }, async ({ name, runs }, context) => {
+  test.for(targets)("as $what do no harm", async ({ name, runs }, context) => {
     needs(context, "root");
     const folder = await tempDir();
     const corpus = join(folder, "corpus");
@@ -128,7 +128,7 @@ describe("on a guest with sanitisers", () => {
     // The launcher looks for leaks when it ends.
     await life.disposeAsync();
     expect(await checked.reports()).toEqual([]);
-  }, 180_000);
+  });
 });
 
 /** some of everything that a machine can do */

@@ -31,7 +31,7 @@ export function packagesOfFile(...packages: [string, ...string[]]): PythonEnviro
       () => false,
     );
     if (isReachable) await run(python, ["-m", "pip", "install", "--quiet", ...packages]);
-  }, 180_000);
+  });
   afterAll(() => undo.disposeAsync());
   return {
     python(context) {

@@ -36,7 +36,7 @@ const generations: ((files: FileSession) => Promise<unknown>)[] = [
   },
 ];
 
-test("its snapshots boot with all their files, each with a number of its own", { timeout: 60_000 }, async () => {
+test("its snapshots boot with all their files, each with a number of its own", async () => {
   const { id, layers } = await oldSnapshot("0".repeat(28));
   await host().reopen();
   const { snapshots } = host().runtime;

@@ -168,7 +168,6 @@ test.each(["STOP", "KILL"])(
     await told(sandbox, `curl -s http://${allowed4}/`, { protocol: "http" });
     await sandbox.delete();
   },
-  60_000,
 );
 
 test("without the daemon connections are made all the same, and nobody is told; with it again they are", async () => {

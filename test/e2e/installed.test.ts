@@ -42,7 +42,7 @@ describe("installed by this host's npm", () => {
     } catch (error) {
       reason = unreachable(error);
     }
-  }, 300_000);
+  });
 
   test("it answers, with and without a command it knows", async ({ skip }) => {
     skip(reason !== undefined, reason);

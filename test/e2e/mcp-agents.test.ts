@@ -56,5 +56,4 @@ test.each(["mcp-ai-sdk", "mcp-openai-agents", "mcp-langchain"])(
     for (const names of model.offered) expect(names).toEqual(own);
     expect((await call(client, "list_sandboxes")).sandboxes).toEqual([]);
   },
-  60_000,
 );

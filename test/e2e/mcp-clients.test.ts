@@ -69,7 +69,7 @@ describe("the inspector", () => {
     await use("resume_sandbox", { sandbox });
     await use("delete_sandbox", { sandbox, delete_snapshots: true });
     expect([...called].sort()).toEqual(tools.map(({ name }: { name: string }) => name).sort());
-  }, 180_000);
+  });
 
   test("lists and calls every tool of Veryfront's without a warning", async () => {
     const { tools } = await inspect("tools/list", [], veryfrontPath);
@@ -84,7 +84,7 @@ describe("the inspector", () => {
       () => use("list_sandbox_background_commands", { id }),
     ]);
     expect([...called].sort()).toEqual(tools.map(({ name }: { name: string }) => name).sort());
-  }, 180_000);
+  });
 
   test("has nothing to warn of in the newer protocol, and tells an error from an answer", async () => {
     const { tools } = await inspect("tools/list", ["--protocol-era", "modern"]);

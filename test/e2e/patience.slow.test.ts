@@ -43,7 +43,7 @@ test("a command of six minutes is waited for to its end", { timeout: 480_000 }, 
   await Promise.all([...ways, ...lines]);
 });
 
-test("while there is nothing to say, the daemon shows that it is there", { timeout: 120_000 }, async () => {
+test("while there is nothing to say, the daemon shows that it is there", async () => {
   const { json } = await raw(daemon(), "POST", "/v3/sandboxes", { body: { persistent: false } });
   const commands = `/v2/sandboxes/sessions/${json.session.id}/cmd`;
   const { json: started } = await raw(daemon(), "POST", commands, { body: { command: "sleep", args: ["35"] } });

@@ -101,7 +101,6 @@ test.each(users)(
     expect(open).toBeLessThan(most / 2);
     await answersOrSaysLimit();
   },
-  120_000,
 );
 
 test.each(users)("a disk that %s fills ends at the limit, and can be emptied again", async (user) => {
@@ -119,15 +118,11 @@ test.each(users)("a disk that %s has filled is captured all the same, running an
   await copy.stop();
 });
 
-test.each(users)(
-  "files without content that %s makes end at the limit of the disk",
-  async (user) => {
-    const said = (await run(victim, user, [hog, "inodes", "/var/tmp/many"], { timeLimit: 180_000 })).out;
-    expect(said).toMatch(/Disk quota exceeded|No space left/);
-    expect((await run(victim, user, ["rm", "-rf", "/var/tmp/many"])).code).toBe(0);
-  },
-  240_000,
-);
+test.each(users)("files without content that %s makes end at the limit of the disk", async (user) => {
+  const said = (await run(victim, user, [hog, "inodes", "/var/tmp/many"], { timeLimit: 180_000 })).out;
+  expect(said).toMatch(/Disk quota exceeded|No space left/);
+  expect((await run(victim, user, ["rm", "-rf", "/var/tmp/many"])).code).toBe(0);
+});
 
 test.each(users)("shared memory that %s fills counts as the sandbox's memory", async (user) => {
   await run(victim, user, [hog, "disk", "/dev/shm/full"]);
@@ -135,30 +130,26 @@ test.each(users)("shared memory that %s fills counts as the sandbox's memory", a
   await answersOrSaysLimit();
 });
 
-test.each(users)(
-  "endless output of %s stays within what is kept",
-  async (user) => {
-    const command = await victim.exec({
-      id: randomUUID(),
-      argv: ["sh", "-c", "yes | head -c 200000000"],
-      user,
-      cwd: "/",
-      outputLimit: megabyte,
-    });
-    const { outputEnd } = await command.exited;
-    expect(outputEnd).toBe(200_000_000);
-    let kept = 0;
-    for await (const chunk of command.output({ follow: false })) kept += chunk.data.length;
-    expect(kept).toBeLessThanOrEqual(2 * megabyte);
-  },
-  60_000,
-);
+test.each(users)("endless output of %s stays within what is kept", async (user) => {
+  const command = await victim.exec({
+    id: randomUUID(),
+    argv: ["sh", "-c", "yes | head -c 200000000"],
+    user,
+    cwd: "/",
+    outputLimit: megabyte,
+  });
+  const { outputEnd } = await command.exited;
+  expect(outputEnd).toBe(200_000_000);
+  let kept = 0;
+  for await (const chunk of command.output({ follow: false })) kept += chunk.data.length;
+  expect(kept).toBeLessThanOrEqual(2 * megabyte);
+});
 
 test("a file request or a command that root inside stops half-way is answered all the same", async () => {
   const others = "for p in [0-9]*; do [ $p != 1 ] && [ $p != $$ ] && kill -STOP $p; done";
   await victim.exec({ id: randomUUID(), argv: ["sh", "-c", `while :; do ${others}; done 2>/dev/null`], cwd: "/proc" });
   const answered = (request: Promise<unknown>) => request.then(() => "answered").catch(() => "answered");
-  const patience = new Promise((resolve) => setTimeout(resolve, 20_000, "still waiting"));
+  const patience = new Promise((resolve) => setTimeout(resolve, 120_000, "still waiting"));
   for (let i = 0; i < 5; i++) {
     expect(await Promise.race([answered(text(victim.files().read("/etc/passwd"))), patience])).toBe("answered");
     expect(await Promise.race([answered(victim.exec({ id: randomUUID(), argv: ["true"] })), patience])).toBe(

@@ -32,7 +32,7 @@ export function countsSuite(host: () => StoreHost): void {
       expect(await store.countSnapshots({ projectId })).toBe(0);
     });
 
-    test("is exact for every part, while rows come in any order", { timeout: 60_000 }, async () => {
+    test("is exact for every part, while rows come in any order", async () => {
       const { store } = host();
       const pair = await newSandbox(store);
       const { projectId } = pair.sandbox;
@@ -72,7 +72,7 @@ export function countsSuite(host: () => StoreHost): void {
       await insert(1100, (i) => noon + 100 + Math.floor(i / 3));
     });
 
-    test("of sessions is what the list has", { timeout: 60_000 }, async () => {
+    test("of sessions is what the list has", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { projectId } = owner;
@@ -95,7 +95,7 @@ export function countsSuite(host: () => StoreHost): void {
       expect(await store.countSessions({ projectId, before: { at: noon + 1200 } })).toBe(1201);
     });
 
-    test("is exact for whoever counted before others made the list longer", { timeout: 60_000 }, async () => {
+    test("is exact for whoever counted before others made the list longer", async () => {
       const open = await host().fresh();
       const [store, other] = [closedAtEnd(await open()), closedAtEnd(await open())];
       const pair = await newSandbox(store);
@@ -118,7 +118,7 @@ export function countsSuite(host: () => StoreHost): void {
       }
     });
 
-    test("misses nothing and counts nothing twice beside others who insert", { timeout: 60_000 }, async () => {
+    test("misses nothing and counts nothing twice beside others who insert", async () => {
       const open = await host().fresh();
       const [store, other] = [closedAtEnd(await open()), closedAtEnd(await open())];
       for (let round = 0; round < 4; round++) {

@@ -98,7 +98,7 @@ export function tagsSuite(host: () => StoreHost): void {
       expect(await namesWith(store, owner, { "key-0": 0, "key-2499": 2499 })).toEqual([sandbox.name]);
     });
 
-    test("common and rare pairs are found along every order", { timeout: 60_000 }, async () => {
+    test("common and rare pairs are found along every order", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const count = 1500;
