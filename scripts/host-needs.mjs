@@ -59,6 +59,7 @@ export const hostNeeds = [
     when: "test",
   },
   { command: "javac", package: "default-jdk-headless", why: "asks what Java inside a sandbox trusts", when: "test" },
+  { command: "keytool", package: "default-jre-headless", why: "reads trust stores of Java in tests", when: "test" },
   { command: "ip", package: "iproute2", why: "makes network namespaces for tests", when: "test" },
   { file: "/usr/bin/rsync", package: "rsync", why: "copies hard links inside a sandbox", when: "test" },
   { command: "nft", package: "nftables", why: "makes firewalls inside a sandbox for tests", when: "test" },

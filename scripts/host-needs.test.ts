@@ -1,15 +1,27 @@
 /** Tests of what bootstrap believes about the host: a wrong belief installs too much, or lets a start fail later. */
 
+import { globSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { expect, test } from "vitest";
-import { tempDir } from "../test/harness.ts";
+import { root, tempDir } from "../test/harness.ts";
 import { type HostNeed, hostNeeds, missing } from "./host-needs.mjs";
 
 const row = { package: "some-package", why: "is needed by this test", when: "run" } as const;
 
 test("every need is either a command or a file", () => {
   expect(hostNeeds.filter(({ command, file }) => (command === undefined) === (file === undefined))).toEqual([]);
+});
+
+test("every program that a test demands is in the table, or in every Debian", () => {
+  const every = ["sh", "dpkg", "setpriv"];
+  const rows = hostNeeds.flatMap(({ command, file, package: name }) => [command, file && basename(file), name]);
+  const demanded = globSync("{src,test,guest,scripts}/**/*.ts", { cwd: root })
+    .filter((path) => !/^test\/needs\.|^scripts\//.test(path))
+    .flatMap((path) => [...readFileSync(join(root, path), "utf8").matchAll(/"the command ([\w.-]+)"/g)])
+    .map(([, command = ""]) => command);
+  expect(demanded).toContain("tcpdump");
+  expect(demanded.filter((command) => !every.includes(command) && !rows.includes(command))).toEqual([]);
 });
 
 test("a command that is on PATH is not missing, another is", () => {
