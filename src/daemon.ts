@@ -328,8 +328,9 @@ async function listen(
     clock: Date.now,
     trouble,
   });
-  // Who is on this host needs no name server for localhost, whatever the world calls it.
-  const domain = (host: string) => (isBelow(host, "localhost") ? "localhost" : config.domain);
+  // Who is on this host needs no name server for localhost, whatever the world calls it. The domain itself may be below
+  // localhost, too.
+  const domain = (host: string) => (isBelow(host, config.domain) ? config.domain : "localhost");
   const ingress = createIngress({ routes: core.routes, domain, ownHosts, trouble });
   const answer = apiListener(api);
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {

@@ -1,7 +1,8 @@
 /** The data directory as the command line opens it: with the real launcher, beside a daemon, leaving nothing behind. */
 
 import { execFile } from "node:child_process";
-import { readdir, readFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readdir, readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -46,6 +47,22 @@ test("the binary says what it can do, and what it cannot", async () => {
       stderr: expect.stringMatching(/^sandkeep: Cannot do ".*": there is no such command\n\nUsage/),
     });
   }
+});
+
+test("an image of Debian needs a program, and who lacks it is told how to get it", async (context) => {
+  needs(context, "root", "the guest binary", "the command mkfs.btrfs");
+  const bin = await tempDir();
+  for (const name of ["mount", "umount", "losetup", "mkfs.btrfs", "btrfs"]) {
+    const place = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map((folder) => join(folder, name)).find(existsSync);
+    if (place !== undefined) await symlink(place, join(bin, name));
+  }
+  const args = [main, "image", "build", "debian", "--data-dir", await tempDir()];
+  await expect(run(process.execPath, args, { env: { PATH: bin } })).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^sandkeep: Cannot build the image: mmdebstrap is not installed\nhint: apt-get install .* mmdebstrap$/m,
+    ),
+  });
 });
 
 test("images are listed by the binary", async (context) => {

@@ -31,7 +31,8 @@ test.each([null, "sk_other", "a b"])("the token %j is refused with 401", async (
 
 test("anybody may ask whether the daemon lives and how to log in", async () => {
   const { ask } = apiClient();
-  expect((await ask("GET", "/health", undefined, { token: null })).status).toBe(200);
+  const health = await ask("GET", "/health", undefined, { token: null });
+  expect([health.status, health.json]).toEqual([200, { status: "ok", domain: "localhost" }]);
   const { json } = await ask("GET", "/.well-known/openid-configuration", undefined, { token: null });
   expect(json.token_endpoint).toBe("http://127.0.0.1:7700/api/login/oauth/token");
 });

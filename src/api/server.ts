@@ -65,7 +65,10 @@ export function createApi(options: ApiOptions): Api {
   const { closing = () => false } = options;
 
   const mounts: Mount[] = [
-    { owns: matching(/^\/health$/), app: { fetch: () => json({ status: "ok" }) } },
+    {
+      owns: matching(/^\/health$/),
+      app: { fetch: () => json({ status: "ok", domain: new URL(options.domain()).hostname }) },
+    },
     { owns: matching(/^\/\.well-known\/jwks$/), app: { fetch: () => json(options.jwks?.() ?? { keys: [] }) } },
     {
       owns: matching(/^\/(\.well-known\/openid-configuration$|api\/login\/|login\/device$)/),

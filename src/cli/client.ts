@@ -1,11 +1,18 @@
 /** The command line's way to the daemon: its HTTP API, with a key. */
 
 import { CliError } from "./errors.ts";
+import { unreachable } from "./reachability.ts";
 
 export interface ClientOptions {
   /** where the daemon is: scheme, host and port */
   url: string;
   key?: string;
+}
+
+export interface Health {
+  status: string;
+  /** the domain below which the ports of sandboxes are; older daemons do not say it */
+  domain?: string;
 }
 
 export class Client {
@@ -45,20 +52,27 @@ export class Client {
         ...(body !== undefined && { "content-type": "application/json" }),
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
-    }).catch(() => {
-      throw new CliError(`Cannot reach the daemon at "${url}"`, "start it with: sandkeep serve");
+    }).catch((error) => {
+      throw unreachable(url, error);
     });
     if (response.ok) return response;
     const text = await response.text();
     throw new CliError(`Cannot ${method} ${path}: ${wordsOf(text) ?? `the daemon says ${response.status}`}`);
   }
 
-  /** whether a daemon answers there */
-  async isUp(patience = 1000): Promise<boolean> {
+  /** What a daemon says of itself, to anybody; otherwise an error that says why there is none. */
+  async health(patience = 3000): Promise<Health> {
+    const { url } = this.#options;
     const signal = AbortSignal.timeout(patience);
-    const answer = await fetch(new URL("/health", this.#options.url), { signal }).catch(() => undefined);
-    await answer?.body?.cancel();
-    return answer?.ok === true;
+    const response = await fetch(new URL("/health", url), { signal }).catch((error) => {
+      throw unreachable(url, error);
+    });
+    const answer: unknown = await response.json().catch(() => undefined);
+    const isOurs = response.ok && typeof answer === "object" && answer !== null && "status" in answer;
+    if (isOurs) return answer as Health;
+    throw new CliError(
+      `Cannot use "${url}": something answers there, but not Sandkeep (/health says ${response.status})`,
+    );
   }
 }
 

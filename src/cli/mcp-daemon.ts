@@ -4,6 +4,7 @@
  */
 
 import { CliError } from "./errors.ts";
+import { unreachable } from "./reachability.ts";
 
 export interface McpDaemon {
   /** scheme, host and port */
@@ -60,7 +61,7 @@ export async function ask(
     ...(signal && { signal }),
   }).catch((cause) => {
     if (signal?.aborted) throw cause;
-    throw new CliError(`Cannot reach the daemon at "${url}"`, "start it with: sandkeep serve");
+    throw unreachable(url, cause);
   });
   for await (const message of messagesOf(response)) {
     if (message.method === "notifications/progress") progress?.(recordOf(message.params));

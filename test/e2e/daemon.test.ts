@@ -123,6 +123,27 @@ test("what stands before the daemon stands before its sandboxes, and this host r
   await daemon().start({ SANDKEEP_DOMAIN: "", SANDKEEP_PUBLIC_URL: "" });
 });
 
+test("a domain below localhost leads to sandboxes, and `sandkeep env` asks the daemon for it", async () => {
+  await daemon().stop();
+  await daemon().start({ SANDKEEP_DOMAIN: "sk.localhost" });
+  const sandbox = await Sandbox.create({ ...auth(), persistent: false, ports: [3000] });
+  const [route] = sandbox.routes;
+  expect(route?.url).toBe(`http://${route?.subdomain}.sk.localhost:${new URL(daemon().url).port}`);
+  for (const domain of ["sk.localhost", "localhost"]) {
+    const answer = await get(daemon().url, `${route?.subdomain}.${domain}`);
+    expect([domain, answer.headers["x-sandkeep-error"]]).toEqual([domain, "SANDBOX_NOT_LISTENING"]);
+  }
+  const env = { PATH: process.env.PATH, SANDKEEP_API_KEY: daemon().key };
+  const { stdout } = spawnSync(join(root, "bin/sandkeep"), ["env", "vercel", "--url", daemon().url], {
+    env,
+    encoding: "utf8",
+  });
+  expect(stdout.split("\n")).toContain("export SANDKEEP_DOMAIN=sk.localhost");
+  await sandbox.delete();
+  await daemon().stop();
+  await daemon().start({ SANDKEEP_DOMAIN: "" });
+});
+
 test("a stop waits for nobody who is only listening", async () => {
   const sandbox = await Sandbox.create({ ...auth(), persistent: false });
   const command = await sandbox.runCommand({ cmd: "sleep", args: ["600"], detached: true });

@@ -1,10 +1,15 @@
 /** `sandkeep env`: the lines a shell evaluates, and what is said when there is no key or no such service. */
 
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
+import { createServer, type RequestListener } from "node:http";
+import { createServer as createTlsServer, type ServerOptions } from "node:https";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../../test/harness.ts";
+import { type Authority, deriveAuthority, openAuthority } from "../../egress/tls/authority.ts";
 import { type EnvWorld, envCommand } from "./env.ts";
 
 const key = 'sk_it\'s a "key" $HOME';
@@ -24,23 +29,28 @@ test("what a shell makes of the lines for Vercel is what they mean", async () =>
   expect(evaluated(lines, { PYTHONPATH: "/theirs" }).PYTHONPATH).toBe("/our folder/python:/theirs");
 });
 
-test("team and project can be chosen, and a domain of one's own is passed on", async () => {
+test("team and project can be chosen, and where no daemon answers the environment's domain is passed on", async () => {
   const environment = { SANDKEEP_API_KEY: key, SANDKEEP_DOMAIN: "boxes.example" };
-  const { lines } = await run(["vercel", "--team", "team_x", "--project=prj_y"], environment);
+  const { lines } = await run(
+    ["vercel", "--team", "team_x", "--project=prj_y", "--url=http://127.0.0.1:1"],
+    environment,
+  );
   expect(evaluated(lines, {})).toMatchObject({
     VERCEL_OIDC_TOKEN: `${key} of team_x/prj_y`,
     SANDKEEP_DOMAIN: "boxes.example",
-    SANDKEEP_URL: "http://127.0.0.1:7700",
+    SANDKEEP_URL: "http://127.0.0.1:1",
   });
 });
 
-test("E2B and Veryfront have their own variables", async () => {
+test("the domain is the daemon's, whatever the environment says of another one", async () => {
+  await using server = await serving('{"status":"ok","domain":"sk.example"}');
+  const environment = { SANDKEEP_API_KEY: key, SANDKEEP_DOMAIN: "boxes.example" };
+  const { lines, warnings } = await run(["vercel", "--url", server.url], environment);
+  expect([evaluated(lines, {}).SANDKEEP_DOMAIN, warnings]).toEqual(["sk.example", []]);
+});
+
+test("Veryfront has variables of its own", async () => {
   const environment = { SANDKEEP_API_KEY: key, SANDKEEP_URL: "https://keep.example" };
-  expect(evaluated((await run(["e2b"], environment)).lines, {})).toMatchObject({
-    E2B_API_URL: "https://keep.example/e2b",
-    E2B_SANDBOX_URL: "https://keep.example",
-    E2B_API_KEY: key,
-  });
   expect(evaluated((await run(["veryfront"], environment)).lines, {})).toMatchObject({
     VERYFRONT_API_URL: "https://keep.example",
     VERYFRONT_API_TOKEN: key,
@@ -51,20 +61,40 @@ test("the key is read from the first data directory that has one", async () => {
   const [empty, full] = [await tempDir(), await tempDir()];
   await mkdir(join(full, "data"));
   await writeFile(join(full, "data/api-key"), "sk_from_file\n");
-  const { lines } = await run(["e2b"], {}, [empty, join(full, "data")]);
-  expect(lines).toContain("export E2B_API_KEY=sk_from_file");
-  await expect(run(["e2b", "--data-dir", empty], {}, [join(full, "data")])).rejects.toThrow(
+  const { lines } = await run(["veryfront"], {}, [empty, join(full, "data")]);
+  expect(lines).toContain("export VERYFRONT_API_TOKEN=sk_from_file");
+  await expect(run(["veryfront", "--data-dir", empty], {}, [join(full, "data")])).rejects.toThrow(
     /^Cannot find an API key: .*api-key"\nhint: /,
   );
 });
 
 test("a daemon that does not answer is a warning, which the shell does not evaluate", async () => {
-  const { lines, warnings } = await run(["e2b", "--url=http://127.0.0.1:1"], { SANDKEEP_API_KEY: key });
-  expect(warnings).toEqual(["Nothing answers at http://127.0.0.1:1 yet; start it with: sandkeep serve"]);
+  const { lines, warnings } = await run(["vercel", "--url=http://127.0.0.1:1"], { SANDKEEP_API_KEY: key });
+  expect(warnings).toEqual([
+    'Cannot reach the daemon at "http://127.0.0.1:1": nothing answers there\nhint: start it with: sandkeep serve',
+  ]);
   expect(lines.every((line) => line.startsWith("export "))).toBe(true);
 });
 
+test("a name without an address, a certificate that is not trusted and another server are told apart", async () => {
+  const warningAt = async (url: string) => (await run(["veryfront", "--url", url], { SANDKEEP_API_KEY: key })).warnings;
+  expect(await warningAt("http://no-such-host.invalid")).toEqual([
+    expect.stringMatching(
+      /^Cannot reach .*: no address is known for "no-such-host.invalid" \((ENOTFOUND|EAI_AGAIN)\)$/,
+    ),
+  ]);
+  await using tls = await serving('{"status":"ok"}', unknownAuthority());
+  expect(await warningAt(tls.url)).toEqual([
+    expect.stringMatching(/: the certificate of "localhost:\d+" is not trusted \(\w+\)\nhint: NODE_EXTRA_CA_CERTS/),
+  ]);
+  await using other = await serving("<html>");
+  expect(await warningAt(other.url)).toEqual([
+    `Cannot use "${other.url}": something answers there, but not Sandkeep (/health says 200)`,
+  ]);
+});
+
 test.each([
+  [["e2b"], /^Cannot print settings for "e2b": Sandkeep does not speak E2B's protocol yet$/],
   [[], /Cannot print settings for ""/],
   [["aws"], /Cannot print settings for "aws"/],
   [["constructor"], /Cannot print settings for "constructor"/],
@@ -89,6 +119,27 @@ async function run(args: string[], environment: NodeJS.ProcessEnv, dataDirs: str
   };
   await envCommand(args, world);
   return { lines, warnings };
+}
+
+/** a server on loopback that answers everything with a text, over TLS with the certificates of an authority */
+async function serving(text: string, authority?: Authority) {
+  const answer: RequestListener = (_, response) => void response.end(text);
+  const options: ServerOptions = { SNICallback: (name, done) => done(null, authority?.leafFor(name)) };
+  const server = authority ? createTlsServer(options, answer) : createServer(answer);
+  server.on("tlsClientError", () => undefined);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: authority ? `https://localhost:${port}` : `http://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+function unknownAuthority(): Authority {
+  return openAuthority(deriveAuthority(Buffer.alloc(32, "unknown"), "unknown"));
 }
 
 /** the environment after a shell has read the lines */

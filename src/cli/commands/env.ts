@@ -12,7 +12,6 @@ Prints lines for a shell that point a service's unmodified SDK and CLI at your d
 
 Services:
   vercel       @vercel/sandbox, sandbox, and vercel-sandbox of Python
-  e2b          e2b and @e2b/cli
   veryfront    veryfront
 
 Options:
@@ -43,14 +42,28 @@ export async function envCommand(args: string[], world: EnvWorld): Promise<void>
   });
   if (values.help) return world.print(envUsage.trimEnd());
   const [service = "", ...rest] = positionals;
+  if (service === "e2b")
+    throw new CliError('Cannot print settings for "e2b": Sandkeep does not speak E2B\'s protocol yet');
   const lines = Object.hasOwn(services, service) ? services[service] : undefined;
   if (!lines || rest.length > 0)
     throw new CliError(`Cannot print settings for "${positionals.join(" ")}"\n\n${envUsage.trimEnd()}`);
   const url = daemonUrl(values.url, world.environment);
   const key = apiKey(values["data-dir"], world);
   const scope = { teamId: values.team ?? "team_default", projectId: values.project ?? "prj_default" };
-  if (!(await new Client({ url }).isUp())) world.warn(`Nothing answers at ${url} yet; start it with: sandkeep serve`);
-  for (const line of lines({ url, key, scope, world })) world.print(line);
+  const domain = await domainOf(url, world);
+  for (const line of lines({ url, key, scope, world, domain })) world.print(line);
+}
+
+/** As the daemon says, which may be another one than the environment is about; what is wrong with it is a warning. */
+async function domainOf(url: string, { environment, warn }: EnvWorld): Promise<string | undefined> {
+  try {
+    const { domain } = await new Client({ url }).health();
+    if (domain !== undefined) return domain;
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    warn(error.message);
+  }
+  return environment.SANDKEEP_DOMAIN || undefined;
 }
 
 interface Connection {
@@ -58,16 +71,17 @@ interface Connection {
   url: string;
   key: string;
   scope: { teamId: string; projectId: string };
+  /** below which the ports of sandboxes are reached, if that is known */
+  domain: string | undefined;
   world: EnvWorld;
 }
 
 const services: Record<string, (connection: Connection) => string[]> = {
-  vercel({ url, key, scope, world }) {
+  vercel({ url, key, scope, domain, world }) {
     const token = world.token(key, scope);
-    const domain = world.environment.SANDKEEP_DOMAIN;
     return [
       exported("SANDKEEP_URL", url),
-      ...(domain ? [exported("SANDKEEP_DOMAIN", domain)] : []),
+      ...(domain !== undefined ? [exported("SANDKEEP_DOMAIN", domain)] : []),
       // What is there already stays; a preload that is named twice is loaded once.
       `export NODE_OPTIONS="\${NODE_OPTIONS:+$NODE_OPTIONS }--import=${world.preload}"`,
       // Ours comes first, and loads the sitecustomize module that it hides.
@@ -79,12 +93,6 @@ const services: Record<string, (connection: Connection) => string[]> = {
       exported("SANDBOX_SKIP_VERSION_CHECK", "1"),
     ];
   },
-  e2b: ({ url, key }) => [
-    exported("E2B_API_URL", `${url}/e2b`),
-    exported("E2B_SANDBOX_URL", url),
-    exported("E2B_VOLUME_API_URL", `${url}/e2b`),
-    exported("E2B_API_KEY", key),
-  ],
   veryfront: ({ url, key }) => [exported("VERYFRONT_API_URL", url), exported("VERYFRONT_API_TOKEN", key)],
 };
 

@@ -84,6 +84,8 @@ async function hostSources(): Promise<string[]> {
   return existsSync(list) ? [list, ...files] : files;
 }
 
+const howToGet = "apt-get install -y --no-install-recommends mmdebstrap";
+
 interface Bootstrap {
   /** the tar; ends in an error when mmdebstrap does */
   output: AsyncIterable<Uint8Array>;
@@ -100,7 +102,8 @@ function start(args: string[], progress: ImportOptions["progress"]): Bootstrap {
   });
   const failure = new Promise<SandkeepError | undefined>((resolve) => {
     child.once("error", (cause) => {
-      const why = "code" in cause && cause.code === "ENOENT" ? "mmdebstrap is not installed" : cause.message;
+      const isMissing = "code" in cause && cause.code === "ENOENT";
+      const why = isMissing ? `mmdebstrap is not installed\nhint: ${howToGet}` : cause.message;
       resolve(new SandkeepError("unsupported", `Cannot build the image: ${why}`, { cause }));
     });
     child.once("close", (code) => {

@@ -25,7 +25,7 @@ import type { LayerStore } from "../layers.ts";
 import { etcFiles, etcVersion, parseOsRelease, userBashrc, userProfile } from "./etc.ts";
 import { type HostEtcEntry, hostEtc, withRoots } from "./host-etc.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
-import { type NodeRuntime, nodeFolder, nodeLayer, nodePrograms, ownNode } from "./node-runtime.ts";
+import { type NodeRuntime, nodeFolder, nodeLayer, nodeLayerId, nodePrograms, ownNode } from "./node-runtime.ts";
 import { ownPrograms } from "./programs.ts";
 import { defaultCwd, defaultUser, plainUsers } from "./users.ts";
 
@@ -135,8 +135,7 @@ async function checkMerged(root: string): Promise<void> {
 async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime): Promise<string> {
   const hash = createHash("sha256");
   const dpkgStatus = host.dpkg ? await lstat(join(host.root, "var/lib/dpkg/status")) : undefined;
-  const versions = [node.version, ...node.packages.map(({ version }) => version)];
-  hash.update(JSON.stringify([etcVersion, layoutVersion, versions, host.root, host.path, ownPrograms]));
+  hash.update(JSON.stringify([etcVersion, layoutVersion, nodeLayerId(node), host.root, host.path, ownPrograms]));
   hash.update(host.roots.join());
   hash.update(JSON.stringify([host.usr, host.hidden, host.pythons, host.own, dpkgStatus?.size, dpkgStatus?.mtimeMs]));
   for (const entry of host.etc) {

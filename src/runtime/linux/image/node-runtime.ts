@@ -56,10 +56,19 @@ export function nodeFolder(node: NodeRuntime): string {
   return `/vercel/runtimes/node${node.version.split(".", 1)[0]}`;
 }
 
+/** to be raised when what is written beside the packages changes */
+const layoutVersion = 2;
+
+/** says all that is in the layer */
+export function nodeLayerId(node: NodeRuntime): string {
+  const packages = node.packages.map(({ name, version }) => `${name}-${version}`).join("-");
+  const id = `node-${node.version}-${packages}-${process.arch}-v${layoutVersion}`;
+  return id.replaceAll(/[^a-z0-9-]/g, "-");
+}
+
 /** the layer, made unless it is in the store */
 export async function nodeLayer(layers: LayerStore, claim: Claim, node: NodeRuntime): Promise<LayerInfo> {
-  const packages = node.packages.map(({ name, version }) => `${name}-${version}`).join("-");
-  const id = `node-${node.version}-${packages}-${process.arch}`.replaceAll(/[^a-z0-9-]/g, "-");
+  const id = nodeLayerId(node);
   await claim.add(id);
   const there = await layers.get(id);
   if (there) return there;
@@ -68,6 +77,13 @@ export async function nodeLayer(layers: LayerStore, claim: Claim, node: NodeRunt
     return id;
   });
 }
+
+/**
+ * Settings of npm, below those of its user and of a project. npm runs install scripts unless it is told otherwise, but
+ * warns of each that no project has approved, and of newer releases of itself: programs that read its output take both
+ * for failures. Whatever a script does, it does inside.
+ */
+const npmrc = "update-notifier=false\ndangerously-allow-all-scripts=true\n";
 
 async function writeNode(writer: LayerWriter, node: NodeRuntime): Promise<void> {
   const folder = nodeFolder(node);
@@ -83,6 +99,7 @@ async function writeNode(writer: LayerWriter, node: NodeRuntime): Promise<void> 
       await writer.copyFile(join(from, path), `${to}/${path}`, { mode: 0o755, owner: plainUser });
       await writer.symlink(`../lib/node_modules/${name}/${path}`, `${folder}/bin/${program}`);
     }
+    if (name === "npm") await writer.file(`${to}/npmrc`, npmrc, { owner: plainUser });
   }
 }
 
