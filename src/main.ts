@@ -16,6 +16,7 @@ Commands:
   recover  list what the database does not know of the data directory, and put it on record
   image    import, build, list and delete the images that sandboxes boot from
   egress   show what a sandbox wanted of the world and what became of it, and which policy would do
+  key      make, list and delete keys, with limits if you like
   env      print the settings that point a service's own SDK and CLI at the daemon
   mcp      serve the daemon's MCP tools over standard input and output
   doctor   say what isolation this host can give, and what is missing
@@ -31,6 +32,7 @@ const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   recover,
   image,
   egress,
+  key,
   env,
   mcp,
   doctor,
@@ -106,6 +108,11 @@ async function env(args: string[]): Promise<void> {
 async function egress(args: string[]): Promise<void> {
   const { egressCommand } = await import("./cli/commands/egress.ts");
   await egressCommand(args, { environment: process.env, dataDirs: await dataDirs(), print, warn });
+}
+
+async function key(args: string[]): Promise<void> {
+  const { keyCommand } = await import("./cli/commands/key.ts");
+  await keyCommand(args, { environment: process.env, dataDirs: await dataDirs(), now: Date.now, print, warn });
 }
 
 async function mcp(args: string[]): Promise<void> {

@@ -7,6 +7,8 @@ import type { Readable } from "node:stream";
 import type { Context } from "hono";
 import type { z } from "zod";
 import { SandkeepError } from "../core/errors.ts";
+import type { Caller } from "../core/sandbox.ts";
+import { requireChange } from "../core/scope.ts";
 
 /** What came in is not what the schema says. */
 export class InvalidInput extends Error {
@@ -24,6 +26,14 @@ export function bearerOf(request: Request): string {
   const secret = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
   if (secret !== undefined && secret.length <= longestToken) return secret;
   throw new SandkeepError("unauthenticated", "There is no token");
+}
+
+/**
+ * refuses a request that would change something, to a caller that may only read: before its body is read. The core refuses
+ * such calls all the same; `reading` are the paths of a wire's requests that read by another method than GET
+ */
+export function requireRead(caller: Caller, { method }: Request, path: string, reading: RegExp): void {
+  if (method !== "GET" && method !== "HEAD" && !(method === "POST" && reading.test(path))) requireChange(caller);
 }
 
 /** a query's parameters; one that is there several times is a list */

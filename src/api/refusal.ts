@@ -22,6 +22,7 @@ export const statuses: Record<ErrorCode, number> = {
   unsupported: 400,
   unauthenticated: 401,
   forbidden: 403,
+  "out-of-scope": 403,
   "not-found": 404,
   // Not a 5xx, which clients would send again: what took too long once will do so twice.
   timeout: 408,

@@ -12,6 +12,8 @@ export interface McpDaemon {
   key: string;
   /** of the tools: "/mcp" */
   path: string;
+  /** further headers of each request */
+  headers?: Record<string, string>;
 }
 
 export interface AskOptions {
@@ -37,7 +39,7 @@ const revision = "2026-07-28";
 const prefix = "io.modelcontextprotocol";
 
 export async function ask(
-  { url, key, path }: McpDaemon,
+  { url, key, path, headers }: McpDaemon,
   method: string,
   params: Record<string, unknown>,
   { name, signal, progress }: AskOptions = {},
@@ -50,6 +52,7 @@ export async function ask(
   const response = await fetch(new URL(path, url), {
     method: "POST",
     headers: {
+      ...headers,
       authorization: `Bearer ${key}`,
       "content-type": "application/json",
       accept: "application/json, text/event-stream",

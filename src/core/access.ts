@@ -3,9 +3,26 @@
 import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
 import { DeviceLogins } from "./login.ts";
+import type { NetworkPolicy } from "./network-policy.ts";
 import type { Caller, Owner, Project, Team } from "./sandbox.ts";
+import { requireProject, requireUnlimited } from "./scope.ts";
 import type { ApiKey } from "./store.ts";
 import { keyOfToken } from "./token.ts";
+
+/** What a new key may do less than its team, and until when. */
+export interface KeyLimits {
+  project?: string | undefined;
+  readOnly?: boolean | undefined;
+  policyCeiling?: NetworkPolicy | undefined;
+  expiresAt?: number | undefined;
+}
+
+interface KnownKey {
+  key: ApiKey;
+  caller: Caller;
+  /** when its last use was written down */
+  touchedAt: number;
+}
 
 export interface AccessOptions {
   /** SHA-256 in hex */
@@ -16,14 +33,16 @@ export const defaultTeam = { id: "team_default", slug: "default" };
 export const defaultProject = { id: "prj_default", name: "default" };
 
 const mostCallers = 1000;
+/** ms between two records of a key's last use */
+const touchEvery = 60_000;
 const mostProjects = 1000;
 
 export class Access {
   readonly #context: Context;
   readonly #hash: (text: string) => string;
   readonly logins: DeviceLogins;
-  /** whose keys were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
-  readonly #callers = new Map<string, Caller>();
+  /** keys that were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
+  readonly #callers = new Map<string, KnownKey>();
   /** that were found, by team and what they were asked for: no project changes or goes away */
   readonly #projects = new Map<string, Project>();
 
@@ -53,21 +72,34 @@ export class Access {
   async authenticate(secret: string): Promise<Caller> {
     // a key is looked up by its hash: how long that takes says nothing about any other key
     const hash = this.#hash(keyOfToken(secret) ?? secret);
-    const known = this.#callers.get(hash);
-    if (known) return known;
+    const known = this.#callers.get(hash) ?? (await this.#find(hash));
+    const { key, caller } = known;
+    const at = this.#context.now();
+    if (key.expiresAt !== undefined && key.expiresAt <= at) {
+      throw new SandkeepError("unauthenticated", "Cannot authenticate: the key has expired");
+    }
+    if (at - known.touchedAt >= touchEvery) {
+      known.touchedAt = at;
+      // Nobody waits for it: it is there for people who look at their keys.
+      void this.#context.store.touchKey(key.id, at).catch(this.#context.trouble);
+    }
+    return caller;
+  }
+
+  async #find(hash: string): Promise<KnownKey> {
     const key = await this.#context.store.findKey(hash);
     if (!key) throw new SandkeepError("unauthenticated", "Cannot authenticate: nobody has this key");
-    const caller = { teamId: key.teamId };
+    const known = { key, caller: callerWith(key), touchedAt: key.lastUsedAt ?? 0 };
     if (this.#callers.size >= mostCallers) this.#callers.clear();
-    this.#callers.set(hash, caller);
-    return caller;
+    this.#callers.set(hash, known);
+    return known;
   }
 
   /** the project that a request is about; both parts may be left out for the team's own */
   async owner(caller: Caller, scope: { team?: string | undefined; project?: string | undefined }): Promise<Owner> {
     await this.#ownTeam(caller, scope.team);
-    const project = await this.#findProject(caller, scope.project);
-    return { teamId: caller.teamId, projectId: project.id };
+    const project = await this.#findProject(caller, scope.project ?? caller.scope?.projectId);
+    return { ...caller, projectId: project.id };
   }
 
   async team(caller: Caller, idOrSlug?: string): Promise<Team> {
@@ -88,6 +120,7 @@ export class Access {
 
   async createProject(caller: Caller, team: string | undefined, name: string): Promise<Project> {
     await this.#ownTeam(caller, team);
+    requireUnlimited(caller, "a new project");
     const { store, ids, now } = this.#context;
     const project: Project = { ...ids.project(), teamId: caller.teamId, name, createdAt: now() };
     await store.insertProject(project);
@@ -95,17 +128,34 @@ export class Access {
   }
 
   async keys(caller: Caller): Promise<Omit<ApiKey, "hash">[]> {
+    requireUnlimited(caller, "the list of keys");
     const keys = await this.#context.store.listKeys(caller.teamId);
     return keys.map(({ hash: _, ...key }) => key);
   }
 
-  /** the secret is told once and never again */
-  async createKey(caller: Caller, name: string): Promise<{ key: Omit<ApiKey, "hash">; secret: string }> {
+  /** the secret is told once and never again; `project` is an id or a name */
+  async createKey(
+    caller: Caller,
+    name: string,
+    { project, readOnly, policyCeiling, expiresAt }: KeyLimits = {},
+  ): Promise<{ key: Omit<ApiKey, "hash">; secret: string }> {
+    requireUnlimited(caller, "a new key");
+    if (expiresAt !== undefined && expiresAt <= this.#context.now()) {
+      throw new SandkeepError("invalid", "Cannot create a key that has expired already");
+    }
+    const projectId = project === undefined ? undefined : (await this.#findProject(caller, project)).id;
     const { secret } = this.#context.ids.apiKey();
-    return { key: await this.#insertKey(caller.teamId, name, secret), secret };
+    const limits = {
+      ...(projectId !== undefined && { projectId }),
+      ...(readOnly && { readOnly }),
+      ...(policyCeiling !== undefined && { policyCeiling }),
+      ...(expiresAt !== undefined && { expiresAt }),
+    };
+    return { key: await this.#insertKey(caller.teamId, name, secret, limits), secret };
   }
 
   async renameKey(caller: Caller, id: string, name: string): Promise<Omit<ApiKey, "hash">> {
+    requireUnlimited(caller, "changing a key");
     const renamed = await this.#context.store.renameKey(caller.teamId, id, name);
     if (!renamed) throw new SandkeepError("not-found", `Cannot rename key "${id}": there is none`);
     const { hash: _, ...key } = renamed;
@@ -113,15 +163,21 @@ export class Access {
   }
 
   async deleteKey(caller: Caller, id: string): Promise<void> {
+    requireUnlimited(caller, "deleting a key");
     const deleted = await this.#context.store.deleteKey(caller.teamId, id);
     this.#callers.clear();
     if (deleted) return;
     throw new SandkeepError("not-found", `Cannot delete key "${id}": there is none`);
   }
 
-  async #insertKey(teamId: string, name: string, secret: string): Promise<Omit<ApiKey, "hash">> {
+  async #insertKey(
+    teamId: string,
+    name: string,
+    secret: string,
+    limits: Partial<ApiKey> = {},
+  ): Promise<Omit<ApiKey, "hash">> {
     const { ids, now, store } = this.#context;
-    const key = { id: ids.apiKey().id, teamId, name, hint: secret.slice(-4), createdAt: now() };
+    const key = { id: ids.apiKey().id, teamId, name, hint: secret.slice(-4), createdAt: now(), ...limits };
     await store.insertKey({ ...key, hash: this.#hash(secret) });
     return key;
   }
@@ -136,6 +192,12 @@ export class Access {
   }
 
   async #findProject(caller: Caller, idOrName: string | undefined): Promise<Project> {
+    const project = await this.#projectOf(caller, idOrName);
+    requireProject(caller, project.id);
+    return project;
+  }
+
+  async #projectOf(caller: Caller, idOrName: string | undefined): Promise<Project> {
     const { store } = this.#context;
     const asked = `${caller.teamId} ${idOrName ?? ""}`;
     const known = this.#projects.get(asked);
@@ -152,4 +214,10 @@ export class Access {
     }
     throw new SandkeepError("not-found", `Project not found: "${idOrName ?? "default"}"`);
   }
+}
+
+function callerWith({ id, teamId, projectId, readOnly, policyCeiling }: ApiKey): Caller {
+  const limited = projectId !== undefined || readOnly || policyCeiling !== undefined;
+  const scope = { projectId, readOnly, ...(policyCeiling && { ceilings: [policyCeiling] }) };
+  return { teamId, keyId: id, ...(limited && { scope }) };
 }

@@ -12,6 +12,8 @@ import { EgressLogs } from "./egress-log.ts";
 import { Endings } from "./endings.ts";
 import { Expiry } from "./expiry.ts";
 import { SessionFiles } from "./files.ts";
+import { guarded } from "./permissions.ts";
+import { NetworkPolicies } from "./policies.ts";
 import { Quarantine } from "./quarantine.ts";
 import { recover } from "./recovery.ts";
 import { Retention } from "./retention.ts";
@@ -31,6 +33,7 @@ export interface Core {
   snapshots: SnapshotService;
   drives: Drives;
   routes: Routes;
+  policies: NetworkPolicies;
   /** recovers what an earlier daemon left and begins to watch the time */
   open(options?: { keepAll?: boolean }): Promise<void>;
   /** stops watching; sessions go on */
@@ -63,16 +66,23 @@ export function createCore(context: Context, options: AccessOptions): Core {
     expiryChanged,
   });
   const commands = new Commands(context, sessions, activity);
+  const services = guarded(
+    {
+      sandboxes,
+      sessions,
+      commands,
+      files: new SessionFiles(sessions, context.ids),
+      egress: new EgressLogs(context, sessions, (id) => boots.settled(id)),
+      snapshots: new SnapshotService(context, retention),
+      drives,
+      routes: new Routes(context),
+    },
+    context,
+  );
   return {
+    ...services,
     access: new Access(context, options),
-    sandboxes,
-    sessions,
-    commands,
-    files: new SessionFiles(sessions, context.ids),
-    egress: new EgressLogs(context, sessions, (id) => boots.settled(id)),
-    snapshots: new SnapshotService(context, retention),
-    drives,
-    routes: new Routes(context),
+    policies: new NetworkPolicies(context, services.sandboxes, services.sessions),
     async open({ keepAll = false } = {}) {
       await recover({ context, activity, endings, commands, descriptions, watch });
       await quarantine.open({ keepAll });

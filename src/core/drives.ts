@@ -48,7 +48,8 @@ export class Drives {
     if (there) return { drive: there, created: false };
     const at = now();
     const drive: Drive = {
-      ...owner,
+      teamId: owner.teamId,
+      projectId: owner.projectId,
       id: ids.drive(),
       name,
       region: options.region ?? limits.defaultRegion,
@@ -87,9 +88,10 @@ export class Drives {
 
   /**
    * its files, by a machine of their own that has nothing else and reaches nobody; whoever opens closes. A session that
-   * writes to the drive at the same time sees what is written here, and the other way round
+   * writes to the drive at the same time sees what is written here, and the other way round. Who means to change them
+   * says so (`write`), which permissions.ts looks at
    */
-  async open(owner: Owner, id: string): Promise<OpenDrive> {
+  async open(owner: Owner, id: string, _: { write?: boolean } = {}): Promise<OpenDrive> {
     const { runtime, ids, limits, trouble } = this.#context;
     const drive = await this.byId(owner, id);
     if (runtime.machines().length >= limits.maxSandboxes) {

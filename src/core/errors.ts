@@ -16,6 +16,8 @@ export type ErrorCode =
   | "gone"
   /** the caller may not do this */
   | "forbidden"
+  /** the caller's team may do this, but not with this key */
+  | "out-of-scope"
   /** a bound was reached: disk, memory, processes, machines */
   | "limit"
   /** the command names no executable file */

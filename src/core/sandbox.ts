@@ -4,6 +4,7 @@
  */
 
 import type { NetworkPolicy } from "./network-policy.ts";
+import type { Scope } from "./scope.ts";
 
 export interface Team {
   id: string;
@@ -20,18 +21,27 @@ export interface Project {
   createdAt: number;
 }
 
-/** Who asks: a team, proven by one of its keys. */
+/** Who asks: a team, proven by one of its keys, and what this key may do less than the team. */
 export interface Caller {
   teamId: string;
+  /** which of its keys */
+  keyId?: string;
+  scope?: Scope | undefined;
 }
 
-/** Whose things: a project of the caller's team. */
+/** Who asks, about a project of its team. */
 export interface Owner extends Caller {
   projectId: string;
 }
 
+/** Whose a thing is. */
+interface Owned {
+  teamId: string;
+  projectId: string;
+}
+
 /** Durable and named within its project: configuration, and the sessions that ran with it. */
-export interface Sandbox extends Owner {
+export interface Sandbox extends Owned {
   id: string;
   name: string;
   persistent: boolean;
@@ -127,7 +137,7 @@ export type SessionState = "pending" | "running" | "snapshotting" | "stopping" |
 export type EndCause = "asked" | "timeout" | "out-of-memory" | "policy" | "host" | "crash";
 
 /** One run of a sandbox, from boot to stop. Its id is also its machine's. */
-export interface Session extends Owner {
+export interface Session extends Owned {
   id: string;
   /** lowercase letters and digits only, for host names and wires that need it */
   shortId: string;
@@ -169,7 +179,7 @@ export interface Session extends Owner {
 }
 
 /** A process that a caller started; its output is in the runtime's journal. */
-export interface Command extends Caller {
+export interface Command extends Pick<Owned, "teamId"> {
   id: string;
   sessionId: string;
   /** the executable */
@@ -183,7 +193,7 @@ export interface Command extends Caller {
   endCause?: "out-of-memory" | "timeout" | "session-ended";
 }
 
-export interface Snapshot extends Owner {
+export interface Snapshot extends Owned {
   id: string;
   /** where its caller gave it one */
   name?: string;
@@ -207,7 +217,7 @@ export interface Snapshot extends Owner {
 }
 
 /** A durable volume, mounted into at most one session for writing. */
-export interface Drive extends Owner {
+export interface Drive extends Owned {
   id: string;
   name: string;
   region: string;

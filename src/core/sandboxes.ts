@@ -238,7 +238,8 @@ export class Sandboxes {
     const at = now();
     const { id: sessionId, shortId } = ids.session();
     const sandbox: Sandbox = {
-      ...owner,
+      teamId: owner.teamId,
+      projectId: owner.projectId,
       id: ids.sandbox(),
       name: spec.name ?? (spec.namedBySession ? sessionId : ids.name()),
       persistent: spec.persistent ?? true,
@@ -436,13 +437,10 @@ function sessionOf(
   };
 }
 
-function nameTaken(name: string): SandkeepError {
-  return new SandkeepError("name-taken", `A sandbox with the name '${name}' already exists for this project`);
-}
-
-function notFound(name: string): SandkeepError {
-  return new SandkeepError("not-found", `Named sandbox '${name}' not found for this project.`);
-}
+const nameTaken = (name: string) =>
+  new SandkeepError("name-taken", `A sandbox with the name '${name}' already exists for this project`);
+const notFound = (name: string) =>
+  new SandkeepError("not-found", `Named sandbox '${name}' not found for this project.`);
 
 function definedOf<T extends object>(changes: T): Partial<T> {
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Partial<T>;

@@ -3,18 +3,8 @@
  * compare-and-set, so of two callers who want the same change one gets it and the other sees that it is done.
  */
 
-import type {
-  Command,
-  Drive,
-  Owner,
-  Project,
-  Sandbox,
-  Session,
-  SessionState,
-  Snapshot,
-  TagValue,
-  Team,
-} from "./sandbox.ts";
+import type { NetworkPolicy } from "./network-policy.ts";
+import type { Command, Drive, Project, Sandbox, Session, SessionState, Snapshot, TagValue, Team } from "./sandbox.ts";
 
 export interface Store {
   open(): Promise<void>;
@@ -44,6 +34,8 @@ export interface Store {
   listKeys(teamId: string): Promise<ApiKey[]>;
   /** undefined when the team has no such key */
   renameKey(teamId: string, id: string, name: string): Promise<ApiKey | undefined>;
+  /** when it was used last */
+  touchKey(id: string, at: number): Promise<void>;
   /** false when the team has no such key */
   deleteKey(teamId: string, id: string): Promise<boolean>;
 
@@ -162,13 +154,25 @@ export interface ApiKey {
   /** its last characters, to tell keys apart */
   hint: string;
   createdAt: number;
+  /** the one project that it is for */
+  projectId?: string;
+  readOnly?: boolean;
+  /** what no policy of its callers may be wider than */
+  policyCeiling?: NetworkPolicy;
+  expiresAt?: number;
+  /** to about a minute */
+  lastUsedAt?: number;
 }
 
 /** what is replaced; undefined clears */
 type Changes<T> = { [K in keyof T]?: T[K] | undefined };
-export type SandboxChanges = Changes<Omit<Sandbox, keyof Owner | "id" | "name" | "createdAt" | "state" | "totals">>;
-export type SessionChanges = Changes<Omit<Session, keyof Owner | "id" | "state" | "sandboxId" | "createdAt">>;
-export type SnapshotChanges = Changes<Omit<Snapshot, keyof Owner | "id" | "createdAt">>;
+export type SandboxChanges = Changes<
+  Omit<Sandbox, "teamId" | "projectId" | "id" | "name" | "createdAt" | "state" | "totals">
+>;
+export type SessionChanges = Changes<
+  Omit<Session, "teamId" | "projectId" | "id" | "state" | "sandboxId" | "createdAt">
+>;
+export type SnapshotChanges = Changes<Omit<Snapshot, "teamId" | "projectId" | "id" | "createdAt">>;
 
 export interface Page<T> {
   items: T[];

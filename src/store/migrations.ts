@@ -9,6 +9,7 @@ import { claimsTable } from "./claims-table.ts";
 import type { Engine } from "./engines.ts";
 import { firstSchema } from "./first-schema.ts";
 import { identityTable } from "./identity.ts";
+import { keyScopes } from "./key-scopes.ts";
 import { lifetimes } from "./lifetimes.ts";
 import { indexSessions, sessionIndex } from "./session-index.ts";
 import { snapshotNames } from "./snapshot-names.ts";
@@ -29,6 +30,7 @@ const migrations: Migration[] = [
   { name: "session index", statements: sessionIndex, fill: indexSessions },
   { name: "identity", statements: identityTable },
   { name: "claims", statements: claimsTable },
+  { name: "key scopes", statements: keyScopes },
 ];
 
 /** brings the database to what this program knows; refuses one that a newer program wrote */

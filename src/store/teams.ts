@@ -19,6 +19,7 @@ type TeamStore = Pick<
   | "findKey"
   | "listKeys"
   | "renameKey"
+  | "touchKey"
   | "deleteKey"
 >;
 
@@ -31,6 +32,11 @@ const keys = mapping<ApiKey>({
   hash: "text",
   hint: "text",
   createdAt: "whole",
+  projectId: "text",
+  readOnly: "flag",
+  policyCeiling: "json",
+  expiresAt: "whole",
+  lastUsedAt: "whole",
 });
 
 export function teamStore(db: Database): TeamStore {
@@ -111,6 +117,10 @@ export function teamStore(db: Database): TeamStore {
         db.updateTable("api_keys").set({ name }).where("team_id", "=", teamId).where("id", "=", id).returningAll(),
         keys.toValue,
       ),
+
+    async touchKey(id, at) {
+      await db.updateTable("api_keys").set({ last_used_at: at }).where("id", "=", id).execute();
+    },
 
     async deleteKey(teamId, id) {
       const deleted = await db

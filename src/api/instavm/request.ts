@@ -5,7 +5,16 @@ import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import type { Owner, Sandbox, Session } from "../../core/sandbox.ts";
-import { bearerOf, bodyBytes, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../http.ts";
+import {
+  bearerOf,
+  bodyBytes,
+  bodyText,
+  type Connection,
+  jsonOf,
+  parsed,
+  queryParameters,
+  requireRead,
+} from "../http.ts";
 import { Refusal } from "../refusal.ts";
 import { errorResponse, located, notFound, Unprocessable, words } from "./errors.ts";
 import type { Schemas } from "./schemas.ts";
@@ -51,8 +60,11 @@ export function router({ core, trouble }: Dialect): Hono<Env> {
     // Clients that have no key there send the header all the same.
     const key = c.req.header("x-api-key") || undefined;
     const hasKey = key !== undefined || c.req.header("authorization") !== undefined;
-    if (hasKey) c.set("owner", await ownerWith(core, key ?? bearerOf(c.req.raw)));
-    else if (!takesKeyInBody(c.req.method, c.req.path)) throw new SandkeepError("unauthenticated", "There is no key");
+    if (hasKey) {
+      const owner = await ownerWith(core, key ?? bearerOf(c.req.raw));
+      requireRead(owner, c.req.raw, c.req.path, /^\/download\/?$/);
+      c.set("owner", owner);
+    } else if (!takesKeyInBody(c.req.method, c.req.path)) throw new SandkeepError("unauthenticated", "There is no key");
     await next();
   });
   return app;
@@ -70,8 +82,8 @@ export async function ownerByBody(c: InstavmContext, { core }: Dialect, key: str
   if (key === undefined && byHeader) return byHeader;
   if (key === undefined) throw new Unprocessable([{ loc: ["body", "api_key"], msg: words.missing, type: "missing" }]);
   const byBody = await ownerWith(core, key);
-  if (byHeader && byHeader.teamId !== byBody.teamId)
-    throw new SandkeepError("unauthenticated", "Two keys of two teams");
+  if (byHeader && byHeader.keyId !== byBody.keyId) throw new SandkeepError("unauthenticated", "Two different keys");
+  requireRead(byBody, c.req.raw, c.req.path, /^$/);
   return byBody;
 }
 

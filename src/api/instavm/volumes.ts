@@ -74,7 +74,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { path } = queryOf(c, schemas.volumeFileQuery);
     const { id } = await volumeIn(c);
     const inside = placeOf(path);
-    await using(ownerOf(c), id, ({ files, root }) =>
+    await changing(ownerOf(c), id, ({ files, root }) =>
       readable(path, () => files.remove(`${root}${inside}`, { recursive: true })),
     );
     return json({ message: "File deleted", volume_id: id, path: inside.slice(1) });
@@ -86,7 +86,8 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { file, path, overwrite } = await formOf(c, schemas.volumeUploadForm);
     const inside = placeOf(path);
     const bytes = new Uint8Array(await file.arrayBuffer());
-    await using(ownerOf(c), id, async ({ files, root }) => {
+    await changing(ownerOf(c), id, async ({ files, root }) => {
+      await requireNoLink(files, root, inside);
       if (!overwrite && (await isThere(files.stat(`${root}${inside}`)))) {
         throw new Refusal(409, `Cannot write "${path}": it is there, and overwrite is false`);
       }
@@ -108,8 +109,16 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     });
   });
 
-  async function using<T>(owner: Owner, id: string, work: (drive: OpenDrive) => Promise<T>): Promise<T> {
-    const drive = await core.drives.open(owner, id);
+  const changing = <T>(owner: Owner, id: string, work: (drive: OpenDrive) => Promise<T>) =>
+    using(owner, id, work, { write: true });
+
+  async function using<T>(
+    owner: Owner,
+    id: string,
+    work: (drive: OpenDrive) => Promise<T>,
+    options: { write?: boolean } = {},
+  ): Promise<T> {
+    const drive = await core.drives.open(owner, id, options);
     try {
       return await work(drive);
     } finally {
@@ -163,6 +172,23 @@ async function filesBelow(
 
 function entry({ path, type, size, modifiedAt }: FileInfo): object {
   return { path: path.slice(1), type, size, modified_at: wire.time(modifiedAt) };
+}
+
+/** refuses a path that leads through a link: it would be written outside of the volume, and be lost */
+async function requireNoLink(files: OpenDrive["files"], root: string, inside: string): Promise<void> {
+  const names = inside.slice(1).split("/");
+  for (const [index] of names.entries()) {
+    const path = names.slice(0, index + 1).join("/");
+    const type = await files.stat(`${root}/${path}`).then(
+      (info) => info.type,
+      (error: unknown) => {
+        if (isSandkeepError(error, "not-found")) return undefined;
+        throw error;
+      },
+    );
+    if (type === "symlink") throw new Refusal(400, `Cannot write "${inside.slice(1)}": "${path}" is a link`);
+    if (type === undefined) return;
+  }
 }
 
 async function isThere(stat: Promise<FileInfo>): Promise<boolean> {

@@ -17,6 +17,9 @@ import {
 } from "@modelcontextprotocol/server";
 import type { Core } from "../../core/core.ts";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
+import type { NetworkPolicy } from "../../core/network-policy.ts";
+import { policyOfText } from "../../core/policy-text.ts";
+import type { Scope } from "../../core/scope.ts";
 import { json } from "../http.ts";
 import type { Visitor } from "./tool.ts";
 
@@ -44,21 +47,45 @@ export function strangerResponse(request: Request, publicUrl: string): Response 
   );
 }
 
-/** the caller, or the answer to somebody who is none; a team is what the client of a token is here */
+/**
+ * Who sets up a connection may let its model open what a ceiling names. Without one, a model can only make the network
+ * policy of a sandbox narrower: what an operator has closed stays closed.
+ */
+const ceilingHeader = "sandkeep-policy-ceiling";
+
+function ceilingOf(request: Request): NetworkPolicy | Response | undefined {
+  const text = request.headers.get(ceilingHeader);
+  if (text === null) return undefined;
+  try {
+    return policyOfText(text);
+  } catch (error) {
+    if (!isSandkeepError(error, "invalid")) throw error;
+    return json({ jsonrpc: "2.0", error: { code: -32_600, message: error.message }, id: null }, 400);
+  }
+}
+
+function limited(scope: Scope | undefined, ceiling: NetworkPolicy | undefined): Scope {
+  if (!ceiling) return { ...scope, narrowsOnly: true };
+  return { ...scope, ceilings: [...(scope?.ceilings ?? []), ceiling] };
+}
+
+/** the caller, or the answer to somebody who is none; a key is what the client of a token is here */
 export async function authenticated(
   request: Request,
   access: Pick<Core["access"], "authenticate">,
   resource: string,
 ): Promise<AuthInfo | Response> {
   const project = new URL(request.url).searchParams.get("project") ?? undefined;
+  const ceiling = ceilingOf(request);
+  if (ceiling instanceof Response) return ceiling;
   const verifyAccessToken = async (token: string): Promise<AuthInfo> => {
     if (token.length > longestToken) throw invalidToken();
     const caller = await access.authenticate(token).catch((error) => {
       throw isSandkeepError(error, "unauthenticated") ? invalidToken() : error;
     });
-    const visitor: Visitor = { caller, project };
+    const visitor: Visitor = { caller: { ...caller, scope: limited(caller.scope, ceiling) }, project };
     const expiresAt = Math.floor(Date.now() / 1000) + keyLife;
-    return { token, clientId: caller.teamId, scopes: [], expiresAt, extra: { [visitorKey]: visitor } };
+    return { token, clientId: caller.keyId ?? caller.teamId, scopes: [], expiresAt, extra: { [visitorKey]: visitor } };
   };
   return requireBearerAuth({
     verifier: { verifyAccessToken },

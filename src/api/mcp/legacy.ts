@@ -2,7 +2,7 @@
  * Sessions of the protocol up to revision 2025-11-25: a handshake gives an id, with which later requests find the same
  * server again. That is how a notification that cancels finds its call, and how answers to a server's questions do.
  *
- * A session belongs to the team that began it; to anybody else there is none. They live in memory: after a restart a
+ * A session belongs to the key that began it; to anybody else there is none. They live in memory: after a restart a
  * client is told that its session is gone, and begins another.
  */
 

@@ -6,9 +6,10 @@
 import { type Context, Hono } from "hono";
 import type { Core } from "../../core/core.ts";
 import type { Caller } from "../../core/sandbox.ts";
-import { bearerOf } from "../http.ts";
+import { bearerOf, requireRead } from "../http.ts";
 import { egressRoutes } from "./egress.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
+import { keyRoutes } from "./keys.ts";
 
 export const sandkeepPaths = /^\/sandkeep\/v1(\/|$)/;
 
@@ -28,9 +29,12 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
   app.onError((error) => errorResponse(error, trouble));
   app.notFound(() => errorResponse(nothingHere(), trouble));
   app.use(async (c, next) => {
-    c.set("caller", await core.access.authenticate(bearerOf(c.req.raw)));
+    const caller = await core.access.authenticate(bearerOf(c.req.raw));
+    requireRead(caller, c.req.raw, c.req.path, /^$/);
+    c.set("caller", caller);
     await next();
   });
   egressRoutes(app, dialect);
+  keyRoutes(app, dialect);
   return app;
 }

@@ -30,6 +30,7 @@ const wordings: Record<ErrorCode, Wording> = {
   "no-snapshot": { status: 400, code: "snapshot_not_found", message: "Cannot resume sandbox: no snapshot available." },
   unauthenticated: { status: 401, code: "unauthorized", message: "Not authorized: the token is missing or invalid." },
   forbidden: { status: 403, code: "forbidden" },
+  "out-of-scope": { status: 403, code: "forbidden" },
   "not-found": { status: 404, code: "not_found" },
   exists: { status: 409, code: "conflict" },
   conflict: { status: 409, code: "conflict" },

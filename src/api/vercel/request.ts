@@ -5,7 +5,7 @@ import { getPath } from "hono/utils/url";
 import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
 import type { Caller, Owner } from "../../core/sandbox.ts";
-import { bearerOf, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../http.ts";
+import { bearerOf, bodyText, type Connection, jsonOf, parsed, queryParameters, requireRead } from "../http.ts";
 import type { Idempotency } from "../idempotency.ts";
 import { errorResponse, notFound } from "./errors.ts";
 import type { VercelLimits } from "./limits.ts";
@@ -34,7 +34,9 @@ export type VercelContext = Context<Env>;
 export function authenticated({ core, trouble }: Dialect): Hono<Env> {
   const app = open(trouble);
   app.use(async (c, next) => {
-    c.set("caller", await core.access.authenticate(bearerOf(c.req.raw)));
+    const caller = await core.access.authenticate(bearerOf(c.req.raw));
+    requireRead(caller, c.req.raw, c.req.path, /\/fs\/read$/);
+    c.set("caller", caller);
     await next();
   });
   return app;

@@ -24,6 +24,9 @@ Options:
   --url <url>              where the daemon is (SANDKEEP_URL, http://127.0.0.1:7700)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
   --project <id or name>   whose sandboxes (the default project)
+  --policy-ceiling <policy>
+                           let the model open this much network: allow-all, deny-all, or domains and ranges, such as
+                           "registry.npmjs.org,*.github.com"; without it, it can only narrow what a sandbox may reach
   --tools <family>         sandkeep (the default), or the tools of a vendor by its names: veryfront
 `;
 
@@ -31,6 +34,7 @@ const options = {
   url: { type: "string" },
   "data-dir": { type: "string" },
   project: { type: "string" },
+  "policy-ceiling": { type: "string" },
   tools: { type: "string" },
 } as const;
 
@@ -53,6 +57,9 @@ export async function mcpCommand(args: string[], world: McpWorld): Promise<void>
     url: daemonUrl(values.url, world.environment),
     key: apiKey(values["data-dir"], world),
     path: pathOf(values),
+    ...(values["policy-ceiling"] !== undefined && {
+      headers: { "sandkeep-policy-ceiling": values["policy-ceiling"] },
+    }),
   };
   serveStdio(() => relay(daemon, world.version), { onerror: (error) => world.warn(error.message) });
 }

@@ -1,7 +1,7 @@
 /** Tools for the ways in and out: an address for a port, and what may be reached from inside. */
 
 import { z } from "zod";
-import { find, handle, ownerOf } from "../handle.ts";
+import { handle, ownerOf } from "../handle.ts";
 import { describedPolicy, policy, policyOf, printPolicy } from "../policy.ts";
 import { printRoute, routeFields } from "../print.ts";
 import { port } from "../settings.ts";
@@ -28,18 +28,15 @@ export const networkTools: Tool[] = [
     name: "set_network_policy",
     title: "Set the network policy",
     description:
-      "Change what a running sandbox may reach, at once and for open connections too; its later runs and its forks keep " +
-      "it. Use it to close the network before you run code that you do not trust. Returns the policy in force.",
+      "Narrow what a running sandbox may reach, at once and for open connections too; its later runs and its forks keep " +
+      "it. Use it to close the network before you run code that you do not trust. A wider policy is refused, unless " +
+      "whoever set up this connection allowed it. Returns the policy in force.",
     input: z.strictObject({ ...handle, network_policy: describedPolicy }),
     output: z.strictObject({ sandbox: z.string(), network_policy: policy }),
     hints: { ...adds, idempotentHint: true, destructiveHint: true },
     async run({ network_policy: wanted, ...args }, call) {
-      const { owner, sandbox, session } = await find(call, args);
-      const networkPolicy = policyOf(wanted);
-      const changed = await call.core.sessions.setNetworkPolicy(call.caller, session.id, networkPolicy);
-      // An agent that was locked in would be free after the next stop, and in every fork.
-      await call.core.sandboxes.update(owner, sandbox.name, { networkPolicy });
-      return { sandbox: sandbox.name, network_policy: printPolicy(changed.networkPolicy) };
+      const changed = await call.core.policies.change(await ownerOf(call), args.sandbox, policyOf(wanted));
+      return { sandbox: args.sandbox, network_policy: printPolicy(changed.networkPolicy) };
     },
   }),
 ];

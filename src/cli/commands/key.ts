@@ -1,0 +1,118 @@
+/** `sandkeep key`: makes keys with limits, lists them and deletes them. */
+
+import { readArgs } from "../args.ts";
+import { Client } from "../client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
+import { CliError } from "../errors.ts";
+
+export const keyUsage = `Usage: sandkeep key create <name> [limits]
+       sandkeep key ls
+       sandkeep key rm <id>
+
+Makes, lists and deletes the keys of your team. A new key's secret is printed once, on standard output.
+
+Limits:
+  --project <id or name>       it is for this project only
+  --read-only                  it may look at everything and change nothing
+  --policy-ceiling <policy>    sandboxes that it makes or uses reach no more than this: allow-all, deny-all, or
+                               domains and ranges, such as "registry.npmjs.org,*.github.com,203.0.113.0/24"
+  --expires <duration>         until when it works: 90m, 12h, 30d
+
+Options:
+  --json                       print JSON
+  --url <url>                  where the daemon is (SANDKEEP_URL, http://127.0.0.1:7700)
+  --data-dir <directory>       where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+`;
+
+export interface KeyWorld extends KeyPlaces {
+  /** ms since 1970 */
+  now(): number;
+  print(line: string): void;
+  warn(line: string): void;
+}
+
+const options = {
+  project: { type: "string" },
+  "read-only": { type: "boolean" },
+  "policy-ceiling": { type: "string" },
+  expires: { type: "string" },
+  json: { type: "boolean" },
+  url: { type: "string" },
+  "data-dir": { type: "string" },
+} as const;
+
+// The daemon's answers are what docs/keys.md says.
+interface Key {
+  id: string;
+  name: string;
+  hint: string;
+  projectId: string | null;
+  readOnly: boolean;
+  policyCeiling: string | null;
+  createdAt: number;
+  expiresAt: number | null;
+  lastUsedAt: number | null;
+}
+
+export async function keyCommand(args: string[], world: KeyWorld): Promise<void> {
+  const { values, positionals } = readArgs(args, keyUsage, options);
+  if (values.help) return world.print(keyUsage.trimEnd());
+  const [verb, name, ...rest] = positionals;
+  const wantsName = verb === "create" || verb === "rm";
+  if ((!wantsName && verb !== "ls") || (name !== undefined) !== wantsName || rest.length > 0) {
+    throw new CliError(`Cannot do "key ${positionals.join(" ")}"\n\n${keyUsage.trimEnd()}`);
+  }
+  const expiresAt = values.expires === undefined ? undefined : world.now() + durationOf(values.expires);
+  const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
+  if (verb === "ls") return list(client, values.json ?? false, world);
+  if (verb === "rm") return void (await client.call("DELETE", `/sandkeep/v1/keys/${encodeURIComponent(name ?? "")}`));
+  const { key, secret } = (await client.call("POST", "/sandkeep/v1/keys", {
+    name,
+    ...(values.project !== undefined && { project: values.project }),
+    ...(values["read-only"] && { readOnly: true }),
+    ...(values["policy-ceiling"] !== undefined && { policyCeiling: values["policy-ceiling"] }),
+    ...(expiresAt !== undefined && { expiresAt }),
+  })) as { key: Key; secret: string };
+  if (values.json) return world.print(JSON.stringify({ ...key, secret }));
+  world.warn(`Made ${key.id} (${limitsOf(key)}); its secret is not shown again:`);
+  world.print(secret);
+}
+
+async function list(client: Client, json: boolean, { print }: KeyWorld): Promise<void> {
+  const { keys } = (await client.call("GET", "/sandkeep/v1/keys")) as { keys: Key[] };
+  if (json) return print(JSON.stringify(keys));
+  const rows = [
+    ["ID", "NAME", "ENDS IN", "LAST USED", "EXPIRES", "LIMITS"],
+    ...keys.map((key) => [key.id, key.name, key.hint, day(key.lastUsedAt), day(key.expiresAt), limitsOf(key)]),
+  ];
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  for (const row of rows)
+    print(
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    );
+}
+
+function limitsOf({ projectId, readOnly, policyCeiling }: Key): string {
+  const limits = [
+    ...(projectId === null ? [] : [`project ${projectId}`]),
+    ...(readOnly ? ["read-only"] : []),
+    ...(policyCeiling === null ? [] : [`policy ${policyCeiling}`]),
+  ];
+  return limits.length === 0 ? "no limits" : limits.join("; ");
+}
+
+function day(at: number | null): string {
+  return at === null ? "never" : new Date(at).toISOString().slice(0, 16).replace("T", " ");
+}
+
+const units: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+function durationOf(text: string): number {
+  const [, count, unit = ""] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
+  const length = Number(count) * (units[unit] ?? 0);
+  if (length > 0) return length;
+  throw new CliError(`Cannot use --expires "${text}": it must be a duration such as 90m, 12h or 30d`);
+}
