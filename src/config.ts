@@ -102,6 +102,13 @@ const schema = z.object({
     preset: "http:// with the address and the port that it listens on",
   }),
 
+  allowedHosts: list(domain()).register(about, {
+    env: "SANDKEEP_ALLOWED_HOSTS",
+    value: "name,…",
+    meaning: "further names that clients reach the daemon by",
+    preset: "none; addresses, localhost, names without a dot, and those of the two settings before always do",
+  }),
+
   defaultImage: name("the name of an image").default("host").register(about, {
     env: "SANDKEEP_DEFAULT_IMAGE",
     value: "image",

@@ -16,7 +16,7 @@ import { answerMalformed, apiListener } from "./api/listener.ts";
 import { createApi } from "./api/server.ts";
 import { shellWord } from "./cli/output.ts";
 import { type Config, readConfig, serveUsage } from "./config.ts";
-import type { Context, NetworkSecrets } from "./core/context.ts";
+import type { Context, NetworkSecrets, Seal } from "./core/context.ts";
 import { type Core, createCore } from "./core/core.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
 import { areBound, type Belonging, bindFirst } from "./core/identity.ts";
@@ -138,7 +138,10 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   const files = new DirectoryRecoveryFiles(config.dataDir);
   const location = storeLocation(config);
   const isMissing = "path" in location && !existsSync(location.path);
-  const store = await openStore(isMissing && !create ? { path: ":memory:" } : location, { exclusive: endOvertaken });
+  const store = await openStore(isMissing && !create ? { path: ":memory:" } : location, {
+    exclusive: endOvertaken,
+    seal: sealOf(config).seal,
+  });
   undo.defer(() => store.close());
   const guest = await nativeProgram({ root, dataDir: config.dataDir, say });
   const roots = believedRootsOf(config).pems;
@@ -182,6 +185,11 @@ async function requireDefaultImage({ defaultImage, dataDir }: Config, runtime: L
   );
 }
 
+/** the key is beside the database, not in it */
+function sealOf({ dataDir }: Config): Seal {
+  return openSeal(join(dataDir, "secret.key"));
+}
+
 function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Store> {
   const location = storeLocation(config);
   if ("path" in location && files.identity() !== undefined && !existsSync(location.path)) {
@@ -191,7 +199,7 @@ function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Sto
       `Cannot serve "${config.dataDir}": its database "${location.path}" is missing. ${how}`,
     );
   }
-  return openStore(location, { exclusive: endOvertaken });
+  return openStore(location, { exclusive: endOvertaken, seal: sealOf(config).seal });
 }
 
 /** another daemon has the database: whatever this one does from now on is wrong; sandboxes go on */
@@ -254,7 +262,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
       quarantine: config.quarantine,
     },
     defaultImage: config.defaultImage,
-    seal: openSeal(join(config.dataDir, "secret.key")),
+    seal: sealOf(config),
     sandboxEnv: config.sandboxEnv,
     notice: once(say),
     trouble,
@@ -316,6 +324,7 @@ async function listen(
     domain: () => domainUrlOf(place),
     jwks: () => signingKey().jwks,
     conformanceFixtures: config.conformanceFixtures,
+    allowedHosts: config.allowedHosts,
     closing: () => !server.listening,
     limits: {
       ports: config.maxPorts,

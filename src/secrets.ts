@@ -14,6 +14,7 @@ const prefix = "sealed:1:";
 export function openSeal(keyFile: string): Seal {
   const key = keyIn(keyFile);
   return {
+    isSealed: (text) => text.startsWith(prefix),
     seal(text) {
       const nonce = randomBytes(nonceLength);
       const cipher = createCipheriv("aes-256-gcm", key, nonce);

@@ -3,9 +3,11 @@
  * here knows a vendor's words; what cannot be understood is thrown and each dialect says so in its own.
  */
 
+import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import type { Context } from "hono";
 import type { z } from "zod";
+import { bytesOf } from "../core/cidr.ts";
 import { SandkeepError } from "../core/errors.ts";
 import type { Caller } from "../core/sandbox.ts";
 import { requireChange } from "../core/scope.ts";
@@ -137,6 +139,28 @@ const sources = new WeakMap<Request, Readable>();
 /** says where a request's body comes from, for those who read it: a stream of the web in between costs 0.2 ms */
 export function comesFrom(request: Request, incoming: Readable): void {
   sources.set(request, incoming);
+}
+
+/**
+ * the address that a request comes from; "" where there is no connection. A proxy on this host says whom it asks for; who
+ * else is on this host can say so too, and has all of 127.0.0.0/8 to come from anyway. Of an IPv6 address the network
+ * counts, since a host has as many addresses in it as it likes
+ */
+export function addressOf(request: Request): string {
+  const source = sources.get(request) as { socket?: { remoteAddress?: string } } | undefined; // Node's, where it is one
+  const peer = (source?.socket?.remoteAddress ?? "").replace(/^::ffff:/, "");
+  const isHere = peer === "::1" || peer.startsWith("127.");
+  const forwarded = isHere ? request.headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() : undefined;
+  const address = forwarded && isIP(forwarded) !== 0 ? forwarded.replace(/^::ffff:/, "") : peer;
+  return isIP(address) === 6 ? networkOf(address) : address;
+}
+
+/** the first 64 bits, as text */
+function networkOf(address: string): string {
+  return (bytesOf(address) ?? [])
+    .slice(0, 8)
+    .map((byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
 }
 
 /** whether there is something to read, if only its end */

@@ -1,6 +1,6 @@
 /** What dialects share of saying no: an error that already has its status, and the status that each of the core's has. */
 
-import type { ErrorCode } from "../core/errors.ts";
+import { type ErrorCode, isSandkeepError } from "../core/errors.ts";
 
 /** An error that already speaks its wire's words. */
 export class Refusal extends Error {
@@ -11,6 +11,12 @@ export class Refusal extends Error {
     super(message, options);
     this.status = status;
   }
+}
+
+/** the header of a 429: seconds after which it is worth asking again */
+export function retryAfter(error: unknown): { "retry-after": string } {
+  const known = error instanceof Error && isSandkeepError(error.cause) ? error.cause : error;
+  return { "retry-after": String((isSandkeepError(known) && known.retryAfter) || 1) };
 }
 
 /** where a wire does not say otherwise */

@@ -6,6 +6,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Core } from "../core/core.ts";
+import { forBrowsers, preflight } from "./browsers.ts";
+import { isOwnHost } from "./hosts.ts";
 import { type Connection, json } from "./http.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { createInstavm, instavmPaths } from "./instavm/instavm.ts";
@@ -30,6 +32,8 @@ export interface ApiOptions {
   jwks?: () => object;
   /** for tests only: what the conformance suite of MCP asks for is there too */
   conformanceFixtures?: boolean;
+  /** further names that this daemon is reached by */
+  allowedHosts?: string[];
   /** whether the daemon is going away, and its connections with it */
   closing?: () => boolean;
   /** ms since 1970 */
@@ -47,6 +51,8 @@ export interface Api {
 /** A row: which requests are this dialect's. */
 interface Mount {
   owns(path: string, request: Request): boolean;
+  /** whether pages in browsers may use it with a key */
+  forPages?: boolean;
   app: { fetch(request: Request, connection?: Connection): Response | Promise<Response> };
 }
 
@@ -75,27 +81,38 @@ export function createApi(options: ApiOptions): Api {
       app: vercelLogin(vercel),
     },
     // Version 1 is nobody else's: who comes without a key is told so in its words.
-    { owns: matching(/^\/(api\/v\d+\/|v1\/sandboxes(\/|$))/), app: api },
-    { owns: matching(instavmPaths), app: instavm.app },
-    { owns: matching(/^\/(sandbox-sessions|veryfront)(\/|$)/), app: veryfrontApi({ ...vercel, closing }) },
+    { owns: matching(/^\/(api\/v\d+\/|v1\/sandboxes(\/|$))/), app: api, forPages: true },
+    { owns: matching(instavmPaths), app: instavm.app, forPages: true },
+    {
+      owns: matching(/^\/(sandbox-sessions|veryfront)(\/|$)/),
+      app: veryfrontApi({ ...vercel, closing }),
+      forPages: true,
+    },
     // E2B: /e2b/…, and with X-API-Key /sandboxes…, /v2/sandboxes…, /templates…
     { owns: matching(mcpPaths), app: mcpApi({ conformanceFixtures: false, ...vercel, closing }) },
-    { owns: matching(sandkeepPaths), app: sandkeepApi(vercel) },
+    { owns: matching(sandkeepPaths), app: sandkeepApi(vercel), forPages: true },
     // Who comes with no credential at all is told so; another vendor's key is not ours to judge.
-    { owns: withoutKey(/^\/v\d+\//), app: api },
+    { owns: withoutKey(/^\/v\d+\//), app: api, forPages: true },
   ];
+  const isOwn = (host: string | null | undefined) => {
+    const own = [options.publicUrl(), options.domain()].map((url) => new URL(url).hostname);
+    return isOwnHost(host, [...own, ...(options.allowedHosts ?? [])]);
+  };
 
   return {
     async fetch(request, connection) {
       const { pathname } = new URL(request.url);
       const mount = mounts.find(({ owns }) => owns(pathname, request));
+      // Whoever looks whether a server lives may call it what they like.
+      if (pathname !== "/health" && !isOwn(request.headers.get("host"))) return foreignHost(request);
       if (!mount) return json({ error: { code: "not_found", message: "Not found." } }, 404);
-      return worthAgain(await mount.app.fetch(request, connection));
+      if (!mount.forPages) return worthAgain(await mount.app.fetch(request, connection));
+      return preflight(request) ?? forBrowsers(worthAgain(await mount.app.fetch(request, connection)));
     },
     upgrade(request, socket, head) {
+      if (!isOwn(request.headers.host)) return refuse(socket, "403 Forbidden");
       if (interactive.upgrade(request, socket, head) || instavm.terminals.upgrade(request, socket, head)) return;
-      socket.on("error", () => undefined);
-      socket.end("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+      refuse(socket, "404 Not Found");
     },
   };
 }
@@ -104,6 +121,20 @@ export function createApi(options: ApiOptions): Api {
 function worthAgain(response: Response): Response {
   if (response.status === 503 && !response.headers.has("retry-after")) response.headers.set("retry-after", "1");
   return response;
+}
+
+function refuse(socket: Duplex, status: string): void {
+  socket.on("error", () => undefined);
+  socket.end(`HTTP/1.1 ${status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`);
+}
+
+function foreignHost(request: Request): Response {
+  const host = (request.headers.get("host") ?? "").slice(0, 253);
+  const how = "set SANDKEEP_PUBLIC_URL or SANDKEEP_ALLOWED_HOSTS if it is";
+  return json(
+    { error: { code: "forbidden", message: `Cannot answer to "${host}": it is no name of this daemon; ${how}` } },
+    403,
+  );
 }
 
 function matching(pattern: RegExp): Mount["owns"] {

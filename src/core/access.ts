@@ -8,6 +8,7 @@ import type { Caller, Owner, Project, Team } from "./sandbox.ts";
 import { requireProject, requireUnlimited } from "./scope.ts";
 import type { ApiKey } from "./store.ts";
 import { keyOfToken } from "./token.ts";
+import { WrongKeys } from "./wrong-keys.ts";
 
 /** What a new key may do less than its team, and until when. */
 export interface KeyLimits {
@@ -22,6 +23,8 @@ interface KnownKey {
   caller: Caller;
   /** when its last use was written down */
   touchedAt: number;
+  /** addresses that it came from */
+  from: Set<string>;
 }
 
 export interface AccessOptions {
@@ -33,6 +36,8 @@ export const defaultTeam = { id: "team_default", slug: "default" };
 export const defaultProject = { id: "prj_default", name: "default" };
 
 const mostCallers = 1000;
+/** that are remembered of a key */
+const mostAddresses = 1000;
 /** ms between two records of a key's last use */
 const touchEvery = 60_000;
 const mostProjects = 1000;
@@ -41,6 +46,7 @@ export class Access {
   readonly #context: Context;
   readonly #hash: (text: string) => string;
   readonly logins: DeviceLogins;
+  readonly #wrongKeys: WrongKeys;
   /** keys that were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
   readonly #callers = new Map<string, KnownKey>();
   /** that were found, by team and what they were asked for: no project changes or goes away */
@@ -50,6 +56,7 @@ export class Access {
     this.#context = context;
     this.#hash = options.hash;
     this.logins = new DeviceLogins(context);
+    this.#wrongKeys = new WrongKeys(context.now);
   }
 
   /** makes the first team, project and key; the key's secret when it was made now */
@@ -68,11 +75,15 @@ export class Access {
     return (await this.createKey({ teamId: defaultTeam.id }, "first")).secret;
   }
 
-  /** a key, or a token that carries one */
-  async authenticate(secret: string): Promise<Caller> {
+  /** a key, or a token that carries one; `address` is where it comes from, which may not try many */
+  async authenticate(secret: string, address = ""): Promise<Caller> {
     // a key is looked up by its hash: how long that takes says nothing about any other key
     const hash = this.#hash(keyOfToken(secret) ?? secret);
-    const known = this.#callers.get(hash) ?? (await this.#find(hash));
+    const seen = this.#callers.get(hash);
+    if (!seen?.from.has(address)) this.#wrongKeys.check(address, hash);
+    const known = seen ?? (await this.#find(hash, address));
+    if (known.from.size >= mostAddresses) known.from.clear();
+    known.from.add(address);
     const { key, caller } = known;
     const at = this.#context.now();
     if (key.expiresAt !== undefined && key.expiresAt <= at) {
@@ -86,10 +97,13 @@ export class Access {
     return caller;
   }
 
-  async #find(hash: string): Promise<KnownKey> {
+  async #find(hash: string, address: string): Promise<KnownKey> {
     const key = await this.#context.store.findKey(hash);
-    if (!key) throw new SandkeepError("unauthenticated", "Cannot authenticate: nobody has this key");
-    const known = { key, caller: callerWith(key), touchedAt: key.lastUsedAt ?? 0 };
+    if (!key) {
+      this.#wrongKeys.add(address, hash);
+      throw new SandkeepError("unauthenticated", "Cannot authenticate: nobody has this key");
+    }
+    const known = { key, caller: callerWith(key), touchedAt: key.lastUsedAt ?? 0, from: new Set<string>() };
     if (this.#callers.size >= mostCallers) this.#callers.clear();
     this.#callers.set(hash, known);
     return known;

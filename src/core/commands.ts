@@ -2,6 +2,7 @@
 
 import type { Activity } from "./activity.ts";
 import type { Context } from "./context.ts";
+import { openEnvironment } from "./environments.ts";
 import { SandkeepError } from "./errors.ts";
 import { resolvePath } from "./files.ts";
 import { isOver } from "./lifecycle.ts";
@@ -184,7 +185,7 @@ export class Commands {
       env: {
         ...trustEnvironment(session.networkPolicy, this.#context),
         ...(spec.sudo && (await sudoEnvironment(machine, session.user))),
-        ...session.env,
+        ...openEnvironment(session.env, this.#context.seal),
         ...spec.env,
       },
       user: spec.sudo ? "root" : (spec.user ?? session.user),

@@ -69,6 +69,7 @@ export interface HostRoots {
 
 /** Keeps secrets unreadable where they are stored. */
 export interface Seal {
+  isSealed(text: string): boolean;
   seal(text: string): string;
   /** throws when it was sealed with another key, or changed */
   open(sealed: string): string;

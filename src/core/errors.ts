@@ -55,10 +55,13 @@ export type ErrorCode =
 export class SandkeepError extends Error {
   override readonly name = "SandkeepError";
   readonly code: ErrorCode;
+  /** seconds after which it is worth asking again, where that is known */
+  readonly retryAfter: number | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions & { retryAfter?: number }) {
     super(message, options);
     this.code = code;
+    this.retryAfter = options?.retryAfter;
   }
 }
 

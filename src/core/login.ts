@@ -19,6 +19,8 @@ export interface DeviceLogin {
 export type LoginAnswer = "pending" | "slow-down" | "denied" | "expired" | { key: string };
 
 interface Pending {
+  /** where it was begun */
+  address: string;
   userCode: string;
   expiresAt: number;
   polledAt: number;
@@ -27,6 +29,8 @@ interface Pending {
 
 const lifetime = 10 * 60;
 const interval = 1;
+/** that are open at once: of one address, and altogether */
+const mostOfAddress = 10;
 const most = 1000;
 
 export class DeviceLogins {
@@ -37,14 +41,17 @@ export class DeviceLogins {
     this.#context = context;
   }
 
-  begin(): DeviceLogin {
+  /** nobody is refused: the oldest of an address with many gives way */
+  begin(address: string): DeviceLogin {
     this.#sweep();
-    if (this.#pending.size >= most) throw new SandkeepError("limit", "Cannot begin a login: too many are open");
+    if (this.#of(address).length >= mostOfAddress) this.#giveWay(address);
+    if (this.#pending.size >= most) this.#giveWay(this.#busiest());
     const { ids, now } = this.#context;
     const deviceCode = ids.apiKey().secret;
     const letters = ids.subdomain().slice(-8).toUpperCase();
     const userCode = `${letters.slice(0, 4)}-${letters.slice(4)}`;
-    this.#pending.set(deviceCode, { userCode, expiresAt: now() + lifetime * 1000, polledAt: 0, answer: "pending" });
+    const expiresAt = now() + lifetime * 1000;
+    this.#pending.set(deviceCode, { address, userCode, expiresAt, polledAt: 0, answer: "pending" });
     return { deviceCode, userCode, expiresIn: lifetime, interval };
   }
 
@@ -66,6 +73,24 @@ export class DeviceLogins {
 
   deny(userCode: string): void {
     this.#find(userCode).answer = "denied";
+  }
+
+  /** codes, the oldest first */
+  #of(address: string): string[] {
+    return [...this.#pending].filter(([, login]) => login.address === address).map(([code]) => code);
+  }
+
+  #giveWay(address: string): void {
+    const [oldest] = this.#of(address);
+    if (oldest !== undefined) this.#pending.delete(oldest);
+  }
+
+  /** the address with the most; of several the one that began first */
+  #busiest(): string {
+    const counts = new Map<string, number>();
+    for (const { address } of this.#pending.values()) counts.set(address, (counts.get(address) ?? 0) + 1);
+    const [first = ""] = [...counts].toSorted(([, one], [, other]) => other - one).map(([address]) => address);
+    return first;
   }
 
   #find(userCode: string): Pending {

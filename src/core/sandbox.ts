@@ -55,7 +55,7 @@ export interface Sandbox extends Owned {
   lifetime?: Lifetime;
   networkPolicy: NetworkPolicy;
   networkId?: string;
-  /** default environment of every command */
+  /** default environment of every command; values are sealed (environments.ts) */
   env: Record<string, string>;
   /** string pairs; other wires call them metadata and may nest */
   tags: Record<string, TagValue>;

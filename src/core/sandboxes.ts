@@ -6,6 +6,7 @@ import type { Captures } from "./captures.ts";
 import type { Context } from "./context.ts";
 import type { Drives } from "./drives.ts";
 import { type Endings, notRunning } from "./endings.ts";
+import { sealEnvironment } from "./environments.ts";
 import { isSandkeepError, SandkeepError } from "./errors.ts";
 import { resolveBase } from "./images.ts";
 import { isOver } from "./lifecycle.ts";
@@ -222,9 +223,11 @@ export class Sandboxes {
     if (sandbox && sandbox.projectId === owner.projectId) await this.#delete(sandbox, true);
   }
 
-  #sealed<T extends { networkPolicy?: NetworkPolicy | undefined }>(spec: T): T {
-    const { networkPolicy } = spec;
-    return networkPolicy ? { ...spec, networkPolicy: sealPolicy(networkPolicy, this.#context.seal.seal) } : spec;
+  #sealed<T extends Pick<ForkSpec, "networkPolicy" | "env">>(spec: T): T {
+    const { seal } = this.#context;
+    const { networkPolicy, env } = spec;
+    const policy = networkPolicy && { networkPolicy: sealPolicy(networkPolicy, seal.seal) };
+    return { ...spec, ...policy, ...(env && { env: sealEnvironment(env, seal) }) };
   }
 
   /** a sandbox and its first session as they will be on record; a name that is taken is refused before anything is made */

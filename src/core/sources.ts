@@ -1,6 +1,7 @@
 /** What a sandbox is filled with before its first command: a repository, an archive from the web, or a snapshot. */
 
 import type { Context } from "./context.ts";
+import { openEnvironment } from "./environments.ts";
 import { SandkeepError } from "./errors.ts";
 import type { Machine } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
@@ -23,12 +24,13 @@ const longestComplaint = 2000;
 
 /** done inside, as the session's user: what the network policy forbids cannot be fetched */
 export async function fetchSource(
-  context: Pick<Context, "hostRoots" | "sandboxEnv">,
+  context: Pick<Context, "hostRoots" | "sandboxEnv" | "seal">,
   machine: Machine,
   session: Session,
   source: Exclude<Source, { kind: "snapshot" }>,
 ): Promise<void> {
-  const base = { ...trustEnvironment(session.networkPolicy, context), ...session.env };
+  const own = openEnvironment(session.env, context.seal);
+  const base = { ...trustEnvironment(session.networkPolicy, context), ...own };
   if (source.kind === "git") await clone(machine, { ...session, env: base }, source);
   else await unpack(machine, { ...session, env: base }, source.url);
 }

@@ -11,15 +11,19 @@ import { firstSchema } from "./first-schema.ts";
 import { identityTable } from "./identity.ts";
 import { keyScopes } from "./key-scopes.ts";
 import { lifetimes } from "./lifetimes.ts";
+import { sealEnvironments } from "./sealed-environments.ts";
 import { indexSessions, sessionIndex } from "./session-index.ts";
 import { snapshotNames } from "./snapshot-names.ts";
 import type { Database } from "./tables.ts";
+
+/** what makes a text unreadable for others; only the daemon has it */
+type Sealing = ((text: string) => string) | undefined;
 
 export interface Migration {
   name: string;
   statements(engine: Engine): string[];
   /** fills what the statements made with what is there already */
-  fill?(db: Database): Promise<void>;
+  fill?(db: Database, seal: Sealing): Promise<void>;
 }
 
 /** in the order they are applied; a migration's number is its place, from 1 */
@@ -31,18 +35,24 @@ const migrations: Migration[] = [
   { name: "identity", statements: identityTable },
   { name: "claims", statements: claimsTable },
   { name: "key scopes", statements: keyScopes },
+  { name: "sealed environments", statements: () => [], fill: sealEnvironments },
 ];
 
 /** brings the database to what this program knows; refuses one that a newer program wrote */
-export async function migrate(engine: Engine, now: () => number, known = migrations): Promise<void> {
+export async function migrate(
+  engine: Engine,
+  now: () => number,
+  known = migrations,
+  seal: Sealing = undefined,
+): Promise<void> {
   for (;;) {
-    const applied = await applyNext(engine, now, known);
+    const applied = await applyNext(engine, now, known, seal);
     if (!applied) return;
   }
 }
 
 /** false when nothing is left to apply */
-function applyNext(engine: Engine, now: () => number, known: Migration[]): Promise<boolean> {
+function applyNext(engine: Engine, now: () => number, known: Migration[], seal: Sealing): Promise<boolean> {
   return engine.db.transaction().execute(async (tx) => {
     if (engine.migrationLock) await sql.raw(engine.migrationLock).execute(tx);
     await sql
@@ -63,7 +73,7 @@ function applyNext(engine: Engine, now: () => number, known: Migration[]): Promi
     const migration = known[number - 1];
     if (!migration) return false;
     for (const statement of migration.statements(engine)) await sql.raw(statement).execute(tx);
-    await migration.fill?.(tx);
+    await migration.fill?.(tx, seal);
     await tx.insertInto("migrations").values({ number, name: migration.name, applied_at: now() }).execute();
     return true;
   });

@@ -18,6 +18,8 @@ export type { StoreLocation };
 
 export interface StoreOptions {
   now?: () => number;
+  /** seals secrets that an earlier version kept in the clear */
+  seal?: (text: string) => string;
   /** takes the database for this program before anything is written; called when another program has taken it over */
   exclusive?: (error: SandkeepError) => void;
 }
@@ -33,7 +35,7 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
       if (exclusive && !(await engine.claim())) {
         throw new SandkeepError("conflict", `Cannot serve: another daemon uses the database ${placeOf(location)}`);
       }
-      await migrate(engine, now);
+      await migrate(engine, now, undefined, options.seal);
       if (exclusive) await engine.begin?.();
     },
     close: () => engine.close(),

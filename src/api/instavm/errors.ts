@@ -6,7 +6,7 @@
 import type { z } from "zod";
 import { isSandkeepError, messageOf } from "../../core/errors.ts";
 import { InvalidInput, json } from "../http.ts";
-import { Refusal, statuses } from "../refusal.ts";
+import { Refusal, retryAfter, statuses } from "../refusal.ts";
 
 /** Where a value came from. */
 export type Place = "query" | "body" | "path" | "header";
@@ -44,7 +44,7 @@ export function errorResponse(error: unknown, trouble: (error: unknown) => void)
   if (error instanceof InvalidInput) return json({ detail: complaintsOf(error, "body") }, 422);
   const { status, message } = inWords(error);
   if (status >= 500) trouble(error);
-  return json({ detail: message }, status, headers[status] ?? {});
+  return json({ detail: message }, status, status === 429 ? retryAfter(error) : (headers[status] ?? {}));
 }
 
 export function sentenceOf(error: unknown): string {
@@ -77,7 +77,6 @@ export function notOffered(what: string): Refusal {
 
 const headers: Record<number, Record<string, string>> = {
   401: { "www-authenticate": "Bearer" },
-  429: { "retry-after": "1" },
 };
 
 function inWords(error: unknown): { status: number; message: string } {

@@ -6,6 +6,7 @@ import type { Core } from "../../core/core.ts";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import type { Owner, Sandbox, Session } from "../../core/sandbox.ts";
 import {
+  addressOf,
   bearerOf,
   bodyBytes,
   bodyText,
@@ -61,7 +62,7 @@ export function router({ core, trouble }: Dialect): Hono<Env> {
     const key = c.req.header("x-api-key") || undefined;
     const hasKey = key !== undefined || c.req.header("authorization") !== undefined;
     if (hasKey) {
-      const owner = await ownerWith(core, key ?? bearerOf(c.req.raw));
+      const owner = await ownerWith(core, c.req.raw, key ?? bearerOf(c.req.raw));
       requireRead(owner, c.req.raw, c.req.path, /^\/download\/?$/);
       c.set("owner", owner);
     } else if (!takesKeyInBody(c.req.method, c.req.path)) throw new SandkeepError("unauthenticated", "There is no key");
@@ -81,7 +82,7 @@ export async function ownerByBody(c: InstavmContext, { core }: Dialect, key: str
   const byHeader = c.get("owner");
   if (key === undefined && byHeader) return byHeader;
   if (key === undefined) throw new Unprocessable([{ loc: ["body", "api_key"], msg: words.missing, type: "missing" }]);
-  const byBody = await ownerWith(core, key);
+  const byBody = await ownerWith(core, c.req.raw, key);
   if (byHeader && byHeader.keyId !== byBody.keyId) throw new SandkeepError("unauthenticated", "Two different keys");
   requireRead(byBody, c.req.raw, c.req.path, /^$/);
   return byBody;
@@ -177,9 +178,9 @@ const ids = {
   "API key": /^key_[A-Za-z0-9_]{1,64}$/,
 };
 
-async function ownerWith(core: Core, key: string): Promise<Owner> {
+async function ownerWith(core: Core, request: Request, key: string): Promise<Owner> {
   if (!/^\S{1,8192}$/.test(key)) throw new SandkeepError("unauthenticated", "That is no key");
-  return core.access.owner(await core.access.authenticate(key), {});
+  return core.access.owner(await core.access.authenticate(key, addressOf(request)), {});
 }
 
 function takesKeyInBody(method: string, path: string): boolean {

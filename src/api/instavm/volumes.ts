@@ -179,7 +179,7 @@ async function requireNoLink(files: OpenDrive["files"], root: string, inside: st
   const names = inside.slice(1).split("/");
   for (const [index] of names.entries()) {
     const path = names.slice(0, index + 1).join("/");
-    const type = await files.stat(`${root}/${path}`).then(
+    const type = await files.stat(`${root}/${path}`, { follow: false }).then(
       (info) => info.type,
       (error: unknown) => {
         if (isSandkeepError(error, "not-found")) return undefined;

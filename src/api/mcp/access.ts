@@ -3,12 +3,9 @@
  * everybody else needs a key, and is told where one is had.
  */
 
-import { isIP } from "node:net";
 import {
   type AuthInfo,
   getOAuthProtectedResourceMetadataUrl,
-  hostHeaderValidationResponse,
-  localhostAllowedHostnames,
   localhostAllowedOrigins,
   OAuthError,
   OAuthErrorCode,
@@ -20,7 +17,8 @@ import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import type { NetworkPolicy } from "../../core/network-policy.ts";
 import { policyOfText } from "../../core/policy-text.ts";
 import type { Scope } from "../../core/scope.ts";
-import { json } from "../http.ts";
+import { addressOf, json } from "../http.ts";
+import { retryAfter } from "../refusal.ts";
 import type { Visitor } from "./tool.ts";
 
 const metadataPrefix = "/.well-known/oauth-protected-resource";
@@ -35,16 +33,9 @@ const longestToken = 8192;
 /** keys do not expire, but whoever checks tokens wants to be told a time, in seconds */
 const keyLife = 3600;
 
-/** what is answered to whoever does not come from here; undefined for who may go on */
+/** what is answered to a page in a browser that does not come from here; undefined for whoever may go on */
 export function strangerResponse(request: Request, publicUrl: string): Response | undefined {
-  const own = new URL(publicUrl).hostname;
-  const host = hostnameOf(request.headers.get("host"));
-  // A name can be made to point here by anybody; an address is what was connected to.
-  const named = isIP(host.replace(/^\[|\]$/g, "")) ? [host] : [];
-  return (
-    hostHeaderValidationResponse(request, [...localhostAllowedHostnames(), own, ...named]) ??
-    originValidationResponse(request, [...localhostAllowedOrigins(), own])
-  );
+  return originValidationResponse(request, [...localhostAllowedOrigins(), new URL(publicUrl).hostname]);
 }
 
 /**
@@ -78,19 +69,22 @@ export async function authenticated(
   const project = new URL(request.url).searchParams.get("project") ?? undefined;
   const ceiling = ceilingOf(request);
   if (ceiling instanceof Response) return ceiling;
+  let refused: SandkeepError | undefined;
   const verifyAccessToken = async (token: string): Promise<AuthInfo> => {
     if (token.length > longestToken) throw invalidToken();
-    const caller = await access.authenticate(token).catch((error) => {
-      throw isSandkeepError(error, "unauthenticated") ? invalidToken() : error;
+    const caller = await access.authenticate(token, addressOf(request)).catch((error) => {
+      if (isSandkeepError(error, "limit")) refused = error;
+      throw isSandkeepError(error, "unauthenticated") || refused ? invalidToken() : error;
     });
     const visitor: Visitor = { caller: { ...caller, scope: limited(caller.scope, ceiling) }, project };
     const expiresAt = Math.floor(Date.now() / 1000) + keyLife;
     return { token, clientId: caller.keyId ?? caller.teamId, scopes: [], expiresAt, extra: { [visitorKey]: visitor } };
   };
-  return requireBearerAuth({
+  const answer = await requireBearerAuth({
     verifier: { verifyAccessToken },
     resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(new URL(resource)),
   })(request);
+  return refused ? json({ error: "slow_down", error_description: refused.message }, 429, retryAfter(refused)) : answer;
 }
 
 const visitorKey = "visitor";
@@ -120,9 +114,4 @@ export function metadataResponse(request: Request, resource: string, publicUrl: 
 
 function invalidToken(): OAuthError {
   return new OAuthError(OAuthErrorCode.InvalidToken, "Nobody has this key");
-}
-
-function hostnameOf(header: string | null): string {
-  const url = `http://${header ?? ""}`;
-  return URL.canParse(url) ? new URL(url).hostname : "";
 }

@@ -3,13 +3,13 @@
 import { type ErrorCode, isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import { InvalidInput, json } from "../http.ts";
 import { invalidWords } from "../issues.ts";
-import { statuses } from "../refusal.ts";
+import { retryAfter, statuses } from "../refusal.ts";
 
 /** the answer to a request that failed; `trouble` hears of what is our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
   const { code, message } = refusalOf(error, trouble);
   const status = statuses[code];
-  return json(errorBody({ code, message }), status, status === 429 ? { "retry-after": "1" } : {});
+  return json(errorBody({ code, message }), status, status === 429 ? retryAfter(error) : {});
 }
 
 /** as the last line of a stream that breaks off */

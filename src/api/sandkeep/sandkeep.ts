@@ -6,7 +6,7 @@
 import { type Context, Hono } from "hono";
 import type { Core } from "../../core/core.ts";
 import type { Caller } from "../../core/sandbox.ts";
-import { bearerOf, requireRead } from "../http.ts";
+import { addressOf, bearerOf, requireRead } from "../http.ts";
 import { egressRoutes } from "./egress.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
 import { keyRoutes } from "./keys.ts";
@@ -29,7 +29,7 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
   app.onError((error) => errorResponse(error, trouble));
   app.notFound(() => errorResponse(nothingHere(), trouble));
   app.use(async (c, next) => {
-    const caller = await core.access.authenticate(bearerOf(c.req.raw));
+    const caller = await core.access.authenticate(bearerOf(c.req.raw), addressOf(c.req.raw));
     requireRead(caller, c.req.raw, c.req.path, /^$/);
     c.set("caller", caller);
     await next();

@@ -6,7 +6,7 @@
 import type { Hono } from "hono";
 import { isSandkeepError } from "../../core/errors.ts";
 import type { Project, Team } from "../../core/sandbox.ts";
-import { form, json } from "../http.ts";
+import { addressOf, form, json } from "../http.ts";
 import { approvalPage, approvalPath } from "./approval-page.ts";
 import { notFound, sentenceOf } from "./errors.ts";
 import { bodyOf, callerOf, type Dialect, type Env, queryOf } from "./request.ts";
@@ -67,8 +67,8 @@ export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void 
     });
   });
 
-  app.post(`${oauth}/device-authorization`, () => {
-    const { deviceCode, userCode, expiresIn, interval } = logins.begin();
+  app.post(`${oauth}/device-authorization`, (c) => {
+    const { deviceCode, userCode, expiresIn, interval } = logins.begin(addressOf(c.req.raw));
     const page = `${publicUrl()}${approvalPath}`;
     return json({
       device_code: deviceCode,
@@ -88,7 +88,7 @@ export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void 
     }
     if (fields.grant_type !== refreshGrant) return json({ error: "unsupported_grant_type" }, 400);
     const key = fields.refresh_token ?? "";
-    return (await isKey(key)) ? json(tokenJson(key)) : json({ error: "invalid_grant" }, 400);
+    return (await isKey(key, c.req.raw)) ? json(tokenJson(key)) : json({ error: "invalid_grant" }, 400);
   });
 
   // The token is a key that its owner has elsewhere, too: forgetting it is the command line's part.
@@ -96,7 +96,7 @@ export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void 
 
   app.post(`${oauth}/token/introspect`, async (c) => {
     const { token = "" } = await form(c, longestForm);
-    return json({ active: await isKey(token) });
+    return json({ active: await isKey(token, c.req.raw) });
   });
 
   app.get(approvalPath, (c) => approvalPage({ userCode: c.req.query("user_code") ?? "" }));
@@ -107,7 +107,7 @@ export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void 
     }
     const { user_code: userCode = "", key = "", answer } = await form(c, longestForm);
     try {
-      await core.access.authenticate(key);
+      await core.access.authenticate(key, addressOf(c.req.raw));
       if (answer === "deny") logins.deny(userCode);
       else logins.approve(userCode, key);
       return approvalPage({
@@ -120,9 +120,9 @@ export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void 
     }
   });
 
-  async function isKey(key: string): Promise<boolean> {
+  async function isKey(key: string, request: Request): Promise<boolean> {
     try {
-      await core.access.authenticate(key);
+      await core.access.authenticate(key, addressOf(request));
       return true;
     } catch (error) {
       if (isSandkeepError(error, "unauthenticated")) return false;

@@ -3,6 +3,7 @@
 import { type ErrorCode, isSandkeepError, messageOf, type SandkeepError } from "../../core/errors.ts";
 import { InvalidInput, json } from "../http.ts";
 import { invalidWords } from "../issues.ts";
+import { retryAfter } from "../refusal.ts";
 
 /** An error that already speaks Vercel's words. */
 export class VercelError extends Error {
@@ -56,14 +57,11 @@ const wordings: Record<ErrorCode, Wording> = {
   internal: { status: 500, code: "internal_server_error", message: "An internal error occurred." },
 };
 
-/** seconds after which it is worth asking again; the clients give up at once when it is more than 20 */
-const retryAfter = "1";
-
 /** the answer to a request that failed; `trouble` hears of what is our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
   const { status, code, message } = inVercelsWords(error);
   if (status >= 500) trouble(error);
-  return json({ error: { code, message } }, status, status === 429 ? { "retry-after": retryAfter } : {});
+  return json({ error: { code, message } }, status, status === 429 ? retryAfter(error) : {});
 }
 
 export function inVercelsWords(error: unknown): VercelError {

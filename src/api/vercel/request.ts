@@ -5,10 +5,20 @@ import { getPath } from "hono/utils/url";
 import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
 import type { Caller, Owner } from "../../core/sandbox.ts";
-import { bearerOf, bodyText, type Connection, jsonOf, parsed, queryParameters, requireRead } from "../http.ts";
+import {
+  addressOf,
+  bearerOf,
+  bodyText,
+  type Connection,
+  jsonOf,
+  parsed,
+  queryParameters,
+  requireRead,
+} from "../http.ts";
 import type { Idempotency } from "../idempotency.ts";
 import { errorResponse, notFound } from "./errors.ts";
 import type { VercelLimits } from "./limits.ts";
+import { RateHeaders } from "./rate-headers.ts";
 import type { Schemas } from "./schemas.ts";
 
 /** What the routes stand on. */
@@ -31,13 +41,16 @@ export type Env = { Variables: { caller: Caller }; Bindings: Connection };
 export type VercelContext = Context<Env>;
 
 /** a router that knows who asks before any route runs, and tells errors in Vercel's words */
-export function authenticated({ core, trouble }: Dialect): Hono<Env> {
+export function authenticated({ core, clock, trouble }: Dialect): Hono<Env> {
   const app = open(trouble);
+  const rates = new RateHeaders(clock);
   app.use(async (c, next) => {
-    const caller = await core.access.authenticate(bearerOf(c.req.raw));
+    const caller = await core.access.authenticate(bearerOf(c.req.raw), addressOf(c.req.raw));
     requireRead(caller, c.req.raw, c.req.path, /\/fs\/read$/);
     c.set("caller", caller);
+    const left = rates.count(caller.teamId, c.req.method, c.req.path);
     await next();
+    for (const [name, value] of Object.entries(left)) c.res.headers.set(name, value);
   });
   return app;
 }

@@ -6,7 +6,7 @@ import { STATUS_CODES } from "node:http";
 import { type ErrorCode, isSandkeepError } from "../../core/errors.ts";
 import { InvalidInput } from "../http.ts";
 import { invalidWords } from "../issues.ts";
-import { Refusal, statuses } from "../refusal.ts";
+import { Refusal, retryAfter, statuses } from "../refusal.ts";
 
 export interface Problem {
   type: string;
@@ -40,7 +40,7 @@ export function errorResponse(error: unknown, trouble: (error: unknown) => void)
   const headers = { "content-type": "application/problem+json; charset=utf-8" };
   return new Response(JSON.stringify(problem), {
     status: problem.status,
-    headers: { ...headers, ...(problem.status === 429 && { "retry-after": "1" }) },
+    headers: { ...headers, ...(problem.status === 429 && retryAfter(error)) },
   });
 }
 

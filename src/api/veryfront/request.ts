@@ -5,7 +5,16 @@ import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
 import { SandkeepError } from "../../core/errors.ts";
 import type { Caller } from "../../core/sandbox.ts";
-import { bearerOf, bodyText, type Connection, jsonOf, parsed, queryParameters, requireRead } from "../http.ts";
+import {
+  addressOf,
+  bearerOf,
+  bodyText,
+  type Connection,
+  jsonOf,
+  parsed,
+  queryParameters,
+  requireRead,
+} from "../http.ts";
 import { Refusal } from "../refusal.ts";
 import { errorResponse } from "./errors.ts";
 import { commandId, type Schemas, sessionId, type VeryfrontLimits } from "./schemas.ts";
@@ -32,7 +41,7 @@ export function authenticated({ core, trouble }: Dialect): Hono<Env> {
   app.onError((error) => errorResponse(error, trouble));
   app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), trouble));
   app.use(async (c, next) => {
-    const caller = await core.access.authenticate(bearerOf(c.req.raw));
+    const caller = await core.access.authenticate(bearerOf(c.req.raw), addressOf(c.req.raw));
     requireRead(caller, c.req.raw, c.req.path, /^$/);
     c.set("caller", caller);
     await next();
