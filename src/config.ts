@@ -261,7 +261,7 @@ const schema = z.object({
   egressAllow: list(z.string().refine(isRange, "ranges such as 10.1.0.0/16, separated by commas")).register(about, {
     env: "SANDKEEP_EGRESS_ALLOW",
     value: "range,…",
-    meaning: "private ranges that sandboxes may reach",
+    meaning: "private and link-local ranges, and addresses of this host, that sandboxes may reach",
     preset: "none",
   }),
   egressDeny: list(z.string().refine(isRange, "ranges such as 10.1.0.0/16, separated by commas")).register(about, {

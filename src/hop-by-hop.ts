@@ -21,3 +21,8 @@ export const alwaysKept: readonly string[] = ["host", "content-length", "content
 export function pairs(raw: readonly string[]): [name: string, value: string][] {
   return Array.from({ length: raw.length / 2 }, (_, at) => [raw[2 * at] ?? "", raw[2 * at + 1] ?? ""]);
 }
+
+/** whether an Upgrade header offers HTTP/2 anywhere in its list: whoever took it up would be read by nobody */
+export function offersHttp2(upgrade: string): boolean {
+  return upgrade.split(",").some((protocol) => /^\s*h2c?\b/i.test(protocol));
+}

@@ -268,7 +268,7 @@ for address in ("${evilAddress}", "${otherAddress}", "${otherAddress6}", "${webA
 });
 
 test("datagrams, QUIC and other protocols stay in", async () => {
-  const machine = await under({ domains: allow("*") });
+  const machine = await under({ domains: allow("*.test") });
   const watch = await watchWire(undo, internet());
   const datagrams = `
 for address in ("${webAddress}", "${webAddress6}"):

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { eventually } from "./harness.ts";
 import { evilAddress, otherAddress, otherAddress6, webAddress, webAddress6 } from "./internet-names.ts";
-import { allow, lines, probeOfFile } from "./network-probe.ts";
+import { allow, lines, Probe, probeOfFile } from "./network-probe.ts";
 import { watchWire } from "./wire-watch.ts";
 
 const { undo, internet, probe, under } = probeOfFile(["the command python3", "the command tcpdump"]);
@@ -66,17 +66,58 @@ attempt("none", lambda: https("web.test", "${webAddress}"))
     expect(await probe().python(machine, code)).toBe(lines("one: www.shop.test", `two: ${denied}`, `none: ${denied}`));
   });
 
-  test('"*" is any name, but a name it has to be, and one that leads there', async () => {
-    const machine = await under({ domains: allow("*") });
-    const code = `
-attempt("web", lambda: https("web.test"))
-attempt("other", lambda: https("a.other.test"))
+  const everything = `
+attempt("tls", lambda: https("web.test"))
 attempt("elsewhere", lambda: https("web.test", "${evilAddress}"))
-attempt("no name", lambda: tls("${webAddress}", None))
+attempt("plain", lambda: web("${webAddress}"))
+attempt("plain6", lambda: web("${webAddress6}"))
+attempt("other protocol", lambda: echo(tcp("${webAddress}", 7), b"hello"))
+attempt("datagrams", lambda: echo(udp("${webAddress}", 7), b"hello"))
+attempt("private", lambda: "SANDKEEP_EGRESS_ALLOW" in web("10.9.9.9"))
 `;
-    const denied = "TLSV1_ALERT_ACCESS_DENIED";
+
+  test('"*" is everything public, plain HTTP and datagrams too, but for what subnets deny', async () => {
+    const machine = await under({ domains: allow("*"), deniedCidrs: [`${otherAddress}/32`] });
+    expect(await probe().python(machine, everything)).toBe(
+      lines(
+        "tls: web.test",
+        "elsewhere: web.test",
+        "plain: page for x",
+        "plain6: page for x",
+        "other protocol: hello",
+        "datagrams: hello",
+        "private: True",
+      ),
+    );
+    const denied = `attempt("denied", lambda: "egress_denied" in web("${otherAddress}"))`;
+    expect(await probe().python(machine, denied)).toBe("denied: True");
+  });
+
+  test('"*" beside a domain with rules leaves no way around them, and everything else open', async () => {
+    const rules = [{ action: { kind: "respond" as const, status: 403 } }];
+    const machine = await under({ domains: [...allow("*"), { domain: "web.test", rules }] });
+    const code = `
+def plain(address, host):
+    s = tcp(address, 80); s.sendall(f"GET / HTTP/1.0\\r\\nHost: {host}\\r\\n\\r\\n".encode())
+    page = all_of(s).decode().split("\\r\\n\\r\\n")[1]
+    return json.loads(page)["error"]["reason"] if "egress_denied" in page else page
+attempt("ruled", lambda: plain("${webAddress}", "web.test"))
+attempt("ruled with a port", lambda: plain("${webAddress}", "WEB.test:80"))
+attempt("other", lambda: plain("${otherAddress}", "other.test"))
+attempt("other protocol", lambda: echo(tcp("${otherAddress}", 7), b"hello"))
+attempt("datagrams", lambda: echo(udp("${otherAddress}", 7), b"hello"))
+attempt("tls", lambda: https("other.test"))
+`;
+    const around = 'plain HTTP would go around the rules for "web.test": use https';
     expect(await probe().python(machine, code)).toBe(
-      lines("web: web.test", "other: a.other.test", `elsewhere: ${denied}`, `no name: ${denied}`),
+      lines(
+        `ruled: ${around}`,
+        `ruled with a port: ${around}`,
+        "other: page for other.test",
+        "other protocol: hello",
+        "datagrams: EHOSTUNREACH",
+        "tls: other.test",
+      ),
     );
   });
 
@@ -184,7 +225,7 @@ attempt("allowed http6", lambda: web("${otherAddress6}"))
     );
   });
 
-  test("may name private addresses, which a wide range does not; and the host's only one by one", async () => {
+  test("may name private addresses, the host's own and link-local ones, which the operator alone opens", async () => {
     const host = "93.184.217.2";
     const code = `
 def web(address, port=80, plain=web): page = plain(address, port); return "403" if "egress_denied" in page else page
@@ -196,32 +237,38 @@ attempt("resolver", lambda: web("198.18.0.1"))
 attempt("host", lambda: web("${host}", 9))
 attempt("name", lambda: socket.gethostbyname("private.test"))
 `;
-    const wide = await under({ allowedCidrs: ["0.0.0.0/0", "::/0"] });
-    expect(await probe().python(wide, code)).toBe(
-      lines(
-        "private: 403",
-        "other private: 403",
-        "private6: 403",
-        "metadata: 403",
-        "resolver: 403",
-        "host: 403",
-        "name: NONAME",
-      ),
-    );
-    const named = await under({ allowedCidrs: ["10.9.0.0/16", "fd00::/8", "93.184.217.0/24", "169.254.0.0/16"] });
-    expect(await probe().python(named, code)).toBe(
+    const named = ["10.9.9.9/32", "192.168.0.0/16", "fd00::/8", "169.254.169.254/32", `${host}/32`, "198.18.0.0/15"];
+    for (const allowedCidrs of [["0.0.0.0/0", "::/0"], named]) {
+      expect(await probe().python(await under({ allowedCidrs }), code)).toBe(
+        lines(
+          "private: 403",
+          "other private: 403",
+          "private6: 403",
+          "metadata: 403",
+          "resolver: 403",
+          "host: 403",
+          "name: NONAME",
+        ),
+      );
+    }
+    await using stack = new AsyncDisposableStack();
+    const settings = { allow: ["10.9.0.0/16", "169.254.169.254", "93.184.217.0/24"] };
+    const other = await Probe.start(stack, internet().host, { settings });
+    await other.add("narrow");
+    await other.policy("narrow", { allowedCidrs: ["10.9.9.9/32", `${host}/32`] });
+    expect(await other.python("narrow", code)).toBe(
       lines(
         "private: page for x",
         "other private: 403",
-        "private6: page for x",
+        "private6: 403",
         "metadata: 403",
         "resolver: 403",
         "host: 403",
         "name: 10.9.9.9",
       ),
     );
-    const exact = await under({ allowedCidrs: ["169.254.169.254/32", `${host}/32`] });
-    expect(await probe().python(exact, code)).toContain("metadata: page for x");
+    await other.policy("narrow", { allowedCidrs: ["169.254.0.0/16"] });
+    expect(await other.python("narrow", code)).toContain("metadata: page for x");
   });
 });
 

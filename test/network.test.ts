@@ -100,6 +100,7 @@ attempt("unknown", lambda: socket.gethostbyname("unknown.test"))
     const output = await probe().python(
       machine,
       `
+def web(address, port=80, plain=web): page = plain(address, port); return "403" if "egress_denied" in page else page
 for address in ${JSON.stringify(addresses)}:
     attempt(f"tcp {address}", lambda: web(address))
     attempt(f"udp {address}", lambda: echo(udp(address, 7, 2), b"hello"))
@@ -121,9 +122,10 @@ attempt("direct", lambda: web("198.18.0.1", 1))
     await other.admit("a");
     const code = `
 attempt("allowed", lambda: web("10.9.9.9"))
-attempt("other", lambda: web("192.168.7.7"))
+attempt("other", lambda: json.loads(web("192.168.7.7"))["error"]["reason"])
 `;
-    expect(await other.python("a", code)).toBe(lines("allowed: page for x", "other: ECONNRESET"));
+    const why = "192.168.7.7 is private (SANDKEEP_EGRESS_ALLOW=192.168.7.7/32 would open it)";
+    expect(await other.python("a", code)).toBe(lines("allowed: page for x", `other: ${why}`));
   });
 
   test("keeps ICMP and other protocols in", async () => {

@@ -51,7 +51,7 @@ attempt("resolver", lambda: tcp("198.18.0.1", 53))
         address: "169.254.169.254",
         port: 80,
         allowed: false,
-        reason: "169.254.169.254 is link-local",
+        reason: "169.254.169.254 is link-local (SANDKEEP_EGRESS_ALLOW=169.254.169.254/32 would open it)",
       },
       { protocol: "dns", address: "198.18.0.1", port: 53, ...denied },
     ]);

@@ -18,6 +18,7 @@ export interface EgressEvent {
   type?: string;
   allowed?: boolean;
   reason?: string;
+  failure?: string;
   rule?: string;
   command?: string;
   program?: string;
@@ -50,11 +51,19 @@ export function eventRow(event: EgressEvent): string {
   const time = timeOf(event.at);
   if (event.dropped !== undefined) return row([time, "unseen", `${event.dropped} decisions, too many at once`]);
   if (event.forgotten !== undefined) return row([time, "unseen", `${event.forgotten} lines that are no longer kept`]);
-  const { allowed, rule, reason, ended = 0, bytesIn = 0, bytesOut = 0, count = 0 } = event;
+  const { allowed, rule, reason, failure, ended = 0, bytesIn = 0, bytesOut = 0, count = 0 } = event;
   // A line without a decision tells the end of connections that were decided before.
-  const verdict = count === 0 ? "closed" : allowed ? "allowed" : "denied";
+  const verdict = count === 0 ? "closed" : allowed ? (failure === undefined ? "allowed" : "failed") : "denied";
   const bytes = ended > 0 ? [sizeInWords(bytesIn), sizeInWords(bytesOut)] : ["", ""];
-  return row([time, verdict, whereOf(event), whatOf(event), ...bytes, whoOf(event), (allowed ? rule : reason) ?? ""]);
+  return row([
+    time,
+    verdict,
+    whereOf(event),
+    whatOf(event),
+    ...bytes,
+    whoOf(event),
+    (allowed ? (failure ?? rule) : reason) ?? "",
+  ]);
 }
 
 export function hostTable(hosts: EgressHost[]): string[] {

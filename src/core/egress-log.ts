@@ -38,6 +38,8 @@ export interface EgressDecision extends EgressActor {
   allowed: boolean;
   /** why not, as a sentence without its end */
   reason?: string;
+  /** what went wrong although it was allowed: a name that does not resolve, a server that does not answer */
+  failure?: string;
   /** what decided: "allow *.example.com", "subnets.deny 10.0.0.0/8", "allow-all", "deny-all" */
   rule?: string;
   missing?: MissingPermission;

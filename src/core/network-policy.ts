@@ -97,6 +97,10 @@ export function hasRules(policy: NetworkPolicy): boolean {
 export interface PolicyMatcher {
   /** every name resolves: a policy of nothing but subnets says nothing about names */
   readonly openNames: boolean;
+  /** "*" without rules: everything that allow-all would reach, whatever is spoken */
+  readonly everything: boolean;
+  /** some domain has rules, so that what is spoken has to be known */
+  readonly ruled: boolean;
   /** a range that denies the address, else the closest that allows it; undefined when only a name can allow it */
   address(address: string): { allowed: boolean; cidr: Cidr } | undefined;
   /** the closest domain that allows the name, with the rules of all that do, those of the closest first */
@@ -110,6 +114,8 @@ export function compilePolicy(policy: CustomPolicy): PolicyMatcher {
   const wild = policy.domains.filter(({ domain }) => domain.includes("*")).sort((a, b) => precision(b) - precision(a));
   return {
     openNames: policy.domains.length === 0,
+    everything: policy.domains.some(({ domain, rules }) => domain === "*" && rules.length === 0),
+    ruled: hasRules(policy),
     address(address) {
       const bytes = bytesOf(address);
       if (!bytes) return undefined;

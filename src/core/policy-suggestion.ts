@@ -54,6 +54,8 @@ interface Need {
 /** what a policy has to say for this to be allowed */
 function needOf(decision: EgressDecision): Need {
   const { protocol, name, sni, address = "", port, allowed, reason = "", rule = "", missing, type = "" } = decision;
+  // A name that nobody knows is often one that a program made up from another, with a domain of its own at the end.
+  if (protocol === "dns" && decision.failure !== undefined) return {};
   if (rule.startsWith("subnets.deny ")) return { note: `${address} stays denied: ${reason}` };
   if (protocol === "dns")
     return name !== undefined && connecting.includes(type) ? { name: hostOfQuestion(name, type) } : {};

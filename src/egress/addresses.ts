@@ -1,24 +1,21 @@
 /**
- * Which addresses a sandbox may reach. Connections leave from the host, so whatever only the host or its network should
- * reach is forbidden: private and special ranges, IPv6 forms that carry such an IPv4 address, and the host's own.
+ * Which addresses a sandbox may reach at all. Connections leave from the host, so whatever only the host or its network
+ * should reach is forbidden: private and special ranges, IPv6 forms that carry such an IPv4 address, and the host's own.
+ * Only the operator opens any of these; no policy does.
  */
 
 import { BlockList, isIP } from "node:net";
-import { bytesOf, type Cidr, covers, parseCidr, writtenBytes } from "../core/cidr.ts";
+import { bytesOf, type Cidr, parseCidr, writtenBytes } from "../core/cidr.ts";
 
 export interface AddressRules {
-  /**
-   * why the address is out of bounds, as words that fit after "because it is"; undefined when it may be reached.
-   * A range of a policy opens what it names: private addresses by a range of private addresses, the host's own and
-   * link-local ones only one by one, and never what is no address of another machine.
-   */
-  forbidden(address: string, named?: Cidr): string | undefined;
+  /** why the address is out of bounds, and which setting would change that, as words that fit after "is" */
+  forbidden(address: string): string | undefined;
 }
 
 export interface AddressOptions {
-  /** ranges that are allowed although they would be forbidden, such as "10.1.0.0/16" */
+  /** ranges that are allowed although they would be forbidden, such as "10.1.0.0/16"; the host's own only one by one */
   allow: string[];
-  /** ranges that are forbidden whatever a policy or `allow` says */
+  /** ranges that are forbidden whatever `allow` says */
   deny?: string[];
   /** the host's own addresses, as they are now */
   hostAddresses: () => string[];
@@ -36,26 +33,36 @@ export function addressRules(options: AddressOptions): AddressRules {
     if (own.listed !== listed) own = { listed, bytes: new Set(list.map((each) => String(bytesOf(each)))) };
     return own.bytes.has(String(bytesOf(address)));
   };
+  const alone = blockListOf(options.allow.filter((range) => isAlone(parseCidr(range))));
+  const closed = (address: string) => {
+    if (isHosts(address)) return has(alone, address) ? undefined : openable(ownAddress, address);
+    const special = has(allowed, address) ? undefined : specialRange(address);
+    return special && openable(special, address);
+  };
   return {
-    forbidden: (address, named) => {
+    forbidden: (address) => {
       if (isIP(address) === 0) return "not an address";
-      if (isDenied(address) || isDenied(embeddedIPv4(address))) return "denied to all sandboxes of this host";
-      if (has(allowed, address)) return undefined;
-      const alone = named !== undefined && isAlone(named);
-      if (!alone && isHosts(address)) return "the host's own";
-      const special = specialRange(address);
-      if (special !== undefined) return named && isNamed(special, named) ? undefined : special;
       const embedded = embeddedIPv4(address);
-      if (embedded === undefined || has(allowed, embedded)) return undefined;
-      if (isHosts(embedded)) return "the host's own";
-      return specialRange(embedded);
+      if (isDenied(address) || isDenied(embedded))
+        return "denied to all sandboxes of this host by SANDKEEP_EGRESS_DENY";
+      return closed(address) ?? (embedded === undefined || has(allowed, address) ? undefined : closed(embedded));
     },
   };
 }
 
+const ownAddress = "the host's own";
+
+/** what lies in these may be another machine, which the operator can open */
+const machines = [ownAddress, "private", "shared by carriers", "link-local", "a cloud's own", "for documentation"];
+
+function openable(what: string, address: string): string {
+  if (!machines.includes(what)) return what;
+  return `${what} (SANDKEEP_EGRESS_ALLOW=${address}/${isIP(address) === 6 ? 128 : 32} would open it)`;
+}
+
 /** a range of one address */
-export function isAlone({ bytes, length }: Cidr): boolean {
-  return length === bytes.length * 8;
+export function isAlone(range: Cidr | undefined): boolean {
+  return range !== undefined && range.length === range.bytes.length * 8;
 }
 
 /** ranges that are not the public internet, each with what it is (IANA's special-purpose registries) */
@@ -76,15 +83,6 @@ const specialRanges: [what: string, ranges: string[]][] = [
   // Tunnels and translators whose far end we cannot judge.
   ["a tunnel", ["2001::/32", "2001:10::/28", "2001:20::/28", "64:ff9b:1::/48"]],
 ];
-
-/** what a policy may open by a range within it */
-const nameable = ["private", "shared by carriers", "for documentation"];
-
-function isNamed(what: string, named: Cidr): boolean {
-  if (what === "link-local" || what === "a cloud's own") return isAlone(named);
-  const ranges = nameable.includes(what) ? specialRanges.find(([name]) => name === what)?.[1] : undefined;
-  return ranges?.some((range) => covers(parseCidr(range) ?? named, named)) ?? false;
-}
 
 const specialLists = specialRanges.map(([what, ranges]) => ({ what, list: blockListOf(ranges) }));
 

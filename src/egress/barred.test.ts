@@ -32,12 +32,12 @@ test("what no policy would allow says why, and nothing is missing", () => {
   expect(decision({ protocol: 6, address: "169.254.169.254", port: 80 })).toEqual({
     ...at,
     address: "169.254.169.254",
-    reason: "169.254.169.254 is link-local",
+    reason: "169.254.169.254 is link-local (SANDKEEP_EGRESS_ALLOW=169.254.169.254/32 would open it)",
   });
   expect(decision({ protocol: 6, address: "93.184.216.1", port: 80 })).toEqual({
     ...at,
     address: "93.184.216.1",
-    reason: "93.184.216.1 is the host's own",
+    reason: "93.184.216.1 is the host's own (SANDKEEP_EGRESS_ALLOW=93.184.216.1/32 would open it)",
   });
   expect(decision({ protocol: 58, address: "2606:2800::1" })).toEqual({
     protocol: "icmp",

@@ -52,7 +52,7 @@ for i, f in enumerate(far):
 
   test("flows are judged and sandboxes ended", async () => {
     const output = await netd(`
-for flow, address in ((1, "127.0.0.9"), (2, "10.0.0.1"), (3, "1.1.1.1")):
+for flow, address in ((1, "127.0.0.1"), (2, "10.0.0.1"), (3, "1.1.1.1")):
     say({"kind": "udp", "id": 7, "machine": "a", "flow": flow, "address": address, "port": 53}); print(line())
 listener = socket.create_server(("127.0.0.1", 0)); inner = socket.create_server(("127.0.0.1", 0))
 app = socket.create_connection(inner.getsockname())
@@ -121,7 +121,7 @@ describe("messages", () => {
 async function netd(code: string): Promise<string[]> {
   const main = join(root, "src/egress/main.ts");
   const settings = join(await tempDir(), "settings.json");
-  await writeFile(settings, JSON.stringify({ ...noEgressSettings, allow: ["127.0.0.0/8"] }));
+  await writeFile(settings, JSON.stringify({ ...noEgressSettings, allow: ["127.0.0.1/32"] }));
   const env = { ...process.env, SANDKEEP_EGRESS_SETTINGS: settings };
   const { stdout } = await run("python3", ["-c", prelude + code, process.execPath, main], { env });
   return stdout.trim().split("\n");

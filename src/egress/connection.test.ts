@@ -106,7 +106,7 @@ async function begun(domains: DomainRule[], authorityIsNeeded = async () => {}) 
   };
   const [program, inside] = await pair();
   const served = serveConnection(inside, { address, port: 443 }, machine, {
-    settings: newSettings({ ...noEgressSettings, allow: ["127.0.0.0/8"] }, () => 0),
+    settings: newSettings({ ...noEgressSettings, allow: ["127.0.0.1/32"] }, () => 0),
     log,
     search: { actor: Promise.resolve({}), seen: Promise.resolve() },
   });

@@ -11,14 +11,15 @@
  */
 
 import { isIP, type Socket } from "node:net";
-import { bytesOf, contains, parseCidr } from "../core/cidr.ts";
+import { bytesOf } from "../core/cidr.ts";
+import { messageOf } from "../core/errors.ts";
 import { hostName } from "../core/network-policy.ts";
 import { attributed, beforeRefusal, type Search } from "./actors.ts";
 import type { Destination } from "./channel.ts";
 import type { EgressEvent, EgressLog } from "./log.ts";
 import type { Machine, Open } from "./machines.ts";
 import { type Opening, openingIn, readOpening } from "./opening.ts";
-import { judge, judgeAddress, judgeName, type Verdict, type Wish } from "./policy.ts";
+import { hasRulesFor, isOpenBesidesRules, judge, judgeAddress, judgeName, type Verdict, type Wish } from "./policy.ts";
 import { addressesOf } from "./questions.ts";
 import { refuse } from "./refusal.ts";
 import type { Settings } from "./settings.ts";
@@ -32,7 +33,7 @@ export interface ConnectionOptions {
 }
 
 /** how long to wait for the first bytes of a program that will be refused anyway, in ms */
-const shortPatience = 3_000;
+const shortPatience = 1_000;
 
 /** connections that a machine may have open to hosts with rules */
 const mostOutside = 1024;
@@ -67,6 +68,8 @@ class Connection implements Open {
   readonly #signal: AbortSignal;
   /** what it was allowed by, once it was; an interception goes on under the same rules or not at all */
   #granted: Extract<Verdict, { allowed: true }> | undefined;
+  /** what it begins with, where that was read before it was allowed */
+  #opening: Opening | undefined;
   /** whom we believe about the host, where its TLS is opened */
   #roots: readonly string[] | undefined;
   #metered = { bytesIn: 0, bytesOut: 0 };
@@ -116,7 +119,6 @@ class Connection implements Open {
       await this.#machine.ready();
       const verdict = judgeAddress(this.#machine.policy(), this.#wish, this.#options.settings.addresses);
       if (verdict?.allowed) await this.#relay(verdict);
-      else if (verdict && this.#machine.policy().kind === "open") await this.#reset(verdict);
       else await this.#serveOpening(verdict);
     } finally {
       this.meter();
@@ -148,13 +150,23 @@ class Connection implements Open {
     const wish = this.#wish;
     const { addresses } = this.#options.settings;
     const now = () => judge(this.#machine.policy(), wish, addresses);
-    if (opening.kind === "http") wish.instead = "plain HTTP is allowed by subnet only";
+    if (opening.kind === "http") {
+      wish.instead = "plain HTTP is allowed by subnet only";
+      const claimed = hostName(opening.host?.replace(/:\d+$/, "") ?? "");
+      if (claimed !== undefined) wish.claimed = claimed;
+    }
     if (opening.kind === "other") wish.instead = opening.why;
     if (opening.kind !== "tls" || opening.name === undefined) return now();
     const { name } = opening;
     // A name that is not allowed is not looked up either: that would tell the world about it.
     const byName = judgeAddress(this.#machine.policy(), wish, addresses) ?? judgeName(this.#machine.policy(), name);
     if (!byName.allowed) return byName;
+    const policy = this.#machine.policy();
+    if (isOpenBesidesRules(policy) && !hasRulesFor(policy, name)) {
+      // Remembered for a policy that may come later, which this connection would have to fit.
+      if (this.#machine.names.has(name, wish.address)) wish.name = name;
+      return now();
+    }
     if (!(await this.#leadsHere(name))) {
       const reason = `"${name}" does not lead to ${wish.address}`;
       return {
@@ -181,7 +193,7 @@ class Connection implements Open {
 
   async #relay(verdict: Extract<Verdict, { allowed: true }>, opening?: Opening): Promise<void> {
     this.#granted = verdict;
-    if (opening) this.#told(opening);
+    this.#opening = opening;
     // Where nobody has looked yet: what the first bytes say is for the log, and for a policy that may come later.
     const first = (bytes: Buffer) => {
       const found = openingIn(bytes, false);
@@ -194,6 +206,8 @@ class Connection implements Open {
     await relay(this.#inside, this.#wish, {
       share: this.#machine.share,
       signal: this.#signal,
+      connected: () => void (opening && this.#told()),
+      failed: (error) => this.#failed(messageOf(error)),
       ...(opening ? { head: opening.head, postgres: opening.kind === "tls" && opening.postgres } : { first }),
     });
     this.#ended();
@@ -280,14 +294,14 @@ class Connection implements Open {
     return socket;
   }
 
-  /** where a rule forwards to was chosen by whoever made the policy: it may be private, but none of the host's own */
+  /** where a rule forwards to is out of bounds where everything else of that address is */
   async #dialForward(url: URL): Promise<Socket> {
     const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
     const { settings } = this.#options;
     const { addresses } = settings;
     const name = isIP(host) ? undefined : hostName(host);
     const found = name === undefined ? [host] : await addressesOf(name, { ...settings, signal: this.#signal });
-    const address = found.find((each) => addresses.forbidden(each, privateRangeOf(each)) === undefined);
+    const address = found.find((each) => addresses.forbidden(each) === undefined);
     if (address === undefined) {
       throw new Error(
         `Cannot forward to ${url.origin}: ${found.length === 0 ? "no such host" : `${found[0]} is ${addresses.forbidden(found[0] ?? "")}`}`,
@@ -298,13 +312,20 @@ class Connection implements Open {
   }
 
   /** the decision goes to the log once, with what is known of the connection by then */
-  #told(opening?: Opening): EgressEvent {
+  #told(opening = this.#opening, failure?: string): EgressEvent {
     if (this.#logged) return this.#logged;
     const rule = this.#granted?.rule ?? "";
     const base = this.#event(opening ? protocolOf(opening) : "tcp");
-    this.#logged = { ...base, ...(opening && requestOf(opening)), allowed: true, rule };
+    const failed = failure !== undefined && { failure };
+    this.#logged = { ...base, ...(opening && requestOf(opening)), allowed: true, rule, ...failed };
     this.#log.decided(this.#logged);
     return this.#logged;
+  }
+
+  /** it was allowed, but the other side cannot be reached; one that took long is in the log already */
+  #failed(failure: string): void {
+    if (this.#logged) this.#log.decided({ ...this.#logged, failure });
+    else this.#told(this.#opening, failure);
   }
 
   #ended(): void {
@@ -355,12 +376,4 @@ function plainPath(target: string): string {
 
 function sameRules(one: Extract<Verdict, { allowed: true }>["rules"], other: typeof one): boolean {
   return one === other || JSON.stringify(one) === JSON.stringify(other);
-}
-
-const privateRanges = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
-
-function privateRangeOf(address: string) {
-  const bytes = bytesOf(address);
-  const ranges = privateRanges.flatMap((text) => parseCidr(text) ?? []);
-  return bytes && ranges.find((range) => contains(range, bytes));
 }

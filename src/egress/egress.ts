@@ -203,9 +203,18 @@ export class Egress {
       const answer = await answerQuestion(packet, transport, machine, {
         ...settings,
         signal: machine.signal,
-        decided: ({ name, type }, verdict) => {
+        decided: ({ name, type }, verdict, failure) => {
           refused = !verdict.allowed;
-          attributed(log, search).decided({ machine: machine.name, protocol: "dns", name, type, ...outcome(verdict) });
+          const failed = failure !== undefined && { failure };
+          const event: EgressEvent = {
+            machine: machine.name,
+            protocol: "dns",
+            name,
+            type,
+            ...outcome(verdict),
+            ...failed,
+          };
+          attributed(log, search).decided(event);
         },
       });
       if (refused) await beforeRefusal(search);

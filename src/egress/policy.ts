@@ -32,6 +32,8 @@ export interface Wish extends Destination {
   protocol: "tcp" | "udp";
   /** the name in its TLS hello, once that was found to lead to the address */
   name?: string;
+  /** the host that a request in plain HTTP names, which nothing proves */
+  claimed?: string;
   /** what it speaks instead, as words that fit after "it" */
   instead?: string;
 }
@@ -56,23 +58,39 @@ export function judgeAddress(policy: Policy, wish: Wish, addresses: AddressRules
     const rule = `subnets.deny ${range.cidr.text}`;
     return { allowed: false, rule, reason: `${address} is in ${range.cidr.text}, which the policy denies` };
   }
-  const forbidden = addresses.forbidden(address, range?.cidr);
+  const forbidden = addresses.forbidden(address);
   if (forbidden !== undefined) return { allowed: false, reason: `${address} is ${forbidden}` };
   if (policy.kind === "open") return { allowed: true, rule: "allow-all" };
-  if (range && !policy.matcher.openNames && resolverPorts.includes(port) && !isAlone(range.cidr)) {
+  const { openNames, everything, ruled } = policy.matcher;
+  if (everything && !ruled) return { allowed: true, rule: range ? `subnets.allow ${range.cidr.text}` : "allow *" };
+  if (range && !openNames && !everything && resolverPorts.includes(port) && !isAlone(range.cidr)) {
     return { allowed: false, reason: "only names of the policy resolve, and only by the sandbox's own resolver" };
   }
   if (range) return { allowed: true, rule: `subnets.allow ${range.cidr.text}` };
   if (wish.protocol === "tcp") return undefined;
-  return bySubnetOnly(wish, "datagrams are allowed by subnet only");
+  return bySubnetOnly(wish, `datagrams are allowed by subnet only${everything ? ", as a domain has rules" : ""}`);
 }
 
 /** the verdict once it is known what the connection speaks; the name has been found to lead to its address */
 export function judge(policy: Policy, wish: Wish, addresses: AddressRules): Verdict {
   const known = judgeAddress(policy, wish, addresses);
   if (known) return known;
-  if (wish.name === undefined) return bySubnetOnly(wish, wish.instead ?? "it names no host");
-  return judgeName(policy, wish.name);
+  if (wish.name !== undefined) return judgeName(policy, wish.name);
+  if (policy.kind !== "custom" || !policy.matcher.everything)
+    return bySubnetOnly(wish, wish.instead ?? "it names no host");
+  const { claimed } = wish;
+  if (claimed === undefined || !hasRulesFor(policy, claimed)) return { allowed: true, rule: "allow *" };
+  return { allowed: false, reason: `plain HTTP would go around the rules for "${claimed}": use https` };
+}
+
+/** whether requests to the host are to be looked at */
+export function hasRulesFor(policy: Policy, name: string): boolean {
+  return policy.kind === "custom" && (policy.matcher.name(name)?.rules.length ?? 0) > 0;
+}
+
+/** whether everything but what has rules may be reached, by name or not */
+export function isOpenBesidesRules(policy: Policy): boolean {
+  return policy.kind === "custom" && policy.matcher.everything;
 }
 
 export function judgeName(policy: Policy, name: string): Verdict {

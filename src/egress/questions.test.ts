@@ -67,12 +67,30 @@ test("addresses that no name may lead to are left out, and a name of nothing els
   expect(await ask("private.test")).toMatchObject({ rcode: "NXDOMAIN", answers: [] });
 });
 
-test("a subnet that a policy names may be led to", async () => {
-  const { ask } = await under({ allowedCidrs: ["10.0.0.0/8"] }, ({ name }) => [
+test("a private address that the operator opens may be led to, and no other, whatever subnets a policy names", async () => {
+  const { ask, options, failures } = await under({ allowedCidrs: ["10.0.0.0/8"] }, ({ name }) => [
     a(name, "10.0.0.1"),
     a(name, "192.168.0.1"),
   ]);
+  expect((await ask("db.internal"))?.answers).toEqual([]);
+  options.addresses = addressRules({ allow: ["10.0.0.0/8"], hostAddresses: () => [] });
   expect((await ask("db.internal"))?.answers).toMatchObject([{ data: "10.0.0.1" }]);
+  const why = "it leads to 10.0.0.1, which is private (SANDKEEP_EGRESS_ALLOW=10.0.0.1/32 would open it)";
+  expect(failures).toEqual([why, undefined]);
+});
+
+test.each<[what: string, policy: Policy | undefined, answers: Answer[], rcode: number, failure: string | undefined]>([
+  ["a name that resolves", undefined, [a("web.test", "93.184.216.34")], 0, undefined],
+  ["a name that nobody knows", undefined, [], 3, "no such name"],
+  ["a name without such a record", undefined, [], 0, "it has no A record"],
+  ["a resolver that fails", undefined, [], 2, "its resolver fails (SERVFAIL)"],
+  ["a name that resolves, under allow-all", { kind: "open" }, [a("web.test", "93.184.216.34")], 0, undefined],
+  ["a name that nobody knows, under allow-all", { kind: "open" }, [], 3, "no such name"],
+  ["a name without such a record, under allow-all", { kind: "open" }, [], 0, "it has no A record"],
+])("%s is told as what it is", async (_, policy, answers, rcode, failure) => {
+  const { ask, failures } = await under({ domains: ["web.test"] }, () => answers, { rcode, ...(policy && { policy }) });
+  await ask("web.test");
+  expect(failures).toEqual([failure]);
 });
 
 test("a service of an allowed host may be asked for", async () => {
@@ -151,7 +169,7 @@ function policyOf({ domains = [], allowedCidrs = [] }: Lists): Policy {
 async function under(
   lists: Lists,
   answers: (question: { name: string; type: string }) => Answer[],
-  changes: Partial<Packet> = {},
+  { rcode = 0, policy: given, ...changes }: Partial<Packet> & { rcode?: number; policy?: Policy } = {},
   questions = plenty,
 ) {
   const asked: Packet[] = [];
@@ -159,20 +177,31 @@ async function under(
     const packet = decode(message);
     asked.push(packet);
     const [question = { name: "", type: "A" }] = packet.questions ?? [];
-    const answer = { ...packet, type: "response" as const, answers: answers(question), additionals: [], ...changes };
+    const answer = {
+      ...packet,
+      type: "response" as const,
+      answers: answers(question),
+      additionals: [],
+      flags: rcode,
+      ...changes,
+    };
     socket.send(encode(answer), from.port, from.address);
   });
   socket.bind(0, "127.0.0.1");
   await once(socket, "listening");
   onTestFinished(() => void socket.close());
-  const policy = policyOf(lists);
+  const failures: (string | undefined)[] = [];
+  const policy = given ?? policyOf(lists);
   const asker: Asker = { policy: () => policy, names: newNames(() => 0), questions, texts: plenty };
   const verdicts: Verdict[] = [];
   const options: QuestionOptions = {
     resolvers: () => [{ address: "127.0.0.1", port: socket.address().port }],
     addresses,
     signal: new AbortController().signal,
-    decided: (_, verdict) => void verdicts.push(verdict),
+    decided(_, verdict, failure) {
+      verdicts.push(verdict);
+      failures.push(failure);
+    },
   };
   const ask = async (name: string, type = "A", room?: number, transport: "udp" | "tcp" = "udp") => {
     const additionals = room === undefined ? [] : [opt(room)];
@@ -187,7 +216,7 @@ async function under(
     // The decoder says more than its types do.
     return answer && (decode(answer) as ReturnType<typeof decode> & { rcode: string });
   };
-  return { ask, asker, asked, verdicts, options };
+  return { ask, asker, asked, verdicts, failures, options };
 }
 
 function a(name: string, data: string): Answer {

@@ -29,8 +29,8 @@ export interface QuestionOptions {
   resolvers: () => Destination[];
   addresses: AddressRules;
   signal: AbortSignal;
-  /** told of each question that was understood */
-  decided(question: { name: string; type: string }, verdict: Verdict): void;
+  /** told of each question that was understood, once it is answered; `failure` is why nothing came of one that is allowed */
+  decided(question: { name: string; type: string }, verdict: Verdict, failure?: string): void;
 }
 
 /** records that programs connect by; TXT and SRV are how some databases are found */
@@ -58,24 +58,34 @@ export async function answerQuestion(
   if (question.name === undefined) return reply(question, transport, { rcode: notImplemented });
   const { name, type } = question;
   const verdict = judgeQuestion(policy, name, type);
-  options.decided({ name, type }, verdict);
-  if (!verdict.allowed) return reply(question, transport, { rcode: noSuchName, blocked: verdict.reason });
-  if (!types.includes(type)) return reply(question, transport, {});
+  const decided = (failure?: string) => options.decided({ name, type }, verdict, failure);
+  if (!verdict.allowed) {
+    decided();
+    return reply(question, transport, { rcode: noSuchName, blocked: verdict.reason });
+  }
+  if (!types.includes(type)) {
+    decided(`${type} records are never given`);
+    return reply(question, transport, {});
+  }
   if (!asker.questions.take() || (carriers.includes(type) && !asker.texts.take())) {
+    decided("the sandbox asks too much");
     return reply(question, transport, { rcode: serverFailure, blocked: "it asks too much" });
   }
   const found = await lookUp(name, type, options);
   // The policy may have changed while the world was asked.
-  if (!found || !judgeQuestion(asker.policy(), name, type).allowed)
+  if (!found || !judgeQuestion(asker.policy(), name, type).allowed) {
+    decided(found ? "the policy has changed meanwhile" : unanswered);
     return reply(question, transport, { rcode: serverFailure });
+  }
   const kept = found.answers.filter((answer) => mayBeTold(answer, asker.policy(), options.addresses));
   for (const { name: address, ttl } of addressesIn(kept)) asker.names.remember(name, address, ttl);
   const emptied = kept.length === 0 && found.answers.length > 0;
+  decided(emptied ? closedAnswer(found.answers, options.addresses) : failureIn(found.rcode, type, kept));
   const rcode = emptied ? noSuchName : found.rcode;
   return reply(question, transport, {
     rcode,
     answers: kept,
-    ...(emptied && { blocked: "it leads to no public address" }),
+    ...(emptied && { blocked: closedAnswer(found.answers, options.addresses) }),
   });
 }
 
@@ -99,21 +109,39 @@ async function passOn(
   { resolvers, signal, decided }: QuestionOptions,
 ): Promise<Buffer | undefined> {
   const question = questionIn(packet);
-  if (question?.name !== undefined)
-    decided(
-      { name: question.name, type: question.type },
-      judgeQuestion({ kind: "open" }, question.name, question.type),
-    );
   const answer = await resolve(packet, { resolvers: resolvers(), transport, signal });
   // A policy that came meanwhile shall be asked: whoever hears nothing asks again.
   if (asker.policy().kind !== "open") return undefined;
   const parsed = answer && parsePacket(answer);
-  if (parsed && question?.name !== undefined) {
-    for (const { name: address, ttl } of addressesIn(chainOf(question.name, parsed.answers ?? []))) {
-      asker.names.remember(question.name, address, ttl);
-    }
-  }
+  if (question?.name === undefined) return answer;
+  const { name, type } = question;
+  const said = parsed ? chainOf(name, parsed.answers ?? []) : [];
+  const rcode = answer && answer.length >= 4 ? answer.readUInt16BE(2) & 15 : undefined;
+  // One that was cut short is asked for again, over TCP.
+  const cut = answer && answer.length >= 4 && (answer.readUInt16BE(2) & truncated) !== 0;
+  const failure = rcode === undefined ? unanswered : cut ? undefined : failureIn(rcode, type, said);
+  decided({ name, type }, judgeQuestion({ kind: "open" }, name, type), failure);
+  for (const { name: address, ttl } of addressesIn(said)) asker.names.remember(name, address, ttl);
   return answer;
+}
+
+const unanswered = "no resolver answers";
+
+/** why an answer is of no use to whoever asked; undefined where it is */
+function failureIn(rcode: number, type: string, answers: Answer[]): string | undefined {
+  if (rcode === noSuchName) return "no such name";
+  if (rcode !== 0) return `its resolver fails (${rcodes[rcode] ?? `code ${rcode}`})`;
+  return answers.some((answer) => answer.type === type) ? undefined : `it has no ${type} record`;
+}
+
+const rcodes: Record<number, string> = { 1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED" };
+
+/** a name that leads to nowhere that may be reached */
+function closedAnswer(answers: Answer[], addresses: AddressRules): string {
+  const [first] = addressesIn(answers);
+  return first
+    ? `it leads to ${first.name}, which is ${addresses.forbidden(first.name) ?? "denied"}`
+    : "it leads nowhere";
 }
 
 interface Found {

@@ -40,7 +40,7 @@ export function newSettings(given: EgressSettings, now: () => number): Settings 
   };
   let current = understood(given);
   return {
-    addresses: { forbidden: (...asked) => current.addresses.forbidden(...asked) },
+    addresses: { forbidden: (address) => current.addresses.forbidden(address) },
     resolvers: () => (current.resolvers.length > 0 ? current.resolvers : host.resolvers()),
     roots: () => current.roots,
     use(next) {

@@ -9,6 +9,9 @@ import type { Share } from "./turns.ts";
 export interface RelayOptions {
   /** what the program has sent already */
   head?: Buffer;
+  /** told when the other side is connected, or why it is not */
+  connected?: () => void;
+  failed?: (error: unknown) => void;
   /** told of the first bytes from inside, where nobody has looked at them yet */
   first?: (bytes: Buffer) => void;
   /** what was agreed with the program before: the server is asked for it too */
@@ -66,10 +69,13 @@ export async function relay(inside: Socket, destination: Destination, options: R
   try {
     outside = await dial(destination, AbortSignal.any([signal, gone.signal]));
     if (postgres) await agreeOnTls(outside, AbortSignal.any([signal, gone.signal]));
-  } catch {
+  } catch (error) {
+    // A program that has left knows why.
+    if (!gone.signal.aborted && !signal.aborted) options.failed?.(error);
     inside.resetAndDestroy();
     return closed(inside);
   }
+  options.connected?.();
   if (head && head.length > 0) outside.write(head);
   if (first) inside.once("data", first);
   return joined(inside, outside, share, signal);

@@ -16,7 +16,7 @@ import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream";
 import { SandkeepError } from "../core/errors.ts";
 import type { Routes } from "../core/routes.ts";
-import { pairs } from "../hop-by-hop.ts";
+import { offersHttp2, pairs } from "../hop-by-hop.ts";
 import { hasBody, type RawHeaders, requestHeaders, responseHeaders, upgradeAnswer } from "./headers.ts";
 import { hostName, isBelow, subdomainOf } from "./host.ts";
 import { isOurTrouble, printRefusal, type Refusal, type RefusalKind, refusalFor, refusalOf } from "./refusal.ts";
@@ -98,7 +98,7 @@ export function createIngress(options: IngressOptions): Ingress {
     },
     handle: (request, response) => void handle(request, response),
     upgrade: (request, socket, head) => void upgrade(request, socket, head),
-    shouldUpgrade: ({ headers }) => headers.upgrade !== undefined && !/^\s*h2c?\b/i.test(headers.upgrade),
+    shouldUpgrade: ({ headers }) => headers.upgrade !== undefined && !offersHttp2(headers.upgrade),
   };
 }
 

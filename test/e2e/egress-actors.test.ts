@@ -95,7 +95,7 @@ test.each<[what: string, policy: Policy, script: string, fields: Record<string, 
     `exec 3<>/dev/udp/${webAddress}/7; echo x >&3; read -t 30 <&3`,
     { protocol: "udp", address: webAddress },
   ],
-  ["an address", "allow-all", "curl -s http://169.254.169.254/", { protocol: "tcp", address: "169.254.169.254" }],
+  ["an address", "allow-all", "curl -s http://169.254.169.254/", { protocol: "http", address: "169.254.169.254" }],
 ])(
   "%s that is refused says whose it was, though the program ends with the refusal",
   async (_, under, script, fields) => {

@@ -169,7 +169,9 @@ test("the policy that is suggested allows what was seen and nothing else", async
     subnets: { allow: [`${webAddress6}/128`, `${otherAddress}/32`] },
   });
   expect(stderr).toMatch(/93\.184\.216\.35\/32 is for \S+ port 80: plain HTTP is allowed by subnet only/);
-  expect(stderr).toContain("169.254.169.254 port 80 is not in this policy: 169.254.169.254 is link-local");
+  expect(stderr).toContain(
+    "169.254.169.254 port 80 is not in this policy: 169.254.169.254 is link-local (SANDKEEP_EGRESS_ALLOW=",
+  );
   await open.updateNetworkPolicy(policy);
   expect(await reach(open)).toEqual([true, true, true, true]);
   await open.updateNetworkPolicy({ allow: ["web.test"], subnets: { allow: [`${webAddress6}/128`] } });
@@ -205,7 +207,7 @@ test.for<Policy>(["deny-all", { allow: [] }])(
       "denied | web.test | dns A | the policy is deny-all",
       `denied | ${otherAddress}:80 | tcp | the policy is deny-all`,
       `denied | [${webAddress6}]:7 | udp | the policy is deny-all`,
-      "denied | 169.254.169.254:80 | tcp | 169.254.169.254 is link-local",
+      "denied | 169.254.169.254:80 | tcp | 169.254.169.254 is link-local (SANDKEEP_EGRESS_ALLOW=169.254.169.254/32 would open it)",
     ]);
     const suggestion = await cli(sandbox.name, "--suggest");
     const policy = JSON.parse(suggestion.stdout);

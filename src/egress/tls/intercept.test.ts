@@ -308,6 +308,18 @@ test("another protocol passes once the host agrees, with the rule's headers", as
   expect(door.seen).toMatchObject([{ path: "/ws", status: 101, sent: 11 }]);
 });
 
+test.each(["h2c", "websocket, h2c", "WebSocket,H2C", "h2c, websocket", "websocket, h2"])(
+  "HTTP/2 in the clear is not offered to the host: %s",
+  async (upgrade) => {
+    const socket = await tls(await open((await echo()).port, [inject]));
+    const wish = `Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: ${upgrade}\r\nHTTP2-Settings: AAMAAABkAAQAAP__`;
+    socket.write(`GET /h2c HTTP/1.1\r\nHost: ${host}\r\n${wish}\r\n\r\n`);
+    const answer = await all(socket);
+    expect(answer).toMatch(/^HTTP\/1.1 200 OK[\s\S]*"url":"\/h2c"/);
+    expect(answer).not.toMatch(/upgrade|http2-settings/i);
+  },
+);
+
 test("a host that does not change the protocol answers as always", async () => {
   const socket = await tls(await open((await echo()).port, [inject]));
   socket.write(`GET /no HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);

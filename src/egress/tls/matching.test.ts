@@ -32,26 +32,56 @@ describe("the path", () => {
     "/mine\\..\\..\\other",
     "/mine/%2E%2E%2Fother",
     "/mine/./../other",
+    "/mine/..;/other",
+    "/mine/..;x=1/other",
+    "/mine/%252e%252e/other",
+    "/mine/%2e%2e;/other",
+    "/mine/..%3b/other",
+    "/mine/%25252e%25252e/other",
   ])("that may mean another one gets no secret, and no way around an answer: %s", (target) => {
     expect(matches({ path: { startsWith: "/mine/" } }, { target })).toBe(false);
     expect(matches({ path: { startsWith: "/other" } }, { target })).toBe(false);
     expect(matches({ path: { startsWith: "/other" } }, { target }, respond)).toBe(true);
   });
 
-  test.each(["/%61dmin", "/%61%64%6d%69%6e/", "//admin", "/x/..//admin", "/%2fadmin", "/%2561dmin/../admin"])(
-    "in another spelling is no way around an answer: %s",
-    (target) => {
-      expect(matches({ path: { startsWith: "/admin" } }, { target }, respond)).toBe(true);
-      expect(matches({ path: { startsWith: "/admin" } }, { target })).toBe(false);
-    },
-  );
+  test.each([
+    "/%61dmin",
+    "/%61%64%6d%69%6e/",
+    "//admin",
+    "/x/..//admin",
+    "/%2fadmin",
+    "/%2561dmin/../admin",
+    "/x/..;/admin",
+    "/;/admin",
+    "/;x=1/admin",
+    "/ADMIN",
+    "/%41dmin",
+    "/%2561dmin",
+    "/%252fadmin",
+    "/x/%252e%252e/Admin",
+  ])("in another spelling is no way around an answer: %s", (target) => {
+    expect(matches({ path: { startsWith: "/admin" } }, { target }, respond)).toBe(true);
+    expect(matches({ path: { startsWith: "/admin" } }, { target })).toBe(false);
+  });
 
   test("with escapes that mean nothing else is what it is", () => {
     expect(matches({ path: { exact: "/@scope%2fname" } }, { target: "/@scope%2fname" })).toBe(true);
     expect(matches({ path: { exact: "/a%20b" } }, { target: "/a%20b" })).toBe(true);
     expect(matches({ path: { exact: "/100%" } }, { target: "/100%" })).toBe(true);
     expect(matches({ path: { exact: "//twice//" } }, { target: "//twice//" })).toBe(true);
+    expect(matches({ path: { exact: "/Case/a;v=1" } }, { target: "/Case/a;v=1" })).toBe(true);
+    expect(matches({ path: { exact: "/case" } }, { target: "/Case" })).toBe(false);
   });
+});
+
+test("a pattern that stops an answer stops it in any case", () => {
+  expect(matches({ path: { regex: "^/admin/\\d+$" } }, { target: "/Admin/7" }, respond)).toBe(true);
+  expect(matches({ path: { regex: "^/[^a-z]+$" } }, { target: "/ADMIN" }, respond)).toBe(true);
+});
+
+test("a path that can be read in more ways than a program needs is not matched at all", () => {
+  const target = `/${"%2525252525252561".repeat(3)};a/..;b//%252e%252e/${"x;y//".repeat(9)}`;
+  expect(() => matches({ path: { exact: "/admin" } }, { target }, respond)).toThrow(TooCostly);
 });
 
 test("one of the methods is enough, in any case", () => {

@@ -48,11 +48,16 @@ function compile({ match, action }: RequestRule): Condition {
   const all: Condition[] = [];
   const { path, method, queryString, headers } = match;
   if (path) {
-    const test = textTest(path);
     // A server may understand "/a/../b" as "/b". A secret goes only to what is meant by its rule in either reading;
-    // an answer in the server's place, or a detour, is for whatever might be meant.
-    const readings = action.kind === "set-headers" ? "every" : "some";
-    all.push(({ target }, effort) => pathReadings(target, readings)[readings]((path) => test(path, effort)));
+    // an answer in the server's place, or a detour, is for whatever might be meant, also where case means nothing.
+    const test = textTest(path);
+    const caseless = textTest(path, true);
+    if (action.kind === "set-headers") {
+      all.push(({ target }, effort) => certainReadings(target).every((each) => test(each, effort)));
+    } else {
+      const might: TextTest = (each, effort) => test(each, effort) || caseless(each.toLowerCase(), effort);
+      all.push(({ target }, effort) => possibleReadings(target).some((each) => might(each, effort)));
+    }
   }
   if (method) {
     const wanted = new Set(method.map((name) => name.toUpperCase()));
@@ -107,16 +112,43 @@ function patternOf(regex: string, caseless: boolean): RE2JS | undefined {
 }
 
 /**
- * the path as it is, as a URL library resolves it, and as a server does that decodes it first. Where every reading has to
- * match, escapes that change nothing but the spelling ("group%2Fproject") do not make another one; where one is enough,
- * they do, and so do slashes that many servers take for one.
+ * The paths that a server may take a path for, which differ in more than their spelling: as a URL library resolves it,
+ * and where the dots of "/a/../b" are hidden from that: by escapes ("%2e"), escapes of escapes ("%252e"), or parameters
+ * of a segment ("..;x"). Escapes that change nothing but the spelling ("group%2Fproject") make no other path.
  */
-function pathReadings(target: string, wanted: "every" | "some"): string[] {
-  const [path = ""] = target.split("?", 1);
-  const decoded = decodedOf(path);
-  const dots = /(^|[/\\])\.{1,2}([/\\]|$)/;
-  const more = wanted === "some" ? [decoded, resolved(decoded)].flatMap((each) => [each, merged(each)]) : [];
-  return [...new Set([path, resolved(path), ...(dots.test(decoded) ? [resolved(decoded)] : []), ...more])];
+function certainReadings(target: string): string[] {
+  const path = pathOf(target);
+  const hidden = closure(path, [decodedOf, withoutParameters]).filter((each) => dots.test(each));
+  return [...new Set([path, ...[path, ...hidden].map(resolved)])];
+}
+
+/** every path that some server may take it for: spelling counts too, and slashes that many servers take for one */
+function possibleReadings(target: string): string[] {
+  return closure(pathOf(target), [decodedOf, withoutParameters, resolved, merged]);
+}
+
+/** a path that can be read in more ways than these was made for it */
+const mostReadings = 32;
+
+/** what comes of a path by these, applied in any order until nothing new comes of it */
+function closure(path: string, steps: ((path: string) => string)[]): string[] {
+  const found = new Set([path]);
+  for (const each of found) {
+    for (const step of steps) found.add(step(each));
+    if (found.size > mostReadings) throw new TooCostly("Cannot match a request: its path can be read in too many ways");
+  }
+  return [...found];
+}
+
+const dots = /(^|[/\\])\.{1,2}([/\\]|$)/;
+
+function pathOf(target: string): string {
+  return target.split("?", 1)[0] ?? "";
+}
+
+/** "/a;v=1/b" is "/a/b" to servers that know parameters of segments */
+function withoutParameters(path: string): string {
+  return path.replace(/;[^/]*/g, "");
 }
 
 function merged(path: string): string {

@@ -2,7 +2,7 @@
 
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { pairs } from "../../hop-by-hop.ts";
+import { offersHttp2, pairs } from "../../hop-by-hop.ts";
 import { pour, pourBoth } from "../pour.ts";
 import type { Share } from "../turns.ts";
 import {
@@ -22,7 +22,7 @@ import { unsendable } from "./origin.ts";
 /** whether it is one: clients that merely offer HTTP/2 get an ordinary answer, and a body would come unparsed */
 export function isUpgrade({ headers }: IncomingMessage): boolean {
   const bodiless = headers["transfer-encoding"] === undefined && Number(headers["content-length"] ?? 0) === 0;
-  return headers.upgrade !== undefined && !/^\s*h2c?\b/i.test(headers.upgrade) && bodiless;
+  return headers.upgrade !== undefined && !offersHttp2(headers.upgrade) && bodiless;
 }
 
 /** `head` is what the program sent after its request */

@@ -88,6 +88,7 @@ const decision = z.object({
   type: z.string().exactOptional(),
   allowed: z.boolean(),
   reason: z.string().exactOptional(),
+  failure: z.string().exactOptional(),
   rule: z.string().exactOptional(),
   command: z.string().exactOptional(),
   program: z.string().exactOptional(),
