@@ -14,6 +14,7 @@ import {
   duration,
   gibibyte,
   host,
+  isPlace,
   isRange,
   isResolver,
   list,
@@ -22,6 +23,7 @@ import {
   name,
   origin,
   path,
+  proxy,
   second,
   size,
   variables,
@@ -277,6 +279,25 @@ const schema = z.object({
     preset: "none",
   }),
 
+  egressProxy: proxy().register(about, {
+    env: "SANDKEEP_EGRESS_PROXY",
+    value: "url",
+    meaning: "the HTTP proxy that connections of sandboxes to public addresses go through (CONNECT)",
+    preset: "none",
+    secret: true,
+  }),
+  egressProxyNames: z.stringbool("true or false").default(false).register(about, {
+    env: "SANDKEEP_EGRESS_PROXY_NAMES",
+    meaning: "ask the proxy for names where they are known; it then decides where a name leads",
+  }),
+  egressNoProxy: list(
+    z.string().refine(isPlace, "domains and ranges such as corp.example.com,192.0.2.0/24, separated by commas"),
+  ).register(about, {
+    env: "SANDKEEP_EGRESS_NO_PROXY",
+    value: "place,…",
+    meaning: "domains, with all below them, and ranges that are reached without the proxy",
+    preset: "none",
+  }),
   sandboxEnv: variables().register(about, {
     env: "SANDKEEP_SANDBOX_ENV",
     value: "name=value,…",

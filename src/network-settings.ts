@@ -17,6 +17,9 @@ export function egressSettingsOf(config: Config): EgressSettings {
     deny: config.egressDeny,
     resolvers: config.dns,
     roots: configured(config),
+    ...(config.egressProxy && {
+      proxy: { ...config.egressProxy, names: config.egressProxyNames, direct: config.egressNoProxy },
+    }),
   };
 }
 

@@ -102,6 +102,35 @@ export function origin() {
   });
 }
 
+/** credentials are a user and a password in the URL, with escapes for what a URL cannot have */
+export function proxy() {
+  const wanted = "a URL such as http://user:password@proxy.example.com:3128, without a path";
+  return z
+    .string()
+    .transform((text, context) => {
+      const url = URL.parse(text);
+      const bare = url && url.protocol === "http:" && url.pathname === "/" && !url.search && !url.hash && url.hostname;
+      const credentials = url ? credentialsIn(url) : undefined;
+      if (bare && credentials !== undefined) {
+        const authorization = credentials === "" ? undefined : `Basic ${Buffer.from(credentials).toString("base64")}`;
+        return { host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || 80), authorization };
+      }
+      context.addIssue({ code: "custom", message: wanted });
+      return z.NEVER;
+    })
+    .optional();
+}
+
+/** "user:password", or nothing where there is neither; undefined where an escape is none */
+function credentialsIn({ username, password }: URL): string | undefined {
+  if (username === "" && password === "") return "";
+  try {
+    return `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  } catch {
+    return undefined;
+  }
+}
+
 /** "A=1,B=x,y": a comma separates where a name and "=" come after it; what that cannot say is said as a JSON object */
 export function variables() {
   const wanted = "variables such as LANG=de_DE.UTF-8,TZ=UTC, or a JSON object of texts";
@@ -135,6 +164,10 @@ export function isResolver(text: string): boolean {
   const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text) ?? [];
   const address = isIP(text) ? text : (bracketed ?? plain ?? "");
   return isIP(address) !== 0 && (port === undefined || (Number(port) > 0 && Number(port) < 65_536));
+}
+
+export function isPlace(text: string): boolean {
+  return isRange(text) || isDomain(text.replace(/^\*?\./, ""));
 }
 
 export function isRange(text: string): boolean {

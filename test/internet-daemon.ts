@@ -31,3 +31,15 @@ export async function startTlsServers(internet: Internet, undo: Undo): Promise<v
   undo.defer(() => ended(servers));
   await linesOf(servers)();
 }
+
+/** the proxy of test/proxy-servers.ts, in the internet; `told` of each tunnel that it was asked for */
+export async function startProxy(internet: Internet, undo: Undo, told: (line: string) => void): Promise<void> {
+  const script = join(root, "test/proxy-servers.ts");
+  const proxy = spawn(...internet.world.command(process.execPath, script), { stdio: ["pipe", "pipe", "inherit"] });
+  undo.defer(() => ended(proxy));
+  const line = linesOf(proxy);
+  await line();
+  void (async () => {
+    for (;;) told(await line());
+  })().catch(() => undefined);
+}

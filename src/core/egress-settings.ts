@@ -9,6 +9,21 @@ export interface EgressSettings {
   resolvers: string[];
   /** PEMs to believe besides the host's own where TLS is opened */
   roots: string[];
+  /** what connections to public addresses go through */
+  proxy?: EgressProxy | undefined;
+}
+
+/** An HTTP proxy that opens tunnels (CONNECT). */
+export interface EgressProxy {
+  /** a name or an address */
+  host: string;
+  port: number;
+  /** what it wants to hear in Proxy-Authorization: a secret */
+  authorization?: string | undefined;
+  /** whether it is asked for names, where they are known, rather than for addresses */
+  names: boolean;
+  /** domains, with all below them, and ranges that are reached without it */
+  direct: string[];
 }
 
 export const noEgressSettings: EgressSettings = { allow: [], deny: [], resolvers: [], roots: [] };

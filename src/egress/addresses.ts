@@ -90,6 +90,12 @@ function specialRange(address: string): string | undefined {
   return specialLists.find(({ list }) => has(list, address))?.what;
 }
 
+/** whether it is an address of the internet, whatever this host lets sandboxes reach */
+export function isPublic(address: string): boolean {
+  const embedded = embeddedIPv4(address);
+  return specialRange(address) === undefined && (embedded === undefined || specialRange(embedded) === undefined);
+}
+
 /** where an IPv4 address sits in IPv6 addresses: after how many of the sixteen bytes */
 const embeddings: { prefix: string; at: number }[] = [
   { prefix: "::ffff:0:0/96", at: 12 },

@@ -12,6 +12,7 @@
 
 import { isIP, type Socket } from "node:net";
 import { bytesOf } from "../core/cidr.ts";
+import type { EgressProxy } from "../core/egress-settings.ts";
 import { messageOf } from "../core/errors.ts";
 import { hostName } from "../core/network-policy.ts";
 import { attributed, beforeRefusal, type Search } from "./actors.ts";
@@ -20,6 +21,7 @@ import type { EgressEvent, EgressLog } from "./log.ts";
 import type { Machine, Open } from "./machines.ts";
 import { type Opening, openingIn, readOpening } from "./opening.ts";
 import { hasRulesFor, isOpenBesidesRules, judge, judgeAddress, judgeName, type Verdict, type Wish } from "./policy.ts";
+import { dialThrough, type Target } from "./proxy.ts";
 import { addressesOf } from "./questions.ts";
 import { refuse } from "./refusal.ts";
 import type { Settings } from "./settings.ts";
@@ -72,6 +74,8 @@ class Connection implements Open {
   #opening: Opening | undefined;
   /** whom we believe about the host, where its TLS is opened */
   #roots: readonly string[] | undefined;
+  /** through what it went, once it did */
+  #way: { proxy: EgressProxy | undefined; target: Target } | undefined;
   #metered = { bytesIn: 0, bytesOut: 0 };
   #begun = false;
   /** what the log was told, once it was */
@@ -91,11 +95,16 @@ class Connection implements Open {
     const { settings } = this.#options;
     const verdict = judge(this.#machine.policy(), this.#wish, settings.addresses);
     const believed = this.#roots === undefined || this.#roots === settings.roots();
-    if (verdict.allowed && sameRules(verdict.rules, this.#granted.rules) && believed) {
+    const sameWay = !this.#way || this.#way.proxy === settings.proxyFor(this.#way.target);
+    if (verdict.allowed && sameRules(verdict.rules, this.#granted.rules) && believed && sameWay) {
       this.#granted = verdict;
       return;
     }
-    const changed = believed ? "its rules have changed" : "the certificates that are believed have changed";
+    const changed = !sameWay
+      ? "the way out has changed"
+      : believed
+        ? "its rules have changed"
+        : "the certificates that are believed have changed";
     const reason = verdict.allowed ? changed : verdict.reason;
     this.#log.decided({ ...this.#event("tcp"), allowed: false, reason: `cut off: ${reason}` });
     this.#abort.abort();
@@ -107,7 +116,7 @@ class Connection implements Open {
     const { bytesRead, bytesWritten } = this.#inside;
     const [bytesIn, bytesOut] = [bytesWritten - this.#metered.bytesIn, bytesRead - this.#metered.bytesOut];
     if (bytesIn === 0 && bytesOut === 0 && this.#begun) return;
-    const host = this.#wish.name ?? this.#machine.names.nameOf(this.#wish.address) ?? this.#wish.address;
+    const host = this.#hostName() ?? this.#wish.address;
     this.#options.log.moved(this.#machine.name, host, { bytesIn, bytesOut }, !this.#begun);
     this.#metered = { bytesIn: bytesWritten, bytesOut: bytesRead };
     this.#begun = true;
@@ -206,6 +215,7 @@ class Connection implements Open {
     await relay(this.#inside, this.#wish, {
       share: this.#machine.share,
       signal: this.#signal,
+      dial: (signal) => this.#dial({ ...this.#wish, name: this.#hostName() }, signal),
       connected: () => void (opening && this.#told()),
       failed: (error) => this.#failed(messageOf(error)),
       ...(opening ? { head: opening.head, postgres: opening.kind === "tls" && opening.postgres } : { first }),
@@ -249,7 +259,7 @@ class Connection implements Open {
       rules,
       room: Math.floor(Math.min(mostRoom, Math.max(leastRoom, machineRoom / this.#machine.open.size))),
       nuisances,
-      connect: () => this.#outside(() => dial(this.#wish, signal)),
+      connect: () => this.#outside(() => this.#dial({ ...this.#wish, name: host }, signal)),
       dial: (url) => this.#outside(() => this.#dialForward(url)),
       authority: opened,
       share,
@@ -308,7 +318,20 @@ class Connection implements Open {
       );
     }
     const port = url.port === "" ? (url.protocol === "http:" ? 80 : 443) : Number(url.port);
-    return dial({ address, port }, this.#signal);
+    return this.#dial({ address, port, name }, this.#signal);
+  }
+
+  async #dial(target: Target, signal: AbortSignal): Promise<Socket> {
+    const { settings } = this.#options;
+    const proxy = settings.proxyFor(target);
+    // Of several, as where rules forward, the last one stands for all: a change is for all of them.
+    this.#way = { proxy, target };
+    return proxy ? dialThrough(proxy, target, { ...settings, signal }) : dial(target, signal);
+  }
+
+  /** the name it is known by, as far as anybody said so */
+  #hostName(): string | undefined {
+    return this.#wish.name ?? this.#machine.names.nameOf(this.#wish.address);
   }
 
   /** the decision goes to the log once, with what is known of the connection by then */
@@ -341,7 +364,7 @@ class Connection implements Open {
 
   #event(protocol: EgressEvent["protocol"]): Omit<EgressEvent, "allowed"> {
     const { address, port, name: sni } = this.#wish;
-    const name = sni ?? this.#machine.names.nameOf(address);
+    const name = this.#hostName();
     const names = { ...(name !== undefined && { name }), ...(sni !== undefined && { sni }) };
     return { machine: this.#machine.name, protocol, ...names, address, port };
   }

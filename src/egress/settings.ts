@@ -7,9 +7,10 @@ import { Resolver } from "node:dns";
 import { existsSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { z } from "zod";
-import { type EgressSettings, noEgressSettings } from "../core/egress-settings.ts";
+import { type EgressProxy, type EgressSettings, noEgressSettings } from "../core/egress-settings.ts";
 import { type AddressRules, addressRules } from "./addresses.ts";
 import type { Destination } from "./channel.ts";
+import { isProxied, type Target } from "./proxy.ts";
 import { parseResolver } from "./resolvers.ts";
 
 export const egressSettings: z.ZodType<EgressSettings> = z.object({
@@ -17,6 +18,15 @@ export const egressSettings: z.ZodType<EgressSettings> = z.object({
   deny: z.array(z.string()),
   resolvers: z.array(z.string()),
   roots: z.array(z.string()),
+  proxy: z
+    .object({
+      host: z.string(),
+      port: z.int(),
+      authorization: z.string().optional(),
+      names: z.boolean(),
+      direct: z.array(z.string()),
+    })
+    .optional(),
 });
 
 /** The settings in force: whoever asks gets the latest answer, so none of these is to be remembered. */
@@ -26,6 +36,8 @@ export interface Settings {
   resolvers(): Destination[];
   /** PEMs to believe besides the host's own when TLS is opened; the same list as long as nobody changes it */
   roots(): readonly string[];
+  /** what connections to a target go through, if not straight there; the same as long as nobody changes it */
+  proxyFor(target: Target): EgressProxy | undefined;
   /** in force from now on; throws, and changes nothing, where one of them cannot be used */
   use(given: EgressSettings): void;
 }
@@ -43,15 +55,17 @@ export function newSettings(given: EgressSettings, now: () => number): Settings 
     addresses: { forbidden: (address) => current.addresses.forbidden(address) },
     resolvers: () => (current.resolvers.length > 0 ? current.resolvers : host.resolvers()),
     roots: () => current.roots,
+    proxyFor: (target) => (current.proxy && isProxied(current.proxy, target) ? current.proxy : undefined),
     use(next) {
-      const { roots } = current;
       const changed = understood(next);
-      current = sameList(changed.roots, roots) ? { ...changed, roots } : changed;
+      const { roots, proxy } = current;
+      current = { ...changed, roots: kept(roots, changed.roots), proxy: kept(proxy, changed.proxy) };
     },
   };
 
-  function understood({ allow, deny, resolvers, roots }: EgressSettings) {
+  function understood({ allow, deny, resolvers, roots, proxy }: EgressSettings) {
     return {
+      proxy,
       addresses: addressRules({ allow, deny, hostAddresses: host.addresses }),
       resolvers: resolvers.map(parseResolver),
       roots: roots as readonly string[],
@@ -74,8 +88,9 @@ function hostAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((addresses) => addresses?.map(({ address }) => address) ?? []);
 }
 
-function sameList(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((each, at) => each === other[at]);
+/** what was there, unless something else is wanted: whoever uses it sees by that whether it has changed */
+function kept<T>(before: T, wanted: T): T {
+  return JSON.stringify(before) === JSON.stringify(wanted) ? before : wanted;
 }
 
 function remembered<T>(read: () => T, now: () => number): () => T {

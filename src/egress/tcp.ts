@@ -9,6 +9,8 @@ import type { Share } from "./turns.ts";
 export interface RelayOptions {
   /** what the program has sent already */
   head?: Buffer;
+  /** how the other side is reached, if not straight */
+  dial?: (signal: AbortSignal) => Promise<Socket>;
   /** told when the other side is connected, or why it is not */
   connected?: () => void;
   failed?: (error: unknown) => void;
@@ -67,7 +69,8 @@ export async function relay(inside: Socket, destination: Destination, options: R
   inside.once("close", leave).on("error", leave);
   let outside: Socket;
   try {
-    outside = await dial(destination, AbortSignal.any([signal, gone.signal]));
+    const until = AbortSignal.any([signal, gone.signal]);
+    outside = await (options.dial ? options.dial(until) : dial(destination, until));
     if (postgres) await agreeOnTls(outside, AbortSignal.any([signal, gone.signal]));
   } catch (error) {
     // A program that has left knows why.

@@ -137,7 +137,7 @@ describe("a network policy", () => {
     Sandbox.create({ ...credentials(daemon), fetch: fetchTo(daemon), persistent: false }),
   );
   const reaches = async (url: string) => {
-    const command = await sandbox().runCommand("curl", ["-sS", "--max-time", "5", url]);
+    const command = await sandbox().runCommand("curl", ["-sS", "--fail", "--max-time", "5", url]);
     return command.exitCode === 0;
   };
 
