@@ -24,3 +24,13 @@ test("npm runs install scripts without a warning, and does not ask to be replace
   }
   await sandbox.delete();
 });
+
+test("npm gives up within seconds where no registry can be reached", async () => {
+  const sandbox = await Sandbox.create({ ...credentials(daemon()), persistent: false, networkPolicy: "deny-all" });
+  const command = await sandbox.runCommand({ cmd: "npm", args: ["install", "--loglevel=http", "left-pad"] });
+  expect(command.exitCode).not.toBe(0);
+  expect(await command.stderr()).toMatch(/attempt 1 failed .*\n.*attempt 2 failed/);
+  const settings = await sandbox.runCommand("npm", ["config", "get", "fetch-retry-mintimeout", "fetch-retry-factor"]);
+  expect(await settings.stdout()).toBe("fetch-retry-mintimeout=1000\nfetch-retry-factor=3\n");
+  await sandbox.delete();
+});
