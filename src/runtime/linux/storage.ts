@@ -4,7 +4,9 @@
  * Where the data directory is on btrfs already it is used as it is (by a bind mount, for the mount's own flags).
  * Otherwise it is a sparse btrfs image in the data directory, through a loop device: subvolumes give every machine a
  * limit that the kernel enforces and captures a running machine in constant time. Where neither can be had, a plain
- * folder serves: limits are then watched, and a capture of a running machine copies.
+ * folder serves: limits are then watched, and captures, resumes and forks copy.
+ *
+ * Which of them it is, is decided once and kept in <data>/store.json: another one would hide everything that is there.
  */
 
 import { execFile } from "node:child_process";
@@ -12,6 +14,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -20,9 +23,11 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
+import { z } from "zod";
 import { messageOf, SandkeepError } from "../../core/errors.ts";
+import { readJson, writeJson } from "./json-file.ts";
 
 export type StorageKind = "btrfs" | "image" | "directory";
 
@@ -49,16 +54,21 @@ const patience = 5000;
 const smallestImage = 512 << 20;
 const largestShared = 8 * 2 ** 30;
 const longestReclaim = 10_000;
+/** how much of all machines together may be written but not on the disk, in bytes */
+const mostDirty = 64 << 20;
 
 /** mounts the store unless it is mounted; what is in it is never touched */
 export async function openStorage(options: StorageOptions): Promise<Storage> {
   const path = join(options.dataDir, "store");
   mkdirSync(path, { recursive: true, mode: 0o700 });
-  if (isMounted(path)) return { path, volumes: isBtrfs(path) };
-  const kind = options.kind ?? (await bestKind(options));
-  if (kind === "btrfs") await bind(path);
-  if (kind === "image") await mountImage(options, path);
-  chmodSync(path, 0o700);
+  const kind = await kindOf(options, path);
+  if (!isMounted(path)) {
+    if (kind === "btrfs") await bind(path);
+    if (kind === "image") await mountImage(options, path);
+    chmodSync(path, 0o700);
+  }
+  // Written once it could be mounted, and before anything is put into it.
+  await writeJson(kindFile(options.dataDir), { kind });
   return { path, volumes: kind !== "directory" };
 }
 
@@ -101,6 +111,21 @@ async function hasDeletedVolumes(path: string): Promise<boolean> {
   );
 }
 
+/** what tells file systems apart: all subvolumes of a btrfs are on one, although each has a device number of its own */
+export function fileSystemOf(path: string): string {
+  const real = realpathSync(path);
+  const lines = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
+  const mounts = lines.map((line) => line.split(" ")).map(([, , device = "", , point = ""]) => ({ device, point }));
+  const holds = ({ point }: { point: string }) => {
+    const plain = point.replace(/\\(\d{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+    return plain === "/" || real === plain || real.startsWith(`${plain}/`);
+  };
+  // Of several mounts on one point the last one is seen.
+  const [deepest] = mounts.filter(holds).sort((a, b) => b.point.length - a.point.length || 0);
+  const seen = mounts.filter(({ point }) => point === deepest?.point).at(-1);
+  return seen?.device ?? "";
+}
+
 function isMounted(path: string): boolean {
   return existsSync(path) && mountLine(path) !== undefined;
 }
@@ -113,13 +138,71 @@ function mountLine(path: string): string | undefined {
     .find((line) => line.split(" ")[4] === written);
 }
 
+/** the device that is mounted at a path */
+function sourceOf(path: string): string | undefined {
+  return mountLine(path)?.split(" - ")[1]?.split(" ")[1];
+}
+
 function isBtrfs(path: string): boolean {
   return statfsSync(path).type === btrfsMagic;
 }
 
-async function bestKind(options: StorageOptions): Promise<StorageKind> {
-  if (isBtrfs(options.dataDir)) return "btrfs";
-  if (existsSync(imageOf(options.dataDir))) return "image";
+/** the kind that the data directory has; a new one gets the one that is wanted, or the best that this host can have */
+async function kindOf(options: StorageOptions, path: string): Promise<StorageKind> {
+  const { dataDir, kind: wanted } = options;
+  const there = (await readJson(kindFile(dataDir), kindRecord))?.kind ?? existingKind(dataDir, path);
+  if (there === undefined) return wanted ?? bestKind(dataDir);
+  if (wanted !== undefined && wanted !== there) {
+    throw refusal(path, `it is ${described[there]}, and would be hidden by ${described[wanted]}`);
+  }
+  if (there === "image" && !existsSync(imageOf(dataDir))) {
+    throw refusal(
+      path,
+      `its image "${imageOf(dataDir)}" is missing; put it back, or begin with another data directory`,
+    );
+  }
+  if (there === "btrfs" && !isBtrfs(path)) {
+    throw refusal(path, "it was made on btrfs and is not on one now; is its disk mounted?");
+  }
+  return there;
+}
+
+/** of a data directory that an older version made, which did not write it down */
+function existingKind(dataDir: string, path: string): StorageKind | undefined {
+  const hasImage = existsSync(imageOf(dataDir));
+  if (isMounted(path)) return hasImage ? "image" : isBtrfs(path) ? "btrfs" : "directory";
+  const isUsed = existsSync(join(path, "layers"));
+  if (hasImage && isUsed) {
+    const choice = `{"kind":"image"} or {"kind":"directory"}`;
+    const file = kindFile(dataDir);
+    throw refusal(
+      path,
+      `there is a plain folder and an image, and one would hide the other; write ${choice} to "${file}"`,
+    );
+  }
+  if (hasImage) return "image";
+  if (!isUsed) return undefined;
+  return isBtrfs(path) ? "btrfs" : "directory";
+}
+
+const described: Record<StorageKind, string> = {
+  btrfs: "a folder on btrfs",
+  image: "a btrfs image",
+  directory: "a plain folder",
+};
+
+const kindRecord = z.object({ kind: z.enum(["btrfs", "image", "directory"]) });
+
+function kindFile(dataDir: string): string {
+  return join(dataDir, "store.json");
+}
+
+function refusal(path: string, why: string): SandkeepError {
+  return new SandkeepError("conflict", `Cannot open the store "${path}": ${why}`);
+}
+
+async function bestKind(dataDir: string): Promise<StorageKind> {
+  if (isBtrfs(dataDir)) return "btrfs";
   const able = await run("mkfs.btrfs", ["--version"]).then(
     () => existsSync("/dev/loop-control") && readFileSync("/proc/filesystems", "utf8").includes("\tbtrfs"),
     () => false,
@@ -140,11 +223,13 @@ async function mountImage(options: StorageOptions, path: string): Promise<void> 
   const image = imageOf(options.dataDir);
   if (!existsSync(image)) await makeImage(image, options);
   try {
-    await run("mount", ["-o", "loop,nosuid,nodev,noatime,discard=async", image, path]);
+    // commit=1: what a snapshot has to wait for is at most what was written in a second
+    await run("mount", ["-o", "loop,nosuid,nodev,noatime,discard=async,commit=1", image, path]);
   } catch (cause) {
     throw new SandkeepError("unsupported", `Cannot mount the store "${image}": ${messageOf(cause)}`, { cause });
   }
   await direct(path);
+  limitDirty(path);
 }
 
 /** made aside and renamed, so that a half-made image is never taken for one */
@@ -167,6 +252,23 @@ async function makeImage(image: string, options: StorageOptions): Promise<void> 
 
 /** the loop device reads and writes past the page cache, or every page would be cached twice; not all hosts can */
 async function direct(path: string): Promise<void> {
-  const device = mountLine(path)?.split(" - ")[1]?.split(" ")[1];
+  const device = sourceOf(path);
   if (device !== undefined) await run("losetup", ["--direct-io=on", device]).catch(() => undefined);
+}
+
+/**
+ * A stop waits until what its machine has written is on the disk. So that this is never much, writers wait for the disk
+ * from here on; not all kernels can.
+ */
+function limitDirty(path: string): void {
+  try {
+    const device = basename(sourceOf(path) ?? "");
+    const all = "/sys/fs/btrfs";
+    const own = readdirSync(all).find((uuid) => existsSync(join(all, uuid, "devices", device)));
+    if (own === undefined) return;
+    writeFileSync(join(all, own, "bdi/strict_limit"), "1");
+    writeFileSync(join(all, own, "bdi/max_bytes"), `${mostDirty}`);
+  } catch {
+    // Then a stop after a gigabyte takes half a second.
+  }
 }
