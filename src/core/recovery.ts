@@ -9,6 +9,7 @@ import type { Context } from "./context.ts";
 import type { Descriptions } from "./descriptions.ts";
 import type { Endings } from "./endings.ts";
 import { SandkeepError } from "./errors.ts";
+import { settleLostSnapshots } from "./lost-snapshots.ts";
 import { networkOf } from "./networks.ts";
 import type { Machine, MachineEnd } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
@@ -34,6 +35,7 @@ export async function recover(options: RecoveryOptions): Promise<void> {
   const open = await store.openSessions();
   await Promise.all(open.map((session) => recoverSession(options, session).catch(trouble)));
   await endLeftovers(options.context, new Set(open.map(({ id }) => id)));
+  await settleLostSnapshots(options.context).catch(trouble);
 }
 
 async function recoverSession(options: RecoveryOptions, session: Session): Promise<void> {

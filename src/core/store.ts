@@ -118,6 +118,8 @@ export interface Store {
   liveRuntimeSnapshots(): Promise<string[]>;
   /** whether this runtime's id belongs to a snapshot that was deleted */
   isDeletedSnapshot(runtimeId: string): Promise<boolean>;
+  /** of this id of the runtime's, unless it is deleted */
+  snapshotsOfRuntime(runtimeId: string): Promise<Snapshot[]>;
   /** whether a sandbox that is not deleted has it as its current snapshot */
   isCurrentSnapshot(id: string): Promise<boolean>;
 

@@ -22,6 +22,7 @@ type SnapshotStore = Pick<
   | "dueSnapshots"
   | "liveRuntimeSnapshots"
   | "isDeletedSnapshot"
+  | "snapshotsOfRuntime"
   | "isCurrentSnapshot"
 >;
 
@@ -134,6 +135,9 @@ export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
       const rows = await db.selectFrom("snapshots").select("runtime_id").distinct().where(isThere).execute();
       return rows.map((row) => row.runtime_id);
     },
+
+    snapshotsOfRuntime: (runtimeId) =>
+      all(db.selectFrom("snapshots").selectAll().where("runtime_id", "=", runtimeId).where(isThere), snapshots.toValue),
 
     async isDeletedSnapshot(runtimeId) {
       const row = await db

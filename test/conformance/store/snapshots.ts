@@ -91,6 +91,8 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect(await store.isDeletedSnapshot(deleted.runtimeId)).toBe(true);
       expect(await store.isDeletedSnapshot(kept.runtimeId)).toBe(false);
       expect(await store.isDeletedSnapshot("runtime-none")).toBe(false);
+      expect(await store.snapshotsOfRuntime(kept.runtimeId)).toEqual([await store.getSnapshot(kept.id)]);
+      expect(await store.snapshotsOfRuntime(deleted.runtimeId)).toEqual([]);
     });
 
     test("a snapshot is current while a sandbox that exists would boot from it", async () => {
