@@ -27,7 +27,11 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
     return benchExec((await withRuntime(undo)).runtime, 100);
   },
   async snapshots(undo) {
-    return benchSnapshots((await withRuntime(undo, { pool })).runtime);
+    const results: string[] = [];
+    for (const durability of ["power", "process"] as const) {
+      results.push(await benchSnapshots((await withRuntime(undo, { pool, durability })).runtime, durability));
+    }
+    return results.join("\n\n");
   },
   async density(undo) {
     return benchDensity(await withRuntime(undo, { pool: noPool }), 2000);

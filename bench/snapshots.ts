@@ -2,6 +2,7 @@
 
 import type { Machine } from "../src/core/runtime.ts";
 import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";
+import type { Durability } from "../src/runtime/linux/parts.ts";
 import { runToEnd } from "./boot.ts";
 import { median, timed, verdict } from "./measure.ts";
 
@@ -25,8 +26,11 @@ const changes: Change[] = [
 
 let count = 0;
 
-export async function benchSnapshots(runtime: LinuxRuntime): Promise<string> {
-  const lines = ["file system changed   stop+snapshot  resume->output  fork->output  live snapshot (synced)"];
+export async function benchSnapshots(runtime: LinuxRuntime, durability: Durability): Promise<string> {
+  const lines = [
+    `durability "${durability}"`,
+    "file system changed   stop+snapshot  resume->output  fork->output  live snapshot (synced)",
+  ];
   const verdicts: string[] = [];
   for (const change of changes) {
     const took = { stop: [] as number[], resume: [] as number[], fork: [] as number[], live: [] as number[] };

@@ -238,6 +238,11 @@ const schema = z.object({
       meaning: "how long machines, snapshots and drives that the database does not know are kept; 0 for ever",
       preset: "30d",
     }),
+  durability: z.enum(["power", "process"]).default("power").register(about, {
+    env: "SANDKEEP_DURABILITY",
+    value: "power|process",
+    meaning: "what an acknowledged stop or snapshot survives: a loss of power, or only the death of the daemon",
+  }),
   outputRetention: duration(minute, 0)
     .default(7 * day)
     .register(about, {

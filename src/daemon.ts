@@ -234,6 +234,7 @@ function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
       pids: config.maxProcesses,
       disk: config.maxDisk,
     },
+    durability: config.durability,
     outputLimit: config.maxOutput,
     journalLimit: config.maxOutputTotal,
     ...(config.maxOpenFiles !== undefined && { maxOpenFiles: config.maxOpenFiles }),

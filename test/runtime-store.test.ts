@@ -1,6 +1,6 @@
 /** A store that lost a layer, holds something else in its place, or is full: each is said, and nothing is left over. */
 
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Machine, Process, SnapshotInfo } from "../src/core/runtime.ts";
@@ -46,6 +46,33 @@ describe("a layer that is not what it was", () => {
     await host().runtime.snapshots.delete(snapshot.id);
     await host().runtime.snapshots.collect();
     expect((await sh(copy, "cat /file")).stdout).toBe("there\n");
+  });
+});
+
+describe("a machine that has ended", () => {
+  const host = linuxHost();
+
+  test("holds no files, though its output is kept: deleting its snapshot frees their room", async () => {
+    const used = async () => {
+      const { bfree, bsize } = await statfs(join(host().directory, "store"));
+      return -bfree * bsize;
+    };
+    const written = 150_000_000;
+    const machine = await bootFor(host());
+    const before = await used();
+    await run(machine, ["sh", "-c", `echo said; head -c ${written} /dev/urandom > /srv/file`], { id: "speaker" });
+    const first = (await machine.stop({ snapshot: true })).snapshot;
+    const next = await bootFor(host(), { root: { snapshot: first?.id ?? "" } });
+    const second = (await next.stop({ snapshot: true })).snapshot;
+    await host().runtime.sync();
+    expect((await used()) - before).toBeGreaterThan(written * 0.9);
+    for (const snapshot of [first, second]) await host().runtime.snapshots.delete(snapshot?.id ?? "");
+    await host().runtime.snapshots.collect();
+    await eventually("the room is free", async () => {
+      await host().runtime.sync();
+      return (await used()) - before < written / 10;
+    });
+    expect((await gather(host().runtime.output(machine.id, "speaker"))).stdout).toBe("said\n");
   });
 });
 

@@ -3,7 +3,7 @@
  * with their files kept, and whatever was half made is undone.
  */
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { SandkeepError } from "../../core/errors.ts";
 import type { MachineEnd } from "../../core/runtime.ts";
 import type { LaunchedMachine, Launcher } from "./apply.ts";
@@ -16,6 +16,8 @@ import { type BlankPlan, orphanPlan, type Places, planBlank, slotOf } from "./pl
 
 export interface AdoptOptions {
   places: Places;
+  /** which boot of the host this is */
+  bootId: string;
   cgroups: CgroupHost;
   launcher: Launcher;
   ledger: Ledger;
@@ -31,15 +33,10 @@ export interface Adopted {
   ended: { plan: BlankPlan; record: MachineRecord }[];
 }
 
-/** identifies this boot of the host: machines of another one cannot be alive */
-export function hostBootId(): string {
-  return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-}
-
 /** machines that run cannot follow to another run directory: a second launcher would start there, and take them for dead */
-export function requireSameRun(places: Places, cgroups: CgroupHost): void {
+export function requireSameRun(places: Places, cgroups: CgroupHost, bootId: string): void {
   const running = readRecords(places.machines).filter(({ name, record }) => {
-    if (!record || record.ended || record.bootId !== hostBootId()) return false;
+    if (!record || record.ended || record.bootId !== bootId) return false;
     const { cgroup, socket } = planBlank(places, cgroups, name, slotOf(record));
     return !existsSync(socket) && isInCgroup(record.pid, cgroup);
   });
@@ -78,12 +75,12 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
 
 /** the machine, if its agent answers */
 async function revive(
-  { launcher, keeper }: AdoptOptions,
+  { launcher, keeper, bootId }: AdoptOptions,
   plan: BlankPlan,
   record: MachineRecord,
   launched: LaunchedMachine | undefined,
 ): Promise<LinuxMachine | undefined> {
-  if (record.bootId !== hostBootId()) return undefined;
+  if (record.bootId !== bootId) return undefined;
   const machine = new LinuxMachine(keeper, plan, record);
   try {
     await machine.open();
@@ -103,7 +100,7 @@ async function revive(
 async function bury(options: AdoptOptions, plan: BlankPlan, record: MachineRecord): Promise<MachineEnd> {
   killProcesses(plan.cgroup);
   await options.launcher.kill(plan.name);
-  const host = record.bootId !== hostBootId();
+  const host = record.bootId !== options.bootId;
   const usage = { ...readUsage(plan.cgroup), network: { received: 0, sent: 0 } };
   record.ended = {
     machineId: record.id,

@@ -5,57 +5,63 @@ import { constants } from "node:os";
 import { join } from "node:path";
 import type { SnapshotInfo } from "../../core/runtime.ts";
 import { freeze } from "./cgroup.ts";
-import type { LayerStore } from "./layers.ts";
+import { type LayerInfo, type LayerStore, newLayerId } from "./layers.ts";
 import type { LinuxMachine } from "./machine.ts";
 import { type MachineRecord, writeRecord } from "./machine-record.ts";
 import type { BlankPlan } from "./plan.ts";
-import type { SnapshotStore } from "./snapshots.ts";
+import { draftRecord, recordIn, type SnapshotRecord, type SnapshotStore } from "./snapshots.ts";
 import type { Volumes } from "./volumes.ts";
 
 export interface CapturerOptions {
   layers: LayerStore;
   snapshots: SnapshotStore;
   volumes: Volumes;
+  /** whether what is captured must survive a loss of power from the moment it is acknowledged */
+  durable: boolean;
 }
 
 export class Capturer {
   readonly #options: CapturerOptions;
+  /** the capture under way of each machine that lives, by name: each leaves its record in the volume */
+  readonly #captures = new Map<string, Promise<unknown>>();
 
   constructor(options: CapturerOptions) {
     this.#options = options;
   }
 
-  /** of a machine that goes on: nothing of it moves while its volume is copied */
-  async live({ plan, record }: LinuxMachine): Promise<SnapshotInfo> {
-    const { layers } = this.#options;
-    const claim = layers.hold();
+  /** of a machine that goes on, one after the other */
+  async live(machine: LinuxMachine): Promise<SnapshotInfo> {
+    const { name } = machine.plan;
+    const before = this.#captures.get(name);
+    const capture = (async () => {
+      await before?.catch(() => undefined);
+      return this.#live(machine);
+    })();
+    this.#captures.set(name, capture);
     try {
-      const size = () => this.#size(plan, record);
-      const layer = await frozen(plan, () => layers.capture(claim, plan.volume, size));
-      return await this.#record(record, layer.id);
+      return await capture;
     } finally {
-      await claim.release();
+      if (this.#captures.get(name) === capture) this.#captures.delete(name);
     }
   }
 
   /** of a machine without processes: its volume becomes the layer, whatever is in it */
   async dead(plan: BlankPlan, record: MachineRecord): Promise<SnapshotInfo> {
-    const { layers, volumes, snapshots } = this.#options;
+    const { layers, snapshots, durable } = this.#options;
     const claim = layers.hold();
     try {
-      const size = await this.#size(plan, record);
-      const adopt = () => layers.adopt(claim, plan.volume, size, plan.name);
-      const layer = await adopt().catch(async (error) => {
-        if (!isFull(error)) throw error;
-        // a volume that is full to its limit must still take the few bytes that make it a layer
-        await volumes.limit(plan.volume, 0);
-        return adopt();
-      });
-      const snapshot = await this.#record(record, layer.id);
-      snapshots.settle(snapshot.id, async () => {
-        const own = await volumes.usage(layers.volume(layer.id));
-        return own === undefined ? undefined : inherited(record) + own;
-      });
+      const { id, snapshot } = await this.#draft(plan, record);
+      const made = { id, size: snapshot.size, origin: plan.name, snapshot };
+      await this.#withRoom(plan, 0, () => layers.adopt(claim, plan.volume, made));
+      const measure = () => this.#measure(layers.volume(id), record);
+      if (durable && layers.hasVolumes) {
+        // The kernel writes all of a volume to the disk before it copies it.
+        await layers.spare(id);
+        return await snapshots.publish({ ...snapshot, size: (await measure()) ?? snapshot.size });
+      }
+      if (durable) await layers.sync();
+      await snapshots.publish(snapshot);
+      snapshots.settle(snapshot.id, measure);
       return snapshot;
     } finally {
       await claim.release();
@@ -72,32 +78,81 @@ export class Capturer {
       // a daemon that died between the rename and the record left a layer that knows where it came from
       const orphan = (await this.#options.layers.list()).find((layer) => layer.origin === plan.name);
       if (!orphan) return undefined;
-      record.ended.snapshot = await this.#record(record, orphan.id);
+      record.ended.snapshot = await this.#adopted(record, orphan);
     }
     writeRecord(plan.folder, record);
     return record.ended.snapshot;
   }
 
-  async #record(record: MachineRecord, layer: string): Promise<SnapshotInfo> {
-    const { snapshots, layers } = this.#options;
-    const chain = [layer, ...(record.snapshotLayers ?? [])];
-    const whole = record.volume?.whole ?? false;
-    return snapshots.record({ image: record.image.reference, layers: chain, size: await layers.size(chain), whole });
+  /** nothing of it moves while its volume is copied */
+  async #live({ plan, record }: LinuxMachine): Promise<SnapshotInfo> {
+    const { layers, snapshots, durable } = this.#options;
+    const claim = layers.hold();
+    try {
+      const snapshot = await frozen(plan, async () => {
+        const { id, snapshot } = await this.#draft(plan, record);
+        const made = { id, size: snapshot.size, snapshot };
+        await this.#withRoom(plan, record.spec.limits.disk, () => layers.capture(claim, plan.volume, made));
+        const size = await this.#measure(plan.volume, record);
+        return { ...snapshot, size: size ?? snapshot.size };
+      });
+      if (durable && !layers.hasVolumes) await layers.sync();
+      return await snapshots.publish(snapshot);
+    } finally {
+      await claim.release();
+    }
   }
 
-  /**
-   * what was there when the machine was booted, and what the kernel has counted since; where it counts nothing, a walk,
-   * which takes as long as there are files
-   */
-  async #size(plan: BlankPlan, record: MachineRecord): Promise<number> {
+  /** the snapshot that an orphaned layer was made for; that of an older version does not say which */
+  async #adopted(record: MachineRecord, layer: LayerInfo): Promise<SnapshotInfo> {
+    const { snapshots, layers } = this.#options;
+    const known = recordIn(layer);
+    if (known) return (await snapshots.get(known.id)) ?? snapshots.publish(known);
+    const chain = [layer.id, ...(record.snapshotLayers ?? [])];
+    return snapshots.record({ ...origins(record), layers: chain, size: await layers.size(chain) });
+  }
+
+  /** the ids and the record of a snapshot that is to be made of a volume */
+  async #draft(plan: BlankPlan, record: MachineRecord): Promise<{ id: string; snapshot: SnapshotRecord }> {
     const { volumes } = this.#options;
+    const id = newLayerId();
+    // where the kernel counts nothing, a walk, which takes as long as there are files
     const own = (await volumes.usage(plan.volume)) ?? (await volumes.measure(join(plan.volume, "fs")));
-    return inherited(record) + own;
+    const size = own + (await this.#inherited(record));
+    const layers = [id, ...(record.snapshotLayers ?? [])];
+    return { id, snapshot: draftRecord({ ...origins(record), layers, size }) };
+  }
+
+  /** a snapshot's size once all of it is on the disk; undefined where the kernel counts nothing */
+  async #measure(volume: string, record: MachineRecord): Promise<number | undefined> {
+    const own = await this.#options.volumes.usage(volume);
+    return own === undefined ? undefined : own + (await this.#inherited(record));
+  }
+
+  /** what was there before the machine was booted */
+  async #inherited({ volume, snapshotLayers = [] }: MachineRecord): Promise<number> {
+    return (volume?.inherited ?? 0) + (await this.#options.layers.size(snapshotLayers));
+  }
+
+  /** a volume that is full to its limit must still take the few bytes that make it a layer */
+  async #withRoom<T>(plan: BlankPlan, limit: number, use: () => Promise<T>): Promise<T> {
+    const { volumes } = this.#options;
+    try {
+      return await use();
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      await volumes.limit(plan.volume, 0);
+      try {
+        return await use();
+      } finally {
+        if (limit > 0) await volumes.limit(plan.volume, limit);
+      }
+    }
   }
 }
 
-function inherited({ volume }: MachineRecord): number {
-  return volume?.inherited ?? 0;
+function origins(record: MachineRecord): Pick<SnapshotRecord, "image" | "whole"> {
+  return { image: record.image.reference, whole: record.volume?.whole ?? false };
 }
 
 /** the kernel's limit on the volume, which Node has no name for */

@@ -21,8 +21,9 @@ import type {
   Runtime,
   SnapshotInfo,
 } from "../../core/runtime.ts";
-import { adopt, hostBootId } from "./adopt.ts";
+import { adopt } from "./adopt.ts";
 import type { Blank } from "./blank.ts";
+import { hostBootId } from "./boot-id.ts";
 import { removeCgroup, setLimits } from "./cgroup.ts";
 import type { DriveStore } from "./drives.ts";
 import { egressJournal } from "./egress-journal.ts";
@@ -35,7 +36,7 @@ import { difference } from "./ledger.ts";
 import { LinuxMachine } from "./machine.ts";
 import { machineNeeds } from "./machine-needs.ts";
 import { type MachineRecord, writeRecord } from "./machine-record.ts";
-import { type Bounds, openParts, type Parts } from "./parts.ts";
+import { type Bounds, type Durability, openParts, type Parts } from "./parts.ts";
 import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
 import type { PoolSize } from "./pool.ts";
 import { lasting, realThings } from "./reconcile.ts";
@@ -63,6 +64,10 @@ export interface LinuxOptions extends Bounds {
   /** what hot blanks are booted from; default "host" */
   defaultImage?: string;
   limits?: Partial<Limits>;
+  /** what an acknowledged stop or snapshot survives; default the loss of power */
+  durability?: Durability;
+  /** which boot of the host this is: machines of another one cannot be alive; default the one that the kernel says */
+  bootId?: string;
   /** told of what went wrong in the background */
   trouble?: (error: unknown) => void;
   /** called with a sentence before each step of a first start that takes seconds */
@@ -78,6 +83,7 @@ export class LinuxRuntime implements Runtime {
   readonly #options: LinuxOptions;
   readonly #places: Places;
   readonly #limits: Limits;
+  readonly #bootId: string;
   readonly #machines = new Map<string, LinuxMachine>();
   /** stopped machines whose journals or files are still there */
   readonly #ended = new Map<string, { plan: BlankPlan; record: MachineRecord }>();
@@ -89,6 +95,7 @@ export class LinuxRuntime implements Runtime {
     this.#options = options;
     this.#places = places(options.dataDir, options.runRoot ?? "/run/sandkeep");
     this.#limits = { ...defaultLimits, ...options.limits };
+    this.#bootId = options.bootId ?? hostBootId();
   }
 
   get #defaultImage(): string {
@@ -291,6 +298,8 @@ export class LinuxRuntime implements Runtime {
       {
         ...this.#options,
         limits: this.#limits,
+        durability: this.#options.durability ?? "power",
+        bootId: this.#bootId,
         pool: this.#options.pool ?? { hot: 0, warm: 0 },
         trouble: this.#options.trouble ?? ((error) => console.error(`sandkeep: ${messageOf(error)}`)),
         places: this.#places,
@@ -307,7 +316,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   async #adopt(parts: Parts): Promise<void> {
-    const { live, lost, ended } = await adopt({ places: this.#places, ...parts });
+    const { live, lost, ended } = await adopt({ places: this.#places, bootId: this.#bootId, ...parts });
     for (const machine of live) this.#machines.set(machine.id, machine);
     for (const entry of ended) this.#ended.set(entry.record.id, entry);
     parts.maker.use(live.map(({ plan, record }) => ({ plan, pid: record.pid })));
@@ -332,7 +341,7 @@ export class LinuxRuntime implements Runtime {
         name: blank.plan.name,
         spec,
         pid: blank.pid,
-        bootId: hostBootId(),
+        bootId: this.#bootId,
         base: blank.plan.base,
         bootedAt: Date.now(),
         image: { reference: imageReference(root.image), layers: root.image.layers, env: root.image.env },

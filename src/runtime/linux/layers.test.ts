@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { all, refusal } from "../../../test/file-guest.ts";
 import { type TestStore, useLayerTools } from "../../../test/layer-tools.ts";
-import type { LayerInfo } from "./layers.ts";
+import { type LayerInfo, newLayerId } from "./layers.ts";
 
 const { flattenMain, store } = useLayerTools();
 
@@ -76,8 +76,8 @@ describe("making", () => {
     await mkdir(join(volume, "fs"), { recursive: true });
     await writeFile(join(volume, "fs", "file"), "kept");
     const claim = at.layers.hold();
-    const copy = await at.layers.capture(claim, volume, async () => 7);
-    const layer = await at.layers.adopt(claim, volume, 4);
+    const copy = await at.layers.capture(claim, volume, { id: newLayerId(), size: 7 });
+    const layer = await at.layers.adopt(claim, volume, { id: newLayerId(), size: 4 });
     await claim.release();
     expect(await at.layers.size([layer.id, copy.id])).toBe(11);
     await expect(readdir(volume)).rejects.toThrow("ENOENT");

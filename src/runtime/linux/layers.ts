@@ -6,7 +6,7 @@
  *   <store>/empty/                          a directory for what has nothing below it; on btrfs a subvolume
  *   <store>/building/<tag>/                 a layer under construction, by the process that the tag names
  *   <store>/spares/<id>/                    see spares.ts
- *   <store>/trash/<tag>/                    what nobody needs, being deleted
+ *   <store>/trash/<tag>/                    see trash.ts
  *   <store>/claims/<tag>.json               see claims.ts
  *
  * Whatever is below fs/ was written by code nobody trusts, so no path below it is ever used here: that goes through
@@ -21,10 +21,13 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
+import { hostBootId } from "./boot-id.ts";
 import { type Claim, Claims, isTagAlive, processTag } from "./claims.ts";
 import type { FileSession } from "./file-session.ts";
 import { isMissing, makePrivate, readJson, syncDirectory, writeJson } from "./json-file.ts";
 import { Spares } from "./spares.ts";
+import { fileSystemOf } from "./storage.ts";
+import { Trash } from "./trash.ts";
 
 /** What needs the launcher: the kernel's volumes, and looking into layers. Paths are absolute. */
 export interface LayerTools {
@@ -48,52 +51,72 @@ export interface LayerInfo {
   path?: string | undefined;
   /** the machine whose volume it was */
   origin?: string | undefined;
+  /** the record of the snapshot that it was made for, from which that can be written again: see snapshots.ts */
+  snapshot?: unknown;
+  /** the boot of the host in which it was made */
+  bootId?: string | undefined;
+}
+
+/** what whoever turns a machine's volume into a layer says of it */
+export type MadeLayer = Omit<LayerInfo, "createdAt" | "path" | "bootId">;
+
+export interface FlattenOptions {
+  bottom?: boolean;
+  /** bytes that are on record of it; default those of all layers together */
+  size?: number;
 }
 
 export interface LayerStoreOptions {
   /** whether the store has subvolumes; default false */
   volumes?: boolean;
+  /** which boot of the host this is; default the one that it says */
+  bootId?: string;
 }
 
 export class LayerStore {
   readonly #layers: string;
   readonly #building: string;
-  readonly #trash: string;
+  readonly #trash: Trash;
   readonly #tools: LayerTools;
   readonly #claims: Claims;
   /** whether the store has subvolumes: layers are copied in constant time then */
   readonly hasVolumes: boolean;
   /** a directory with nothing in it, to be mounted below what is complete by itself */
   readonly empty: string;
+  /** which boot of the host this is: of what was made in another one, only what was flushed is left */
+  readonly bootId: string;
   readonly #spares: Spares;
+  /** of directories of the host: whether they are on another file system */
+  readonly #elsewhere = new Map<string, boolean>();
   readonly #known = new Map<string, LayerInfo>();
-  #emptying: Promise<void> = Promise.resolve();
 
   constructor(store: string, tools: LayerTools, options: LayerStoreOptions = {}) {
     this.hasVolumes = options.volumes ?? false;
+    this.bootId = options.bootId ?? hostBootId();
     this.empty = join(store, "empty");
     this.#layers = join(store, "layers");
     this.#building = join(store, "building");
-    this.#trash = join(store, "trash");
+    this.#trash = new Trash(join(store, "trash"), tools);
     this.#tools = tools;
     this.#claims = new Claims(join(store, "claims"));
     this.#spares = new Spares({
       folder: join(store, "spares"),
       copy: (from, to) => this.#copyVolume(from, to),
-      discard: (volume) => this.#discard(volume),
+      discard: (volume) => this.#trash.discard(volume),
     });
   }
 
   /** makes the folders, and deletes what processes that died left half made */
   async open(): Promise<void> {
-    for (const folder of [this.#layers, this.#building, this.#trash]) await makePrivate(folder);
+    for (const folder of [this.#layers, this.#building]) await makePrivate(folder);
+    await this.#trash.open();
     await this.#claims.open();
     if (!existsSync(this.empty)) await this.#createVolume(this.empty).catch(unlessThere);
     for (const tag of await readdir(this.#building)) {
-      if (!isTagAlive(tag)) await this.#discard(join(this.#building, tag));
+      if (!isTagAlive(tag)) await this.#trash.discard(join(this.#building, tag));
     }
     await this.#spares.open((id) => existsSync(join(this.#layers, id)));
-    this.#emptyTrash();
+    this.#trash.empty();
   }
 
   /** makes no more copies for later; what was asked of it before is done when it resolves */
@@ -157,10 +180,13 @@ export class LayerStore {
     return this.#tools.filesAt(await this.#directory(id));
   }
 
-  /** the ids that are in the store, and those that are directories of the host, each topmost first */
+  /**
+   * the ids whose files are on the store's file system, and those that are directories of the host elsewhere, each
+   * topmost first: only the latter may lie below a volume
+   */
   async sorted(ids: readonly string[]): Promise<{ own: string[]; host: string[] }> {
     const layers = await Promise.all(ids.map((id) => this.get(id)));
-    const isHost = (_: string, index: number) => layers[index]?.path !== undefined;
+    const isHost = (_: string, index: number) => this.#isElsewhere(layers[index]);
     return { own: ids.filter((id, index) => !isHost(id, index)), host: ids.filter(isHost) };
   }
 
@@ -181,7 +207,7 @@ export class LayerStore {
         const id = await build(files);
         const { bytes } = await files.usage("/");
         await this.#tools.sync(directory);
-        return { id: id ?? newId(), size: bytes };
+        return { id: id ?? newLayerId(), size: bytes };
       } finally {
         files.close();
       }
@@ -189,48 +215,51 @@ export class LayerStore {
   }
 
   /** one layer that means the same as several, topmost first; `bottom` says that no layer will ever lie below it */
-  async flatten(claim: Claim, ids: readonly string[], options: { bottom?: boolean } = {}): Promise<LayerInfo> {
+  async flatten(claim: Claim, ids: readonly string[], options: FlattenOptions = {}): Promise<LayerInfo> {
     for (const id of ids) {
-      if ((await this.get(id))?.path === undefined) continue;
+      if (!this.#isElsewhere(await this.get(id))) continue;
       throw new SandkeepError("invalid", `Cannot flatten layer "${id}": it is a directory of the host`);
     }
     const layers = await this.lowerDirs(ids);
     return this.#build(claim, async (directory) => {
       await this.#tools.flatten(options.bottom ? [...layers, await this.#nothing(directory)] : layers, directory);
-      return { id: newId(), size: await this.size(ids) };
+      return { id: newLayerId(), size: options.size ?? (await this.size(ids)) };
     });
   }
 
   /** makes a machine's volume, which holds fs/, a layer: a rename, whatever is in it */
-  async adopt(claim: Claim, volume: string, size: number, origin?: string): Promise<LayerInfo> {
-    const layer: LayerInfo = { id: newId(), createdAt: Date.now(), size, origin };
-    await claim.add(layer.id);
-    // Not flushed: a stop takes a millisecond, and the machine's own files are flushed in the background as well.
-    await writeJson(join(volume, "layer.json"), layer, { durable: false });
+  async adopt(claim: Claim, volume: string, made: MadeLayer): Promise<LayerInfo> {
+    const layer = await this.#note(claim, volume, made);
     renameSync(volume, join(this.#layers, layer.id));
     this.#known.set(layer.id, layer);
     return layer;
   }
 
-  /** writes down what it turned out to be, once all of it was on the disk */
-  async resize(id: string, size: number): Promise<void> {
-    const layer = await this.get(id);
-    if (!layer || layer.size === size) return;
-    const resized = { ...layer, size };
-    await writeJson(join(this.#layers, id, "layer.json"), resized, { durable: false });
-    this.#known.set(id, resized);
-  }
-
-  /** as adopt, of a copy, which is measured once it is made: the machine goes on with its volume */
-  async capture(claim: Claim, volume: string, size: () => Promise<number>): Promise<LayerInfo> {
+  /** as adopt, of a copy: the machine goes on with its volume. On btrfs the layer is on the disk when this resolves */
+  async capture(claim: Claim, volume: string, made: MadeLayer): Promise<LayerInfo> {
+    const layer = await this.#note(claim, volume, made);
+    // Its record is in it from the first moment, and a copy that failed half way has another name.
     const copy = join(this.#building, processTag());
     try {
-      await this.#copyVolume(volume, copy);
-      return await this.adopt(claim, copy, await size());
+      await this.#copyVolume(volume, this.hasVolumes ? join(this.#layers, layer.id) : copy);
+      if (!this.hasVolumes) renameSync(copy, join(this.#layers, layer.id));
     } catch (error) {
-      await this.#discard(copy);
+      await this.#trash.discard(copy);
       throw error;
     }
+    this.#known.set(layer.id, layer);
+    return layer;
+  }
+
+  /**
+   * writes a layer's record into a volume. It is not flushed: the kernel does that with everything else in the volume
+   * before it copies it
+   */
+  async #note(claim: Claim, volume: string, made: MadeLayer): Promise<LayerInfo> {
+    const layer: LayerInfo = { ...made, createdAt: Date.now(), bootId: this.bootId };
+    await claim.add(layer.id);
+    await writeJson(join(volume, "layer.json"), layer, { durable: false });
+    return layer;
   }
 
   /** a directory of the host as a layer */
@@ -248,7 +277,7 @@ export class LayerStore {
   async discard(ids: readonly string[]): Promise<void> {
     const claimed = await this.claimed();
     for (const id of ids.filter((id) => !claimed.has(id))) await this.#remove(id);
-    this.#emptyTrash();
+    this.#trash.empty();
   }
 
   /** layers that a record is about to name, or that are being read */
@@ -272,10 +301,10 @@ export class LayerStore {
     // Whoever claimed one between our look and the rename saw it and counts on it, also when a record names it by now.
     const after = moved.size > 0 ? await wanted() : before;
     for (const [id, trash] of moved) {
-      if (after.has(id)) await rename(trash, join(this.#layers, id)).catch(() => this.#discard(trash));
+      if (after.has(id)) await rename(trash, join(this.#layers, id)).catch(() => this.#trash.discard(trash));
     }
     const deleted = [...moved.keys()].filter((id) => !after.has(id));
-    this.#emptyTrash();
+    this.#trash.empty();
     return deleted;
   }
 
@@ -286,7 +315,7 @@ export class LayerStore {
 
   /** resolves when everything in the trash is deleted */
   settled(): Promise<void> {
-    return this.#emptying;
+    return this.#trash.settled();
   }
 
   async #build(claim: Claim, fill: (directory: string) => Promise<{ id: string; size: number }>): Promise<LayerInfo> {
@@ -298,7 +327,7 @@ export class LayerStore {
       const { id, size } = await fill(directory);
       return await this.#publish(claim, volume, { id, createdAt: Date.now(), size });
     } catch (error) {
-      await this.#discard(volume);
+      await this.#trash.discard(volume);
       throw error;
     }
   }
@@ -322,7 +351,7 @@ export class LayerStore {
     await writeJson(join(volume, "layer.json"), layer);
     const there = await this.get(layer.id);
     if (there) {
-      await this.#discard(volume);
+      await this.#trash.discard(volume);
       return there;
     }
     await rename(volume, join(this.#layers, layer.id));
@@ -361,50 +390,26 @@ export class LayerStore {
     return directory;
   }
 
+  /** whether it is a directory of the host. One on the store's own btrfs can be copied without its data */
+  #isElsewhere(layer: LayerInfo | undefined): boolean {
+    if (layer?.path === undefined) return false;
+    const known = this.#elsewhere.get(layer.path);
+    const isElsewhere = known ?? (!this.hasVolumes || fileSystemOf(layer.path) !== fileSystemOf(this.#layers));
+    this.#elsewhere.set(layer.path, isElsewhere);
+    return isElsewhere;
+  }
+
   /** takes a layer out of the store; where it is now, or undefined when someone else was faster */
   async #remove(id: string): Promise<string | undefined> {
     this.#known.delete(id);
     await this.#spares.drop(id);
-    const moved = join(this.#trash, processTag());
+    const moved = this.#trash.newPath();
     try {
       await rename(join(this.#layers, id), moved);
       return moved;
     } catch (error) {
       if (isMissing(error)) return undefined;
       throw error;
-    }
-  }
-
-  async #discard(volume: string): Promise<void> {
-    await rename(volume, join(this.#trash, processTag())).catch((error) => {
-      if (!isMissing(error)) throw error;
-    });
-    this.#emptyTrash();
-  }
-
-  #emptyTrash(): void {
-    // What cannot be deleted now stays in the trash and is tried again with the next thing thrown away.
-    this.#emptying = this.#emptying.then(() => this.#deleteTrash()).catch(() => undefined);
-  }
-
-  async #deleteTrash(): Promise<void> {
-    for (const name of await readdir(this.#trash)) {
-      try {
-        await this.#tools.deleteVolume(join(this.#trash, name));
-      } catch (error) {
-        if (!isSandkeepError(error, "unsupported") && !isSandkeepError(error, "invalid")) throw error;
-        await this.#deleteDirectory(name);
-      }
-    }
-  }
-
-  /** by the guest, which copes with trees deeper than any path */
-  async #deleteDirectory(name: string): Promise<void> {
-    const files = await this.#tools.filesAt(this.#trash);
-    try {
-      await files.remove(`/${name}`, { recursive: true, force: true });
-    } finally {
-      files.close();
     }
   }
 }
@@ -415,6 +420,8 @@ const layerFile = z.object({
   size: z.number(),
   path: z.string().startsWith("/").optional(),
   origin: z.string().optional(),
+  snapshot: z.unknown().optional(),
+  bootId: z.string().optional(),
 });
 
 const run = promisify(execFile);
@@ -428,6 +435,6 @@ function isLayerId(id: string): boolean {
   return /^[a-z0-9][a-z0-9-]{0,99}$/.test(id);
 }
 
-function newId(): string {
+export function newLayerId(): string {
   return randomBytes(14).toString("hex");
 }

@@ -55,6 +55,9 @@ export interface Bounds {
   maxOpenFiles?: number;
 }
 
+/** what an acknowledged stop or snapshot survives: the loss of power, or of the daemon's process only */
+export type Durability = "power" | "process";
+
 export interface PartsOptions extends Bounds {
   dataDir: string;
   guest: string;
@@ -63,6 +66,9 @@ export interface PartsOptions extends Bounds {
   egressSettings?: EgressSettings;
   pool: PoolSize;
   limits: Limits;
+  durability: Durability;
+  /** which boot of the host this is */
+  bootId: string;
   trouble: (error: unknown) => void;
   places: Places;
   /** whether the store has subvolumes */
@@ -82,7 +88,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const { places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble } = options;
   const { store } = places;
   const cgroups = thisHostsCgroups();
-  requireSameRun(places, cgroups);
+  requireSameRun(places, cgroups, options.bootId);
   const cgroupParents = makeParent(cgroups, places.cgroupParent);
   if (options.egressSettings) leaveSettings(places, options.egressSettings);
   const launcher = await Launcher.open({
@@ -108,17 +114,18 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
-  const layers = new LayerStore(store, launcher, { volumes: options.hasVolumes });
+  const layers = new LayerStore(store, launcher, { volumes: options.hasVolumes, bootId: options.bootId });
   const images = new ImageStore(store);
   const snapshots = new SnapshotStore({ store, layers, images, machines: hooks.needs });
   const drives = new DriveStore(store, volumes, trouble);
   await drives.open();
-  await Promise.all([layers.open(), images.open(), snapshots.open()]);
+  await Promise.all([layers.open(), images.open()]);
+  await snapshots.open();
   const newName = () => `m${randomBytes(8).toString("hex")}`;
   const hostCpus = cpus().length;
   const output = { outputLimit, journalLimit };
   const maker = new BlankMaker({ places, cgroups, launcher, ledger, volumes, layers, ...output, newName, hostCpus });
-  const capturer = new Capturer({ layers, snapshots, volumes });
+  const capturer = new Capturer({ layers, snapshots, volumes, durable: options.durability === "power" });
   const keeper: MachineKeeper = {
     launcher,
     egress,

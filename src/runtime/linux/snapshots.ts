@@ -15,7 +15,7 @@ import type { SnapshotInfo, Snapshots } from "../../core/runtime.ts";
 import { type ImageRecord, type ImageStore, imageName, imageReference } from "./images.ts";
 import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
 import { packArchive, readArchive } from "./layer-archive.ts";
-import type { LayerStore } from "./layers.ts";
+import type { LayerInfo, LayerStore } from "./layers.ts";
 import { archiveTar } from "./tar.ts";
 import { extractTar } from "./tar-extract.ts";
 
@@ -25,6 +25,18 @@ export interface SnapshotRecord extends SnapshotInfo {
    * image: always so in a store without subvolumes, and in records of older versions
    */
   whole: boolean;
+}
+
+export type SnapshotDraft = Pick<SnapshotRecord, "image" | "layers" | "size" | "whole">;
+
+/** a record with an id of its own, not written down yet */
+export function draftRecord(draft: SnapshotDraft): SnapshotRecord {
+  return { id: randomBytes(14).toString("hex"), ...draft, createdAt: Date.now() };
+}
+
+/** the record in a layer that was made for a snapshot */
+export function recordIn(layer: LayerInfo): SnapshotRecord | undefined {
+  return snapshotFile.safeParse(layer.snapshot).data;
 }
 
 /** a snapshot to boot from, the image it began with, and its one layer */
@@ -68,16 +80,29 @@ export class SnapshotStore implements Snapshots {
     this.#machines = machines;
   }
 
+  /** writes the records again that a restart of the host has cost, or that are damaged: they are in their layers, too */
   async open(): Promise<void> {
     await makePrivate(this.#folder);
+    for (const layer of await this.#layers.list()) {
+      const record = recordIn(layer);
+      if (!record) continue;
+      const there = await this.get(record.id).catch(() => "damaged" as const);
+      const isLost = there === undefined && layer.bootId !== this.#layers.bootId;
+      if (isLost || there === "damaged") await writeJson(this.#path(record.id), record);
+    }
   }
 
-  /** writes a snapshot down: `image` is a reference; of `layers` there are several only on machines of older versions */
-  async record(snapshot: Pick<SnapshotRecord, "image" | "layers" | "size" | "whole">): Promise<SnapshotRecord> {
-    const id = randomBytes(14).toString("hex");
-    const record: SnapshotRecord = { id, ...snapshot, createdAt: Date.now() };
-    await writeJson(this.#path(id), record, { durable: false });
-    this.#flush();
+  /** writes a snapshot down; of its layers there are several only on machines of older versions */
+  async record(draft: SnapshotDraft): Promise<SnapshotRecord> {
+    return this.publish(draftRecord(draft));
+  }
+
+  /**
+   * as record, of one that is on record in its layer already. The file is not flushed: after a power loss it is written
+   * again from there
+   */
+  async publish(record: SnapshotRecord): Promise<SnapshotRecord> {
+    await writeJson(this.#path(record.id), record, { durable: false });
     return record;
   }
 
@@ -90,7 +115,7 @@ export class SnapshotStore implements Snapshots {
     return this.get(id);
   }
 
-  /** measures a snapshot's newest layer again once it is on the disk: what was deleted at the last moment is gone then */
+  /** measures a snapshot again once all of it is on the disk: what was deleted at the last moment is gone then */
   settle(id: string, measure: () => Promise<number | undefined>): void {
     const settling = this.#settle(id, measure)
       // Where it cannot be told the estimate has to do.
@@ -142,8 +167,9 @@ export class SnapshotStore implements Snapshots {
           made.push(layer.id);
         };
       });
-      const { id } = await this.record({ image, layers: made, size: await this.#layers.size(made), whole });
-      return (await this.ready(id, claim.add)).snapshot;
+      const draft = draftRecord({ image, layers: made, size: await this.#layers.size(made), whole });
+      await writeJson(this.#path(draft.id), draft);
+      return (await this.ready(draft.id, claim.add)).snapshot;
     } catch (error) {
       await claim.release();
       await this.#layers.discard(made);
@@ -176,18 +202,11 @@ export class SnapshotStore implements Snapshots {
   }
 
   async #settle(id: string, measure: () => Promise<number | undefined>): Promise<void> {
-    await this.#flushing;
+    await this.#flushed();
     const size = await measure();
     const snapshot = await this.get(id);
-    const [newest] = snapshot?.layers ?? [];
     // Deleted meanwhile, or nobody can say.
-    if (!snapshot || newest === undefined || size === undefined) return;
-    await this.#layers.resize(newest, size);
-    await writeJson(
-      this.#path(id),
-      { ...snapshot, size: await this.#layers.size(snapshot.layers) },
-      { durable: false },
-    );
+    if (snapshot && size !== undefined) await this.publish({ ...snapshot, size });
   }
 
   async #imageOf({ id, image }: SnapshotRecord): Promise<ImageRecord> {
@@ -214,8 +233,8 @@ export class SnapshotStore implements Snapshots {
       for (const layer of [...snapshot.layers, ...image.layers]) await claim.add(layer);
       const { own, host } = await this.#layers.sorted(image.layers);
       const chain = hasVolumes ? [...snapshot.layers, ...own] : snapshot.layers;
-      const flat = await this.#layers.flatten(claim, chain, { bottom: hasVolumes && host.length === 0 });
-      await this.#layers.resize(flat.id, snapshot.size);
+      const bottom = hasVolumes && host.length === 0;
+      const flat = await this.#layers.flatten(claim, chain, { bottom, size: snapshot.size });
       const merged = { ...snapshot, layers: [flat.id], whole: hasVolumes };
       // Deleted meanwhile: then it stays deleted, and the new layer is collected.
       if (await this.get(snapshot.id)) await writeJson(this.#path(snapshot.id), merged);
@@ -247,12 +266,13 @@ export class SnapshotStore implements Snapshots {
     return snapshot;
   }
 
-  /** flushes the store in the background: a snapshot must not wait for the disk, nor be lost with the power */
-  #flush(): void {
+  /** flushes the store, at once for all who ask meanwhile */
+  async #flushed(): Promise<void> {
     this.#unflushed = true;
     this.#flushing ??= this.#flushAll().finally(() => {
       this.#flushing = undefined;
     });
+    await this.#flushing;
   }
 
   async #flushAll(): Promise<void> {
