@@ -95,6 +95,11 @@ const slowPrograms = [
   `mkdir -p package && cd package && printf '{"name":"p","version":"1.0.0"}' > package.json && echo "$1" > index.js &&
    tgz=$(npm pack --silent --offline) && mkdir -p ../app && cd ../app && printf '{"name":"app","version":"1.0.0"}' > package.json &&
    npm install --silent --offline --no-audit --no-fund "../package/$tgz" && cmp node_modules/p/index.js ../package/index.js`,
+  // its modules are hard links to its store
+  `mkdir -p pnpm-app && cd pnpm-app && printf '{"name":"app","version":"1.0.0"}' > package.json &&
+   cp ../package/p-1.0.0.tgz "p-$1.tgz" && pnpm add --silent --offline --store-dir ../pnpm-store \\
+     --package-import-method hardlink "./p-$1.tgz" && cmp node_modules/p/index.js ../package/index.js &&
+   [ "$(stat -c %h node_modules/p/index.js)" -ge 2 ]`,
 ];
 
 export async function work(machine: Machine, generation: number, slow: boolean): Promise<void> {
