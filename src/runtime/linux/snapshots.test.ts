@@ -1,13 +1,14 @@
 /** Snapshots: what they hold on to, and what becomes of them as files, good and hostile. */
 
 import { createHash, randomBytes } from "node:crypto";
-import { readdir } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { pack } from "tar-stream";
 import { describe, expect, test } from "vitest";
 import { all, refusal } from "../../../test/file-guest.ts";
+import { tempDir } from "../../../test/harness.ts";
 import { type TestStore, useLayerTools } from "../../../test/layer-tools.ts";
 import type { SnapshotInfo } from "../../core/runtime.ts";
 import type { FileSession } from "./file-session.ts";
@@ -161,6 +162,79 @@ describe("as a file", () => {
     expect(await at.snapshots.collect()).not.toContain(snapshot.layers[0]);
     await stream.toArray();
     expect(await at.snapshots.collect()).toContain(snapshot.layers[0]);
+  });
+});
+
+describe("a file with the image's own files in it", () => {
+  /** an image that shows "bin" of a directory of the host, which has "bin" and "secret" */
+  async function withHost() {
+    const at = await store();
+    const host = await tempDir();
+    for (const name of ["bin", "secret"]) await mkdir(join(host, name));
+    const claim = at.layers.hold();
+    const own = await at.layers.create(claim, async (files) => {
+      await place(files, "/usr", "/bin");
+      for (const name of ["/bin", "/secret"]) await files.whiteout(name);
+    });
+    const lower = await at.layers.addPath(claim, "host-test", host);
+    const config = { env: {}, user: "root", cwd: "/", createdAt: 1 };
+    const image = await at.images.put({ name: "host-like", layers: [own.id, lower.id], ...config });
+    return { at, claim, image };
+  }
+
+  async function place(files: FileSession, path: string, from: string): Promise<void> {
+    await files.mkdir(path, { mode: 0o755 });
+    await files.setAttribute(path, "trusted.overlay.redirect", Buffer.from(from));
+  }
+
+  const hide = async (files: FileSession) => {
+    for (const name of ["/bin", "/secret"]) await files.whiteout(name);
+  };
+
+  async function imported(fill: (files: FileSession) => Promise<void>): Promise<string> {
+    const { at, claim, image } = await withHost();
+    const layer = await at.layers.create(claim, async (files) => void (await fill(files)));
+    const reference = imageReference(image);
+    const snapshot = await at.snapshots.record({ image: reference, layers: [layer.id], size: 1, whole: true });
+    const file = await exported(at, snapshot.id);
+    const before = await at.layers.list();
+    const said = await refusal(at.snapshots.import(Readable.from([file])));
+    if (said !== "") expect(await at.layers.list()).toEqual(before);
+    return said;
+  }
+
+  test("comes back where it shows of the host what the image does", async () => {
+    const { at, claim, image } = await withHost();
+    const layer = await at.layers.create(claim, async (files) => {
+      await hide(files);
+      await place(files, "/usr", "/bin");
+      await place(files, "/elsewhere", "/bin");
+    });
+    const record = { image: imageReference(image), layers: [layer.id], size: 1, whole: true };
+    const file = await exported(at, (await at.snapshots.record(record)).id);
+    expect(await at.snapshots.import(Readable.from([file]))).toMatchObject({ image: record.image, whole: true });
+  });
+
+  test.each<[what: string, fill: (files: FileSession) => Promise<void>, says: RegExp]>([
+    ["a directory moved from a hidden one", async (files) => place(files, "/x", "/secret"), /"x" is a directory of/],
+    ["one moved from a hidden one at the top", async (files) => place(files, "/x", "secret"), /"x" is a directory of/],
+    ["one moved from below a hidden one", async (files) => place(files, "/x", "/secret/y"), /"x" is a directory of/],
+    ["one moved by a path that climbs", async (files) => place(files, "/x", "/bin/../secret"), /"x" is a directory of/],
+  ])("is refused with %s", async (_, fill, says) => {
+    const said = await imported(async (files) => {
+      await hide(files);
+      await fill(files);
+    });
+    expect(said).toMatch(says);
+  });
+
+  test("is refused when it does not hide what the image hides", async () => {
+    expect(await imported(async (files) => files.whiteout("/bin"))).toMatch(/it does not hide the host's "secret"/);
+    const open = async (files: FileSession) => {
+      await files.whiteout("/bin");
+      await files.mkdir("/secret", { mode: 0o755 });
+    };
+    expect(await imported(open)).toMatch(/it does not hide the host's "secret"/);
   });
 });
 

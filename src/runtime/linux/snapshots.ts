@@ -12,6 +12,7 @@ import type { Readable } from "node:stream";
 import { z } from "zod";
 import { SandkeepError } from "../../core/errors.ts";
 import type { SnapshotInfo, Snapshots } from "../../core/runtime.ts";
+import { checkHostReach } from "./host-reach.ts";
 import { type ImageRecord, type ImageStore, imageName, imageReference } from "./images.ts";
 import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
 import { packArchive, readArchive } from "./layer-archive.ts";
@@ -167,6 +168,7 @@ export class SnapshotStore implements Snapshots {
           made.push(layer.id);
         };
       });
+      if (whole) await this.#checkWhole(image, made);
       const draft = draftRecord({ image, layers: made, size: await this.#layers.size(made), whole });
       await writeJson(this.#path(draft.id), draft);
       return (await this.ready(draft.id, claim.add)).snapshot;
@@ -249,6 +251,11 @@ export class SnapshotStore implements Snapshots {
     const image = (await this.#images.get(reference)) ?? (await this.#images.get(imageName(reference)));
     if (image) return imageReference(image);
     throw new SandkeepError("not-found", `Cannot import the snapshot: its image "${reference}" is not here`);
+  }
+
+  async #checkWhole(reference: string, [layer = ""]: string[]): Promise<void> {
+    const image = await this.#images.get(reference);
+    if (image) await checkHostReach(this.#layers, image, layer);
   }
 
   async *#layerTar(id: string): AsyncGenerator<Buffer> {
