@@ -21,7 +21,7 @@ const captures: Record<string, (machine: Machine) => Promise<SnapshotInfo | unde
 
 test.each(Object.entries(captures))(
   "after %s all files are there, byte for byte",
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   async (_, capture) => {
     await using undo = new AsyncDisposableStack();
     const disk = await fragileDisk(undo);
