@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mount.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "mountapi.h"
 #include "netd.h"
 
 static struct machine *find(struct machines *all, struct span name) {
@@ -131,6 +133,29 @@ static void free_request(struct prepare_request *q) {
   free_list(q->cgroups);
 }
 
+static bool open_view(const char *directory, const char *name, size_t length, struct sandbox_spec *spec) {
+  struct cgroup_view *view = &spec->views[spec->view_count];
+  if (length >= sizeof view->name) return false;
+  memcpy(view->name, name, length);
+  view->mount = sys_open_tree(AT_FDCWD, directory, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  if (view->mount < 0) return false;
+  spec->view_count++;
+  struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
+  return sys_mount_setattr(view->mount, "", AT_EMPTY_PATH, &attr, sizeof attr) == 0;
+}
+
+/* version 2 has one tree for all; of version 1 each is at CONTROLLER/RUNTIME/MACHINE */
+static const char *open_views(const struct prepare_request *q, struct sandbox_spec *spec) {
+  if (!*q->cgroups && *q->unified && !open_view(q->unified, "", 0, spec)) return q->unified;
+  for (char **directory = q->cgroups; *directory; directory++) {
+    const char *end = *directory + strlen(*directory), *begin = NULL;
+    for (int slashes = 0; end > *directory && slashes < 2;) slashes += *--end == '/';
+    for (begin = end; begin > *directory && begin[-1] != '/';) begin--;
+    if (!open_view(*directory, begin, (size_t)(end - begin), spec)) return *directory;
+  }
+  return NULL;
+}
+
 /* opens what the first process inherits; returns what could not be opened */
 static const char *open_spec(const struct prepare_request *q, struct sandbox_spec *spec) {
   spec->listener = listen_at(q->socket);
@@ -149,7 +174,7 @@ static const char *open_spec(const struct prepare_request *q, struct sandbox_spe
     spec->cgroups[spec->cgroup_count++] = fd;
   }
   spec->devices = device_tree(q->base);
-  return spec->devices < 0 ? "/dev" : NULL;
+  return spec->devices < 0 ? "/dev" : open_views(q, spec);
 }
 
 static void close_spec(struct sandbox_spec *spec) {
@@ -158,6 +183,7 @@ static void close_spec(struct sandbox_spec *spec) {
     if (fds[i] >= 0) close(fds[i]);
   }
   for (size_t i = 0; i < spec->cgroup_count; i++) close(spec->cgroups[i]);
+  for (size_t i = 0; i < spec->view_count; i++) close(spec->views[i].mount);
 }
 
 static void prepare(struct machines *all, struct connection *from, uint32_t id, struct prepare_request *q) {

@@ -142,6 +142,11 @@ bool sandbox_answer(struct sandbox *s, struct trouble *trouble) {
 
 /* ---- the first process ---- */
 
+/* the agent's descriptors, up to FD_REST, then those that the first process needs on its way: devices, cgroups, views of
+ * them */
+enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_REST, FD_DEVICES = FD_REST, FD_CGROUPS };
+#define FD_COUNT (FD_CGROUPS - FD_LISTENER)
+
 static int control_fd = -1;
 
 static _Noreturn void give_up_over(enum wire_what what, const char *step) {
@@ -243,6 +248,39 @@ static void mount_devices(uint64_t shm_size) {
   MUST(mount("shm", "dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options), "mounting /dev/shm");
 }
 
+/* the processors that programs may count on, as the kernel writes it; glibc counts those that are online */
+static void show_processors(uint32_t shown) {
+  static const char *const files[] = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/possible",
+                                      "sys/devices/system/cpu/present"};
+  cpu_set_t all;
+  uint32_t count = shown ? shown : sched_getaffinity(0, sizeof all, &all) == 0 ? (uint32_t)CPU_COUNT(&all) : 1;
+  char text[32];
+  int length = count > 1 ? snprintf(text, sizeof text, "0-%u\n", count - 1) : snprintf(text, sizeof text, "0\n");
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    int fd = open(files[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+    MUST(fd, "making /sys");
+    MUST(write(fd, text, (size_t)length), "making /sys");
+    close(fd);
+  }
+}
+
+/* of the host's /sys nothing: a file system of its own, with its cgroups, and its processors */
+static void mount_sys(const struct sandbox_spec *spec, uint32_t cpus) {
+  static const char *const folders[] = {"sys/fs", "sys/fs/cgroup", "sys/devices", "sys/devices/system", "sys/devices/system/cpu"};
+  MUST(mount("sys", "sys", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64"), "mounting /sys");
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) MUST(mkdir(folders[i], 0755), "making /sys");
+  show_processors(cpus);
+  for (size_t i = 0; i < spec->view_count; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "sys/fs/cgroup%s%s", *spec->views[i].name ? "/" : "", spec->views[i].name);
+    if (*spec->views[i].name) MUST(mkdir(path, 0755), "making /sys/fs/cgroup");
+    int view = FD_CGROUPS + (int)(spec->cgroup_count + i);
+    MUST(sys_move_mount(view, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH), "mounting /sys/fs/cgroup");
+  }
+  struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+  MUST(sys_mount_setattr(AT_FDCWD, "sys", 0, &attr, sizeof attr), "making /sys read-only");
+}
+
 /* after this nothing of the host's files can be named any more */
 static void enter_root(void) {
   MUST(sys_pivot_root(".", "."), "entering the root");
@@ -287,20 +325,17 @@ static void show_cpus(uint32_t count) {
   sched_setaffinity(0, sizeof some, &some);
 }
 
-/* the agent's descriptors, up to FD_REST, then those that the first process needs on its way */
-enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_REST, FD_DEVICES = FD_REST, FD_CGROUPS };
-#define FD_COUNT (FD_CGROUPS - FD_LISTENER)
-
 /*
  * Keeps only what this process needs. The launcher's other descriptors must not live on in here: not its sockets, not
  * its lock, and not its own end of `control`, whose closing is how we learn that the launcher died.
  */
 static void keep_descriptors(const struct sandbox_spec *spec, int control, int *cgroups) {
   control_fd = control;
-  int wanted[FD_COUNT + SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events, spec->devices};
-  memcpy(wanted + FD_COUNT, spec->cgroups, sizeof spec->cgroups);
-  int count = FD_COUNT + (int)spec->cgroup_count;
-  int high[FD_COUNT + SANDBOX_CGROUPS];
+  int wanted[FD_COUNT + 2 * SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events, spec->devices};
+  int count = FD_COUNT;
+  for (size_t i = 0; i < spec->cgroup_count; i++) wanted[count++] = spec->cgroups[i];
+  for (size_t i = 0; i < spec->view_count; i++) wanted[count++] = spec->views[i].mount;
+  int high[FD_COUNT + 2 * SANDBOX_CGROUPS];
   for (int i = 0; i < count; i++) {
     high[i] = wanted[i] < 0 ? -1 : fcntl(wanted[i], F_DUPFD_CLOEXEC, 1000);
     if (wanted[i] >= 0 && high[i] < 0) give_up("moving descriptors");
@@ -370,6 +405,7 @@ static _Noreturn void first_process(const struct sandbox_spec *spec, int control
   forbid_namespaces();
   freeze_settings();
   mount_devices(options.shm_size);
+  mount_sys(spec, options.cpus);
   enter_root();
   add_mounts(&options, mounts + 1);
   MUST(sethostname("sandbox", strlen("sandbox")), "setting the host name");

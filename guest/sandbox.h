@@ -20,6 +20,12 @@
 #define SANDBOX_NO_NEW_PRIVS 1u
 #define SANDBOX_CGROUPS 8
 
+/* one of the sandbox's cgroups as programs inside see it: by it they know how much memory and time they have */
+struct cgroup_view {
+  int mount;     /* detached and read-only */
+  char name[32]; /* of its controller, below /sys/fs/cgroup; "" for version 2, which is that folder itself */
+};
+
 struct sandbox_spec {
   uid_t base;         /* host id of the sandbox's root; SANDBOX_IDS ids from here are its own */
   int listener;       /* what the agent listens on */
@@ -28,6 +34,8 @@ struct sandbox_spec {
   int unified_cgroup; /* directory of its cgroup v2, which it is born into; -1 where there is none */
   int cgroups[SANDBOX_CGROUPS]; /* "cgroup.procs" of its v1 cgroups, open for writing */
   size_t cgroup_count;
+  struct cgroup_view views[SANDBOX_CGROUPS];
+  size_t view_count;
   const char *staging; /* an empty directory on which the root is built */
   int devices;         /* the detached mount of its own tree of devices, see device.h */
 };

@@ -1,0 +1,77 @@
+/** Programs see the limits of their sandbox where they look for them, and not the host's processors and memory. */
+
+import { cpus } from "node:os";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Machine } from "../../src/core/runtime.ts";
+import { type TestRuntime, withRuntime } from "../machine.ts";
+import { run, shell, users } from "./inside.ts";
+
+const memory = 512 << 20;
+
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+let host: TestRuntime;
+let machine: Machine;
+
+beforeAll(async () => {
+  host = await withRuntime(undo);
+  machine = await host.boot({ limits: { vcpus: 1, memory } });
+});
+
+// How much memory it takes, Java asks of cgroup v1 only where it also finds controllers that machines do not join.
+const java = `cd $(mktemp -d) && echo 'public class A { public static void main(String[] a) {
+  System.out.println(Runtime.getRuntime().availableProcessors()); } }' > A.java && java A.java`;
+const goSource = `package main
+import ("fmt"; "runtime")
+func main() { fmt.Println(runtime.GOMAXPROCS(0)) }`;
+
+/** what asks, the command that it needs, the line, and what it prints */
+const programs: [name: string, command: string, line: string, prints: string][] = [
+  ["nproc", "nproc", "nproc", "1"],
+  ["getconf", "getconf", "getconf _NPROCESSORS_ONLN", "1"],
+  ["Python's os.cpu_count", "python3", "python3 -c 'import os; print(os.cpu_count())'", "1"],
+  ["Node's constrained memory", "node", "node -p 'process.constrainedMemory()'", String(memory)],
+  ["V8's heap", "node", `node -p 'v8.getHeapStatistics().heap_size_limit < ${memory}'`, "true"],
+  ["Node's parallelism", "node", "node -p 'os.availableParallelism()'", "1"],
+  ["Java's processors", "java", java, "1"],
+  ["Go's processors", "go", `cd $(mktemp -d) && echo '${goSource}' > a.go && HOME=$PWD go run a.go`, "1"],
+];
+
+describe.each(users)("to %s inside", (user) => {
+  test.for(programs)("%s is the sandbox's own", { timeout: 60_000 }, async ([, command, line, prints], context) => {
+    const there = await run(machine, user, ["sh", "-c", `command -v ${command}`]);
+    if (there.code !== 0) context.skip(`needs the command ${command} inside`);
+    expect((await shell(machine, user, line)).trim()).toBe(prints);
+  });
+
+  test("a program that makes garbage beyond the limit collects it, and is not killed", async () => {
+    const garbage = "let n = 0; for (let i = 0; i < 3000; i++) n += new Array(1 << 17).fill(i).length; console.log(n)";
+    expect((await run(machine, user, ["node", "-e", garbage])).out.trim()).toBe(String(3000 << 17));
+  }, 60_000);
+
+  test("its cgroups can be read and not changed, and nothing else of the host's /sys is there", async () => {
+    const find = "find /sys/fs/cgroup -name 'memory.limit_in_bytes' -o -name memory.max";
+    const file = (await shell(machine, user, find)).trim();
+    expect(await shell(machine, user, `cat ${file}`)).toBe(`${memory}\n`);
+    expect((await run(machine, user, ["sh", "-c", `echo -1 > ${file}`])).out).toMatch(/Read-only file system|denied/);
+    expect((await run(machine, user, ["sh", "-c", "mkdir $(dirname $0)/x", file])).code).not.toBe(0);
+    expect(await shell(machine, user, "ls /sys /sys/devices/system | tr '\\n' ' '")).toBe(
+      "/sys: devices fs  /sys/devices/system: cpu ",
+    );
+    expect(await shell(machine, user, "cat /proc/self/cgroup")).not.toContain("sandkeep");
+    expect(await shell(machine, user, "cat /proc/self/mountinfo")).not.toContain(machine.id);
+  });
+});
+
+test("a limit that is raised shows at once", async () => {
+  const other = await host.boot({ limits: { vcpus: 1, memory } });
+  await other.setLimits({ memory: 2 * memory });
+  expect(await shell(other, "1000", "node -p 'process.constrainedMemory()'")).toBe(`${2 * memory}\n`);
+  await other.stop();
+});
+
+test("a sandbox that may use every processor sees every processor", async () => {
+  const large = await host.boot({ limits: { vcpus: cpus().length } });
+  expect(await shell(large, "1000", "getconf _NPROCESSORS_ONLN")).toBe(`${cpus().length}\n`);
+  await large.stop();
+});
