@@ -1,6 +1,7 @@
 /** What a host's facts mean for sandboxes: what is fine, what is worse than it could be, and what stops them. */
 
 import type { HostFacts } from "./host.ts";
+import { hostLimits } from "./host-limits.ts";
 import { sizeInWords } from "./output.ts";
 
 export interface Finding {
@@ -94,6 +95,7 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
       memory.swap > 0 ? `${sizeInWords(memory.swap)} swap, which sandboxes do not get` : "no swap"
     }`,
   }),
+  ({ limits }) => hostLimits(limits),
   ({ packages }) => {
     const names = [...new Set(packages.map(({ name }) => name))];
     const why = packages.map((need) => `${need.name} ${need.why}`).join(", ");

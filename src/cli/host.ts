@@ -3,6 +3,7 @@
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from "node:fs";
 import { arch, platform, release } from "node:os";
 import { dirname } from "node:path";
+import { type HostLimits, readHostLimits } from "./host-limits.ts";
 
 export interface HostFacts {
   platform: string;
@@ -33,6 +34,7 @@ export interface HostFacts {
     writable: boolean;
   };
   memory: { total: number; available: number; swap: number };
+  limits: HostLimits;
   /** what Debian calls the packages that are missing, and why they are needed */
   packages: { name: string; why: string }[];
 }
@@ -69,6 +71,7 @@ export function readHost(known: HostKnowledge): HostFacts {
     guest: { compiled: known.compiled, compiler: known.onPath("cc") && known.onPath("make") },
     store: storeFacts(known),
     memory: { total: meminfo("MemTotal"), available: meminfo("MemAvailable"), swap: meminfo("SwapTotal") },
+    limits: readHostLimits(process.env),
     packages: known.packages,
   };
 }

@@ -22,6 +22,7 @@ const good: HostFacts = {
   guest: { compiled: true, compiler: true },
   store: { path: "/d", onBtrfs: false, btrfs: true, mkfs: true, loop: true, free: 50e9, writable: true },
   memory: { total: 16e9, available: 8e9, swap: 2e9 },
+  limits: { sandboxes: 10, processes: 100, settings: { "kernel.pid_max": 32_768, "kernel.pty.max": 4096 } },
   packages: [],
 };
 
@@ -78,6 +79,18 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ["store", { store: { ...good.store, btrfs: false } }, /no btrfs/, "modprobe btrfs"],
   ["store", { store: { ...good.store, loop: false } }, /loop/, "modprobe loop"],
   ["disk", { store: { ...good.store, free: 2e9 } }, /only 2 GB free/],
+  [
+    "kernel.pid_max",
+    { limits: { ...good.limits, processes: 10_000 } },
+    /32768 is too small for 10 sandboxes/,
+    "sysctl -w kernel.pid_max=104096",
+  ],
+  [
+    "kernel.pty.max",
+    { limits: { ...good.limits, sandboxes: 50 } },
+    /4096 is too small for 50 sandboxes/,
+    "sysctl -w kernel.pty.max=4224",
+  ],
   ["memory", { memory: { total: 1e9, available: 5e8, swap: 0 } }, /500 MB of 1 GB available, no swap/],
   [
     "packages",
