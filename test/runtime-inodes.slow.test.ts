@@ -9,14 +9,14 @@ const host = linuxHost({ pool: { hot: 2, warm: 2 } });
 const steps: Step[] = ["stop", "live", "stop", "fork", "stop", "stop", "restore"];
 
 test("over fifty generations no two files share a number, and none that was left alone changes it", {
-  timeout: 900_000,
+  timeout: 3_600_000,
 }, async () => {
   let machine = await host().boot();
   onTestFinished(() => dismiss(host(), machine.id));
   const kept: string[] = [];
   for (let generation = 0; generation < 50; generation++) {
     const step = steps[generation % steps.length] ?? "stop";
-    await work(machine, generation, true);
+    await work(machine, generation, generation % 5 === 0);
     const worked = await lookAt(machine);
     expectNoCollision(worked, `in generation ${generation}`);
     machine = await next(host(), machine, step, kept);
