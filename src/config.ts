@@ -311,6 +311,14 @@ const schema = z.object({
     secret: true,
   }),
 
+  drainTimeout: duration(0)
+    .default(10 * second)
+    .register(about, {
+      env: "SANDKEEP_DRAIN_TIMEOUT",
+      value: "duration",
+      meaning: "how long a daemon that is told to stop goes on with requests that are under way",
+      preset: "10s",
+    }),
   stopAll: z.stringbool("true or false").default(false).register(about, {
     env: "SANDKEEP_STOP_ALL",
     meaning: "stop every sandbox when the daemon stops; else they run on",

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { advice, missing } from "../scripts/host-needs.mjs";
 import type { RecoveryPlace } from "./admin/recover.ts";
+import { Drain } from "./api/drain.ts";
 import { storedIdempotency } from "./api/idempotency.ts";
 import { answerMalformed, apiListener } from "./api/listener.ts";
 import { createApi } from "./api/server.ts";
@@ -33,6 +34,7 @@ import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "./network
 import { type LinuxOptions, LinuxRuntime } from "./runtime/linux/driver.ts";
 import { withCertificates } from "./runtime/linux/image/java-store.ts";
 import { hashKey, openSeal, secretFor } from "./secrets.ts";
+import { heedSignals, outliveReaders } from "./signals.ts";
 import { lockDirectory } from "./store/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "./store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "./store/sql-store.ts";
@@ -43,8 +45,11 @@ export interface Daemon {
   newKey?: string;
   core: Core;
   /** stops serving; sandboxes go on unless they are all to be stopped */
-  stop(options?: { stopAll?: boolean }): Promise<void>;
+  stop(options?: { stopAll?: boolean; hurry?: AbortSignal }): Promise<void>;
 }
+
+/** how long a daemon that was told twice to stop may still take, in ms */
+const longestHurry = 2000;
 
 /** `sandkeep serve`: runs until a signal ends it */
 export async function serve(args: string[]): Promise<void> {
@@ -60,15 +65,19 @@ export async function serve(args: string[]): Promise<void> {
   // Before `npm start` in a clone, bootstrap.mjs has said so.
   if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) say(line);
   const guest = await nativeProgram({ root, dataDir: config.dataDir, say: progress });
+  outliveReaders();
   const daemon = await startDaemon(config, guest);
-  const ended = new Promise<void>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
-  });
+  const { asked, hurry } = heedSignals();
   // whoever reads that it is ready may end it the next moment
   process.stdout.write(greeting(daemon, config));
-  await ended;
+  await asked;
   process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
-  await daemon.stop({ stopAll: config.stopAll });
+  hurry.addEventListener("abort", () => {
+    process.stdout.write("Stopping now …\n");
+    // What is not closed by then is as if the daemon had been killed, which loses nothing.
+    setTimeout(() => process.exit(0), longestHurry).unref();
+  });
+  await daemon.stop({ stopAll: config.stopAll, hurry });
   // Everything is stored and closed; a connection that is just being made must not keep the process.
   process.exit(0);
 }
@@ -109,16 +118,18 @@ async function startDaemon(config: Config, guest: string): Promise<Daemon> {
       if (stopsAll) await core.stopAll();
       await core.close();
     });
-    const { server, url } = await listen(place, core, store, signingKey);
-    undo.defer(() => closeServer(server));
+    const { server, drain, url } = await listen(place, core, store, signingKey);
+    let hurrying: AbortSignal | undefined;
+    undo.defer(() => closeServer(server, drain.settled(config.drainTimeout, hurrying)));
     const parts = undo.move();
     hasStarted = true;
     return {
       url,
       ...(newKey !== undefined && { newKey }),
       core,
-      async stop({ stopAll = false } = {}) {
+      async stop({ stopAll = false, hurry } = {}) {
         stopsAll = stopAll;
+        hurrying = hurry;
         if (stopAll) await core.stopAll();
         await parts.disposeAsync();
       },
@@ -249,6 +260,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     files,
     ids: idsFrom(randomBytes),
     now: Date.now,
+    steady: () => performance.now(),
     limits: {
       defaultTimeout: config.defaultTimeout,
       maxTimeout: config.maxTimeout,
@@ -314,7 +326,7 @@ async function listen(
   core: Core,
   store: Store,
   signingKey: () => SigningKey,
-): Promise<{ server: Server; url: string }> {
+): Promise<{ server: Server; drain: Drain; url: string }> {
   const { config } = place;
   const publicUrl = () => publicUrlOf(place);
   const ownHosts = () => [new URL(publicUrl()).hostname];
@@ -343,9 +355,10 @@ async function listen(
   const domain = (host: string) => (isBelow(host, config.domain) ? config.domain : "localhost");
   const ingress = createIngress({ routes: core.routes, domain, ownHosts, trouble });
   const answer = apiListener(api);
+  const drain = new Drain();
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
     if (ingress.matches(request.headers.host)) ingress.handle(request, response);
-    else answer(request, response);
+    else if (drain.admit(request, response)) answer(request, response);
   });
   server.on("clientError", answerMalformed);
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -364,7 +377,7 @@ async function listen(
     server.listen(config.port, config.host, resolve);
   });
   place.port = (server.address() as AddressInfo).port;
-  return { server, url: `http://${urlHost(config.host)}:${place.port}` };
+  return { server, drain, url: `http://${urlHost(config.host)}:${place.port}` };
 }
 
 /** an address that stands for all of them is reached, from here, by loopback */
@@ -373,11 +386,12 @@ function urlHost(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
 
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
+/** no new connections from now on; those that are open end once what is under way is `settled` */
+async function closeServer(server: Server, settled: Promise<void>): Promise<void> {
+  const closed = new Promise((resolve) => server.close(resolve));
+  await settled;
+  server.closeAllConnections();
+  await closed;
 }
 
 /** says nothing twice */

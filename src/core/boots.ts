@@ -56,6 +56,7 @@ export class Boots {
 
   async #boot(sandbox: Sandbox, session: Session, options: BootOptions): Promise<Session> {
     const { store, now, limits } = this.#context;
+    const settled = this.#context.settledNow ?? now;
     let machine: Machine | undefined;
     let early: Promise<Machine> | undefined;
     try {
@@ -68,7 +69,7 @@ export class Boots {
       machine = await (early ?? this.#make(sandbox, session, options.root));
       if (await this.#lacksDirectory(session, options.root)) await makeDirectory(machine, session);
       if (options.source) await fetchSource(this.#context, machine, session, options.source);
-      const startedAt = now();
+      const startedAt = await settled();
       const expiresAt = expiryOf({ ...session, startedAt }, startedAt, limits.maxTimeout);
       const changes = {
         startedAt,

@@ -13,6 +13,10 @@ export interface Context {
   files: RecoveryFiles;
   ids: Ids;
   now: () => number;
+  /** a clock that nobody sets, in ms since any moment; default the same */
+  steady?: () => number;
+  /** now, once the ends of sessions are moved to a wall clock that somebody has set; see clock.ts */
+  settledNow?: () => Promise<number>;
   limits: CoreLimits;
   /** what a sandbox boots from whose caller names nothing */
   defaultImage: string;

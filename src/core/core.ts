@@ -4,6 +4,7 @@ import { Access, type AccessOptions } from "./access.ts";
 import { Activity } from "./activity.ts";
 import { Boots } from "./boots.ts";
 import { Captures } from "./captures.ts";
+import { Clock } from "./clock.ts";
 import { Commands } from "./commands.ts";
 import type { Context } from "./context.ts";
 import { Descriptions } from "./descriptions.ts";
@@ -42,7 +43,9 @@ export interface Core {
   stopAll(): Promise<void>;
 }
 
-export function createCore(context: Context, options: AccessOptions): Core {
+export function createCore(given: Context, options: AccessOptions): Core {
+  const clock = new Clock(given.now, given.steady ?? given.now);
+  const context: Context = { ...given, now: () => clock.now(), settledNow: () => clock.settled() };
   const descriptions = new Descriptions(context);
   const quarantine = new Quarantine(context, descriptions);
   const retention = new Retention(context, descriptions, quarantine);
@@ -51,6 +54,11 @@ export function createCore(context: Context, options: AccessOptions): Core {
   const activity = new Activity(context);
   const expiry = new Expiry({ context, endings, retention, activity, quarantine });
   const expiryChanged = () => expiry.changed();
+  clock.move = async (by) => {
+    context.notice(`The clock was set by ${Math.round(by / 1000)} s: sessions keep the time that they had left`);
+    await context.store.moveSessions(by).catch(context.trouble);
+    expiryChanged();
+  };
   const watch = (machine: Machine) => {
     void machine.ended.then((end) => endings.machineEnded(end)).catch(context.trouble);
   };

@@ -87,7 +87,7 @@ export class Expiry {
 
   async #work(): Promise<void> {
     const { store, now } = this.#context;
-    const due = await store.dueSessions(now(), batch);
+    const due = await store.dueSessions(await (this.#context.settledNow ?? now)(), batch);
     for (const session of due) {
       if (await this.#activity.goesOn(session)) continue;
       const reason = `Its time of ${session.timeout} ms was over`;

@@ -144,7 +144,7 @@ export class Sessions {
         `Invalid request: the timeout would be ${timeout} ms, more than ${maxTimeout} ms.`,
       );
     }
-    const at = this.#context.now();
+    const at = await (this.#context.settledNow ?? this.#context.now)();
     const changes = { timeout, expiresAt: expiryOf({ ...session, timeout }, at, maxTimeout), updatedAt: at };
     const extended = await this.#context.store.updateSession(id, ["running"], changes);
     if (!extended) throw notRunning(await this.get(caller, id));

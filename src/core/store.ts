@@ -88,6 +88,8 @@ export interface Store {
   countSessions(query: CountQuery): Promise<number>;
   /** running sessions whose time is over, soonest first */
   dueSessions(now: number, limit: number): Promise<Session[]>;
+  /** moves the start, the last use and the end of running sessions by so many ms: the clock was set */
+  moveSessions(by: number): Promise<void>;
   /** when the next running session expires */
   nextExpiry(): Promise<number | undefined>;
   /** sessions that are not over */

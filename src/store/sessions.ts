@@ -29,6 +29,7 @@ type SessionStore = Pick<
   | "countSessions"
   | "dueSessions"
   | "nextExpiry"
+  | "moveSessions"
   | "openSessions"
 >;
 
@@ -204,6 +205,18 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
           .limit(limit),
         sessions.toValue,
       ),
+
+    async moveSessions(by) {
+      await db
+        .updateTable("sessions")
+        .set((eb) => ({
+          started_at: eb("started_at", "+", by),
+          last_activity_at: eb("last_activity_at", "+", by),
+          expires_at: eb("expires_at", "+", by),
+        }))
+        .where(isRunning)
+        .execute();
+    },
 
     async nextExpiry() {
       const row = await db
