@@ -1,5 +1,5 @@
 /**
- * `npm run bench [boot|exec|snapshots|density|store|lists|http|egress …]`: what SPECIFICATION.md promises, measured on this machine, with
+ * `npm run bench [boot|exec|snapshots|density|store|lists|http|egress|expiry …]`: what SPECIFICATION.md promises, measured on this machine, with
  * the tools people would use instead in the same run. Nothing is asserted; a goal that was missed says by how much.
  */
 
@@ -8,6 +8,7 @@ import { withRuntime } from "../test/machine.ts";
 import { benchBoot, benchExec } from "./boot.ts";
 import { benchDensity } from "./density.ts";
 import { benchEgress } from "./egress.ts";
+import { benchExpiry } from "./expiry.ts";
 import { benchHttp } from "./http.ts";
 import { benchLists } from "./lists.ts";
 import { benchSnapshots } from "./snapshots.ts";
@@ -40,6 +41,7 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
   lists: (undo) => benchLists(undo, 1_000_000),
   http: (undo) => benchHttp(undo),
   egress: (undo) => benchEgress(undo),
+  expiry: (undo) => benchExpiry(undo, 300),
 };
 
 const wanted = process.argv.slice(2);

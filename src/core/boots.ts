@@ -9,6 +9,7 @@ import type { Descriptions } from "./descriptions.ts";
 import { messageOf, SandkeepError } from "./errors.ts";
 import { expiryOf } from "./lifetime.ts";
 import { networkOf } from "./networks.ts";
+import { Persistence } from "./persistence.ts";
 import type { Machine, MachineRoot } from "./runtime.ts";
 import type { Mount, Sandbox, Session } from "./sandbox.ts";
 import { fetchSource, type Source } from "./sources.ts";
@@ -26,12 +27,14 @@ export class Boots {
   readonly #context: Context;
   readonly #descriptions: Descriptions;
   readonly #booted: (machine: Machine) => void;
+  readonly #persistence: Persistence;
   /** boots under way, by session */
   readonly #flights = new Map<string, Promise<unknown>>();
 
   constructor(context: Context, descriptions: Descriptions, booted: (machine: Machine) => void) {
     this.#context = context;
     this.#descriptions = descriptions;
+    this.#persistence = new Persistence(context.trouble);
     this.#booted = booted;
   }
 
@@ -133,14 +136,17 @@ export class Boots {
     const { store, now } = this.#context;
     await machine?.stop().catch(this.#context.trouble);
     await this.#descriptions.forgetMachine(session.id).catch(this.#context.trouble);
-    await store.detachDrives(session.id, now());
+    await store.detachDrives(session.id, now()).catch(this.#context.trouble);
     const at = now();
-    await store.moveSession(session.id, ["pending"], "failed", {
-      updatedAt: at,
-      stoppedAt: at,
-      endCause: "crash",
-      endReason: messageOf(error),
-    });
+    const fail = () =>
+      store.moveSession(session.id, ["pending"], "failed", {
+        updatedAt: at,
+        stoppedAt: at,
+        endCause: "crash",
+        endReason: messageOf(error),
+      });
+    // a store that is away now would leave it pending for ever
+    await fail().catch(() => this.#persistence.again(session.id, fail));
   }
 }
 

@@ -3,6 +3,7 @@
 import { Access, type AccessOptions } from "./access.ts";
 import { Activity } from "./activity.ts";
 import { Boots } from "./boots.ts";
+import { eachBounded } from "./bounded.ts";
 import { Captures } from "./captures.ts";
 import { Clock } from "./clock.ts";
 import { Commands } from "./commands.ts";
@@ -11,7 +12,7 @@ import { Descriptions } from "./descriptions.ts";
 import { Drives } from "./drives.ts";
 import { EgressLogs } from "./egress-log.ts";
 import { Endings } from "./endings.ts";
-import { Expiry } from "./expiry.ts";
+import { Expiry, stopsAtOnce } from "./expiry.ts";
 import { SessionFiles } from "./files.ts";
 import { guarded } from "./permissions.ts";
 import { NetworkPolicies } from "./policies.ts";
@@ -99,15 +100,15 @@ export function createCore(given: Context, options: AccessOptions): Core {
     },
     async close() {
       await expiry.close();
+      endings.close();
       activity.close();
       await commands.settled();
       await retention.settled();
     },
     async stopAll() {
       const open = await context.store.openSessions();
-      await Promise.all(
-        open.map((session) => endings.stop(session, "asked", "The daemon was stopped with all its sandboxes")),
-      );
+      const reason = "The daemon was stopped with all its sandboxes";
+      await eachBounded(stopsAtOnce, open, (session) => endings.stop(session, "asked", reason));
     },
   };
 }

@@ -7,6 +7,7 @@ import type { Captures } from "./captures.ts";
 import type { Context } from "./context.ts";
 import { isSandkeepError, SandkeepError } from "./errors.ts";
 import { isOver } from "./lifecycle.ts";
+import { Persistence } from "./persistence.ts";
 import type { Retention } from "./retention.ts";
 import type { Machine, MachineEnd } from "./runtime.ts";
 import type { EndCause, Session, Snapshot } from "./sandbox.ts";
@@ -27,17 +28,21 @@ interface Ending {
 const killed = 128 + 9;
 /** how long a machine that does not answer may take to have ended, in ms */
 const longestDeath = 10_000;
+/** how long somebody waits for the end of a session, in ms */
+const longestEnding = 60_000;
 
 export class Endings {
   readonly #context: Context;
   readonly #retention: Retention;
   readonly #captures: Captures;
   readonly #flights = new Map<string, Promise<Ended>>();
+  readonly #persistence: Persistence;
 
   constructor(context: Context, retention: Retention, captures: Captures) {
     this.#context = context;
     this.#retention = retention;
     this.#captures = captures;
+    this.#persistence = new Persistence(context.trouble);
   }
 
   /** final when it resolves; a session that is over stays as it is */
@@ -124,9 +129,16 @@ export class Endings {
     });
   }
 
-  /** resolves when an end that is under way is over */
+  /** resolves when an end that is under way is over, and one that failed is ended; throws when that takes too long */
   async settled(sessionId: string): Promise<void> {
-    await this.#flights.get(sessionId)?.catch(() => undefined);
+    const flight = this.#flights.get(sessionId);
+    if (!flight) return this.finish(sessionId);
+    const isOver = flight.then(
+      () => true,
+      () => true,
+    );
+    if (await Promise.race([isOver, later(longestEnding)])) return;
+    throw new SandkeepError("unavailable", "Cannot wait for the end of the session any longer: it is still stopping");
   }
 
   #once(id: string, end: () => Promise<Ended>): Promise<Ended> {
@@ -134,7 +146,23 @@ export class Endings {
     if (there) return there;
     const flight = end().finally(() => this.#flights.delete(id));
     this.#flights.set(id, flight);
+    // Whoever asked hears of it; it must not stay half ended because nobody asks again.
+    flight.catch(() => this.#persistence.again(id, () => this.finish(id)));
     return flight;
+  }
+
+  /** ends what has begun to end and failed, as when the disk was full; throws when it fails again */
+  async finish(id: string): Promise<void> {
+    const session = await this.#context.store.getSession(id);
+    if (!session || isOver(session.state) || this.#flights.has(id)) return;
+    const { runtime } = this.#context;
+    if (session.state === "stopping" || session.state === "snapshotting") await this.resume(session);
+    const end = session.state === "running" && !runtime.machine(id) ? runtime.end(id) : undefined;
+    if (end) await this.lost(session, end);
+  }
+
+  close(): void {
+    this.#persistence.close();
   }
 
   /** as it was begun, or as its sandbox has become meanwhile: of the two, whichever loses nothing */

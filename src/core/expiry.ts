@@ -8,12 +8,16 @@ import type { Context } from "./context.ts";
 import type { Endings } from "./endings.ts";
 import type { Quarantine } from "./quarantine.ts";
 import type { Retention } from "./retention.ts";
+import type { Session } from "./sandbox.ts";
 
-const batch = 50;
+/** more at once would end no sooner, and leave no time for those who ask */
+export const stopsAtOnce = 8;
 /** the clock may have been set, or another daemon may have changed something: look at least this often, in ms */
 const longest = 30_000;
 /** after a look at the store that failed, in ms */
 const retryAfter = 1000;
+/** how long a stop counts as one of those, in ms */
+const longestStop = 30_000;
 const retentionRound = 60_000;
 const quarantineRound = 10 * 60_000;
 
@@ -33,6 +37,8 @@ export class Expiry {
   readonly #quarantine: Quarantine;
   #timer: NodeJS.Timeout | undefined;
   readonly #rounds: NodeJS.Timeout[] = [];
+  /** sessions that are being stopped because their time is over */
+  readonly #stopping = new Set<string>();
   #working: Promise<void> | undefined;
   #again = false;
   #closed = false;
@@ -87,16 +93,38 @@ export class Expiry {
 
   async #work(): Promise<void> {
     const { store, now } = this.#context;
-    const due = await store.dueSessions(await (this.#context.settledNow ?? now)(), batch);
-    for (const session of due) {
+    const room = stopsAtOnce - this.#stopping.size;
+    // the end of one asks again
+    if (room <= 0) return;
+    const at = await (this.#context.settledNow ?? now)();
+    // those that are being stopped may still be on record as running
+    const due = await store.dueSessions(at, stopsAtOnce + this.#stopping.size);
+    const fresh = due.filter(({ id }) => !this.#stopping.has(id)).slice(0, room);
+    for (const session of fresh) {
       if (await this.#activity.goesOn(session)) continue;
-      const reason = `Its time of ${session.timeout} ms was over`;
-      void this.#endings.stop(session, "timeout", reason).catch(this.#context.trouble);
+      this.#stop(session);
     }
-    if (due.length === batch) this.#again = true;
     const next = await store.nextExpiry();
     const wait = next === undefined ? longest : Math.min(longest, Math.max(due.length > 0 ? 50 : 1, next - now()));
     this.#wake(wait);
+  }
+
+  #stop(session: Session): void {
+    this.#stopping.add(session.id);
+    const reason = `Its time of ${session.timeout} ms was over`;
+    const done = (wait: number) => {
+      clearTimeout(late);
+      if (this.#stopping.delete(session.id)) this.#wake(wait);
+    };
+    // one that does not end takes the place of no other
+    const late = setTimeout(done, longestStop, 0).unref();
+    this.#endings.stop(session, "timeout", reason).then(
+      () => done(0),
+      (error: unknown) => {
+        this.#context.trouble(error);
+        done(retryAfter);
+      },
+    );
   }
 
   #wake(after: number): void {
