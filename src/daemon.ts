@@ -50,6 +50,8 @@ export interface Daemon {
 
 /** how long a daemon that was told twice to stop may still take, in ms */
 const longestHurry = 2000;
+/** how long a start that has failed may take to undo what it had done, in ms */
+const longestUndoing = 10_000;
 
 /** `sandkeep serve`: runs until a signal ends it */
 export async function serve(args: string[]): Promise<void> {
@@ -135,7 +137,9 @@ async function startDaemon(config: Config, guest: string): Promise<Daemon> {
       },
     };
   } catch (error) {
-    await undo.disposeAsync();
+    // Why it failed is said whether or not what was begun can be undone in time.
+    const late = new Promise((resolve) => setTimeout(resolve, longestUndoing).unref());
+    await Promise.race([undo.disposeAsync().catch(trouble), late]);
     throw error;
   }
 }

@@ -57,6 +57,8 @@ async function main(args: string[]): Promise<number> {
     // Our own errors are sentences; anything else is a bug, whose place is worth knowing.
     const ours = error instanceof SandkeepError || error instanceof CliError;
     if (!ours && error instanceof Error) process.stderr.write(`${error.stack}\n`);
+    // Whatever it left open must not keep the program: whoever started it waits for its end.
+    setTimeout(() => process.exit(1), 1000).unref();
     return 1;
   }
 }

@@ -36,7 +36,7 @@ export interface Adopted {
 /** machines that run cannot follow to another run directory: a second launcher would start there, and take them for dead */
 export function requireSameRun(places: Places, cgroups: CgroupHost, bootId: string): void {
   const running = readRecords(places.machines).filter(({ name, record }) => {
-    if (!record || record.ended || record.bootId !== bootId) return false;
+    if (!record || record === "damaged" || record.ended || record.bootId !== bootId) return false;
     const { cgroup, socket } = planBlank(places, cgroups, name, slotOf(record));
     return !existsSync(socket) && isInCgroup(record.pid, cgroup);
   });
@@ -57,6 +57,8 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
   await Promise.all(
     readRecords(places.machines).map(async ({ name, record }) => {
       known.add(name);
+      // It runs on, if it runs, and its files stay: nobody knows whose they are.
+      if (record === "damaged") return;
       const plan = planBlank(places, cgroups, name, record ? slotOf(record) : 0);
       if (!record) return options.maker.discard(plan);
       if (record.ended) {

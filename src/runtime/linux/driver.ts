@@ -5,7 +5,6 @@
 
 import { mkdirSync, rmSync } from "node:fs";
 import { constants, cpus } from "node:os";
-import type { EgressSettings } from "../../core/egress-settings.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../core/errors.ts";
 import type {
   Discrepancy,
@@ -36,46 +35,17 @@ import { difference } from "./ledger.ts";
 import { LinuxMachine } from "./machine.ts";
 import { machineNeeds } from "./machine-needs.ts";
 import { type MachineRecord, writeRecord } from "./machine-record.ts";
-import { type Bounds, type Durability, openParts, type Parts } from "./parts.ts";
+import { abandoned, rebuildLedger, shutDown } from "./opening.ts";
+import { defaultLimits, type LinuxOptions } from "./options.ts";
+import { openParts, type Parts } from "./parts.ts";
 import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
-import type { PoolSize } from "./pool.ts";
 import { lasting, realThings } from "./reconcile.ts";
 import { type BootRoot, bootRoot, mountPlans } from "./roots.ts";
 import type { SnapshotStore } from "./snapshots.ts";
-import { closeStorage, openStorage, reclaim, type StorageOptions } from "./storage.ts";
+import { closeStorage, openStorage, reclaim } from "./storage.ts";
 
-export interface LinuxOptions extends Bounds {
-  dataDir: string;
-  /** where sockets are; a tmpfs; default /run/sandkeep */
-  runRoot?: string;
-  /** the guest binary */
-  guest: string;
-  /** command line of the egress process */
-  egress: string[];
-  /** its environment */
-  egressEnv?: Record<string, string>;
-  /** what the operator says about the way out; an egress process that runs already keeps its own where nothing is said */
-  egressSettings?: EgressSettings;
-  /** PEMs that programs in the image "host" believe besides the host's own list */
-  roots?: readonly string[];
-  storage?: Omit<StorageOptions, "dataDir">;
-  /** sizes of the pools; default none */
-  pool?: PoolSize;
-  /** what hot blanks are booted from; default "host" */
-  defaultImage?: string;
-  limits?: Partial<Limits>;
-  /** what an acknowledged stop or snapshot survives; default the loss of power */
-  durability?: Durability;
-  /** which boot of the host this is: machines of another one cannot be alive; default the one that the kernel says */
-  bootId?: string;
-  /** told of what went wrong in the background */
-  trouble?: (error: unknown) => void;
-  /** called with a sentence before each step of a first start that takes seconds */
-  progress?: (sentence: string) => void;
-}
+export type { LinuxOptions };
 
-const gibibyte = 2 ** 30;
-export const defaultLimits: Limits = { vcpus: 2, memory: 4 * gibibyte, pids: 4096, disk: 32 * gibibyte };
 /** asked once: the answer is read from files that are written as they are read */
 const hostCpus = cpus().length;
 
@@ -90,9 +60,12 @@ export class LinuxRuntime implements Runtime {
   readonly #booting = new Set<string>();
   #lost: MachineEnd[] = [];
   #parts: Parts | undefined;
+  #hasMounted = false;
+  readonly #trouble: (error: unknown) => void;
 
   constructor(options: LinuxOptions) {
     this.#options = options;
+    this.#trouble = options.trouble ?? ((error) => console.error(`sandkeep: ${messageOf(error)}`));
     this.#places = places(options.dataDir, options.runRoot ?? "/run/sandkeep");
     this.#limits = { ...defaultLimits, ...options.limits };
     this.#bootId = options.bootId ?? hostBootId();
@@ -102,15 +75,29 @@ export class LinuxRuntime implements Runtime {
     return this.#options.defaultImage ?? hostImage;
   }
 
+  /** what fails here leaves nothing open, and on the host no more than it found */
   async open(): Promise<void> {
+    try {
+      await this.#openAll();
+    } catch (error) {
+      const { dataDir } = this.#options;
+      const [close, shutdown] = [() => this.close(), () => this.shutdown()];
+      const [places, parts, hasMounted] = [this.#places, this.#parts, this.#hasMounted];
+      throw await abandoned({ dataDir, places, parts, hasMounted, close, shutdown }, error);
+    }
+  }
+
+  async #openAll(): Promise<void> {
     const { dataDir, progress = () => undefined } = this.#options;
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     const storage = await openStorage({ dataDir, progress, ...this.#options.storage });
+    this.#hasMounted = storage.isNewlyMounted;
     for (const folder of [this.#places.machines, this.#places.sockets]) {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
     }
     const parts = await this.#openParts(storage.volumes);
     this.#parts = parts;
+    if (parts.ledger.isDamaged) this.#trouble(new Error(await rebuildLedger(parts, this.#places, dataDir)));
     await this.#adopt(parts);
     if (this.#defaultImage === hostImage)
       await ensureHostImage(parts.layers, parts.images, { roots: this.#options.roots ?? [], progress });
@@ -138,7 +125,7 @@ export class LinuxRuntime implements Runtime {
   /** stops every machine, ends the launcher and unmounts the store; what is stored stays */
   async shutdown(): Promise<void> {
     const { pool, launcher, layers, snapshots, cgroupParents } = this.#open();
-    const steps: (() => unknown)[] = [
+    await shutDown([
       () => pool.close(),
       ...[...this.#machines.values()].map((machine) => () => machine.stop()),
       () => layers.close(),
@@ -149,17 +136,7 @@ export class LinuxRuntime implements Runtime {
       () => closeStorage(this.#options.dataDir),
       () => removeCgroup(cgroupParents),
       () => rmSync(this.#places.run, { recursive: true, force: true }),
-    ];
-    const failures: unknown[] = [];
-    // each is tried whatever became of the others
-    for (const step of steps) {
-      try {
-        await step();
-      } catch (error) {
-        failures.push(error);
-      }
-    }
-    if (failures.length > 0) throw new AggregateError(failures, `Cannot shut down whole: ${messageOf(failures[0])}`);
+    ]);
   }
 
   /** resolves when the pool is full */
@@ -301,7 +278,7 @@ export class LinuxRuntime implements Runtime {
         durability: this.#options.durability ?? "power",
         bootId: this.#bootId,
         pool: this.#options.pool ?? { hot: 0, warm: 0 },
-        trouble: this.#options.trouble ?? ((error) => console.error(`sandkeep: ${messageOf(error)}`)),
+        trouble: this.#trouble,
         places: this.#places,
         hasVolumes,
       },

@@ -10,12 +10,12 @@
 
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { SandkeepError } from "../../core/errors.ts";
 import type { ImageInfo, Images } from "../../core/runtime.ts";
-import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
+import { jsonNames, makePrivate } from "./json-file.ts";
+import { lastLoss, readKept, removeKept, writeKept } from "./kept-record.ts";
 
 export interface ImageRecord extends ImageInfo {
   version: string;
@@ -60,7 +60,7 @@ export class ImageStore implements Images {
     const version = name === nameOrReference ? await this.#current(name) : nameOrReference.slice(name.length + 1);
     if (version === undefined || !isVersion(version)) return undefined;
     const path = this.#versionPath(name, version);
-    const image = this.#versions.get(path) ?? (await readJson(path, imageFile));
+    const image = this.#versions.get(path) ?? (await readKept(path, imageFile));
     if (image) this.#versions.set(path, image);
     return image;
   }
@@ -77,9 +77,9 @@ export class ImageStore implements Images {
     const version = versionOf(image);
     const base = (await this.get(`${image.name}@${version}`))?.base;
     const record: ImageRecord = { ...image, version, ...(base !== undefined && { base }) };
-    await writeJson(this.#versionPath(image.name, version), record);
+    await writeKept(this.#versionPath(image.name, version), record);
     this.#versions.set(this.#versionPath(image.name, version), record);
-    await writeJson(this.#namePath(image.name), { version: record.version });
+    await writeKept(this.#namePath(image.name), { version: record.version });
     return record;
   }
 
@@ -87,7 +87,7 @@ export class ImageStore implements Images {
   async setBase(image: ImageRecord, base: string): Promise<ImageRecord> {
     const path = this.#versionPath(image.name, image.version);
     const record = { ...image, base };
-    await writeJson(path, record);
+    await writeKept(path, record);
     this.#versions.set(path, record);
     return record;
   }
@@ -97,7 +97,7 @@ export class ImageStore implements Images {
     if (!(await this.get(name)) || imageName(name) !== name) {
       throw new SandkeepError("not-found", `Cannot delete image "${name}": there is none of that name`);
     }
-    await rm(this.#namePath(name));
+    await removeKept(this.#namePath(name));
   }
 
   /** what every version needs that a name stands for or that `references` means */
@@ -109,14 +109,24 @@ export class ImageStore implements Images {
 
   /** deletes the versions that nothing means; one whose layers are claimed may be about to get its name */
   async collect(references: () => Promise<Iterable<string>>, claimed: Set<string>): Promise<void> {
-    const versions = (await jsonNames(this.#folder)).filter((name) => name.includes("@")).map(decodeURIComponent);
+    const versions = await this.versions();
     const wanted = new Set([...(await references()), ...(await this.list()).map(imageReference)]);
     for (const reference of versions.filter((reference) => !wanted.has(reference))) {
       const image = await this.get(reference);
       if (!image || layersOf(image).some((id) => claimed.has(id))) continue;
       this.#versions.delete(this.#versionPath(image.name, image.version));
-      await rm(this.#versionPath(image.name, image.version), { force: true });
+      await removeKept(this.#versionPath(image.name, image.version));
     }
+  }
+
+  /** references of all versions that are on record, whether or not a name stands for them */
+  async versions(): Promise<string[]> {
+    return (await jsonNames(this.#folder)).filter((name) => name.includes("@")).map(decodeURIComponent);
+  }
+
+  /** see kept-record.ts */
+  lastLoss(): Promise<number> {
+    return lastLoss(this.#folder);
   }
 
   async #current(name: string): Promise<string | undefined> {
@@ -126,7 +136,7 @@ export class ImageStore implements Images {
     const mark = `${facts.ino} ${facts.ctimeNs}`;
     const known = this.#names.get(name);
     if (known?.mark === mark) return known.version;
-    const version = (await readJson(path, nameFile))?.version;
+    const version = (await readKept(path, nameFile))?.version;
     this.#names.set(name, { mark, version });
     return version;
   }

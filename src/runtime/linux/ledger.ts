@@ -3,11 +3,13 @@
  *
  * A file of lines, each a JSON object { "make": Thing[] } or { "gone": Thing[] }. A line is in the kernel's hands when
  * append() returns, so it outlives the daemon; after a crash of the host the kernel's own things are gone anyway and
- * directories are found by looking. A last line that is cut short counts as not written: nothing was made yet.
+ * directories are found by looking. A last line that is cut short counts as not written: nothing was made yet. Any other
+ * line that cannot be read is left out; the file is set aside as <name>.damaged, and whoever opens it looks at the host.
  */
 
 import {
   closeSync,
+  copyFileSync,
   existsSync,
   fstatSync,
   ftruncateSync,
@@ -17,6 +19,7 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
+import { z } from "zod";
 import { messageOf, SandkeepError } from "../../core/errors.ts";
 import type { Discrepancy } from "../../core/runtime.ts";
 
@@ -28,10 +31,13 @@ export interface Thing {
 export class Ledger {
   readonly #things = new Map<string, Thing>();
   #fd: number;
+  /** whether lines were lost, so that there may be more on the host than is written here */
+  readonly isDamaged: boolean;
 
   /** reads what is outstanding and begins a fresh file with it */
   constructor(path: string) {
-    if (existsSync(path)) this.#replay(readFileSync(path, "utf8"));
+    this.isDamaged = existsSync(path) && !this.#replay(readFileSync(path, "utf8"));
+    if (this.isDamaged) copyFileSync(path, `${path}.damaged`);
     const fresh = `${path}.new`;
     const outstanding = [...this.#things.values()];
     writeFileSync(fresh, outstanding.length > 0 ? line({ make: outstanding }) : "", { mode: 0o600 });
@@ -74,12 +80,28 @@ export class Ledger {
     throw new SandkeepError("limit", "Cannot write to the ledger: the disk is full");
   }
 
-  #replay(text: string): void {
-    for (const entry of text.split("\n").slice(0, -1)) {
-      const { make = [], gone = [] } = JSON.parse(entry) as { make?: Thing[]; gone?: Thing[] };
+  /** false when a line could not be read */
+  #replay(text: string): boolean {
+    const entries = text.split("\n").slice(0, -1).map(parseLine);
+    for (const { make = [], gone = [] } of entries.filter((entry) => entry !== undefined)) {
       for (const thing of make) this.#things.set(key(thing), thing);
       for (const thing of gone) this.#things.delete(key(thing));
     }
+    return entries.every((entry) => entry !== undefined);
+  }
+}
+
+const thingSchema = z.object({
+  kind: z.enum(["cgroup", "mount", "directory", "socket", "namespace"]),
+  name: z.string(),
+});
+const lineSchema = z.object({ make: z.array(thingSchema).optional(), gone: z.array(thingSchema).optional() });
+
+function parseLine(text: string): z.infer<typeof lineSchema> | undefined {
+  try {
+    return lineSchema.parse(JSON.parse(text));
+  } catch {
+    return undefined;
   }
 }
 

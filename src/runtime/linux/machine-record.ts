@@ -1,11 +1,13 @@
 /**
  * What is on disk about a machine: <store>/machines/<name>/machine.json. It is written when a blank machine gets its
- * owner, when something about it changes, and when it has ended; a folder without it is a blank that nobody used.
+ * owner, when something about it changes, and when it has ended; a folder without it is a blank that nobody used. A
+ * record that is damaged beyond repair says nothing, least of all that its machine may be ended.
  */
 
-import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Machine, MachineEnd } from "../../core/runtime.ts";
+import { readKeptSync, writeKeptSync } from "./kept-record.ts";
 
 export interface MachineRecord {
   id: string;
@@ -40,22 +42,31 @@ export interface MachineRecord {
 
 /** replaces the record as a whole, so that a reader never sees half of one */
 export function writeRecord(folder: string, record: MachineRecord): void {
-  const path = join(folder, "machine.json");
-  writeFileSync(`${path}.new`, JSON.stringify(record), { mode: 0o600 });
-  renameSync(`${path}.new`, path);
+  writeKeptSync(join(folder, "machine.json"), JSON.stringify(record));
 }
 
-export function readRecord(folder: string): MachineRecord | undefined {
+export function readRecord(folder: string): MachineRecord | "damaged" | undefined {
+  return readKeptSync(join(folder, "machine.json"), parse);
+}
+
+function parse(text: string): MachineRecord | undefined {
   try {
-    return JSON.parse(readFileSync(join(folder, "machine.json"), "utf8")) as MachineRecord;
-  } catch (error) {
-    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
+    const record = JSON.parse(text) as Partial<MachineRecord> | null;
+    // Our own file, written whole: what has these has the rest.
+    return record?.id !== undefined && record.spec ? (record as MachineRecord) : undefined;
+  } catch {
+    return undefined;
   }
 }
 
+export interface MachineFolder {
+  folder: string;
+  name: string;
+  record: MachineRecord | "damaged" | undefined;
+}
+
 /** every machine folder with its record, if it has one */
-export function readRecords(machines: string): { folder: string; name: string; record: MachineRecord | undefined }[] {
+export function readRecords(machines: string): MachineFolder[] {
   return readdirSync(machines, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map((entry) => {

@@ -104,12 +104,15 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     },
     orphans: hooks.orphans,
   });
+  await using undo = new AsyncDisposableStack();
+  undo.defer(() => leave(launcher));
   const commandOf: EgressLinkOptions["commandOf"] = (name, ancestry) => {
     for (const machine of hooks.machines()) if (machine.plan.name === name) return machine.commandOf(ancestry);
     return undefined;
   };
   const egress = new EgressLink({ socket: places.egress, settings: options.egressSettings, trouble, commandOf });
   egress.open();
+  undo.defer(async () => egress.close());
   const ports = new PortMeters({ trouble });
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
@@ -145,6 +148,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     trouble,
     ...(options.maxOpenFiles !== undefined && { most: options.maxOpenFiles }),
   });
+  undo.move();
   return {
     cgroups,
     cgroupParents,
@@ -171,4 +175,11 @@ function leaveSettings({ run, egressSettings: file }: Places, settings: EgressSe
   mkdirSync(run, { recursive: true, mode: 0o700 });
   writeFileSync(`${file}.new`, JSON.stringify(settings), { mode: 0o600 });
   renameSync(`${file}.new`, file);
+}
+
+/** as if it had not been opened: one that knows no machine was started for nobody */
+async function leave(launcher: Launcher): Promise<void> {
+  const machines = await launcher.machines().catch(() => undefined);
+  if (machines?.length === 0) await launcher.shutdown();
+  else launcher.close();
 }

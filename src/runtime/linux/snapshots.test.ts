@@ -1,7 +1,7 @@
 /** Snapshots: what they hold on to, and what becomes of them as files, good and hostile. */
 
 import { createHash, randomBytes } from "node:crypto";
-import { mkdir, readdir } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
@@ -99,6 +99,22 @@ describe("keeping", () => {
     expect(await at.snapshots.collect()).toEqual([]);
     at.needs.layers = [];
     expect(await at.snapshots.collect()).toEqual(snapshot.layers);
+  });
+
+  test("a damaged record that is in no layer is set aside, and what it may have named is kept until it is given up", async () => {
+    const { at, snapshot } = await withSnapshot(write("/a", "1"));
+    const path = join(at.path, "snapshots", `${snapshot.id}.json`);
+    const good = await readFile(path);
+    await at.images.delete("tiny");
+    await writeFile(path, "");
+    await at.snapshots.open();
+    expect(await at.snapshots.list()).toEqual([]);
+    expect(await at.snapshots.collect()).toEqual([]);
+    await writeFile(path, good);
+    expect(await at.snapshots.ready(snapshot.id, async () => {})).toMatchObject({ snapshot });
+    await rm(path);
+    await rm(`${path}.damaged`);
+    expect(await at.snapshots.collect()).toEqual(expect.arrayContaining(snapshot.layers));
   });
 
   test("an unknown snapshot is told with a sentence", async () => {

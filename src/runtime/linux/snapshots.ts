@@ -10,11 +10,12 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { z } from "zod";
-import { SandkeepError } from "../../core/errors.ts";
+import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import type { SnapshotInfo, Snapshots } from "../../core/runtime.ts";
 import { checkHostReach } from "./host-reach.ts";
 import { type ImageRecord, type ImageStore, imageName, imageReference } from "./images.ts";
 import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
+import { lastLoss, setAside } from "./kept-record.ts";
 import { packArchive, readArchive } from "./layer-archive.ts";
 import type { LayerInfo, LayerStore } from "./layers.ts";
 import { archiveTar } from "./tar.ts";
@@ -81,7 +82,10 @@ export class SnapshotStore implements Snapshots {
     this.#machines = machines;
   }
 
-  /** writes the records again that a restart of the host has cost, or that are damaged: they are in their layers, too */
+  /**
+   * writes the records again that a restart of the host has cost, or that are damaged: they are in their layers, too.
+   * One that is damaged and in no layer is set aside, so that it stops nothing else
+   */
   async open(): Promise<void> {
     await makePrivate(this.#folder);
     for (const layer of await this.#layers.list()) {
@@ -90,6 +94,13 @@ export class SnapshotStore implements Snapshots {
       const there = await this.get(record.id).catch(() => "damaged" as const);
       const isLost = there === undefined && layer.bootId !== this.#layers.bootId;
       if (isLost || there === "damaged") await writeJson(this.#path(record.id), record);
+    }
+    for (const id of await jsonNames(this.#folder)) {
+      const isDamaged = await this.get(id).then(
+        () => false,
+        (error: unknown) => isSandkeepError(error),
+      );
+      if (isDamaged) setAside(this.#path(id));
     }
   }
 
@@ -185,9 +196,10 @@ export class SnapshotStore implements Snapshots {
     const needs = async () => {
       const machines = await this.#machines();
       const snapshots = await this.list();
+      const lost = await this.#lost();
       return {
-        layers: [...machines.layers, ...snapshots.flatMap((snapshot) => snapshot.layers)],
-        images: [...machines.images, ...snapshots.map((snapshot) => snapshot.image)],
+        layers: [...machines.layers, ...snapshots.flatMap((snapshot) => snapshot.layers), ...lost.layers],
+        images: [...machines.images, ...snapshots.map((snapshot) => snapshot.image), ...lost.images],
       };
     };
     await this.#images.collect(async () => (await needs()).images, await this.#layers.claimed());
@@ -195,6 +207,14 @@ export class SnapshotStore implements Snapshots {
       const { layers, images } = await needs();
       return new Set([...layers, ...(await this.#images.layersInUse(images))]);
     });
+  }
+
+  /** what records that were set aside may have named, so that all of it is there when they are restored */
+  async #lost(): Promise<{ layers: string[]; images: string[] }> {
+    const lastLost = Math.max(await lastLoss(this.#folder), await this.#images.lastLoss());
+    if (lastLost === 0) return { layers: [], images: [] };
+    const layers = (await this.#layers.list()).filter(({ createdAt }) => createdAt <= lastLost);
+    return { layers: layers.map(({ id }) => id), images: await this.#images.versions() };
   }
 
   /** resolves when everything recorded so far is on the disk, and measured */

@@ -35,6 +35,8 @@ export interface Storage {
   path: string;
   /** whether subvolumes and their limits can be used */
   volumes: boolean;
+  /** whether it was not mounted before */
+  isNewlyMounted: boolean;
 }
 
 export interface StorageOptions {
@@ -62,20 +64,21 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
   const path = join(options.dataDir, "store");
   mkdirSync(path, { recursive: true, mode: 0o700 });
   const kind = await kindOf(options, path);
-  if (!isMounted(path)) {
+  const wasMounted = isMounted(path);
+  if (!wasMounted) {
     if (kind === "btrfs") await bind(path);
     if (kind === "image") await mountImage(options, path);
     chmodSync(path, 0o700);
   }
   // Written once it could be mounted, and before anything is put into it.
   await writeJson(kindFile(options.dataDir), { kind });
-  return { path, volumes: kind !== "directory" };
+  return { path, volumes: kind !== "directory", isNewlyMounted: !wasMounted && isMounted(path) };
 }
 
 /** unmounts the store, which must not be in use; the image keeps its content */
-export async function closeStorage(dataDir: string): Promise<void> {
+export async function closeStorage(dataDir: string, longest = patience): Promise<void> {
   const path = join(dataDir, "store");
-  const deadline = Date.now() + patience;
+  const deadline = Date.now() + longest;
   while (isMounted(path)) {
     // the mounts of machines that have just ended are taken apart behind them
     const failure = await run("umount", [path]).then(

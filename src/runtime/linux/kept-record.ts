@@ -1,0 +1,117 @@
+/**
+ * Records that sandboxes cannot do without, each written twice: <name>.json, and .<name>.json.copy beside it. One that is
+ * damaged is set aside as <name>.json.damaged, said, and made again from its copy. One whose copy is damaged too counts as
+ * missing, so that it stops nothing else.
+ */
+
+import { copyFileSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readdir, readFile, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import type { z } from "zod";
+import { isMissing, writeJson } from "./json-file.ts";
+
+export async function writeKept(path: string, record: object): Promise<void> {
+  await writeJson(path, record);
+  // The record is written: without room for a copy there is none, which is better than one that says what was.
+  await writeJson(copyOf(path), record, { durable: false }).catch(() => rm(copyOf(path), { force: true }));
+}
+
+/** undefined when there is none, or none that can be read */
+export async function readKept<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+  const record = parsed(text, schema);
+  if (record !== undefined) return record;
+  return healed(path, (copy) => parsed(copy, schema));
+}
+
+export async function removeKept(path: string): Promise<void> {
+  await rm(path, { force: true });
+  await rm(copyOf(path), { force: true });
+}
+
+/** at once, as a machine cannot wait for it */
+export function writeKeptSync(path: string, text: string): void {
+  replace(path, text);
+  try {
+    replace(copyOf(path), text);
+  } catch {
+    // As in writeKept.
+    rmSync(copyOf(path), { force: true });
+  }
+}
+
+function replace(path: string, text: string): void {
+  writeFileSync(`${path}.new`, text, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** "damaged" when there is one and neither it nor its copy can be read */
+export function readKeptSync<T>(path: string, parse: (text: string) => T | undefined): T | "damaged" | undefined {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    return existsSync(`${path}.damaged`) ? "damaged" : undefined;
+  }
+  return parse(text) ?? healed(path, parse) ?? "damaged";
+}
+
+/** of a damaged record that nothing is left to make again from */
+export function setAside(path: string): void {
+  const damaged = `${path}.damaged`;
+  renameSync(path, damaged);
+  const how = `restore "${path}" from a backup, or delete "${damaged}" to give up what it was about`;
+  say(`The record "${path}" is damaged and has no good copy. It was set aside; ${how}`);
+}
+
+/** when a record in the folder was last set aside and not restored, in ms since 1970; 0 when there is no such record */
+export async function lastLoss(folder: string): Promise<number> {
+  const lost = (await readdir(folder))
+    .filter((name) => name.endsWith(".json.damaged"))
+    .map((name) => join(folder, name))
+    .filter((path) => !existsSync(path.slice(0, -".damaged".length)));
+  return Math.max(0, ...lost.map((path) => statSync(path, { throwIfNoEntry: false })?.ctimeMs ?? 0));
+}
+
+function healed<T>(path: string, parse: (text: string) => T | undefined): T | undefined {
+  const damaged = `${path}.damaged`;
+  let text = "";
+  try {
+    text = readFileSync(copyOf(path), "utf8");
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+  const record = parse(text);
+  if (record === undefined) {
+    setAside(path);
+    return undefined;
+  }
+  // Copied, not renamed: at no moment is there no record.
+  copyFileSync(path, damaged);
+  writeKeptSync(path, text);
+  say(`The record "${path}" was damaged and has been made again from its copy; the damaged one is "${damaged}"`);
+  return record;
+}
+
+function parsed<T>(text: string, schema: z.ZodType<T>): T | undefined {
+  try {
+    return schema.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+function copyOf(path: string): string {
+  return join(dirname(path), `.${basename(path)}.copy`);
+}
+
+function say(sentence: string): void {
+  process.stderr.write(`sandkeep: ${sentence}\n`);
+}

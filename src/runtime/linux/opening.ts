@@ -1,0 +1,80 @@
+/**
+ * How a runtime ends: one that cannot be opened leaves nothing open and on the host no more than it found, and says why;
+ * one that is shut down takes everything along.
+ */
+
+import { constants } from "node:os";
+import { join } from "node:path";
+import { messageOf, SandkeepError } from "../../core/errors.ts";
+import { errnoOf } from "./failure.ts";
+import { readRecords } from "./machine-record.ts";
+import type { Parts } from "./parts.ts";
+import type { Places } from "./plan.ts";
+import { realThings } from "./reconcile.ts";
+import { closeStorage } from "./storage.ts";
+
+export interface Opening {
+  dataDir: string;
+  places: Places;
+  /** those of the runtime, once it has some */
+  parts: Parts | undefined;
+  /** whether this opening mounted the store: one that was mounted before may be in use by machines */
+  hasMounted: boolean;
+  /** of the runtime */
+  close(): Promise<void>;
+  shutdown(): Promise<void>;
+}
+
+/** what is to be thrown instead of what made the opening fail */
+export async function abandoned(
+  { dataDir, places, parts, hasMounted, close, shutdown }: Opening,
+  error: unknown,
+): Promise<unknown> {
+  try {
+    if (parts && (await isIdle(parts, places).catch(() => false))) await shutdown();
+    else if (parts) await close();
+    else if (hasMounted) await closeStorage(dataDir, 0);
+  } catch {
+    // Why it cannot be opened is worth more than why that left something.
+  }
+  return inWords(error, places.store);
+}
+
+/** whatever is on the host and looks like ours is written down again, so that it is found and undone */
+export async function rebuildLedger(parts: Parts, places: Places, dataDir: string): Promise<string> {
+  const { ledger, launcher, cgroupParents } = parts;
+  const launched = await launcher.machines();
+  const real = realThings({ places, cgroupParents, launched, launcherPid: launcher.pid });
+  const written = new Set(ledger.outstanding().map(({ kind, name }) => `${kind} ${name}`));
+  ledger.make(real.filter(({ kind, name }) => !written.has(`${kind} ${name}`)));
+  const path = join(dataDir, "ledger.jsonl");
+  return `The ledger "${path}" was damaged and has been made again from what is on the host; the damaged one is "${path}.damaged"`;
+}
+
+/** each is tried whatever became of the others */
+export async function shutDown(steps: (() => unknown)[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (const step of steps) {
+    try {
+      await step();
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw new AggregateError(failures, `Cannot shut down whole: ${messageOf(failures[0])}`);
+}
+
+/** whether no machine can be alive: neither one that the launcher knows, nor one that outlived an earlier launcher */
+async function isIdle({ launcher }: Parts, places: Places): Promise<boolean> {
+  if ((await launcher.machines()).length > 0) return false;
+  return readRecords(places.machines).every(({ record }) => record !== "damaged" && (!record || record.ended));
+}
+
+/** a store that cannot be written to is the host's to mend */
+function inWords(error: unknown, store: string): unknown {
+  const isReadOnly =
+    errnoOf(error) === constants.errno.EROFS || (error as NodeJS.ErrnoException | undefined)?.code === "EROFS";
+  if (!isReadOnly) return error;
+  const how = `look into the kernel's log for what made it so, free room on its disk, then run "umount ${store}" and start again`;
+  return new SandkeepError("unsupported", `Cannot use the store "${store}": it is read-only; ${how}`, { cause: error });
+}

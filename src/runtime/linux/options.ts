@@ -1,0 +1,40 @@
+/** What a Linux runtime is told when it is made, and what it takes for granted otherwise. */
+
+import type { EgressSettings } from "../../core/egress-settings.ts";
+import type { Limits } from "../../core/runtime.ts";
+import type { Bounds, Durability } from "./parts.ts";
+import type { PoolSize } from "./pool.ts";
+import type { StorageOptions } from "./storage.ts";
+
+export interface LinuxOptions extends Bounds {
+  dataDir: string;
+  /** where sockets are; a tmpfs; default /run/sandkeep */
+  runRoot?: string;
+  /** the guest binary */
+  guest: string;
+  /** command line of the egress process */
+  egress: string[];
+  /** its environment */
+  egressEnv?: Record<string, string>;
+  /** what the operator says about the way out; an egress process that runs already keeps its own where nothing is said */
+  egressSettings?: EgressSettings;
+  /** PEMs that programs in the image "host" believe besides the host's own list */
+  roots?: readonly string[];
+  storage?: Omit<StorageOptions, "dataDir">;
+  /** sizes of the pools; default none */
+  pool?: PoolSize;
+  /** what hot blanks are booted from; default "host" */
+  defaultImage?: string;
+  limits?: Partial<Limits>;
+  /** what an acknowledged stop or snapshot survives; default the loss of power */
+  durability?: Durability;
+  /** which boot of the host this is: machines of another one cannot be alive; default the one that the kernel says */
+  bootId?: string;
+  /** told of what went wrong in the background */
+  trouble?: (error: unknown) => void;
+  /** called with a sentence before each step of a first start that takes seconds */
+  progress?: (sentence: string) => void;
+}
+
+const gibibyte = 2 ** 30;
+export const defaultLimits: Limits = { vcpus: 2, memory: 4 * gibibyte, pids: 4096, disk: 32 * gibibyte };

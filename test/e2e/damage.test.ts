@@ -1,0 +1,155 @@
+/** Damaged files: a start either mends or sets aside what it finds and serves, or says which file and ends in seconds. */
+
+import { execFileSync } from "node:child_process";
+import { copyFileSync, existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { startDaemon, type TestDaemon } from "../daemon.ts";
+import { raw } from "./clients.ts";
+
+const undo = new AsyncDisposableStack();
+let daemon: TestDaemon;
+let running: string;
+let stopped: string;
+
+beforeAll(async () => {
+  daemon = await startDaemon(undo);
+  running = await create("running");
+  await write(running, "kept", "of the running one");
+  stopped = await create("stopped");
+  await write(stopped, "kept", "of the stopped one");
+  expect((await raw(daemon, "POST", `/v2/sandboxes/sessions/${stopped}/stop`)).status).toBeLessThan(300);
+});
+afterAll(() => undo.disposeAsync());
+
+test("damaged lines of the ledger are left out, and everything goes on", async () => {
+  await daemon.stop();
+  const path = join(daemon.dataDir, "ledger.jsonl");
+  const [first = "", ...rest] = readFileSync(path, "utf8").split("\n");
+  writeFileSync(path, [`${first.slice(0, first.length / 2)}\0\0`, "[]", ...rest].join("\n"));
+  await daemon.start();
+  expect(daemon.complaints()).toContain(`The ledger "${path}" was damaged`);
+  expect(existsSync(`${path}.damaged`)).toBe(true);
+  await expectAll();
+});
+
+test("an empty record of a machine neither ends it nor deletes its files", async () => {
+  const pid = recordOf(running).pid;
+  await daemon.stop();
+  truncateSync(join(folderOf(running), "machine.json"), 0);
+  await daemon.start();
+  expect(daemon.complaints()).toMatch(/The record ".*machine\.json" was damaged and has been made again/);
+  expect(recordOf(running).pid).toBe(pid);
+  await expectAll();
+});
+
+test("a record of a machine whose copy is damaged too leaves the machine and its files alone", async () => {
+  const folder = folderOf(running);
+  const { pid } = recordOf(running);
+  await daemon.stop();
+  const kept = ["machine.json", ".machine.json.copy"].map((name) => join(folder, name));
+  for (const path of kept) copyFileSync(path, `${path}.backup`);
+  for (const path of kept) truncateSync(path, 0);
+  await daemon.start();
+  expect(daemon.complaints()).toMatch(/The record ".*machine\.json" is damaged and has no good copy/);
+  expect(existsSync(`/proc/${pid}`)).toBe(true);
+  expect(readFileSync(join(folder, "machine.json.damaged"), "utf8")).toBe("");
+  // An operator who restores it has the machine again, as a session that was lost meanwhile.
+  await daemon.stop();
+  for (const path of kept) copyFileSync(`${path}.backup`, path);
+  await daemon.start();
+  expect((await raw(daemon, "GET", "/v2/sandboxes/stopped")).status).toBe(200);
+});
+
+test("empty records of snapshots are made again from their layers, and those of images from their copies", async () => {
+  const store = join(daemon.dataDir, "store");
+  await daemon.stop();
+  for (const folder of ["snapshots", "images"]) {
+    for (const name of readdirSync(join(store, folder)).filter((name) => /^[^.].*\.json$/.test(name))) {
+      truncateSync(join(store, folder, name), 0);
+    }
+  }
+  await daemon.start();
+  expect(await read("stopped", "kept")).toBe("of the stopped one");
+  await create("after-the-damage");
+});
+
+test("a snapshot whose record is lost for good stops nothing else", async () => {
+  const lost = await create("lost");
+  const { json } = await raw(daemon, "POST", `/v2/sandboxes/sessions/${lost}/stop`);
+  expect(json.snapshot).toBeDefined();
+  await daemon.stop();
+  const store = join(daemon.dataDir, "store/snapshots");
+  const [newest = ""] = readdirSync(store)
+    .filter((name) => /^[^.].*\.json$/.test(name))
+    .sort((a, b) => createdAt(join(store, b)) - createdAt(join(store, a)));
+  // A layer has a copy of the record of the snapshot that it was made for.
+  const { layers } = JSON.parse(readFileSync(join(store, newest), "utf8"));
+  const copies = layers.map((id: string) => join(daemon.dataDir, "store/layers", id, "layer.json"));
+  for (const path of [join(store, newest), ...copies]) truncateSync(path, 0);
+  await daemon.start();
+  expect(daemon.complaints()).toContain(`The record "${join(store, newest)}" is damaged and has no good copy`);
+  expect((await raw(daemon, "GET", "/v2/sandboxes/lost?resume=true")).status).toBeGreaterThanOrEqual(400);
+  expect(await read("stopped", "kept")).toBe("of the stopped one");
+  await raw(daemon, "DELETE", "/v2/sandboxes/lost");
+  await create("beside-the-lost");
+});
+
+test("a store that is read-only is said so, and the start ends in seconds", async () => {
+  await using mine = new AsyncDisposableStack();
+  const other = await startDaemon(mine);
+  await other.stop();
+  const store = join(other.dataDir, "store");
+  execFileSync("mount", ["-o", "remount,ro", store]);
+  const begun = performance.now();
+  const refused = await other.start().catch((error: Error) => error.message);
+  // What is left open at its end would be seen as a start that takes as long as the guard of this test.
+  expect(performance.now() - begun).toBeLessThan(30_000);
+  expect(refused).toContain(`Cannot use the store "${store}": it is read-only`);
+  execFileSync("sh", ["-c", `mountpoint -q ${store} && mount -o remount,rw ${store} || true`]);
+  await other.start();
+});
+
+async function expectAll(): Promise<void> {
+  expect((await raw(daemon, "GET", "/v2/sandboxes/running")).json.session).toMatchObject({
+    id: running,
+    status: "running",
+  });
+  expect(await read("running", "kept")).toBe("of the running one");
+}
+
+async function create(name: string): Promise<string> {
+  const made = await raw(daemon, "POST", "/v3/sandboxes", { body: { name } });
+  expect(made, made.text).toMatchObject({ status: 200 });
+  return made.json.session.id;
+}
+
+async function write(session: string, path: string, content: string): Promise<void> {
+  const body = { command: "sh", args: ["-c", `printf %s "$CONTENT" > ${path}`], env: { CONTENT: content }, wait: true };
+  const answer = await raw(daemon, "POST", `/v2/sandboxes/sessions/${session}/cmd`, { body });
+  expect(answer.text).toContain('"exitCode":0');
+}
+
+async function read(name: string, path: string): Promise<string> {
+  const { json } = await raw(daemon, "GET", `/v2/sandboxes/${name}?resume=true`);
+  return (await raw(daemon, "POST", `/v2/sandboxes/sessions/${json.session.id}/fs/read`, { body: { path } })).text;
+}
+
+function folderOf(session: string): string {
+  const machines = join(daemon.dataDir, "store/machines");
+  const folders = readdirSync(machines).map((name) => join(machines, name));
+  const found = folders.find((folder) => {
+    const path = join(folder, "machine.json");
+    return existsSync(path) && readFileSync(path, "utf8").includes(session);
+  });
+  if (found === undefined) throw new Error(`No machine has the id "${session}"`);
+  return found;
+}
+
+function recordOf(session: string): { pid: number } {
+  return JSON.parse(readFileSync(join(folderOf(session), "machine.json"), "utf8"));
+}
+
+function createdAt(path: string): number {
+  return JSON.parse(readFileSync(path, "utf8")).createdAt;
+}
