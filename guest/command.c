@@ -304,7 +304,9 @@ struct command *command_named(struct commands *all, struct connection *from, uin
 
 void command_signal(struct commands *all, struct connection *from, uint32_t id, struct reader *r) {
   struct span name = read_str(r);
-  uint32_t signal = read_u32(r);
+  uint32_t wanted = read_u32(r);
+  bool alone = wanted & WIRE_SIGNAL_ALONE;
+  uint32_t signal = wanted & ~WIRE_SIGNAL_ALONE;
   struct command *c = command_named(all, from, id, r, name);
   if (!c) return;
   if (signal >= NSIG) {
@@ -312,7 +314,7 @@ void command_signal(struct commands *all, struct connection *from, uint32_t id, 
     return;
   }
   /* a child that has not made its own group yet is reached by its pid */
-  bool sent = kill(-c->pid, (int)signal) == 0 || kill(c->pid, (int)signal) == 0;
+  bool sent = (!alone && kill(-c->pid, (int)signal) == 0) || kill(c->pid, (int)signal) == 0;
   if (sent || c->waited) connection_ok(from, id);
   else connection_fail(from, id, errno, WIRE_WHAT_REQUEST, "Cannot send signal %u: %s", signal, strerror(errno));
 }

@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #define WIRE_VERSION 1
+#define WIRE_SIGNAL_ALONE 0x100u
 #define WIRE_HEADER 9
 #define WIRE_MAX_PAYLOAD (1u << 20)
 /* the largest piece of a stream that either side puts into one DATA frame */
@@ -50,7 +51,7 @@ enum wire_type {
   WIRE_EXEC = 16,        /* see agent.c -> OK { u32 pid } */
   WIRE_STDIN = 17,       /* str command, bytes data -> OK once the command's pipe has taken all of it */
   WIRE_STDIN_CLOSE = 18, /* str command -> OK */
-  WIRE_SIGNAL = 19,      /* str command, u32 signal -> OK */
+  WIRE_SIGNAL = 19,      /* str command, u32 signal, with WIRE_SIGNAL_ALONE not to the whole group -> OK */
   WIRE_RESIZE = 20,      /* str command, u16 rows, u16 columns -> OK */
   WIRE_COMMANDS = 21,    /* -> OK { u32 count, then count x { str command, u32 pid, u64 end } }: what runs now */
   WIRE_GREW = 24,        /* event: str command, u64 end offset of its output */

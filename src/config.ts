@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 import { z } from "zod";
 import { SandkeepError } from "./core/errors.ts";
 import {
+  aliases,
   day,
   domain,
   duration,
@@ -115,6 +116,12 @@ const schema = z.object({
     env: "SANDKEEP_DEFAULT_IMAGE",
     value: "image",
     meaning: "what a sandbox boots from when its caller names nothing",
+  }),
+  imageAliases: aliases().register(about, {
+    env: "SANDKEEP_IMAGE_ALIASES",
+    value: "list",
+    meaning: "images by further names, such as team/*=host,tools:v1=debian; a * stands for any text",
+    preset: "none; those of `sandkeep image alias` count besides",
   }),
   defaultVcpus: whole(1, 1024).default(2).register(about, {
     env: "SANDKEEP_DEFAULT_VCPUS",

@@ -279,6 +279,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
       quarantine: config.quarantine,
     },
     defaultImage: config.defaultImage,
+    imageAliases: config.imageAliases,
     seal: sealOf(config),
     sandboxEnv: config.sandboxEnv,
     notice: once(say),

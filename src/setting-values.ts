@@ -146,6 +146,24 @@ export function variables() {
     .default({});
 }
 
+/** "team/*=host,tools:v1=debian": images by further names for them */
+export function aliases() {
+  const wanted = "names and images such as team/*=host,tools:v1=debian";
+  return z
+    .string()
+    .transform((text, context): Record<string, string> => {
+      const pairs = text
+        .split(",")
+        .map((part) => part.trim())
+        .filter((part) => part !== "")
+        .map((part) => /^([a-zA-Z0-9*._/:@-]{1,255})=([a-z0-9][a-z0-9._/:-]{0,127})$/.exec(part)?.slice(1));
+      if (pairs.every((pair) => pair !== undefined)) return Object.fromEntries(pairs);
+      context.addIssue({ code: "custom", message: wanted });
+      return z.NEVER;
+    })
+    .default({});
+}
+
 function variablesIn(text: string): Record<string, string> | undefined {
   const parts = text.split(/,\s*(?=[A-Za-z_][A-Za-z0-9_]*=)/);
   const pairs = parts.map((part) => /^([A-Za-z_][A-Za-z0-9_]*)=([\s\S]*)$/.exec(part)?.slice(1));

@@ -215,7 +215,11 @@ const usual: Overrides = {
   "sessions.list": async () => ({ items: [session], next: "more" }),
   "sessions.timeline": async () => ({ items: [session], total: 1 }),
   "sessions.sandboxOf": async () => sandbox,
-  "sessions.stop": async () => ({ session: { ...session, state: "stopped" }, sandbox, snapshot }),
+  "sessions.stop": async () => ({
+    session: { ...session, state: "stopped" },
+    sandbox,
+    snapshot: { ...snapshot, method: "automatic" },
+  }),
   "sessions.extend": async () => session,
   "sessions.setNetworkPolicy": async () => session,
   "sessions.snapshot": async () => ({ snapshot, session: { ...session, state: "stopped" } }),

@@ -1,4 +1,4 @@
-/** `sandkeep image …`: brings images into this host's data directory, lists and deletes them. */
+/** `sandkeep image …`: brings images into this host's data directory, lists, names and deletes them. */
 
 import { parseArgs } from "node:util";
 import { SandkeepError } from "../core/errors.ts";
@@ -13,6 +13,10 @@ export const imageUsage = `Usage:
   sandkeep image build debian [--name <name>] [--suite <suite>] [--include <package,…>] [--no-node]
   sandkeep image list
   sandkeep image delete <name>
+  sandkeep image alias <pattern> <name>
+      lets callers find an image under another name too; a * in the pattern stands for any text
+  sandkeep image aliases
+  sandkeep image unalias <pattern>
 
 Options:
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
@@ -37,7 +41,7 @@ export async function imageCommand(args: string[], world: ImageCommandWorld): Pr
     throw usageError(`Cannot do "image ${verb}": it takes ${command.operands} names`);
   const workshop = await world.open(values["data-dir"]);
   try {
-    await command.run({ workshop, world, values, operand: rest[0] ?? "" });
+    await command.run({ workshop, world, values, operand: rest[0] ?? "", second: rest[1] ?? "" });
   } finally {
     await workshop.close();
   }
@@ -57,6 +61,7 @@ interface Job {
   world: ImageCommandWorld;
   values: ReturnType<typeof parse>["values"];
   operand: string;
+  second: string;
 }
 
 const commands: Record<string, { operands: number; run(job: Job): Promise<void> }> = {
@@ -89,6 +94,27 @@ const commands: Record<string, { operands: number; run(job: Job): Promise<void> 
     async run({ workshop, world, operand }) {
       await workshop.images.delete(operand);
       world.print(`deleted ${operand}; its layers go when no snapshot needs them`);
+    },
+  },
+  alias: {
+    operands: 2,
+    async run({ workshop, world, operand, second }) {
+      await workshop.images.setAlias(operand, second);
+      world.print(`${operand} is ${second}`);
+    },
+  },
+  aliases: {
+    operands: 0,
+    async run({ workshop, world }) {
+      const all = Object.entries(await workshop.images.aliases());
+      for (const [pattern, image] of all) world.print(`${pattern} is ${image}`);
+    },
+  },
+  unalias: {
+    operands: 1,
+    async run({ workshop, world, operand }) {
+      await workshop.images.deleteAlias(operand);
+      world.print(`${operand} is no alias any more`);
     },
   },
 };

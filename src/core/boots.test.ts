@@ -18,7 +18,7 @@ function world({ drives = [] as string[] } = {}) {
     machines: () => [...machines.values()],
     machine: (id: string) => machines.get(id),
     forget: async () => undefined,
-    images: { get: async () => ({ cwd: session.cwd }) },
+    images: { get: async () => ({ cwd: session.cwd, user: session.user }) },
     boot: async ({ id }: { id: string }) => {
       await opened;
       const machine = { id, stop: async () => void machines.delete(id) } as unknown as Machine;

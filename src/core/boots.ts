@@ -12,6 +12,7 @@ import { networkOf } from "./networks.ts";
 import { Persistence } from "./persistence.ts";
 import type { Machine, MachineRoot } from "./runtime.ts";
 import type { Mount, Sandbox, Session } from "./sandbox.ts";
+import { showName } from "./shown-name.ts";
 import { fetchSource, type Source } from "./sources.ts";
 import { beginTrust } from "./trust.ts";
 import { userIds } from "./user-ids.ts";
@@ -96,7 +97,15 @@ export class Boots {
   async #lacksDirectory({ cwd }: Session, root: MachineRoot): Promise<boolean> {
     if (!("image" in root)) return false;
     const image = await this.#context.runtime.images.get(root.image);
-    return cwd !== (image?.cwd || "/");
+    // What stands above a directory that is there is there, too.
+    return !`${image?.cwd || ""}/`.startsWith(cwd === "/" ? cwd : `${cwd}/`);
+  }
+
+  /** whether a machine of this image shows another name than its session's, as far as that may be known */
+  async #hasOtherUser({ user }: Session, root: MachineRoot): Promise<boolean> {
+    if (!("image" in root)) return false;
+    const image = await this.#context.runtime.images.get(root.image);
+    return image !== undefined && user !== image.user && user !== "root";
   }
 
   /** whether it boots from an image that was made with the certificates that the host believes now */
@@ -116,6 +125,7 @@ export class Boots {
       mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
     });
     beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted: await this.#isRooted(root) });
+    if (await this.#hasOtherUser(session, root)) await showName(machine, session.user);
     return machine;
   }
 

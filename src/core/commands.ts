@@ -124,11 +124,18 @@ export class Commands {
     return this.#context.runtime.output(command.sessionId, command.id, options);
   }
 
-  async kill(caller: Caller, sessionId: string, id: string, signal: number): Promise<Command> {
+  /** signals its process group, or with `alone` its first process only */
+  async kill(
+    caller: Caller,
+    sessionId: string,
+    id: string,
+    signal: number,
+    options: { alone?: boolean } = {},
+  ): Promise<Command> {
     const command = await this.#alive(caller, sessionId, id);
     // one that ended meanwhile is as dead as was wanted
     await this.#process(command)
-      ?.signal(signal)
+      ?.signal(signal, options)
       .catch((error) => {
         if (!(error instanceof SandkeepError && error.code === "gone")) throw error;
       });

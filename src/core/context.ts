@@ -20,6 +20,8 @@ export interface Context {
   limits: CoreLimits;
   /** what a sandbox boots from whose caller names nothing */
   defaultImage: string;
+  /** images by the names, with `*` for any text, under which the operator wants them found */
+  imageAliases?: Record<string, string>;
   seal: Seal;
   /** what the rules of a session's policy are carried out with */
   networkSecrets?: NetworkSecrets;

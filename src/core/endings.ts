@@ -48,8 +48,7 @@ export class Endings {
   /** final when it resolves; a session that is over stays as it is */
   stop(session: Session, cause: EndCause, reason: string): Promise<Ended> {
     return this.#once(session.id, async () => {
-      const at = this.#context.now();
-      const changes = { requestedStopAt: at, updatedAt: at };
+      const changes = { requestedStopAt: this.#context.now() };
       const stopping = await this.#context.store.moveSession(session.id, ["running"], "stopping", changes);
       if (!stopping) return this.#asItIs(session.id);
       const keep = await this.#isKept(stopping);
@@ -60,8 +59,7 @@ export class Endings {
   /** without keeping anything: its sandbox is being deleted */
   discard(session: Session, reason: string): Promise<Ended> {
     return this.#once(session.id, async () => {
-      const at = this.#context.now();
-      const changes = { requestedStopAt: at, updatedAt: at };
+      const changes = { requestedStopAt: this.#context.now() };
       const from = ["running", "stopping", "snapshotting"] as const;
       const stopping = await this.#context.store.moveSession(session.id, from, "stopping", changes);
       if (!stopping) return this.#asItIs(session.id);
@@ -77,8 +75,8 @@ export class Endings {
       throw notRunning(await this.#current(session.id));
     }
     const { session: ended, snapshot } = await this.#once(session.id, async () => {
-      const at = this.#context.now();
-      const moved = await this.#context.store.moveSession(session.id, ["running"], "snapshotting", { updatedAt: at });
+      const changes = { snapshottedAt: this.#context.now() };
+      const moved = await this.#context.store.moveSession(session.id, ["running"], "snapshotting", changes);
       if (!moved) throw notRunning(await this.#current(session.id));
       return this.#end(moved, {
         cause: "asked",
@@ -195,9 +193,8 @@ export class Endings {
     await store.detachDrives(session.id, now());
     const at = now();
     const final = await store.moveSession(session.id, [session.state], state, {
-      updatedAt: at,
       ...(state === "stopped" ? { stoppedAt: at } : { abortedAt: at, stoppedAt: at }),
-      ...(snapshot && { snapshottedAt: at }),
+      snapshottedAt: snapshot && (session.snapshottedAt ?? at),
       expiresAt: undefined,
       duration: at - (session.startedAt ?? session.requestedAt),
       cpuMs: Math.round(end?.usage.cpuTime ?? 0),

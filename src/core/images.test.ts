@@ -2,41 +2,99 @@
 
 import { expect, test } from "vitest";
 import type { Context } from "./context.ts";
-import { resolveBase } from "./images.ts";
+import { resolveBase, type WantedImage } from "./images.ts";
 
-const user = "vercel-sandbox";
-const cwd = "/vercel/sandbox";
+const user = "plain";
+const cwd = "/work";
+const digest = (name: string) => Buffer.from(name.padEnd(32)).toString("hex");
 
-function host(images: string[], defaultImage = "host") {
+function host(images: string[], options: { defaultImage?: string; aliases?: Record<string, string> } = {}) {
   const notices: string[] = [];
-  const get = async (name: string) => (images.includes(name) ? { name, user, cwd } : undefined);
-  // of the runtime only its images are asked for
-  const runtime = { images: { get } } as unknown as Context["runtime"];
-  return { notices, context: { runtime, defaultImage, notice: (text: string) => void notices.push(text) } };
+  const made = images.map((name) => ({ name, user, cwd, digest: digest(name) }));
+  const get = async (wanted: string) => made.find(({ name }) => name === wanted);
+  const runtime = { images: { get, list: async () => made, aliases: async () => options.aliases ?? {} } };
+  return {
+    notices,
+    context: {
+      // of the runtime only its images are asked for
+      runtime: runtime as unknown as Context["runtime"],
+      defaultImage: options.defaultImage ?? "host",
+      notice: (text: string) => void notices.push(text),
+    },
+  };
 }
 
-test.each(["host", "debian"])("what names nothing boots from the default image, here %s", async (image) => {
-  const { context, notices } = host(["host", "debian"], image);
+const base = (image: string) => ({ image, runtime: "node24", digest: digest(image), user, cwd });
+
+test.each(["host", "debian"])("what names nothing boots from the default image, here %s", async (defaultImage) => {
+  const { context, notices } = host(["host", "debian"], { defaultImage });
   for (const wanted of [{}, { runtime: "node24" }]) {
-    expect(await resolveBase(context, wanted)).toEqual({ image, runtime: "node24", user, cwd });
+    expect(await resolveBase(context, wanted)).toEqual(base(defaultImage));
   }
-  const universal = { image, runtime: "node24", imageName: "universal", user, cwd };
-  expect(await resolveBase(context, { image: "universal" })).toEqual(universal);
   expect(notices).toEqual([]);
 });
 
 test("a runtime is the image of its name, if there is one", async () => {
   const { context, notices } = host(["host", "node22", "python3.13"]);
   for (const runtime of ["node22", "python3.13"]) {
-    expect(await resolveBase(context, { runtime })).toEqual({ image: runtime, runtime, user, cwd });
+    expect(await resolveBase(context, { runtime })).toEqual({ ...base(runtime), runtime });
   }
   expect(notices).toEqual([]);
 });
 
 test("a runtime that is not here is said to be the one that runs instead, to the caller and in the log", async () => {
   const { context, notices } = host(["host"]);
-  expect(await resolveBase(context, { runtime: "node22" })).toEqual({ image: "host", runtime: "node24", user, cwd });
+  expect(await resolveBase(context, { runtime: "node22" })).toEqual(base("host"));
   expect(notices).toEqual([expect.stringMatching(/^Sandboxes that ask for the runtime "node22" run node24, /)]);
+});
+
+test("an image is the first that goes by one of its names; what the dialect knows may be the default image", async () => {
+  const asked = (changes: Partial<WantedImage>) => ({ image: { name: "r/a:1", candidates: ["a:1", "a"], ...changes } });
+  const { context, notices } = host(["host", "a"]);
+  expect(await resolveBase(context, asked({}))).toEqual({ ...base("a"), imageName: "a" });
+  expect(await resolveBase(context, asked({ candidates: ["b"], otherwise: "the-default" }))).toEqual(base("host"));
+  expect(notices).toEqual([]);
+  expect(await resolveBase(context, asked({ candidates: ["b"], otherwise: "default-and-say-so" }))).toEqual(
+    base("host"),
+  );
+  expect(notices).toEqual([
+    'Sandboxes that ask for the image "r/a:1" run the image "host": no image is named "b" (sandkeep image import <path> --name b brings one)',
+  ]);
+});
+
+test("an image is found by the digest that answers name it with", async () => {
+  const { context } = host(["host", "a:v1"]);
+  const image = { name: "a@sha256:x", candidates: ["a"], digest: digest("a:v1") };
+  expect(await resolveBase(context, { image })).toEqual({ ...base("a:v1"), imageName: "a:v1" });
+});
+
+test.each([
+  ["vendor/*", "tools"],
+  ["vendor/base:1", "exact"],
+  ["*:1", "tools"],
+  ["vendor/*se:*", "tools"],
+])("an alias %s goes before everything else, and the longest one counts", async (pattern, target) => {
+  const { context } = host(["host", "tools", "exact", "vendor/base:1"], {
+    aliases: { "*": "host", [pattern]: target },
+  });
+  expect(await resolveBase(context, { image: "vendor/base:1" })).toMatchObject({ image: target });
+  expect(await resolveBase(context, { image: "other" })).toMatchObject({ image: "host" });
+});
+
+test("an alias of an image that is not here is a sentence", async () => {
+  const { context } = host(["host"], { aliases: { "a*": "gone" } });
+  await expect(resolveBase(context, { image: "ab" })).rejects.toThrow(
+    'Invalid request: image "ab" cannot be used: "a*" is an alias of the image "gone", which is not here.',
+  );
+});
+
+test("a dialect's home counts where the default image would have its own, and nowhere else", async () => {
+  const { context } = host(["host", "mine"]);
+  const home = { user: "other", cwd: "/other", instead: { user, cwd } };
+  expect(await resolveBase(context, { home })).toEqual({ ...base("host"), user: "other", cwd: "/other" });
+  expect(await resolveBase(context, { home, image: "mine" })).toMatchObject({ user, cwd });
+  const elsewhere = { ...home, instead: { user: "somebody", cwd } };
+  expect(await resolveBase(context, { home: elsewhere })).toMatchObject({ user, cwd });
 });
 
 test("an image that is not here, a runtime that nobody knows, and both at once are refused", async () => {

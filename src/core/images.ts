@@ -2,48 +2,140 @@
 
 import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
+import type { ImageInfo } from "./runtime.ts";
 import type { SandboxBase } from "./sandbox.ts";
 
 const runtimes = ["node24", "node22", "node26", "python3.13"];
 /** the one that is in every image, unless it was imported without */
 const ownRuntime = "node24";
-/** names under which callers mean the default image, unless one of that name was imported */
-const universal = ["universal", "ubuntu", "node:24"].flatMap((name) => [name, `vercel/sandbox/${name}`]);
+
+/** What a caller asks to boot from; a runtime and an image exclude each other. */
+export interface WantedBase {
+  runtime?: string | undefined;
+  image?: string | WantedImage | undefined;
+  home?: Home | undefined;
+}
+
+/** An image that a caller asks for, as its dialect understands the name. */
+export interface WantedImage {
+  /** as the caller wrote it */
+  name: string;
+  /** names under which it may have been imported, best first */
+  candidates: string[];
+  /** of the content that it must have, as 64 hexadecimal digits */
+  digest?: string | undefined;
+  /** whether the default image may run in its place, and whether that is something else than was asked for */
+  otherwise?: "the-default" | "default-and-say-so";
+}
+
+/** As whom and where commands run in the default image, where its own `instead` is not what the dialect promises. */
+export interface Home {
+  user: string;
+  cwd: string;
+  instead: { user: string; cwd: string };
+}
+
+type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> & Partial<Pick<Context, "imageAliases">>;
 
 /**
- * `runtime` and `image` exclude each other. A runtime is the image of that name, if one was imported; otherwise it, and
- * neither of the two, is the default image, and the runtime on record is then the one that is really in there.
+ * A runtime is the image of that name, if one was imported; otherwise it, and neither of the two, is the default image,
+ * and the runtime on record is then the one that is really in there. An operator's alias goes before everything else.
  */
-export async function resolveBase(
-  { runtime: { images }, defaultImage, notice }: Pick<Context, "runtime" | "defaultImage" | "notice">,
-  { runtime, image: imageName }: { runtime?: string | undefined; image?: string | undefined },
-): Promise<SandboxBase> {
-  if (runtime !== undefined && imageName !== undefined) {
+export async function resolveBase(context: ImageContext, wanted: WantedBase): Promise<SandboxBase> {
+  const { runtime } = wanted;
+  const asked = typeof wanted.image === "string" ? { name: wanted.image, candidates: [wanted.image] } : wanted.image;
+  if (runtime !== undefined && asked !== undefined) {
     throw new SandkeepError("invalid", "Invalid request: `runtime` and `image` exclude each other.");
   }
   if (runtime !== undefined && !runtimes.includes(runtime)) {
     throw new SandkeepError("invalid", `Invalid request: \`runtime\` should be one of ${runtimes.join(", ")}.`);
   }
-  const name = imageName ?? runtime;
-  const imported = name === undefined ? undefined : await images.get(name);
-  const isDefault = imageName === undefined || universal.includes(imageName);
-  const image = imported ?? (isDefault ? await images.get(defaultImage) : undefined);
-  if (!image) {
-    throw new SandkeepError(
-      "invalid",
-      `Invalid request: image "${imageName ?? defaultImage}" is not here. Import it with \`sandkeep image import\`.`,
-    );
-  }
-  if (runtime !== undefined && runtime !== ownRuntime && !imported) {
-    notice(
-      `Sandboxes that ask for the runtime "${runtime}" run ${ownRuntime}, of the image "${image.name}": no image is named "${runtime}" (sandkeep image import <path> --name ${runtime} brings one)`,
-    );
-  }
+  const imported = asked ? await importedImage(context, asked) : await context.runtime.images.get(runtime ?? "");
+  const image = imported ?? (await defaultImage(context, asked));
+  if (!imported) announce(context, image, { runtime, asked });
+  const isPlain = wanted.home?.instead.user === image.user && wanted.home.instead.cwd === image.cwd;
+  const home = isPlain && (!imported || asked?.otherwise) ? wanted.home : undefined;
   return {
     image: image.name,
     runtime: (imported && runtime) ?? ownRuntime,
-    ...(imageName !== undefined && { imageName }),
-    cwd: image.cwd || "/",
-    user: image.user || "root",
+    ...(imported && asked && { imageName: image.name }),
+    ...(image.digest !== undefined && { digest: image.digest }),
+    cwd: home?.cwd ?? (image.cwd || "/"),
+    user: home?.user ?? (image.user || "root"),
   };
+}
+
+async function importedImage(context: ImageContext, asked: WantedImage): Promise<ImageInfo | undefined> {
+  const { images } = context.runtime;
+  const alias = await aliasOf(context, [asked.name, ...asked.candidates]);
+  if (alias) {
+    const image = await images.get(alias.image);
+    if (image) return image;
+    const why = `"${alias.pattern}" is an alias of the image "${alias.image}", which is not here`;
+    throw new SandkeepError("invalid", `Invalid request: image "${asked.name}" cannot be used: ${why}.`);
+  }
+  const pinned = asked.digest && (await images.list()).find(({ digest }) => digest === asked.digest);
+  if (pinned) return pinned.name === context.defaultImage && asked.otherwise ? undefined : pinned;
+  for (const name of asked.candidates) {
+    const image = await images.get(name);
+    if (image) return image;
+  }
+  return undefined;
+}
+
+/** the alias whose pattern says most about one of these names; a `*` in it stands for any text */
+async function aliasOf({ runtime, imageAliases = {} }: ImageContext, names: string[]) {
+  const all = { ...imageAliases, ...(await runtime.images.aliases?.()) };
+  const matching = Object.entries(all).filter(([pattern]) => names.some((name) => matches(pattern, name)));
+  const [first] = matching.sort(([one], [other]) => letters(other) - letters(one));
+  return first && { pattern: first[0], image: first[1] };
+}
+
+/** without going back: as many pieces as there are between the stars, each found after the one before */
+function matches(pattern: string, name: string): boolean {
+  const [start = "", ...pieces] = pattern.split("*");
+  const end = pieces.pop();
+  if (end === undefined) return name === pattern;
+  if (!name.startsWith(start) || !name.endsWith(end) || name.length < start.length + end.length) return false;
+  let rest = name.slice(start.length, name.length - end.length);
+  for (const piece of pieces) {
+    const at = rest.indexOf(piece);
+    if (at < 0) return false;
+    rest = rest.slice(at + piece.length);
+  }
+  return true;
+}
+
+function letters(pattern: string): number {
+  return pattern.replaceAll("*", "").length + (pattern.includes("*") ? 0 : 1);
+}
+
+async function defaultImage(context: ImageContext, asked: WantedImage | undefined): Promise<ImageInfo> {
+  const isOurs = asked === undefined || asked.otherwise !== undefined;
+  const image = isOurs ? await context.runtime.images.get(context.defaultImage) : undefined;
+  if (image) return image;
+  throw new SandkeepError(
+    "invalid",
+    `Invalid request: image "${asked?.name ?? context.defaultImage}" is not here. Import it with \`sandkeep image import\`.`,
+  );
+}
+
+/** says, once, that callers get something else than they asked for */
+function announce(
+  { notice }: ImageContext,
+  image: ImageInfo,
+  { runtime, asked }: { runtime: string | undefined; asked: WantedImage | undefined },
+): void {
+  const how = (name: string) => `(sandkeep image import <path> --name ${name} brings one)`;
+  if (runtime !== undefined && runtime !== ownRuntime) {
+    notice(
+      `Sandboxes that ask for the runtime "${runtime}" run ${ownRuntime}, of the image "${image.name}": no image is named "${runtime}" ${how(runtime)}`,
+    );
+  }
+  if (asked?.otherwise === "default-and-say-so") {
+    const name = asked.candidates.at(-1) ?? asked.name;
+    notice(
+      `Sandboxes that ask for the image "${asked.name}" run the image "${image.name}": no image is named "${name}" ${how(name)}`,
+    );
+  }
 }

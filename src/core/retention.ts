@@ -64,7 +64,7 @@ export class Retention {
     this.#correct(snapshot);
     if (sandbox) {
       await this.#descriptions.snapshot(sandbox, session, snapshot);
-      await store.updateSandbox(sandbox.id, { currentSnapshotId: snapshot.id, updatedAt: at });
+      await store.updateSandbox(sandbox.id, { currentSnapshotId: snapshot.id });
       await this.#evict(sandbox, snapshot.id);
     }
     return snapshot;
@@ -86,12 +86,7 @@ export class Retention {
   /** leaves a tombstone; the files go once nothing stands on them */
   async delete(snapshot: Snapshot): Promise<Snapshot> {
     if (snapshot.state === "deleted") return snapshot;
-    const { store, now } = this.#context;
-    const deleted = await store.updateSnapshot(snapshot.id, {
-      state: "deleted",
-      updatedAt: now(),
-      expiresAt: undefined,
-    });
+    const deleted = await this.#context.store.updateSnapshot(snapshot.id, { state: "deleted" });
     this.collect();
     return deleted ?? snapshot;
   }

@@ -158,8 +158,8 @@ export interface Process {
   /** resolves once the command's pipe has taken the data */
   write(data: Uint8Array): Promise<void>;
   closeStdin(): Promise<void>;
-  /** to the whole process group */
-  signal(signal: number): Promise<void>;
+  /** to the whole process group; with `alone`, to its first process only */
+  signal(signal: number, options?: { alone?: boolean }): Promise<void>;
   resize(size: { rows: number; columns: number }): Promise<void>;
 }
 
@@ -296,10 +296,14 @@ export interface Images {
   get(name: string): Promise<ImageInfo | undefined>;
   list(): Promise<ImageInfo[]>;
   delete(name: string): Promise<void>;
+  /** images by further names for them, in which `*` stands for any text */
+  aliases?(): Promise<Record<string, string>>;
 }
 
 export interface ImageInfo {
   name: string;
+  /** of its content, as 64 hexadecimal digits */
+  digest?: string | undefined;
   /** topmost first */
   layers: string[];
   env: Record<string, string>;

@@ -93,8 +93,11 @@ export type TagValue = string | number | boolean | null | TagValue[] | { [key: s
 export interface SandboxBase {
   /** name of an image of the runtime */
   image: string;
-  /** what the caller called it: "node24", "my-repo:v1"; wires show it again */
+  /** of the image's content, as 64 hexadecimal digits */
+  digest?: string;
+  /** the runtime that is really in there: "node24" */
   runtime?: string;
+  /** the imported image that the caller's name led to */
   imageName?: string;
   /** where commands start and relative paths begin */
   cwd: string;

@@ -8,7 +8,7 @@ import type { Drives } from "./drives.ts";
 import { type Endings, notRunning } from "./endings.ts";
 import { sealEnvironment } from "./environments.ts";
 import { isSandkeepError, SandkeepError } from "./errors.ts";
-import { resolveBase } from "./images.ts";
+import { resolveBase, type WantedBase, type WantedImage } from "./images.ts";
 import { isOver } from "./lifecycle.ts";
 import { allowAll, type NetworkPolicy, sealPolicy } from "./network-policy.ts";
 import { requireElsewhere } from "./regions.ts";
@@ -29,7 +29,7 @@ import type { Source } from "./sources.ts";
 import type { Page, SandboxChanges, SandboxQuery } from "./store.ts";
 
 export interface CreateSpec extends ForkSpec {
-  base: { runtime?: string | undefined; image?: string | undefined };
+  base: WantedBase;
   source?: Source | undefined;
   /** without a name of its own it goes by the id of its first session, for wires that know no other */
   namedBySession?: boolean | undefined;
@@ -182,7 +182,7 @@ export class Sandboxes {
   }
 
   /** a new sandbox from the other's snapshot, or from its image when it has none; or from another image altogether */
-  async fork(owner: Owner, name: string, changes: ForkSpec, image?: string): Promise<Booted> {
+  async fork(owner: Owner, name: string, changes: ForkSpec, image?: string | WantedImage): Promise<Booted> {
     const origin = await this.#find(owner, name);
     const base = image === undefined ? origin.base : await resolveBase(this.#context, { image });
     const snapshotId = image === undefined ? origin.currentSnapshotId : undefined;

@@ -125,7 +125,11 @@ export class Sessions {
     const session = await this.get(caller, id);
     if (session.state === "pending") await this.#options.booted(id);
     const ended = await this.#options.endings.stop(session, "asked", "It was asked to stop");
-    return { ...ended, sandbox: await this.sandboxOf(caller, id) };
+    const { state, requestedStopAt } = ended.session;
+    // One that ended without being asked to was asked to now.
+    const changes = { requestedStopAt: this.#context.now() };
+    const asked = requestedStopAt === undefined && (await this.#context.store.updateSession(id, [state], changes));
+    return { ...ended, session: asked || ended.session, sandbox: await this.sandboxOf(caller, id) };
   }
 
   async extend(caller: Caller, id: string, duration: number): Promise<Session> {
@@ -145,7 +149,7 @@ export class Sessions {
       );
     }
     const at = await (this.#context.settledNow ?? this.#context.now)();
-    const changes = { timeout, expiresAt: expiryOf({ ...session, timeout }, at, maxTimeout), updatedAt: at };
+    const changes = { timeout, expiresAt: expiryOf({ ...session, timeout }, at, maxTimeout) };
     const extended = await this.#context.store.updateSession(id, ["running"], changes);
     if (!extended) throw notRunning(await this.get(caller, id));
     this.#options.expiryChanged();

@@ -2,7 +2,7 @@
 
 import type { Context } from "./context.ts";
 import { openEnvironment } from "./environments.ts";
-import { SandkeepError } from "./errors.ts";
+import { messageOf, SandkeepError } from "./errors.ts";
 import type { Machine } from "./runtime.ts";
 import type { Session } from "./sandbox.ts";
 import { trustEnvironment, trusted } from "./trust.ts";
@@ -15,6 +15,8 @@ export type Source =
       revision?: string | undefined;
       username?: string | undefined;
       password?: string | undefined;
+      /** where to, below where commands start; default there itself */
+      directory?: string | undefined;
     }
   | { kind: "tarball"; url: string }
   | { kind: "snapshot"; snapshotId: string };
@@ -49,14 +51,29 @@ async function clone(machine: Machine, session: Session, source: Extract<Source,
     );
   }
   const git = (...args: string[]) => run(machine, session, ["git", ...helper, ...args], env, `clone "${source.url}"`);
-  if (source.revision === undefined) {
-    await git("clone", ...depth, "--", source.url, ".");
-    return;
-  }
-  await git("init", "--quiet", ".");
-  await git("remote", "add", "origin", source.url);
-  await git("fetch", ...depth, "origin", source.revision);
-  await git("checkout", "--quiet", "FETCH_HEAD");
+  const { revision, directory = "." } = source;
+  const branch = revision?.replace(/^refs\/heads\//, "");
+  if (branch === undefined) return void (await git("clone", ...depth, "--", source.url, directory));
+  // Only a clone leaves the repository on its branch. What is neither a branch nor a tag is fetched by itself.
+  const isNamed = !/^([0-9a-f]{40}|[0-9a-f]{64}|refs\/.*)$/.test(branch);
+  const cloned = isNamed && (await orElse(git("clone", ...depth, "--branch", branch, "--", source.url, directory)));
+  if (cloned) return;
+  const at = ["-C", directory];
+  await git("init", "--quiet", "--", directory);
+  await git(...at, "remote", "add", "origin", source.url);
+  await git(...at, "fetch", ...depth, "origin", branch);
+  await git(...at, "checkout", "--quiet", "FETCH_HEAD");
+}
+
+/** true; false when the remote has no such branch or tag */
+async function orElse(cloning: Promise<void>): Promise<boolean> {
+  return cloning.then(
+    () => true,
+    (error) => {
+      if (/Remote branch .* not found/.test(messageOf(error))) return false;
+      throw error;
+    },
+  );
 }
 
 async function unpack(machine: Machine, session: Session, url: string): Promise<void> {

@@ -148,7 +148,7 @@ export function sandboxStore(db: Database, runs: Runs): SandboxStore {
       db.transaction().execute(async (tx) => {
         const deleted = await tx
           .updateTable("sandboxes")
-          .set({ deleted_at: at, updated_at: at })
+          .set({ deleted_at: at })
           .where("id", "=", id)
           .where("deleted_at", "is", null)
           .returning("id")

@@ -66,6 +66,11 @@ export function waysTo(daemon: () => TestDaemon): Way[] {
   ]);
 }
 
+/** where commands start in what this version makes unless told otherwise: an image, or a runtime */
+export function cwdOf(version: keyof typeof sdks): string {
+  return version === "3.5.0" ? "/vercel" : "/vercel/sandbox";
+}
+
 function only({ Sandbox, Snapshot, APIError, StreamError }: Sdk): Sdk {
   return { Sandbox, Snapshot, APIError, StreamError };
 }

@@ -7,24 +7,25 @@ import { text } from "node:stream/consumers";
 import { beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { eventually } from "../harness.ts";
-import { credentials, raw, redirectThisProcess, sandboxOf, sdks, waysTo } from "./clients.ts";
+import { credentials, cwdOf, raw, redirectThisProcess, sandboxOf, sdks, waysTo } from "./clients.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
 
 describe.each(waysTo(daemon))("$name", (way) => {
   const { Sandbox } = way;
+  const cwd = cwdOf(way.version);
   const sandbox = sandboxOf(() => Sandbox.create({ ...way.auth, persistent: false }));
 
   test("a command that is waited for gives its output, exit code and where it ran", async () => {
     const script = "echo out; echo err >&2; pwd; exit 3";
     const command = await sandbox().runCommand("sh", ["-c", script]);
     expect(command.exitCode).toBe(3);
-    expect(await command.stdout()).toBe("out\n/vercel/sandbox\n");
+    expect(await command.stdout()).toBe(`out\n${cwd}\n`);
     expect(await command.stderr()).toBe("err\n");
-    expect((await command.output("both")).split("\n").sort()).toEqual(["", "/vercel/sandbox", "err", "out"]);
+    expect((await command.output("both")).split("\n").sort()).toEqual(["", cwd, "err", "out"]);
     expect(command.cmdId).toMatch(/^cmd_[0-9a-f]{28}$/);
-    expect(command.cwd).toBe("/vercel/sandbox");
+    expect(command.cwd).toBe(cwd);
     expect(command.durationMs).toBeGreaterThanOrEqual(0);
     expect(Math.abs(Date.now() - command.startedAt)).toBeLessThan(20_000);
   });
@@ -75,7 +76,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
       cmdId: command.cmdId,
       exitCode: 5,
       startedAt: command.startedAt,
-      cwd: "/vercel/sandbox",
+      cwd,
     });
     for (const again of [found, finished]) {
       expect(await again.stdout()).toBe("a\n");

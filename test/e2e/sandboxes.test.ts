@@ -4,7 +4,7 @@ import { cpus } from "node:os";
 import { beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { eventually } from "../harness.ts";
-import { raw, redirectThisProcess, waysTo } from "./clients.ts";
+import { cwdOf, raw, redirectThisProcess, waysTo } from "./clients.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
@@ -27,14 +27,14 @@ describe.each(waysTo(daemon))("$name", (way) => {
       runtime: "node24",
       region: "iad1",
       timeout: 300_000,
-      cwd: "/vercel/sandbox",
+      cwd: cwdOf(version),
       interactivePort: 26661,
       routes: [],
-      tags: {},
       networkPolicy: "allow-all",
     });
     expect(sandbox.currentSnapshotId).toBeUndefined();
-    expect(sandbox.image).toBeUndefined();
+    expect(sandbox.tags).toBeUndefined();
+    expect(sandbox.image).toMatch(/^vercel\/sandbox\/universal@sha256:[0-9a-f]{64}$/);
     expect(sandbox.networkTransfer).toBeUndefined();
     const session = sandbox.currentSession();
     expect(session.sessionId).toMatch(/^sbx_[A-Za-z0-9]{28}$/);
@@ -43,7 +43,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
       memory: 4096,
       vcpus: 2,
       timeout: 300_000,
-      cwd: "/vercel/sandbox",
+      cwd: cwdOf(version),
     });
     expect(session.createdAt.getTime()).toBeGreaterThanOrEqual(before);
     expect(sandbox.expiresAt?.getTime()).toBe((session.startedAt?.getTime() ?? 0) + 300_000);
@@ -324,7 +324,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     });
     await sandbox.update({ tags: {}, ...(isNewer && { networkId: null, failoverRegions: [] }) });
     const found = await Sandbox.get({ ...way.auth, name: sandbox.name });
-    expect(found.tags).toEqual({});
+    expect(found.tags).toBeUndefined();
     if (isNewer) {
       expect(found.networkId).toBeUndefined();
       expect(found.failoverRegions).toEqual([]);

@@ -59,8 +59,10 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect, words: SessionWo
   app.post(words.kill, async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const { value } = await bodyOf(c, dialect, schemas.killBody);
-    const killed = await core.commands.kill(caller, idOf(c, "sessionId"), idOf(c, "commandId"), value.signal);
-    return json({ command: words.command(killed) });
+    const ids = [idOf(c, "sessionId"), idOf(c, "commandId")] as const;
+    const signalled = await core.commands.kill(caller, ...ids, value.signal, { alone: !value.group });
+    // How it ends, it says when it is asked: a signal may take its time, and a program may handle it.
+    return json({ command: words.command(begun(signalled)) });
   });
 }
 

@@ -158,16 +158,13 @@ describe("mkdir", () => {
   });
 
   test.each([
-    ["exists", "File exists"],
+    ["exists", "/vercel/probe-dir: File exists"],
     ["not-found", "No such file or directory"],
-    ["forbidden", "Permission denied"],
-  ] as const)("what fails with %s is told with the whole path: %s", async (code, words) => {
+    ["forbidden", "/vercel/probe-dir: Permission denied"],
+  ] as const)("what fails with %s is told as the hosted service does: %s", async (code, words) => {
     const { ask } = apiClient({ "files.mkdir": failing(code) });
     const { status, json } = await ask("POST", `${base}/mkdir`, { path: "../probe-dir" });
-    expect([status, json.error]).toEqual([
-      400,
-      { code: "file_error", message: `error creating directory: /vercel/probe-dir: ${words}` },
-    ]);
+    expect([status, json.error]).toEqual([400, { code: "file_error", message: `error creating directory: ${words}` }]);
   });
 
   test.each([{}, { path: "" }, { path: "a\0" }, { path: 1 }, { path: "a", mode: 1 }, { path: "x".repeat(5000) }])(

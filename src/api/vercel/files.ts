@@ -88,8 +88,9 @@ async function told(
     const { cwd } = await dialect.core.sessions.get(caller, place.sessionId);
     if (error.code === "not-found" && verb === "reading file") throw notFound("File not found.");
     const words = verb === "writing files" ? undefined : kernelWords[error.code];
-    const path = resolvePath(cwd, place.cwd, place.path);
-    const message = words === undefined ? error.message : `error ${verb}: ${path}: ${words}`;
+    // Which of the directories on the way is missing, the hosted service does not say either.
+    const about = error.code === "not-found" ? "" : `${resolvePath(cwd, place.cwd, place.path)}: `;
+    const message = words === undefined ? error.message : `error ${verb}: ${about}${words}`;
     throw new VercelError(400, "file_error", message, { cause: error });
   }
 }

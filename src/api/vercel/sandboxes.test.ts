@@ -3,6 +3,10 @@
 import { describe, expect, test } from "vitest";
 import { apiClient } from "../../../test/api-client.ts";
 import { failing, sandbox, session, snapshot, time } from "../../../test/fake-core.ts";
+import { wantedImage } from "./image-names.ts";
+
+/** as whom and where the hosted images run */
+const home = { user: "ubuntu", cwd: "/vercel", instead: { user: "vercel-sandbox", cwd: "/vercel/sandbox" } };
 
 const owner = { teamId: "team_default", projectId: "prj_default" };
 
@@ -41,7 +45,7 @@ describe("create", () => {
       [
         owner,
         {
-          base: { image: "my-repo:v1" },
+          base: { image: wantedImage("my-repo:v1"), home },
           name: "e1",
           ports: [3000],
           source: {
@@ -51,6 +55,7 @@ describe("create", () => {
             revision: "main",
             username: "u",
             password: "p",
+            directory: "x",
           },
           timeout: 600_000,
           vcpus: 4,
@@ -72,10 +77,11 @@ describe("create", () => {
   test.each([
     ["v2", {}, { runtime: "node24" }],
     ["v2", { runtime: "node22" }, { runtime: "node22" }],
-    ["v2", { image: "x" }, { image: "x" }],
+    ["v2", { image: "x" }, { image: wantedImage("x"), home: undefined }],
     ["v2", { source: { type: "snapshot", snapshotId: "snap_1" } }, {}],
-    ["v3", {}, {}],
-    ["v4", {}, {}],
+    ["v3", {}, { home }],
+    ["v4", {}, { home }],
+    ["v3", { runtime: "node22" }, { runtime: "node22", home: undefined }],
   ])("%s with %j boots from %j", async (version, body, base) => {
     const { ask, asked } = apiClient();
     await ask("POST", `/api/${version}/sandboxes`, body);
@@ -397,7 +403,7 @@ test("a fork takes overrides, an image too, but no other source", async () => {
     __interactive: true,
   });
   expect(json.session.interactivePort).toBe(26661);
-  expect(asked("sandboxes.fork")).toStrictEqual([[owner, "demo", { name: "f", env: {} }, "i"]]);
+  expect(asked("sandboxes.fork")).toStrictEqual([[owner, "demo", { name: "f", env: {} }, wantedImage("i")]]);
   expect((await ask("POST", "/api/v2/sandboxes/demo/fork", { source: {} })).status).toBe(400);
   expect((await ask("POST", "/api/v2/sandboxes/demo/fork")).status).toBe(200);
 });

@@ -2,11 +2,13 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
+import type { Home } from "../../core/images.ts";
 import type { Owner } from "../../core/sandbox.ts";
 import type { Booted, CreateSpec, ForkSpec, UpdateSpec } from "../../core/sandboxes.ts";
 import { json, undoIfGone } from "../http.ts";
 import { once } from "../idempotency.ts";
 import { badRequest, sandboxNotFound, worded } from "./errors.ts";
+import { wantedImage } from "./image-names.ts";
 import { policyFromWire } from "./network-policy.ts";
 import {
   bodyOf,
@@ -98,7 +100,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
       operation: `fork ${origin}`,
       text: sent.text,
       isNamed: spec.name !== undefined,
-      make: () => worded(core.sandboxes.fork(owner, origin, spec, image), takenName(spec.name)),
+      make: () => worded(core.sandboxes.fork(owner, origin, spec, image && wantedImage(image)), takenName(spec.name)),
       print: (made) => booted(made, dialect.domain(), sent.private),
     });
   });
@@ -141,9 +143,21 @@ export async function madeOnce(c: VercelContext, dialect: Dialect, making: Makin
 export function createSpec(version: string, { source, runtime, image, projectId: _, ...rest }: CreateBody): CreateSpec {
   const isOfRuntimes = version === "v1" || version === "v2";
   const usual = isOfRuntimes && source?.type !== "snapshot" ? { runtime: "node24" } : {};
-  const base = runtime === undefined && image === undefined ? usual : { runtime, image };
-  return { ...settings(rest), base, ...(source && { source: sourceOf(source) }) };
+  const base = runtime === undefined && image === undefined ? usual : { runtime, image: image && wantedImage(image) };
+  const home = isOfRuntimes || runtime !== undefined ? undefined : imageHome;
+  return {
+    ...settings(rest),
+    base: { ...base, home },
+    ...(source && { source: sourceOf(source, home !== undefined) }),
+  };
 }
+
+/** where the hosted images are at home; the runtimes are where our default image is */
+const imageHome: Home = {
+  user: "ubuntu",
+  cwd: "/vercel",
+  instead: { user: "vercel-sandbox", cwd: "/vercel/sandbox" },
+};
 
 function booted(made: Booted, domain: string, hidden: Private): object {
   return {
@@ -153,9 +167,17 @@ function booted(made: Booted, domain: string, hidden: Private): object {
   };
 }
 
-function sourceOf(source: NonNullable<CreateBody["source"]>): NonNullable<CreateSpec["source"]> {
+/** with `inFolder`, a repository comes into a folder of its own name, as `git clone` does it */
+function sourceOf(source: NonNullable<CreateBody["source"]>, inFolder: boolean): NonNullable<CreateSpec["source"]> {
   const { type, ...rest } = source;
-  return { kind: type, ...rest } as NonNullable<CreateSpec["source"]>; // the same members under another name for its kind
+  const directory = type === "git" && inFolder ? { directory: repositoryName(source.url) } : {};
+  return { kind: type, ...rest, ...directory } as NonNullable<CreateSpec["source"]>; // the same members under another name for its kind
+}
+
+function repositoryName(url: string): string {
+  const last = new URL(url).pathname.split("/").findLast((part) => part !== "") ?? "";
+  const name = last.replace(/\.git$/, "").replaceAll(/[^A-Za-z0-9._-]/g, "-");
+  return /^[.-]*$/.test(name) ? "repository" : name.replace(/^-+/, "");
 }
 
 function updateSpec({ networkId, keepLastSnapshots, currentSnapshotId, runtime, ...rest }: UpdateBody): UpdateSpec {

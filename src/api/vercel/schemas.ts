@@ -171,7 +171,8 @@ export function schemas(limits: VercelLimits) {
       runtime: runtime.optional(),
     }),
     snapshotBody: z.strictObject({ expiration: expiration.optional() }),
-    extendBody: z.strictObject({ duration: z.int().min(1000).max(limits.timeout) }),
+    // How long a session may run in all is the core's to say.
+    extendBody: z.strictObject({ duration: z.int().min(1000).max(century) }),
     networkPolicyBody: networkPolicySchema,
     emptyBody: z.strictObject({}),
     runBody: z
@@ -181,7 +182,8 @@ export function schemas(limits: VercelLimits) {
         timeout: z.int().min(100).max(limits.timeout).optional(),
       })
       .refine(({ wait, logs }) => wait || !logs, "`logs` is only valid when `wait` is `true`"),
-    killBody: z.strictObject({ signal: z.int().min(1).max(64).default(15) }),
+    // With `group`, which only our own callers know, the children get the signal, too.
+    killBody: z.strictObject({ signal: z.int().min(1).max(64).default(15), group: z.boolean().default(false) }),
     mkdirBody: z.strictObject({ path, cwd: path.optional(), recursive: z.boolean().default(false) }),
     readBody: z.strictObject({ path, cwd: path.optional() }),
     driveBody: z.strictObject({
@@ -249,7 +251,7 @@ export function schemas(limits: VercelLimits) {
       ...scope,
       ...page(50, 20),
       project: project.optional(),
-      name: z.string().min(1).max(128).optional(),
+      name: z.string().min(1).max(128).regex(namePattern).optional(),
     }),
     treeQuery: z.strictObject({
       ...scope,

@@ -61,6 +61,12 @@ describe("stop", () => {
     expect(asked("sessions.stop")).toEqual([[caller, sessionId]]);
   });
 
+  test("a snapshot that was taken by hand is not in the answer again", async () => {
+    const stopped = async () => ({ session: { ...session, state: "stopped" as const }, sandbox, snapshot });
+    const { ask } = apiClient({ "sessions.stop": stopped });
+    expect((await ask("POST", `${base}/stop`)).json).not.toHaveProperty("snapshot");
+  });
+
   test("without a snapshot there is none in the answer", async () => {
     const { ask } = apiClient({ "sessions.stop": async () => ({ session, sandbox }) });
     expect((await ask("POST", `${base}/stop`)).json).not.toHaveProperty("snapshot");
@@ -94,7 +100,9 @@ describe("snapshot", () => {
     expect(status).toBe(201);
     expect(json.snapshot).toMatchObject({ sourceSessionId: sessionId, sourceSandboxId: sessionId, status: "created" });
     expect(json.snapshot).not.toHaveProperty("expiresAt");
-    expect(json.session.status).toBe("stopped");
+    expect(json.session).toMatchObject({ status: "snapshotting" });
+    for (const member of ["stoppedAt", "duration", "activeCpuDurationMs"])
+      expect(json.session).not.toHaveProperty(member);
     expect(asked("sessions.snapshot")).toEqual([[caller, sessionId, { expiration: day }]]);
   });
 

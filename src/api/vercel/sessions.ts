@@ -1,12 +1,19 @@
 /** Sessions on Vercel's wire: list, get, stop, extend, network policy, snapshot. */
 
 import type { Hono } from "hono";
+import type { SandkeepError } from "../../core/errors.ts";
 import type { Session } from "../../core/sandbox.ts";
 import { json } from "../http.ts";
+import { VercelError, worded } from "./errors.ts";
 import { policyFromWire } from "./network-policy.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf } from "./request.ts";
 import { routesOf } from "./sandboxes.ts";
 import * as wire from "./wire.ts";
+
+/** how a session that would run for longer than any may is refused */
+export const timeoutTooLong = {
+  invalid: (error: SandkeepError) => new VercelError(400, "sandbox_timeout_invalid", error.message, { cause: error }),
+};
 
 const week = 7 * 86_400_000;
 
@@ -41,14 +48,16 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json({
       session: wire.session(session),
       sandbox: wire.sandbox(sandbox),
-      ...(snapshot && { snapshot: wire.snapshot(snapshot) }),
+      // One that was taken by hand was answered with when it was taken.
+      ...(snapshot?.method === "automatic" && { snapshot: wire.snapshot(snapshot) }),
     });
   });
 
   app.post("/:version{v[234]}/sandboxes/sessions/:sessionId/extend-timeout", async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const { value } = await bodyOf(c, dialect, schemas.extendBody);
-    return sessionAnswer(await core.sessions.extend(caller, idOf(c, "sessionId"), value.duration));
+    const extended = core.sessions.extend(caller, idOf(c, "sessionId"), value.duration);
+    return sessionAnswer(await worded(extended, timeoutTooLong));
   });
 
   app.post("/:version{v[234]}/sandboxes/sessions/:sessionId/network-policy", async (c) => {
@@ -66,7 +75,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     const usual = async () => (await core.sessions.sandboxOf(caller, id)).snapshotExpiration ?? week;
     const expiration = value.expiration ?? (c.req.param("version") === "v2" ? undefined : await usual());
     const { snapshot, session } = await core.sessions.snapshot(caller, id, { expiration });
-    return json({ snapshot: wire.snapshot(snapshot), session: wire.session(session) }, 201);
+    return json({ snapshot: wire.snapshot(snapshot), session: wire.snapshotting(session) }, 201);
   });
 }
 

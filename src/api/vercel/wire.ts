@@ -8,6 +8,7 @@ import type { Command, Drive, Route, Sandbox, Session, SessionState, Snapshot, T
 import type { TreeNode } from "../../core/snapshots.ts";
 import type { Page } from "../../core/store.ts";
 import { portUrl } from "../port-url.ts";
+import { pinnedName } from "./image-names.ts";
 import { policyToWire } from "./network-policy.ts";
 
 /** sandboxes have three words for their state, sessions all seven */
@@ -28,6 +29,9 @@ export function statesOf(status: SandboxStatus): SessionState[] {
   return (Object.keys(sandboxStatus) as SessionState[]).filter((state) => sandboxStatus[state] === status);
 }
 
+/** of this host, which is every sandbox's */
+const architecture = process.arch === "arm64" ? "arm64" : "amd64";
+
 /** every client before version 3 insists on a runtime */
 const defaultRuntime = "node24";
 
@@ -47,7 +51,8 @@ export function sandbox(it: Sandbox, session?: Session): object {
     vcpus: it.vcpus,
     memory: it.memory,
     runtime: it.base.runtime ?? defaultRuntime,
-    ...optional("image", it.base.imageName),
+    architecture,
+    image: pinnedName(it.base.imageName, it.base.digest),
     timeout: it.timeout,
     ...optional("expiresAt", session?.id === it.currentSessionId ? session.expiresAt : undefined),
     networkPolicy: policyToWire(it.networkPolicy),
@@ -57,9 +62,10 @@ export function sandbox(it: Sandbox, session?: Session): object {
     totalDurationMs: it.totals.durationMs,
     ...optional("currentSnapshotId", it.currentSnapshotId),
     cwd: it.base.cwd,
-    tags: Object.fromEntries(Object.entries(it.tags).map(([key, value]) => [key, tagText(value)])),
-    mounts: Object.fromEntries(
-      Object.entries(it.mounts).map(([path, { drive: name, mode }]) => [path, { drive: name, mode }]),
+    ...unlessEmpty("tags", mapped(it.tags, tagText)),
+    ...unlessEmpty(
+      "mounts",
+      mapped(it.mounts, ({ drive: name, mode }) => ({ drive: name, mode })),
     ),
     ...optional("snapshotExpiration", it.snapshotExpiration),
     ...optional("keepLastSnapshots", it.keepLastSnapshots),
@@ -81,6 +87,7 @@ export function session(it: Session): object {
     createdAt: it.createdAt,
     updatedAt: it.updatedAt,
     runtime: it.runtime ?? defaultRuntime,
+    architecture,
     // where the vendor's own shell server listens; its command line refuses a session that names no such port
     interactivePort: systemRouteOf(it).port,
     projectId: it.projectId,
@@ -98,6 +105,12 @@ export function session(it: Session): object {
       networkTransfer: { ingress: it.ingressBytes ?? 0, egress: it.egressBytes ?? 0 },
     }),
   };
+}
+
+/** while its snapshot is taken, which is how the answer with the snapshot shows it */
+export function snapshotting(it: Session): object {
+  const { stoppedAt: _, duration: __, cpuMs: ___, ...running } = it;
+  return session({ ...running, state: "snapshotting" });
 }
 
 /** a command that lost its sandbox was killed: a number is owed to whoever waits for one */
@@ -121,6 +134,7 @@ export function snapshot(it: Snapshot): object {
     id: it.id,
     sourceSessionId: it.sessionId,
     sourceSandboxId: it.sessionId,
+    architecture,
     region: it.region,
     regions: [it.region],
     status: it.state,
@@ -167,6 +181,14 @@ export function pagination({ items, next }: Page<unknown>): object {
 
 function optional(name: string, value: unknown): object {
   return value === undefined ? {} : { [name]: value };
+}
+
+function unlessEmpty(name: string, value: object): object {
+  return optional(name, Object.keys(value).length === 0 ? undefined : value);
+}
+
+function mapped<T, U>(record: Record<string, T>, change: (value: T) => U): Record<string, U> {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(value)]));
 }
 
 /** other wires nest; this one has only text */

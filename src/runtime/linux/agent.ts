@@ -32,6 +32,8 @@ export interface AgentOptions {
 
 const flags = { pty: 1, stdin: 2 } as const;
 const lastSignal = 64;
+/** WIRE_SIGNAL_ALONE */
+const signalAlone = 0x100;
 /** ended commands that are remembered without looking into their journal */
 const remembered = 256;
 
@@ -163,11 +165,11 @@ export class Agent {
     await this.#request(Type.stdinClose, new FrameWriter().str(command));
   }
 
-  async signal(command: string, signal: number): Promise<void> {
+  async signal(command: string, signal: number, alone = false): Promise<void> {
     if (!Number.isInteger(signal) || signal < 0 || signal > lastSignal) {
       throw new SandkeepError("invalid", `Cannot send signal ${signal}: there is no such signal`);
     }
-    await this.#request(Type.signal, new FrameWriter().str(command).u32(signal));
+    await this.#request(Type.signal, new FrameWriter().str(command).u32(alone ? signal + signalAlone : signal));
   }
 
   async resize(command: string, size: { rows: number; columns: number }): Promise<void> {

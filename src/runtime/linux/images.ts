@@ -4,6 +4,7 @@
  *
  *   <store>/images/<name>.json             which version the name stands for now
  *   <store>/images/<name>@<version>.json   an ImageRecord
+ *   <store>/image-aliases.json             images by further names for them, as the operator gave them
  *
  * A version is deleted when no name, snapshot or machine means it. Names are written as encodeURIComponent() does.
  */
@@ -40,6 +41,8 @@ export function imageName(nameOrReference: string): string {
 
 export class ImageStore implements Images {
   readonly #folder: string;
+  /** the file that has the aliases */
+  readonly #aliases: string;
   /** a version never changes, so it is read once */
   readonly #versions = new Map<string, ImageRecord>();
   /** what a name stood for when its file was as marked; another program may put another file there */
@@ -47,6 +50,7 @@ export class ImageStore implements Images {
 
   constructor(store: string) {
     this.#folder = join(store, "images");
+    this.#aliases = join(store, "image-aliases.json");
   }
 
   async open(): Promise<void> {
@@ -60,7 +64,10 @@ export class ImageStore implements Images {
     const version = name === nameOrReference ? await this.#current(name) : nameOrReference.slice(name.length + 1);
     if (version === undefined || !isVersion(version)) return undefined;
     const path = this.#versionPath(name, version);
-    const image = this.#versions.get(path) ?? (await readKept(path, imageFile));
+    const known = this.#versions.get(path);
+    if (known) return known;
+    const file = await readKept(path, imageFile);
+    const image = file && { ...file, digest: digestOf(file) };
     if (image) this.#versions.set(path, image);
     return image;
   }
@@ -74,13 +81,41 @@ export class ImageStore implements Images {
   /** makes the name stand for this content from now on */
   async put(image: Omit<ImageRecord, "version" | "base">): Promise<ImageRecord> {
     checkImageName(image.name);
-    const version = versionOf(image);
+    const digest = digestOf(image);
+    const version = digest.slice(0, versionLength);
     const base = (await this.get(`${image.name}@${version}`))?.base;
-    const record: ImageRecord = { ...image, version, ...(base !== undefined && { base }) };
+    const record: ImageRecord = { ...image, version, digest, ...(base !== undefined && { base }) };
     await writeKept(this.#versionPath(image.name, version), record);
     this.#versions.set(this.#versionPath(image.name, version), record);
     await writeKept(this.#namePath(image.name), { version: record.version });
     return record;
+  }
+
+  /** images by further names for them */
+  async aliases(): Promise<Record<string, string>> {
+    return (await readKept(this.#aliases, aliasFile)) ?? {};
+  }
+
+  /** lets callers find the image under this name, in which `*` stands for any text */
+  async setAlias(pattern: string, image: string): Promise<void> {
+    if (!isAlias(pattern)) {
+      throw new SandkeepError(
+        "invalid",
+        `Cannot alias "${pattern}": it must be 1 to 255 of a-z A-Z 0-9 . _ / : @ - and *`,
+      );
+    }
+    if (!(await this.get(image))) {
+      throw new SandkeepError("not-found", `Cannot alias "${pattern}": there is no image named "${image}"`);
+    }
+    await writeKept(this.#aliases, { ...(await this.aliases()), [pattern]: image });
+  }
+
+  async deleteAlias(pattern: string): Promise<void> {
+    const { [pattern]: image, ...others } = await this.aliases();
+    if (image === undefined) {
+      throw new SandkeepError("not-found", `Cannot delete the alias "${pattern}": there is none of that name`);
+    }
+    await writeKept(this.#aliases, others);
   }
 
   /** writes down of which layer its machines begin as a copy */
@@ -182,15 +217,23 @@ function isImageName(name: string): boolean {
   return /^[a-z0-9][a-z0-9._/:-]{0,127}$/.test(name);
 }
 
+export function isAlias(pattern: string): boolean {
+  return /^[a-zA-Z0-9*._/:@-]{1,255}$/.test(pattern);
+}
+
+const aliasFile = z.record(z.string(), z.string());
+
 function isVersion(version: string): boolean {
   return /^[0-9a-f]{16}$/.test(version);
 }
 
+/** a version is the beginning of the digest */
+const versionLength = 16;
+
 /** the same for the same content, so that an image imported twice is one */
-function versionOf({ layers, env, user, cwd }: Omit<ImageRecord, "version" | "base">): string {
+function digestOf({ layers, env, user, cwd }: Pick<ImageInfo, "layers" | "env" | "user" | "cwd">): string {
   const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256")
     .update(JSON.stringify([layers, sorted, user, cwd]))
-    .digest("hex")
-    .slice(0, 16);
+    .digest("hex");
 }

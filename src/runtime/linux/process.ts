@@ -92,8 +92,8 @@ export class LinuxProcess implements Process, OutputState {
     return this.#agent.closeStdin(this.id);
   }
 
-  signal(signal: number): Promise<void> {
-    return this.#agent.signal(this.id, signal);
+  signal(signal: number, options: { alone?: boolean } = {}): Promise<void> {
+    return this.#agent.signal(this.id, signal, options.alone);
   }
 
   resize(size: { rows: number; columns: number }): Promise<void> {

@@ -23,6 +23,8 @@ export interface ExtractOptions {
   oci?: boolean;
   /** on a connection of root's: whom everything that is made belongs to, directories on the way included */
   owner?: FileOwner;
+  /** whether to leave a member out, by its path below the directory */
+  leaveOut?: (path: string) => boolean;
 }
 
 export interface FileOwner {
@@ -74,6 +76,7 @@ class Target {
   readonly #layer: boolean;
   readonly #oci: boolean;
   readonly #forOwner: FileOwner | undefined;
+  readonly #leaveOut: ExtractOptions["leaveOut"];
   readonly #answers = new Answers(inFlight);
   /** names of the symlinks that the archive made */
   readonly #symlinks = new Set<string>();
@@ -89,6 +92,7 @@ class Target {
     this.#layer = options.layer ?? false;
     this.#oci = this.#layer && (options.oci ?? false);
     this.#forOwner = options.owner;
+    this.#leaveOut = options.leaveOut;
   }
 
   /** makes the directory itself */
@@ -103,6 +107,7 @@ class Target {
     const kind = kindOf(header);
     const name = cleanName(header.name, header.name);
     this.#refuseBelowSymlink(name, header.name);
+    if (this.#leaveOut?.(name)) return void member.resume();
     if (this.#oci && posix.basename(name).startsWith(".wh.")) await this.#ociWhiteout(name);
     else if (kind === "file") await this.#file(name, header, member);
     else await this.#other(kind, name, header);

@@ -3,12 +3,14 @@
 import type { Hono } from "hono";
 import type { Session } from "../../../core/sandbox.ts";
 import { json } from "../../http.ts";
+import { worded } from "../errors.ts";
 import { policyFromWire } from "../network-policy.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf, type VercelContext } from "../request.ts";
 import { createSpec, madeOnce, routesOf } from "../sandboxes.ts";
+import { timeoutTooLong } from "../sessions.ts";
 import * as wire from "../wire.ts";
 import { boundOf, pagination } from "./pagination.ts";
-import { sandbox } from "./wire.ts";
+import { sandbox, snapshotting } from "./wire.ts";
 
 export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
   const { core, schemas } = dialect;
@@ -58,7 +60,8 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.post("/v1/sandboxes/:sessionId/extend-timeout", async (c) => {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const { value } = await bodyOf(c, dialect, schemas.extendBody);
-    return sandboxAnswer(c, await core.sessions.extend(caller, idOf(c, "sessionId"), value.duration));
+    const extended = core.sessions.extend(caller, idOf(c, "sessionId"), value.duration);
+    return sandboxAnswer(c, await worded(extended, timeoutTooLong));
   });
 
   app.post("/v1/sandboxes/:sessionId/network-policy", async (c) => {
@@ -72,7 +75,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const { value } = await bodyOf(c, dialect, schemas.snapshotBody);
     const { snapshot, session } = await core.sessions.snapshot(caller, idOf(c, "sessionId"), value);
-    return json({ snapshot: wire.snapshot(snapshot), sandbox: sandbox(session, agentOf(c)) }, 201);
+    return json({ snapshot: wire.snapshot(snapshot), sandbox: snapshotting(session, agentOf(c)) }, 201);
   });
 }
 

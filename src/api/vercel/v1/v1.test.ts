@@ -143,7 +143,7 @@ describe("one sandbox", () => {
     expect(captured.status).toBe(201);
     expect(captured.json).toMatchObject({
       snapshot: { id: snapshotId, sourceSandboxId: sessionId },
-      sandbox: { id: sessionId, status: "stopped" },
+      sandbox: { id: sessionId, status: "snapshotting" },
     });
     await ask("POST", `${one}/snapshot`);
     expect(asked("sessions.snapshot").map(([, , options]) => options)).toEqual([{ expiration: 86_400_000 }, {}]);
@@ -248,7 +248,7 @@ describe("commands", () => {
     }
     expect((await ask("GET", `${one}/cmd/${commandId}/logs`)).text).toBe('{"stream":"stdout","data":"hi\\n"}\n');
     expect((await ask("POST", `${one}/${commandId}/kill`, { signal: 9 })).json.command.sandboxId).toBe(sessionId);
-    expect(asked("commands.kill")[0]?.slice(1)).toEqual([sessionId, commandId, 9]);
+    expect(asked("commands.kill")[0]?.slice(1)).toEqual([sessionId, commandId, 9, { alone: true }]);
     expect((await ask("POST", `${one}/cmd/${commandId}/kill`, { signal: 9 })).status).toBe(404);
   });
 

@@ -8,6 +8,11 @@ export function sandbox(it: Session, agent: string | undefined): object {
   return { ...wire.session(it), status: statusFor(it.state, agent) };
 }
 
+/** as the answer with a snapshot shows it */
+export function snapshotting(it: Session, agent: string | undefined): object {
+  return { ...wire.snapshotting(it), status: statusFor("snapshotting", agent) };
+}
+
 export function command(it: Command): object {
   const { sessionId, ...rest } = wire.command(it);
   return { ...rest, sandboxId: sessionId };

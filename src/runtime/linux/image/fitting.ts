@@ -17,12 +17,12 @@ export async function writeFitting(writer: LayerWriter, view: ImageView, path: s
   }
   const directories = new Directories(writer, view);
   await directories.need("/", 0o755);
-  for (const path of ["/dev", "/proc", "/sys", "/run", "/home", "/etc", "/var", "/vercel"]) {
+  for (const path of ["/dev", "/proc", "/sys", "/run", "/home", "/etc", "/var"]) {
     await directories.need(path, 0o755);
   }
   await directories.need("/root", 0o700);
   for (const path of ["/tmp", "/var/tmp"]) await directories.set(path, 0o1777);
-  await directories.set("/vercel/sandbox", 0o755, plainUser);
+  for (const path of ["/vercel", "/vercel/sandbox"]) await directories.set(path, 0o755, plainUser);
   for (const { home } of plainUsers) await directories.need(home, 0o755, plainUser);
   await writeNames(writer, view);
   if (await view.exists("/usr/bin/sudo", "/bin/sudo")) await writeSudo(writer, directories, path);

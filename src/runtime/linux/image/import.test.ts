@@ -12,6 +12,7 @@ import { type TestStore, useLayerTools } from "../../../../test/layer-tools.ts";
 import type { TarHeader } from "../tar.ts";
 import { importImage, importRootfs } from "./import.ts";
 import { ownNode } from "./node-runtime.ts";
+import { ImageView } from "./view.ts";
 
 const { store, flattenMain } = useLayerTools();
 
@@ -156,6 +157,35 @@ describe("a whole image", () => {
       chains.push((await importImage(stores(at), source, { name: "x", node: false })).layers);
     expect(new Set(chains.map(([, ...below]) => below.join())).size).toBe(1);
     expect(await readdir(join(at.path, "building"))).toEqual([]);
+  });
+
+  test("is imported without what it has below /dev, and one line says so", async () => {
+    const at = await store();
+    const device = { type: "character-device" as const, devmajor: 1, devminor: 3 };
+    const members: Member[] = [
+      { name: "etc", type: "directory" },
+      { name: "dev", type: "directory" },
+      { name: "dev/null", ...device },
+      { name: "dev/sda", type: "block-device", devmajor: 8, devminor: 0 },
+      { name: "dev/fd", type: "symlink", linkname: "/proc/self/fd" },
+    ];
+    const said: string[] = [];
+    const progress = (line: string) => void said.push(line);
+    const tar = await tarOf(members);
+    const image = await importRootfs(stores(at), Readable.from([tar]), {
+      name: "rooted",
+      node: false,
+      progress,
+    });
+    expect(said).toContain("left out 3 entries below /dev: a sandbox has a /dev of its own");
+    const view = new ImageView(at.layers, image.layers);
+    expect(await view.isDirectory("/dev")).toBe(true);
+    expect(await view.exists("/dev/null", "/dev/sda", "/dev/fd")).toBe(false);
+    await view.close();
+    const elsewhere = await tarOf([{ name: "null", ...device }]);
+    await expect(importRootfs(stores(at), Readable.from([elsewhere]), { name: "bad", node: false })).rejects.toThrow(
+      'Cannot extract "null": device nodes are not allowed',
+    );
   });
 
   test("has our users beside its own", async () => {

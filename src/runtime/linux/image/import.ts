@@ -31,8 +31,10 @@ export interface ImportOptions {
   /** put on top where it can run; default our own, false for none */
   node?: NodeRuntime | false;
   /** told what is being done */
-  progress?: (sentence: string) => void;
+  progress?: Progress;
 }
+
+type Progress = (sentence: string) => void;
 
 /** an OCI layout directory or tar, or a `docker save` tar */
 export async function importImage(
@@ -50,7 +52,7 @@ export async function importImage(
       const chain: string[] = [];
       for (const [index, layer] of image.layers.entries()) {
         progress(`layer ${index + 1} of ${image.layers.length}: ${layer.diffId.slice(0, 12)}`);
-        chain.unshift((await importLayer(stores.layers, claim, blobs, layer, made)).id);
+        chain.unshift((await importLayer(stores.layers, claim, { blobs, layer, progress }, made)).id);
       }
       const { env, user, cwd } = image;
       return finish(stores, claim, made, { name, chain, env, user: user || "root", cwd: cwd || "/" }, options);
@@ -70,13 +72,30 @@ export async function importRootfs(
   return withNewLayers(stores, async (claim, made) => {
     const layer = await stores.layers.create(claim, async (files) => {
       const hash = createHash("sha256");
-      await extractTar(files, "/", hashed(decompressed(tar), hash), { layer: true });
+      const devices = new Devices();
+      await extractTar(files, "/", hashed(decompressed(tar), hash), { layer: true, leaveOut: devices.leaveOut });
+      devices.report(options.progress);
       return `sha256-${hash.digest("hex")}`;
     });
     made.push(layer.id);
     const base = { name: options.name, chain: [layer.id], env: {}, user: defaultUser, cwd: defaultCwd };
     return finish(stores, claim, made, base, options);
   });
+}
+
+/** What an image has below /dev: left out, because every sandbox has a /dev of its own. */
+class Devices {
+  #count = 0;
+
+  readonly leaveOut = (path: string): boolean => {
+    if (!path.startsWith("dev/")) return false;
+    this.#count++;
+    return true;
+  };
+
+  report(progress?: Progress): void {
+    if (this.#count > 0) progress?.(`left out ${this.#count} entries below /dev: a sandbox has a /dev of its own`);
+  }
 }
 
 interface Imported {
@@ -98,8 +117,7 @@ const largestLayer = 64 * 2 ** 30;
 async function importLayer(
   layers: LayerStore,
   claim: Claim,
-  blobs: Blobs,
-  layer: OciLayer,
+  { blobs, layer, progress }: { blobs: Blobs; layer: OciLayer; progress: Progress },
   made: string[],
 ): Promise<LayerInfo> {
   const id = `sha256-${layer.diffId}`;
@@ -110,7 +128,9 @@ async function importLayer(
     const packed = createHash("sha256");
     const plain = createHash("sha256");
     const tar = hashed(decompressed(hashed(blobs.read(layer.blob), packed)), plain);
-    await extractTar(files, "/", tar, { layer: true, oci: true });
+    const devices = new Devices();
+    await extractTar(files, "/", tar, { layer: true, oci: true, leaveOut: devices.leaveOut });
+    devices.report(progress);
     const wrong = plain.digest("hex") !== layer.diffId || (layer.digest && packed.digest("hex") !== layer.digest);
     if (wrong) throw refusal(`layer "${layer.blob}" is not what its digest says`);
     return id;

@@ -94,6 +94,8 @@ const npmrc = [
 
 async function writeNode(writer: LayerWriter, node: NodeRuntime): Promise<void> {
   const folder = nodeFolder(node);
+  // This layer is the topmost, so what it has on the way is what a sandbox sees.
+  for (const path of ["/vercel", "/vercel/runtimes"]) await writer.directory(path, { owner: plainUser });
   // The plain user's, so that `npm install --global` needs no sudo.
   for (const part of ["", "/bin", "/lib", "/lib/node_modules", "/share"]) {
     await writer.directory(`${folder}${part}`, { owner: plainUser });

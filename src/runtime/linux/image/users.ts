@@ -19,7 +19,7 @@ export const root: User = { name: "root", uid: 0, gid: 0, home: "/root", shell }
 /** the names of uid 1000, and where each is at home */
 export const plainUsers: User[] = [
   { name: "vercel-sandbox", uid: 1000, gid: 1000, home: "/home/vercel-sandbox", shell },
-  { name: "ubuntu", uid: 1000, gid: 1000, home: "/home/ubuntu", shell },
+  { name: "ubuntu", uid: 1000, gid: 1000, home: "/vercel", shell },
   { name: "user", uid: 1000, gid: 1000, home: "/home/user", shell },
 ];
 
