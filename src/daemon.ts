@@ -362,12 +362,12 @@ async function listen(
   const answer = apiListener(api);
   const drain = new Drain();
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
-    if (ingress.matches(request.headers.host)) ingress.handle(request, response);
+    if (ingress.matches(request)) ingress.handle(request, response);
     else if (drain.admit(request, response)) answer(request, response);
   });
   server.on("clientError", answerMalformed);
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (ingress.matches(request.headers.host)) ingress.upgrade(request, socket, head);
+    if (ingress.matches(request)) ingress.upgrade(request, socket, head);
     else api.upgrade(request, socket, head);
   });
   // commands and logs stream for as long as they like

@@ -3,7 +3,6 @@
  * show the first in /etc/passwd (`whoami`) and in /etc/group (`id -gn`).
  */
 
-import { text } from "node:stream/consumers";
 import { isSandkeepError } from "./errors.ts";
 import type { Files, Machine } from "./runtime.ts";
 
@@ -25,11 +24,14 @@ export async function showName(machine: Machine, user: string): Promise<void> {
 }
 
 /** nothing for a file that is not there: then programs show numbers */
-function contentOf(files: Files, path: string): Promise<string> {
-  return text(files.read(path)).catch((error) => {
-    if (isSandkeepError(error, "not-found")) return "";
-    throw error;
-  });
+async function contentOf(files: Files, path: string): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  try {
+    for await (const chunk of files.read(path)) chunks.push(chunk);
+  } catch (error) {
+    if (!isSandkeepError(error, "not-found")) throw error;
+  }
+  return Buffer.concat(chunks).toString();
 }
 
 /** the file with the line of this name before all others of the same number; a group that is missing is made */

@@ -114,9 +114,9 @@ test("hosts that are not one label below the domain lead to no sandbox", async (
     },
     ownHosts: () => ["api.localhost"],
   });
-  expect(ingress.matches("sb-1.localhost")).toBe(true);
-  expect(ingress.matches("SB-1.Localhost.:80")).toBe(true);
-  expect(ingress.matches("a.b.localhost")).toBe(true);
+  expect(ingress.matches({ headers: { host: "sb-1.localhost" } })).toBe(true);
+  expect(ingress.matches({ headers: { host: "SB-1.Localhost.:80" } })).toBe(true);
+  expect(ingress.matches({ headers: { host: "a.b.localhost" } })).toBe(true);
   for (const other of [
     "localhost",
     "localhost:1",
@@ -127,7 +127,7 @@ test("hosts that are not one label below the domain lead to no sandbox", async (
     "",
     undefined,
   ])
-    expect(ingress.matches(other), String(other)).toBe(false);
+    expect(ingress.matches({ headers: { host: other } }), String(other)).toBe(false);
 });
 
 test("40 MB go up and 40 MB come down unchanged", async () => {

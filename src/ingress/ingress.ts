@@ -17,6 +17,7 @@ import { pipeline } from "node:stream";
 import { SandkeepError } from "../core/errors.ts";
 import type { Routes } from "../core/routes.ts";
 import { offersHttp2, pairs } from "../hop-by-hop.ts";
+import { confined, type PortPath, portPath } from "./by-path.ts";
 import { hasBody, type RawHeaders, requestHeaders, responseHeaders, upgradeAnswer } from "./headers.ts";
 import { hostName, isBelow, subdomainOf } from "./host.ts";
 import { isOurTrouble, printRefusal, type Refusal, type RefusalKind, refusalFor, refusalOf } from "./refusal.ts";
@@ -38,8 +39,8 @@ export interface IngressOptions {
 }
 
 export interface Ingress {
-  /** whether a request with this Host header is the ingress's */
-  matches(host: string | undefined): boolean;
+  /** whether a request is the ingress's, by its Host header or its path */
+  matches(request: Pick<IncomingMessage, "headers" | "url">): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /**
@@ -53,10 +54,11 @@ export function createIngress(options: IngressOptions): Ingress {
   const { ownHosts = () => [], pause = 60_000, trouble = () => undefined } = options;
   const doors = new Doors(options);
 
-  function destination({ headers }: IncomingMessage): { subdomain: string | undefined; domain: string } {
+  function destination({ headers, url }: IncomingMessage): Destination {
     const host = hostName(headers.host);
     const domain = options.domain(host);
-    return { subdomain: subdomainOf(host, domain), domain };
+    const path = isBelow(host, domain) ? undefined : portPath(url);
+    return { subdomain: path?.subdomain ?? subdomainOf(host, domain), domain, path };
   }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -64,10 +66,10 @@ export function createIngress(options: IngressOptions): Ingress {
     response.once("close", () => gone.abort());
     keepAlive(request.socket);
     try {
-      const { subdomain, domain } = destination(request);
+      const { subdomain, ...place } = destination(request);
       const way = await doors.open(subdomain, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
-      forward({ request, response, way, domain, pause });
+      forward({ request, response, way, ...place, pause });
     } catch (error) {
       if (isOurTrouble(error)) trouble(error);
       refuse(request, response, refusalOf(error));
@@ -81,10 +83,10 @@ export function createIngress(options: IngressOptions): Ingress {
     try {
       // The body would come over the bare socket, unparsed.
       if (hasBody(request)) return refuseOn(socket, request, refusalFor("upgrade-with-body"));
-      const { subdomain, domain } = destination(request);
+      const { subdomain, ...place } = destination(request);
       const way = await doors.open(subdomain, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
-      forwardUpgrade({ request, socket, head, way, domain });
+      forwardUpgrade({ request, socket, head, way, ...place });
     } catch (error) {
       if (isOurTrouble(error)) trouble(error);
       refuseOn(socket, request, refusalOf(error));
@@ -92,9 +94,10 @@ export function createIngress(options: IngressOptions): Ingress {
   }
 
   return {
-    matches(header) {
-      const host = hostName(header);
-      return isBelow(host, options.domain(host)) && !ownHosts().includes(host);
+    matches({ headers, url }) {
+      const host = hostName(headers.host);
+      if (isBelow(host, options.domain(host)) && !ownHosts().includes(host)) return true;
+      return portPath(url) !== undefined;
     },
     handle: (request, response) => void handle(request, response),
     upgrade: (request, socket, head) => void upgrade(request, socket, head),
@@ -162,23 +165,33 @@ class Doors {
   }
 }
 
+interface Destination {
+  subdomain: string | undefined;
+  domain: string;
+  /** where it was named by its path */
+  path: PortPath | undefined;
+}
+
 interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
   /** the connection to the program in the sandbox */
   way: Duplex;
   domain: string;
+  path: PortPath | undefined;
   pause: number;
 }
 
-function forward({ request, response, way, domain, pause }: Exchange): void {
+function forward({ request, response, way, domain, path, pause }: Exchange): void {
   response.once("close", () => way.destroy());
   // Whoever uses the connection hears of its errors first; afterwards they matter to nobody.
   way.on("error", () => way.destroy());
-  const onward = requestOver(way, request, requestHeaders(request));
+  const onward = requestOver(way, request, requestHeaders(request), path);
   onward.once("response", (answer) => {
     try {
-      response.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", responseHeaders(answer, domain));
+      const headers = responseHeaders(answer, domain);
+      const own = path ? confined(headers, path.prefix) : headers;
+      response.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", own);
     } catch {
       return giveUp("bad-answer");
     }
@@ -232,12 +245,13 @@ interface UpgradeExchange {
   head: Buffer;
   way: Duplex;
   domain: string;
+  path: PortPath | undefined;
 }
 
-function forwardUpgrade({ request, socket, head, way, domain }: UpgradeExchange): void {
+function forwardUpgrade({ request, socket, head, way, domain, path }: UpgradeExchange): void {
   socket.once("close", () => way.destroy());
   way.on("error", () => way.destroy());
-  const onward = requestOver(way, request, requestHeaders(request, { upgrade: true }));
+  const onward = requestOver(way, request, requestHeaders(request, { upgrade: true }), path);
   let answered = false;
   onward.once("upgrade", (answer, upstream, firstBytes) => {
     answered = true;
@@ -251,7 +265,8 @@ function forwardUpgrade({ request, socket, head, way, domain }: UpgradeExchange)
   onward.once("response", (answer) => {
     answered = true;
     // Its end is the end of the connection: the bytes after this request are in nobody's parser.
-    const headers = [...responseHeaders(answer, domain), "Connection", "close"];
+    const own = responseHeaders(answer, domain);
+    const headers = [...(path ? confined(own, path.prefix) : own), "Connection", "close"];
     socket.write(headOf(answer.statusCode ?? 502, answer.statusMessage ?? "", headers));
     pipeline(answer, socket, () => socket.destroy());
   });
@@ -260,8 +275,13 @@ function forwardUpgrade({ request, socket, head, way, domain }: UpgradeExchange)
 }
 
 /** The client's request again, to be sent over a connection into a sandbox. */
-function requestOver(way: Duplex, { method, url }: IncomingMessage, headers: RawHeaders): ClientRequest {
-  return send({ method, path: url, headers, createConnection: () => way, setHost: false });
+function requestOver(
+  way: Duplex,
+  { method, url }: IncomingMessage,
+  headers: RawHeaders,
+  path: PortPath | undefined,
+): ClientRequest {
+  return send({ method, path: path?.url ?? url, headers, createConnection: () => way, setHost: false });
 }
 
 /** Notices when the peer of an idle WebSocket or event stream has vanished. */

@@ -38,7 +38,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     expect(made.networkPolicy).toEqual({ mode: "deny-all" });
     expect(session.status).toBe("running");
     const list = (await sandbox("list")).stdout;
-    expect(list).toMatch(new RegExp(`^${name} +running .* +4,096 MB +2 +node24 +in \\d+ minutes`, "m"));
+    expect(list).toMatch(new RegExp(`^${name} +running .* +4,096 MB +2 +\\S+ +in \\d+ minutes`, "m"));
     expect((await sandbox("list", "--all", "--name-prefix", "create", "--tag", "env=dev")).stdout).toContain(name);
     expect((await sandbox("list", "--all", "--tag", "env=other")).stdout).not.toContain(name);
     const config = (await sandbox("config", "list", name)).stdout;
@@ -150,7 +150,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     expect((await changed("keep-last-snapshots-for", "7d")).sandbox.keepLastSnapshots.expiration).toBe(604_800_000);
     expect((await changed("delete-evicted-snapshots", "false")).sandbox.keepLastSnapshots.deleteEvicted).toBe(false);
     expect((await changed("tags", "--tag", "c=d")).sandbox.tags).toEqual({ c: "d" });
-    expect((await changed("tags")).sandbox.tags).toEqual({});
+    expect((await changed("tags")).sandbox.tags).toBeUndefined();
     const ports = await changed("ports", "-p", "3000", "-p", "8080");
     expect(ports.routes.map(({ port }: { port: number }) => port)).toEqual([3000, 8080]);
     if (isNewer) {
@@ -266,7 +266,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
       expect((await sandbox("drives", "list")).stdout).toContain(name);
       expect((await cli(version, daemon(), home(), ["drives", "delete", "d9"])).code).not.toBe(0);
       await sandbox("config", "mounts", name);
-      expect((await record(name)).sandbox.mounts).toEqual({});
+      expect((await record(name)).sandbox.mounts).toBeUndefined();
       await sandbox("stop", name);
       await sandbox("config", "mounts", name, "--mount", "d9:/other");
       expect((await sandbox("exec", name, "--", "cat", "/other/file")).stdout).toBe("durable\n");

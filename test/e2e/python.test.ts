@@ -41,6 +41,17 @@ describe.each(Object.entries(releases))("%s", (_, packages) => {
   });
 });
 
+test("without the sitecustomize module the address of a port works all the same", async (context) => {
+  const python = releases["vercel-sandbox 0.4.0"].python(context);
+  const { url, key } = daemon();
+  const program = join(import.meta.dirname, "python/base_url.py");
+  const { stdout } = await run(python, [program, `${url}/api`, key], { env: {}, cwd: await tempDir() });
+  expect(JSON.parse(stdout)).toEqual({
+    url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/port\/sb-[a-z0-9]+$/),
+    answer: "served",
+  });
+});
+
 /** what the lines of `sandkeep env vercel` make of an empty environment */
 async function environment({ url, key }: TestDaemon): Promise<NodeJS.ProcessEnv> {
   const script = 'eval "$(bin/sandkeep env vercel)"; env -0';

@@ -25,7 +25,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(snapshot.sizeBytes).toBeGreaterThanOrEqual(0);
     expect(snapshot.createdAt.getTime()).toBeGreaterThanOrEqual(before);
     expect(snapshot.expiresAt?.getTime()).toBe(snapshot.createdAt.getTime() + day);
-    expect(sandbox.status).toBe("stopped");
+    expect(sandbox.status).toBe("snapshotting");
     await expect(session.runCommand("true")).rejects.toMatchObject({ response: { status: 410 } });
     await sandbox.writeFiles([{ path: "file.txt", content: "changed later" }]);
     expect(sandbox.currentSession().sourceSnapshotId).toBe(snapshot.snapshotId);
@@ -211,7 +211,7 @@ test("version 3 of the endpoint keeps a snapshot for a week", async () => {
   const answer = await raw(daemon(), "POST", path);
   expect(answer).toMatchObject({
     status: 201,
-    json: { snapshot: { status: "created" }, session: { status: "stopped" } },
+    json: { snapshot: { status: "created" }, session: { status: "snapshotting" } },
   });
   const { createdAt, expiresAt, sourceSandboxId, sourceSessionId } = answer.json.snapshot;
   expect(expiresAt - createdAt).toBe(7 * day);

@@ -20,6 +20,7 @@ import { errorResponse, notFound } from "./errors.ts";
 import type { VercelLimits } from "./limits.ts";
 import { RateHeaders } from "./rate-headers.ts";
 import type { Schemas } from "./schemas.ts";
+import type { Addresses } from "./wire.ts";
 
 /** What the routes stand on. */
 export interface Dialect {
@@ -80,6 +81,17 @@ export async function ownerOf(c: VercelContext, dialect: Dialect, scope: Scope, 
 export interface Scope {
   teamId?: string | undefined;
   slug?: string | undefined;
+}
+
+/**
+ * The Python SDK hands the address of a port out as it is, and Python resolves no name below .localhost. Our
+ * sitecustomize module makes it do so, and says that it does.
+ */
+export function addressesFor(c: VercelContext, dialect: Dialect): Addresses {
+  const domain = dialect.domain();
+  const isPython = /^vercel-sandbox\//.test(c.req.header("user-agent") ?? "");
+  const isLocal = new URL(domain).hostname === "localhost" && c.req.header("sandkeep-resolves") !== "localhost";
+  return { domain, daemon: dialect.publicUrl(), isByPath: isPython && isLocal };
 }
 
 /** Members whose names begin with two underscores: private to the vendor's clients, any of them is accepted. */

@@ -108,7 +108,14 @@ describe("create", () => {
       sourceSandboxName: "demo",
       projectId: "prj_default",
     });
-    expect(json.routes).toEqual([{ url: "http://sb-abc.localhost:7700", subdomain: "sb-abc", port: 3000 }]);
+    expect(json.routes).toEqual([
+      {
+        url: "http://sb-abc.localhost:7700",
+        subdomain: "sb-abc",
+        port: 3000,
+        pathUrl: expect.stringMatching(/^http:\/\/.+\/port\/sb-abc$/),
+      },
+    ]);
     expect(text).not.toContain("null");
     expect(text).not.toContain("of the sandbox");
   });

@@ -11,6 +11,7 @@ import { badRequest, sandboxNotFound, worded } from "./errors.ts";
 import { wantedImage } from "./image-names.ts";
 import { policyFromWire } from "./network-policy.ts";
 import {
+  addressesFor,
   bodyOf,
   type Dialect,
   type Env,
@@ -37,7 +38,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
       text: sent.text,
       isNamed: spec.name !== undefined,
       make: () => worded(core.sandboxes.create(owner, spec), takenName(spec.name)),
-      print: (made) => booted(made, dialect.domain(), sent.private),
+      print: (made) => booted(made, addressesFor(c, dialect), sent.private),
     });
   });
 
@@ -64,7 +65,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const found = value.resume
       ? await core.sandboxes.resume(owner, name)
       : { ...(await core.sandboxes.get(owner, name)), resumed: false };
-    return json({ ...booted(found, dialect.domain(), hidden), resumed: found.resumed });
+    return json({ ...booted(found, addressesFor(c, dialect), hidden), resumed: found.resumed });
   });
 
   app.patch("/:version{v[234]}/sandboxes/:name", async (c) => {
@@ -77,7 +78,10 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { sandbox, session } = value.resume
       ? await core.sandboxes.resume(owner, name)
       : await core.sandboxes.get(owner, name);
-    return json({ sandbox: wire.sandbox(sandbox, session), routes: routesOf({ sandbox, session }, dialect.domain()) });
+    return json({
+      sandbox: wire.sandbox(sandbox, session),
+      routes: routesOf({ sandbox, session }, addressesFor(c, dialect)),
+    });
   });
 
   app.delete("/:version{v[234]}/sandboxes/:name", async (c) => {
@@ -101,15 +105,15 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
       text: sent.text,
       isNamed: spec.name !== undefined,
       make: () => worded(core.sandboxes.fork(owner, origin, spec, image && wantedImage(image)), takenName(spec.name)),
-      print: (made) => booted(made, dialect.domain(), sent.private),
+      print: (made) => booted(made, addressesFor(c, dialect), sent.private),
     });
   });
 }
 
 /** `hidden` says whether the platform's own are asked for, too */
-export function routesOf({ sandbox, session }: Booted, domain: string, hidden: Private = {}): object[] {
-  const system = wantsSystemRoutes(hidden) ? [wire.systemRoute(session, domain)] : [];
-  return [...sandbox.routes.map((each) => wire.route(each, domain)), ...system];
+export function routesOf({ sandbox, session }: Booted, addresses: wire.Addresses, hidden: Private = {}): object[] {
+  const system = wantsSystemRoutes(hidden) ? [wire.systemRoute(session, addresses)] : [];
+  return [...sandbox.routes.map((each) => wire.route(each, addresses)), ...system];
 }
 
 interface Making {
@@ -159,11 +163,11 @@ const imageHome: Home = {
   instead: { user: "vercel-sandbox", cwd: "/vercel/sandbox" },
 };
 
-function booted(made: Booted, domain: string, hidden: Private): object {
+function booted(made: Booted, addresses: wire.Addresses, hidden: Private): object {
   return {
     sandbox: wire.sandbox(made.sandbox, made.session),
     session: wire.session(made.session),
-    routes: routesOf(made, domain, hidden),
+    routes: routesOf(made, addresses, hidden),
   };
 }
 

@@ -6,7 +6,7 @@ import type { Session } from "../../core/sandbox.ts";
 import { json } from "../http.ts";
 import { VercelError, worded } from "./errors.ts";
 import { policyFromWire } from "./network-policy.ts";
-import { bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf } from "./request.ts";
+import { addressesFor, bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf } from "./request.ts";
 import { routesOf } from "./sandboxes.ts";
 import * as wire from "./wire.ts";
 
@@ -37,7 +37,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     const caller = await callerOf(c, dialect, value);
     const session = await core.sessions.get(caller, idOf(c, "sessionId"));
     const sandbox = await core.sessions.sandboxOf(caller, session.id);
-    const routes = routesOf({ sandbox, session }, dialect.domain(), hidden);
+    const routes = routesOf({ sandbox, session }, addressesFor(c, dialect), hidden);
     return json({ session: wire.session(session), routes });
   });
 

@@ -7,7 +7,7 @@ import { systemRoute as systemRouteOf } from "../../core/routes.ts";
 import type { Command, Drive, Route, Sandbox, Session, SessionState, Snapshot, TagValue } from "../../core/sandbox.ts";
 import type { TreeNode } from "../../core/snapshots.ts";
 import type { Page } from "../../core/store.ts";
-import { portUrl } from "../port-url.ts";
+import { portPathUrl, portUrl } from "../port-url.ts";
 import { pinnedName } from "./image-names.ts";
 import { policyToWire } from "./network-policy.ts";
 
@@ -166,13 +166,24 @@ export function drive(it: Drive): object {
   };
 }
 
-export function route({ port, subdomain }: Route, domain: string): object {
-  return { url: portUrl(domain, subdomain), subdomain, port };
+/** Where ports are found, from where the caller is. */
+export interface Addresses {
+  /** where labels lead to sandboxes (port-url.ts) */
+  domain: string;
+  /** the daemon's own address */
+  daemon: string;
+  /** whether the caller hands `url` out as it is, and names below the domain mean nothing there */
+  isByPath: boolean;
+}
+
+export function route({ port, subdomain }: Route, { domain, daemon, isByPath }: Addresses): object {
+  const pathUrl = portPathUrl(daemon, subdomain);
+  return { url: isByPath ? pathUrl : portUrl(domain, subdomain), subdomain, port, pathUrl };
 }
 
 /** where old command lines look for their own shell server; listed only for those who ask */
-export function systemRoute(session: Session, domain: string): object {
-  return { ...route(systemRouteOf(session), domain), system: true };
+export function systemRoute(session: Session, addresses: Addresses): object {
+  return { ...route(systemRouteOf(session), addresses), system: true };
 }
 
 export function pagination({ items, next }: Page<unknown>): object {

@@ -62,7 +62,8 @@ class _Daemon:
         # The address is put together from its parts: a path such as //example.com can never become a host.
         url = library.URL(scheme=self.scheme, host=self.host, port=self.port, raw_path=path)
         headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"host"]
-        headers.insert(0, (b"host", host.encode()))
+        # The daemon then names ports below .localhost, which this module makes resolvable.
+        headers[:0] = [(b"host", host.encode()), (b"sandkeep-resolves", b"localhost")]
         extensions = {name: value for name, value in request.extensions.items() if name != "sni_hostname"}
         return library.Request(request.method, url, headers=headers, stream=request.stream, extensions=extensions)
 

@@ -5,7 +5,17 @@ import type { Session } from "../../../core/sandbox.ts";
 import { json } from "../../http.ts";
 import { worded } from "../errors.ts";
 import { policyFromWire } from "../network-policy.ts";
-import { bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf, type VercelContext } from "../request.ts";
+import {
+  addressesFor,
+  bodyOf,
+  callerOf,
+  type Dialect,
+  type Env,
+  idOf,
+  ownerOf,
+  queryOf,
+  type VercelContext,
+} from "../request.ts";
 import { createSpec, madeOnce, routesOf } from "../sandboxes.ts";
 import { timeoutTooLong } from "../sessions.ts";
 import * as wire from "../wire.ts";
@@ -28,7 +38,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
       make: () => core.sandboxes.create(owner, spec),
       print: (made) => ({
         sandbox: sandbox(made.session, agentOf(c)),
-        routes: routesOf(made, dialect.domain(), sent.private),
+        routes: routesOf(made, addressesFor(c, dialect), sent.private),
       }),
     });
   });
@@ -47,7 +57,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const caller = await callerOf(c, dialect, value);
     const session = await core.sessions.get(caller, idOf(c, "sessionId"));
     const found = { session, sandbox: await core.sessions.sandboxOf(caller, session.id) };
-    return json({ sandbox: sandbox(session, agentOf(c)), routes: routesOf(found, dialect.domain(), hidden) });
+    return json({ sandbox: sandbox(session, agentOf(c)), routes: routesOf(found, addressesFor(c, dialect), hidden) });
   });
 
   app.post("/v1/sandboxes/:sessionId/stop", async (c) => {

@@ -52,7 +52,7 @@ describe("create", () => {
     ]);
     expect(Object.keys(json)).toEqual(["sandbox", "routes"]);
     expect(json.sandbox).toMatchObject({ id: sessionId, status: "running", memory: 4096, runtime: "node24" });
-    expect(json.routes).toEqual([{ url: "http://sb-abc.localhost:7700", subdomain: "sb-abc", port: 3000 }]);
+    expect(json.routes).toMatchObject([{ url: "http://sb-abc.localhost:7700", subdomain: "sb-abc", port: 3000 }]);
   });
 
   test("shows the platform's own route to who asks for it", async () => {
