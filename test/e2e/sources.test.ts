@@ -56,7 +56,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox }) => {
       expect((await sandbox.readFileToBuffer({ path: `${folder}/file.txt` }))?.toString(), revision).toBe(content);
       expect(await git(sandbox, "rev-list", "--count", "HEAD")).toBe("1\n");
       // Only a branch can be stayed on.
-      expect(await git(sandbox, "branch", "--show-current")).toBe(revision === "branch" ? "branch\n" : "\n");
+      expect(await git(sandbox, "branch", "--show-current")).toBe(revision === "branch" ? "branch\n" : "");
       await sandbox.delete();
     }
   });
