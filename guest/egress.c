@@ -4,22 +4,17 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "keeper.h"
 #include "loop.h"
 
-/* where Node finds its end of the channel */
-#define CHANNEL_FD 3
 /* of the channel; there is "room" while at most a quarter of it is taken, so that one more message always fits */
 #define CHANNEL_BUFFER (1 << 20)
 #define LONGEST_SAID 16384
@@ -33,65 +28,19 @@
 /* a process that has read nothing for so long while the channel was full does not work any more */
 #define STUCK 20000
 
-static char *const *command;
 static const struct egress_events *events;
 
 static struct source channel = {.fd = -1};
-static struct source process = {.fd = -1};
-static pid_t pid = -1;
+static struct source keeper = {.fd = -1};
+static bool running;
 static int64_t started, start_at, full_since;
 static int pause_ms;
 static char heard[LONGEST_HEARD];
 static size_t heard_length;
 
-/* ---- the child ---- */
-
-static void run(int fd, pid_t parent) {
-  /* It ends with netd. If netd is gone already, nobody is left to send the signal. */
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);
-  if (fd == CHANNEL_FD) {
-    /* dup2() onto itself would leave close-on-exec set */
-    fd = dup(fd);
-  }
-  if (fd < 0 || dup2(fd, CHANNEL_FD) < 0) _exit(1);
-  syscall(SYS_close_range, CHANNEL_FD + 1, ~0u, 0);
-  setenv("NODE_CHANNEL_FD", "3", 1);
-  setenv("NODE_CHANNEL_SERIALIZATION_MODE", "json", 1);
-  execv(command[0], command);
-  fprintf(stderr, "Cannot run the egress process \"%s\": %s\n", command[0], strerror(errno));
-  _exit(127);
-}
+/* ---- the process ---- */
 
 static void channel_ready(struct source *source, uint32_t what);
-static void process_ready(struct source *source, uint32_t what);
-
-static int start(void) {
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) return errno;
-  int room = CHANNEL_BUFFER;
-  /* Without the capability to exceed the system's maximum this gives that maximum, which does as well. */
-  setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
-  pid_t parent = getpid();
-  pid = fork();
-  if (pid == 0) run(pair[1], parent);
-  int error = pid < 0 ? errno : 0;
-  close(pair[1]);
-  int fd = error ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
-  if (!error && fd < 0) error = errno;
-  if (!error) error = loop_add(&process, fd, EPOLLIN, process_ready);
-  if (!error) error = loop_add(&channel, pair[0], EPOLLIN, channel_ready);
-  if (error) {
-    close(pair[0]);
-    channel.fd = -1;
-    return error;
-  }
-  started = loop_now();
-  full_since = 0;
-  heard_length = 0;
-  return 0;
-}
-
 static void close_source(struct source *source) {
   if (source->fd < 0) return;
   loop_remove(source);
@@ -99,11 +48,51 @@ static void close_source(struct source *source) {
   source->fd = -1;
 }
 
-/* the channel is of no use any more: the process goes too, and process_ready() sees to the rest */
+/* one letter to the keeper, with a descriptor beside it unless fd is -1 */
+static int tell(char letter, int fd) {
+  struct iovec part = {.iov_base = &letter, .iov_len = 1};
+  _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {0};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(head), &fd, sizeof fd);
+  }
+  return sendmsg(keeper.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ? 0 : errno;
+}
+
+static int start(void) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) return errno;
+  int room = CHANNEL_BUFFER;
+  /* Without the capability to exceed the system's maximum this gives that maximum, which does as well. */
+  setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+  int error = loop_add(&channel, pair[0], EPOLLIN, channel_ready);
+  if (error) {
+    close(pair[0]);
+    channel.fd = -1;
+  } else {
+    error = tell(KEEPER_START, pair[1]);
+    if (error) close_source(&channel);
+  }
+  close(pair[1]);
+  if (error) return error;
+  running = true;
+  started = loop_now();
+  full_since = 0;
+  heard_length = 0;
+  return 0;
+}
+
+/* the channel is of no use any more: the process goes too, and keeper_ready() sees to the rest */
 static void give_up(const char *why) {
   fprintf(stderr, "Stopped the egress process: %s\n", why);
   close_source(&channel);
-  if (pid > 0) kill(pid, SIGKILL);
+  tell(KEEPER_END, -1);
 }
 
 static void schedule(void) {
@@ -113,12 +102,15 @@ static void schedule(void) {
   if (pause_ms > LONGEST_PAUSE) pause_ms = LONGEST_PAUSE;
 }
 
-static void process_ready(struct source *source, uint32_t what) {
-  (void)source;
+static void keeper_ready(struct source *source, uint32_t what) {
   (void)what;
-  waitpid(pid, NULL, 0);
-  pid = -1;
-  close_source(&process);
+  char letter;
+  ssize_t got = recv(source->fd, &letter, 1, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  /* Whoever starts netd again starts another keeper. */
+  if (got != 1) _exit(1);
+  if (letter != KEEPER_ENDED) return;
+  running = false;
   close_source(&channel);
   events->gone();
   schedule();
@@ -163,32 +155,28 @@ static void channel_ready(struct source *source, uint32_t what) {
 
 /* ---- what egress.h offers ---- */
 
-void egress_open(char *const argv[], const struct egress_events *handlers) {
-  command = argv;
+int egress_open(int fd, const struct egress_events *handlers) {
   events = handlers;
+  int error = loop_add(&keeper, fd, EPOLLIN, keeper_ready);
+  if (error) return error;
   start_at = loop_now();
   egress_tick();
+  return 0;
 }
 
 int egress_tick(void) {
   int64_t now = loop_now();
   if (channel.fd >= 0 && full_since && now - full_since > STUCK) give_up("it reads nothing any more");
-  if (pid < 0 && now >= start_at) {
+  if (!running && now >= start_at) {
     int error = start();
     if (error) {
       fprintf(stderr, "Cannot start the egress process: %s\n", strerror(error));
-      if (pid > 0) {
-        kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
-        pid = -1;
-      }
-      close_source(&process);
       schedule();
     } else {
       events->room();
     }
   }
-  if (pid < 0) return start_at > now ? (int)(start_at - now) : 1;
+  if (!running) return start_at > now ? (int)(start_at - now) : 1;
   return full_since ? 1000 : -1;
 }
 

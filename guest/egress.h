@@ -1,5 +1,5 @@
 /*
- * egress.h: netd's child, the Node process that decides and connects (src/egress/main.ts), and the channel to it.
+ * egress.h: the Node process that decides and connects (src/egress/main.ts), which keeper.h starts for netd, and the channel to it.
  *
  * The channel is the one that Node makes for its own children: a unix stream socket whose number is in NODE_CHANNEL_FD,
  * one JSON value a line. It is internal to Node and pinned by src/egress/channel.test.ts, which says what is on it.
@@ -54,8 +54,9 @@ struct egress_events {
   void (*room)(void);
 };
 
-/* starts the process; from then on it is started again whenever it ends */
-void egress_open(char *const argv[], const struct egress_events *events);
+/* starts the process by the keeper at the other end of `keeper`; from then on it is started again whenever it ends.
+ * Returns 0 or an errno. */
+int egress_open(int keeper, const struct egress_events *events);
 /* does what is due; returns in how many ms it wants to be called again, -1 for never */
 int egress_tick(void);
 

@@ -21,6 +21,7 @@
 #include "flows.h"
 #include "holder_client.h"
 #include "ids.h"
+#include "keeper.h"
 #include "loop.h"
 #include "netd_order.h"
 #include "netd_process.h"
@@ -411,11 +412,17 @@ _Noreturn void netd_main(int fd, char *const egress_argv[]) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
+  /* The egress process is confined by one that has the privileges for it, which netd gives up. */
+  int keeper, error = keeper_start(egress_argv, &keeper);
+  if (error) {
+    fprintf(stderr, "Cannot start the keeper of the egress process: %s\n", strerror(error));
+    _exit(1);
+  }
   netd_confine();
   diag_try();
   connections_allow(MOST_AGENTS);
   if (loop_open() || loop_add(&control, 3, EPOLLIN, control_ready)) _exit(1);
-  egress_open(egress_argv, &node);
+  if (egress_open(keeper, &node)) _exit(1);
   for (int64_t swept = loop_now();;) {
     int timeout = egress_tick();
     bool busy = flows_total() || paused_tenants || refusals_waiting() || holders_connected();

@@ -31,8 +31,12 @@ static void drop_capabilities(void) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-void netd_confine(void) {
+void netd_limit(void) {
   raise_descriptor_limit();
   end_core_dumps();
+}
+
+void netd_confine(void) {
+  netd_limit();
   drop_capabilities();
 }

@@ -2,6 +2,9 @@
 #ifndef SANDKEEP_NETD_PROCESS_H
 #define SANDKEEP_NETD_PROCESS_H
 
+/* Many descriptors and no core dumps. */
+void netd_limit(void);
+
 /* Many descriptors, no core dumps, and no capability: the sockets were made by the launcher, and using them takes none. */
 void netd_confine(void);
 

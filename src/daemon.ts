@@ -240,7 +240,7 @@ function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
     runRoot: config.runDir,
     ...found,
     egress: [process.execPath, egressMain],
-    egressSettings: egressSettingsOf(config),
+    egressSettings: () => egressSettingsOf(config),
     pool: { hot: config.poolHot, warm: config.poolWarm },
     defaultImage: config.defaultImage,
     limits: {

@@ -4,6 +4,7 @@
  */
 
 import { X509Certificate } from "node:crypto";
+import { Resolver } from "node:dns";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { rootCertificates } from "node:tls";
@@ -15,8 +16,9 @@ export function egressSettingsOf(config: Config): EgressSettings {
   return {
     allow: config.egressAllow,
     deny: config.egressDeny,
-    resolvers: config.dns,
-    roots: configured(config),
+    // The egress process does not see the host's files.
+    resolvers: config.dns.length > 0 ? config.dns : new Resolver().getServers(),
+    roots: [...new Set([...certificatesIn(hostBundle("/")), ...configured(config)])],
     ...(config.egressProxy && {
       proxy: { ...config.egressProxy, names: config.egressProxyNames, direct: config.egressNoProxy },
     }),
@@ -32,7 +34,7 @@ export interface BelievedRoots {
 }
 
 export function believedRootsOf(config: Config, root = "/"): BelievedRoots {
-  const bundle = bundles.map((path) => textOf(join(root, path))).find((text) => text !== "") ?? "";
+  const bundle = hostBundle(root);
   const common = new Set([...rootCertificates, ...distributed(root)].map(plain));
   const own = certificatesIn(bundle).filter((pem) => !common.has(plain(pem)));
   const all = new Map([...own, ...configured(config)].map((pem) => [plain(pem), pem]));
@@ -46,6 +48,10 @@ const bundles = [
   "etc/ssl/ca-bundle.pem",
   "etc/ssl/cert.pem",
 ];
+
+function hostBundle(root: string): string {
+  return bundles.map((path) => textOf(join(root, path))).find((text) => text !== "") ?? "";
+}
 
 /** what the distribution brings: an image has its own version of it */
 function distributed(root: string): string[] {

@@ -26,7 +26,7 @@ const resolvConf = "nameserver 198.18.0.1\n";
 
 const network = ["net", "nft", "netlink", "nflog", "packet", "diag"];
 const agent = ["holder_client", "connection", "wire"];
-const netd = ["netd", "netd_client", "netd_order", "netd_process"];
+const netd = ["netd", "netd_client", "netd_order", "netd_process", "keeper", "egress_root", "egress_filter"];
 const sources = [...network, ...agent, ...netd, "egress", "flows", "refusals", "hex", "ids", "loop"];
 const sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
@@ -227,8 +227,10 @@ export class Probe {
 
   /** the pid of the egress process, once there is one */
   async egressPid(): Promise<number | undefined> {
-    const children = await readFile(`/proc/${this.pid}/task/${this.pid}/children`, "utf8");
-    return children.trim() === "" ? undefined : Number(children.trim());
+    const childOf = async (pid: number | undefined) =>
+      Number(pid && (await readFile(`/proc/${pid}/task/${pid}/children`, "utf8"))) || undefined;
+    const keeper = await childOf(this.pid);
+    return childOf(keeper);
   }
 
   /** a command line that runs another inside a machine's network: uid 1000, no capability, our resolver */

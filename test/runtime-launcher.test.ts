@@ -1,11 +1,13 @@
 /** A launcher that is not there when it is needed: to be started again, or to be ended. */
 
+import { execFile } from "node:child_process";
 import { copyFile, rename } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { messageOf } from "../src/core/errors.ts";
 import { run } from "./conformance/runtime/run.ts";
-import { eventually, tempDir } from "./harness.ts";
+import { eventually, root, tempDir } from "./harness.ts";
 import { expectNothingLeft, launcherPid, processesOf } from "./linux-host.ts";
 import { withRuntime } from "./machine.ts";
 import { guestBinary } from "./needs.ts";
@@ -37,6 +39,25 @@ test("one that is dead already is no hindrance to shutting down", async () => {
   process.kill(launcherPid(host), "SIGKILL");
   await undo.disposeAsync();
   await expectNothingLeft(host.directory, before);
+});
+
+test("and nothing else outlives a start that fails late, because the egress process does not answer", async () => {
+  await using undo = new AsyncDisposableStack();
+  const [data, runRoot] = [await tempDir(undo), await tempDir(undo)];
+  const start = `
+    import { noEgressSettings } from ${JSON.stringify(join(root, "src/core/egress-settings.ts"))};
+    import { runtimeAt } from ${JSON.stringify(join(root, "test/machine.ts"))};
+    const silent = { egress: ["/usr/bin/false", "/usr/bin/false"], egressSettings: () => noEgressSettings };
+    await runtimeAt(...process.argv.slice(1), silent).open().catch((error) => {
+      console.error(error.message);
+      process.exitCode = 1;
+    });`;
+  const args = ["--input-type=module", "-e", start, data, runRoot];
+  await expect(promisify(execFile)(process.execPath, args, { timeout: 120_000 })).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("egress process that runs: it does not answer"),
+  });
+  await expectNothingLeft(data, []);
 });
 
 async function failureOf(request: Promise<unknown>): Promise<string> {

@@ -55,13 +55,15 @@ test("its snapshots boot with all their files, each with a number of its own", a
   expect((await sh(next, script)).stdout).toBe(`first\nsecond\nsecond\na\n${perl}`);
 });
 
-test("a machine of it that died keeps its files, also those in the layers that it stood on", async () => {
+test("a machine of it that died keeps its files, also those in the layers that it stood on, and its log", async () => {
   const { id: lower, layers } = await oldSnapshot("1".repeat(28));
   const id = await deadMachine(layers);
   const { runtime } = host();
   await runtime.snapshots.delete(lower);
   const collected = await runtime.snapshots.collect();
   expect(layers.filter((id) => collected.includes(id))).toEqual([]);
+  const log = await runtime.egress(id)?.lines({ after: 0, limit: 9 });
+  expect(log?.lines).toMatchObject([{ id: 1, name: "web.test" }]);
   const snapshot = await runtime.salvage(id);
   await runtime.forget(id);
   expect(snapshot?.layers.slice(1)).toEqual(layers);
@@ -91,6 +93,18 @@ async function deadMachine(snapshotLayers: string[]): Promise<string> {
   await rename(layers.volume(volume.id), join(folder, "volume"));
   const old = { ...record, id: "dead", name: "mdead", bootId: "another", snapshotLayers, volume: undefined };
   await writeFile(join(folder, "machine.json"), JSON.stringify(old));
+  const line = {
+    id: 1,
+    at: 1,
+    protocol: "dns",
+    name: "web.test",
+    allowed: true,
+    count: 1,
+    ended: 1,
+    bytesIn: 0,
+    bytesOut: 0,
+  };
+  await writeFile(join(folder, "egress.jsonl"), `${JSON.stringify(line)}\n`);
   await host().reopen();
   await dismiss(host(), template.id);
   return "dead";

@@ -59,9 +59,15 @@ const order = z.discriminatedUnion("kind", [
   }),
 ]);
 
-/** resolves when it listens */
-export function openControl(path: string, controlled: Controlled): Promise<Server> {
+/** resolves when it listens: at a path, or on a descriptor that another process has made ready */
+export function openControl(path: string | number, controlled: Controlled): Promise<Server> {
   const server = createServer((socket) => serve(socket, controlled));
+  if (typeof path === "number") {
+    return new Promise((resolve, reject) => {
+      server.once("error", reject);
+      server.listen({ fd: path }, () => resolve(server));
+    });
+  }
   // A process that ends takes the name away under which it listened: ours must not be the name of the next one.
   const own = `${path}.${process.pid}`;
   return new Promise((resolve, reject) => {

@@ -3,6 +3,7 @@
  *
  *   SANDKEEP_EGRESS_SETTINGS   a file with what the operator says, as the last daemon left it (settings.ts)
  *   SANDKEEP_EGRESS_SOCKET     where the daemon gives settings and policies; without it nobody does
+ *   …_SETTINGS_FD, …_SOCKET_FD the same as descriptors that are open already: one that is confined sees no paths of the host
  *   SANDKEEP_EGRESS_LOGS       has a folder for each machine, for its log; without it nothing is written
  */
 
@@ -17,7 +18,10 @@ import { newSettings, settingsIn } from "./settings.ts";
 
 process.title = "sandkeep-egress";
 const now = () => performance.now();
-const { SANDKEEP_EGRESS_SETTINGS: file, SANDKEEP_EGRESS_SOCKET: socket, SANDKEEP_EGRESS_LOGS: logs } = process.env;
+const env = process.env;
+const file = descriptorIn(env.SANDKEEP_EGRESS_SETTINGS_FD) ?? env.SANDKEEP_EGRESS_SETTINGS;
+const socket = descriptorIn(env.SANDKEEP_EGRESS_SOCKET_FD) ?? env.SANDKEEP_EGRESS_SOCKET;
+const logs = env.SANDKEEP_EGRESS_LOGS;
 const complain = newComplaints(now);
 const nowhere = { decided: () => {}, ended: () => {}, moved: () => {}, unseen: () => {}, flush: async () => {} };
 const egress = new Egress({
@@ -39,4 +43,8 @@ process.on("disconnect", () => process.exit(0));
 if (socket !== undefined) {
   // Without it machines with a policy of their own reach nothing, but all others do.
   openControl(socket, egress).catch((error) => console.error("Cannot be given policies:", error));
+}
+
+function descriptorIn(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(text);
 }

@@ -73,9 +73,9 @@ export function newSettings(given: EgressSettings, now: () => number): Settings 
   }
 }
 
-/** what the last daemon left; nothing where there was none */
-export function settingsIn(file: string | undefined): EgressSettings {
-  if (file === undefined || !existsSync(file)) return noEgressSettings;
+/** what the last daemon left, in a file or an open descriptor; nothing where there was none */
+export function settingsIn(file: string | number | undefined): EgressSettings {
+  if (file === undefined || (typeof file === "string" && !existsSync(file))) return noEgressSettings;
   return egressSettings.parse(JSON.parse(readFileSync(file, "utf8")));
 }
 

@@ -213,8 +213,8 @@ function told(sandbox: AnySandbox, script: string, fields: Record<string, unknow
 
 /** of all machines, as they are while nobody can be asked */
 async function linesOnDisk(): Promise<Record<string, unknown>[]> {
-  const machines = join(daemon.dataDir, "store/machines");
-  const files = (await readdir(machines)).map((name) => join(machines, name, "egress.jsonl"));
+  const logs = join(daemon.dataDir, "store/egress");
+  const files = (await readdir(logs)).map((name) => join(logs, name, "egress.jsonl"));
   const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")));
   return texts.flatMap((text) => text.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line)])));
 }

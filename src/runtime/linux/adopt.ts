@@ -3,7 +3,8 @@
  * with their files kept, and whatever was half made is undone.
  */
 
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { MachineEnd } from "../../core/runtime.ts";
 import type { LaunchedMachine, Launcher } from "./apply.ts";
@@ -72,7 +73,23 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
     }),
   );
   await undo(options, launched, known);
+  tidyEgressLogs(
+    places,
+    [...adopted.live, ...adopted.ended].map(({ plan }) => plan),
+    known,
+  );
   return adopted;
+}
+
+/**
+ * No other machines have folders for their egress logs. Those of an older version have theirs in their own folders, where an
+ * egress process of that version goes on writing them.
+ */
+function tidyEgressLogs(places: Places, plans: BlankPlan[], known: Set<string>): void {
+  for (const { egressLog, folder } of plans) if (!existsSync(egressLog)) symlinkSync(folder, egressLog);
+  for (const name of readdirSync(places.egressLogs)) {
+    if (!known.has(name)) rmSync(join(places.egressLogs, name), { recursive: true, force: true });
+  }
 }
 
 /** the machine, if its agent answers */

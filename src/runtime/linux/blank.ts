@@ -3,7 +3,7 @@
  * and network; a hot one is booted from an image as well, so that using it costs a few writes.
  */
 
-import { mkdirSync, rmSync } from "node:fs";
+import { chownSync, mkdirSync, rmSync } from "node:fs";
 import type { Limits, NetworkMode } from "../../core/runtime.ts";
 import type { Agent } from "./agent.ts";
 import type { Launcher } from "./apply.ts";
@@ -13,6 +13,7 @@ import type { Ledger, Thing } from "./ledger.ts";
 import { agentFor } from "./machine.ts";
 import {
   type BlankPlan,
+  egressUser,
   type MountPlan,
   type OrphanPlan,
   orphanPlan,
@@ -108,6 +109,7 @@ export class BlankMaker {
     try {
       mkdirSync(plan.folder, { mode: 0o700 });
       mkdirSync(plan.journal, { mode: 0o700 });
+      makeEgressLog(plan);
       makeCgroup(plan.cgroup);
       setLimits(plan.cgroup, limits);
       const pid = await bothOf(
@@ -137,7 +139,7 @@ export class BlankMaker {
   /** ends a blank, or what is left of one, and deletes all of it */
   async discard(plan: BlankPlan): Promise<void> {
     if (!(await this.#options.launcher.kill(plan.name))) killProcesses(plan.cgroup);
-    await this.#options.volumes.deleteFolder(plan.folder, plan.volume);
+    await this.#options.volumes.deleteFolder(plan);
     await this.release(plan);
     this.#options.ledger.gone([{ kind: "directory", name: plan.folder }]);
   }
@@ -189,4 +191,10 @@ async function bothOf<T>(first: Promise<T>, other: Promise<void> | undefined): P
   if (result.status === "rejected") throw result.reason;
   if (beside.status === "rejected") throw beside.reason;
   return result.value;
+}
+
+/** the one folder of a machine that the egress process may write to */
+function makeEgressLog({ egressLog }: BlankPlan): void {
+  mkdirSync(egressLog, { recursive: true, mode: 0o700 });
+  chownSync(egressLog, egressUser, egressUser);
 }

@@ -235,7 +235,7 @@ export class LinuxRuntime implements Runtime {
     const ended = this.#ended.get(machineId);
     if (!ended) return;
     await ports.forget(ended.plan.folder);
-    await volumes.deleteFolder(ended.plan.folder, ended.plan.volume);
+    await volumes.deleteFolder(ended.plan);
     ledger.gone([{ kind: "directory", name: ended.plan.folder }]);
     this.#ended.delete(machineId);
     this.#lost = this.#lost.filter((end) => end.machineId !== machineId);
@@ -257,8 +257,9 @@ export class LinuxRuntime implements Runtime {
     const plan = this.#machines.get(machineId)?.plan ?? this.#ended.get(machineId)?.plan;
     const ended = () => !this.#machines.has(machineId);
     if (!plan) return undefined;
-    const { folder, name } = plan;
-    return egressJournal({ folder, flush: () => egress.flush(name), flushPorts: () => ports.flush(folder), ended });
+    const { folder, egressLog, name } = plan;
+    const flushes = { flush: () => egress.flush(name), flushPorts: () => ports.flush(folder) };
+    return egressJournal({ folder: egressLog, portsFolder: folder, ...flushes, ended });
   }
 
   async reconcile(): Promise<Discrepancy[]> {

@@ -95,7 +95,13 @@ async function opened(mostBytes = 1 << 20) {
   let ended = false;
   return {
     folder,
-    journal: egressJournal({ folder, flush: () => log.flush(), flushPorts: async () => undefined, ended: () => ended }),
+    journal: egressJournal({
+      folder,
+      portsFolder: folder,
+      flush: () => log.flush(),
+      flushPorts: async () => undefined,
+      ended: () => ended,
+    }),
     end: () => {
       ended = true;
     },

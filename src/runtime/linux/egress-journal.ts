@@ -5,7 +5,7 @@
  * reads.
  */
 
-import type { Stats } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -17,8 +17,10 @@ import { readPorts } from "./port-meters.ts";
 import { readCounts } from "./traffic-counts.ts";
 
 export interface EgressJournalOptions {
-  /** the machine's */
+  /** of the machine's log; the egress process may have put anything there */
   folder: string;
+  /** where what has come through ports is counted */
+  portsFolder: string;
   /** resolves when what was decided until now is in the files, as far as that can be had */
   flush: () => Promise<void>;
   /** resolves when what has come through ports until now is in the file */
@@ -33,7 +35,8 @@ const lookEvery = 250;
 const lastWords = 500;
 const batch = 500;
 
-export function egressJournal({ folder, flush, flushPorts, ended }: EgressJournalOptions): EgressJournal {
+export function egressJournal(options: EgressJournalOptions): EgressJournal {
+  const { folder, portsFolder, flush, flushPorts, ended } = options;
   return {
     async lines({ after, limit }) {
       await flush();
@@ -49,7 +52,7 @@ export function egressJournal({ folder, flush, flushPorts, ended }: EgressJourna
     },
     async ports() {
       await flushPorts();
-      return readPorts(folder);
+      return readPorts(portsFolder);
     },
     async *follow({ after, signal }) {
       const reader = new LineReader(folder, after);
@@ -202,7 +205,7 @@ async function openBoth(folder: string): Promise<Files> {
 
 async function openIfThere(path: string): Promise<FileHandle | undefined> {
   try {
-    return await open(path);
+    return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw error;

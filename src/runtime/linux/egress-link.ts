@@ -35,7 +35,7 @@ const longestPause = 200;
 const flushPatience = 1_000;
 
 export class EgressLink {
-  readonly #options: EgressLinkOptions;
+  #options: EgressLinkOptions;
   /** what each machine with a policy of its own may reach; the only place in the daemon where secrets stay open */
   readonly #policies = new Map<string, CustomNetwork>();
   readonly #waiting = new Map<number, Waiting>();
@@ -46,6 +46,7 @@ export class EgressLink {
   #markConnected: () => void = () => {};
   #nextId = 1;
   #closed = false;
+  readonly #closers: (() => void)[] = [];
   readonly #configured = Promise.withResolvers<void>();
 
   constructor(options: EgressLinkOptions) {
@@ -53,6 +54,15 @@ export class EgressLink {
     // Whoever opens the line without asking for this does not have to hear of it.
     this.#configured.promise.catch(() => undefined);
     if (!options.settings) this.#configured.resolve();
+  }
+
+  /** other settings from now on; resolves when they are in force */
+  async configure(settings: EgressSettings): Promise<void> {
+    this.#options = { ...this.#options, settings };
+    const deadline = Date.now() + (this.#options.patience ?? 10_000);
+    while (this.#options.settings === settings && !this.#closed) {
+      if (await this.#tried(() => this.#say({ kind: "settings", settings }), deadline)) return;
+    }
   }
 
   /** resolves when the settings are in force, for what was open before too */
@@ -66,8 +76,14 @@ export class EgressLink {
     this.#disconnected();
   }
 
+  /** called when the line is closed for good */
+  closing(listener: () => void): void {
+    this.#closers.push(listener);
+  }
+
   close(): void {
     this.#closed = true;
+    for (const listener of this.#closers.splice(0)) listener();
     clearTimeout(this.#retry);
     this.#socket?.destroy();
   }

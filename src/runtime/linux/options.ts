@@ -17,7 +17,7 @@ export interface LinuxOptions extends Bounds {
   /** its environment */
   egressEnv?: Record<string, string>;
   /** what the operator says about the way out; an egress process that runs already keeps its own where nothing is said */
-  egressSettings?: EgressSettings;
+  egressSettings?: () => EgressSettings;
   /** PEMs that programs in the image "host" believe besides the host's own list */
   roots?: readonly string[];
   storage?: Omit<StorageOptions, "dataDir">;

@@ -1,7 +1,7 @@
 /** The parts that a Linux runtime is made of, opened in the order in which they need each other. */
 
 import { randomBytes } from "node:crypto";
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import type { EgressSettings } from "../../core/egress-settings.ts";
@@ -14,12 +14,13 @@ import { type CgroupHost, makeParent, thisHostsCgroups } from "./cgroup.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { DriveStore } from "./drives.ts";
 import { EgressLink, type EgressLinkOptions } from "./egress-link.ts";
+import { egressView, realCommand } from "./egress-view.ts";
 import { ImageStore } from "./images.ts";
 import { LayerStore } from "./layers.ts";
 import { Ledger } from "./ledger.ts";
 import type { LinuxMachine, MachineKeeper } from "./machine.ts";
 import { OpenFilesWatch } from "./open-files-watch.ts";
-import type { OrphanPlan, Places } from "./plan.ts";
+import { egressUser, type OrphanPlan, type Places } from "./plan.ts";
 import { Pool, type PoolOptions, type PoolSize } from "./pool.ts";
 import { PortMeters } from "./port-meters.ts";
 import { type MachineNeeds, SnapshotStore } from "./snapshots.ts";
@@ -63,7 +64,7 @@ export interface PartsOptions extends Bounds {
   guest: string;
   egress: string[];
   egressEnv?: Record<string, string>;
-  egressSettings?: EgressSettings;
+  egressSettings?: () => EgressSettings;
   pool: PoolSize;
   limits: Limits;
   durability: Durability;
@@ -90,16 +91,23 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const cgroups = thisHostsCgroups();
   requireSameRun(places, cgroups, options.bootId);
   const cgroupParents = makeParent(cgroups, places.cgroupParent);
-  if (options.egressSettings) leaveSettings(places, options.egressSettings);
+  const settings = options.egressSettings?.();
+  if (settings) leaveSettings(places, settings);
+  // The egress process is somebody else, and has to find its folders in there.
+  mkdirSync(places.egressLogs, { recursive: true });
+  chmodSync(places.egressLogs, 0o711);
+  const command = realCommand(options.egress);
   const launcher = await Launcher.open({
     run: places.run,
     binary: options.guest,
-    egress: options.egress,
+    egress: command,
     env: {
       PATH: process.env.PATH ?? "",
+      SANDKEEP_EGRESS_UID: String(egressUser),
+      SANDKEEP_EGRESS_VIEW: egressView(command).join("\n"),
       SANDKEEP_EGRESS_SETTINGS: places.egressSettings,
       SANDKEEP_EGRESS_SOCKET: places.egress,
-      SANDKEEP_EGRESS_LOGS: places.machines,
+      SANDKEEP_EGRESS_LOGS: places.egressLogs,
       ...options.egressEnv,
     },
     orphans: hooks.orphans,
@@ -110,9 +118,10 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     for (const machine of hooks.machines()) if (machine.plan.name === name) return machine.commandOf(ancestry);
     return undefined;
   };
-  const egress = new EgressLink({ socket: places.egress, settings: options.egressSettings, trouble, commandOf });
+  const egress = new EgressLink({ socket: places.egress, settings, trouble, commandOf });
   egress.open();
   undo.defer(async () => egress.close());
+  if (options.egressSettings) keepConfigured(egress, places, options.egressSettings, trouble);
   const ports = new PortMeters({ trouble });
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
@@ -182,4 +191,24 @@ async function leave(launcher: Launcher): Promise<void> {
   const machines = await launcher.machines().catch(() => undefined);
   if (machines?.length === 0) await launcher.shutdown();
   else launcher.close();
+}
+
+/** how often to look whether the host has other resolvers, in ms */
+const lookEvery = 5_000;
+
+/** the egress process does not see the host's files, so it is told when those change that say something to it */
+function keepConfigured(
+  egress: EgressLink,
+  places: Places,
+  settingsNow: () => EgressSettings,
+  trouble: (error: unknown) => void,
+): void {
+  const file = "/etc/resolv.conf";
+  const changed = () => {
+    const settings = settingsNow();
+    leaveSettings(places, settings);
+    egress.configure(settings).catch(trouble);
+  };
+  watchFile(file, { interval: lookEvery, persistent: false }, changed);
+  egress.closing(() => unwatchFile(file, changed));
 }

@@ -29,6 +29,8 @@ export interface Places {
   egress: string;
   /** what the operator says about the way out, for an egress process that starts when no daemon is there */
   egressSettings: string;
+  /** the egress process's own folder, with one for the log of each machine */
+  egressLogs: string;
   /** name of its folder in every cgroup tree */
   cgroupParent: string;
 }
@@ -39,6 +41,8 @@ export interface BlankPlan {
   base: number;
   folder: string;
   volume: string;
+  /** the folder of its egress log, which is the egress process's */
+  egressLog: string;
   journal: string;
   socket: string;
   record: string;
@@ -92,6 +96,8 @@ export interface OrphanPlan {
 export const idsPerMachine = 65_536;
 /** above what users, subuids and systemd's containers are given by convention */
 const firstBase = 0x7000_0000;
+/** the egress process's user and group on the host: nobody's, and below those of all machines */
+export const egressUser = firstBase - 2;
 /** how many machines can have ids of their own at once */
 export const slots = 0x7ff0;
 
@@ -106,6 +112,7 @@ export function places(dataDir: string, runRoot: string): Places {
     sockets: join(run, "m"),
     egress: join(run, "egress.sock"),
     egressSettings: join(run, "egress.json"),
+    egressLogs: join(store, "egress"),
     cgroupParent: `sandkeep-${instance}`,
   };
 }
@@ -119,6 +126,7 @@ export function planBlank(at: Places, host: CgroupHost, name: string, slot: numb
     base: firstBase + (slot % slots) * idsPerMachine,
     folder,
     volume: join(folder, "volume"),
+    egressLog: join(at.egressLogs, name),
     journal: join(folder, "journal"),
     record: join(folder, "machine.json"),
     socket,

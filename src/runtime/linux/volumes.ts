@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { isSandkeepError } from "../../core/errors.ts";
 import type { Launcher } from "./apply.ts";
 import { errnoOf } from "./failure.ts";
+import type { BlankPlan } from "./plan.ts";
 
 const run = promisify(execFile);
 const mountPrefix = "mount-";
@@ -60,7 +61,8 @@ export class Volumes {
   }
 
   /** a machine's folder with the volumes in it */
-  async deleteFolder(folder: string, volume: string): Promise<void> {
+  async deleteFolder({ folder, volume, egressLog }: Pick<BlankPlan, "folder" | "volume" | "egressLog">): Promise<void> {
+    rmSync(egressLog, { recursive: true, force: true });
     await this.delete(volume);
     await this.deleteMounts(folder);
     await this.#remove(folder);

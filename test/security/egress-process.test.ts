@@ -1,0 +1,130 @@
+/** The egress process, as somebody who has taken it over would find it: who it is, what it sees, and what it cannot do. */
+
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
+import { daemonOfFile } from "../daemon.ts";
+import { eventually, root, tempDir } from "../harness.ts";
+import { processesOf } from "../linux-host.ts";
+
+const run = promisify(execFile);
+const daemon = daemonOfFile();
+
+test("is a user of its own, without a capability, and behind a filter", async () => {
+  const status = readFileSync(`/proc/${await egressPid()}/status`, "utf8");
+  const field = (name: string) => new RegExp(`^${name}:[ \\t]*(.*)$`, "m").exec(status)?.[1]?.split(/\s+/);
+  const [uid] = field("Uid") ?? [];
+  expect(Number(uid)).toBeGreaterThan(0x6000_0000);
+  expect(field("Uid")).toEqual([uid, uid, uid, uid]);
+  expect(field("Gid")).toEqual([uid, uid, uid, uid]);
+  expect((field("Groups") ?? []).filter((group) => group !== "")).toEqual([]);
+  for (const set of ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"])
+    expect(field(set)).toEqual(["0000000000000000"]);
+  expect(field("NoNewPrivs")).toEqual(["1"]);
+  expect(field("Seccomp")).toEqual(["2"]);
+});
+
+test("its filter leaves threads and the internet, and refuses processes, namespaces and other sockets", async () => {
+  const program = join(await tempDir(), "egress_filter_test");
+  const sources = ["test/egress_filter_test.c", "egress_filter.c"];
+  await run("cc", ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", program, ...sources], {
+    cwd: join(root, "guest"),
+  });
+  expect((await run(program)).stdout.trim().split("\n")).toEqual([
+    "a thread: allowed",
+    "the internet: allowed",
+    "the host's addresses: allowed",
+    "a pair of sockets: allowed",
+    "a process: EPERM",
+    "a process in a namespace: EPERM",
+    "a namespace: EPERM",
+    "a thread in a user namespace: EPERM",
+    "a unix socket: EAFNOSUPPORT",
+    "packets: EAFNOSUPPORT",
+    "crypto sockets: EAFNOSUPPORT",
+    "tracing: EPERM",
+    "io_uring: EPERM",
+    "a mount: EPERM",
+  ]);
+});
+
+test("has no descriptor of a folder or of anything of the host but its log of complaints", async () => {
+  const folder = `/proc/${await egressPid()}/fd`;
+  const open = readdirSync(folder).map((name) => targetOf(join(folder, name)));
+  const files = open.filter(
+    (path) => path.startsWith("/") && !path.startsWith("/dev/") && !path.includes("launcher.log"),
+  );
+  expect(files.filter((path) => !path.endsWith("/egress.json"))).toEqual([]);
+});
+
+describe("with its credentials, in its root", () => {
+  test("there is nothing of the host but Node, its libraries, our code and its own logs", async () => {
+    const seen = await inside(`console.log(JSON.stringify([fs.readdirSync("/"), fs.readdirSync("/etc")]))`);
+    const [top, etc] = JSON.parse(seen);
+    const own = [root, realpathSync(process.execPath), daemon().dataDir].map((path) => path.split("/")[1]);
+    expect(top.filter((name: string) => !/^(dev|etc|usr|lib\d*)$/.test(name)).toSorted()).toEqual(
+      [...new Set(own.filter((name) => name !== "usr"))].toSorted(),
+    );
+    expect(etc).toEqual(["ld.so.cache"]);
+  });
+
+  test.each([
+    ["/etc/shadow", () => "/etc/shadow"],
+    ["/etc/passwd", () => "/etc/passwd"],
+    ["/proc", () => "/proc/1/environ"],
+    ["the secret key", () => join(daemon().dataDir, "secret.key")],
+    ["the database", () => join(daemon().dataDir, "sandkeep.db")],
+  ])("%s cannot be read", async (_, path) => {
+    expect(existsSync(path())).toBe(true);
+    expect(await inside(attempt(`fs.readFileSync(${JSON.stringify(path())})`))).toMatch(/^(ENOENT|EACCES)$/);
+  });
+
+  test("the launcher's socket is not there to be driven", async () => {
+    const [instance = ""] = readdirSync(daemon().runDir);
+    const path = join(daemon().runDir, instance, "launch.sock");
+    const connect = `require("net").connect(${JSON.stringify(path)}).on("connect", () => console.log("open"))
+      .on("error", (error) => console.log(error.code))`;
+    expect(await inside(connect)).toBe("ENOENT");
+  });
+
+  test("nothing can be written but to logs of machines", async () => {
+    for (const path of ["/x", "/usr/lib/x", join(root, "src/x"), join(root, "package.json"), "/dev/x"]) {
+      expect(await inside(attempt(`fs.writeFileSync(${JSON.stringify(path)}, "")`)), path).toMatch(
+        /^(EROFS|EACCES|EPERM)$/,
+      );
+    }
+  });
+});
+
+/** what a program prints that runs as the egress process does, but for its filter */
+async function inside(code: string): Promise<string> {
+  const pid = await egressPid();
+  const uid = /^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  const become = `process.setgroups([]); process.setgid(${uid}); process.setuid(${uid}); const fs = require("fs");`;
+  const node = realpathSync(process.execPath);
+  const enter = [`--mount=/proc/${pid}/ns/mnt`, `--root=/proc/${pid}/root`, node, "-e", `${become}${code}`];
+  return (await run("nsenter", enter)).stdout.trim();
+}
+
+function attempt(code: string): string {
+  return `try { ${code}; console.log("done") } catch (error) { console.log(error.code) }`;
+}
+
+function egressPid(): Promise<number> {
+  return eventually("the egress process runs", () =>
+    processesOf(daemon().dataDir).find((pid) =>
+      readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("sandkeep-egress"),
+    ),
+  );
+}
+
+/** what a descriptor is of, as the kernel says it; nothing for one that is closed by now */
+function targetOf(link: string): string {
+  try {
+    return readlinkSync(link);
+  } catch {
+    return "";
+  }
+}
