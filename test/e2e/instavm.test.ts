@@ -97,7 +97,7 @@ describe("GET /v1/sessions/sandboxes", () => {
     const made = await raw(daemon(), "POST", "/v3/sandboxes", { body: { name: `vercel-${mark}`, tags: { mark } } });
     expect((await sandboxes({ mark })).json).toMatchObject([{ sandbox_id: made.json.session.id, name: "default" }]);
     const said = await run(`vercel-${mark}`, "id -un");
-    expect(said.stdout).toBe("vercel-sandbox\n");
+    expect(said.stdout).toBe("ubuntu\n");
     const { json: snapshot } = await ask("POST", `/v1/vms/${made.json.session.id}/snapshot`, { name: "base" });
     const { json: vm } = await ask("POST", "/v1/vms", { snapshot_id: snapshot.id, metadata: { mark, from: "it" } });
     expect((await sandboxes({ from: "it", mark })).json).toMatchObject([

@@ -5,6 +5,7 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
+import type { WantedImage } from "../../core/images.ts";
 import type { Owner, Snapshot } from "../../core/sandbox.ts";
 import { json } from "../http.ts";
 import { Refusal } from "../refusal.ts";
@@ -53,6 +54,11 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
 
 type ImageBody = z.output<Schemas["imageBody"]>;
 
+/** the default image has a name on this wire, unless another was imported under it */
+function wantedImage(name: string): WantedImage {
+  return { name, candidates: [name], ...(name === wire.defaultImageName && { otherwise: "the-default" }) };
+}
+
 const buildTime = 30 * 60_000;
 const longestComplaint = 2000;
 
@@ -60,7 +66,7 @@ const longestComplaint = 2000;
 async function build(dialect: Dialect, owner: Owner, body: ImageBody): Promise<Snapshot> {
   const { sandboxes, sessions } = dialect.core;
   const { sandbox, session } = await sandboxes.create(owner, {
-    base: { image: body.oci_image },
+    base: { image: wantedImage(body.oci_image) },
     user: "root",
     persistent: false,
     vcpus: body.vcpu_count,

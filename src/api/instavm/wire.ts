@@ -135,6 +135,9 @@ export function execution(it: Command, output: Output | undefined, cpuTime: numb
   };
 }
 
+/** what the default image is called on this wire */
+export const defaultImageName = "ubuntu";
+
 export function snapshot(it: Snapshot): object {
   return {
     id: it.id,
@@ -143,7 +146,7 @@ export function snapshot(it: Snapshot): object {
     status: snapshotStatus[it.state],
     last_error: null,
     snapshot_type: "user",
-    oci_image: it.base.imageName ?? null,
+    oci_image: it.base.imageName ?? defaultImageName,
     size_bytes: it.sizeBytes,
     parent_snapshot_id: it.parentId ?? null,
     vm_id: it.sessionId,
