@@ -173,7 +173,7 @@ export const examples: Record<keyof Schemas, object[]> = {
   v1ListQuery: [
     { ...scope, slug: "default", project: "default", limit: "10", since: "1", until: "1803711655015.0005" },
   ],
-  killBody: [{ signal: 15 }],
+  killBody: [{ signal: 15, group: false }],
   mkdirBody: [{ path: "a", cwd: "/tmp", recursive: true }],
   readBody: [{ path: "a", cwd: "/tmp" }],
   driveBody: [{ projectId: "default", maxSizeBytes: 2 ** 30, region: "iad1" }],
