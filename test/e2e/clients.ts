@@ -66,6 +66,11 @@ export function waysTo(daemon: () => TestDaemon): Way[] {
   ]);
 }
 
+/** as whom commands run in what this version makes unless told otherwise */
+export function userOf(version: keyof typeof sdks): string {
+  return version === "3.5.0" ? "ubuntu" : "vercel-sandbox";
+}
+
 /** where commands start in what this version makes unless told otherwise: an image, or a runtime */
 export function cwdOf(version: keyof typeof sdks): string {
   return version === "3.5.0" ? "/vercel" : "/vercel/sandbox";

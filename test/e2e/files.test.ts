@@ -7,13 +7,15 @@ import { buffer } from "node:stream/consumers";
 import { beforeAll, describe, expect, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { tempDir } from "../harness.ts";
-import { redirectThisProcess, sandboxOf, waysTo } from "./clients.ts";
+import { cwdOf, redirectThisProcess, sandboxOf, userOf, waysTo } from "./clients.ts";
 
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
 
 describe.each(waysTo(daemon))("$name", (way) => {
   const sandbox = sandboxOf(() => way.Sandbox.create({ ...way.auth, persistent: false }));
+  const cwd = cwdOf(way.version);
+  const user = userOf(way.version);
 
   test("files are written where they belong, with their mode, parents and owner, and read back byte by byte", async () => {
     const bytes = randomBytes(300_000);
@@ -34,18 +36,18 @@ describe.each(waysTo(daemon))("$name", (way) => {
       "empty",
     ]);
     expect((await stat.stdout()).trim().split("\n")).toEqual([
-      "a/b/c.txt vercel-sandbox 644 6",
-      expect.stringMatching(/^a\/b vercel-sandbox 755 \d+$/),
-      "/tmp/x.sh vercel-sandbox 755 19",
-      "data.bin vercel-sandbox 644 300000",
-      "empty vercel-sandbox 644 0",
+      `a/b/c.txt ${user} 644 6`,
+      expect.stringMatching(new RegExp(`^a/b ${user} 755 \\d+$`)),
+      `/tmp/x.sh ${user} 755 19`,
+      `data.bin ${user} 644 300000`,
+      `empty ${user} 644 0`,
     ]);
     expect(await (await sandbox().runCommand("/tmp/x.sh")).stdout()).toBe("ran\n");
     const read = async (path: string, cwd?: string) =>
       sandbox().readFileToBuffer({ path, ...(cwd !== undefined && { cwd }) });
     expect((await read("a/b/c.txt"))?.toString()).toBe("héllo");
-    expect((await read("b/c.txt", "/vercel/sandbox/a"))?.toString()).toBe("héllo");
-    expect((await read("/vercel/sandbox/data.bin"))?.equals(bytes)).toBe(true);
+    expect((await read("b/c.txt", `${cwd}/a`))?.toString()).toBe("héllo");
+    expect((await read(`${cwd}/data.bin`))?.equals(bytes)).toBe(true);
     expect(await read("empty")).toHaveLength(0);
     expect((await read("ünï 'quoted'.txt"))?.toString()).toBe("odd");
     const stream = await sandbox().readFile({ path: "data.bin" });
@@ -62,7 +64,6 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(await (await sandbox().runCommand("hello")).stdout()).toBe("hello\n");
     const paths = ["/usr/local/bin/hello", "/opt/tool/etc", "/opt/tool/etc/conf", "/etc/motd", "/opt", "/etc"];
     const stat = await sandbox().runCommand("stat", ["-c", "%U %a", ...paths]);
-    const user = "vercel-sandbox";
     expect((await stat.stdout()).trim().split("\n")).toEqual([
       `${user} 755`,
       `${user} 755`,
@@ -96,17 +97,17 @@ describe.each(waysTo(daemon))("$name", (way) => {
 
   test("a directory is made once, below one that exists", async () => {
     await sandbox().mkDir("made");
-    await sandbox().mkDir("/vercel/sandbox/made/below");
+    await sandbox().mkDir(`${cwd}/made/below`);
     expect((await sandbox().runCommand("test", ["-d", "made/below"])).exitCode).toBe(0);
     const words = (message: string) => ({
       response: { status: 400 },
       json: { error: { code: "file_error", message } },
     });
     await expect(sandbox().mkDir("made")).rejects.toMatchObject(
-      words("error creating directory: /vercel/sandbox/made: File exists"),
+      words(`error creating directory: ${cwd}/made: File exists`),
     );
     await expect(sandbox().mkDir("no/parent")).rejects.toMatchObject(
-      words("error creating directory: /vercel/sandbox/no/parent: No such file or directory"),
+      words("error creating directory: No such file or directory"),
     );
   });
 
@@ -140,7 +141,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect([stat.isFile(), stat.size, stat.mode & 0o777, stat.uid]).toEqual([true, 5, 0o644, 1000]);
     expect((await fs.lstat("tree/link")).isSymbolicLink()).toBe(true);
     expect(await fs.readlink("tree/link")).toBe("file");
-    expect(await fs.realpath("tree/link")).toBe("/vercel/sandbox/tree/file");
+    expect(await fs.realpath("tree/link")).toBe(`${cwd}/tree/file`);
     await fs.chmod("tree/file", 0o600);
     expect((await fs.stat("tree/file")).mode & 0o777).toBe(0o600);
     await fs.copyFile("tree/file", "tree/copy");

@@ -129,7 +129,7 @@ test("data of a version without identities gets one silently; with an empty data
   const [, name = ""] = /adopted sandbox "(recovered-\w+)"/.exec(adopted) ?? [];
   await daemon.start();
   await eventually("it runs", async () => (await raw(daemon, "GET", `/v2/sandboxes/${name}`)).json.session.id === id);
-  const script = { command: "cat", args: ["/vercel/sandbox/kept"], wait: true, logs: true };
+  const script = { command: "cat", args: ["/vercel/kept"], wait: true, logs: true };
   expect((await raw(daemon, "POST", `/v2/sandboxes/sessions/${id}/cmd`, { body: script })).text).toContain("older");
 });
 

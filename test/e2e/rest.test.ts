@@ -97,7 +97,7 @@ test("files are written and read, directories made", async () => {
   await sandbox.writeFiles([{ path: "a/b/c/file.txt", content: "content" }]);
   const stream = await vercel.sandboxes.readSessionFile({
     sessionId: session(),
-    requestBody: { path: "c/file.txt", cwd: "/vercel/sandbox/a/b" },
+    requestBody: { path: "c/file.txt", cwd: "/vercel/a/b" },
   });
   expect(await text(stream)).toBe("content");
 });
@@ -118,7 +118,7 @@ test("snapshots are taken by both versions, listed, looked at and deleted; sessi
     requestBody: { expiration: 2 * day },
   });
   expect(manual).toMatchObject({
-    session: { status: "stopped" },
+    session: { status: "snapshotting" },
     snapshot: { status: "created", creationMethod: "manual" },
   });
   const resumed = await vercel.sandboxes.getNamedSandbox({ name: "rest", projectId: project, resume: true });
