@@ -35,7 +35,7 @@ test.each(["mcp-ai-sdk", "mcp-openai-agents", "mcp-langchain"])(
   async (example) => {
     const model = await scriptedModel(undo, calculate);
     const bin = await tempDir();
-    await symlink(join(root, "src/main.ts"), join(bin, "sandkeep"));
+    await symlink(join(root, "bin/sandkeep"), join(bin, "sandkeep"));
     const child = spawn(process.execPath, [join(root, "examples", `${example}.ts`)], {
       env: {
         PATH: [bin, dirname(process.execPath), process.env.PATH].join(":"),
