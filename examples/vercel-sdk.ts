@@ -15,14 +15,14 @@ const version = await sandbox.runCommand("node", ["--version"]);
 console.log(`it has Node ${(await version.stdout()).trim()}`);
 
 const program = `
-  const page = require("node:fs").readFileSync("page.txt");
+  const page = require("node:fs").readFileSync("site/page.txt");
   require("node:http").createServer((_, response) => response.end(page)).listen(3000, () => console.log("listening"));
 `;
 await sandbox.writeFiles([
-  { path: "server.cjs", content: program },
-  { path: "page.txt", content: "hello from inside" },
+  { path: "site/server.cjs", content: program },
+  { path: "site/page.txt", content: "hello from inside" },
 ]);
-const server = await sandbox.runCommand({ cmd: "node", args: ["server.cjs"], detached: true });
+const server = await sandbox.runCommand({ cmd: "node", args: ["site/server.cjs"], detached: true });
 for await (const line of server.logs()) if (line.data.includes("listening")) break;
 const page = await fetch(sandbox.domain(3000));
 console.log(`it says "${await page.text()}"`);
@@ -31,7 +31,7 @@ const { snapshot } = await sandbox.stop();
 console.log(`it is ${sandbox.status} and kept as ${snapshot?.status === "created" ? "a snapshot" : "nothing"}`);
 
 // Whatever is asked of it next brings it back.
-const list = await sandbox.runCommand("ls");
+const list = await sandbox.runCommand("ls", ["site"]);
 console.log(`it is back with ${(await list.stdout()).trim().split("\n").join(" and ")}`);
 
 await sandbox.delete();
