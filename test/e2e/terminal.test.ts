@@ -22,6 +22,9 @@ import { Typist } from "./typist.ts";
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
 
+/** of a shell in the directory that it starts in: /vercel on /v3, below that elsewhere */
+const prompt = /\/vercel/;
+
 describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s on a terminal", (version) => {
   beforeEach((context) => needs(context, "the command python3"));
 
@@ -30,7 +33,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s on a terminal", (versi
     // The older one has no --rm for it.
     const isNewer = version === "4.5.0";
     const shell = await onTerminal(version, ["sh", ...(isNewer ? ["--rm"] : []), "--name", name]);
-    await shell.until(/\/vercel\/sandbox/);
+    await shell.until(prompt);
     shell.type("stty size; tty; echo $TERM\n");
     await shell.until(/24 80\s+\/dev\/pts\/\d+\s+xterm-256color/);
     shell.resize(40, 100);
@@ -53,7 +56,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s on a terminal", (versi
     expect(await reader.ended, reader.output).toBe(5);
     await raw(daemon(), "POST", `/v2/sandboxes/sessions/${json.session.id}/stop`);
     const shell = await onTerminal(version, ["ssh", name]);
-    await shell.until(/\/vercel\/sandbox/);
+    await shell.until(prompt);
     shell.type("echo $KEPT-ok; exit 3\n");
     await shell.until(/env-ok/);
     expect(await shell.ended, shell.output).toBe(3);
@@ -69,7 +72,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s on a terminal", (versi
     expect(await running.ended, running.output).toBe(4);
     expect((await raw(daemon(), "GET", `/v2/sandboxes/${name}`)).status).toBe(404);
     const connected = await onTerminal(version, ["create", "--connect", "--name", name]);
-    await connected.until(/\/vercel\/sandbox/);
+    await connected.until(prompt);
     connected.type("exit 6\n");
     expect(await connected.ended, connected.output).toBe(6);
     expect((await raw(daemon(), "DELETE", `/v2/sandboxes/${name}`)).status).toBe(200);
