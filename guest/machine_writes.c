@@ -5,8 +5,9 @@
  *
  * A limit of 0 on the size of files makes every write beyond it fail with EFBIG, in programs that run already too (the
  * signal that comes with it is ignored from their start, see spawn.c); reading and deleting go on. Root inside cannot
- * raise it again: that takes CAP_SYS_RESOURCE on the host. Where the launcher lacks it too, programs that were stopped
- * stay so, and those that are started afterwards write again.
+ * raise it again: that takes CAP_SYS_RESOURCE on the host. Where the launcher lacks it too, the owner of the sandbox's user
+ * namespace may still lower limits; programs that were stopped stay so, and those that are started afterwards write
+ * again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,18 +18,21 @@
 #include <sys/resource.h>
 
 #include "machine.h"
+#include "sandbox.h"
 
 /* every process of the machine but its agent, which has output to keep */
-static int limit_all(const char *list, pid_t agent, bool allowed) {
+static int limit_all(const char *list, const struct machine *m, bool allowed) {
   FILE *file = fopen(list, "re");
   if (!file) return errno;
+  int error = become_owner(m->base);
   struct rlimit limit = {allowed ? RLIM_INFINITY : 0, allowed ? RLIM_INFINITY : 0};
-  for (int pid; fscanf(file, "%d", &pid) == 1;) {
+  for (int pid; !error && fscanf(file, "%d", &pid) == 1;) {
     /* one that ended meanwhile writes no more anyway */
-    if (pid != agent) prlimit(pid, RLIMIT_FSIZE, &limit, NULL);
+    if (pid != m->sandbox.pid) prlimit(pid, RLIMIT_FSIZE, &limit, NULL);
   }
+  if (!error) become_launcher();
   fclose(file);
-  return 0;
+  return error;
 }
 
 void machine_writes(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
@@ -38,7 +42,7 @@ void machine_writes(struct machines *all, struct connection *from, uint32_t id, 
   struct machine *m = NULL;
   if (!reader_done(r)) machine_malformed(from, id);
   else m = machine_named(all, from, id, name);
-  int error = m ? limit_all(list, m->sandbox.pid, allowed) : 0;
+  int error = m ? limit_all(list, m, allowed) : 0;
   if (m && error) connection_fail(from, id, error, WIRE_WHAT_SYSTEM, "Cannot stop writes: %s", strerror(error));
   else if (m) connection_ok(from, id);
   free(list);

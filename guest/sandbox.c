@@ -65,13 +65,13 @@ static int write_id_maps(pid_t pid, uid_t base) {
  * sandbox could use up what the host and all others need. Files are still opened as the host's root, and no capability
  * is lost meanwhile.
  */
-static int become_owner(uid_t base) {
+int become_owner(uid_t base) {
   if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 || setresuid(-1, base, -1) < 0) return errno;
   setfsuid(0);
   return 0;
 }
 
-static void become_launcher(void) {
+void become_launcher(void) {
   if (setresuid(-1, 0, -1) < 0 || prctl(PR_SET_SECUREBITS, SECUREBITS_DEFAULT, 0, 0, 0) < 0) abort();
 }
 

@@ -60,6 +60,10 @@ struct sandbox_options {
   uint64_t shm_size;
 };
 
+/* The launcher as the owner of a sandbox's user namespace, who may do there what only owners may; and back. */
+int become_owner(uid_t base);
+void become_launcher(void);
+
 /* the calling thread must be in the sandbox's network namespace already; 0 or errno */
 int sandbox_clone(const struct sandbox_spec *spec, struct sandbox *out);
 /* hands over the root mount, then those of `options`; the answer arrives on `control` */
