@@ -268,7 +268,7 @@ export class Load {
       );
       return;
     }
-    const tags = JSON.stringify(found.json.sandbox.tags);
+    const tags = JSON.stringify(found.json.sandbox.tags ?? {});
     if (!sandbox.tags.has(tags))
       this.violations.push(`${sandbox.name} has the tags ${tags}, not ${[...sandbox.tags].join(" or ")}`);
     for (const path of sandbox.files.keys()) {
