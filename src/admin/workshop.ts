@@ -42,7 +42,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   undo.defer(() => rm(run, { recursive: true, force: true }));
   const launcher = await openLauncher(run, guest);
   undo.defer(() => launcher.shutdown());
-  const layers = new LayerStore(store, launcher, { volumes });
+  const layers = new LayerStore(store, launcher, { volumes, shared: join(dataDir, "shared") });
   const images = new ImageStore(store);
   undo.defer(() => layers.settled());
   await layers.open();

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { all, refusal } from "../../../test/file-guest.ts";
 import { type TestStore, useLayerTools } from "../../../test/layer-tools.ts";
-import { type LayerInfo, newLayerId } from "./layers.ts";
+import { type LayerInfo, newLayerId } from "./layer-record.ts";
 
 const { flattenMain, store } = useLayerTools();
 

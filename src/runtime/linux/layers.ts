@@ -14,17 +14,17 @@
  */
 
 import { execFile } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { existsSync, renameSync, statSync } from "node:fs";
 import { mkdir, readdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { z } from "zod";
 import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
 import { hostBootId } from "./boot-id.ts";
 import { type Claim, Claims, isTagAlive, processTag } from "./claims.ts";
 import type { FileSession } from "./file-session.ts";
 import { isMissing, makePrivate, readJson, syncDirectory, writeJson } from "./json-file.ts";
+import { isLayerId, type LayerInfo, layerFile, type MadeLayer, newLayerId } from "./layer-record.ts";
+import { canShareFrom, SharedLayers } from "./shared-layers.ts";
 import { Spares } from "./spares.ts";
 import { fileSystemOf } from "./storage.ts";
 import { Trash } from "./trash.ts";
@@ -42,24 +42,6 @@ export interface LayerTools {
   flatten(layersTopmostFirst: string[], into: string): Promise<void>;
 }
 
-export interface LayerInfo {
-  id: string;
-  createdAt: number;
-  /** bytes on the disk when it was published */
-  size: number;
-  /** where it is, if not in the store */
-  path?: string | undefined;
-  /** the machine whose volume it was */
-  origin?: string | undefined;
-  /** the record of the snapshot that it was made for, from which that can be written again: see snapshots.ts */
-  snapshot?: unknown;
-  /** the boot of the host in which it was made */
-  bootId?: string | undefined;
-}
-
-/** what whoever turns a machine's volume into a layer says of it */
-export type MadeLayer = Omit<LayerInfo, "createdAt" | "path" | "bootId">;
-
 export interface FlattenOptions {
   bottom?: boolean;
   /** bytes that are on record of it; default those of all layers together */
@@ -71,6 +53,8 @@ export interface LayerStoreOptions {
   volumes?: boolean;
   /** which boot of the host this is; default the one that it says */
   bootId?: string;
+  /** a folder for layers that all machines read through one cache: see shared-layers.ts; default none */
+  shared?: string;
 }
 
 export class LayerStore {
@@ -86,6 +70,7 @@ export class LayerStore {
   /** which boot of the host this is: of what was made in another one, only what was flushed is left */
   readonly bootId: string;
   readonly #spares: Spares;
+  readonly #shared: SharedLayers | undefined;
   /** of directories of the host: whether they are on another file system */
   readonly #elsewhere = new Map<string, boolean>();
   readonly #known = new Map<string, LayerInfo>();
@@ -99,6 +84,9 @@ export class LayerStore {
     this.#trash = new Trash(join(store, "trash"), tools);
     this.#tools = tools;
     this.#claims = new Claims(join(store, "claims"));
+    const { shared } = options;
+    const canShare = this.hasVolumes && shared !== undefined && canShareFrom(shared, store);
+    this.#shared = canShare ? new SharedLayers(shared, tools) : undefined;
     this.#spares = new Spares({
       folder: join(store, "spares"),
       copy: (from, to) => this.#copyVolume(from, to),
@@ -116,6 +104,7 @@ export class LayerStore {
       if (!isTagAlive(tag)) await this.#trash.discard(join(this.#building, tag));
     }
     await this.#spares.open((id) => existsSync(join(this.#layers, id)));
+    await this.#shared?.open((id) => existsSync(join(this.#layers, id)));
     this.#trash.empty();
   }
 
@@ -273,6 +262,21 @@ export class LayerStore {
     return layer;
   }
 
+  /** whether this store can have layers that are shared */
+  get canShare(): boolean {
+    return this.#shared !== undefined;
+  }
+
+  /** a layer that all machines read through one cache, filled by `build` unless it is there */
+  async share(claim: Claim, id: string, build: (files: FileSession) => Promise<void>): Promise<LayerInfo> {
+    if (!this.#shared)
+      throw new SandkeepError("unsupported", `Cannot share layer "${id}": the store has no place for it`);
+    // Its record comes first: a directory without one is taken for something left over.
+    const layer = await this.addPath(claim, id, this.#shared.path(id));
+    await this.#shared.make(id, build);
+    return layer;
+  }
+
   /** deletes layers that were published but never recorded, because what they were made for failed */
   async discard(ids: readonly string[]): Promise<void> {
     const claimed = await this.claimed();
@@ -304,6 +308,7 @@ export class LayerStore {
       if (after.has(id)) await rename(trash, join(this.#layers, id)).catch(() => this.#trash.discard(trash));
     }
     const deleted = [...moved.keys()].filter((id) => !after.has(id));
+    for (const id of deleted) await this.#shared?.remove(id);
     this.#trash.empty();
     return deleted;
   }
@@ -414,27 +419,9 @@ export class LayerStore {
   }
 }
 
-const layerFile = z.object({
-  id: z.string(),
-  createdAt: z.number(),
-  size: z.number(),
-  path: z.string().startsWith("/").optional(),
-  origin: z.string().optional(),
-  snapshot: z.unknown().optional(),
-  bootId: z.string().optional(),
-});
-
 const run = promisify(execFile);
 
 /** another process may have made it at the same moment */
 function unlessThere(error: unknown): void {
   if (!isSandkeepError(error, "exists") && (error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-}
-
-function isLayerId(id: string): boolean {
-  return /^[a-z0-9][a-z0-9-]{0,99}$/.test(id);
-}
-
-export function newLayerId(): string {
-  return randomBytes(14).toString("hex");
 }

@@ -126,7 +126,11 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
-  const layers = new LayerStore(store, launcher, { volumes: options.hasVolumes, bootId: options.bootId });
+  const layers = new LayerStore(store, launcher, {
+    volumes: options.hasVolumes,
+    bootId: options.bootId,
+    shared: join(options.dataDir, "shared"),
+  });
   const images = new ImageStore(store);
   const snapshots = new SnapshotStore({ store, layers, images, machines: hooks.needs });
   const drives = new DriveStore(store, volumes, trouble);

@@ -17,7 +17,8 @@ import { type ImageRecord, type ImageStore, imageName, imageReference } from "./
 import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
 import { lastLoss, setAside } from "./kept-record.ts";
 import { packArchive, readArchive } from "./layer-archive.ts";
-import type { LayerInfo, LayerStore } from "./layers.ts";
+import type { LayerInfo } from "./layer-record.ts";
+import type { LayerStore } from "./layers.ts";
 import { archiveTar } from "./tar.ts";
 import { extractTar } from "./tar-extract.ts";
 

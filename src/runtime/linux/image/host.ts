@@ -1,14 +1,14 @@
 /**
  * The image "host": a read-only view of the host's own userland that needs no download. Its layers, topmost first:
  *
- *   node        see node-runtime.ts
  *   host        everything we write: /etc, homes, mount points, and a skeleton of /usr
+ *   node        see node-runtime.ts; above all others where the store has no place that machines share
  *   host-usr    the host's /usr itself
  *   host-dpkg   the host's /var/lib/dpkg itself, where there is one
  *
- * The two directories of the host are lower layers as they are, so their names would show at the root. The skeleton puts
+ * The directories of the host are lower layers as they are, so their names would show at the root. The skeleton puts
  * them where they belong: its /usr/bin is a moved directory (an overlay redirect) that goes on at /bin below, which is
- * the host's /usr/bin; and every name that the two have at their top is hidden. Only directories named here are put
+ * the host's /usr/bin; and every name that they have at their top is hidden. Only directories named here are put
  * anywhere, so nothing of the host is seen because it was forgotten: not /usr/local, not /usr/src, and of everything
  * that is not /usr nothing at all. Writing copies up, as in any image; the host's files never change.
  */
@@ -25,7 +25,17 @@ import type { LayerStore } from "../layers.ts";
 import { etcFiles, etcVersion, parseOsRelease, userBashrc, userProfile } from "./etc.ts";
 import { type HostEtcEntry, hostEtc, withRoots } from "./host-etc.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
-import { type NodeRuntime, nodeFolder, nodeLayer, nodeLayerId, nodePrograms, ownNode } from "./node-runtime.ts";
+import {
+  type NodeRuntime,
+  nodeFolder,
+  nodeLayer,
+  nodeLayerId,
+  nodePrograms,
+  ownNode,
+  sharedNodeFolder,
+  sharedNodeLayer,
+  writeWay,
+} from "./node-runtime.ts";
 import { ownPrograms } from "./programs.ts";
 import { defaultCwd, defaultUser, plainUsers } from "./users.ts";
 
@@ -48,7 +58,7 @@ export async function ensureHostImage(
   options: HostImageOptions = {},
 ): Promise<ImageRecord> {
   const { root = "/", node = ownNode(), roots = [] } = options;
-  const host = await readHost(root, node, roots);
+  const host = await readHost({ root, node, roots, sharesNode: layers.canShare });
   const there = await images.get(hostImage);
   if (there?.fingerprint === host.fingerprint && (await isComplete(layers, there))) {
     return withBase({ layers, images }, there);
@@ -94,11 +104,18 @@ interface Host {
   pythons: string[];
   etc: HostEtcEntry[];
   roots: readonly string[];
+  /** whether Node is in a layer below, which all machines share */
+  sharesNode: boolean;
   own: ReturnType<typeof etcFiles>;
   fingerprint: string;
 }
 
-async function readHost(root: string, node: NodeRuntime, roots: readonly string[]): Promise<Host> {
+async function readHost({
+  root,
+  node,
+  roots,
+  sharesNode,
+}: Pick<Host, "root" | "roots" | "sharesNode"> & { node: NodeRuntime }): Promise<Host> {
   await checkMerged(root);
   const usrNames = await directories(join(root, "usr"));
   const dpkgNames = await readdir(join(root, "var/lib/dpkg")).catch((): string[] => []);
@@ -109,11 +126,18 @@ async function readHost(root: string, node: NodeRuntime, roots: readonly string[
     root,
     path,
     usr: shown.filter((name) => usrNames.includes(name)),
-    hidden: [...new Set([...(await readdir(join(root, "usr"))), ...(dpkg ? dpkgNames : [])])].sort(),
+    hidden: [
+      ...new Set([
+        ...(await readdir(join(root, "usr"))),
+        ...(dpkg ? dpkgNames : []),
+        ...(sharesNode ? [sharedNodeFolder.slice(1)] : []),
+      ]),
+    ].sort(),
     dpkg,
     pythons: (await directories(join(root, "usr/lib"))).filter((name) => /^python3\.\d+$/.test(name)).sort(),
     etc: withRoots(await hostEtc(root), roots),
     roots,
+    sharesNode,
     own: etcFiles(path, parseOsRelease(release)),
   };
   return { ...host, fingerprint: await fingerprintOf(host, node) };
@@ -149,7 +173,6 @@ async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime)
 const layoutVersion = 2;
 
 async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: NodeRuntime): Promise<string[]> {
-  const top = await nodeLayer(layers, claim, node);
   const id = `host-${host.fingerprint}`;
   await claim.add(id);
   const own =
@@ -159,7 +182,9 @@ async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: No
       return id;
     }));
   const usr = await layers.addPath(claim, pathId("host-usr", host.root), join(host.root, "usr"));
-  const chain = [top.id, own.id, usr.id];
+  const chain = host.sharesNode
+    ? [own.id, (await sharedNodeLayer(layers, claim, node)).id, usr.id]
+    : [(await nodeLayer(layers, claim, node)).id, own.id, usr.id];
   if (!host.dpkg) return chain;
   const dpkg = await layers.addPath(claim, pathId("host-dpkg", host.root), join(host.root, "var/lib/dpkg"));
   return [...chain, dpkg.id];
@@ -172,6 +197,7 @@ function pathId(name: string, root: string): string {
 
 async function writeHost(writer: LayerWriter, host: Host, node: NodeRuntime): Promise<void> {
   await writeUsr(writer, host, node);
+  if (host.sharesNode) await writeNode(writer, node);
   await writePython(writer, host);
   await writePrograms(writer, host);
   await writeEtc(writer, host);
@@ -195,6 +221,12 @@ async function writeUsr(writer: LayerWriter, host: Host, node: NodeRuntime): Pro
   }
   await writer.directory("/usr/src");
   if (host.roots.length > 0) await writer.file(hostRootsFile, host.roots.join(""));
+}
+
+async function writeNode(writer: LayerWriter, node: NodeRuntime): Promise<void> {
+  await writeWay(writer);
+  await writer.directory(nodeFolder(node), { owner: plainUser });
+  await writer.redirect(nodeFolder(node), sharedNodeFolder);
 }
 
 /** `python`, and a pip that installs for everyone: the host's distribution keeps its own packages apart, a sandbox need not */

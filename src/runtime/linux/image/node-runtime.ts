@@ -1,14 +1,15 @@
 /**
  * The layer with our own Node in /vercel/runtimes, and beside it npm, pnpm, and yarn by way of corepack, which fetches
- * the release that a project names. It lies on top of every image whose C library can run it, and is made once for each
- * version.
+ * the release that a project names. It lies on top of every imported image whose C library can run it, and is made once
+ * for each version. The default image has it below, where all machines share it.
  */
 
 import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
 import { dirname, join } from "node:path";
 import type { Claim } from "../claims.ts";
-import type { LayerInfo, LayerStore } from "../layers.ts";
+import type { LayerInfo } from "../layer-record.ts";
+import type { LayerStore } from "../layers.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
 
 /** Where the parts of the runtime are on the host. */
@@ -59,6 +60,9 @@ export function nodeFolder(node: NodeRuntime): string {
 /** to be raised when what is written beside the packages changes */
 const layoutVersion = 3;
 
+/** where the files of a layer that is shared are in it; whoever lies above it puts them into nodeFolder() */
+export const sharedNodeFolder = "/sandkeep-node";
+
 /** says all that is in the layer */
 export function nodeLayerId(node: NodeRuntime): string {
   const packages = node.packages.map(({ name, version }) => `${name}-${version}`).join("-");
@@ -73,9 +77,23 @@ export async function nodeLayer(layers: LayerStore, claim: Claim, node: NodeRunt
   const there = await layers.get(id);
   if (there) return there;
   return layers.create(claim, async (files) => {
-    await writeNode(new LayerWriter(files), node);
+    const writer = new LayerWriter(files);
+    await writeWay(writer);
+    await writeFiles(writer, node, nodeFolder(node));
     return id;
   });
+}
+
+/** the same files in a layer below the volumes of all machines, so that they are in memory once */
+export function sharedNodeLayer(layers: LayerStore, claim: Claim, node: NodeRuntime): Promise<LayerInfo> {
+  return layers.share(claim, `${nodeLayerId(node)}-shared`, (files) =>
+    writeFiles(new LayerWriter(files), node, sharedNodeFolder),
+  );
+}
+
+/** the folders that lead to Node, in the topmost layer: what that has on the way is what a sandbox sees */
+export async function writeWay(writer: LayerWriter): Promise<void> {
+  for (const path of ["/vercel", "/vercel/runtimes"]) await writer.directory(path, { owner: plainUser });
 }
 
 /**
@@ -92,10 +110,7 @@ const npmrc = [
   "",
 ].join("\n");
 
-async function writeNode(writer: LayerWriter, node: NodeRuntime): Promise<void> {
-  const folder = nodeFolder(node);
-  // This layer is the topmost, so what it has on the way is what a sandbox sees.
-  for (const path of ["/vercel", "/vercel/runtimes"]) await writer.directory(path, { owner: plainUser });
+async function writeFiles(writer: LayerWriter, node: NodeRuntime, folder: string): Promise<void> {
   // The plain user's, so that `npm install --global` needs no sudo.
   for (const part of ["", "/bin", "/lib", "/lib/node_modules", "/share"]) {
     await writer.directory(`${folder}${part}`, { owner: plainUser });

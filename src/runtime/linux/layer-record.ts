@@ -1,0 +1,40 @@
+/** layer.json: what is on record of a layer, beside its files. */
+
+import { randomBytes } from "node:crypto";
+import { z } from "zod";
+
+export interface LayerInfo {
+  id: string;
+  createdAt: number;
+  /** bytes on the disk when it was published */
+  size: number;
+  /** where it is, if not in the store */
+  path?: string | undefined;
+  /** the machine whose volume it was */
+  origin?: string | undefined;
+  /** the record of the snapshot that it was made for, from which that can be written again: see snapshots.ts */
+  snapshot?: unknown;
+  /** the boot of the host in which it was made */
+  bootId?: string | undefined;
+}
+
+/** what whoever turns a machine's volume into a layer says of it */
+export type MadeLayer = Omit<LayerInfo, "createdAt" | "path" | "bootId">;
+
+export const layerFile = z.object({
+  id: z.string(),
+  createdAt: z.number(),
+  size: z.number(),
+  path: z.string().startsWith("/").optional(),
+  origin: z.string().optional(),
+  snapshot: z.unknown().optional(),
+  bootId: z.string().optional(),
+});
+
+export function isLayerId(id: string): boolean {
+  return /^[a-z0-9][a-z0-9-]{0,99}$/.test(id);
+}
+
+export function newLayerId(): string {
+  return randomBytes(14).toString("hex");
+}
