@@ -1,8 +1,8 @@
-/** The lockfile must serve any host behind any registry, also where it was not written. */
+/** Each lockfile must serve any host behind any registry, also where it was not written. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { root } from "./harness.ts";
 
 interface Package {
@@ -13,23 +13,25 @@ interface Package {
   optionalDependencies?: Record<string, string>;
 }
 
-const packages: Record<string, Package> = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")).packages;
+describe.each(["package-lock.json", "test/frameworks/package-lock.json"])("%s", (path) => {
+  const packages: Record<string, Package> = JSON.parse(readFileSync(join(root, path), "utf8")).packages;
 
-test("the lockfile has every optional package, also those for other hosts", () => {
-  // `npm ci` refuses a lockfile without them. A registry that lacks some makes `npm install` write such a file.
-  const wanted = Object.values(packages).flatMap((entry) => Object.keys(entry.optionalDependencies ?? {}));
-  const locked = Object.keys(packages).map((path) => path.slice(path.lastIndexOf("node_modules/") + 13));
-  expect(wanted.filter((name) => !locked.includes(name))).toEqual([]);
-});
+  test("has every optional package, also those for other hosts", () => {
+    // `npm ci` refuses a lockfile without them. A registry that lacks some makes `npm install` write such a file.
+    const wanted = Object.values(packages).flatMap((entry) => Object.keys(entry.optionalDependencies ?? {}));
+    const locked = Object.keys(packages).map((name) => name.slice(name.lastIndexOf("node_modules/") + 13));
+    expect(wanted.filter((name) => !locked.includes(name))).toEqual([]);
+  });
 
-test("the lockfile has a hash for every package", () => {
-  const unsigned = Object.entries(packages).filter(
-    ([path, { integrity, inBundle }]) => path && !integrity && !inBundle,
-  );
-  expect(unsigned.map(([path]) => path)).toEqual([]);
-});
+  test("has a hash for every package", () => {
+    const unsigned = Object.entries(packages).filter(
+      ([name, { integrity, inBundle }]) => name && !integrity && !inBundle,
+    );
+    expect(unsigned.map(([name]) => name)).toEqual([]);
+  });
 
-test("the lockfile names no host", () => {
-  const named = Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined);
-  expect(named.map(([path]) => path)).toEqual([]);
+  test("names no host", () => {
+    const named = Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined);
+    expect(named.map(([name]) => name)).toEqual([]);
+  });
 });

@@ -1,10 +1,11 @@
 /** The vendor's own packages, unmodified, and the two ways in which they are sent to a daemon of ours. */
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
 import * as sdk3 from "@vercel/sandbox";
 import * as sdk2 from "vercel-sandbox-2";
 import { beforeAll } from "vitest";
@@ -159,6 +160,15 @@ export interface RawAnswer {
   /** the body if it is JSON */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape
   json: any;
+}
+
+/** what the lines of `sandkeep env vercel` make of an environment with nothing but PATH */
+export async function vercelEnvironment({ url, key }: TestDaemon): Promise<NodeJS.ProcessEnv> {
+  const { stdout } = await promisify(execFile)("/bin/sh", ["-ec", 'eval "$(bin/sandkeep env vercel)"; env -0'], {
+    cwd: root,
+    env: { PATH: process.env.PATH, SANDKEEP_URL: url, SANDKEEP_API_KEY: key },
+  });
+  return Object.fromEntries(stdout.split("\0").map((entry) => entry.split(/=(.*)/s).slice(0, 2)));
 }
 
 export type CliVersion = "4.5.0" | "3.5.5" | "2.5.12";

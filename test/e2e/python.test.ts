@@ -4,9 +4,10 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { daemonOfFile, type TestDaemon } from "../daemon.ts";
-import { root, tempDir } from "../harness.ts";
+import { daemonOfFile } from "../daemon.ts";
+import { tempDir } from "../harness.ts";
 import { packagesOfFile } from "../pypi.ts";
+import { vercelEnvironment } from "./clients.ts";
 
 const run = promisify(execFile);
 const daemon = daemonOfFile();
@@ -19,7 +20,7 @@ describe.each(Object.entries(releases))("%s", (_, packages) => {
   test.for(["sync_sdk.py", "async_sdk.py"])("%s does its work on the daemon", async (program, context) => {
     const python = packages.python(context);
     const { stdout } = await run(python, [join(import.meta.dirname, "python", program)], {
-      env: await environment(daemon()),
+      env: await vercelEnvironment(daemon()),
       cwd: await tempDir(),
     });
     expect(JSON.parse(stdout)).toEqual({
@@ -51,13 +52,3 @@ test("without the sitecustomize module the address of a port works all the same"
     answer: "served",
   });
 });
-
-/** what the lines of `sandkeep env vercel` make of an empty environment */
-async function environment({ url, key }: TestDaemon): Promise<NodeJS.ProcessEnv> {
-  const script = 'eval "$(bin/sandkeep env vercel)"; env -0';
-  const { stdout } = await run("/bin/sh", ["-ec", script, process.execPath], {
-    cwd: root,
-    env: { PATH: process.env.PATH, SANDKEEP_URL: url, SANDKEEP_API_KEY: key },
-  });
-  return Object.fromEntries(stdout.split("\0").map((entry) => entry.split(/=(.*)/s).slice(0, 2)));
-}

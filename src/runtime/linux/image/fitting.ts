@@ -23,6 +23,7 @@ export async function writeFitting(writer: LayerWriter, view: ImageView, path: s
   await directories.need("/root", 0o700);
   for (const path of ["/tmp", "/var/tmp"]) await directories.set(path, 0o1777);
   for (const path of ["/vercel", "/vercel/sandbox"]) await directories.set(path, 0o755, plainUser);
+  await directories.need("/workspace", 0o755, plainUser);
   for (const { home } of plainUsers) await directories.need(home, 0o755, plainUser);
   await writeNames(writer, view);
   if (await view.exists("/usr/bin/sudo", "/bin/sudo")) await writeSudo(writer, directories, path);

@@ -54,9 +54,11 @@ describe("on this host", () => {
       /git version .*Python 3.*curl .*find/s,
     );
     const top = (await shell("ls /")).split("\n").filter((name) => !/^lib(32|64|x32)$/.test(name));
-    expect(top.join(" ")).toBe("bin boot dev etc home lib media mnt opt proc root run sbin srv sys tmp usr var vercel");
-    expect(await shell("stat -c '%a %u' /tmp /var/tmp /root /vercel/sandbox /home/vercel-sandbox")).toBe(
-      "1777 0\n1777 0\n700 0\n755 1000\n755 1000",
+    expect(top.join(" ")).toBe(
+      "bin boot dev etc home lib media mnt opt proc root run sbin srv sys tmp usr var vercel workspace",
+    );
+    expect(await shell("stat -c '%a %u' /tmp /var/tmp /root /vercel/sandbox /workspace /home/vercel-sandbox")).toBe(
+      "1777 0\n1777 0\n700 0\n755 1000\n755 1000\n755 1000",
     );
     expect(await shell("cat /etc/hostname /etc/resolv.conf; ls /vercel/runtimes/node24/bin")).toBe(
       "sandbox\nnameserver 198.18.0.1\nnode",

@@ -170,7 +170,7 @@ async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime)
 }
 
 /** to be raised when what is written outside of /etc changes */
-const layoutVersion = 2;
+const layoutVersion = 3;
 
 async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: NodeRuntime): Promise<string[]> {
   const id = `host-${host.fingerprint}`;
@@ -281,7 +281,8 @@ async function writeRest(writer: LayerWriter): Promise<void> {
   await writer.symlink("/run", "/var/run");
   await writer.symlink("/run/lock", "/var/lock");
   for (const path of ["/vercel", "/vercel/bin"]) await writer.directory(path, { owner: plainUser });
-  await writer.directory("/vercel/sandbox", { owner: plainUser });
+  // Agents' frameworks work in /workspace, and their own images have it.
+  for (const path of ["/vercel/sandbox", "/workspace"]) await writer.directory(path, { owner: plainUser });
   await writeHomes(writer);
 }
 
@@ -340,6 +341,7 @@ const ownDirectories = [
   "/usr",
   "/var",
   "/vercel",
+  "/workspace",
 ];
 
 async function isComplete(layers: LayerStore, image: ImageRecord): Promise<boolean> {

@@ -1,0 +1,51 @@
+/** A SandboxAgent of OpenAI's Agents SDK with its client for Vercel: files, commands, and a session that is resumed. */
+
+import { run, setTracingDisabled, Usage } from "@openai/agents";
+import { filesystem, Manifest, SandboxAgent, shell } from "@openai/agents/sandbox";
+import { VercelSandboxClient } from "@openai/agents-extensions/sandbox/vercel";
+
+setTracingDisabled(true);
+const seen = {};
+const { workspacePersistence } = process.env;
+const client = new VercelSandboxClient({ exposedPorts: [3000], env: { GREETING: "hello" }, workspacePersistence });
+const manifest = new Manifest({ entries: { "notes/a.txt": { type: "file", content: "first" } } });
+const session = await client.create({ manifest });
+const agent = new SandboxAgent({
+  name: "Calculator",
+  model: scriptedModel([
+    { tool: "exec_command", args: { cmd: "echo $GREETING; cat notes/a.txt; exit 3" } },
+    { tool: "exec_command", args: { cmd: "expr 6 '*' 7 > result.txt; cat result.txt" } },
+  ]),
+  capabilities: [shell(), filesystem()],
+});
+const result = await run(agent, "Compute 6 * 7", { sandbox: { session } });
+const outputs = result.newItems.filter(({ type }) => type === "tool_call_output_item");
+seen.agent = [outputs.map(({ output }) => String(output).replace(/^[\s\S]*Output:\n/, "")), result.finalOutput];
+seen.codes = outputs.map(({ output }) => /exited with code (\d+)/.exec(String(output))?.[1]);
+
+await session.createEditor().createFile({ path: "made/below/b.txt", type: "create_file", diff: "+second\n" });
+seen.read = new TextDecoder().decode(await session.readFile({ path: "made/below/b.txt" }));
+seen.port = (await session.resolveExposedPort(3000)).host;
+
+// What a run leaves behind for the next one: an archive of the workspace, or with "snapshot" a snapshot's id.
+const kept = await session.persistWorkspace();
+await session.close();
+const next = await client.create();
+await next.hydrateWorkspace(kept);
+seen.next = (await next.execCommand({ cmd: "cat result.txt" })).replace(/^[\s\S]*Output:\n/, "");
+await next.close();
+console.log(JSON.stringify(seen));
+
+/** calls these tools one by one, then says "done" */
+function scriptedModel(script) {
+  let step = 0;
+  return {
+    async getResponse() {
+      const call = script[step++];
+      const item = call
+        ? { type: "function_call", callId: `call_${step}`, name: call.tool, arguments: JSON.stringify(call.args) }
+        : { type: "message", role: "assistant", content: [{ type: "output_text", text: "done" }] };
+      return { usage: new Usage(), output: [{ ...item, status: "completed" }] };
+    },
+  };
+}
