@@ -48,9 +48,9 @@ static void close_source(struct source *source) {
   source->fd = -1;
 }
 
-/* one letter to the keeper, with a descriptor beside it unless fd is -1 */
-static int tell(char letter, int fd) {
-  struct iovec part = {.iov_base = &letter, .iov_len = 1};
+/* what sendmsg says; a descriptor goes beside the bytes unless fd is -1 */
+static ssize_t send_beside(int socket, const void *bytes, size_t length, int fd) {
+  struct iovec part = {.iov_base = (void *)bytes, .iov_len = length};
   _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {0};
   struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
   if (fd >= 0) {
@@ -62,8 +62,11 @@ static int tell(char letter, int fd) {
     head->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(head), &fd, sizeof fd);
   }
-  return sendmsg(keeper.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ? 0 : errno;
+  return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
+
+/* one letter to the keeper, with a descriptor beside it unless fd is -1 */
+static int tell(char letter, int fd) { return send_beside(keeper.fd, &letter, 1, fd) == 1 ? 0 : errno; }
 
 static int start(void) {
   int pair[2];
@@ -198,19 +201,7 @@ bool egress_say(int fd, const char *format, ...) {
   if (length < 0 || (size_t)length >= sizeof text - 1 || !egress_has_room()) return false;
   text[length++] = '\n';
 
-  struct iovec part = {.iov_base = text, .iov_len = (size_t)length};
-  _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {0};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-  if (fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(head), &fd, sizeof fd);
-  }
-  ssize_t sent = sendmsg(channel.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  ssize_t sent = send_beside(channel.fd, text, (size_t)length, fd);
   if (sent == length) return true;
   /* Half a line would garble all that follows. */
   if (sent > 0) give_up("a message to it was cut short");

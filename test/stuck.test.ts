@@ -1,6 +1,6 @@
 /** Ends of sessions that fail, as on a full disk, or that are many at once: every session gets to its end by itself. */
 
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { Captures } from "../src/core/captures.ts";
 import type { Context } from "../src/core/context.ts";
 import { Endings } from "../src/core/endings.ts";
@@ -50,15 +50,20 @@ async function running(store: Store, expiresAt = Date.now()): Promise<Session> {
   return (await store.moveSession(session.id, ["pending"], "running", changes)) ?? session;
 }
 
-test("a session whose stop found the disk full ends by itself once there is room", async () => {
-  await using undo = new AsyncDisposableStack();
+/** a session whose stop has just found the disk full */
+async function stuck() {
   const store = await openStore({ path: ":memory:" });
-  undo.defer(() => store.close());
+  onTestFinished(() => store.close());
   const disk = { isFull: true };
   const { endings } = worldOn(store, disk);
-  undo.defer(async () => endings.close());
+  onTestFinished(() => endings.close());
   const session = await running(store);
   await expect(endings.stop(session, "asked", "It was asked to stop")).rejects.toMatchObject({ code: "limit" });
+  return { store, disk, endings, session };
+}
+
+test("a session whose stop found the disk full ends by itself once there is room", async () => {
+  const { store, disk, endings, session } = await stuck();
   expect((await store.getSession(session.id))?.state).toBe("stopping");
   // Whoever wants to resume it is told why that cannot be, instead of waiting.
   await expect(endings.settled(session.id)).rejects.toMatchObject({ code: "limit" });
@@ -67,14 +72,7 @@ test("a session whose stop found the disk full ends by itself once there is room
 });
 
 test("whoever resumes a session that got stuck ends it, as soon as there is room", async () => {
-  await using undo = new AsyncDisposableStack();
-  const store = await openStore({ path: ":memory:" });
-  undo.defer(() => store.close());
-  const disk = { isFull: true };
-  const { endings } = worldOn(store, disk);
-  undo.defer(async () => endings.close());
-  const session = await running(store);
-  await expect(endings.stop(session, "asked", "It was asked to stop")).rejects.toMatchObject({ code: "limit" });
+  const { store, disk, endings, session } = await stuck();
   disk.isFull = false;
   await endings.settled(session.id);
   expect((await store.getSession(session.id))?.state).toBe("stopped");

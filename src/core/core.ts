@@ -14,7 +14,7 @@ import { EgressLogs } from "./egress-log.ts";
 import { Endings } from "./endings.ts";
 import { Expiry, stopsAtOnce } from "./expiry.ts";
 import { SessionFiles } from "./files.ts";
-import { guarded } from "./permissions.ts";
+import { type Guarded, guarded } from "./permissions.ts";
 import { NetworkPolicies } from "./policies.ts";
 import { Quarantine } from "./quarantine.ts";
 import { recover } from "./recovery.ts";
@@ -25,16 +25,8 @@ import { Sandboxes } from "./sandboxes.ts";
 import { Sessions } from "./sessions.ts";
 import { SnapshotService } from "./snapshots.ts";
 
-export interface Core {
+export interface Core extends Guarded {
   access: Access;
-  sandboxes: Sandboxes;
-  sessions: Sessions;
-  commands: Commands;
-  files: SessionFiles;
-  egress: EgressLogs;
-  snapshots: SnapshotService;
-  drives: Drives;
-  routes: Routes;
   policies: NetworkPolicies;
   /** recovers what an earlier daemon left and begins to watch the time */
   open(options?: { keepAll?: boolean }): Promise<void>;

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startDaemon, type TestDaemon } from "../daemon.ts";
 import { raw } from "./clients.ts";
+import { create, read, write } from "./kept-files.ts";
 
 const undo = new AsyncDisposableStack();
 let daemon: TestDaemon;
@@ -14,10 +15,10 @@ let stopped: string;
 
 beforeAll(async () => {
   daemon = await startDaemon(undo);
-  running = await create("running");
-  await write(running, "kept", "of the running one");
-  stopped = await create("stopped");
-  await write(stopped, "kept", "of the stopped one");
+  running = await create(daemon, "running");
+  await write(daemon, running, "kept", "of the running one");
+  stopped = await create(daemon, "stopped");
+  await write(daemon, stopped, "kept", "of the stopped one");
   expect((await raw(daemon, "POST", `/v2/sandboxes/sessions/${stopped}/stop`)).status).toBeLessThan(300);
 });
 afterAll(() => undo.disposeAsync());
@@ -70,12 +71,12 @@ test("empty records of snapshots are made again from their layers, and those of 
     }
   }
   await daemon.start();
-  expect(await read("stopped", "kept")).toBe("of the stopped one");
-  await create("after-the-damage");
+  expect(await read(daemon, "stopped", "kept")).toBe("of the stopped one");
+  await create(daemon, "after-the-damage");
 });
 
 test("a snapshot whose record is lost for good stops nothing else", async () => {
-  const lost = await create("lost");
+  const lost = await create(daemon, "lost");
   const { json } = await raw(daemon, "POST", `/v2/sandboxes/sessions/${lost}/stop`);
   expect(json.snapshot).toBeDefined();
   await daemon.stop();
@@ -90,9 +91,9 @@ test("a snapshot whose record is lost for good stops nothing else", async () => 
   await daemon.start();
   expect(daemon.complaints()).toContain(`The record "${join(store, newest)}" is damaged and has no good copy`);
   expect((await raw(daemon, "GET", "/v2/sandboxes/lost?resume=true")).status).toBeGreaterThanOrEqual(400);
-  expect(await read("stopped", "kept")).toBe("of the stopped one");
+  expect(await read(daemon, "stopped", "kept")).toBe("of the stopped one");
   await raw(daemon, "DELETE", "/v2/sandboxes/lost");
-  await create("beside-the-lost");
+  await create(daemon, "beside-the-lost");
 });
 
 test("a store that is read-only is said so, and the start ends in seconds", async () => {
@@ -115,24 +116,7 @@ async function expectAll(): Promise<void> {
     id: running,
     status: "running",
   });
-  expect(await read("running", "kept")).toBe("of the running one");
-}
-
-async function create(name: string): Promise<string> {
-  const made = await raw(daemon, "POST", "/v3/sandboxes", { body: { name } });
-  expect(made, made.text).toMatchObject({ status: 200 });
-  return made.json.session.id;
-}
-
-async function write(session: string, path: string, content: string): Promise<void> {
-  const body = { command: "sh", args: ["-c", `printf %s "$CONTENT" > ${path}`], env: { CONTENT: content }, wait: true };
-  const answer = await raw(daemon, "POST", `/v2/sandboxes/sessions/${session}/cmd`, { body });
-  expect(answer.text).toContain('"exitCode":0');
-}
-
-async function read(name: string, path: string): Promise<string> {
-  const { json } = await raw(daemon, "GET", `/v2/sandboxes/${name}?resume=true`);
-  return (await raw(daemon, "POST", `/v2/sandboxes/sessions/${json.session.id}/fs/read`, { body: { path } })).text;
+  expect(await read(daemon, "running", "kept")).toBe("of the running one");
 }
 
 function folderOf(session: string): string {

@@ -12,6 +12,7 @@ import { startDaemon, type TestDaemon } from "../daemon.ts";
 import { eventually, root } from "../harness.ts";
 import { startPostgres } from "../postgres.ts";
 import { raw } from "./clients.ts";
+import { create, read, write } from "./kept-files.ts";
 
 const undoable = () => new AsyncDisposableStack();
 let daemon: TestDaemon;
@@ -24,10 +25,10 @@ beforeEach(async () => {
 });
 
 test("a start without the database file is refused, and everything is there again after an adoption", async () => {
-  const running = await create("running");
-  await write(running, "kept", "of the running one");
-  const stopped = await create("stopped", { tags: { a: "b" }, ports: [3000] });
-  await write(stopped, "kept", "of the stopped one");
+  const running = await create(daemon, "running");
+  await write(daemon, running, "kept", "of the running one");
+  const stopped = await create(daemon, "stopped", { tags: { a: "b" }, ports: [3000] });
+  await write(daemon, stopped, "kept", "of the stopped one");
   await raw(daemon, "POST", `/v2/sandboxes/sessions/${stopped}/stop`);
   const before = (await raw(daemon, "GET", "/v2/sandboxes/stopped")).json;
   await daemon.stop();
@@ -50,17 +51,17 @@ test("a start without the database file is refused, and everything is there agai
   const now = (await raw(daemon, "GET", "/v2/sandboxes/stopped")).json;
   expect(now.sandbox).toMatchObject({ tags: { a: "b" }, currentSnapshotId: before.sandbox.currentSnapshotId });
   expect(now.routes).toEqual(before.routes);
-  expect(await read("stopped", "kept")).toBe("of the stopped one");
+  expect(await read(daemon, "stopped", "kept")).toBe("of the stopped one");
   expect((await raw(daemon, "GET", "/v2/sandboxes/running")).json.session).toMatchObject({
     id: running,
     status: "running",
   });
-  expect(await read("running", "kept")).toBe("of the running one");
+  expect(await read(daemon, "running", "kept")).toBe("of the running one");
 });
 
 test("a start with another database is refused, and nothing is stopped or deleted", async () => {
-  const id = await create("mine");
-  await write(id, "kept", "mine");
+  const id = await create(daemon, "mine");
+  await write(daemon, id, "kept", "mine");
   const postgres = await startPostgres(undo);
   const url = await postgres.freshDatabase();
   await daemon.stop();
@@ -76,20 +77,20 @@ test("a start with another database is refused, and nothing is stopped or delete
 
   await daemon.start({ SANDKEEP_DATABASE_URL: "" });
   expect((await raw(daemon, "GET", "/v2/sandboxes/mine")).json.session).toMatchObject({ id, status: "running" });
-  expect(await read("mine", "kept")).toBe("mine");
+  expect(await read(daemon, "mine", "kept")).toBe("mine");
 });
 
 test("what a restored backup of the database does not know is kept, said and adopted", async () => {
-  const old = await create("old");
-  await write(old, "kept", "before");
+  const old = await create(daemon, "old");
+  await write(daemon, old, "kept", "before");
   await daemon.stop();
   copyDatabase("sandkeep.db", "backup.db");
   await daemon.start();
-  await write(old, "kept", "after");
+  await write(daemon, old, "kept", "after");
   const captured = await raw(daemon, "POST", `/v2/sandboxes/sessions/${old}/snapshot`);
   expect(captured.status).toBeLessThan(300);
-  const fresh = await create("new");
-  await write(fresh, "kept", "of the new one");
+  const fresh = await create(daemon, "new");
+  await write(daemon, fresh, "kept", "of the new one");
   await daemon.stop();
   copyDatabase("backup.db", "sandkeep.db");
   const snapshots = join(daemon.dataDir, "store/snapshots");
@@ -104,13 +105,13 @@ test("what a restored backup of the database does not know is kept, said and ado
   expect(recover("--adopt").stdout).toContain('adopted sandbox "new"');
   await daemon.start();
   expect((await raw(daemon, "GET", "/v2/sandboxes/new")).json.session).toMatchObject({ id: fresh, status: "running" });
-  expect(await read("new", "kept")).toBe("of the new one");
-  expect(await read("old", "kept")).toBe("after");
+  expect(await read(daemon, "new", "kept")).toBe("of the new one");
+  expect(await read(daemon, "old", "kept")).toBe("after");
 });
 
 test("data of a version without identities gets one silently; with an empty database it is refused", async () => {
-  const id = await create("older");
-  await write(id, "kept", "older");
+  const id = await create(daemon, "older");
+  await write(daemon, id, "kept", "older");
   await daemon.stop();
   forgetIdentity();
   await daemon.start();
@@ -136,23 +137,6 @@ test("data of a version without identities gets one silently; with an empty data
 test("recover leaves a daemon that runs alone", () => {
   expect(recover().stderr).toMatch(/^sandkeep: Cannot serve .*: another daemon uses it/);
 });
-
-async function create(name: string, body: object = {}): Promise<string> {
-  const made = await raw(daemon, "POST", "/v3/sandboxes", { body: { name, ...body } });
-  expect(made, made.text).toMatchObject({ status: 200 });
-  return made.json.session.id;
-}
-
-async function write(session: string, path: string, content: string): Promise<void> {
-  const body = { command: "sh", args: ["-c", `printf %s "$CONTENT" > ${path}`], env: { CONTENT: content }, wait: true };
-  const answer = await raw(daemon, "POST", `/v2/sandboxes/sessions/${session}/cmd`, { body });
-  expect(answer.text).toContain('"exitCode":0');
-}
-
-async function read(name: string, path: string): Promise<string> {
-  const { json } = await raw(daemon, "GET", `/v2/sandboxes/${name}?resume=true`);
-  return (await raw(daemon, "POST", `/v2/sandboxes/sessions/${json.session.id}/fs/read`, { body: { path } })).text;
-}
 
 function recover(...args: (string | Record<string, string>)[]) {
   const flags = args.filter((arg) => typeof arg === "string");
