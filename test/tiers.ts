@@ -7,7 +7,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /** modules that demand root, run programs of the host, or start a server of its packages */
-const hostModules = ["test/needs.ts", "test/postgres.ts"];
+const hostModules = ["test/layer-tools.ts", "test/needs.ts", "test/postgres.ts"];
 
 /** Test files of every tier are in these folders. */
 export const folders = ["src", "test", "guest", "scripts"];
