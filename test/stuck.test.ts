@@ -106,15 +106,15 @@ test("of many sessions that are due at once few are stopped at a time, and other
   const expiry = new Expiry(options as unknown as ConstructorParameters<typeof Expiry>[0]);
   undo.defer(() => expiry.close());
   expiry.changed();
-  const waits: number[] = [];
+  /** how many stops ended while somebody else waited for an answer */
+  const meanwhile: number[] = [];
   while (ended < many) {
-    const asked = performance.now();
+    const before = ended;
     await new Promise((resolve) => setImmediate(resolve));
     await store.getSession("any");
-    waits.push(performance.now() - asked);
+    meanwhile.push(ended - before);
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
   expect(most).toBeLessThanOrEqual(stopsAtOnce);
-  waits.sort((a, b) => a - b);
-  expect(waits[Math.floor(waits.length * 0.99)]).toBeLessThan(100);
+  expect(Math.max(...meanwhile)).toBeLessThanOrEqual(2 * stopsAtOnce);
 });
