@@ -29,6 +29,7 @@
 #include "grants.h"
 #include "holder.h"
 #include "identity.h"
+#include "view.h"
 
 /* GREW is held back from a listener that has this much unread; it hears the newest state once it has read */
 #define EVENT_BACKLOG (64u << 10)
@@ -208,6 +209,7 @@ _Noreturn void agent_run(const struct agent_fds *fds) {
   if (loop_add(&listener, fds->listener, EPOLLIN, on_connect) != 0) _exit(1);
   if (loop_add_children(&children, on_child) != 0) _exit(1);
   if (fds->grants >= 0 && grants_begin(fds->grants, &fds->pass) != 0) _exit(1);
+  if (fds->view >= 0 && view_begin(fds->view) != 0) _exit(1);
   for (;;) {
     int error = loop_pass(commands_expire(&commands));
     if (error) _exit(1);

@@ -9,6 +9,7 @@ struct agent_fds {
   int journal;       /* directory for journals, outside of the sandbox's view */
   int memory_events; /* the cgroup's count of memory kills, or -1 */
   int grants;        /* on which the filter tells of calls that are counted, or -1 */
+  int view;          /* on which programs ask for the files of view.h, or -1 */
   struct seccomp_pass pass;
 };
 

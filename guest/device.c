@@ -24,8 +24,8 @@ static const char *const links[][2] = {{"/proc/self/fd", "dev/fd"},
                                        {"/proc/self/fd/2", "dev/stderr"},
                                        {"pts/ptmx", "dev/ptmx"}};
 
-/* "dev/pts" and "dev/shm" are where the sandbox mounts its own; the others stay empty */
-static const char *const folders[] = {"dev", "dev/pts", "dev/shm", "dev/mqueue", "empty"};
+/* "dev/pts", "dev/shm" and "view" are where the sandbox mounts its own; the others stay empty */
+static const char *const folders[] = {"dev", "dev/pts", "dev/shm", "dev/mqueue", "empty", "view"};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

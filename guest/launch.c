@@ -41,6 +41,7 @@
 #include "flatten.h"
 #include "machine.h"
 #include "netd.h"
+#include "view.h"
 #include "volume.h"
 
 #define FLATTEN_MOST 512
@@ -335,6 +336,7 @@ int launch_main(const char *run, char *const egress[]) {
   error = own_mounts();
   if (error) return fail("its mounts", error);
   machines.run = run;
+  view_learn();
   overlay_begin_with(getenv("SANDKEEP_OVERLAY"));
   machines.netd = -1;
   machines.host_network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);

@@ -156,6 +156,14 @@ static const char *open_views(const struct prepare_request *q, struct sandbox_sp
   return NULL;
 }
 
+/* version 2 counts it in every cgroup; of version 1 it is a controller of its own, which a machine may lack: -1 */
+static int open_cpu_time(const struct prepare_request *q) {
+  if (*q->unified) return open_below(q->unified, "cpu.stat", O_RDONLY);
+  int fd = -1;
+  for (char **directory = q->cgroups; *directory && fd < 0; directory++) fd = open_below(*directory, "cpuacct.stat", O_RDONLY);
+  return fd;
+}
+
 /* opens what the first process inherits; returns what could not be opened */
 static const char *open_spec(const struct prepare_request *q, struct sandbox_spec *spec) {
   spec->listener = listen_at(q->socket);
@@ -173,12 +181,13 @@ static const char *open_spec(const struct prepare_request *q, struct sandbox_spe
     if (fd < 0) return *directory;
     spec->cgroups[spec->cgroup_count++] = fd;
   }
+  spec->cpu_time = open_cpu_time(q);
   spec->devices = device_tree(q->base);
   return spec->devices < 0 ? "/dev" : open_views(q, spec);
 }
 
 static void close_spec(struct sandbox_spec *spec) {
-  int fds[] = {spec->listener, spec->journal, spec->memory_events, spec->devices};
+  int fds[] = {spec->listener, spec->journal, spec->memory_events, spec->cpu_time, spec->devices};
   for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
     if (fds[i] >= 0) close(fds[i]);
   }
@@ -190,7 +199,7 @@ static void prepare(struct machines *all, struct connection *from, uint32_t id, 
   char staging[4096];
   snprintf(staging, sizeof staging, "%s/root", all->run);
   struct sandbox_spec spec = {
-      .base = q->base, .listener = -1, .journal = -1, .memory_events = -1, .unified_cgroup = -1, .devices = -1, .staging = staging};
+      .base = q->base, .listener = -1, .journal = -1, .memory_events = -1, .cpu_time = -1, .unified_cgroup = -1, .devices = -1, .staging = staging};
   struct machine *m = fresh(all, q->name, q->base, q->socket);
   if (!m) {
     free(q->socket);

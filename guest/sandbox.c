@@ -21,14 +21,17 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent.h"
 #include "caps.h"
 #include "mountapi.h"
+#include "proc.h"
 #include "seccomp.h"
 #include "title.h"
+#include "view.h"
 
 /* what the first process says on `control`: "" when it is ready */
 struct answer {
@@ -144,7 +147,10 @@ bool sandbox_answer(struct sandbox *s, struct trouble *trouble) {
 
 /* the agent's descriptors, up to FD_REST, then those that the first process needs on its way: devices, cgroups, views of
  * them */
-enum { FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_REST, FD_DEVICES = FD_REST, FD_CGROUPS };
+enum {
+  FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_CPU_TIME, FD_PROCESSES, FD_VIEW,
+  FD_REST, FD_DEVICES = FD_REST, FD_CGROUPS
+};
 #define FD_COUNT (FD_CGROUPS - FD_LISTENER)
 
 static int control_fd = -1;
@@ -163,6 +169,12 @@ static _Noreturn void give_up(const char *step) { give_up_over(WIRE_WHAT_SYSTEM,
     if ((call) < 0) give_up(step); \
   } while (0)
 
+static void move_descriptor(int from, int to) {
+  if (from == to) return;
+  MUST(dup3(from, to, O_CLOEXEC), "moving descriptors");
+  close(from);
+}
+
 /* on v1 this may wait for the kernel to let go of old readers (10 ms and more): here it delays nobody else */
 static void join_cgroups(const int *cgroups, size_t count) {
   for (size_t i = 0; i < count; i++) MUST(write(cgroups[i], "0", 1), "joining its cgroups");
@@ -178,39 +190,21 @@ static void receive_mounts(struct sandbox_options *options, int mounts[MOST_MOUN
   ssize_t n = recvmsg(control_fd, &message, MSG_CMSG_CLOEXEC);
   struct cmsghdr *c = n == (ssize_t)sizeof *options ? CMSG_FIRSTHDR(&message) : NULL;
   if (!c || c->cmsg_type != SCM_RIGHTS) _exit(0);
-  memcpy(mounts, CMSG_DATA(c), (1 + options->mount_count) * sizeof(int));
+  size_t count = 1 + options->mount_count;
+  memcpy(mounts, CMSG_DATA(c), count * sizeof(int));
+  /* the lowest numbers are kept for what is opened later */
+  for (size_t i = 0; i < count; i++) {
+    int high = fcntl(mounts[i], F_DUPFD_CLOEXEC, FD_REST);
+    MUST(high, "moving descriptors");
+    close(mounts[i]);
+    mounts[i] = high;
+  }
 }
 
 static void become_root_inside(void) {
   MUST(setgroups(0, NULL), "clearing groups");
   MUST(setresgid(0, 0, 0), "becoming group 0");
   MUST(setresuid(0, 0, 0), "becoming user 0");
-}
-
-/* files of proc that tell of the host or reach into it; those that this kernel lacks are passed over */
-static const char *const masked[] = {"proc/kcore",      "proc/keys",       "proc/key-users",    "proc/timer_list",
-                                     "proc/sysrq-trigger", "proc/kallsyms", "proc/config.gz", "proc/cmdline",
-                                     "proc/latency_stats", "proc/sched_debug", "proc/interrupts"};
-/* folders of proc that a program inside has no use for */
-static const char *const hidden[] = {"proc/acpi", "proc/scsi", "proc/fs", "proc/irq", "proc/bus", "proc/pressure"};
-
-/* mounts another time what is mounted at `from`, or below it, in place of `path` */
-static void cover(const char *path, const char *from, const char *step) {
-  int mount = sys_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-  MUST(mount, step);
-  MUST(sys_move_mount(mount, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH), step);
-  close(mount);
-}
-
-/* the tree of device.h is at "dev" meanwhile */
-static void mount_proc(void) {
-  MUST(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mounting /proc");
-  for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
-    if (faccessat(AT_FDCWD, masked[i], F_OK, 0) == 0) cover(masked[i], "dev/mask", "masking files of /proc");
-  }
-  for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
-    if (faccessat(AT_FDCWD, hidden[i], F_OK, 0) == 0) cover(hidden[i], "dev/empty", "hiding folders of /proc");
-  }
 }
 
 /* what lies below is counted for each user namespace; a program that got past the filter could still make none */
@@ -229,6 +223,37 @@ static void freeze_settings(void) {
   MUST(sys_mount_setattr(settings, "", AT_EMPTY_PATH, &attr, sizeof attr), "making /proc/sys read-only");
   MUST(sys_move_mount(settings, "", AT_FDCWD, "proc/sys", MOVE_MOUNT_F_EMPTY_PATH), "mounting /proc/sys");
   close(settings);
+}
+
+/* the tree of device.h is at "dev" meanwhile. What covers /proc/sys would hide below it what was put there before */
+static void mount_proc(void) {
+  MUST(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mounting /proc");
+  forbid_namespaces();
+  freeze_settings();
+  const char *step = "masking files of /proc";
+  errno = proc_mask(&step);
+  if (errno) give_up(step);
+}
+
+/* processors that programs see; 0 stands for all */
+static uint32_t shown_cpus(uint32_t shown) {
+  cpu_set_t all;
+  if (shown) return shown;
+  return sched_getaffinity(0, sizeof all, &all) == 0 ? (uint32_t)CPU_COUNT(&all) : 1;
+}
+
+/* files of /proc that show the host get the sandbox's own in their place */
+static void show_own(int fuse, uint32_t cpus) {
+  struct sysinfo host;
+  MUST(sysinfo(&host), "asking for the host's memory");
+  struct view_source source = {.cpu_time = FD_CPU_TIME, .processes = FD_PROCESSES, .host_memory = (uint64_t)host.totalram * host.mem_unit};
+  int processes = open("proc/loadavg", O_RDONLY | O_CLOEXEC);
+  MUST(processes, "opening /proc/loadavg");
+  move_descriptor(processes, FD_PROCESSES);
+  view_describe(shown_cpus(cpus), &source);
+  const char *step = "";
+  errno = view_mount(fuse, "dev/view", &step);
+  if (errno) give_up(step);
 }
 
 /* most terminals of one sandbox: all sandboxes of a host share what kernel.pty.max leaves them, 3,072 by default */
@@ -252,8 +277,7 @@ static void mount_devices(uint64_t shm_size) {
 static void show_processors(uint32_t shown) {
   static const char *const files[] = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/possible",
                                       "sys/devices/system/cpu/present"};
-  cpu_set_t all;
-  uint32_t count = shown ? shown : sched_getaffinity(0, sizeof all, &all) == 0 ? (uint32_t)CPU_COUNT(&all) : 1;
+  uint32_t count = shown_cpus(shown);
   char text[32];
   int length = count > 1 ? snprintf(text, sizeof text, "0-%u\n", count - 1) : snprintf(text, sizeof text, "0\n");
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -331,7 +355,7 @@ static void show_cpus(uint32_t count) {
  */
 static void keep_descriptors(const struct sandbox_spec *spec, int control, int *cgroups) {
   control_fd = control;
-  int wanted[FD_COUNT + 2 * SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events, spec->devices};
+  int wanted[FD_COUNT + 2 * SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events, spec->cpu_time, -1, -1, spec->devices};
   int count = FD_COUNT;
   for (size_t i = 0; i < spec->cgroup_count; i++) wanted[count++] = spec->cgroups[i];
   for (size_t i = 0; i < spec->view_count; i++) wanted[count++] = spec->views[i].mount;
@@ -350,7 +374,7 @@ static void keep_descriptors(const struct sandbox_spec *spec, int control, int *
 }
 
 /* standard streams go nowhere, and nothing of the way here stays open */
-static struct agent_fds last_descriptors(const struct sandbox_spec *spec) {
+static struct agent_fds last_descriptors(const struct sandbox_spec *spec, bool is_served) {
   MUST((int)syscall(SYS_close_range, (unsigned)FD_REST, ~0u, 0), "closing descriptors");
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   MUST(null, "opening /dev/null");
@@ -358,7 +382,8 @@ static struct agent_fds last_descriptors(const struct sandbox_spec *spec) {
   close(null);
   return (struct agent_fds){.listener = FD_LISTENER,
                             .journal = FD_JOURNAL,
-                            .memory_events = spec->memory_events < 0 ? -1 : FD_MEMORY_EVENTS};
+                            .memory_events = spec->memory_events < 0 ? -1 : FD_MEMORY_EVENTS,
+                            .view = is_served ? FD_VIEW : -1};
 }
 
 /* the order matters: the filter may only be loaded without no_new_privs while we still have a capability */
@@ -395,22 +420,24 @@ static _Noreturn void first_process(const struct sandbox_spec *spec, int control
   receive_mounts(&options, mounts);
   int root = mounts[0];
   /* the host's folder is reached while we still are the host's root */
+  int fuse = open("/dev/fuse", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  bool is_served = fuse >= 0;
+  if (is_served) move_descriptor(fuse, FD_VIEW);
   int staging = open(spec->staging, O_PATH | O_DIRECTORY | O_CLOEXEC);
   MUST(staging, "opening the launcher's folder");
   MUST(sys_move_mount(root, "", staging, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), "attaching the root");
   become_root_inside();
   MUST(fchdir(root), "entering the root");
   MUST(sys_move_mount(devices, "", AT_FDCWD, "dev", MOVE_MOUNT_F_EMPTY_PATH), "mounting the tree of devices");
-  mount_proc();
-  forbid_namespaces();
-  freeze_settings();
-  mount_devices(options.shm_size);
   mount_sys(spec, options.cpus);
+  mount_proc();
+  show_own(is_served ? FD_VIEW : -1, options.cpus);
+  mount_devices(options.shm_size);
   enter_root();
   add_mounts(&options, mounts + 1);
   MUST(sethostname("sandbox", strlen("sandbox")), "setting the host name");
   show_cpus(options.cpus);
-  struct agent_fds fds = last_descriptors(spec);
+  struct agent_fds fds = last_descriptors(spec, is_served);
   drop_privileges(options.flags, &fds);
   struct answer ready = {0};
   send(control_fd, &ready, sizeof ready, MSG_NOSIGNAL);

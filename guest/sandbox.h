@@ -31,6 +31,7 @@ struct sandbox_spec {
   int listener;       /* what the agent listens on */
   int journal;        /* directory of journals */
   int memory_events;  /* or -1 */
+  int cpu_time;       /* file of its cgroup with its time on processors, or -1 */
   int unified_cgroup; /* directory of its cgroup v2, which it is born into; -1 where there is none */
   int cgroups[SANDBOX_CGROUPS]; /* "cgroup.procs" of its v1 cgroups, open for writing */
   size_t cgroup_count;

@@ -77,6 +77,15 @@ describe("arbitrary bytes", () => {
       ),
       new FrameWriter().str("curl").u16(1).u32(7).u32(7).u64(1).frame(0, 0).subarray(headerLength),
     ],
+    // the kernel's greeting, a look-up, an open and a read: opcode, node, length, then what follows the header
+    fuse: async () => [
+      Buffer.concat([
+        Buffer.from([26, 1, 16, 0, 7, 0, 0, 0, 31, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        Buffer.from([1, 1, 8, 0, ...Buffer.from("meminfo\0")]),
+        Buffer.from([14, 2, 8, 0, ...new Array(8).fill(0)]),
+        Buffer.from([15, 2, 40, 0, 1, ...new Array(15).fill(0), 0, 16, ...new Array(22).fill(0)]),
+      ]),
+    ],
     redirect: async () => ["name", "/a/b", "/up/outside", "/a/root/etc", ".."].map((text) => Buffer.from(text)),
   };
 
@@ -86,6 +95,7 @@ describe("arbitrary bytes", () => {
     { what: "redirects of a layer", name: "redirect", runs: 60_000 },
     { what: "packets that the kernel refused", name: "nflog", runs: 200_000 },
     { what: "what a sandbox says of its processes", name: "holder", runs: 60_000 },
+    { what: "questions about files of /proc", name: "fuse", runs: 60_000 },
     { what: "clients and children of the agent", name: "agent", runs: 4_000 },
   ];
 

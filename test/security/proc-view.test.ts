@@ -1,0 +1,173 @@
+/** What /proc says of memory, processors and load is the sandbox's own, fresh, whole, and tells nothing of its neighbours. */
+
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir, totalmem } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Machine } from "../../src/core/runtime.ts";
+import { type TestRuntime, withRuntime } from "../machine.ts";
+import { guestBinary } from "../needs.ts";
+import { begin, run, shell, users } from "./inside.ts";
+
+const mebibyte = 1 << 20;
+const memory = 512 * mebibyte;
+
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+let host: TestRuntime;
+let machine: Machine;
+
+beforeAll(async () => {
+  host = await withRuntime(undo);
+  machine = await host.boot({ limits: { vcpus: 1, memory } });
+});
+
+/** what asks, the command that it needs, the line, and what it prints */
+const programs: [name: string, command: string, line: string, prints: string][] = [
+  ["free's total", "free", "free -b | awk '/^Mem:/ { print $2 }'", String(memory)],
+  ["top's total", "top", "top -b -n 1 -E k | awk '$2 == \"Mem\" { print $4 + 0 }'", String(memory / 1024)],
+  ["vmstat", "vmstat", "vmstat -s -S k | awk '/total memory/ { print $1 }'", String(Math.floor(memory / 1000))],
+  ["Node's os.totalmem", "node", "node -p 'os.totalmem()'", String(memory)],
+  ["Node's os.freemem", "node", `node -p 'os.freemem() > 0 && os.freemem() <= ${memory}'`, "true"],
+  ["Node's os.cpus", "node", "node -p 'os.cpus().length'", "1"],
+  ["the processors of /proc/cpuinfo", "sh", "grep -c ^processor /proc/cpuinfo", "1"],
+  ["the processors of /proc/stat", "sh", "grep -c '^cpu[0-9]' /proc/stat", "1"],
+  ["lscpu", "lscpu", "lscpu | awk -F: '/^CPU\\(s\\)/ { print $2 + 0 }'", "1"],
+  ["uptime", "uptime", "uptime | grep -c 'load average: 0'", "1"],
+  ["swap", "sh", "tail -n +2 /proc/swaps | wc -l; awk '/^SwapTotal/ { print $2 }' /proc/meminfo", "0\n0"],
+];
+const isInside = ([, command]: (typeof programs)[number]) => command === "node" || existsSync(`/usr/bin/${command}`);
+
+describe.each(users)("to %s inside", (user) => {
+  test.for(programs.filter(isInside))("%s is the sandbox's own", { timeout: 60_000 }, async ([, , line, prints]) => {
+    expect((await shell(machine, user, line)).trim()).toBe(prints);
+  });
+
+  test("no file of the view can be changed, removed or taken away", async () => {
+    for (const line of [
+      "echo x > /proc/meminfo",
+      "chmod 777 /proc/stat",
+      "touch /proc/uptime",
+      "umount /proc/meminfo",
+    ]) {
+      expect((await run(machine, user, ["sh", "-c", line])).code, line).not.toBe(0);
+    }
+    expect(await shell(machine, user, "head -1 /proc/meminfo")).toBe(`MemTotal:         ${memory / 1024} kB\n`);
+  });
+});
+
+test("what a program takes of memory is missing from what is free, at once", async () => {
+  const take = `const kept = Buffer.alloc(${200 * mebibyte}, 1); console.log(os.freemem()); console.log(kept.length)`;
+  const [free] = (await shell(machine, "1000", `node -e '${take}'`)).split("\n").map(Number);
+  expect(free).toBeLessThan(memory - 200 * mebibyte);
+  expect(Number(await shell(machine, "1000", "node -p 'os.freemem()'"))).toBeGreaterThan(memory - 150 * mebibyte);
+});
+
+test("time on processors shows in /proc/stat and in the load", async () => {
+  const other = await host.boot({ limits: { vcpus: 1, memory } });
+  const busy = "awk '/^cpu / { print $2 + $4 }' /proc/stat";
+  const before = Number(await shell(other, "1000", busy));
+  await shell(other, "1000", "timeout 7 sh -c 'while :; do :; done' || true");
+  expect(Number(await shell(other, "1000", busy)) - before).toBeGreaterThan(50);
+  expect(Number((await shell(other, "1000", "cat /proc/loadavg")).split(" ")[0])).toBeGreaterThan(0.01);
+  await other.stop();
+}, 60_000);
+
+test("a file that is read byte by byte is whole, whoever reads it meanwhile", async () => {
+  const others = await begin(machine, "1000", [
+    "sh",
+    "-c",
+    "while :; do cat /proc/meminfo /proc/stat > /dev/null; done",
+  ]);
+  const bytewise = await shell(machine, "1000", "dd if=/proc/meminfo bs=1 2>/dev/null");
+  await others.signal(9);
+  expect(bytewise).toMatch(/^(\S+:\s+\d+( kB)?\n)+$/);
+  expect(bytewise.split("\n")).toHaveLength((await shell(machine, "1000", "cat /proc/meminfo")).split("\n").length);
+});
+
+test("a thousand open files of the view keep nobody from reading, and cost the sandbox alone", async () => {
+  const many = `const fs = require("fs"); const b = Buffer.alloc(64);
+    for (let i = 0; i < 1000; i++) { const f = fs.openSync("/proc/cpuinfo"); fs.readSync(f, b); }
+    console.log(fs.readFileSync("/proc/meminfo", "utf8").split(/ +/)[1])`;
+  expect(await shell(machine, "1000", `node -e '${many}'`)).toBe(`${memory / 1024}\n`);
+});
+
+test("the kernel lets nobody outside ask, the host's root neither, so nobody outside can be made to wait", async () => {
+  const first = host.runtime.firstProcess(machine.id);
+  const read = () => execFileSync("cat", [`/proc/${first}/root/proc/meminfo`], { stdio: "pipe", timeout: 10_000 });
+  expect(read).toThrow(/Permission denied/);
+});
+
+test("a limit that is raised shows at once, and none is above what the host has", async () => {
+  const other = await host.boot({ limits: { vcpus: 1, memory } });
+  await other.setLimits({ memory: 2 * memory });
+  expect(await shell(other, "1000", "node -p 'os.totalmem()'")).toBe(`${2 * memory}\n`);
+  await other.setLimits({ memory: 2 ** 42 });
+  expect(await shell(other, "1000", "node -p 'os.totalmem()'")).toBe(`${totalmem()}\n`);
+  await other.stop();
+});
+
+test("after another daemon took the machine over, the view is there and right", async () => {
+  const other = await host.boot({ limits: { vcpus: 1, memory: 2 * memory } });
+  const runtime = await host.reopen();
+  const adopted = runtime.machine(other.id);
+  if (!adopted) throw new Error("The machine was not taken over");
+  expect(await shell(adopted, "1000", "node -p 'os.totalmem()'")).toBe(`${2 * memory}\n`);
+  await adopted.stop();
+  machine = runtime.machine(machine.id) ?? machine;
+});
+
+describe("a neighbour that works hard", () => {
+  /** every file that is not of one process, by its path, with all that it says */
+  const readAll = `const fs = require("fs"), said = {};
+    const walk = (folder) => { for (const name of fs.readdirSync(folder)) {
+      const path = folder + "/" + name; if (/^\\/proc\\/([0-9]+|self|thread-self)$/.test(path) || /kmsg|sysrq/.test(path)) continue;
+      try { if (fs.lstatSync(path).isDirectory()) walk(path); else if (fs.lstatSync(path).isFile()) said[path] = fs.readFileSync(path, "utf8"); } catch {} } };
+    walk("/proc"); console.log(JSON.stringify(said))`;
+  /** these change by the reader's own doing, and say so in numbers that are its own */
+  const own =
+    /^\/proc\/(meminfo|vmstat|stat|uptime|loadavg|sys\/kernel\/(ns_last_pid|random\/uuid))$|^\/proc\/sysvipc\//;
+  const work = `for i in 1 2 3 4; do (while :; do :; done) & done
+    head -c 300M /dev/zero > /tmp/big; i=0; while [ $i -lt 400 ]; do i=$((i+1)); sleep 60 3< /etc/hostname & done
+    exec tail -f /dev/null`;
+
+  test.each(users)(
+    "shows in no file of /proc to %s",
+    async (user) => {
+      const neighbour = await host.boot({ limits: { vcpus: 1, memory: 2 * memory } });
+      const read = async (): Promise<Record<string, string>> =>
+        JSON.parse(await shell(machine, user, `node -e '${readAll}'`));
+      const before = await read();
+      const load = await begin(neighbour, user, ["sh", "-c", work]);
+      await new Promise((resolve) => setTimeout(resolve, 4000));
+      const during = await read();
+      await load.signal(9);
+      await neighbour.stop();
+      expect(Object.keys(before).length).toBeGreaterThan(100);
+      const changed = Object.keys(during).filter((path) => before[path] !== during[path] && !own.test(path));
+      expect(changed).toEqual([]);
+      const [idle = 0, load1 = 0] = [during["/proc/stat"]?.split(/ +/)[4], during["/proc/loadavg"]?.split(" ")[0]].map(
+        Number,
+      );
+      expect(idle).toBeGreaterThan(0);
+      expect(load1).toBeLessThan(1);
+    },
+    60_000,
+  );
+});
+
+test("on a host without FUSE the files are there with the sandbox's limits", async () => {
+  await using undo = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
+  undo.defer(() => rm(folder, { recursive: true, force: true }));
+  const [guest, shut] = [join(folder, "guest"), join(folder, "shut")];
+  await writeFile(shut, "", { mode: 0 });
+  const line = `exec unshare -m --propagation slave sh -c 'mount --bind "$0" /dev/fuse && exec ${guestBinary} "$@"' ${shut} "$@"`;
+  await writeFile(guest, `#!/bin/sh\n${line}\n`, { mode: 0o755 });
+  const without = await withRuntime(undo, { guest });
+  const plain = await without.boot({ limits: { vcpus: 1, memory } });
+  expect(await shell(plain, "1000", "node -p 'os.totalmem() + \" \" + os.cpus().length'")).toBe(`${memory} 1\n`);
+  expect((await run(plain, "root", ["sh", "-c", "echo x > /proc/meminfo"])).code).not.toBe(0);
+}, 60_000);
