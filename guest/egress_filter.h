@@ -1,8 +1,8 @@
-/* egress_filter.h: the system calls that the egress process never needs, and may not make. */
+/* egress_filter.h: the system calls that the egress process may make. */
 #ifndef SANDKEEP_EGRESS_FILTER_H
 #define SANDKEEP_EGRESS_FILTER_H
 
-/* For the caller and all it becomes; needs no_new_privs. Refused calls fail with EPERM. Returns 0 or an errno. */
+/* For the caller and all it becomes; needs no_new_privs. Returns 0 or an errno. */
 int egress_filter_install(void);
 
 #endif

@@ -5,8 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "connection.h"
@@ -59,8 +57,9 @@ static void pass_on(uint32_t question, struct reader *r) {
 }
 
 /* whether it is the answer that comes next: numbers are of all sandboxes, and none may answer what another was asked */
-static bool is_next(struct holders *holders, uint32_t question) {
-  if (!holders->waiting || holders->asked[holders->first] != question) return false;
+static bool is_next(struct holders *holders, uint32_t number) {
+  if (!holders->greeted) return number == 0;
+  if (!holders->waiting || holders->asked[holders->first].number != number) return false;
   holders->first = (holders->first + 1) % HOLDERS_WAITING;
   holders->waiting--;
   return true;
@@ -75,7 +74,10 @@ static void on_frame(struct connection *c, const struct header *header, const ui
     connection_end(c);
     return;
   }
-  if (header->id == 0) return;
+  if (!holders->greeted) {
+    holders->greeted = true;
+    return;
+  }
   struct reader r = reader_of(payload, header->length);
   pass_on(header->id, &r);
 }
@@ -92,38 +94,41 @@ static const struct connection_handlers handlers = {.frame = on_frame, .closed =
 
 /* ---- questions ---- */
 
-static int dial(const char *path) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  if (snprintf(address.sun_path, sizeof address.sun_path, "%s", path) >= (int)sizeof address.sun_path) return -1;
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
-  /* A unix socket connects at once or not at all. */
-  if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
-  close(fd);
-  return -1;
+static void send_question(struct holders *holders, struct holder_question question) {
+  struct writer w = frame_begin(WIRE_HOLDER, question.number);
+  write_u64(&w, question.inode);
+  connection_send(holders->connection, &w);
 }
 
-static void expect(struct holders *holders, uint32_t question) {
-  /* Silence counts from here: until now there was nothing to say. */
-  if (!holders->waiting) holders->heard = loop_now();
-  holders->asked[(holders->first + holders->waiting++) % HOLDERS_WAITING] = question;
-}
-
-static bool is_connected(struct holders *holders) {
+/* there is a connection, or will be soon */
+static bool is_reachable(struct holders *holders) {
   if (holders->connection) return !holders->connection->dead;
-  if (!holders->path || loop_now() < holders->not_before) return false;
+  if (holders->calling) return true;
+  if (loop_now() < holders->not_before) return false;
   holders->not_before = loop_now() + PAUSE;
-  int fd = dial(holders->path);
-  if (fd < 0) return false;
-  struct connection *c = connection_open(fd, &handlers, &connections);
-  if (!c) return false;
+  if (holders->call(holders->machine)) return false;
+  holders->calling = true;
+  holders->heard = loop_now();
+  return true;
+}
+
+void holders_connect(struct holders *holders, int fd) {
+  bool called = holders->calling;
+  holders->calling = false;
+  struct connection *c = called && fd >= 0 ? connection_open(fd, &handlers, &connections) : NULL;
+  if (!c) {
+    if (!called && fd >= 0) close(fd);
+    if (called) holders->waiting = 0;
+    return;
+  }
   c->owner = holders;
   c->streaming = true;
   holders->connection = c;
-  struct writer w = frame_begin(WIRE_HOLDERS, 0);
-  connection_send(c, &w);
-  expect(holders, 0);
-  return true;
+  holders->greeted = false;
+  holders->heard = loop_now();
+  for (unsigned i = 0; i < holders->waiting; i++) {
+    send_question(holders, holders->asked[(holders->first + i) % HOLDERS_WAITING]);
+  }
 }
 
 static bool may_ask(struct holders *holders) {
@@ -136,39 +141,41 @@ static bool may_ask(struct holders *holders) {
   return true;
 }
 
-void holders_open(struct holders *holders, const char *path) {
-  *holders = (struct holders){.path = path && *path ? path : NULL, .credit = CREDIT, .earned = loop_now()};
+void holders_open(struct holders *holders, const char *machine, int (*call)(const char *machine)) {
+  *holders = (struct holders){.machine = machine, .call = call, .credit = CREDIT, .earned = loop_now()};
 }
 
 static void let_go(struct holders *holders) {
+  holders->calling = false;
+  holders->waiting = 0;
   if (!holders->connection) return;
   holders->connection->owner = NULL;
   connection_end(holders->connection);
   holders->connection = NULL;
-  holders->waiting = 0;
 }
 
 void holders_close(struct holders *holders) {
   let_go(holders);
-  holders->path = NULL;
+  holders->machine = NULL;
 }
 
 uint32_t holders_ask(struct holders *holders, uint32_t inode) {
-  if (!inode || !holders->path || !may_ask(holders) || !is_connected(holders)) return 0;
+  if (!inode || !holders->machine || !may_ask(holders) || !is_reachable(holders)) return 0;
   if (++serial == 0) serial = 1;
-  struct writer w = frame_begin(WIRE_HOLDER, serial);
-  write_u64(&w, inode);
-  connection_send(holders->connection, &w);
-  expect(holders, serial);
+  struct holder_question question = {.number = serial, .inode = inode};
+  /* Silence counts from here: until now there was nothing to say. */
+  if (!holders->waiting) holders->heard = loop_now();
+  holders->asked[(holders->first + holders->waiting++) % HOLDERS_WAITING] = question;
+  if (holders->connection) send_question(holders, question);
   return serial;
 }
 
 void holders_expire(struct holders *holders, int64_t now) {
-  if (!holders->connection || now - holders->heard < SILENCE) return;
+  if ((!holders->connection && !holders->calling) || now - holders->heard < SILENCE) return;
   holders->not_before = holders->waiting ? now + PAUSE : now;
   let_go(holders);
 }
 
 void holders_sweep(void) { connections_sweep(&connections); }
 
-int holders_connected(void) { return connections != NULL; }
+bool holders_connected(void) { return connections != NULL; }

@@ -4,12 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <libgen.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,24 +28,14 @@
 #define SETTINGS_FD 5
 
 static char *const *command;
+/* 0 where it is not confined */
 static uid_t user;
-static bool confined;
 static int listener = -1;
 /* the folder of the settings, from before the root was left behind, and their name in it */
 static int settings_folder = -1;
 static char settings_name[NAME_MAX + 1];
 
 /* ---- the egress process, before it is Node ---- */
-
-/* the bounding set first: whoever is no longer root may not change it */
-static int become_nobody(void) {
-  for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
-    if (prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0) return errno;
-  }
-  if (setgroups(0, NULL) < 0 || setresgid(user, user, user) < 0 || setresuid(user, user, user) < 0) return errno;
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return errno;
-  return egress_filter_install();
-}
 
 static void number_variable(const char *name, int number) {
   char text[16];
@@ -70,9 +58,9 @@ static _Noreturn void run(int channel, pid_t keeper) {
   syscall(SYS_close_range, SETTINGS_FD + 1, ~0u, 0);
   setenv("NODE_CHANNEL_FD", "3", 1);
   setenv("NODE_CHANNEL_SERIALIZATION_MODE", "json", 1);
-  netd_limit();
-  if (!confined) netd_confine();
-  int error = confined ? become_nobody() : 0;
+  process_limit();
+  int error = process_become(user);
+  if (!error && user) error = egress_filter_install();
   if (error) {
     fprintf(stderr, "Cannot confine the egress process: %s\n", strerror(error));
     _exit(1);
@@ -109,15 +97,10 @@ static int remember_settings(const char *path) {
 }
 
 static int confine(void) {
-  const char *number = getenv("SANDKEEP_EGRESS_UID"), *socket_path = getenv("SANDKEEP_EGRESS_SOCKET");
-  const char *settings = getenv("SANDKEEP_EGRESS_SETTINGS");
-  if (!number) return 0;
-  char *end;
-  unsigned long value = strtoul(number, &end, 10);
-  if (*end || value == 0 || value > INT_MAX) return EINVAL;
-  user = (uid_t)value;
-  confined = true;
-  int error = socket_path ? listen_at(socket_path) : 0;
+  const char *socket_path = getenv("SANDKEEP_EGRESS_SOCKET"), *settings = getenv("SANDKEEP_EGRESS_SETTINGS");
+  int error = process_user("SANDKEEP_EGRESS_UID", &user);
+  if (error || !user) return error;
+  if (socket_path) error = listen_at(socket_path);
   if (!error && settings) error = remember_settings(settings);
   return error ? error : egress_root_enter(getenv("SANDKEEP_EGRESS_VIEW"), getenv("SANDKEEP_EGRESS_LOGS"));
 }

@@ -241,10 +241,29 @@ static void on_connect(struct source *source, uint32_t events) {
   else connection_open(fd, &handlers, &connections);
 }
 
+static const char *agent_of(const char *name) {
+  for (struct machine *m = machines.first; m; m = m->next) {
+    if (strcmp(m->name, name) == 0) return m->socket_path;
+  }
+  return NULL;
+}
+
+/* the end of netd is seen as the end of a child, too */
+static void on_network(struct source *source, uint32_t events) {
+  (void)events;
+  int error = netd_answer(source->fd, agent_of);
+  if (error && error != EAGAIN && error != EINTR) loop_remove(source);
+}
+
 static void start_network(void) {
-  if (machines.netd >= 0) close(machines.netd);
+  static struct source network = {.fd = -1};
+  if (machines.netd >= 0) {
+    loop_remove(&network);
+    close(machines.netd);
+  }
   machines.netd = -1;
   int error = netd_start(&netd_options, &netd_pid, &machines.netd);
+  if (!error) error = loop_add(&network, machines.netd, EPOLLIN, on_network);
   if (error) fprintf(stderr, "sandkeep-guest: cannot start the network process: %s\n", strerror(error));
 }
 

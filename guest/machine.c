@@ -224,7 +224,7 @@ static void prepare(struct machines *all, struct connection *from, uint32_t id, 
   close_spec(&spec);
   if (!error) {
     m->mode = n.mode;
-    netd_add(all->netd, m->name, &n.listeners, m->mode, m->socket_path);
+    netd_add(all->netd, m->name, &n.listeners, m->mode);
     struct writer w = frame_begin(WIRE_OK, id);
     write_u32(&w, (uint32_t)m->sandbox.pid);
     connection_send(from, &w);

@@ -93,7 +93,7 @@ int machine_listen(struct machines *all, struct machine *m) {
   int error = inside(all, network, listen_again, &listeners);
   close(network);
   if (error) return error;
-  error = netd_add(all->netd, m->name, &listeners, m->mode, m->socket_path);
+  error = netd_add(all->netd, m->name, &listeners, m->mode);
   net_close(&listeners);
   return error;
 }

@@ -3,16 +3,14 @@
 #include "netd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "connection.h"
@@ -53,7 +51,6 @@ struct tenant {
   struct listener listeners[NET_LISTENERS];
   struct flows flows;
   struct refusals refusals;
-  char agent[NETD_PATH];
   struct holders holders;
   /* that Node holds */
   unsigned connections;
@@ -279,6 +276,13 @@ static int watch(struct tenant *tenant) {
   return refusals_open(&tenant->refusals, tenant->id, tenant->name, tenant->sockets.fd[NET_REFUSED]);
 }
 
+/* The launcher is not waited for: it may be waiting for netd. */
+static int call_agent(const char *machine) {
+  struct netd_order order = {.kind = NETD_AGENT};
+  snprintf(order.machine, sizeof order.machine, "%s", machine);
+  return netd_order_send(control.fd, order, NULL);
+}
+
 /* takes the sockets over, whether it succeeds or not */
 static int add(const struct netd_order *order, const struct net_listeners *sockets) {
   struct tenant *known = tenant_named(order->machine);
@@ -291,8 +295,7 @@ static int add(const struct netd_order *order, const struct net_listeners *socke
   }
   tenant->sockets = *sockets;
   memcpy(tenant->name, order->machine, sizeof tenant->name);
-  snprintf(tenant->agent, sizeof tenant->agent, "%.*s", NETD_PATH - 1, order->agent);
-  holders_open(&tenant->holders, tenant->agent);
+  holders_open(&tenant->holders, tenant->name, call_agent);
   for (int i = 0; i < NET_LISTENERS; i++) {
     tenant->listeners[i].tenant = tenant;
     tenant->listeners[i].source.fd = -1;
@@ -392,6 +395,10 @@ static void control_ready(struct source *source, uint32_t what) {
     if (error) fprintf(stderr, "Cannot serve machine \"%s\": %s\n", order.machine, strerror(error));
     return;
   }
+  if (order.kind == NETD_AGENT && tenant) {
+    holders_connect(&tenant->holders, sockets.fd[0]);
+    sockets.fd[0] = -1;
+  }
   net_close(&sockets);
   if (order.kind == NETD_DROP && tenant) drop(tenant);
   if (order.kind == NETD_CUT && tenant) cut(tenant);
@@ -401,27 +408,22 @@ static void control_ready(struct source *source, uint32_t what) {
 /* ---- what netd.h offers ---- */
 
 _Noreturn void netd_main(int fd, char *const egress_argv[]) {
-  prctl(PR_SET_NAME, "sandkeep-netd");
-  /* The launcher's descriptors, its loop and its terminal are not netd's business. */
   loop_close();
-  if (dup2(fd, 3) < 0) _exit(1);
-  syscall(SYS_close_range, 4, ~0u, 0);
-  setsid();
-  /* Nor are the signals that it blocks; Node would inherit them. */
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
+  netd_begin(fd);
   /* The egress process is confined by one that has the privileges for it, which netd gives up. */
   int keeper, error = keeper_start(egress_argv, &keeper);
   if (error) {
     fprintf(stderr, "Cannot start the keeper of the egress process: %s\n", strerror(error));
     _exit(1);
   }
-  netd_confine();
   diag_try();
   connections_allow(MOST_AGENTS);
-  if (loop_open() || loop_add(&control, 3, EPOLLIN, control_ready)) _exit(1);
+  if (fcntl(NETD_CONTROL, F_SETFL, O_NONBLOCK) < 0 || loop_open() || loop_add(&control, NETD_CONTROL, EPOLLIN, control_ready)) _exit(1);
+  error = netd_confine();
+  if (error) {
+    fprintf(stderr, "Cannot confine the network process: %s\n", strerror(error));
+    _exit(1);
+  }
   if (egress_open(keeper, &node)) _exit(1);
   for (int64_t swept = loop_now();;) {
     int timeout = egress_tick();

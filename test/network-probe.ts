@@ -4,7 +4,7 @@
  */
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { chown, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach } from "vitest";
@@ -13,6 +13,8 @@ import { type EgressSettings, noEgressSettings } from "../src/core/egress-settin
 import type { CustomNetwork } from "../src/core/network-policy.ts";
 import type { EgressEvent } from "../src/egress/log.ts";
 import { EgressLink } from "../src/runtime/linux/egress-link.ts";
+import { egressView, realCommand } from "../src/runtime/linux/egress-view.ts";
+import { egressUser, netdUser } from "../src/runtime/linux/plan.ts";
 import { root, tempDir, type Undo } from "./harness.ts";
 import { ended, type Internet, linesOf, type Namespace, openInternet } from "./internet.ts";
 import { nameServer } from "./internet-names.ts";
@@ -26,8 +28,9 @@ const resolvConf = "nameserver 198.18.0.1\n";
 
 const network = ["net", "nft", "netlink", "nflog", "packet", "diag"];
 const agent = ["holder_client", "connection", "wire"];
-const netd = ["netd", "netd_client", "netd_order", "netd_process", "keeper", "egress_root", "egress_filter"];
-const sources = [...network, ...agent, ...netd, "egress", "flows", "refusals", "hex", "ids", "loop"];
+const netd = ["netd", "netd_client", "netd_order", "netd_process", "keeper", "egress_root"];
+const filters = ["allow_list", "egress_filter"];
+const sources = [...network, ...agent, ...netd, ...filters, "egress", "flows", "refusals", "hex", "ids", "loop"];
 const sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
 /** Compiles the probe; with `sanitized`, so that it stops at the first bad access; with `defined`, for another kernel. */
@@ -39,6 +42,15 @@ export async function buildProbe(directory: string, sanitized = false, defined: 
   const files = ["test/net_probe.c", ...sources.map((name) => `${name}.c`)];
   await run("cc", [...flags, "-o", binary, ...files], { cwd: guest });
   return binary;
+}
+
+/** as the runtime confines netd and the egress process */
+function confinement(command: string[]): Record<string, string> {
+  return {
+    SANDKEEP_NETD_UID: String(netdUser),
+    SANDKEEP_EGRESS_UID: String(egressUser),
+    SANDKEEP_EGRESS_VIEW: egressView(command).join("\n"),
+  };
 }
 
 /** how many descriptors a process has open */
@@ -115,6 +127,8 @@ export class Probe {
   readonly #child: ChildProcess;
   readonly #line: () => Promise<string>;
   readonly #directory: string;
+  /** whether netd and the egress process are users of their own */
+  readonly #confined: boolean;
   readonly #pids = new Map<string, number>();
   /** gives policies to the egress process, as the daemon does */
   link: EgressLink;
@@ -123,8 +137,9 @@ export class Probe {
   /** what netd and the egress process said on stderr */
   log = "";
 
-  private constructor(child: ChildProcess, directory: string) {
+  private constructor(child: ChildProcess, directory: string, confined: boolean) {
     this.#child = child;
+    this.#confined = confined;
     this.#line = linesOf(child);
     this.#directory = directory;
     this.link = linkIn(directory);
@@ -144,10 +159,14 @@ export class Probe {
   ): Promise<Probe> {
     const directory = await tempDir(undo);
     const binary = await buildProbe(directory, options.sanitized, options.defined);
-    const egress = options.egress ?? join(root, "src/egress/main.ts");
-    const child = spawn(...host.command(binary, process.execPath, egress), {
+    const command = realCommand([process.execPath, options.egress ?? join(root, "src/egress/main.ts")]);
+    // The sanitisers want more of the kernel than a confined process gets.
+    const confined = options.sanitized !== true;
+    if (confined) await chown(directory, egressUser, egressUser);
+    const child = spawn(...host.command(binary, ...command), {
       env: {
         ...process.env,
+        ...(confined && confinement(command)),
         SANDKEEP_EGRESS_SETTINGS: await settingsFile(directory, options.settings),
         SANDKEEP_EGRESS_SOCKET: socketIn(directory),
         SANDKEEP_EGRESS_LOGS: directory,
@@ -156,7 +175,7 @@ export class Probe {
       stdio: ["pipe", "pipe", "pipe"],
     });
     undo.defer(() => ended(child));
-    const probe = new Probe(child, directory);
+    const probe = new Probe(child, directory, confined);
     child.stderr.on("data", (chunk: Buffer) => {
       probe.log += chunk.toString();
     });
@@ -170,6 +189,7 @@ export class Probe {
   /** makes a machine's network; it begins in deny-all. `agent` is a socket to ask who does what */
   async add(machine: string, agent = ""): Promise<void> {
     await mkdir(join(this.#directory, machine), { mode: 0o700 });
+    if (this.#confined) await chown(join(this.#directory, machine), egressUser, egressUser);
     this.#pids.set(machine, await this.#ask(`add ${machine} ${agent}`, "added"));
   }
 

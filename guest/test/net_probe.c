@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,7 @@ struct probed {
   char name[NETD_NAME + 1];
   int network;
   enum net_mode mode;
-  char agent[NETD_PATH];
+  char agent[108];
 };
 
 static struct probed machines[MOST];
@@ -53,7 +55,7 @@ static void listen_for(const struct probed *machine) {
   enter(machine->network);
   check("listen", net_listen(&listeners));
   enter(host_network);
-  check("hand over", netd_add(control, machine->name, &listeners, machine->mode, machine->agent));
+  check("hand over", netd_add(control, machine->name, &listeners, machine->mode));
   net_close(&listeners);
 }
 
@@ -122,16 +124,38 @@ static void obey(const char *verb, const char *name) {
   }
 }
 
+static const char *agent_of(const char *name) {
+  const char *path = find(name)->agent;
+  return *path ? path : NULL;
+}
+
+/* serves netd until there is an order to read */
+static void wait_for_order(void) {
+  struct pollfd polled[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = control, .events = POLLIN}};
+  do {
+    if (poll(polled, 2, -1) < 0) exit(1);
+    int error = polled[1].revents ? netd_answer(control, agent_of) : 0;
+    if (error && error != EAGAIN) polled[1].fd = -1;
+  } while (!polled[0].revents);
+}
+
+static bool next_order(char *line, int room) {
+  wait_for_order();
+  return fgets(line, room, stdin) != NULL;
+}
+
 int main(int argc, char **argv) {
   if (argc != 3) return 2;
   signal(SIGCHLD, SIG_IGN);
   setvbuf(stdout, NULL, _IOLBF, 0);
+  /* what is read ahead could not be waited for */
+  setvbuf(stdin, NULL, _IONBF, 0);
   struct netd_options options = {.egress_argv = argv + 1};
   host_network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   check("start netd", netd_start(&options, &netd, &control));
   printf("ready %d\n", netd);
-  char line[256], verb[32], name[NETD_NAME + 1], agent[NETD_PATH];
-  while (fgets(line, sizeof line, stdin)) {
+  char line[256], verb[32], name[NETD_NAME + 1], agent[sizeof machines->agent];
+  while (next_order(line, sizeof line)) {
     agent[0] = 0;
     int words = sscanf(line, "%31s %64s %107s", verb, name, agent);
     if (words == 1 && strcmp(verb, "restart") == 0) {

@@ -20,7 +20,7 @@ import { LayerStore } from "./layers.ts";
 import { Ledger } from "./ledger.ts";
 import type { LinuxMachine, MachineKeeper } from "./machine.ts";
 import { OpenFilesWatch } from "./open-files-watch.ts";
-import { egressUser, type OrphanPlan, type Places } from "./plan.ts";
+import { egressUser, netdUser, type OrphanPlan, type Places } from "./plan.ts";
 import { Pool, type PoolOptions, type PoolSize } from "./pool.ts";
 import { PortMeters } from "./port-meters.ts";
 import { type MachineNeeds, SnapshotStore } from "./snapshots.ts";
@@ -103,6 +103,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     egress: command,
     env: {
       PATH: process.env.PATH ?? "",
+      SANDKEEP_NETD_UID: String(netdUser),
       SANDKEEP_EGRESS_UID: String(egressUser),
       SANDKEEP_EGRESS_VIEW: egressView(command).join("\n"),
       SANDKEEP_EGRESS_SETTINGS: places.egressSettings,

@@ -1,0 +1,100 @@
+/** netd, as somebody who has taken it over would find it: who it is, what it sees, and what it cannot do. */
+
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { egressUser, netdUser } from "../../src/runtime/linux/plan.ts";
+import { daemonOfFile } from "../daemon.ts";
+import { eventually, root, tempDir } from "../harness.ts";
+
+const run = promisify(execFile);
+const daemon = daemonOfFile();
+
+test("is a user of its own, not the egress process's, without a capability, and behind a filter", async () => {
+  const status = readFileSync(`/proc/${await netdPid()}/status`, "utf8");
+  const field = (name: string) => new RegExp(`^${name}:[ \\t]*(.*)$`, "m").exec(status)?.[1]?.split(/\s+/);
+  const user = String(netdUser);
+  expect(netdUser).not.toBe(egressUser);
+  expect(field("Uid")).toEqual([user, user, user, user]);
+  expect(field("Gid")).toEqual([user, user, user, user]);
+  expect((field("Groups") ?? []).filter((group) => group !== "")).toEqual([]);
+  for (const set of ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"])
+    expect(field(set)).toEqual(["0000000000000000"]);
+  expect(field("NoNewPrivs")).toEqual(["1"]);
+  expect(field("Seccomp")).toEqual(["2"]);
+});
+
+test("has an empty root that is read-only, and a mount namespace with nothing else in it", async () => {
+  const pid = await netdPid();
+  expect(readdirSync(`/proc/${pid}/root/`)).toEqual([]);
+  expect(statSync(`/proc/${pid}/root/`).ino).not.toBe(statSync("/").ino);
+  const mounts = readFileSync(`/proc/${pid}/mountinfo`, "utf8").trim().split("\n");
+  expect(mounts.map((line) => line.split(" ").slice(4, 6).join(" "))).toEqual([
+    expect.stringMatching(/^\/ ro,nosuid,nodev/),
+  ]);
+});
+
+test("has no descriptor of a file or a folder but its log of complaints", async () => {
+  const folder = `/proc/${await netdPid()}/fd`;
+  const open = readdirSync(folder).map((name) => targetOf(join(folder, name)));
+  const files = open.filter((path) => path.startsWith("/") && !path.startsWith("/dev/null"));
+  expect(files.filter((path) => !path.includes("launcher.log"))).toEqual([]);
+});
+
+test("makes the calls of its loop and nothing else: no file, program, process, or socket that leads to the host", async () => {
+  const program = join(await tempDir(), "netd_confine_test");
+  const sources = ["test/netd_confine_test.c", "netd_process.c", "egress_root.c", "allow_list.c"];
+  await run("cc", ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-static", "-o", program, ...sources], {
+    cwd: join(root, "guest"),
+  });
+  const { stdout } = await run(program, { env: { SANDKEEP_NETD_UID: String(netdUser) } });
+  expect(stdout.trim().split("\n")).toEqual([
+    "datagrams: allowed",
+    "a pair of sockets: allowed",
+    "memory: allowed",
+    "memory for programs: EPERM",
+    "memory made for programs: EPERM",
+    "a file: ENOSYS",
+    "a unix socket: EAFNOSUPPORT",
+    "routing: EAFNOSUPPORT",
+    "packets: EAFNOSUPPORT",
+    "a process: ENOSYS",
+    "another program: ENOSYS",
+    "a signal: ENOSYS",
+    "a namespace: ENOSYS",
+    "a mount: ENOSYS",
+    "tracing: ENOSYS",
+    "another user: ENOSYS",
+  ]);
+});
+
+/** the parent of the keeper, which is the parent of the egress process */
+function netdPid(): Promise<number> {
+  return eventually("netd runs", () => {
+    const pids = readdirSync("/proc").map(Number).filter(Number.isInteger);
+    const own = pids.filter((pid) =>
+      textOf(`/proc/${pid}/environ`).includes(`SANDKEEP_EGRESS_SETTINGS=${daemon().runDir}/`),
+    );
+    return own.find((pid) => textOf(`/proc/${pid}/comm`).trim() === "sandkeep-netd");
+  });
+}
+
+/** nothing of a process that is gone by now */
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** what a descriptor is of, as the kernel says it; nothing for one that is closed by now */
+function targetOf(link: string): string {
+  try {
+    return readlinkSync(link);
+  } catch {
+    return "";
+  }
+}
