@@ -37,6 +37,20 @@ export function covers(outer: Cidr, inner: Cidr): boolean {
   return inner.length >= outer.length && contains(outer, inner.bytes);
 }
 
+/** a range of one address */
+export function isAlone(range: Cidr): boolean {
+  return range.length === range.bytes.length * 8;
+}
+
+/** where an IPv4 address sits in IPv6 addresses: after how many of the sixteen bytes */
+export const embeddings: readonly { prefix: string; at: number }[] = [
+  { prefix: "::ffff:0:0/96", at: 12 },
+  { prefix: "::ffff:0:0:0/96", at: 12 },
+  { prefix: "::/96", at: 12 },
+  { prefix: "64:ff9b::/96", at: 12 },
+  { prefix: "2002::/16", at: 2 },
+];
+
 /** the four bytes of an IPv4 or sixteen of an IPv6 address; undefined when the text is neither */
 export function bytesOf(address: string): number[] | undefined {
   const bytes = writtenBytes(address);

@@ -89,6 +89,11 @@ export function allowsNothing(policy: NetworkPolicy): boolean {
   return policy.domains.length === 0 && policy.allowedCidrs.length === 0;
 }
 
+/** "*" without rules: everything that allow-all would reach, whatever is spoken, but for what other domains have rules for */
+export function isEverything(policy: CustomPolicy): boolean {
+  return policy.domains.some(({ domain, rules }) => domain === "*" && rules.length === 0);
+}
+
 export function hasRules(policy: NetworkPolicy): boolean {
   return policy.mode === "custom" && policy.domains.some(({ rules }) => rules.length > 0);
 }
@@ -97,7 +102,7 @@ export function hasRules(policy: NetworkPolicy): boolean {
 export interface PolicyMatcher {
   /** every name resolves: a policy of nothing but subnets says nothing about names */
   readonly openNames: boolean;
-  /** "*" without rules: everything that allow-all would reach, whatever is spoken */
+  /** see isEverything() */
   readonly everything: boolean;
   /** some domain has rules, so that what is spoken has to be known */
   readonly ruled: boolean;
@@ -114,7 +119,7 @@ export function compilePolicy(policy: CustomPolicy): PolicyMatcher {
   const wild = policy.domains.filter(({ domain }) => domain.includes("*")).sort((a, b) => precision(b) - precision(a));
   return {
     openNames: policy.domains.length === 0,
-    everything: policy.domains.some(({ domain, rules }) => domain === "*" && rules.length === 0),
+    everything: isEverything(policy),
     ruled: hasRules(policy),
     address(address) {
       const bytes = bytesOf(address);

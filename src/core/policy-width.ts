@@ -2,35 +2,44 @@
  * Whether one network policy reaches no more than another: what decides if a caller with limits may set it.
  *
  * The answer is safe rather than complete. "Yes" means that whatever the policy lets through, by address or by name, the
- * ceiling lets through as well; some policies that are no wider in truth get a "no", such as a domain that only several
- * patterns of the ceiling cover together.
+ * ceiling lets through as well, and with the same rules; some policies that are no wider in truth get a "no", such as a
+ * domain that only several patterns of the ceiling cover together.
  *
  *   addresses  every range that the policy allows lies within the ceiling's, apart from what the policy denies itself;
- *              and whatever the ceiling denies, the policy cannot reach
- *   special    a private or link-local range opens only by being named, so that a wider range of the ceiling does not
- *              cover it: the ceiling has to name it too
+ *              and whatever the ceiling denies, the policy cannot reach. Private and other special addresses are no
+ *              exception: the operator opens them for all policies or for none (egress/addresses.ts)
  *   names      every pattern lies within one of the ceiling's; a policy of ranges only lets every name resolve, and is
- *              no wider only than another such
+ *              no wider only than another such, or than "*"
+ *   "*"        without rules it opens every address too, for plain HTTP and whatever else is spoken: only a ceiling with
+ *              the same covers it, and such a ceiling covers every range unless it has rules
  *   rules      a rule of the ceiling may be what keeps requests back: who keeps its domain keeps the rule. Rules that
  *              forward lead anywhere, and are wider than any ceiling that does not have the same one
  */
 
-import { type Cidr, covers, parseCidr } from "./cidr.ts";
+import { type Cidr, covers, embeddings, isAlone, parseCidr } from "./cidr.ts";
 import { SandkeepError } from "./errors.ts";
-import { allowsNothing, type CustomPolicy, type DomainRule, type NetworkPolicy } from "./network-policy.ts";
+import {
+  allowsNothing,
+  type CustomPolicy,
+  type DomainRule,
+  hasRules,
+  isEverything,
+  type NetworkPolicy,
+} from "./network-policy.ts";
 
 export function isNoWider(policy: NetworkPolicy, ceiling: NetworkPolicy): boolean {
   if (allowsNothing(policy)) return true;
   if (policy.mode !== "custom") return ceiling.mode === "allow-all";
   if (allowsNothing(ceiling)) return false;
   if (!policy.domains.every(({ domain, rules }) => mayForward(domain, rules, ceiling))) return false;
+  if (ceiling.mode !== "custom") return true;
   const allowed = policy.allowedCidrs.map(cidrOf);
   const denied = policy.deniedCidrs.map(cidrOf);
   const named = policy.domains.length > 0;
-  const isShut = (range: Cidr) => isCovered(range, denied);
-  if (ceiling.mode !== "custom") return allowed.every((range) => !isSpecial(range) || isShut(range));
+  const outer = ceiling.allowedCidrs.map(cidrOf);
+  const isOpen = isEverything(ceiling) && !hasRules(ceiling);
   return (
-    allowed.every((range) => isShut(range) || isWithin(range, ceiling.allowedCidrs.map(cidrOf), denied, named)) &&
+    allowed.every((range) => isOpen || isCovered(range, denied) || isWithin(range, outer, denied, named)) &&
     ceiling.deniedCidrs.map(cidrOf).every((range) => isOutOfReach(range, { named, allowed, denied })) &&
     namesAreNoWider(policy, ceiling)
   );
@@ -54,8 +63,7 @@ function mayForward(domain: string, rules: DomainRule["rules"], ceiling: Network
 function isWithin(range: Cidr, outer: Cidr[], denied: Cidr[], named: boolean): boolean {
   if (outer.some((each) => isEqual(each, range))) return true;
   // Beside domains, a range of one address opens a resolver there, which a wider one does not.
-  if (named && range.length === range.bytes.length * 8) return false;
-  if (isSpecial(range)) return outer.some((each) => covers(each, range) && isPrivate(each));
+  if (named && isAlone(range)) return false;
   return isCovered(range, [...outer, ...denied]);
 }
 
@@ -71,17 +79,26 @@ function isOutOfReach(
 
 function namesAreNoWider(policy: CustomPolicy, ceiling: CustomPolicy): boolean {
   // Without domains every name resolves, and what a question carries gets out.
-  if (policy.domains.length === 0) {
-    return ceiling.domains.length === 0;
-  }
+  if (policy.domains.length === 0) return ceiling.domains.length === 0 || isEverything(ceiling);
+  if (isEverything(policy) && !isEverything(ceiling)) return false;
+  if (namesTwice(policy) || namesTwice(ceiling)) return false;
   const ruled = ceiling.domains.filter(({ rules }) => rules.length > 0);
+  const kept = policy.domains.filter((own) => ruled.some((each) => isSame(each, own)));
+  const inOrder = ruled.filter((each) => kept.some((own) => isSame(own, each)));
+  // Of patterns that say as much as each other, the rules of the first come first.
+  if (!kept.every((own, index) => own.domain === inOrder[index]?.domain)) return false;
   return policy.domains.every((own) => {
     if (!ceiling.domains.some(({ domain }) => isPatternWithin(own.domain, domain))) return false;
     const concerned = ruled.filter(({ domain }) => mayOverlap(own.domain, domain));
-    if (concerned.some((each) => !policy.domains.some((kept) => isSame(kept, each)))) return false;
+    if (concerned.some((each) => !kept.some((other) => isSame(other, each)))) return false;
     // A rule of its own could answer before the ceiling's does.
-    return concerned.length === 0 || own.rules.length === 0 || ruled.some((each) => isSame(each, own));
+    return concerned.length === 0 || own.rules.length === 0 || kept.includes(own);
   });
+}
+
+/** of two entries of one domain, only one would count */
+function namesTwice({ domains }: CustomPolicy): boolean {
+  return new Set(domains.map(({ domain }) => domain)).size < domains.length;
 }
 
 /** whether every name of one pattern is one of the other; "*" in front is one label or more, elsewhere exactly one */
@@ -130,30 +147,13 @@ function halvesOf({ text, bytes, length }: Cidr): Cidr[] {
   return [lower, upper].map((half) => ({ text, bytes: half, length: length + 1 }));
 }
 
-/** ranges whose addresses open by being named; those of private networks by any range within them */
-const privateRanges = "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 fc00::/7 fec0::/10".split(" ");
-const otherRanges = [
-  ..."0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 168.63.129.16/32 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24".split(" "),
-  ..."198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ::/3 4000::/2 8000::/1".split(" "),
-  ..."2001::/23 2001:db8::/32 2002::/16 3fff::/20".split(" "),
-];
-const privateCidrs = privateRanges.map(cidrOf);
-const specialCidrs = [...privateCidrs, ...otherRanges.map(cidrOf)];
-
-function isSpecial(range: Cidr): boolean {
-  return specialCidrs.some((each) => covers(each, range));
-}
-
 /** whether IPv4 addresses may be reached by addresses of this range, in their IPv6 form */
 function mayTranslate(range: Cidr): boolean {
   return translators.some((each) => covers(each, range) || covers(range, each));
 }
 
-const translators = ["::/3", "2002::/16"].map(cidrOf);
-
-function isPrivate(range: Cidr): boolean {
-  return privateCidrs.some((each) => covers(each, range));
-}
+/** those that are written as IPv4 addresses to begin with are matched as such */
+const translators = embeddings.map(({ prefix }) => cidrOf(prefix)).filter(({ bytes }) => bytes.length === 16);
 
 function isEqual(one: Cidr, other: Cidr): boolean {
   return covers(one, other) && covers(other, one);

@@ -5,7 +5,7 @@
  */
 
 import { BlockList, isIP } from "node:net";
-import { bytesOf, type Cidr, parseCidr, writtenBytes } from "../core/cidr.ts";
+import { bytesOf, embeddings, isAlone, parseCidr, writtenBytes } from "../core/cidr.ts";
 
 export interface AddressRules {
   /** why the address is out of bounds, and which setting would change that, as words that fit after "is" */
@@ -33,7 +33,12 @@ export function addressRules(options: AddressOptions): AddressRules {
     if (own.listed !== listed) own = { listed, bytes: new Set(list.map((each) => String(bytesOf(each)))) };
     return own.bytes.has(String(bytesOf(address)));
   };
-  const alone = blockListOf(options.allow.filter((range) => isAlone(parseCidr(range))));
+  const alone = blockListOf(
+    options.allow.filter((range) => {
+      const cidr = parseCidr(range);
+      return cidr !== undefined && isAlone(cidr);
+    }),
+  );
   const closed = (address: string) => {
     if (isHosts(address)) return has(alone, address) ? undefined : openable(ownAddress, address);
     const special = has(allowed, address) ? undefined : specialRange(address);
@@ -58,11 +63,6 @@ const machines = [ownAddress, "private", "shared by carriers", "link-local", "a 
 function openable(what: string, address: string): string {
   if (!machines.includes(what)) return what;
   return `${what} (SANDKEEP_EGRESS_ALLOW=${address}/${isIP(address) === 6 ? 128 : 32} would open it)`;
-}
-
-/** a range of one address */
-export function isAlone(range: Cidr | undefined): boolean {
-  return range !== undefined && range.length === range.bytes.length * 8;
 }
 
 /** ranges that are not the public internet, each with what it is (IANA's special-purpose registries) */
@@ -95,15 +95,6 @@ export function isPublic(address: string): boolean {
   const embedded = embeddedIPv4(address);
   return specialRange(address) === undefined && (embedded === undefined || specialRange(embedded) === undefined);
 }
-
-/** where an IPv4 address sits in IPv6 addresses: after how many of the sixteen bytes */
-const embeddings: { prefix: string; at: number }[] = [
-  { prefix: "::ffff:0:0/96", at: 12 },
-  { prefix: "::ffff:0:0:0/96", at: 12 },
-  { prefix: "::/96", at: 12 },
-  { prefix: "64:ff9b::/96", at: 12 },
-  { prefix: "2002::/16", at: 2 },
-];
 
 const embeddingLists = embeddings.map(({ prefix, at }) => ({ list: blockListOf([prefix]), at }));
 

@@ -4,6 +4,7 @@
  * connection it says again, about the same connection, when the policy has changed.
  */
 
+import { isAlone } from "../core/cidr.ts";
 import type { MissingPermission } from "../core/egress-log.ts";
 import {
   type CustomNetwork,
@@ -12,7 +13,7 @@ import {
   type PolicyMatcher,
   type RequestRule,
 } from "../core/network-policy.ts";
-import { type AddressRules, embeddedIPv4, isAlone } from "./addresses.ts";
+import { type AddressRules, embeddedIPv4 } from "./addresses.ts";
 import type { Destination } from "./channel.ts";
 
 /** What is in force for a machine. */
