@@ -109,6 +109,7 @@ export class LinuxRuntime implements Runtime {
   async close(): Promise<void> {
     const parts = this.#parts;
     if (!parts) return;
+    parts.masks.close();
     parts.diskWatch.close();
     parts.filesWatch.close();
     await parts.pool.close();
@@ -142,6 +143,11 @@ export class LinuxRuntime implements Runtime {
   /** resolves when the pool is full */
   async ready(): Promise<void> {
     await this.#open().pool.full();
+  }
+
+  /** looks again which files of the host are closed to its other users: machines that boot afterwards do not see them */
+  async searchHost(): Promise<void> {
+    await this.#open().masks.search();
   }
 
   /** resolves when everything that machines have written is on the disk */
@@ -361,10 +367,7 @@ export class LinuxRuntime implements Runtime {
   #pooledBlank(spec: Machine["spec"], root: BootRoot): Blank | undefined {
     const { pool } = this.#open();
     const sameCpus = shownCpus(spec.limits, hostCpus) === shownCpus(this.#limits, hostCpus);
-    const hot =
-      root.isImage && spec.mounts.length === 0 && spec.sudo && sameCpus
-        ? pool.takeHot(imageReference(root.image))
-        : undefined;
+    const hot = root.isImage && spec.mounts.length === 0 && spec.sudo && sameCpus ? pool.takeHot(root.key) : undefined;
     return hot ?? pool.takeWarm();
   }
 
@@ -388,7 +391,6 @@ export class LinuxRuntime implements Runtime {
     const root = await bootRoot(this.#open(), { image: this.#defaultImage }, async () => {});
     return {
       ...root,
-      key: imageReference(root.image),
       user: root.image.user,
       cwd: root.image.cwd,
       limits: this.#limits,

@@ -48,7 +48,14 @@ export interface FlattenOptions {
   size?: number;
 }
 
+/** what hides files of the host: see host-masks.ts */
+export interface Masks {
+  above(directories: readonly string[]): Promise<string[]>;
+}
+
 export interface LayerStoreOptions {
+  /** default: nothing is hidden */
+  masks?: Masks;
   /** whether the store has subvolumes; default false */
   volumes?: boolean;
   /** which boot of the host this is; default the one that it says */
@@ -62,6 +69,7 @@ export class LayerStore {
   readonly #building: string;
   readonly #trash: Trash;
   readonly #tools: LayerTools;
+  readonly #masks: Masks | undefined;
   readonly #claims: Claims;
   /** whether the store has subvolumes: layers are copied in constant time then */
   readonly hasVolumes: boolean;
@@ -78,6 +86,7 @@ export class LayerStore {
   constructor(store: string, tools: LayerTools, options: LayerStoreOptions = {}) {
     this.hasVolumes = options.volumes ?? false;
     this.bootId = options.bootId ?? hostBootId();
+    this.#masks = options.masks;
     this.empty = join(store, "empty");
     this.#layers = join(store, "layers");
     this.#building = join(store, "building");
@@ -140,9 +149,17 @@ export class LayerStore {
     return layers.filter((layer) => layer !== undefined);
   }
 
-  /** the directories of layers, for mounting; fails if one is not there */
+  /**
+   * the directories of layers, for mounting or merging, and above those of the host what hides some of their files;
+   * fails if one is not there
+   */
   async lowerDirs(ids: readonly string[]): Promise<string[]> {
-    return Promise.all(ids.map((id) => this.#directory(id)));
+    const directories = await Promise.all(ids.map((id) => this.#directory(id)));
+    const isHosts = (id: string) => this.#known.get(id)?.path !== undefined;
+    const hosts = directories.filter((_, index) => isHosts(ids[index] ?? ""));
+    if (hosts.length === 0 || !this.#masks) return directories;
+    directories.splice(ids.findIndex(isHosts), 0, ...(await this.#masks.above(hosts)));
+    return directories;
   }
 
   /** the volume that a layer is in the store */

@@ -15,6 +15,7 @@ import { DiskWatch } from "./disk-watch.ts";
 import { DriveStore } from "./drives.ts";
 import { EgressLink, type EgressLinkOptions } from "./egress-link.ts";
 import { egressView, realCommand } from "./egress-view.ts";
+import { HostMasks } from "./host-masks.ts";
 import { ImageStore } from "./images.ts";
 import { LayerStore } from "./layers.ts";
 import { Ledger } from "./ledger.ts";
@@ -34,6 +35,7 @@ export interface Parts {
   ports: PortMeters;
   ledger: Ledger;
   volumes: Volumes;
+  masks: HostMasks;
   layers: LayerStore;
   images: ImageStore;
   snapshots: SnapshotStore;
@@ -127,10 +129,21 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
+  const masks = new HostMasks({
+    folder: join(store, "masks"),
+    filesAt: (directory) => launcher.filesAt(directory),
+    bootId: options.bootId,
+    // Those that are booted already have the old ones.
+    changed: () => pool.fill(),
+    trouble,
+  });
+  await masks.open();
+  undo.defer(async () => masks.close());
   const layers = new LayerStore(store, launcher, {
     volumes: options.hasVolumes,
     bootId: options.bootId,
     shared: join(options.dataDir, "shared"),
+    masks,
   });
   const images = new ImageStore(store);
   const snapshots = new SnapshotStore({ store, layers, images, machines: hooks.needs });
@@ -171,6 +184,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     ports,
     ledger,
     volumes,
+    masks,
     layers,
     images,
     snapshots,

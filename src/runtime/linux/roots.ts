@@ -4,11 +4,13 @@ import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { MachineMount, MachineRoot } from "../../core/runtime.ts";
 import { foundation } from "./bases.ts";
-import type { ImageRecord } from "./images.ts";
+import { type ImageRecord, imageReference } from "./images.ts";
 import type { Parts } from "./parts.ts";
 import type { BlankPlan, MountPlan } from "./plan.ts";
 
 export interface BootRoot {
+  /** the same for roots that look the same */
+  key: string;
   image: ImageRecord;
   /** whether it is an image's and not a snapshot's */
   isImage: boolean;
@@ -51,7 +53,15 @@ async function fromSnapshot(stores: Stores, id: string, claim: (layer: string) =
   const below = whole ? (await layers.sorted(image.layers)).host : image.layers;
   for (const id of below) await claim(id);
   await layers.lowerDirs([layer]);
-  return { image, isImage: false, from: layer, layers: await lowers(stores, below), volume: { whole, inherited } };
+  const lower = await lowers(stores, below);
+  return {
+    key: `${layer} ${lower.join()}`,
+    image,
+    isImage: false,
+    from: layer,
+    layers: lower,
+    volume: { whole, inherited },
+  };
 }
 
 async function fromImage(stores: Stores, name: string, claim: (layer: string) => Promise<void>): Promise<BootRoot> {
@@ -62,7 +72,8 @@ async function fromImage(stores: Stores, name: string, claim: (layer: string) =>
   for (const id of base === undefined ? below : [base, ...below]) await claim(id);
   if (base !== undefined) await layers.lowerDirs([base]);
   const volume = { whole: base !== undefined, inherited: 0 };
-  return { image, isImage: true, from: base, layers: await lowers(stores, below), volume };
+  const lower = await lowers(stores, below);
+  return { key: `${imageReference(image)} ${lower.join()}`, image, isImage: true, from: base, layers: lower, volume };
 }
 
 async function lowers({ layers }: Stores, below: string[]): Promise<string[]> {

@@ -10,7 +10,8 @@
  * them where they belong: its /usr/bin is a moved directory (an overlay redirect) that goes on at /bin below, which is
  * the host's /usr/bin; and every name that they have at their top is hidden. Only directories named here are put
  * anywhere, so nothing of the host is seen because it was forgotten: not /usr/local, not /usr/src, and of everything
- * that is not /usr nothing at all. Writing copies up, as in any image; the host's files never change.
+ * that is not /usr nothing at all. What is closed to other users of the host does not show either: see host-masks.ts.
+ * Writing copies up, as in any image; the host's files never change.
  */
 
 import { createHash } from "node:crypto";
@@ -24,6 +25,7 @@ import type { ImageRecord, ImageStore } from "../images.ts";
 import type { LayerStore } from "../layers.ts";
 import { etcFiles, etcVersion, parseOsRelease, userBashrc, userProfile } from "./etc.ts";
 import { type HostEtcEntry, hostEtc, withRoots } from "./host-etc.ts";
+import { shownInDpkg, shownInUsr } from "./host-view.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
 import {
   type NodeRuntime,
@@ -83,12 +85,9 @@ export async function ensureHostImage(
   }
 }
 
-/** directories of /usr that sandboxes see */
-const shown = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "share", "include", "games"];
 /** directories of /usr that are links at the root of a merged-usr system */
 const linked = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
-/** directories of dpkg's database that sandboxes see; its files are copied or made anew */
-const dpkgShown = ["info", "alternatives", "triggers"];
+/** files of dpkg's database that are copied */
 const dpkgCopied = ["status", "diversions"];
 
 /** What of the host goes into the image, read before anything is made. */
@@ -125,7 +124,7 @@ async function readHost({
   const host = {
     root,
     path,
-    usr: shown.filter((name) => usrNames.includes(name)),
+    usr: shownInUsr.filter((name) => usrNames.includes(name)),
     hidden: [
       ...new Set([
         ...(await readdir(join(root, "usr"))),
@@ -298,7 +297,7 @@ async function writeHomes(writer: LayerWriter): Promise<void> {
 /** dpkg and apt see the host's packages as installed, and install more into the sandbox */
 async function writeDpkg(writer: LayerWriter, host: Host): Promise<void> {
   const from = join(host.root, "var/lib/dpkg");
-  for (const name of dpkgShown) {
+  for (const name of shownInDpkg) {
     await writer.directory(`/var/lib/dpkg/${name}`);
     await writer.redirect(`/var/lib/dpkg/${name}`, `/${name}`);
   }
