@@ -196,7 +196,7 @@ static void on_child(struct source *source, uint32_t events) {
   int status;
   struct rusage usage;
   for (pid_t pid; (pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0;) {
-    if (!worker_changed(pid, status)) commands_waited(&commands, pid, status, &usage);
+    if (!grants_waited(pid, status) && !worker_changed(pid, status)) commands_waited(&commands, pid, status, &usage);
   }
 }
 

@@ -1,33 +1,55 @@
 /*
  * grants.c: see grants.h.
  *
- * The agent never lets a held-back call go on: between its look and the call the caller could exchange what the call
- * is about. It makes the call itself, on a descriptor of its own, and answers with the result.
+ * A held-back call never goes on: between our look and the call the caller could exchange what the call is about. We make
+ * the call ourselves, on descriptors of our own, and answer with the result.
  */
 #define _GNU_SOURCE
 #include "grants.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
-#include <stdbool.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "caller.h"
 #include "loop.h"
+#include "view.h"
+#include "view_disk.h"
+
+/* how long the process waits for another call, in ms */
+#define PATIENCE 5000
+/* a kernel that is newer than our headers may write more than struct seccomp_notif */
+#define NOTICE 4096
 
 static struct source notices;
 static struct seccomp_pass key;
 /* of the sandbox's network namespace; says how many sockets of each protocol there are */
 static int protocols = -1;
+/* shared with the process: the call that it is about, if it has an id, is answered by the agent should the process die */
+static struct seccomp_notif *notice;
+static pid_t process;
+
+/* ---- answers ---- */
+
+static void answer(int64_t value, int error) {
+  struct seccomp_notif_resp response = {.id = notice->id, .val = error ? 0 : value, .error = -error};
+  ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_SEND, &response); /* fails when the caller has gone */
+}
 
 /* an argument that is an int to the kernel, with a word of the pass above it */
 static uint64_t passed(uint64_t argument, int word) { return (uint32_t)argument | (uint64_t)key.words[word] << 32; }
@@ -36,10 +58,12 @@ static long with_pass(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t 
   return syscall(number, passed(a, 0), passed(b, 1), passed(c, 2), d, e);
 }
 
-static void answer(uint64_t id, int64_t value, int error) {
-  struct seccomp_notif_resp response = {.id = id, .val = error ? 0 : value, .error = -error};
-  ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_SEND, &response); /* fails when the caller has gone */
+/* for calls of at most two arguments: the pass is above those that they do not have */
+static long with_later_pass(long number, uint64_t a, uint64_t b) {
+  return syscall(number, a, b, passed(0, 0), passed(0, 1), passed(0, 2));
 }
+
+/* ---- sockets ---- */
 
 /* how many netlink sockets there are, or more than any limit when it cannot be found out */
 static long netlink_sockets(void) {
@@ -52,84 +76,141 @@ static long netlink_sockets(void) {
   return line && sscanf(line, " NETLINK %ld %ld", &size, &count) == 2 ? count : GRANTS_NETLINK;
 }
 
-static void grant_socket(const struct seccomp_notif *notice) {
+static void grant_socket(void) {
   const __u64 *args = notice->data.args;
   if (netlink_sockets() >= GRANTS_NETLINK) {
-    answer(notice->id, 0, EMFILE);
+    answer(0, EMFILE);
     return;
   }
   int type = (int)args[1];
   int fd = (int)with_pass(SYS_socket, args[0], (uint32_t)(type | SOCK_CLOEXEC), args[2], 0, 0);
   if (fd < 0) {
-    answer(notice->id, 0, errno);
+    answer(0, errno);
     return;
   }
   struct seccomp_notif_addfd add = {.id = notice->id,
                                     .flags = SECCOMP_ADDFD_FLAG_SEND,
                                     .srcfd = (uint32_t)fd,
                                     .newfd_flags = type & SOCK_CLOEXEC ? O_CLOEXEC : 0};
-  if (ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0) answer(notice->id, 0, errno);
+  if (ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0) answer(0, errno);
   close(fd);
 }
 
-/* the process that a thread belongs to; 0 when it has gone */
-static pid_t process_of(pid_t thread) {
-  char path[64], text[1024];
-  snprintf(path, sizeof path, "/proc/%d/status", thread);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-  if (fd >= 0) close(fd);
-  text[n > 0 ? n : 0] = 0;
-  const char *line = strstr(text, "\nTgid:");
-  return line ? (pid_t)atoi(line + strlen("\nTgid:")) : 0;
-}
-
-/* the caller's descriptor as one of ours */
-static int take_descriptor(pid_t process, uint64_t fd) {
-  int pidfd = (int)syscall(SYS_pidfd_open, process, 0);
-  if (pidfd < 0) return -1;
-  int taken = (int)with_pass(SYS_pidfd_getfd, (uint32_t)pidfd, fd, 0, 0, 0);
-  int error = errno;
-  close(pidfd);
-  errno = error;
-  return taken;
-}
-
-static int set_buffer(int fd, pid_t process, const __u64 *args) {
+static int set_buffer(const struct caller *c, const __u64 *args) {
+  int fd = caller_descriptor(c, args[0], &key);
+  if (fd < 0) return errno;
   int family = 0, bytes = 0;
   socklen_t size = sizeof family;
-  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) < 0) return errno;
-  if (family == AF_NETLINK) return 0; /* as if: what asks for it works with the usual buffer */
-  if ((uint32_t)args[4] < sizeof bytes) return EINVAL;
-  struct iovec here = {.iov_base = &bytes, .iov_len = sizeof bytes};
-  struct iovec there = {.iov_base = (void *)(uintptr_t)args[3], .iov_len = sizeof bytes};
-  if (process_vm_readv(process, &here, 1, &there, 1, 0) != (ssize_t)sizeof bytes) return EFAULT;
-  return with_pass(SYS_setsockopt, (uint32_t)fd, args[1], args[2], (uintptr_t)&bytes, sizeof bytes) < 0 ? errno : 0;
+  int error = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) < 0 ? errno : 0;
+  /* as if for netlink: what asks for it works with the usual buffer */
+  if (!error && family != AF_NETLINK) {
+    error = (uint32_t)args[4] < sizeof bytes ? EINVAL : caller_read(c, args[3], &bytes, sizeof bytes);
+    if (!error && with_pass(SYS_setsockopt, (uint32_t)fd, args[1], args[2], (uintptr_t)&bytes, sizeof bytes) < 0) error = errno;
+  }
+  close(fd);
+  return error;
 }
 
-static void grant_buffer(const struct seccomp_notif *notice) {
-  pid_t process = process_of((pid_t)notice->pid);
-  int fd = process > 0 ? take_descriptor(process, notice->data.args[0]) : -1;
-  int error = fd < 0 ? errno : set_buffer(fd, process, notice->data.args);
-  if (fd >= 0) close(fd);
-  answer(notice->id, 0, error);
+/* ---- what the sandbox is ---- */
+
+static int tell_disk(const struct caller *c, int fd, uint64_t to) {
+  if (fd < 0) return errno;
+  struct statfs facts;
+  int error = with_later_pass(SYS_fstatfs, (uint32_t)fd, (uintptr_t)&facts) < 0 ? errno : 0;
+  close(fd);
+  if (error) return error;
+  view_disk(&facts);
+  return caller_write(c, to, &facts, sizeof facts);
 }
 
-/* one notice each time: others in the loop get their turn in between */
+static int tell_memory(const struct caller *c, uint64_t to) {
+  struct sysinfo facts;
+  view_sysinfo(&facts);
+  return caller_write(c, to, &facts, sizeof facts);
+}
+
+/* ---- the process ---- */
+
+static int grant(void) {
+  const __u64 *args = notice->data.args;
+  struct caller c;
+  int error = caller_find((pid_t)notice->pid, &c);
+  if (error) return error;
+  switch (notice->data.nr) {
+    case SYS_setsockopt: return set_buffer(&c, args);
+    case SYS_statfs: return tell_disk(&c, caller_open(&c, args[0]), args[1]);
+    case SYS_fstatfs: return tell_disk(&c, caller_descriptor(&c, args[0], &key), args[1]);
+    case SYS_sysinfo: return tell_memory(&c, args[0]);
+    default: return ENOSYS;
+  }
+}
+
+/* all others are the agent's: pipes and connections that it closes must be closed */
+static void keep_only(const int *fds, size_t count) {
+  for (int from = 3, next = 0; next != INT_MAX; from = next + 1) {
+    next = INT_MAX;
+    for (size_t i = 0; i < count; i++) {
+      if (fds[i] >= from && fds[i] < next) next = fds[i];
+    }
+    if (next > from) close_range((unsigned)from, next == INT_MAX ? ~0u : (unsigned)next - 1, 0);
+  }
+}
+
+static _Noreturn void work(void) {
+  prctl(PR_SET_NAME, "sandkeep-grants");
+  int kept[4 + VIEW_DISKS] = {notices.fd, protocols, view_source()->cpu_time, view_source()->processes};
+  keep_only(kept, 4 + view_disk_descriptors(kept + 4));
+  struct pollfd polled = {.fd = notices.fd, .events = POLLIN};
+  while (poll(&polled, 1, PATIENCE) > 0) {
+    memset(notice, 0, NOTICE);
+    if (ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_RECV, notice) < 0) {
+      if (errno == ENOENT || errno == EINTR) continue; /* the caller has gone meanwhile */
+      break;
+    }
+    if (notice->data.nr == SYS_socket) grant_socket();
+    else answer(0, grant());
+    notice->id = 0;
+  }
+  _exit(0);
+}
+
+/* without a process, as when the sandbox has as many as it may have, a call fails as it would for want of memory */
+static void refuse(void) {
+  memset(notice, 0, NOTICE);
+  if (ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_RECV, notice) == 0) answer(0, ENOMEM);
+  notice->id = 0;
+}
+
+/* ---- the agent ---- */
+
+/* the process receives the call itself, and all others while it lives */
 static void on_notice(struct source *source, uint32_t events) {
   (void)events;
-  /* a kernel that is newer than our headers may write more */
-  _Alignas(struct seccomp_notif) char room[4096] = {0};
-  struct seccomp_notif *notice = (struct seccomp_notif *)(void *)room;
-  if (ioctl(source->fd, SECCOMP_IOCTL_NOTIF_RECV, notice) < 0) return; /* the caller has gone meanwhile */
-  if (notice->data.nr == SYS_socket) grant_socket(notice);
-  else if (notice->data.nr == SYS_setsockopt) grant_buffer(notice);
-  else answer(notice->id, 0, ENOSYS);
+  notice->id = 0;
+  process = fork();
+  if (process == 0) work();
+  if (process < 0) refuse();
+  else loop_change(source, 0);
+}
+
+bool grants_waited(pid_t pid, int status) {
+  if (process <= 0 || pid != process) return false;
+  /* root inside may stop it, and callers would wait */
+  if (WIFSTOPPED(status)) {
+    kill(pid, SIGKILL);
+    return true;
+  }
+  process = 0;
+  if (notice->id) answer(0, ENOMEM);
+  loop_change(&notices, EPOLLIN);
+  return true;
 }
 
 int grants_begin(int listener, const struct seccomp_pass *pass) {
   key = *pass;
   protocols = open("/proc/net/protocols", O_RDONLY | O_CLOEXEC);
   if (protocols < 0) return errno;
+  notice = mmap(NULL, NOTICE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (notice == MAP_FAILED) return errno;
   return loop_add(&notices, listener, EPOLLIN, on_notice);
 }

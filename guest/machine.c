@@ -32,6 +32,7 @@
 #include "device.h"
 #include "mountapi.h"
 #include "netd.h"
+#include "volume.h"
 
 static struct machine *find(struct machines *all, struct span name) {
   for (struct machine *m = all->first; m; m = m->next) {
@@ -316,11 +317,24 @@ static size_t open_mounts(const struct machine *m, struct activate_request *q, i
   return count;
 }
 
+/* after the mounts, what the kernel counts for each of them, as far as it does */
+static size_t open_counts(struct activate_request *q, int *mounts, size_t count) {
+  for (uint32_t i = 0; i <= q->options.mount_count; i++) {
+    mounts[count] = volume_counts(i == 0 ? q->volume : q->directories[i - 1]);
+    if (mounts[count] < 0) continue;
+    q->options.counted |= 1u << i;
+    count++;
+  }
+  return count;
+}
+
 static void activate(struct machine *m, struct connection *from, uint32_t id, struct activate_request *q) {
-  int mounts[1 + SANDBOX_MOUNTS];
+  int mounts[SANDBOX_DESCRIPTORS];
   struct trouble trouble = {0};
   size_t count = open_mounts(m, q, mounts, &trouble);
-  if (count <= q->options.mount_count) {
+  bool complete = count > q->options.mount_count;
+  if (complete) count = open_counts(q, mounts, count);
+  if (!complete) {
     connection_fail(from, id, trouble.error, trouble.what, "%s", trouble.sentence);
   } else {
     int error = sandbox_activate(&m->sandbox, mounts, &q->options);

@@ -30,8 +30,10 @@
 #include "mountapi.h"
 #include "proc.h"
 #include "seccomp.h"
+#include "sys.h"
 #include "title.h"
 #include "view.h"
+#include "view_disk.h"
 
 /* what the first process says on `control`: "" when it is ready */
 struct answer {
@@ -108,15 +110,17 @@ int sandbox_clone(const struct sandbox_spec *spec, struct sandbox *out) {
   return 0;
 }
 
-/* room for the root and every other mount */
-#define MOST_MOUNTS (1 + SANDBOX_MOUNTS)
 union mount_message {
   struct cmsghdr head;
-  char room[CMSG_SPACE(MOST_MOUNTS * sizeof(int))];
+  char room[CMSG_SPACE(SANDBOX_DESCRIPTORS * sizeof(int))];
 };
 
+static size_t descriptor_count(const struct sandbox_options *options) {
+  return 1 + options->mount_count + (size_t)__builtin_popcount(options->counted);
+}
+
 int sandbox_activate(struct sandbox *s, const int *mounts, const struct sandbox_options *options) {
-  size_t size = (1 + options->mount_count) * sizeof(int);
+  size_t size = descriptor_count(options) * sizeof(int);
   struct iovec body = {.iov_base = (void *)options, .iov_len = sizeof *options};
   union mount_message ancillary;
   memset(&ancillary, 0, sizeof ancillary);
@@ -149,7 +153,7 @@ bool sandbox_answer(struct sandbox *s, struct trouble *trouble) {
  * them */
 enum {
   FD_LISTENER = 3, FD_JOURNAL, FD_CONTROL, FD_MEMORY_EVENTS, FD_CPU_TIME, FD_PROCESSES, FD_VIEW,
-  FD_REST, FD_DEVICES = FD_REST, FD_CGROUPS
+  FD_COUNTS, FD_REST = FD_COUNTS + VIEW_DISKS, FD_DEVICES = FD_REST, FD_CGROUPS
 };
 #define FD_COUNT (FD_CGROUPS - FD_LISTENER)
 
@@ -183,14 +187,15 @@ static void join_cgroups(const int *cgroups, size_t count) {
 }
 
 /* waits for the root and other mounts; nothing more will come means that this sandbox is not wanted */
-static void receive_mounts(struct sandbox_options *options, int mounts[MOST_MOUNTS]) {
+static void receive_mounts(struct sandbox_options *options, int mounts[SANDBOX_DESCRIPTORS]) {
   struct iovec body = {.iov_base = options, .iov_len = sizeof *options};
   union mount_message ancillary;
   struct msghdr message = {.msg_iov = &body, .msg_iovlen = 1, .msg_control = &ancillary, .msg_controllen = sizeof ancillary};
   ssize_t n = recvmsg(control_fd, &message, MSG_CMSG_CLOEXEC);
   struct cmsghdr *c = n == (ssize_t)sizeof *options ? CMSG_FIRSTHDR(&message) : NULL;
   if (!c || c->cmsg_type != SCM_RIGHTS) _exit(0);
-  size_t count = 1 + options->mount_count;
+  size_t count = descriptor_count(options);
+  if (count > SANDBOX_DESCRIPTORS) _exit(0);
   memcpy(mounts, CMSG_DATA(c), count * sizeof(int));
   /* the lowest numbers are kept for what is opened later */
   for (size_t i = 0; i < count; i++) {
@@ -273,38 +278,6 @@ static void mount_devices(uint64_t shm_size) {
   MUST(mount("shm", "dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options), "mounting /dev/shm");
 }
 
-/* the processors that programs may count on, as the kernel writes it; glibc counts those that are online */
-static void show_processors(uint32_t shown) {
-  static const char *const files[] = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/possible",
-                                      "sys/devices/system/cpu/present"};
-  uint32_t count = shown_cpus(shown);
-  char text[32];
-  int length = count > 1 ? snprintf(text, sizeof text, "0-%u\n", count - 1) : snprintf(text, sizeof text, "0\n");
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    int fd = open(files[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
-    MUST(fd, "making /sys");
-    MUST(write(fd, text, (size_t)length), "making /sys");
-    close(fd);
-  }
-}
-
-/* of the host's /sys nothing: a file system of its own, with its cgroups, and its processors */
-static void mount_sys(const struct sandbox_spec *spec, uint32_t cpus) {
-  static const char *const folders[] = {"sys/fs", "sys/fs/cgroup", "sys/devices", "sys/devices/system", "sys/devices/system/cpu"};
-  MUST(mount("sys", "sys", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64"), "mounting /sys");
-  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) MUST(mkdir(folders[i], 0755), "making /sys");
-  show_processors(cpus);
-  for (size_t i = 0; i < spec->view_count; i++) {
-    char path[64];
-    snprintf(path, sizeof path, "sys/fs/cgroup%s%s", *spec->views[i].name ? "/" : "", spec->views[i].name);
-    if (*spec->views[i].name) MUST(mkdir(path, 0755), "making /sys/fs/cgroup");
-    int view = FD_CGROUPS + (int)(spec->cgroup_count + i);
-    MUST(sys_move_mount(view, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH), "mounting /sys/fs/cgroup");
-  }
-  struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
-  MUST(sys_mount_setattr(AT_FDCWD, "sys", 0, &attr, sizeof attr), "making /sys read-only");
-}
-
 /* after this nothing of the host's files can be named any more */
 static void enter_root(void) {
   MUST(sys_pivot_root(".", "."), "entering the root");
@@ -321,6 +294,17 @@ static void make_path(char *path) {
     *slash = '/';
   }
   mkdir(path, 0755);
+}
+
+/* what is written on each mount is told apart while the filter does not hold statfs() back */
+static void count_mounts(const struct sandbox_options *options, const int *mounts) {
+  const int *counts = mounts + 1 + options->mount_count;
+  for (uint32_t i = 0; i <= options->mount_count; i++) {
+    if (!(options->counted & 1u << i)) continue;
+    int fd = FD_COUNTS + (int)i;
+    move_descriptor(*counts++, fd);
+    view_disk_add(mounts[i], fd);
+  }
 }
 
 static void add_mounts(struct sandbox_options *options, const int *mounts) {
@@ -355,7 +339,9 @@ static void show_cpus(uint32_t count) {
  */
 static void keep_descriptors(const struct sandbox_spec *spec, int control, int *cgroups) {
   control_fd = control;
-  int wanted[FD_COUNT + 2 * SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events, spec->cpu_time, -1, -1, spec->devices};
+  int wanted[FD_COUNT + 2 * SANDBOX_CGROUPS] = {spec->listener, spec->journal, control, spec->memory_events, spec->cpu_time};
+  for (int fd = FD_PROCESSES; fd < FD_REST; fd++) wanted[fd - FD_LISTENER] = -1;
+  wanted[FD_DEVICES - FD_LISTENER] = spec->devices;
   int count = FD_COUNT;
   for (size_t i = 0; i < spec->cgroup_count; i++) wanted[count++] = spec->cgroups[i];
   for (size_t i = 0; i < spec->view_count; i++) wanted[count++] = spec->views[i].mount;
@@ -416,7 +402,7 @@ static _Noreturn void first_process(const struct sandbox_spec *spec, int control
   setsid();
   join_cgroups(cgroups, spec->cgroup_count);
   static struct sandbox_options options;
-  int mounts[MOST_MOUNTS];
+  int mounts[SANDBOX_DESCRIPTORS];
   receive_mounts(&options, mounts);
   int root = mounts[0];
   /* the host's folder is reached while we still are the host's root */
@@ -429,12 +415,14 @@ static _Noreturn void first_process(const struct sandbox_spec *spec, int control
   become_root_inside();
   MUST(fchdir(root), "entering the root");
   MUST(sys_move_mount(devices, "", AT_FDCWD, "dev", MOVE_MOUNT_F_EMPTY_PATH), "mounting the tree of devices");
-  mount_sys(spec, options.cpus);
+  errno = sys_mount(spec, FD_CGROUPS + (int)spec->cgroup_count, shown_cpus(options.cpus));
+  if (errno) give_up("making /sys");
   mount_proc();
   show_own(is_served ? FD_VIEW : -1, options.cpus);
   mount_devices(options.shm_size);
   enter_root();
   add_mounts(&options, mounts + 1);
+  count_mounts(&options, mounts);
   MUST(sethostname("sandbox", strlen("sandbox")), "setting the host name");
   show_cpus(options.cpus);
   struct agent_fds fds = last_descriptors(spec, is_served);

@@ -11,6 +11,7 @@
 #ifndef SANDKEEP_SANDBOX_H
 #define SANDKEEP_SANDBOX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -50,12 +51,16 @@ struct sandbox {
 
 #define SANDBOX_MOUNTS 8
 #define SANDBOX_PATH 256
+/* the root and other mounts, and for each the folder with its counts */
+#define SANDBOX_DESCRIPTORS (2 * (1 + SANDBOX_MOUNTS))
 
 struct sandbox_options {
   uint32_t flags;
   /* further file systems: where inside, and (in the same order) their mounts */
   uint32_t mount_count;
   char mount_paths[SANDBOX_MOUNTS][SANDBOX_PATH];
+  /* of which mounts, the root being the first, a folder of view_disk.h comes after all of them: a bit for each */
+  uint32_t counted;
   /* processors that programs inside see, 0 for all */
   uint32_t cpus;
   uint64_t shm_size;
@@ -67,7 +72,7 @@ void become_launcher(void);
 
 /* the calling thread must be in the sandbox's network namespace already; 0 or errno */
 int sandbox_clone(const struct sandbox_spec *spec, struct sandbox *out);
-/* hands over the root mount, then those of `options`; the answer arrives on `control` */
+/* hands over the root mount, then those of `options`, then the folders of `counted`; the answer arrives on `control` */
 int sandbox_activate(struct sandbox *s, const int *mounts, const struct sandbox_options *options);
 /* reads the answer: true when ready, otherwise what failed; call when `control` is readable */
 bool sandbox_answer(struct sandbox *s, struct trouble *trouble);

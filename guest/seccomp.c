@@ -251,17 +251,17 @@ static void load_whether_set(struct program *p, int index) {
   put(p, BPF_ALU | BPF_OR | BPF_X, 0, 0, 0);
 }
 
-/* allowed to the agent, which shows the pass above the first three arguments; `otherwise` to everybody else */
-static void answer_unless_passed(struct program *p, const struct seccomp_pass *pass, uint32_t otherwise) {
+/* allowed to the agent, which shows the pass above three arguments from `first` on; `otherwise` to everybody else */
+static void answer_unless_passed(struct program *p, const struct seccomp_pass *pass, int first, uint32_t otherwise) {
   for (int i = 0; i < 3; i++) {
-    load_upper_half(p, i);
+    load_upper_half(p, first + i);
     answer_unless(p, pass->words[i], otherwise);
   }
   answer(p, ALLOW);
 }
 
-static void answer_counted(struct program *p, const struct seccomp_pass *pass) {
-  if (pass) answer_unless_passed(p, pass, SECCOMP_RET_USER_NOTIF);
+static void answer_by_agent(struct program *p, const struct seccomp_pass *pass, int first) {
+  if (pass) answer_unless_passed(p, pass, first, SECCOMP_RET_USER_NOTIF);
   else answer(p, ALLOW);
 }
 
@@ -273,7 +273,7 @@ static void check_socket(struct program *p, const struct seccomp_pass *pass) {
   size_t netlink = when(p, AF_NETLINK);
   load_argument(p, 2);
   size_t route = when(p, NETLINK_ROUTE);
-  answer_counted(p, pass);
+  answer_by_agent(p, pass, 0);
   done(p, route);
   /* sudo opens NETLINK_AUDIT and takes only this answer for "there is no audit here" */
   answer(p, FAIL(EPROTONOSUPPORT));
@@ -394,10 +394,14 @@ static void put_check(struct program *p, enum syscall_check check, const struct 
       answer_unless(p, SOL_SOCKET, ALLOW);
       load_argument(p, 2);
       answer_unless(p, SO_RCVBUF, ALLOW);
-      answer_counted(p, pass);
+      answer_by_agent(p, pass, 0);
+      return;
+    case CHECK_SHOWN:
+      /* they have two arguments at most, which are pointers: the pass is above those that they do not have */
+      answer_by_agent(p, pass, 2);
       return;
     case CHECK_GETFD:
-      if (pass) answer_unless_passed(p, pass, FAIL(ENOSYS));
+      if (pass) answer_unless_passed(p, pass, 0, FAIL(ENOSYS));
       else answer(p, FAIL(ENOSYS));
       return;
     case CHECK_SYNC:

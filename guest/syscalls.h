@@ -98,7 +98,7 @@ static const uint16_t SYSCALLS_ALLOWED[] = {
 
     /* opening and describing files */
     __NR_openat, __NR_openat2, __NR_close, __NR_close_range, __NR_dup, __NR_dup3, __NR_fcntl, __NR_flock,
-    __NR_faccessat, __NR_faccessat2, __NR_fstat, __NR_newfstatat, __NR_statx, __NR_statfs, __NR_fstatfs,
+    __NR_faccessat, __NR_faccessat2, __NR_fstat, __NR_newfstatat, __NR_statx,
     __NR_getdents64, __NR_readlinkat, __NR_getcwd, __NR_chdir, __NR_fchdir, __NR_chroot, __NR_umask,
 
     /* changing files */
@@ -158,7 +158,7 @@ static const uint16_t SYSCALLS_ALLOWED[] = {
     __NR_mq_timedreceive, __NR_mq_notify, __NR_mq_getsetattr,
 
     /* facts and luck */
-    __NR_uname, __NR_sysinfo, __NR_getrandom,
+    __NR_uname, __NR_getrandom,
 
 #ifdef __NR_renameat
     __NR_renameat,
@@ -223,6 +223,7 @@ enum syscall_check {
   CHECK_HANDLE,      /* no file handles: EOPNOTSUPP, as from a file system that has none */
   CHECK_SYNC,        /* done without doing anything */
   CHECK_SOCKET_OPTION, /* the size of a receive buffer only through the agent */
+  CHECK_SHOWN,         /* tells of the host: through the agent, which tells of the sandbox */
   CHECK_GETFD,         /* the agent only */
 };
 
@@ -277,6 +278,9 @@ static const struct {
     {__NR_name_to_handle_at, CHECK_HANDLE},
     {__NR_sync, CHECK_SYNC},
     {__NR_setsockopt, CHECK_SOCKET_OPTION},
+    {__NR_statfs, CHECK_SHOWN},
+    {__NR_fstatfs, CHECK_SHOWN},
+    {__NR_sysinfo, CHECK_SHOWN},
     {__NR_pidfd_getfd, CHECK_GETFD},
 };
 

@@ -285,6 +285,19 @@ static size_t stat(char *text, size_t room) {
   return o.length;
 }
 
+void view_sysinfo(struct sysinfo *out) {
+  struct view_memory m = view_memory();
+  struct view_time t = view_time();
+  struct load load = load_now(&t);
+  *out = (struct sysinfo){.uptime = (long)(up() / MICROSECONDS),
+                          .totalram = m.total,
+                          .freeram = m.free,
+                          .sharedram = m.shared,
+                          .procs = (unsigned short)view_processes(),
+                          .mem_unit = 1};
+  for (int i = 0; i < 3; i++) out->loads[i] = (unsigned long)(load.average[i] * (1 << SI_LOAD_SHIFT));
+}
+
 /* ---- counts of the whole host ---- */
 
 /* all but the third column, which says how many cgroups there are */

@@ -14,6 +14,7 @@
 #define SANDKEEP_VIEW_H
 
 #include <stdint.h>
+#include <sys/sysinfo.h>
 
 #include "view_source.h"
 
@@ -32,5 +33,8 @@ void view_describe(uint32_t cpus, const struct view_source *source);
 
 /* serves in the agent's loop and takes the descriptor over; 0 or errno */
 int view_begin(int fd);
+
+/* what the call of this name is to say inside */
+void view_sysinfo(struct sysinfo *out);
 
 #endif

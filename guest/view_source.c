@@ -18,6 +18,8 @@ static struct view_source source = {.cpu_time = -1, .processes = -1};
 
 void view_source_set(const struct view_source *given) { source = *given; }
 
+const struct view_source *view_source(void) { return &source; }
+
 uint64_t view_field(const char *text, const char *name) {
   size_t length = strlen(name);
   for (const char *line = text; line; line = strchr(line, '\n')) {

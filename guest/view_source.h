@@ -32,6 +32,7 @@ struct view_source {
 };
 
 void view_source_set(const struct view_source *source);
+const struct view_source *view_source(void);
 struct view_memory view_memory(void);
 struct view_time view_time(void);
 /* processes and threads that there are now */

@@ -10,6 +10,7 @@
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/magic.h>
+#include <linux/mount.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "mountapi.h"
 
 /* newer than some headers: extents belong to the subvolume that wrote them, so a snapshot costs no accounting */
 #define QUOTA_ENABLE_SIMPLE 4
@@ -114,11 +117,8 @@ static bool read_number(const char *path, uint64_t *number) {
   return read;
 }
 
-/*
- * What the kernel counts in memory: what is on the disk, and what was written and has no place there yet. False where
- * it does not say.
- */
-static bool usage_now(int fd, uint64_t tree, uint64_t *bytes) {
+/* the folder in which the kernel says what it counts for a subvolume */
+static bool counts_path(int fd, uint64_t tree, char *path, size_t room) {
   struct btrfs_ioctl_fs_info_args info = {0};
   if (ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0) return false;
   char uuid[37], *end = uuid;
@@ -126,11 +126,20 @@ static bool usage_now(int fd, uint64_t tree, uint64_t *bytes) {
     if (i == 4 || i == 6 || i == 8 || i == 10) *end++ = '-';
     end += sprintf(end, "%02x", info.fsid[i]);
   }
-  char path[128];
+  return snprintf(path, room, "/sys/fs/btrfs/%s/qgroups/0_%" PRIu64, uuid, tree) < (int)room;
+}
+
+/*
+ * What the kernel counts in memory: what is on the disk, and what was written and has no place there yet. False where
+ * it does not say.
+ */
+static bool usage_now(int fd, uint64_t tree, uint64_t *bytes) {
+  char folder[128], path[160];
   uint64_t referenced, reserved;
-  snprintf(path, sizeof path, "/sys/fs/btrfs/%s/qgroups/0_%" PRIu64 "/referenced", uuid, tree);
+  if (!counts_path(fd, tree, folder, sizeof folder)) return false;
+  snprintf(path, sizeof path, "%s/referenced", folder);
   if (!read_number(path, &referenced)) return false;
-  snprintf(path, sizeof path, "/sys/fs/btrfs/%s/qgroups/0_%" PRIu64 "/rsv_data", uuid, tree);
+  snprintf(path, sizeof path, "%s/rsv_data", folder);
   if (!read_number(path, &reserved)) return false;
   *bytes = referenced + reserved;
   return true;
@@ -166,4 +175,22 @@ int volume_usage(const char *path, uint64_t *bytes) {
   if (!error && !usage_now(fd, tree, bytes)) error = usage_then(fd, tree, bytes);
   close(fd);
   return error;
+}
+
+int volume_counts(const char *path) {
+  int fd = open_volume(path);
+  if (fd < 0) return -1;
+  uint64_t tree;
+  char folder[128];
+  bool known = tree_of(fd, &tree) == 0 && counts_path(fd, tree, folder, sizeof folder);
+  close(fd);
+  if (!known) return -1;
+  /* a mount of its own: from the folder nothing leads to others */
+  int mount = sys_open_tree(AT_FDCWD, folder, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
+  if (mount >= 0 && sys_mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0) {
+    close(mount);
+    return -1;
+  }
+  return mount;
 }

@@ -15,4 +15,7 @@ int volume_usage(const char *path, uint64_t *bytes);
 /* turns accounting on for the whole file system; harmless when it is on */
 int volume_enable_limits(const char *path);
 
+/* a detached, read-only mount of the folder in which the kernel counts for the volume; -1 where there is none */
+int volume_counts(const char *path);
+
 #endif

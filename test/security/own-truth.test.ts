@@ -19,9 +19,8 @@ beforeAll(async () => {
   machine = await host.boot({ limits: { vcpus: 1, memory } });
 });
 
-// How much memory it takes, Java asks of cgroup v1 only where it also finds controllers that machines do not join.
-const java = `cd $(mktemp -d) && echo 'public class A { public static void main(String[] a) {
-  System.out.println(Runtime.getRuntime().availableProcessors()); } }' > A.java && java A.java`;
+const java = (asks: string) => `cd $(mktemp -d) && echo 'public class A { public static void main(String[] a) {
+  System.out.println(Runtime.getRuntime().${asks}); } }' > A.java && java A.java`;
 const goSource = `package main
 import ("fmt"; "runtime")
 func main() { fmt.Println(runtime.GOMAXPROCS(0)) }`;
@@ -34,7 +33,15 @@ const programs: [name: string, command: string, line: string, prints: string][] 
   ["Node's constrained memory", "node", "node -p 'process.constrainedMemory()'", String(memory)],
   ["V8's heap", "node", `node -p 'v8.getHeapStatistics().heap_size_limit < ${memory}'`, "true"],
   ["Node's parallelism", "node", "node -p 'os.availableParallelism()'", "1"],
-  ["Java's processors", "java", java, "1"],
+  ["Java's processors", "java", java("availableProcessors()"), "1"],
+  ["Java's heap", "java", java(`maxMemory() <= ${memory / 4}`), "true"],
+  [
+    "Python's physical memory",
+    "python3",
+    `python3 -c 'import os; print(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))'`,
+    String(memory),
+  ],
+  ["getconf's physical memory", "getconf", "echo $(($(getconf _PHYS_PAGES) * $(getconf PAGE_SIZE)))", String(memory)],
   ["Go's processors", "go", `cd $(mktemp -d) && echo '${goSource}' > a.go && HOME=$PWD go run a.go`, "1"],
 ];
 
