@@ -152,13 +152,15 @@ async function doctor(args: string[]): Promise<number> {
   const { readHost } = await import("./cli/host.ts");
   const { defaultDataDir } = await import("./config.ts");
   const { findNativeProgram } = await import("./native-program.ts");
+  const { hostView } = await import("./runtime/linux/image/host-view.ts");
   const { cgroupControllers, kernelHas, missing, onPath } = await import("../scripts/host-needs.mjs");
   const home = process.env.SANDKEEP_DATA_DIR || defaultDataDir(process.env, isRoot);
   const packages = missing(["run"]).map((need) => ({ name: need.package, why: need.why }));
   return await doctorCommand(args, {
-    facts: (dataDir = home) => {
+    facts: async (dataDir = home) => {
       const compiled = findNativeProgram({ root, dataDir }) !== undefined;
-      return readHost({ dataDir, compiled, kernelHas, cgroupControllers, onPath, packages });
+      const view = await hostView().catch(() => undefined);
+      return readHost({ dataDir, compiled, kernelHas, cgroupControllers, onPath, packages, view });
     },
     print,
   });

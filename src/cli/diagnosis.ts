@@ -96,6 +96,7 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     }`,
   }),
   ({ limits }) => hostLimits(limits),
+  ({ view }) => (view ? hostFiles(view) : []),
   ({ packages }) => {
     const names = [...new Set(packages.map(({ name }) => name))];
     const why = packages.map((need) => `${need.name} ${need.why}`).join(", ");
@@ -109,6 +110,35 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
       fix: "npm start, which brings its own Node 24",
     }),
 ];
+
+/** nothing to put right, but to know */
+function hostFiles({ shown, masked, unpackaged }: NonNullable<HostFacts["view"]>): Finding[] {
+  const hidden =
+    masked.length === 0
+      ? "nothing in them is closed to other users of this host"
+      : `hidden in them, as it is closed to other users of this host: ${listed(masked)}`;
+  const others = {
+    name: "host's files",
+    state: "ok",
+    detail: `of no package, and shown: ${listed(unpackaged)}`,
+  } as const;
+  return [
+    {
+      name: "host's files",
+      state: "ok",
+      detail: `the default image shows ${shown.join(", ")}, and the list of packages`,
+    },
+    { name: "host's files", state: "ok", detail: hidden },
+    ...(unpackaged.length > 0 ? [others] : []),
+  ];
+}
+
+/** the first few; --json has all of them */
+function listed(paths: string[]): string {
+  const most = 8;
+  const more = paths.length > most ? ` and ${paths.length - most} more (--json lists them)` : "";
+  return `${paths.slice(0, most).join(", ")}${more}`;
+}
 
 function storage({ store, root }: HostFacts): Finding {
   const name = "store";

@@ -35,12 +35,22 @@ export interface HostFacts {
   };
   memory: { total: number; available: number; swap: number };
   limits: HostLimits;
+  /** what sandboxes of the default image see of this host's files; undefined where it could not be found out */
+  view?: HostView | undefined;
   /** what Debian calls the packages that are missing, and why they are needed */
   packages: { name: string; why: string }[];
 }
 
+/** What sandboxes of the default image see: directories, what in them is hidden, and what in them belongs to no package. */
+interface HostView {
+  shown: string[];
+  masked: string[];
+  unpackaged: string[];
+}
+
 /** What only the rest of the package knows. */
 export interface HostKnowledge {
+  view?: HostView | undefined;
   dataDir: string;
   /** whether the native program is */
   compiled: boolean;
@@ -72,6 +82,7 @@ export function readHost(known: HostKnowledge): HostFacts {
     store: storeFacts(known),
     memory: { total: meminfo("MemTotal"), available: meminfo("MemAvailable"), swap: meminfo("SwapTotal") },
     limits: readHostLimits(process.env),
+    view: known.view,
     packages: known.packages,
   };
 }
