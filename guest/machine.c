@@ -266,6 +266,12 @@ static void on_answer(struct source *source, uint32_t events) {
   machine_unwatch(&m->answer);
   close(m->sandbox.control);
   m->sandbox.control = -1;
+  int error = ready ? machine_hide_numbers(m) : 0;
+  if (error) {
+    trouble = (struct trouble){.error = error, .what = WIRE_WHAT_SYSTEM};
+    snprintf(trouble.sentence, sizeof trouble.sentence, "Cannot hide the host's numbers: %s", strerror(error));
+    ready = false;
+  }
   if (ready) m->state = MACHINE_RUNNING;
   if (!m->activator) return;
   if (ready) connection_ok(m->activator, m->activator_id);

@@ -74,6 +74,8 @@ void machine_free(struct machine *m);
 void machine_died(struct source *source, uint32_t events);
 /* opens the machine's listeners and hands them to netd */
 int machine_listen(struct machines *all, struct machine *m);
+/* hides what its network namespace tells of the host; once its agent has opened what it needs of that */
+int machine_hide_numbers(const struct machine *m);
 void machines_forget(struct machines *all, const struct connection *c);
 /* every machine's listeners again, after the network's process was started anew */
 void machines_listen_again(struct machines *all);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "machine.h"
@@ -28,6 +29,22 @@ static int open_network(const struct machine *m) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/ns/net", m->sandbox.pid);
   return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/*
+ * Files of a network namespace in which the kernel shows numbers of the whole host: packets that each processor has
+ * handled, sockets and memory of all TCP, routes that were looked up. A sandbox could watch its neighbours there. The
+ * files are the namespace's own and the host's root owns them, so nobody inside gets around their mode.
+ */
+static const char *const HOSTS_NUMBERS[] = {"softnet_stat", "sockstat", "protocols", "stat/rt_cache", "rt_acct"};
+
+int machine_hide_numbers(const struct machine *m) {
+  for (size_t i = 0; i < sizeof HOSTS_NUMBERS / sizeof *HOSTS_NUMBERS; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/net/%s", m->sandbox.pid, HOSTS_NUMBERS[i]);
+    if (chmod(path, 0) < 0 && errno != ENOENT) return errno;
+  }
+  return 0;
 }
 
 static int set_mode(void *argument) { return net_set_mode(*(enum net_mode *)argument); }

@@ -28,10 +28,19 @@ describe.each(users)("of %s", (user) => {
     expect([...kinds].sort()).toEqual(["abstract", "event", "flock", "listed", "lock", "posix", "sysv", "times"]);
   }, 60_000);
 
+  test("no file of /proc/net changes with what a neighbour does on its network", async () => {
+    const before = await networkFiles(receiver, user);
+    expect(Object.keys(before).length).toBeGreaterThan(20);
+    expect(await shell(sender, user, `python3 -c '${traffic}'`)).toBe("200\n");
+    const after = await networkFiles(receiver, user);
+    expect(Object.keys(before).filter((file) => before[file] !== after[file])).toEqual([]);
+  }, 60_000);
+
   test("what covers files of /proc cannot be changed", async () => {
     for (const change of [
       "touch -c /proc/keys",
       "chmod 777 /proc/keys",
+      "chmod 444 /proc/self/net/softnet_stat",
       "echo x > /proc/sysrq-trigger",
       "touch /dev/x",
     ])
@@ -46,6 +55,26 @@ test("devices belong to the sandbox's root and work for its plain user", async (
   );
   expect(await shell(receiver, "1000", "echo x > /dev/null && head -c 4 /dev/urandom | wc -c")).toBe("4\n");
 });
+
+/** connections within a sandbox, and packets on them; it prints how many are open */
+const traffic = `
+import socket
+server = socket.create_server(("127.0.0.1", 0), backlog=256)
+pairs = []
+for _ in range(200):
+    client = socket.create_connection(server.getsockname())
+    client.send(b"x" * 65536)
+    pairs.append((client, server.accept()))
+print(len(pairs))
+`;
+
+/** the files of /proc/net that can be read, and what is in them */
+async function networkFiles(machine: Machine, user: User): Promise<Record<string, string>> {
+  const list =
+    "cd /proc/self/net/ && find . -type f | sort | while read -r file; do cat $file 2>/dev/null | md5sum | sed s,-,$file,; done";
+  const lines = (await shell(machine, user, list)).trim().split("\n");
+  return Object.fromEntries(lines.map((line) => line.split(/\s+/).toReversed()));
+}
 
 let runs = 0;
 
