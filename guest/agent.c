@@ -169,6 +169,8 @@ static void on_frame(struct connection *c, const struct header *header, const ui
     case WIRE_PING: connection_ok(c, id); break;
     case WIRE_EXEC: command_exec(&commands, c, id, &r); break;
     case WIRE_STDIN: command_stdin(&commands, c, id, &r); break;
+    case WIRE_STDIN_AT: command_stdin_at(&commands, c, id, &r); break;
+    case WIRE_STDIN_GIVEN: command_stdin_given(&commands, c, id, &r); break;
     case WIRE_STDIN_CLOSE: command_stdin_close(&commands, c, id, &r); break;
     case WIRE_SIGNAL: command_signal(&commands, c, id, &r); break;
     case WIRE_RESIZE: command_resize(&commands, c, id, &r); break;

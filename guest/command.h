@@ -35,6 +35,7 @@ struct input {
   struct input *next;
   struct connection *from; /* NULL once that connection has ended */
   uint32_t id;
+  bool counted; /* its answer says how many bytes the command was given in all */
   size_t length;
   size_t at;
   uint8_t data[];
@@ -51,6 +52,8 @@ struct command {
   struct command_stream in;
   struct input *inputs;
   size_t input_length;
+  /* bytes of standard input that callers sent, and those of them that the pipe has taken */
+  uint64_t input_accepted, input_given;
   bool input_ends;
   bool terminal;
   /*
@@ -84,6 +87,8 @@ struct commands {
 /* all answer on the connection themselves */
 void command_exec(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
 void command_stdin(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
+void command_stdin_at(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
+void command_stdin_given(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
 void command_stdin_close(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
 void command_signal(struct commands *all, struct connection *from, uint32_t id, struct reader *r);
 void command_resize(struct commands *all, struct connection *from, uint32_t id, struct reader *r);

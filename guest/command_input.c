@@ -15,8 +15,15 @@
 
 static size_t weight(size_t length) { return length < INPUT_LEAST ? INPUT_LEAST : length; }
 
-static void answer_input(struct input *i, int error) {
+static void answer_given(const struct command *c, struct connection *to, uint32_t id) {
+  struct writer w = frame_begin(WIRE_OK, id);
+  write_u64(&w, c->input_given);
+  connection_send(to, &w);
+}
+
+static void answer_input(const struct command *c, struct input *i, int error) {
   if (i->from && error) connection_fail(i->from, i->id, error, WIRE_WHAT_REQUEST, "Cannot write to the command: %s", strerror(error));
+  else if (i->from && i->counted) answer_given(c, i->from, i->id);
   else if (i->from) connection_ok(i->from, i->id);
   explicit_bzero(i->data, i->length);
   free(i);
@@ -26,7 +33,7 @@ void command_refuse_input(struct command *c, int error) {
   while (c->inputs) {
     struct input *i = c->inputs;
     c->inputs = i->next;
-    answer_input(i, error);
+    answer_input(c, i, error);
   }
   c->input_length = 0;
 }
@@ -56,7 +63,7 @@ static void watch_input(struct command *c) {
 void command_give_input(struct command *c) {
   while (c->inputs) {
     struct input *i = c->inputs;
-    ssize_t n = write(input_fd(c), i->data + i->at, i->length - i->at);
+    ssize_t n = i->length == 0 ? 0 : write(input_fd(c), i->data + i->at, i->length - i->at);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
     if (n < 0) {
@@ -65,20 +72,18 @@ void command_give_input(struct command *c) {
       return;
     }
     i->at += (size_t)n;
+    c->input_given += (uint64_t)n;
     if (i->at < i->length) continue;
     c->inputs = i->next;
     c->input_length -= weight(i->length);
-    answer_input(i, 0);
+    answer_input(c, i, 0);
   }
   if (!c->inputs && c->input_ends) end_input(c);
   watch_input(c);
 }
 
-void command_stdin(struct commands *all, struct connection *from, uint32_t id, struct reader *r) {
-  struct span name = read_str(r);
-  struct span data = read_bytes(r);
-  struct command *c = command_named(all, from, id, r, name);
-  if (!c) return;
+/* queues the data, which is answered when the pipe has taken all that is queued */
+static void accept_input(struct command *c, struct connection *from, uint32_t id, struct span data, bool counted) {
   if (input_fd(c) < 0 || c->input_ends) {
     connection_fail(from, id, EPIPE, WIRE_WHAT_REQUEST, "Cannot write to the command: its standard input is closed");
     return;
@@ -88,13 +93,46 @@ void command_stdin(struct commands *all, struct connection *from, uint32_t id, s
     connection_fail(from, id, EAGAIN, WIRE_WHAT_REQUEST, "Cannot write to the command: it does not read what it was sent");
     return;
   }
-  *i = (struct input){.next = NULL, .from = from, .id = id, .length = data.length, .at = 0};
-  memcpy(i->data, data.data, data.length);
+  *i = (struct input){.next = NULL, .from = from, .id = id, .counted = counted, .length = data.length, .at = 0};
+  if (data.length > 0) memcpy(i->data, data.data, data.length);
   struct input **last = &c->inputs;
   while (*last) last = &(*last)->next;
   *last = i;
   c->input_length += weight(data.length);
+  c->input_accepted += data.length;
   command_give_input(c);
+}
+
+void command_stdin(struct commands *all, struct connection *from, uint32_t id, struct reader *r) {
+  struct span name = read_str(r);
+  struct span data = read_bytes(r);
+  struct command *c = command_named(all, from, id, r, name);
+  if (c) accept_input(c, from, id, data, false);
+}
+
+void command_stdin_at(struct commands *all, struct connection *from, uint32_t id, struct reader *r) {
+  struct span name = read_str(r);
+  uint64_t offset = read_u64(r);
+  struct span data = read_bytes(r);
+  struct command *c = command_named(all, from, id, r, name);
+  if (!c) return;
+  if (offset > c->input_accepted) {
+    connection_fail(from, id, EINVAL, WIRE_WHAT_REQUEST, "Cannot write to the command at byte %llu: it was sent %llu so far",
+                    (unsigned long long)offset, (unsigned long long)c->input_accepted);
+    return;
+  }
+  uint64_t known = c->input_accepted - offset;
+  size_t skipped = known < data.length ? (size_t)known : data.length;
+  accept_input(c, from, id, (struct span){data.data + skipped, data.length - skipped}, true);
+}
+
+void command_stdin_given(struct commands *all, struct connection *from, uint32_t id, struct reader *r) {
+  struct span name = read_str(r);
+  struct command *c = command_named(all, from, id, r, name);
+  if (!c) return;
+  if (input_fd(c) < 0)
+    connection_fail(from, id, EPIPE, WIRE_WHAT_REQUEST, "Cannot write to the command: its standard input is closed");
+  else answer_given(c, from, id);
 }
 
 void command_stdin_close(struct commands *all, struct connection *from, uint32_t id, struct reader *r) {

@@ -54,6 +54,10 @@ enum wire_type {
   WIRE_SIGNAL = 19,      /* str command, u32 signal, with WIRE_SIGNAL_ALONE not to the whole group -> OK */
   WIRE_RESIZE = 20,      /* str command, u16 rows, u16 columns -> OK */
   WIRE_COMMANDS = 21,    /* -> OK { u32 count, then count x { str command, u32 pid, u64 end } }: what runs now */
+  /* str command, u64 offset, bytes data -> OK { u64 given } once the pipe has taken everything up to the end of `data`.
+     What was accepted before is not written again, so a request may be sent twice */
+  WIRE_STDIN_AT = 22,
+  WIRE_STDIN_GIVEN = 23, /* str command -> OK { u64 given }: bytes of standard input that the pipe has taken so far */
   WIRE_GREW = 24,        /* event: str command, u64 end offset of its output */
   WIRE_EXIT = 25,        /* event: str command, u32 code, u32 signal, u32 flags, u64 cpu us, u64 peak bytes, u64 end */
 

@@ -167,8 +167,10 @@ static void client_exec(int client, struct input_bytes *in) {
 static void client_stdin(int client, struct input_bytes *in) {
   static const char zeros[WIRE_CHUNK];
   char name[] = {(char)('a' + next_byte(in) % 4), 0};
-  struct writer w = frame_begin(WIRE_STDIN, next_byte(in));
+  uint8_t id = next_byte(in);
+  struct writer w = frame_begin(id % 2 ? WIRE_STDIN_AT : WIRE_STDIN, id);
   write_str(&w, name);
+  if (id % 2) write_u64(&w, (uint64_t)next_byte(in) * 512);
   write_bytes(&w, zeros, (size_t)next_byte(in) * 512);
   CHECK(frame_end(&w));
   client_send(client, w.data, w.length);

@@ -36,6 +36,7 @@ export const statuses: Record<ErrorCode, number> = {
   "name-taken": 409,
   conflict: 409,
   attached: 409,
+  "no-input": 409,
   "no-snapshot": 409,
   stopping: 409,
   snapshotting: 409,

@@ -27,6 +27,26 @@ export interface RunSpec {
   stdin?: boolean | undefined;
 }
 
+/** What a caller writes to a command's standard input. */
+export interface Input {
+  data: Uint8Array;
+  /** where the data begins, counted from the command's start; default: after all that it was sent */
+  offset?: number | undefined;
+  /** whether nothing comes after it */
+  close: boolean;
+  /** longest to wait for the command to read, in ms */
+  patience: number;
+}
+
+/** How much of a command's standard input has arrived. */
+export interface Fed {
+  command: Command;
+  /** bytes that the command's pipe has taken since the command's start */
+  taken: number;
+  /** whether all of the data is among them */
+  isTaken: boolean;
+}
+
 const kill = 9;
 const terminate = 15;
 /** how long one that is asked to end may take, in ms */
@@ -156,6 +176,32 @@ export class Commands {
 
   async write(caller: Caller, sessionId: string, id: string, data: Uint8Array): Promise<void> {
     await this.#mustProcess(await this.#alive(caller, sessionId, id)).write(data);
+  }
+
+  /**
+   * Writes to its standard input at an offset, so that a caller may send the same again; without one, after all that it
+   * was sent. Then closes it, if asked to. Where the command does not read within `patience` ms, nothing is closed.
+   */
+  async feed(caller: Caller, sessionId: string, id: string, input: Input): Promise<Fed> {
+    const command = await this.#alive(caller, sessionId, id);
+    const impatience = AbortSignal.timeout(input.patience);
+    try {
+      const process = this.#mustProcess(command);
+      const { data, offset } = input;
+      if (offset === undefined) await unless(impatience, process.write(data));
+      const taken = offset === undefined ? await process.given() : await process.feed(data, offset, impatience);
+      const isTaken = !impatience.aborted || (offset !== undefined && taken >= offset + data.length);
+      if (input.close && isTaken) await process.closeStdin();
+      return { command, taken, isTaken };
+    } catch (error) {
+      if (!(error instanceof SandkeepError && error.code === "gone")) throw error;
+      const { exitCode } = await this.get(caller, sessionId, id);
+      if (exitCode !== undefined) throw error;
+      const reason = "it was started without one, has closed it, or has read to its end";
+      throw new SandkeepError("no-input", `Cannot write to the standard input of the command: ${reason}`, {
+        cause: error,
+      });
+    }
   }
 
   async closeStdin(caller: Caller, sessionId: string, id: string): Promise<void> {

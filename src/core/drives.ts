@@ -57,16 +57,47 @@ export class Drives {
       createdAt: at,
       updatedAt: at,
     };
-    await runtime.drives.create(drive.id, { maxSize: drive.maxSizeBytes });
     try {
-      await store.insertDrive(drive);
-      await this.#descriptions.drive(drive);
+      await this.#keep(drive, () => runtime.drives.create(drive.id, { maxSize: drive.maxSizeBytes }));
       return { drive, created: true };
     } catch (error) {
-      await runtime.drives.delete(drive.id);
       if (!isSandkeepError(error, "exists")) throw error;
       return { drive: await this.get(owner, name), created: false };
     }
+  }
+
+  /** a new drive with what this one holds now, in the same region and of the same size */
+  async fork(owner: Owner, name: string, forkName: string): Promise<Drive> {
+    const { store, runtime, ids, now } = this.#context;
+    const { sessionId: _, sandboxName: __, ...parent } = await this.get(owner, name);
+    if (await store.findDrive(owner.projectId, forkName)) throw taken(forkName);
+    const at = now();
+    const rootId = parent.rootId ?? parent.id;
+    const fork: Drive = {
+      ...parent,
+      id: ids.drive(),
+      name: forkName,
+      parentId: parent.id,
+      rootId,
+      createdAt: at,
+      updatedAt: at,
+    };
+    // counted, so that it is not deleted while it is copied
+    this.#opened(parent.id, 1);
+    try {
+      await this.#keep(fork, () => runtime.drives.copy(parent.id, fork.id, { maxSize: fork.maxSizeBytes }));
+      return fork;
+    } catch (error) {
+      throw isSandkeepError(error, "exists") ? taken(forkName) : error;
+    } finally {
+      this.#opened(parent.id, -1);
+    }
+  }
+
+  /** by its name, or by its id where no drive is named so */
+  async find(owner: Owner, nameOrId: string): Promise<Drive> {
+    const named = await this.#context.store.findDrive(owner.projectId, nameOrId);
+    return named ?? this.byId(owner, nameOrId);
   }
 
   /** by its id, for wires that name it so */
@@ -138,9 +169,26 @@ export class Drives {
     return drive;
   }
 
+  /** makes its volume and puts it on record, or neither */
+  async #keep(drive: Drive, make: () => Promise<void>): Promise<void> {
+    const { store, runtime } = this.#context;
+    try {
+      await make();
+      await store.insertDrive(drive);
+      await this.#descriptions.drive(drive);
+    } catch (error) {
+      await runtime.drives.delete(drive.id);
+      throw error;
+    }
+  }
+
   #opened(id: string, change: 1 | -1): void {
     const count = (this.#open.get(id) ?? 0) + change;
     if (count > 0) this.#open.set(id, count);
     else this.#open.delete(id);
   }
+}
+
+function taken(name: string): SandkeepError {
+  return new SandkeepError("exists", `Cannot fork the drive: the project has another one called "${name}"`);
 }

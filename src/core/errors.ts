@@ -43,6 +43,8 @@ export type ErrorCode =
   | "no-snapshot"
   /** the snapshot expired or was deleted */
   | "snapshot-gone"
+  /** the command takes no standard input */
+  | "no-input"
   /** the drive is mounted elsewhere */
   | "attached"
   /** the database cannot be reached, or the daemon is closing: worth asking again */

@@ -143,6 +143,7 @@ export function guarded(services: Guarded, { store, seal }: Pick<Context, "store
     kill: changesSession,
     cancel: changesSession,
     write: worksInSession,
+    feed: worksInSession,
     closeStdin: worksInSession,
     resize: worksInSession,
   };
@@ -159,7 +160,9 @@ export function guarded(services: Guarded, { store, seal }: Pick<Context, "store
   const drives: Checks<Drives> = {
     get: reads,
     getOrCreate: changes,
+    fork: changes,
     byId: reads,
+    find: reads,
     resize: changes,
     open: (owner: Owner, _: string, { write = false }: { write?: boolean } = {}) => {
       if (write) requireChange(owner);

@@ -157,6 +157,13 @@ export interface Process {
   output(options?: OutputOptions): AsyncIterable<OutputChunk>;
   /** resolves once the command's pipe has taken the data */
   write(data: Uint8Array): Promise<void>;
+  /**
+   * writes at an offset of everything written before, without what the command was sent already; resolves with how many
+   * bytes its pipe has taken in all: everything up to the end of the data, or less if the signal aborts first
+   */
+  feed(data: Uint8Array, offset: number, signal: AbortSignal): Promise<number>;
+  /** how many bytes of standard input its pipe has taken */
+  given(): Promise<number>;
   closeStdin(): Promise<void>;
   /** to the whole process group; with `alone`, to its first process only */
   signal(signal: number, options?: { alone?: boolean }): Promise<void>;
@@ -317,6 +324,8 @@ export interface ImageInfo {
 /** Durable volumes that machines mount; kept apart from any machine's files. */
 export interface DriveVolumes {
   create(id: string, options: { maxSize: number }): Promise<void>;
+  /** a drive with all that another one holds at this moment; neither sees what is written to the other later */
+  copy(from: string, id: string, options: { maxSize: number }): Promise<void>;
   /** what is in it already stays, also when that is more */
   resize(id: string, options: { maxSize: number }): Promise<void>;
   /** gone for good; no error when there is none */

@@ -225,6 +225,9 @@ export interface Drive extends Owned {
   name: string;
   region: string;
   maxSizeBytes: number;
+  /** of a fork: the drive that it is a copy of, and the first one of that line */
+  parentId?: string;
+  rootId?: string;
   /** the session that has it mounted for writing, and its sandbox */
   sessionId?: string;
   sandboxName?: string;

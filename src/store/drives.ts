@@ -26,6 +26,8 @@ const drives = mapping<Drive>({
   name: "text",
   region: "text",
   maxSizeBytes: "whole",
+  parentId: "text",
+  rootId: "text",
   sessionId: "text",
   sandboxName: "text",
   createdAt: "whole",

@@ -6,6 +6,7 @@
 import { sql } from "kysely";
 import { SandkeepError } from "../core/errors.ts";
 import { claimsTable } from "./claims-table.ts";
+import { driveOrigins } from "./drive-origins.ts";
 import type { Engine } from "./engines.ts";
 import { firstSchema } from "./first-schema.ts";
 import { identityTable } from "./identity.ts";
@@ -36,6 +37,7 @@ const migrations: Migration[] = [
   { name: "claims", statements: claimsTable },
   { name: "key scopes", statements: keyScopes },
   { name: "sealed environments", statements: () => [], fill: sealEnvironments },
+  { name: "drive origins", statements: driveOrigins },
 ];
 
 /** brings the database to what this program knows; refuses one that a newer program wrote */

@@ -36,6 +36,7 @@ export const endpoints: Endpoint[] = [
   { method: "GET", path: `${session}/cmd/:commandId`, query: "commandQuery" },
   { method: "GET", path: `${session}/cmd/:commandId/logs`, query: "scopeQuery" },
   { method: "POST", path: `${session}/cmd/:commandId/kill`, query: "scopeQuery", body: "killBody" },
+  { method: "POST", path: `${session}/cmd/:commandId/stdin`, query: "scopeQuery", body: "stdinBody" },
   { method: "POST", path: `${session}/fs/read`, query: "scopeQuery", body: "readBody" },
   { method: "POST", path: `${session}/fs/write`, query: "scopeQuery" },
   { method: "POST", path: `${session}/fs/mkdir`, query: "scopeQuery", body: "mkdirBody" },
@@ -46,6 +47,8 @@ export const endpoints: Endpoint[] = [
   { method: "DELETE", path: "/v2/sandboxes/snapshots/:snapshotId", query: "scopeQuery" },
   { method: "POST", path: "/v2/sandboxes/drives/:drive", query: "scopeQuery", body: "driveBody" },
   { method: "GET", path: "/v2/sandboxes/drives", query: "drivesQuery" },
+  { method: "GET", path: "/v2/sandboxes/drives/:drive", query: "sandboxQuery" },
+  { method: "POST", path: "/v2/sandboxes/drives/:drive/fork", query: "sandboxQuery", body: "driveForkBody" },
   { method: "DELETE", path: "/v2/sandboxes/drives/:drive", query: "sandboxQuery" },
   { method: "POST", path: "/v2/sandboxes", query: "scopeQuery", body: "createBody" },
   { method: "GET", path: "/v2/sandboxes", query: "sandboxesQuery" },
@@ -156,7 +159,10 @@ export const examples: Record<keyof Schemas, object[]> = {
   emptyBody: [{}],
   runBody: [
     { command: "true", args: ["a"], cwd: "/tmp", env: { A: "1" }, sudo: false, wait: true, logs: true, timeout: 1000 },
+    { command: "true", attachStdin: true },
   ],
+  stdinBody: [{ data: "aGkK", offset: 0, close: true }],
+  driveForkBody: [{ name: "fork" }],
   v1CreateBody: [
     {
       projectId: "default",

@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, test } from "vitest";
+import { describe, expect, type TestContext, test } from "vitest";
 import { daemonOfFile } from "../daemon.ts";
 import { tempDir } from "../harness.ts";
 import { packagesOfFile } from "../pypi.ts";
@@ -40,6 +40,44 @@ describe.each(Object.entries(releases))("%s", (_, packages) => {
       sessions: expect.any(Number),
     });
   });
+});
+
+describe("vercel-sandbox 0.10.0", () => {
+  test("processes read what is written to them, and drives are found and forked", async (context) => {
+    expect(await program(context, "sync_stdin.py")).toEqual({
+      run: [0, "HELLO"],
+      large: true,
+      without: [0, ""],
+      pieces: ["one\ntwo\n", 0],
+      ended: "BrokenPipeError",
+      unattached: "command_stdin_unavailable",
+      drive: [true, true, "python-sync-drive", "python-sync-stdin"],
+      fork: ["python-sync-fork", 64 * 2 ** 20, true, true],
+      second: [true, true],
+      forked: "kept\n",
+      missing: [404, "not_found"],
+      taken: [409, "conflict"],
+    });
+  });
+
+  test("the same with async", async (context) => {
+    expect(await program(context, "async_stdin.py")).toEqual({
+      run: [0, "HELLO"],
+      large: true,
+      pieces: ["one\ntwo\nthree\n", 0],
+      fork: [true, "python-async-fork", true],
+      forked: "kept\n",
+    });
+  });
+
+  async function program(context: TestContext, name: string): Promise<unknown> {
+    const python = releases["vercel 0.12.1 with vercel-sandbox 0.10.0"].python(context);
+    const { stdout } = await run(python, [join(import.meta.dirname, "python", name)], {
+      env: await vercelEnvironment(daemon()),
+      cwd: await tempDir(),
+    });
+    return JSON.parse(stdout);
+  }
 });
 
 test("without the sitecustomize module the address of a port works all the same", async (context) => {

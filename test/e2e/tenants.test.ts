@@ -96,6 +96,8 @@ describe("what is named in a body", () => {
 
   test("is looked for in the team's own things only", async () => {
     const mounts = { "/data": { drive: "victim", mode: "snapshot" } };
+    const id = (await raw(daemon(), "GET", "/v2/sandboxes/drives/victim")).json.drive.id;
+    expect((await raw(daemon(), "GET", `/v2/sandboxes/drives/${id}`, { key: foreign.key })).status).toBe(404);
     const refused = await Promise.all([
       create({ source: { type: "snapshot", snapshotId: things.snapshotId } }),
       raw(daemon(), "POST", "/v1/sandboxes", {
@@ -231,6 +233,8 @@ function isAboutOneself({ method, path, query, body }: Endpoint, name: string): 
   const open = [
     ...["GET /v2/sandboxes", "GET /v2/sandboxes/sessions", "GET /v2/sandboxes/snapshots", "GET /v2/sandboxes/drives"],
     ...["POST /v2/sandboxes", "POST /v2/sandboxes/drives/:drive", "DELETE /v2/sandboxes/drives/:drive"],
+    // By now the asker has a drive of that name, too.
+    ...["GET /v2/sandboxes/drives/:drive", "POST /v2/sandboxes/drives/:drive/fork"],
     ...["GET /v1/sandboxes", "POST /v1/sandboxes", "GET /v1/sandboxes/snapshots"],
     ...["GET /v2/teams", "POST /v11/projects"],
   ];

@@ -273,6 +273,56 @@ test("a kill sends the signal, and 15 when there is none", async () => {
   }
 });
 
+describe("standard input", () => {
+  const path = `${base}/${commandId}/stdin`;
+  const fed = { command, taken: 5, isTaken: true };
+
+  test("is attached to a command that asks for it, and to no other", async () => {
+    const { ask, asked } = apiClient();
+    await ask("POST", base, { command: "cat", attachStdin: true });
+    await ask("POST", base, { command: "cat" });
+    expect(asked("commands.run").map((args) => (args[2] as { stdin?: boolean }).stdin)).toEqual([true, undefined]);
+  });
+
+  test("is written at its offset, and the answer says how much was taken in all", async () => {
+    const { ask, asked } = apiClient({ "commands.feed": async () => fed });
+    const { status, json } = await ask("POST", path, { data: "aGkK", offset: 2, close: true });
+    expect([status, json]).toEqual([200, { command: expect.objectContaining({ id: commandId }), bytesWritten: 5 }]);
+    await ask("POST", path, {});
+    expect(asked("commands.feed").map((args) => args[3])).toEqual([
+      { data: Buffer.from("hi\n"), offset: 2, close: true, patience: 20_000 },
+      { data: Buffer.alloc(0), close: false, patience: 20_000 },
+    ]);
+  });
+
+  test("that the command does not read is a 504 that says how far it got", async () => {
+    const { ask } = apiClient({ "commands.feed": async () => ({ ...fed, isTaken: false }) });
+    const { status, json } = await ask("POST", path, { data: "aGkK", offset: 0 });
+    expect([status, json.error]).toEqual([
+      504,
+      { code: "command_stdin_timeout", message: "The command does not read its standard input.", bytesWritten: 5 },
+    ]);
+  });
+
+  test.each([
+    ["gone", 404, "command_not_found_or_exited"],
+    ["no-input", 400, "command_stdin_unavailable"],
+  ] as const)("of a command that is %s is a %i", async (code, status, wire) => {
+    const { ask } = apiClient({ "commands.feed": failing(code) });
+    const answer = await ask("POST", path, { data: "aGkK", offset: 0 });
+    expect([answer.status, answer.json.error.code]).toEqual([status, wire]);
+  });
+
+  test.each([{ data: "%" }, { data: 1 }, { offset: -1 }, { offset: 0.5 }, { close: 1 }, { more: true }])(
+    "%j is no input",
+    async (body) => {
+      const { ask, asked } = apiClient();
+      expect((await ask("POST", path, body)).status).toBe(400);
+      expect(asked("commands.feed")).toEqual([]);
+    },
+  );
+});
+
 test.each(["x", "cmd_", "cmd_a%2fb", "cmd_%00"])("%s is no command", async (id) => {
   const { ask, asked } = apiClient();
   expect((await ask("GET", `${base}/${id}`)).status).toBe(404);

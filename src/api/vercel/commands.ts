@@ -66,6 +66,28 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect, words: SessionWo
   });
 }
 
+/** what the Python SDK writes to the standard input of a command that it started with `attachStdin` */
+export function stdinRoute(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas } = dialect;
+  app.post(`${currentWords.session}/cmd/:commandId/stdin`, async (c) => {
+    const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
+    const { value } = await bodyOf(c, dialect, schemas.stdinBody);
+    const ids = [idOf(c, "sessionId"), idOf(c, "commandId")] as const;
+    const data = Buffer.from(value.data, "base64");
+    const fed = core.commands.feed(caller, ...ids, { ...value, data, patience: stdinPatience });
+    const { command, taken, isTaken } = await worded(fed, {
+      gone: () => new VercelError(404, "command_not_found_or_exited", "Command not found, or it has exited."),
+    });
+    if (isTaken) return json({ command: currentWords.command(command), bytesWritten: taken });
+    // The client sends the rest again: what was taken is counted, and the offset says where it stands.
+    const message = "The command does not read its standard input.";
+    return json({ error: { code: "command_stdin_timeout", message, bytesWritten: taken } }, 504);
+  });
+}
+
+/** how long a command may take to read, in ms; the client gives up after two such times without a byte */
+const stdinPatience = 20_000;
+
 /** as it was when it began, also when it has ended in the meantime */
 function begun({ exitCode: _, endedAt: __, endCause: ___, ...command }: Command): Command {
   return command;
@@ -75,7 +97,7 @@ async function run(
   { core }: Dialect,
   caller: Caller,
   sessionId: string,
-  { command: name, args, cwd, env, sudo, timeout }: z.output<Schemas["runBody"]>,
+  { command: name, args, cwd, env, sudo, timeout, attachStdin }: z.output<Schemas["runBody"]>,
 ): Promise<Command> {
   const started = core.commands.run(caller, sessionId, {
     name,
@@ -84,6 +106,7 @@ async function run(
     sudo,
     ...(cwd !== undefined && { cwd }),
     ...(timeout !== undefined && { timeLimit: timeout }),
+    ...(attachStdin && { stdin: true }),
   });
   return worded(started, {
     "unknown-executable": () =>

@@ -1,9 +1,9 @@
-/** Drives on Vercel's wire: get or create, list, delete. */
+/** Drives on Vercel's wire: get or create, get, list, fork, delete. */
 
 import type { Hono } from "hono";
 import { json, parsed } from "../http.ts";
 import { notFound } from "./errors.ts";
-import { bodyOf, type Dialect, type Env, ownerOf, queryOf } from "./request.ts";
+import { bodyOf, type Dialect, type Env, ownerOf, queryOf, type VercelContext } from "./request.ts";
 import * as wire from "./wire.ts";
 
 export function driveRoutes(app: Hono<Env>, dialect: Dialect): void {
@@ -33,11 +33,29 @@ export function driveRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json({ drives: page.items.map(wire.drive), pagination: wire.pagination(page) });
   });
 
+  app.get(`${drives}/:name`, async (c) => {
+    const { value } = queryOf(c, schemas.sandboxQuery);
+    const owner = await ownerOf(c, dialect, value, value.projectId);
+    return json({ drive: wire.drive(await core.drives.find(owner, driveOf(c))) });
+  });
+
+  app.post(`${drives}/:name/fork`, async (c) => {
+    const { value: query } = queryOf(c, schemas.sandboxQuery);
+    const { value } = await bodyOf(c, dialect, schemas.driveForkBody);
+    const owner = await ownerOf(c, dialect, query, query.projectId);
+    return json({ drive: wire.drive(await core.drives.fork(owner, driveOf(c), value.name)) }, 201);
+  });
+
   app.delete(`${drives}/:name`, async (c) => {
     const { value } = queryOf(c, schemas.sandboxQuery);
     const owner = await ownerOf(c, dialect, value, value.projectId);
+    return json({ drive: wire.drive(await core.drives.delete(owner, driveOf(c))) });
+  });
+
+  /** the name in the path; what cannot be one is not looked for */
+  function driveOf(c: VercelContext): string {
     const path = schemas.drivePath.safeParse({ name: c.req.param("name") });
     if (!path.success) throw notFound("Drive not found for this project.");
-    return json({ drive: wire.drive(await core.drives.delete(owner, path.data.name)) });
-  });
+    return path.data.name;
+  }
 }

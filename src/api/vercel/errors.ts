@@ -29,6 +29,7 @@ const wordings: Record<ErrorCode, Wording> = {
   unsupported: { status: 400, code: "bad_request" },
   "name-taken": { status: 400, code: "bad_request" },
   "no-snapshot": { status: 400, code: "snapshot_not_found", message: "Cannot resume sandbox: no snapshot available." },
+  "no-input": { status: 400, code: "command_stdin_unavailable" },
   unauthenticated: { status: 401, code: "unauthorized", message: "Not authorized: the token is missing or invalid." },
   forbidden: { status: 403, code: "forbidden" },
   "out-of-scope": { status: 403, code: "forbidden" },

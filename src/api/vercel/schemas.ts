@@ -180,10 +180,16 @@ export function schemas(limits: VercelLimits) {
         ...run,
         logs: z.boolean().default(false),
         timeout: z.int().min(100).max(limits.timeout).optional(),
+        attachStdin: z.boolean().default(false),
       })
       .refine(({ wait, logs }) => wait || !logs, "`logs` is only valid when `wait` is `true`"),
     // With `group`, which only our own callers know, the children get the signal, too.
     killBody: z.strictObject({ signal: z.int().min(1).max(64).default(15), group: z.boolean().default(false) }),
+    stdinBody: z.strictObject({
+      data: z.base64().default(""),
+      offset: z.int().min(0).optional(),
+      close: z.boolean().default(false),
+    }),
     mkdirBody: z.strictObject({ path, cwd: path.optional(), recursive: z.boolean().default(false) }),
     readBody: z.strictObject({ path, cwd: path.optional() }),
     driveBody: z.strictObject({
@@ -195,6 +201,7 @@ export function schemas(limits: VercelLimits) {
         .optional(),
       region: region.optional(),
     }),
+    driveForkBody: z.strictObject({ name: driveName }),
     projectBody: z.strictObject({
       name: z
         .string()
@@ -212,7 +219,9 @@ export function schemas(limits: VercelLimits) {
       networkPolicy: settings.networkPolicy,
       env: settings.env,
     }),
-    v1RunBody: z.strictObject(run).transform((body) => ({ ...body, logs: false, timeout: undefined })),
+    v1RunBody: z
+      .strictObject(run)
+      .transform((body) => ({ ...body, logs: false, timeout: undefined, attachStdin: false })),
     v1ListQuery: z.strictObject({
       ...scope,
       project: project.optional(),

@@ -2,7 +2,7 @@
 
 import type { Hono } from "hono";
 import { accountRoutes, loginRoutes } from "./account.ts";
-import { commandRoutes } from "./commands.ts";
+import { commandRoutes, stdinRoute } from "./commands.ts";
 import { driveRoutes } from "./drives.ts";
 import { fileRoutes } from "./files.ts";
 import { type Interactive, interactiveRoutes } from "./interactive.ts";
@@ -18,6 +18,7 @@ export function vercelApi(dialect: Dialect, interactive: Interactive): Hono<Env>
   // Before the sandboxes, at whose names' place these words stand.
   sessionRoutes(app, dialect);
   commandRoutes(app, dialect);
+  stdinRoute(app, dialect);
   fileRoutes(app, dialect);
   interactiveRoutes(app, dialect, interactive);
   snapshotLists(app, dialect);

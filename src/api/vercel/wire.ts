@@ -155,6 +155,8 @@ export function treeNode({ snapshot: it, siblings, count, more }: TreeNode): obj
 export function drive(it: Drive): object {
   return {
     id: it.id,
+    ...optional("parentDriveId", it.parentId),
+    ...optional("rootDriveId", it.rootId),
     name: it.name,
     projectId: it.projectId,
     region: it.region,

@@ -5,13 +5,14 @@
 
 import { rmSync } from "node:fs";
 import type { Socket } from "node:net";
+import { constants } from "node:os";
 import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { ExecSpec } from "../../core/runtime.ts";
 import { keepLast } from "../../recent.ts";
 import { type Ancestry, commandOf } from "./ancestry.ts";
 import { Channel, dial, openFiles } from "./channel.ts";
-import { failure } from "./failure.ts";
+import { errnoOf, failure } from "./failure.ts";
 import type { FileSession } from "./file-session.ts";
 import { journalEnd, listCommands, parseExit, readInfo } from "./journal.ts";
 import { JournalBudget } from "./journal-budget.ts";
@@ -161,6 +162,29 @@ export class Agent {
     }
   }
 
+  /**
+   * Writes at an offset of what was written before, and skips what the command was sent already. Resolves with how many
+   * bytes its pipe has taken in all, or when the signal aborts, with what it has taken until then.
+   */
+  async feed(command: string, data: Uint8Array, offset: number, signal: AbortSignal): Promise<number> {
+    let given = offset;
+    for (let at = 0; at < data.length && !signal.aborted; at += chunkLength) {
+      const piece = data.subarray(at, at + chunkLength);
+      const request = new FrameWriter()
+        .str(command)
+        .u64(offset + at)
+        .bytes(piece);
+      const taken = this.#counted(Type.stdinAt, request);
+      given = (await unlessAborted(taken, signal)) ?? given;
+    }
+    return signal.aborted || data.length === 0 ? this.given(command) : given;
+  }
+
+  /** how many bytes of standard input the command's pipe has taken */
+  async given(command: string): Promise<number> {
+    return this.#counted(Type.stdinGiven, new FrameWriter().str(command));
+  }
+
   async closeStdin(command: string): Promise<void> {
     await this.#request(Type.stdinClose, new FrameWriter().str(command));
   }
@@ -169,7 +193,12 @@ export class Agent {
     if (!Number.isInteger(signal) || signal < 0 || signal > lastSignal) {
       throw new SandkeepError("invalid", `Cannot send signal ${signal}: there is no such signal`);
     }
-    await this.#request(Type.signal, new FrameWriter().str(command).u32(alone ? signal + signalAlone : signal));
+    const send = (flag: number) => this.#request(Type.signal, new FrameWriter().str(command).u32(signal + flag));
+    await send(alone ? signalAlone : 0).catch((error) => {
+      // An agent from before the flag takes it for a signal that does not exist. It can only signal the whole group.
+      if (alone && errnoOf(error) === constants.errno.EINVAL) return send(0);
+      throw error;
+    });
   }
 
   async resize(command: string, size: { rows: number; columns: number }): Promise<void> {
@@ -193,6 +222,15 @@ export class Agent {
     } catch (error) {
       socket.destroy();
       throw error;
+    }
+  }
+
+  /** a request that is answered with how many bytes of standard input were taken */
+  async #counted(type: number, payload: FrameWriter): Promise<number> {
+    try {
+      return (await this.#request(type, payload)).u64();
+    } catch (error) {
+      throw tooOld(error);
     }
   }
 
@@ -254,6 +292,23 @@ export class Agent {
       this.#gone();
     });
   }
+}
+
+/** the promise's value, or undefined if the signal aborts first; the promise may then fail unheard */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  promise.catch(() => {});
+  const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
+  const stop = () => resolve(undefined);
+  signal.addEventListener("abort", stop);
+  if (signal.aborted) stop();
+  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener("abort", stop));
+}
+
+/** An agent is of the release whose launcher started it, which outlives the daemon. */
+function tooOld(error: unknown): unknown {
+  if (errnoOf(error) !== constants.errno.ENOSYS) return error;
+  const message = "Cannot write to the command's standard input: an older release started the sandbox";
+  return new SandkeepError("unsupported", message, { cause: error });
 }
 
 function machineGone(): SandkeepError {

@@ -35,6 +35,12 @@ export class DriveStore implements DriveVolumes {
     await this.#volumes.limit(volume, options.maxSize);
   }
 
+  async copy(from: string, id: string, options: { maxSize: number }): Promise<void> {
+    const volume = this.volume(id);
+    await this.#volumes.copy(this.volume(from), volume);
+    await this.#volumes.limit(volume, options.maxSize);
+  }
+
   async resize(id: string, options: { maxSize: number }): Promise<void> {
     await this.#volumes.limit(this.volume(id), options.maxSize);
   }

@@ -88,6 +88,14 @@ export class LinuxProcess implements Process, OutputState {
     return this.#agent.write(this.id, data);
   }
 
+  feed(data: Uint8Array, offset: number, signal: AbortSignal): Promise<number> {
+    return this.#agent.feed(this.id, data, offset, signal);
+  }
+
+  given(): Promise<number> {
+    return this.#agent.given(this.id);
+  }
+
   closeStdin(): Promise<void> {
     return this.#agent.closeStdin(this.id);
   }

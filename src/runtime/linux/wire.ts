@@ -27,6 +27,8 @@ export const Type = {
   exec: 16,
   stdin: 17,
   stdinClose: 18,
+  stdinAt: 22,
+  stdinGiven: 23,
   signal: 19,
   resize: 20,
   commands: 21,

@@ -76,6 +76,35 @@ export function inputSuite(host: () => RuntimeHost): void {
       expect((await gather(command.output())).stdout).toBe("a");
     });
 
+    test("written at an offset arrives once, however often it is sent, and a gap is refused", async () => {
+      const command = await start(machine(), ["cat"], { stdin: true });
+      const patience = new AbortController().signal;
+      expect(await command.given()).toBe(0);
+      expect(await command.feed(Buffer.from("abc"), 0, patience)).toBe(3);
+      expect(await command.feed(Buffer.from("abc"), 0, patience)).toBe(3);
+      expect(await command.feed(Buffer.from("bcd"), 1, patience)).toBe(4);
+      await expect(command.feed(Buffer.from("x"), 9, patience)).rejects.toMatchObject({ code: "invalid" });
+      expect(await command.feed(new Uint8Array(0), 4, patience)).toBe(4);
+      await command.closeStdin();
+      expect((await gather(command.output())).stdout).toBe("abcd");
+    });
+
+    test("that a command does not read in time is counted as far as it was taken, and may be sent again", async () => {
+      const command = await start(machine(), ["sh", "-c", "while [ ! -e /go ]; do sleep 0.02; done; sha256sum"], {
+        stdin: true,
+      });
+      const data = randomBytes(1 << 20);
+      const taken = await command.feed(data, 0, AbortSignal.timeout(50));
+      expect(taken).toBeGreaterThan(0);
+      expect(taken).toBeLessThan(data.length);
+      await sh(machine(), "touch /go");
+      expect(await command.feed(data, 0, new AbortController().signal)).toBe(data.length);
+      await command.closeStdin();
+      const digest = createHash("sha256").update(data).digest("hex");
+      expect((await gather(command.output())).stdout).toBe(`${digest}  -\n`);
+      await sh(machine(), "rm /go");
+    });
+
     test("nothing may be written too", async () => {
       const command = await start(machine(), ["cat"], { stdin: true });
       await command.write(new Uint8Array(0));

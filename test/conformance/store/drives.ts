@@ -8,7 +8,7 @@ export function drivesSuite(host: () => StoreHost): void {
     test("every field of a drive comes back as it was, in its project only", async () => {
       const { store } = host();
       const [owner, stranger] = [await newOwner(store), await newOwner(store)];
-      const drive = driveOf(owner, { name: "données" });
+      const drive = driveOf(owner, { name: "données", parentId: "drv_parent", rootId: "drv_root" });
       await store.insertDrive(drive);
       expect(await store.findDrive(owner.projectId, "données")).toStrictEqual(drive);
       expect(await store.findDrive(stranger.projectId, "données")).toBeUndefined();
