@@ -83,6 +83,13 @@ test.each([
     { SANDKEEP_EGRESS_PROXY: "socks5://u:hunter2@p" },
     /^Cannot use SANDKEEP_EGRESS_PROXY: it must be a URL such as/,
   ],
+  [
+    [],
+    { SANDKEEP_IMAGE_ALIASES: "node:22" },
+    /^Cannot use SANDKEEP_IMAGE_ALIASES "node:22": it must be names and images/,
+  ],
+  [[], { SANDKEEP_IMAGE_ALIASES: "a=b,c d=e" }, /it must be names and images such as/],
+  [[], { SANDKEEP_IMAGE_ALIASES: "a=B" }, /it must be names and images such as/],
   [[], { SANDKEEP_EGRESS_PROXY: "http://u:%zz@p" }, /^Cannot use SANDKEEP_EGRESS_PROXY: it must be a URL such as/],
   [["--egress-no-proxy", "a b"], {}, /Cannot use --egress-no-proxy "a b": it must be domains and ranges/],
   [["--regions", "a,,b"], {}, /Cannot use --regions "a,,b": it must be names/],
@@ -92,6 +99,15 @@ test.each([
   [["surprise"], {}, /Cannot serve: Unexpected argument 'surprise'/],
 ])("a bad value is a sentence that names the setting: %j %j", (args, environment, sentence) => {
   expect(() => readConfig(args, environment)).toThrow(sentence);
+});
+
+test("aliases of images are pairs, with wildcards, and a name may have a registry, a tag and a digest", () => {
+  const text = "vcr.vercel.com/vercel/eve/base:*=debian, */tools@sha256:*=team/tools:v1,";
+  expect(readConfig([], { SANDKEEP_IMAGE_ALIASES: text }).imageAliases).toEqual({
+    "vcr.vercel.com/vercel/eve/base:*": "debian",
+    "*/tools@sha256:*": "team/tools:v1",
+  });
+  expect(readConfig([], {}).imageAliases).toEqual({});
 });
 
 test("a limit below a default that nobody set lowers the default", () => {

@@ -48,6 +48,33 @@ test("an image is imported, listed and deleted", async () => {
   expect(await refusal(run(at, ["delete", "mine"]))).toMatch(/^not-found: Cannot delete image "mine"/);
 });
 
+test("an image gets further names, which are listed, replaced and taken away", async () => {
+  const at = await store();
+  await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
+  await run(at, ["import", "-", "--no-node", "--name", "other"], await savedImage());
+  expect(await run(at, ["aliases"])).toEqual([]);
+  const pattern = "vcr.vercel.com/vercel/eve/base:*";
+  expect(await run(at, ["alias", pattern, "mine"])).toEqual([`${pattern} is mine`]);
+  await run(at, ["alias", "node:22", "mine"]);
+  await run(at, ["alias", "node:22", "other"]);
+  expect(await run(at, ["aliases"])).toEqual([`${pattern} is mine`, "node:22 is other"]);
+  expect(await run(at, ["unalias", "node:22"])).toEqual(["node:22 is no alias any more"]);
+  expect(await run(at, ["aliases"])).toEqual([`${pattern} is mine`]);
+});
+
+test("an alias of no image, one that is no name, and one that is not there are refused, and change nothing", async () => {
+  const at = await store();
+  await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
+  expect(await refusal(run(at, ["alias", "a:*", "gone"]))).toBe(
+    'not-found: Cannot alias "a:*": there is no image named "gone"',
+  );
+  for (const pattern of ["", "a b", "a\n", "ä", "a".repeat(256)]) {
+    expect(await refusal(run(at, ["alias", pattern, "mine"])), pattern).toMatch(/^invalid: Cannot alias/);
+  }
+  expect(await refusal(run(at, ["unalias", "a:*"]))).toMatch(/^not-found: Cannot delete the alias "a:\*"/);
+  expect(await run(at, ["aliases"])).toEqual([]);
+});
+
 test("what makes no sense is told with how to say it right", async () => {
   const at = await store();
   for (const args of [["frob"], ["import"], ["delete", "a", "b"], ["import", "x", "--frob"], ["build", "windows"]]) {
