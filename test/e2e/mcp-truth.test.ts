@@ -63,8 +63,9 @@ describe("network_policy", () => {
   });
 
   test("`Hosts reachable over TLS only: https works, http does not`", async () => {
-    const words = "Hosts reachable over TLS only: https works, http does not. *.example.com: every name below it.";
-    expect(await told("set_network_policy", "allowed_domains")).toBe(words);
+    const words =
+      /^Hosts reachable over TLS only: https works, http does not\. \*\.example\.com: every name below it\./;
+    expect(await told("set_network_policy", "allowed_domains")).toMatch(words);
     const domains = { mode: "custom", allowed_domains: ["web.test", "*.other.test"] };
     expect(await reached(domains)).toEqual({
       https: true,
@@ -74,6 +75,12 @@ describe("network_policy", () => {
       "http of another address": false,
       "the name": true,
     });
+  });
+
+  test("`A bare *: every public host, http too`", async () => {
+    expect(await told("set_network_policy", "allowed_domains")).toMatch(/ A bare \*: every public host, http too\.$/);
+    const all = Object.fromEntries(Object.keys(tries).map((name) => [name, true]));
+    expect(await reached({ mode: "custom", allowed_domains: ["*"] })).toEqual(all);
   });
 
   test("`Address ranges reachable by any protocol, http too`, except `Ranges that stay closed`", async () => {

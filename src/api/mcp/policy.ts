@@ -17,7 +17,8 @@ export const policy = policyWith({ mode, allowed_domains: domains, allowed_cidrs
 export const describedPolicy = policyWith({
   mode: mode.describe("allow-all: every public address. deny-all: nothing, no DNS. custom: only what the lists name."),
   allowed_domains: domains.describe(
-    "Hosts reachable over TLS only: https works, http does not. *.example.com: every name below it.",
+    "Hosts reachable over TLS only: https works, http does not. *.example.com: every name below it. " +
+      "A bare *: every public host, http too.",
   ),
   allowed_cidrs: ranges.describe("Address ranges reachable by any protocol, http too: 203.0.113.0/24."),
   denied_cidrs: ranges.describe("Ranges that stay closed whatever the other lists say."),

@@ -16,40 +16,38 @@ const second = 1000;
 /** bytes of output in an answer */
 const cap = 256 << 10;
 
-/** every description of the vendor's that is not about the field itself has this form */
-const about = (words: string) => `The ${words} associated with this tool result.`;
 const nullableText = (description: string) => z.union([z.string(), z.null()]).describe(description);
 
 const briefFields = {
-  id: z.string().describe("Unique identifier for the returned record."),
-  short_id: z.string().describe(about("short id")),
-  endpoint: z.string().describe(about("endpoint")),
-  status: z.string().describe("Lifecycle status for the returned record."),
-  ttl_mode: z.enum(["default", "duration", "always_on"]).describe(about("ttl mode")),
+  id: z.string().describe("The session's ID, which the other tools take."),
+  short_id: z.string().describe("A shorter form of the ID, for people."),
+  endpoint: z.string().describe("URL at which the session's HTTP API is."),
+  status: z.string().describe("What the session does now: whether it starts, runs or has ended."),
+  ttl_mode: z.enum(["default", "duration", "always_on"]).describe("How it is decided when the session ends."),
   ttl_hours: z
-    .union([z.int().positive().describe(about("ttl hours")), z.null().describe("The ttl hours returned by the tool.")])
-    .describe(about("ttl hours")),
-  expires_at: nullableText(about("expires at")),
-  created_at: z.string().describe("Creation timestamp in ISO 8601 format."),
+    .union([z.int().positive(), z.null()])
+    .describe("Hours from its creation to its end; null unless ttl_mode is duration."),
+  expires_at: nullableText("When the session ends, in ISO 8601; null if it does not end by itself."),
+  created_at: z.string().describe("When the session was created, in ISO 8601."),
 };
 
 const sessionFields = {
   ...briefFields,
-  project_id: nullableText("Project identifier associated with this result."),
-  last_activity_at: nullableText(about("last activity at")),
+  project_id: nullableText("ID of the project that the session belongs to."),
+  last_activity_at: nullableText("When the session was last used, in ISO 8601."),
 };
 
 const pageInfo = z
   .strictObject({
-    self: nullableText("Cursor that refers to the current page."),
+    self: nullableText("Cursor of this page; null on the first one."),
     // An object with nothing in it: a page knows no more of the first one.
-    first: z.looseObject({}).describe(about("first")),
-    next: nullableText("Cursor for the next page when pagination is available."),
-    prev: nullableText("Cursor for the previous page when pagination is available."),
+    first: z.looseObject({}).describe("Always empty."),
+    next: nullableText("Cursor of the next page; null on the last one."),
+    prev: nullableText("Cursor of the page before; null on the first one."),
   })
-  .describe("Pagination cursor values for traversing the result set.");
+  .describe("Where the other pages are.");
 
-const sessionId = text(64).min(1).describe("Sandbox session ID.");
+const sessionId = text(64).min(1).describe("ID of the session.");
 const project = z.uuid().optional();
 
 const commandInput = {
@@ -74,21 +72,15 @@ export const veryfrontTools: Tool[] = [
     name: "list_sandbox_sessions",
     title: "List sandbox sessions",
     description:
-      "List sandbox execution sessions that are not over, newest first. Defaults to your default project; pass " +
-      "project_id for another one.",
+      "List the sandbox sessions of a project that have not ended, newest first. Without project_id: of your default " +
+      "project.",
     input: z.strictObject({
-      project_id: project.describe("Optional project ID. When set, list project-billed sandbox sessions."),
-      cursor: z
-        .string()
-        .refine(isCursor, "`cursor` is not one.")
-        .optional()
-        .describe("Cursor for pagination. Uses the sandbox session ID."),
-      limit: z.int().min(1).max(100).optional().describe("Maximum sandbox sessions to return. Defaults to 20."),
+      project_id: project.describe("Project whose sessions are listed."),
+      cursor: z.string().refine(isCursor, "`cursor` is not one.").optional().describe("next or prev of another page."),
+      limit: z.int().min(1).max(100).optional().describe("How many sessions at most. Default: 20."),
     }),
     output: z.strictObject({
-      data: z
-        .array(z.strictObject(sessionFields).describe("One data item associated with this tool result."))
-        .describe("Primary result records returned by the tool."),
+      data: z.array(z.strictObject(sessionFields).describe("One session.")).describe("The sessions of this page."),
       page_info: pageInfo,
     }),
     hints: reads,
@@ -106,11 +98,11 @@ export const veryfrontTools: Tool[] = [
     name: "create_sandbox_session",
     title: "Create a sandbox session",
     description:
-      "Start a sandbox execution session and return it when it runs. It ends by itself: when it is not used for a " +
-      "while (default), after ttl_hours (duration), or not at all (always_on). Its files end with it.",
+      "Start a sandbox session. Returns when it runs. ttl_mode says when it ends: once it has not been used for a while " +
+      "(default), after ttl_hours (duration), or only when it is ended (always_on). Its files are deleted with it.",
     input: z
       .strictObject({
-        project_id: project.describe("Optional project ID that the session belongs to."),
+        project_id: project.describe("Project that the session will belong to. Default: yours."),
         ttl_mode: z.enum(["default", "duration", "always_on"]).optional().describe("When the session ends by itself."),
         ttl_hours: z.number().positive().max(24).optional().describe("Hours until it ends, with ttl_mode duration."),
       })
@@ -130,7 +122,7 @@ export const veryfrontTools: Tool[] = [
   vendorTool({
     name: "get_sandbox_session",
     title: "Get a sandbox session",
-    description: "Get one sandbox execution session by its ID, as long as it is not over.",
+    description: "Look up a sandbox session by its ID. A session that has ended is not found.",
     input: z.strictObject({ id: sessionId }),
     output: z.strictObject(briefFields),
     hints: reads,
@@ -204,15 +196,13 @@ function isCursor(value: string): boolean {
   return /^[\w-]{1,64}$/.test(value);
 }
 
-/** its schemas say what they are of, in the vocabulary that this vendor's are written in */
+/** in the vocabulary that this vendor's schemas are written in */
 function vendorTool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I, O>): Tool {
   return tool({
     ...spec,
     vocabulary: "draft-7",
     // None of the tools beside these brings a session back.
     advice: {},
-    input: spec.input.describe(`Input schema for the ${spec.name} tool.`),
-    output: spec.output.describe(`Structured result returned by the ${spec.name} tool.`),
   });
 }
 
