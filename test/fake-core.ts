@@ -213,6 +213,7 @@ const usual: Overrides = {
   },
   "sessions.running": async () => ({ session }),
   "sessions.list": async () => ({ items: [session], next: "more" }),
+  "sessions.ofSandbox": async () => ({ items: [session], next: "more" }),
   "sessions.timeline": async () => ({ items: [session], total: 1 }),
   "sessions.sandboxOf": async () => sandbox,
   "sessions.stop": async () => ({

@@ -112,6 +112,7 @@ export function guarded(services: Guarded, { store, seal }: Pick<Context, "store
   const sessions: Checks<Sessions> = {
     get: aboutSession,
     list: reads,
+    ofSandbox: reads,
     timeline: reads,
     summaries: reads,
     listWithSandboxes: reads,

@@ -11,7 +11,7 @@ import { type NetworkPolicy, sealPolicy } from "./network-policy.ts";
 import { networkOf } from "./networks.ts";
 import type { Machine } from "./runtime.ts";
 import type { Caller, Owner, Sandbox, Session, Snapshot, Totals } from "./sandbox.ts";
-import type { Page, SessionQuery, SessionSummary, Span } from "./store.ts";
+import type { Page, PageQuery, SessionQuery, SessionSummary, Span } from "./store.ts";
 import { type Timeline, type TimelineQuery, timeline } from "./timeline.ts";
 import { beginTrust, trusted } from "./trust.ts";
 
@@ -48,6 +48,15 @@ export class Sessions {
 
   async list(owner: Owner, query: Omit<SessionQuery, "projectId">): Promise<Page<Session>> {
     return this.#context.store.listSessions({ ...query, projectId: owner.projectId });
+  }
+
+  /** of the sandbox that has this name now: those of another one that had it before and was deleted are not among them */
+  async ofSandbox(owner: Owner, name: string, query: PageQuery): Promise<Page<Session>> {
+    const { store } = this.#context;
+    const { projectId } = owner;
+    const sandbox = await store.findSandbox(projectId, name);
+    if (!sandbox) return { items: [] };
+    return store.listSessions({ ...query, projectId, sandboxName: name, after: { at: sandbox.createdAt - 1 } });
   }
 
   /** newest first, by timestamps */

@@ -105,6 +105,22 @@ test("kill signals the process of a command and not its children, unless that is
   await sandbox.delete();
 });
 
+test("sessions by a name are those of the sandbox that has it now; a list of all has those of deleted ones, too", async () => {
+  const first = await create({ name: "renewed" });
+  const [before] = (await first.listSessions()).sessions;
+  await first.delete();
+  expect((await first.listSessions()).sessions).toEqual([]);
+  const second = await create({ name: "renewed" });
+  await second.stop();
+  await second.runCommand("true");
+  const sessions = await Array.fromAsync(await second.listSessions({ limit: 1 }));
+  expect(sessions).toHaveLength(2);
+  expect(sessions.map(({ id }) => id)).not.toContain(before?.id);
+  const all = (await raw(daemon(), "GET", "/v2/sandboxes/sessions?limit=50")).json.sessions;
+  expect(all.map(({ id }: { id: string }) => id)).toContain(before?.id);
+  await second.delete();
+});
+
 test("images run as ubuntu in /vercel, runtimes as vercel-sandbox in /vercel/sandbox", async () => {
   const script = "whoami; id -gn; echo $USER $HOME; pwd; stat -c %U . /vercel/sandbox; touch here";
   const seen = async (options: object) => {

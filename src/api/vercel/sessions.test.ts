@@ -14,7 +14,7 @@ test("sessions are listed by sandbox, page by page", async () => {
     "GET",
     "/api/v2/sandboxes/sessions?project=default&name=demo&limit=5&cursor=c&sortOrder=asc",
   );
-  expect(asked("sessions.list")[0]?.[1]).toEqual({ limit: 5, cursor: "c", order: "asc", sandboxName: "demo" });
+  expect(asked("sessions.ofSandbox")[0]?.slice(1)).toEqual(["demo", { limit: 5, cursor: "c", order: "asc" }]);
   expect(json.pagination).toEqual({ count: 1, next: "more" });
 });
 

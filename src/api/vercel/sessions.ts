@@ -23,12 +23,11 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.get("/:version{v[234]}/sandboxes/sessions", async (c) => {
     const { value } = queryOf(c, schemas.historyQuery);
     const owner = await ownerOf(c, dialect, value, value.project);
-    const page = await core.sessions.list(owner, {
-      limit: value.limit,
-      order: value.sortOrder,
-      ...(value.cursor !== undefined && { cursor: value.cursor }),
-      ...(value.name !== undefined && { sandboxName: value.name }),
-    });
+    const { limit, sortOrder: order, cursor, name } = value;
+    const query = { limit, order, ...(cursor !== undefined && { cursor }) };
+    const page = await (name === undefined
+      ? core.sessions.list(owner, query)
+      : core.sessions.ofSandbox(owner, name, query));
     return json({ sessions: page.items.map(wire.session), pagination: wire.pagination(page) });
   });
 
