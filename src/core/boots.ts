@@ -12,7 +12,7 @@ import { networkOf } from "./networks.ts";
 import { Persistence } from "./persistence.ts";
 import type { Machine, MachineRoot } from "./runtime.ts";
 import type { Mount, Sandbox, Session } from "./sandbox.ts";
-import { showName } from "./shown-name.ts";
+import { ShownNames } from "./shown-name.ts";
 import { fetchSource, type Source } from "./sources.ts";
 import { beginTrust } from "./trust.ts";
 import { userIds } from "./user-ids.ts";
@@ -29,6 +29,7 @@ export class Boots {
   readonly #descriptions: Descriptions;
   readonly #booted: (machine: Machine) => void;
   readonly #persistence: Persistence;
+  readonly #names = new ShownNames();
   /** boots under way, by session */
   readonly #flights = new Map<string, Promise<unknown>>();
 
@@ -101,11 +102,11 @@ export class Boots {
     return !`${image?.cwd || ""}/`.startsWith(cwd === "/" ? cwd : `${cwd}/`);
   }
 
-  /** whether a machine of this image shows another name than its session's, as far as that may be known */
-  async #hasOtherUser({ user }: Session, root: MachineRoot): Promise<boolean> {
-    if (!("image" in root)) return false;
+  /** makes programs show the name of the session's user, where the image has another one for the same number */
+  async #showUser(machine: Machine, { user }: Session, root: MachineRoot): Promise<void> {
+    if (!("image" in root)) return;
     const image = await this.#context.runtime.images.get(root.image);
-    return image !== undefined && user !== image.user && user !== "root";
+    if (image && user !== image.user && user !== "root") await this.#names.show(machine, image, user);
   }
 
   /** whether it boots from an image that was made with the certificates that the host believes now */
@@ -125,7 +126,7 @@ export class Boots {
       mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
     });
     beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted: await this.#isRooted(root) });
-    if (await this.#hasOtherUser(session, root)) await showName(machine, session.user);
+    await this.#showUser(machine, session, root);
     return machine;
   }
 

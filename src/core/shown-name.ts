@@ -4,23 +4,46 @@
  */
 
 import { isSandkeepError } from "./errors.ts";
-import type { Files, Machine } from "./runtime.ts";
+import type { Files, ImageInfo, Machine } from "./runtime.ts";
 
-/** changes files of the machine only where another name comes first */
-export async function showName(machine: Machine, user: string): Promise<void> {
-  const files = machine.files();
-  const [passwd, group] = await Promise.all([contentOf(files, "/etc/passwd"), contentOf(files, "/etc/group")]);
+const paths = ["/etc/passwd", "/etc/group"] as const;
+/** images and users whose files are remembered */
+const most = 100;
+
+/** A file of an image, as it has to be. */
+interface Change {
+  path: (typeof paths)[number];
+  content: Buffer;
+}
+
+export class ShownNames {
+  /** by an image's content and the user: every machine of one needs the same */
+  readonly #changes = new Map<string, Change[]>();
+
+  /** for a machine that has just booted from this image; changes its files only where another name comes first */
+  async show(machine: Machine, image: ImageInfo, user: string): Promise<void> {
+    const files = machine.files();
+    const key = JSON.stringify([image.layers, user]);
+    const changes = this.#changes.get(key) ?? (await changesFor(files, user));
+    if (this.#changes.size >= most) this.#changes.clear();
+    this.#changes.set(key, changes);
+    await Promise.all(changes.map(({ path, content }) => files.write(path, content)));
+  }
+}
+
+async function changesFor(files: Files, user: string): Promise<Change[]> {
+  const [passwd = "", group = ""] = await Promise.all(paths.map((path) => contentOf(files, path)));
   const [, , uid, gid] =
     passwd
       .split("\n")
       .map((line) => line.split(":"))
       .find(([name]) => name === user) ?? [];
-  if (uid === undefined || gid === undefined) return;
-  const changed = { "/etc/passwd": withFirst(passwd, user, uid), "/etc/group": withFirst(group, user, gid) };
+  if (uid === undefined || gid === undefined) return [];
   const before = { "/etc/passwd": passwd, "/etc/group": group };
-  for (const path of ["/etc/passwd", "/etc/group"] as const) {
-    if (changed[path] !== before[path]) await files.write(path, Buffer.from(changed[path]));
-  }
+  const after = { "/etc/passwd": withFirst(passwd, user, uid), "/etc/group": withFirst(group, user, gid) };
+  return paths
+    .filter((path) => after[path] !== before[path])
+    .map((path) => ({ path, content: Buffer.from(after[path]) }));
 }
 
 /** nothing for a file that is not there: then programs show numbers */
