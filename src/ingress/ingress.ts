@@ -248,6 +248,15 @@ interface UpgradeExchange {
   path: PortPath | undefined;
 }
 
+/** passes on all that one side says; when it has said everything, or is gone, the other is closed behind it */
+function relay(from: Duplex, to: Duplex): void {
+  // Not pipeline(): two of them hang a dozen listeners on each connection, and Node warns of a leak.
+  from.pipe(to);
+  from.on("error", () => from.destroy());
+  from.once("close", () => to.destroy());
+  to.once("finish", () => to.destroy());
+}
+
 function forwardUpgrade({ request, socket, head, way, domain, path }: UpgradeExchange): void {
   socket.once("close", () => way.destroy());
   way.on("error", () => way.destroy());
@@ -259,8 +268,8 @@ function forwardUpgrade({ request, socket, head, way, domain, path }: UpgradeExc
     if (firstBytes.length > 0) socket.write(firstBytes);
     if (head.length > 0) upstream.write(head);
     keepAlive(socket);
-    pipeline(upstream, socket, () => socket.destroy());
-    pipeline(socket, upstream, () => upstream.destroy());
+    relay(upstream, socket);
+    relay(socket, upstream);
   });
   onward.once("response", (answer) => {
     answered = true;

@@ -1,6 +1,6 @@
 /** WebSockets and other upgrades through the ingress, and what only looks like one. */
 
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import type { Server } from "node:http";
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
@@ -68,6 +68,26 @@ test("either end of a WebSocket that vanishes closes the other", async () => {
   const two = await open();
   two.server.terminate();
   await once(two.client, "close");
+});
+
+test("a WebSocket needs few listeners of each connection: Node warns of a leak from eleven on", async () => {
+  const warnings: Error[] = [];
+  const warned = (warning: Error) => void warnings.push(warning);
+  process.on("warning", warned);
+  const usual = EventEmitter.defaultMaxListeners;
+  EventEmitter.defaultMaxListeners = 8;
+  onTestFinished(() => {
+    process.off("warning", warned);
+    EventEmitter.defaultMaxListeners = usual;
+  });
+  const { port } = await serving({ app: () => undefined, onApp: echoSockets });
+  const client = new WebSocket(`ws://127.0.0.1:${port}/`, { headers: { host } });
+  await once(client, "open");
+  client.send("x");
+  await once(client, "message");
+  client.close();
+  await once(client, "close");
+  expect(warnings.map(({ message }) => message)).toEqual([]);
 });
 
 test("a client that merely offers HTTP/2 gets an ordinary answer, body and all", async () => {
