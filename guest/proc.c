@@ -20,7 +20,7 @@ static const char *const masked[] = {
     "proc/partitions"};
 
 /* folders that a program inside has no use for */
-static const char *const hidden[] = {"proc/acpi", "proc/scsi",     "proc/fs",     "proc/irq",
+static const char *const hidden[] = {"proc/acpi", "proc/scsi",     "proc/fs",     "proc/irq",           "proc/sys/fs/quota",
                                      "proc/bus",  "proc/pressure", "proc/driver", "proc/dynamic_debug"};
 
 /* mounts another time what is at `from` in place of each path that exists */

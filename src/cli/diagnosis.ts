@@ -77,6 +77,12 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     const detail = `the kernel has no ${lackingLogs.join(" and no ")}: what deny-all refuses is not in it`;
     return { name, state: "warning", detail, fix: `modprobe -a ${lackingLogs.join(" ")}` };
   },
+  ({ fuse }) => {
+    const name = "limits inside";
+    if (fuse) return { name, state: "ok", detail: "/proc shows each sandbox's own memory, processors and load" };
+    const detail = "there is no /dev/fuse: /proc shows a sandbox's limits, but what is in use only as of its start";
+    return { name, state: "warning", detail, fix: "modprobe fuse" };
+  },
   ({ guest }) =>
     finding("native program", guest.compiled || guest.compiler, guest.compiled ? "compiled" : "compiled at the start", {
       missing: "not compiled, and there is no C compiler",

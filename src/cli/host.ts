@@ -21,6 +21,8 @@ export interface HostFacts {
   tproxy: boolean;
   /** modules that tell what the ruleset refuses, and are not there */
   lackingLogs: string[];
+  /** whether a sandbox can serve files of /proc of its own */
+  fuse: boolean;
   cgroups: { version: 1 | 2; controllers: string[] };
   /** whether the native program is compiled, and whether it could be */
   guest: { compiled: boolean; compiler: boolean };
@@ -77,6 +79,7 @@ export function readHost(known: HostKnowledge): HostFacts {
       known.kernelHas("CONFIG_NFT_LOG", "nft_log") ? [] : ["nft_log"],
       known.kernelHas("CONFIG_NETFILTER_NETLINK_LOG", "nfnetlink_log") ? [] : ["nfnetlink_log"],
     ].flat(),
+    fuse: existsSync("/dev/fuse") && known.kernelHas("CONFIG_FUSE_FS", "fuse"),
     cgroups: { version: cgroupVersion(), controllers: known.cgroupControllers() },
     guest: { compiled: known.compiled, compiler: known.onPath("cc") && known.onPath("make") },
     store: storeFacts(known),

@@ -35,6 +35,12 @@ const programs: [name: string, command: string, line: string, prints: string][] 
   ["the processors of /proc/cpuinfo", "sh", "grep -c ^processor /proc/cpuinfo", "1"],
   ["the processors of /proc/stat", "sh", "grep -c '^cpu[0-9]' /proc/stat", "1"],
   ["lscpu", "lscpu", "lscpu | awk -F: '/^CPU\\(s\\)/ { print $2 + 0 }'", "1"],
+  [
+    "psutil's memory",
+    "../lib/python3/dist-packages/psutil",
+    "python3 -c 'import psutil; print(psutil.virtual_memory().total)'",
+    String(memory),
+  ],
   ["uptime", "uptime", "uptime | grep -c 'load average: 0'", "1"],
   ["swap", "sh", "tail -n +2 /proc/swaps | wc -l; awk '/^SwapTotal/ { print $2 }' /proc/meminfo", "0\n0"],
 ];
@@ -93,6 +99,21 @@ test("a thousand open files of the view keep nobody from reading, and cost the s
     console.log(fs.readFileSync("/proc/meminfo", "utf8").split(/ +/)[1])`;
   expect(await shell(machine, "1000", `node -e '${many}'`)).toBe(`${memory / 1024}\n`);
 });
+
+test("a machine whose programs do nothing but ask can be captured", async () => {
+  const other = await host.boot({ limits: { vcpus: 1, memory } });
+  const ask = `import os
+for _ in range(3): os.fork()
+file = os.open("/proc/meminfo", os.O_RDONLY)
+while True: os.pread(file, 4096, 0), os.statvfs("/")`;
+  const asking = await begin(other, "1000", ["python3", "-c", ask]);
+  for (let i = 0; i < 3; i++) {
+    const { id } = await other.snapshot();
+    await host.runtime.snapshots.delete(id);
+  }
+  await asking.signal(9);
+  await other.stop();
+}, 60_000);
 
 test("the kernel lets nobody outside ask, the host's root neither, so nobody outside can be made to wait", async () => {
   const first = host.runtime.firstProcess(machine.id);

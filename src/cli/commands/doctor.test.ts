@@ -18,6 +18,7 @@ const good: HostFacts = {
   nftables: true,
   tproxy: true,
   lackingLogs: [],
+  fuse: true,
   cgroups: { version: 2, controllers: ["cpu", "io", "memory", "pids"] },
   guest: { compiled: true, compiler: true },
   store: { path: "/d", onBtrfs: false, btrfs: true, mkfs: true, loop: true, free: 50e9, writable: true },
@@ -69,6 +70,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
 
 test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ["kernel", { kernel: "5.19.0" }, /tested from 6\.1/],
+  ["limits inside", { fuse: false }, /no \/dev\/fuse: .* only as of its start/, "modprobe fuse"],
   ["egress log", { lackingLogs: ["nft_log"] }, /no nft_log: what deny-all refuses is not/, "modprobe -a nft_log"],
   [
     "store",

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import type { SnapshotInfo } from "../../core/runtime.ts";
-import { freeze } from "./cgroup.ts";
+import { freeze } from "./freezer.ts";
 import { type LayerInfo, newLayerId } from "./layer-record.ts";
 import type { LayerStore } from "./layers.ts";
 import type { LinuxMachine } from "./machine.ts";

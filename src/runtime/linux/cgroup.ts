@@ -218,18 +218,6 @@ export function killProcesses(cgroup: MachineCgroup): void {
   }
 }
 
-/** stops every process of the machine where it is, or lets them go on; resolves once it is so */
-export async function freeze(cgroup: MachineCgroup, frozen: boolean): Promise<void> {
-  if (cgroup.unified !== undefined) {
-    writeFileSync(join(cgroup.unified, "cgroup.freeze"), frozen ? "1" : "0");
-    if (frozen) await until(() => read(join(cgroup.unified ?? "", "cgroup.events")).includes("frozen 1"));
-  } else if (cgroup.freezer !== undefined) {
-    const state = join(cgroup.freezer, "freezer.state");
-    writeFileSync(state, frozen ? "FROZEN" : "THAWED");
-    if (frozen) await until(() => read(state).startsWith("FROZEN"));
-  }
-}
-
 /** counters go on while the machine lives; a folder that is gone reads as nothing used */
 export function readUsage(cgroup: MachineCgroup): CgroupUsage {
   const memory = (name: string) => number(join(cgroup.memory, name));
@@ -292,15 +280,6 @@ function number(file: string): number {
 function field(text: string, name: string): number {
   const line = text.split("\n").find((candidate) => candidate.startsWith(`${name} `));
   return line === undefined ? 0 : Number(line.slice(name.length + 1)) || 0;
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  const deadline = Date.now() + 2000;
-  while (!condition()) {
-    if (Date.now() > deadline)
-      throw new SandkeepError("internal", "Cannot freeze the machine: it does not stand still");
-    await new Promise((resolve) => setImmediate(resolve));
-  }
 }
 
 interface MountEntry {
