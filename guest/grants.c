@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -96,6 +98,13 @@ static void grant_socket(void) {
   close(fd);
 }
 
+/* whether it may be a socket whose connections wait for a program, of TCP and not connected itself */
+static bool may_wait(int fd) {
+  struct tcp_info facts = {0};
+  socklen_t size = sizeof facts;
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &facts, &size) == 0 && facts.tcpi_state != TCP_ESTABLISHED;
+}
+
 static int set_buffer(const struct caller *c, const __u64 *args) {
   int fd = caller_descriptor(c, args[0], &key);
   if (fd < 0) return errno;
@@ -105,6 +114,7 @@ static int set_buffer(const struct caller *c, const __u64 *args) {
   /* as if for netlink: what asks for it works with the usual buffer */
   if (!error && family != AF_NETLINK) {
     error = (uint32_t)args[4] < sizeof bytes ? EINVAL : caller_read(c, args[3], &bytes, sizeof bytes);
+    if (bytes > GRANTS_WAITING && may_wait(fd)) bytes = GRANTS_WAITING;
     if (!error && with_pass(SYS_setsockopt, (uint32_t)fd, args[1], args[2], (uintptr_t)&bytes, sizeof bytes) < 0) error = errno;
   }
   close(fd);

@@ -4,7 +4,9 @@
  *
  *   socket(AF_NETLINK, …, NETLINK_ROUTE)    up to GRANTS_NETLINK at once. The kernel charges to nobody what such a socket
  *                                           holds and has not been read.
- *   setsockopt(…, SOL_SOCKET, SO_RCVBUF)    for every socket but those: a larger buffer would multiply what they hold
+ *   setsockopt(…, SOL_SOCKET, SO_RCVBUF)    for every socket but those: a larger buffer would multiply what they hold. Of
+ *                                           TCP at most GRANTS_WAITING before it is connected: connections that wait to
+ *                                           be accepted inherit the buffer, and are charged to nobody either.
  *   statfs, fstatfs                         of its root, with the sandbox's own limit and use of the disk (view_disk.h)
  *   sysinfo                                 the sandbox's own memory and load (view.h)
  *
@@ -21,6 +23,8 @@
 
 /* routing sockets of one sandbox, some that the launcher opened in its network namespace included */
 #define GRANTS_NETLINK 32
+/* bytes of a buffer, of which the kernel makes twice as many: what a socket has unless it asks */
+#define GRANTS_WAITING 65536
 
 /* answers what arrives on `listener` in the agent's loop; takes it over. 0 or errno */
 int grants_begin(int listener, const struct seccomp_pass *pass);

@@ -314,11 +314,15 @@ static int reflect_marks(void) {
   return error || no_ipv6 ? error : write_setting("/proc/sys/net/ipv6/fwmark_reflect", "1");
 }
 
+/* Connections that no program has accepted are charged to nobody, so each listening socket has few of them. */
+static int shorten_queues(void) { return write_setting("/proc/sys/net/core/somaxconn", "512"); }
+
 /* ---- what net.h offers ---- */
 
 int net_prepare(void) {
   int error = prepare_rules();
   if (!error) error = prepare_routes();
+  if (!error) error = shorten_queues();
   if (!error) error = open_low_ports();
   return error ? error : reflect_marks();
 }

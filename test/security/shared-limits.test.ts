@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Machine, Process } from "../../src/core/runtime.ts";
 import { thisHostsCgroups } from "../../src/runtime/linux/cgroup.ts";
 import { places } from "../../src/runtime/linux/plan.ts";
+import { tcpPages } from "../../src/runtime/linux/tcp-memory-watch.ts";
 import { eventually } from "../harness.ts";
 import { type TestRuntime, withRuntime } from "../machine.ts";
 import { begin, firstLine, install, nativeProgram, run, type User, users } from "./inside.ts";
@@ -16,6 +17,33 @@ import { begin, firstLine, install, nativeProgram, run, type User, users } from 
 const openFiles = openFilesNow() + 60_000;
 const megabyte = 1 << 20;
 const journalLimit = 8 * megabyte;
+/** pages of TCP on the host that the runtime of this test allows */
+const tcpMost = tcpPages() + 20_000;
+
+/** fills the queues of listening sockets with connections that carry as much as they can, and are closed at the far end */
+const unaccepted = `
+import socket
+listeners = []
+while True:
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    server.bind(("127.0.0.1", 0))
+    server.listen(4096)
+    listeners.append(server)
+    for _ in range(500):
+        client = socket.socket()
+        client.setblocking(False)
+        try:
+            client.connect(server.getsockname())
+        except BlockingIOError:
+            pass
+        try:
+            while True:
+                client.send(b"x" * 65536)
+        except BlockingIOError:
+            pass
+        client.close()
+`;
 
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
@@ -28,7 +56,13 @@ let running: Process[] = [];
 
 beforeAll(async () => {
   const trouble = (error: unknown) => said.push(String(error));
-  host = await withRuntime(undo, { maxOpenFiles: openFiles, outputLimit: 2 * megabyte, journalLimit, trouble });
+  host = await withRuntime(undo, {
+    maxOpenFiles: openFiles,
+    maxTcpPages: tcpMost,
+    outputLimit: 2 * megabyte,
+    journalLimit,
+    trouble,
+  });
   const limits = { pids: 64, memory: 256 * megabyte };
   [victim, neighbour] = await Promise.all([host.boot({ limits }), host.boot({ limits })]);
   await install(victim, "hog");
@@ -87,6 +121,18 @@ describe.each(users)("what %s inside takes", (user) => {
     expect((await run(neighbour, user, ["cat", "/etc/hostname"])).code).toBe(0);
     said.length = 0;
     await run(victim, "root", ["sh", "-c", "kill -9 -1 || true"]);
+  }, 120_000);
+
+  test("of connections that it does not accept is taken back before the host's memory for TCP is full", async () => {
+    const command = await begin(victim, user, ["python3", "-c", unaccepted]);
+    running.push(command);
+    await eventually("its processes to be killed", async () => said.some((line) => line.includes("did not accept")));
+    await eventually("the memory to be free", async () => tcpPages() < tcpMost);
+    // no connection holds much more than the usual buffer, whatever the listener asked for
+    const [, bytes = "0"] = /(\d+) bytes waited/.exec(said.join()) ?? [];
+    expect(Number(bytes)).toBeLessThan(4 * tcpMost * 4096);
+    expect((await run(neighbour, user, ["cat", "/etc/hostname"])).code).toBe(0);
+    said.length = 0;
   }, 120_000);
 
   test("by printing stays within a budget for all its commands, the oldest go first, and readers hear of it", async () => {

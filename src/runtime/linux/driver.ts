@@ -112,6 +112,7 @@ export class LinuxRuntime implements Runtime {
     parts.masks.close();
     parts.diskWatch.close();
     parts.filesWatch.close();
+    parts.tcpWatch.close();
     await parts.pool.close();
     await parts.layers.close();
     await parts.snapshots.flushed();

@@ -25,6 +25,7 @@ import { egressUser, netdUser, type OrphanPlan, type Places } from "./plan.ts";
 import { Pool, type PoolOptions, type PoolSize } from "./pool.ts";
 import { PortMeters } from "./port-meters.ts";
 import { type MachineNeeds, SnapshotStore } from "./snapshots.ts";
+import { TcpMemoryWatch } from "./tcp-memory-watch.ts";
 import { Volumes } from "./volumes.ts";
 
 export interface Parts {
@@ -46,6 +47,7 @@ export interface Parts {
   pool: Pool;
   diskWatch: DiskWatch;
   filesWatch: OpenFilesWatch;
+  tcpWatch: TcpMemoryWatch;
 }
 
 /** what machines may use of the host besides their limits */
@@ -56,6 +58,8 @@ export interface Bounds {
   journalLimit?: number;
   /** open files on the host from which on machines lose processes; default half of what the kernel allows */
   maxOpenFiles?: number;
+  /** pages of TCP on the host from which on machines lose processes; default half of where the kernel begins to save */
+  maxTcpPages?: number;
 }
 
 /** what an acknowledged stop or snapshot survives: the loss of power, or of the daemon's process only */
@@ -175,6 +179,11 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     trouble,
     ...(options.maxOpenFiles !== undefined && { most: options.maxOpenFiles }),
   });
+  const tcpWatch = new TcpMemoryWatch({
+    machines: hooks.machines,
+    trouble,
+    ...(options.maxTcpPages !== undefined && { most: options.maxTcpPages }),
+  });
   undo.move();
   return {
     cgroups,
@@ -195,6 +204,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     pool,
     diskWatch,
     filesWatch,
+    tcpWatch,
   };
 }
 
