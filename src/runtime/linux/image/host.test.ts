@@ -170,7 +170,8 @@ describe("on a made-up host", () => {
     expect(shows).toMatch(/^\.\/etc\/pristine\.conf$/m);
     expect(shows).toMatch(/^\.\/etc\/ssl\/certs\/good\.pem$/m);
     expect(shows).not.toMatch(/changed\.conf|mixed\.pem|\.\/etc\/services/);
-    for (const later of ["etc/new", "home/new", "var/lib/new", "usr/local/new", "opt/new", "new"]) {
+    const dpkgAtWork = "var/lib/dpkg/tmp.ci";
+    for (const later of ["etc/new", "home/new", "var/lib/new", "usr/local/new", "opt/new", "new", dpkgAtWork]) {
       await mkdir(join(host, later), { recursive: true });
       await writeFile(join(host, later, "file"), "SECRET");
     }

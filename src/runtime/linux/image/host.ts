@@ -89,6 +89,11 @@ export async function ensureHostImage(
 const linked = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /** files of dpkg's database that are copied */
 const dpkgCopied = ["status", "diversions"];
+/** names that dpkg makes at the top of its database while it works, perhaps later than the image is made */
+const dpkgPassing = [
+  ...["tmp.ci", "updates", "parts", "reassemble.deb", "lock", "lock-frontend", "methlock"],
+  ...["arch", "available", "diversions", "statoverride", "status"].flatMap((name) => [`${name}-new`, `${name}-old`]),
+];
 
 /** What of the host goes into the image, read before anything is made. */
 interface Host {
@@ -128,7 +133,7 @@ async function readHost({
     hidden: [
       ...new Set([
         ...(await readdir(join(root, "usr"))),
-        ...(dpkg ? dpkgNames : []),
+        ...(dpkg ? [...dpkgNames, ...dpkgPassing] : []),
         ...(sharesNode ? [sharedNodeFolder.slice(1)] : []),
       ]),
     ].sort(),
