@@ -3,6 +3,7 @@
 import { connect, createServer, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
+import { eventually } from "../../test/harness.ts";
 import { noEgressSettings } from "../core/egress-settings.ts";
 import type { DomainRule, RequestRule } from "../core/network-policy.ts";
 import { serveConnection } from "./connection.ts";
@@ -74,9 +75,44 @@ test.each([
   expect(machine.open.size).toBe(0);
 });
 
+test("the name in a TLS hello that comes in pieces is in the log, where an address is allowed", async () => {
+  const upstream = createServer();
+  onTestFinished(() => void upstream.close());
+  await new Promise<void>((resolve) => upstream.listen(0, address, resolve));
+  let heard = 0;
+  upstream.on("connection", (socket) => {
+    socket
+      .on("error", () => undefined)
+      .on("data", (chunk) => {
+        heard += chunk.length;
+      });
+  });
+  const listening = upstream.address();
+  const port = typeof listening === "object" && listening ? listening.port : 0;
+  const { program, events } = await begun([], undefined, { port, allowedCidrs: [`${address}/32`] });
+  const hello = await helloFor("web.test");
+  for (const end of [100, hello.length]) {
+    program.write(hello.subarray(heard, end));
+    await eventually("it has arrived", () => heard === end);
+  }
+  expect(events).toMatchObject([{ allowed: true, sni: "web.test" }]);
+});
+
+/** what a program says first that wants TLS with a host */
+async function helloFor(servername: string): Promise<Buffer> {
+  const [program, inside] = await pair();
+  connectTls({ socket: program, servername }).on("error", () => undefined);
+  inside.on("error", () => undefined).resume();
+  return new Promise((resolve) => inside.once("data", resolve));
+}
+
 /** a connection of a program under a policy; `authorityIsNeeded` may make it wait */
-async function begun(domains: DomainRule[], authorityIsNeeded = async () => {}) {
-  const network = { mode: "custom" as const, allowedCidrs: [], deniedCidrs: [], authority };
+async function begun(
+  domains: DomainRule[],
+  authorityIsNeeded = async () => {},
+  { port = 443, allowedCidrs = [] }: { port?: number; allowedCidrs?: string[] } = {},
+) {
+  const network = { mode: "custom" as const, allowedCidrs, deniedCidrs: [], authority };
   let policy = customPolicy({ ...network, domains });
   const machine: Machine = {
     name: "m",
@@ -105,7 +141,7 @@ async function begun(domains: DomainRule[], authorityIsNeeded = async () => {}) 
     flush: async () => {},
   };
   const [program, inside] = await pair();
-  const served = serveConnection(inside, { address, port: 443 }, machine, {
+  const served = serveConnection(inside, { address, port }, machine, {
     settings: newSettings({ ...noEgressSettings, allow: ["127.0.0.1/32"] }, () => 0),
     log,
     search: { actor: Promise.resolve({}), seen: Promise.resolve() },

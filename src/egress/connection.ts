@@ -206,11 +206,12 @@ class Connection implements Open {
     // Where nobody has looked yet: what the first bytes say is for the log, and for a policy that may come later.
     const first = (bytes: Buffer) => {
       const found = openingIn(bytes, false);
-      if (typeof found === "number") return;
+      if (typeof found === "number") return true;
       const { names } = this.#machine;
       const name = found.kind === "tls" ? found.name : undefined;
       if (name !== undefined && names.has(name, this.#wish.address)) this.#wish.name = name;
       this.#told(found);
+      return false;
     };
     await relay(this.#inside, this.#wish, {
       share: this.#machine.share,

@@ -14,8 +14,8 @@ export interface RelayOptions {
   /** told when the other side is connected, or why it is not */
   connected?: () => void;
   failed?: (error: unknown) => void;
-  /** told of the first bytes from inside, where nobody has looked at them yet */
-  first?: (bytes: Buffer) => void;
+  /** shown the first bytes from inside, where nobody has looked at them yet; true when it needs more of them */
+  first?: (bytes: Buffer) => boolean;
   /** what was agreed with the program before: the server is asked for it too */
   postgres?: boolean;
   /** whose time it takes */
@@ -25,6 +25,9 @@ export interface RelayOptions {
 
 /** longest that connecting may take, in ms */
 const connectTimeout = 30_000;
+/** how much of what a program says first is looked at, in bytes and in pieces */
+const mostShown = 64 << 10;
+const mostLooks = 64;
 
 /** a connection to the destination; rejects with a sentence */
 export function dial(destination: Destination, signal: AbortSignal): Promise<Socket> {
@@ -80,8 +83,20 @@ export async function relay(inside: Socket, destination: Destination, options: R
   }
   options.connected?.();
   if (head && head.length > 0) outside.write(head);
-  if (first) inside.once("data", first);
+  if (first) showFirst(inside, first);
   return joined(inside, outside, share, signal);
+}
+
+/** a TLS hello is often longer than a packet: it may come in pieces */
+function showFirst(inside: Socket, first: (bytes: Buffer) => boolean): void {
+  let seen: Buffer = Buffer.alloc(0);
+  let looks = 0;
+  const look = (chunk: Buffer) => {
+    seen = seen.length === 0 ? chunk : Buffer.concat([seen, chunk]);
+    looks++;
+    if (!first(seen) || seen.length > mostShown || looks === mostLooks) inside.off("data", look);
+  };
+  inside.on("data", look);
 }
 
 function joined(inside: Socket, outside: Socket, share: Share, signal: AbortSignal): Promise<void> {
