@@ -1,6 +1,7 @@
 /** A launcher that is not there when it is needed: to be started again, or to be ended. */
 
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { copyFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -8,7 +9,7 @@ import { expect, test } from "vitest";
 import { messageOf } from "../src/core/errors.ts";
 import { run } from "./conformance/runtime/run.ts";
 import { eventually, root, tempDir } from "./harness.ts";
-import { expectNothingLeft, launcherPid, processesOf } from "./linux-host.ts";
+import { agentPid, expectNothingLeft, launcherPid, processesOf } from "./linux-host.ts";
 import { withRuntime } from "./machine.ts";
 import { guestBinary } from "./needs.ts";
 
@@ -27,6 +28,27 @@ test("one that could not be started is started by the next request, and takes th
   expect((await run(await host.boot(), ["echo", "new"])).stdout).toBe("new\n");
   expect(await machine.stop()).toMatchObject({ cause: "asked" });
   // What the boots in between have begun is undone by the next daemon.
+  expect(await (await host.reopen()).reconcile()).toEqual([]);
+});
+
+test("a machine ends when it is told to, though no launcher can be started", async () => {
+  await using undo = new AsyncDisposableStack();
+  const guest = join(await tempDir(), "guest");
+  await copyFile(guestBinary, guest);
+  const host = await withRuntime(undo, { guest });
+  const machine = await host.boot();
+  const pid = agentPid(host, machine.id);
+  await rename(guest, `${guest}.away`);
+  undo.defer(() => rename(`${guest}.away`, guest).catch(() => undefined));
+  process.kill(launcherPid(host), "SIGKILL");
+  await eventually("a request fails", async () => (await failureOf(host.runtime.reconcile())).includes(guest));
+  // Its files cannot be deleted yet, which is said.
+  expect(await failureOf(machine.stop())).toContain(`Cannot start the launcher "${guest}"`);
+  expect(await machine.ended).toMatchObject({ cause: "asked" });
+  expect(host.runtime.machine(machine.id)).toBeUndefined();
+  await eventually("its first process is gone", () => !existsSync(`/proc/${pid}`));
+  await rename(`${guest}.away`, guest);
+  await host.runtime.forget(machine.id);
   expect(await (await host.reopen()).reconcile()).toEqual([]);
 });
 

@@ -19,7 +19,7 @@ import type {
 import { Agent, type AgentOptions } from "./agent.ts";
 import type { Ancestry } from "./ancestry.ts";
 import type { Launcher } from "./apply.ts";
-import { type CgroupUsage, killProcesses, readUsage, setLimits } from "./cgroup.ts";
+import { type CgroupUsage, isInCgroup, killProcesses, readUsage, setLimits } from "./cgroup.ts";
 import type { EgressLink } from "./egress-link.ts";
 import { typed } from "./failure.ts";
 import { filesOver } from "./files.ts";
@@ -221,7 +221,9 @@ export class LinuxMachine implements Machine {
    */
   async #end(why: Pick<MachineEnd, "cause" | "reason">, snapshot: boolean | "keep"): Promise<MachineEnd> {
     await this.#readCounters();
-    if (!(await this.#keeper.launcher.kill(this.plan.name))) killProcesses(this.plan.cgroup);
+    // Without a launcher, too: a stop that failed here could never be tried again.
+    const isKilled = await this.#keeper.launcher.kill(this.plan.name).catch(() => false);
+    if (!isKilled) killFirst(this.record.pid, this.plan.cgroup);
     const usage = this.#usage(readUsage(this.plan.cgroup));
     const end: MachineEnd = { machineId: this.id, ...why, endedAt: Date.now(), usage };
     const captured = snapshot === true ? await refusal(() => this.#capture(end)) : undefined;
@@ -254,6 +256,16 @@ export class LinuxMachine implements Machine {
 export function agentFor(plan: BlankPlan, limits: Pick<AgentOptions, "outputLimit" | "journalLimit">): Agent {
   const { outputLimit, journalLimit } = limits;
   return new Agent({ socket: plan.socket, journal: plan.journal, outputLimit, journalLimit });
+}
+
+/** without the launcher; all others of a machine go with its first process */
+function killFirst(pid: number, cgroup: BlankPlan["cgroup"]): void {
+  killProcesses(cgroup);
+  try {
+    if (isInCgroup(pid, cgroup)) process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
 }
 
 /** why a step failed, if it did */
