@@ -59,6 +59,15 @@ describe("reconciling", () => {
     await expectReconciled(host());
   });
 
+  test("folders of machines whose lines a loss of power has cost are written down again", async () => {
+    const machine = await host().boot();
+    await machine.stop();
+    await host().runtime.close();
+    writeFileSync(join(host().directory, "ledger.jsonl"), "");
+    expect(await (await host().reopen()).reconcile()).toEqual([]);
+    await host().runtime.forget(machine.id);
+  });
+
   test("what an earlier daemon wrote down and never made is struck off", async () => {
     await host().runtime.close();
     const things = [

@@ -12,7 +12,7 @@ import type { BlankMaker } from "./blank.ts";
 import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "./cgroup.ts";
 import type { Ledger } from "./ledger.ts";
 import { LinuxMachine, type MachineKeeper } from "./machine.ts";
-import { type MachineRecord, readRecords, writeRecord } from "./machine-record.ts";
+import { type MachineFolder, type MachineRecord, readRecords, writeRecord } from "./machine-record.ts";
 import { type BlankPlan, orphanPlan, type Places, planBlank, slotOf } from "./plan.ts";
 
 export interface AdoptOptions {
@@ -54,9 +54,11 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
   const adopted: Adopted = { live: [], lost: [], ended: [] };
   const launched = new Map((await options.launcher.machines()).map((machine) => [machine.name, machine]));
   const known = new Set<string>();
+  const folders = readRecords(places.machines);
+  note(options.ledger, folders);
   const half = new Set(options.ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? [] : name)));
   await Promise.all(
-    readRecords(places.machines).map(async ({ name, record }) => {
+    folders.map(async ({ name, record }) => {
       known.add(name);
       // It runs on, if it runs, and its files stay: nobody knows whose they are.
       if (record === "damaged") return;
@@ -79,6 +81,13 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
     known,
   );
   return adopted;
+}
+
+/** a loss of power may have cost the ledger's last lines: folders that are there are written down again */
+function note(ledger: Ledger, folders: MachineFolder[]): void {
+  const noted = new Set(ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? name : [])));
+  const missing = folders.filter(({ folder }) => !noted.has(folder));
+  if (missing.length > 0) ledger.make(missing.map(({ folder }) => ({ kind: "directory", name: folder })));
 }
 
 /**
