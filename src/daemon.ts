@@ -4,7 +4,7 @@
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -24,6 +24,7 @@ import { areBound, type Belonging, bindFirst } from "./core/identity.ts";
 import { idsFrom } from "./core/ids.ts";
 import type { RecoveryFiles } from "./core/recovery-files.ts";
 import type { Store } from "./core/store.ts";
+import { writeDurably } from "./durable-file.ts";
 import { certificateOf, deriveAuthority } from "./egress/tls/authority.ts";
 import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
 import { isBelow } from "./ingress/host.ts";
@@ -113,7 +114,7 @@ async function startDaemon(config: Config, guest: string): Promise<Daemon> {
     const context = { ...contextOf(config, store, runtime, files), ...trustOf(roots), networkSecrets };
     const core = createCore(context, { hash: hashKey });
     const newKey = await core.access.prepare(config.apiKey);
-    if (newKey !== undefined) writeFileSync(join(config.dataDir, "api-key"), `${newKey}\n`, { mode: 0o600 });
+    if (newKey !== undefined) writeDurably(join(config.dataDir, "api-key"), `${newKey}\n`);
     await core.open({ keepAll: !isBound });
     undo.defer(async () => {
       // Again: until the server was closed there were more to come.

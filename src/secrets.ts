@@ -1,9 +1,10 @@
 /** Seals secrets for storage (AES-256-GCM) with a key of this host, which is a file beside the database, not in it. */
 
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import type { Seal } from "./core/context.ts";
 import { SandkeepError } from "./core/errors.ts";
+import { writeDurably } from "./durable-file.ts";
 
 const keyLength = 32;
 const nonceLength = 12;
@@ -46,7 +47,7 @@ export function hashKey(secret: string): string {
 }
 
 function keyIn(file: string): Buffer {
-  if (!existsSync(file)) writeFileSync(file, randomBytes(keyLength), { mode: 0o600, flag: "wx" });
+  if (!existsSync(file)) writeDurably(file, randomBytes(keyLength));
   const key = readFileSync(file);
   if (key.length !== keyLength) {
     throw new SandkeepError("internal", `Cannot open sealed secrets: "${file}" is not a key of ${keyLength} bytes`);

@@ -8,17 +8,17 @@ import { root } from "./harness.ts";
 /** which other parts of src/ each part may import; a part may always import itself */
 const mayImport: Record<string, string[]> = {
   core: [],
-  store: ["core", "recent.ts"],
+  store: ["core", "durable-file.ts", "recent.ts"],
   runtime: ["core", "recent.ts", "rotation.ts"],
   api: ["core"],
   ingress: ["core", "hop-by-hop.ts"],
-  egress: ["core", "hop-by-hop.ts", "recent.ts", "rotation.ts"],
+  egress: ["core", "durable-file.ts", "hop-by-hop.ts", "recent.ts", "rotation.ts"],
   // A client of the API like any other, so that the API is complete.
   cli: [],
   // Loaded into other people's programs, where nothing of ours is.
   redirect: [],
   "config.ts": ["core", "setting-values.ts"],
-  "secrets.ts": ["core"],
+  "secrets.ts": ["core", "durable-file.ts"],
   "network-settings.ts": ["core", "config.ts"],
   "native-program.ts": ["core", "scripts/host-needs.mjs"],
   // Commands that work on this host's data directory, without a daemon.

@@ -7,13 +7,15 @@
  *   recovery/drive/<id>.json
  *   recovery/quarantine.json      { "<kind> <id>": ms since 1970 }: since when the database has not known it
  *
- * Each is written beside and renamed. One that cannot be read counts as missing: these files are the second copy.
+ * Each is written beside and renamed. Descriptions are the second copy of what the database has: they are not flushed, and
+ * one that cannot be read counts as missing. The identity is flushed.
  */
 
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SandkeepError } from "../core/errors.ts";
 import type { DescribedKind, Description, RecoveryFiles } from "../core/recovery-files.ts";
+import { writeDurably } from "../durable-file.ts";
 
 export class DirectoryRecoveryFiles implements RecoveryFiles {
   readonly #dataDir: string;
@@ -56,7 +58,7 @@ export class DirectoryRecoveryFiles implements RecoveryFiles {
   }
 
   setIdentity(id: string): void {
-    write(this.#identity, { id });
+    writeDurably(this.#identity, `${JSON.stringify({ id })}\n`);
   }
 
   get #identity(): string {

@@ -1,8 +1,9 @@
 /** The daemon's key for tokens that say which sandbox a request comes from: an RSA key in a file of its own, made when first needed. */
 
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { SandkeepError } from "../../core/errors.ts";
+import { writeDurably } from "../../durable-file.ts";
 
 export interface SigningKey {
   keyId: string;
@@ -25,8 +26,7 @@ function open(file: string): SigningKey {
   if (!existsSync(file)) {
     const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
     // Whole or not at all: half a key would be found at every start from now on.
-    writeFileSync(`${file}.new`, privateKey.export({ type: "pkcs8", format: "pem" }), { mode: 0o600 });
-    renameSync(`${file}.new`, file);
+    writeDurably(file, privateKey.export({ type: "pkcs8", format: "pem" }));
   }
   const key = readFileSync(file, "utf8");
   let jwk: ReturnType<ReturnType<typeof createPublicKey>["export"]>;
