@@ -1,10 +1,11 @@
 /**
  * Snapshots that are on record and whose files are gone, which only a loss of power or of the disk can bring about. Each
- * is said to have failed, and its sandbox goes on with the newest snapshot that is there.
+ * is said to have failed, and its sandbox goes on with the newest snapshot that is there. A sandbox that was never captured
+ * begins anew.
  */
 
 import type { Context } from "./context.ts";
-import type { Snapshot } from "./sandbox.ts";
+import type { Sandbox, Session, Snapshot } from "./sandbox.ts";
 
 export async function settleLostSnapshots(context: Context): Promise<void> {
   const { store, runtime } = context;
@@ -15,6 +16,15 @@ export async function settleLostSnapshots(context: Context): Promise<void> {
       if (snapshot.state === "created") await settleLost(context, snapshot, there);
     }
   }
+}
+
+/** whether nothing of a sandbox that keeps its files could be kept: its only session was lost with the host */
+export async function beginsAnew({ store, notice }: Context, sandbox: Sandbox, session: Session): Promise<boolean> {
+  if (!sandbox.persistent || sandbox.currentSnapshotId !== undefined || session.endCause !== "host") return false;
+  if ((await store.snapshotsOf(sandbox.id)).length > 0) return false;
+  const why = "the host was restarted before its files were on the disk";
+  notice(`Sandbox "${sandbox.name}" begins anew from its image: ${why}`);
+  return true;
 }
 
 async function settleLost({ store, now, notice }: Context, lost: Snapshot, there: Set<string>): Promise<void> {

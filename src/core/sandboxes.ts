@@ -1,7 +1,6 @@
 /** Sandboxes: made, found, changed, run again, forked and deleted, each by its name within its project. */
 
-import type { Boots } from "./boots.ts";
-import { sizeOf } from "./boots.ts";
+import { type Boots, sizeOf } from "./boots.ts";
 import type { Captures } from "./captures.ts";
 import type { Context } from "./context.ts";
 import type { Drives } from "./drives.ts";
@@ -10,6 +9,7 @@ import { sealEnvironment } from "./environments.ts";
 import { isSandkeepError, SandkeepError } from "./errors.ts";
 import { resolveBase, type WantedBase, type WantedImage } from "./images.ts";
 import { isOver } from "./lifecycle.ts";
+import { beginsAnew } from "./lost-snapshots.ts";
 import { allowAll, type NetworkPolicy, sealPolicy } from "./network-policy.ts";
 import { requireElsewhere } from "./regions.ts";
 import type { Retention } from "./retention.ts";
@@ -317,7 +317,7 @@ export class Sandboxes {
         await this.#settle(session.id);
         continue;
       }
-      const isNew = fresh && sandbox.currentSnapshotId === undefined;
+      const isNew = fresh ? !sandbox.currentSnapshotId : await beginsAnew(this.#context, sandbox, session);
       const snapshot = isNew ? undefined : await this.#resumable(owner, sandbox);
       this.#options.boots.requireRoom();
       const next = sessionOf(sandbox, this.#context.ids.session(), this.#context.now(), snapshot);

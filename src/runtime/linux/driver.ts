@@ -34,10 +34,10 @@ import type { LayerStore } from "./layers.ts";
 import { difference } from "./ledger.ts";
 import { LinuxMachine } from "./machine.ts";
 import { machineNeeds } from "./machine-needs.ts";
-import { type MachineRecord, writeRecord } from "./machine-record.ts";
+import { flushRecord, type MachineRecord, writeRecord } from "./machine-record.ts";
 import { abandoned, rebuildLedger, shutDown } from "./opening.ts";
 import { defaultLimits, type LinuxOptions } from "./options.ts";
-import { openParts, type Parts } from "./parts.ts";
+import { type Durability, openParts, type Parts } from "./parts.ts";
 import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
 import { lasting, realThings } from "./reconcile.ts";
 import { type BootRoot, bootRoot, mountPlans } from "./roots.ts";
@@ -69,6 +69,10 @@ export class LinuxRuntime implements Runtime {
     this.#places = places(options.dataDir, options.runRoot ?? "/run/sandkeep");
     this.#limits = { ...defaultLimits, ...options.limits };
     this.#bootId = options.bootId ?? hostBootId();
+  }
+
+  get #durability(): Durability {
+    return this.#options.durability ?? "power";
   }
 
   get #defaultImage(): string {
@@ -283,7 +287,7 @@ export class LinuxRuntime implements Runtime {
       {
         ...this.#options,
         limits: this.#limits,
-        durability: this.#options.durability ?? "power",
+        durability: this.#durability,
         bootId: this.#bootId,
         pool: this.#options.pool ?? { hot: 0, warm: 0 },
         trouble: this.#trouble,
@@ -333,6 +337,8 @@ export class LinuxRuntime implements Runtime {
         volume: root.volume,
       };
       writeRecord(blank.plan.folder, record);
+      // Beside the caller, whose own record takes as long to get to the disk.
+      if (this.#durability === "power") void flushRecord(blank.plan.folder);
       const machine = new LinuxMachine(keeper, blank.plan, record, blank.agent);
       this.#machines.set(spec.id, machine);
       return machine;

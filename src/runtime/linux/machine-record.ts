@@ -5,6 +5,7 @@
  */
 
 import { readdirSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { Machine, MachineEnd } from "../../core/runtime.ts";
 import { readKeptSync, writeKeptSync } from "./kept-record.ts";
@@ -43,6 +44,19 @@ export interface MachineRecord {
 /** replaces the record as a whole, so that a reader never sees half of one */
 export function writeRecord(folder: string, record: MachineRecord): void {
   writeKeptSync(join(folder, "machine.json"), JSON.stringify(record));
+}
+
+/** resolves when the record is on the disk, as far as that can be had: without it a loss of power costs the machine's files */
+export async function flushRecord(folder: string): Promise<void> {
+  const file = await open(join(folder, "machine.json")).catch(() => undefined);
+  if (!file) return;
+  try {
+    await file.sync();
+  } catch {
+    // A disk that cannot be flushed shows in everything else.
+  } finally {
+    await file.close();
+  }
 }
 
 export function readRecord(folder: string): MachineRecord | "damaged" | undefined {
