@@ -145,14 +145,15 @@ test("a domain below localhost leads to sandboxes, and `sandkeep env` asks the d
 });
 
 test("a stop waits for nobody who is only listening", async () => {
+  await daemon().stop();
+  await daemon().start({ SANDKEEP_DRAIN_TIMEOUT: "1h" });
   const sandbox = await Sandbox.create({ ...auth(), persistent: false });
   const command = await sandbox.runCommand({ cmd: "sleep", args: ["600"], detached: true });
   const waiting = command.wait().catch((error: unknown) => error);
   const logs = Array.fromAsync(command.logs()).catch((error: unknown) => error);
-  const begun = performance.now();
+  // One that waited for them would do so for longer than this test may take.
   await daemon().stop();
-  expect(performance.now() - begun).toBeLessThan(5000);
-  await daemon().start();
+  await daemon().start({ SANDKEEP_DRAIN_TIMEOUT: "" });
   expect((await sandbox.getCommand(command.cmdId)).exitCode).toBeNull();
   // Who listened was cut off, or asks again by itself.
   await command.kill("SIGKILL");
