@@ -64,11 +64,13 @@ export interface Start {
   command?: [string, ...string[]];
   /** PATH, if not that of the tests */
   path?: string;
+  /** where its data is, which is there already; default, a new folder */
+  dataDir?: string;
 }
 
 export async function startDaemon(undo: Undo, settings: Settings = {}, start: Start = {}): Promise<TestDaemon> {
   const { namespace, command = [launcher, "serve"], path = process.env.PATH } = start;
-  const dataDir = await mkdtemp(join(tmpdir(), "sandkeep-e2e-"));
+  const dataDir = start.dataDir ?? (await mkdtemp(join(tmpdir(), "sandkeep-e2e-")));
   undo.defer(() => rm(dataDir, { recursive: true, force: true }));
   const runDir = await mkdtemp("/run/sandkeep-e2e-");
   undo.defer(() => rm(runDir, { recursive: true, force: true }));

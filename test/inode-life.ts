@@ -7,60 +7,19 @@ import { expect } from "vitest";
 import type { Machine } from "../src/core/runtime.ts";
 import { dismiss, type RuntimeHost } from "./conformance/runtime/host.ts";
 import { sh } from "./conformance/runtime/run.ts";
-
-export interface Seen {
-  /** device and inode */
-  number: string;
-  type: string;
-  links: number;
-  /** what changes when the file does */
-  facts: string;
-}
+import { changedNumbers, collisionsIn, lookCommand, parseLook, type Seen } from "./inode-look.ts";
 
 /** a root file system, by path; the whole of it, or what is below some folders */
 export async function lookAt(machine: Machine, where = "/"): Promise<Map<string, Seen>> {
-  const { stdout } = await sh(machine, `find ${where} -xdev -printf '%D:%i|%y|%n|%s %T@ %m %U:%G|%p\\n'`);
-  const seen = new Map<string, Seen>();
-  for (const line of stdout.trimEnd().split("\n")) {
-    const [number = "", type = "", links = "", facts = "", ...path] = line.split("|");
-    seen.set(path.join("|"), { number, type, links: Number(links), facts });
-  }
-  return seen;
+  return parseLook((await sh(machine, lookCommand(where))).stdout);
 }
 
-/** files that have one number are names of one file: as many as it has links at most, with the same facts */
 export function expectNoCollision(seen: Map<string, Seen>, when: string): void {
-  const byNumber = new Map<string, [string, Seen][]>();
-  for (const entry of seen) {
-    const group = byNumber.get(entry[1].number) ?? [];
-    group.push(entry);
-    byNumber.set(entry[1].number, group);
-  }
-  const collisions = [...byNumber.values()].filter(
-    (group) =>
-      group.length > 1 &&
-      group.some(
-        ([, one]) => one.type === "d" || one.links < group.length || one.facts !== (group[0]?.[1].facts ?? ""),
-      ),
-  );
-  expect(
-    collisions.map((group) => group.map(([path]) => path)),
-    `files with one number ${when}`,
-  ).toEqual([]);
+  expect(collisionsIn(seen), `files with one number ${when}`).toEqual([]);
 }
 
-/**
- * files that nobody touched have the number they had. The device is the mount's and changes with it; and so does, in a
- * root that goes on in directories of the host, the number of a directory
- */
 export function expectSameNumbers(before: Map<string, Seen>, after: Map<string, Seen>, when: string): void {
-  const changed: string[] = [];
-  for (const [path, { number, type, facts }] of before) {
-    const now = after.get(path);
-    if (type === "d" || !now || now.facts !== facts) continue;
-    if (number.split(":")[1] !== now.number.split(":")[1]) changed.push(`${path}: ${number} became ${now.number}`);
-  }
-  expect(changed, `numbers that changed ${when}`).toEqual([]);
+  expect(changedNumbers(before, after), `numbers that changed ${when}`).toEqual([]);
 }
 
 /** what programs do that trust in the numbers of files; each leaves what the next generations must not mix up */

@@ -80,7 +80,7 @@ export function cgroupsOf(dataDir: string): string[] {
     .map((tree) => join(tree, parent));
 }
 
-function mountsOf(dataDir: string): string[] {
+export function mountsOf(dataDir: string): string[] {
   return read("/proc/self/mountinfo")
     .split("\n")
     .filter((line) => line.includes(dataDir) || line.includes(places(dataDir, "/").run));
@@ -91,10 +91,13 @@ function mountsOf(dataDir: string): string[] {
  * view of them for as long as it lives; the device goes with it.
  */
 function loopDevicesOf(dataDir: string): string[] {
-  const devices = entries("/sys/block").filter((name) =>
-    read(`/sys/block/${name}/loop/backing_file`).includes(dataDir),
-  );
+  const devices = loopDevicesOn(dataDir);
   return devices.length > 0 && isSeenElsewhere(dataDir) ? [] : devices;
+}
+
+/** loop devices whose images are in the data directory */
+export function loopDevicesOn(dataDir: string): string[] {
+  return entries("/sys/block").filter((name) => read(`/sys/block/${name}/loop/backing_file`).includes(dataDir));
 }
 
 function isSeenElsewhere(dataDir: string): boolean {

@@ -1,0 +1,145 @@
+/**
+ * What goes wrong in a chaos run: a table of faults by name. Each strikes while clients work, waits until the daemon has
+ * got over it, and says what answers it may cost. Whatever else it costs is a violation.
+ */
+
+import { execFile } from "node:child_process";
+import { rm, statfs } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { promisify } from "node:util";
+import { raw } from "../e2e/clients.ts";
+import { eventually } from "../harness.ts";
+import { damages } from "./damages.ts";
+import type { Excuse } from "./load.ts";
+import { firstProcesses, kill, powerCycle, processesCalled, type Scene } from "./scene.ts";
+
+const run = promisify(execFile);
+
+export type Fault = (scene: Scene) => Promise<void>;
+
+/** a session whose machine died, or a request that the launcher was busy with */
+const gone: Excuse = ({ status }) => status === 410;
+/** no room: said with a sentence, never as a fault of ours */
+const full: Excuse = ({ status }) => [410, 422, 429, 503, 507].includes(status);
+const unavailable: Excuse = ({ status, headers }) => status === 503 && headers.get("retry-after") === "1";
+
+export const faults = {
+  "the daemon is killed": async ({ daemon, load, random }) => {
+    await load.interrupted(async () => {
+      await daemon.kill9();
+      await pause(random() * 100);
+      await daemon.start();
+    });
+  },
+  "the launcher is killed": (scene) => killed(scene, "sandkeep-guest", gone),
+  "the network process is killed": (scene) => killed(scene, "sandkeep-netd"),
+  "the egress process is killed": (scene) => killed(scene, "sandkeep-egress"),
+  "the keeper of the egress process is killed": (scene) => killed(scene, "sandkeep-keeper"),
+  "first processes of sandboxes are killed": async (scene) => {
+    const { daemon, load, random } = scene;
+    const struck = firstProcesses(scene).filter(() => random() < 0.5);
+    for (const { id } of struck) load.known.deadSessions.add(id);
+    await load.excusing(gone, async () => {
+      for (const { pid } of struck) kill(pid);
+      for (const { id } of struck) {
+        await eventually("its session is over", async () => {
+          const { status, json } = await raw(daemon, "GET", `/v2/sandboxes/sessions/${id}`);
+          return status === 404 || json.session.status !== "running";
+        });
+      }
+    });
+  },
+  ...Object.fromEntries(
+    Object.entries(damages).map(([name, damage]) => [
+      name,
+      async (scene: Scene) => {
+        await scene.load.interrupted(async () => {
+          await scene.daemon.kill9();
+          await damage(scene);
+          await scene.daemon.start();
+        });
+      },
+    ]),
+  ),
+  "the store is full": (scene) => withoutRoom(scene, join(scene.daemon.dataDir, "store")),
+  "the power goes off": async (scene) => {
+    const { disk, load, random, durability } = scene;
+    await load.interrupted(async () => {
+      await disk.lose(Math.floor(random() * 2 ** 31));
+      await powerCycle(scene);
+      load.known.powerWentOff(durability);
+    });
+  },
+} satisfies Record<string, Fault>;
+
+/** drawn when CHAOS_HOST_DISK is set */
+export const faultsOfHostDisk: Record<string, Fault> = {
+  "the disk below the store is full": (scene) => withoutRoom(scene, scene.disk.directory),
+};
+
+export const faultsOfPostgres: Record<string, Fault> = {
+  "PostgreSQL restarts": (scene) =>
+    withoutDatabase(scene, async ({ server }) => {
+      await server.stop();
+      await pause(scene.random() * 500);
+      await server.start();
+    }),
+  "backends of PostgreSQL are killed": (scene) =>
+    withoutDatabase(scene, async ({ server, url }) => {
+      for (let n = 0; n < 5; n++) {
+        await server.terminate(url, "true");
+        await pause(scene.random() * 200);
+      }
+    }),
+};
+
+/** the one process of ours that has this name; another one takes its place */
+async function killed(scene: Scene, name: string, excuse: Excuse = () => false): Promise<void> {
+  const before = processesCalled(scene, name);
+  await scene.load.excusing(excuse, async () => {
+    for (const pid of before) kill(pid);
+    await eventually(`another ${name} runs`, () => {
+      const now = processesCalled(scene, name);
+      return now.length > 0 && now.every((pid) => !before.includes(pid));
+    });
+  });
+}
+
+async function withoutDatabase(
+  { daemon, load, postgres }: Scene,
+  fault: (database: NonNullable<Scene["postgres"]>) => Promise<void>,
+): Promise<void> {
+  if (!postgres) throw new Error("The daemon of this run has no PostgreSQL");
+  await load.excusing(unavailable, async () => {
+    await fault(postgres);
+    await eventually("the daemon answers", async () => (await raw(daemon, "GET", "/v2/sandboxes")).status === 200);
+  });
+}
+
+async function withoutRoom({ daemon, load, random }: Scene, folder: string): Promise<void> {
+  const begun = performance.now();
+  await load.excusing(full, async () => {
+    const fillers = await filled(folder);
+    await pause(500 + random() * 1500);
+    for (const path of fillers) await rm(path, { force: true });
+    await eventually("sandboxes can be made", async () => {
+      const made = await raw(daemon, "POST", "/v3/sandboxes", { body: { name: "room", persistent: false } });
+      return made.status === 200;
+    });
+    await eventually("it is gone", async () => (await raw(daemon, "DELETE", "/v2/sandboxes/room")).status === 200);
+  });
+  load.known.hadNoRoom(begun);
+}
+
+/** takes all the room that a file system has; where that went */
+async function filled(folder: string): Promise<string[]> {
+  const paths: string[] = [];
+  const { bavail, bsize } = await statfs(folder);
+  for (let bytes = bavail * bsize; bytes >= 4096; bytes = Math.floor(bytes / 2)) {
+    const path = join(folder, `filler-${paths.length}`);
+    paths.push(path);
+    await run("fallocate", ["-l", `${bytes}`, path]).catch(() => undefined);
+  }
+  return paths;
+}

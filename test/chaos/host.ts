@@ -1,0 +1,29 @@
+/** What there may be on the host of a daemon, whatever went wrong: one of each process, one mount, one loop device. */
+
+import { expect } from "vitest";
+import { eventually } from "../harness.ts";
+import { cgroupsOf, loopDevicesOn, mountsOf } from "../linux-host.ts";
+import { firstProcesses, processesCalled, type Scene } from "./scene.ts";
+
+const ours = ["sandkeep-guest", "sandkeep-netd", "sandkeep-keeper", "sandkeep-egress"];
+
+export async function expectNothingStray(scene: Scene): Promise<void> {
+  const { dataDir } = scene.daemon;
+  await eventually("nothing is left over", () => {
+    for (const name of ours) expect([name, processesCalled(scene, name).length]).toEqual([name, 1]);
+    expect(mountsOf(dataDir).map((line) => line.split(" ")[4])).toEqual([`${dataDir}/store`]);
+    expect(loopDevicesOn(dataDir)).toHaveLength(1);
+    expect(cgroupsOf(dataDir).length).toBeGreaterThan(0);
+    expect(firstProcesses(scene).filter(({ pid }) => !isAlive(pid))).toEqual([]);
+    return true;
+  });
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
