@@ -1,7 +1,9 @@
 /** A booted machine: what callers do with it, and how it ends. The driver makes and adopts them. */
 
+import { existsSync } from "node:fs";
 import type { Duplex } from "node:stream";
 import { SandkeepError } from "../../core/errors.ts";
+import { Persistence } from "../../core/persistence.ts";
 import type {
   ExecSpec,
   Files,
@@ -233,11 +235,20 @@ export class LinuxMachine implements Machine {
     const discarded = snapshot === false ? await refusal(() => this.#keeper.discard(this)) : undefined;
     // a disk that was full may have room for the record now
     recorded &&= await refusal(() => writeRecord(this.plan.folder, this.record));
+    if (recorded !== undefined) this.#recordLater();
     const released = await refusal(() => this.#keeper.release(this));
     this.#settle(end);
     const first = captured ?? recorded ?? discarded ?? released;
     if (first !== undefined) throw typed(first, `Cannot stop machine "${this.id}" in order`);
     return end;
+  }
+
+  /** a record that says it runs would be believed by the next daemon: written as soon as there is room */
+  #recordLater(): void {
+    const record = async () => {
+      if (existsSync(this.plan.folder)) writeRecord(this.plan.folder, this.record);
+    };
+    new Persistence(() => undefined).again(this.id, record);
   }
 
   async #capture(end: MachineEnd): Promise<void> {
