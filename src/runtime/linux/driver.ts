@@ -222,7 +222,10 @@ export class LinuxRuntime implements Runtime {
   async salvage(machineId: string): Promise<SnapshotInfo | undefined> {
     const { capturer } = this.#open();
     const ended = this.#ended.get(machineId);
-    return ended && capturer.salvage(ended.plan, ended.record);
+    if (!ended) return undefined;
+    return capturer.salvage(ended.plan, ended.record).catch((error) => {
+      throw typed(error, `Cannot keep the files of machine "${machineId}"`);
+    });
   }
 
   ends(): MachineEnd[] {

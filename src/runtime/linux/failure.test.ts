@@ -2,7 +2,7 @@
 
 import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
-import { errnoOf, failure } from "./failure.ts";
+import { errnoOf, failure, typed } from "./failure.ts";
 import { FrameWriter, headerLength, Type, What } from "./wire.ts";
 
 function failed(errno: number, what: number, sentence = "Cannot do it: because") {
@@ -33,6 +33,15 @@ describe("failure", () => {
   test("what the kernel refuses us is no fault of the caller", () => {
     expect(failed(constants.errno.EPERM, What.system).code).toBe("internal");
     expect(failed(constants.errno.ENOSPC, What.system).code).toBe("limit");
+  });
+
+  test("a full disk that Node's own calls meet is a limit, said without a folder of the host", () => {
+    const words = "ENOSPC: no space left on device, rename '/data/store/.layer.json.1' -> '/data/store/layer.json'";
+    const full = Object.assign(new Error(words), { errno: -constants.errno.ENOSPC, syscall: "rename" });
+    expect(typed(full, "Cannot keep the files")).toMatchObject({
+      code: "limit",
+      message: "Cannot keep the files: ENOSPC: no space left on device",
+    });
   });
 
   test("an answer that cannot be read is an error all the same", () => {

@@ -25,12 +25,16 @@ export function withoutFolders(error: unknown): unknown {
   return new SandkeepError(error.code, sentence, { cause: error.cause });
 }
 
-/** an error of Node's own file calls as one of the core's, with what could not be done; any other stays what it is */
+/**
+ * an error of Node's own file calls as one of the core's, with what could not be done and without the folders of the host;
+ * any other stays what it is
+ */
 export function typed(error: unknown, what: string): unknown {
   if (!(error instanceof Error) || error instanceof SandkeepError) return error;
-  const { errno } = error as NodeJS.ErrnoException;
+  const { errno, syscall = "" } = error as NodeJS.ErrnoException;
   if (errno === undefined) return error;
-  return new SandkeepError(codeOf(-errno, What.system), `${what}: ${error.message}`, { cause: error });
+  const [why] = error.message.split(`, ${syscall}`);
+  return new SandkeepError(codeOf(-errno, What.system), `${what}: ${why}`, { cause: error });
 }
 
 /** the kernel's number behind an error, if it came out of a FAIL frame */
