@@ -14,6 +14,8 @@ import { root, tempDir } from "./harness.ts";
 
 const run = promisify(execFile);
 const cache = join(root, "node_modules/.cache/sandkeep-tests");
+/** longest that fetching everything may take, in ms: hundreds of megabytes, over any connection */
+const installTime = 15 * 60_000;
 /** npm fails with one of these where there is no registry, and with others where the lockfile is wrong */
 const unreachable = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET)/;
 
@@ -28,7 +30,7 @@ export function packageFolderOfFile(name: string): PackageFolder {
   let modules: string | undefined;
   beforeAll(async () => {
     modules = await installed(folder);
-  });
+  }, installTime);
   return {
     async copy(context) {
       if (modules === undefined) return context.skip(outOfReach("the npm registry"));
