@@ -8,6 +8,7 @@ import { rm, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
+import type { TestDaemon } from "../daemon.ts";
 import { raw } from "../e2e/clients.ts";
 import { eventually } from "../harness.ts";
 import { damages } from "./damages.ts";
@@ -32,7 +33,12 @@ export const faults = {
       await daemon.start();
     });
   },
-  "the launcher is killed": (scene) => killed(scene, "sandkeep-guest", gone),
+  /** costs machines that it was making, those of the pool included: they are found dead by those who get them */
+  "the launcher is killed": ({ load, ...scene }) =>
+    load.excusing(gone, async () => {
+      await killed({ load, ...scene }, "sandkeep-guest");
+      await boots(scene.daemon, 3);
+    }),
   "the network process is killed": (scene) => killed(scene, "sandkeep-netd"),
   "the egress process is killed": (scene) => killed(scene, "sandkeep-egress"),
   "the keeper of the egress process is killed": (scene) => killed(scene, "sandkeep-keeper"),
@@ -95,15 +101,24 @@ export const faultsOfPostgres: Record<string, Fault> = {
 };
 
 /** the one process of ours that has this name; another one takes its place */
-async function killed(scene: Scene, name: string, excuse: Excuse = () => false): Promise<void> {
+async function killed(scene: Scene, name: string): Promise<void> {
   const before = processesCalled(scene, name);
-  await scene.load.excusing(excuse, async () => {
-    for (const pid of before) kill(pid);
-    await eventually(`another ${name} runs`, () => {
-      const now = processesCalled(scene, name);
-      return now.length > 0 && now.every((pid) => !before.includes(pid));
-    });
+  for (const pid of before) kill(pid);
+  await eventually(`another ${name} runs`, () => {
+    const now = processesCalled(scene, name);
+    return now.length > 0 && now.every((pid) => !before.includes(pid));
   });
+}
+
+/** resolves when so many sandboxes in a row were made */
+async function boots(daemon: TestDaemon, many: number): Promise<void> {
+  for (let n = 0; n < many; n++) {
+    await eventually("a sandbox is made", async () => {
+      const made = await raw(daemon, "POST", "/v3/sandboxes", { body: { name: "room", persistent: false } });
+      return made.status === 200;
+    });
+    await eventually("it is gone", async () => (await raw(daemon, "DELETE", "/v2/sandboxes/room")).status === 200);
+  }
 }
 
 async function withoutDatabase(
@@ -123,11 +138,7 @@ async function withoutRoom({ daemon, load, random }: Scene, folder: string): Pro
     const fillers = await filled(folder);
     await pause(500 + random() * 1500);
     for (const path of fillers) await rm(path, { force: true });
-    await eventually("sandboxes can be made", async () => {
-      const made = await raw(daemon, "POST", "/v3/sandboxes", { body: { name: "room", persistent: false } });
-      return made.status === 200;
-    });
-    await eventually("it is gone", async () => (await raw(daemon, "DELETE", "/v2/sandboxes/room")).status === 200);
+    await boots(daemon, 1);
   });
   load.known.hadNoRoom(begun);
 }
