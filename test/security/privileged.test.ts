@@ -1,12 +1,14 @@
 /** The privileged processes beside sandboxes: each has what it needs, and the launcher serves nobody but the daemon. */
 
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openFiles } from "../../src/runtime/linux/channel.ts";
 import { places } from "../../src/runtime/linux/plan.ts";
 import { FrameWriter, Type } from "../../src/runtime/linux/wire.ts";
+import { kernelLacks } from "../excuses.ts";
+import { root, tempDir } from "../harness.ts";
 import { type TestRuntime, withRuntime } from "../machine.ts";
 import { needs } from "../needs.ts";
 
@@ -57,6 +59,39 @@ describe("a worker that reads a hostile tree", () => {
     } finally {
       session.close();
     }
+  });
+
+  test("reaches no file outside, runs no program and makes no connection, where the kernel has Landlock", async (context) => {
+    const [inside, elsewhere] = [await tempDir(undo), await tempDir(undo)];
+    const [program, outside] = [join(elsewhere, "confine_test"), join(elsewhere, "outside")];
+    const sources = ["test/confine_test.c", "confine.c", "caps.c"];
+    const compiled = spawnSync(
+      "cc",
+      ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-static", "-o", program, ...sources],
+      {
+        cwd: join(root, "guest"),
+        encoding: "utf8",
+      },
+    );
+    expect(compiled.stderr).toBe("");
+    for (const file of [join(inside, "inside"), outside]) writeFileSync(file, "");
+    copyFileSync(program, join(inside, "program"));
+    const [first = "", ...lines] = spawnSync(program, [inside, outside], { encoding: "utf8" })
+      .stdout.trim()
+      .split("\n");
+    if (Number(first.split(" ")[1]) < 4) return context.skip(kernelLacks(["Landlock for connections"]));
+    expect(lines).toEqual([
+      "a file inside: allowed",
+      "a new file inside: allowed",
+      "a device inside: allowed",
+      "a program inside: EACCES",
+      "a file outside: EACCES",
+      "a file outside, to write: EACCES",
+      "a folder outside: EACCES",
+      "a new file outside: EACCES",
+      "a connection: EACCES",
+      "a mount: EPERM",
+    ]);
   });
 
   test("still makes and removes what it is asked to", async () => {

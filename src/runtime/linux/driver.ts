@@ -113,7 +113,7 @@ export class LinuxRuntime implements Runtime {
   async close(): Promise<void> {
     const parts = this.#parts;
     if (!parts) return;
-    parts.masks.close();
+    await parts.masks.close();
     parts.diskWatch.close();
     parts.filesWatch.close();
     parts.tcpWatch.close();

@@ -46,6 +46,7 @@ export class HostMasks {
   /** the newest masks for a list of directories: their id, or nothing where nothing is hidden */
   readonly #newest = new Map<string, Promise<string>>();
   #timer: NodeJS.Timeout | undefined;
+  #searching: Promise<void> = Promise.resolve();
 
   constructor(options: HostMasksOptions) {
     this.#options = options;
@@ -65,8 +66,10 @@ export class HostMasks {
     void this.search();
   }
 
-  close(): void {
+  /** resolves when no search is under way any more */
+  async close(): Promise<void> {
     clearInterval(this.#timer);
+    await this.#searching;
   }
 
   /** what must lie directly above these directories of the host: one directory, or none */
@@ -85,8 +88,13 @@ export class HostMasks {
     return id === "" ? [] : [join(this.#options.folder, id)];
   }
 
-  /** looks at the host again, and makes new masks where what is closed has changed */
-  async search(): Promise<void> {
+  /** looks at the host again, one search at a time, and makes new masks where what is closed has changed */
+  search(): Promise<void> {
+    this.#searching = this.#searching.then(() => this.#search());
+    return this.#searching;
+  }
+
+  async #search(): Promise<void> {
     try {
       for (const [key, before] of [...this.#newest]) {
         const id = await this.#make(z.array(z.string()).parse(JSON.parse(key)));

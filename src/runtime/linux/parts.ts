@@ -142,7 +142,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     trouble,
   });
   await masks.open();
-  undo.defer(async () => masks.close());
+  undo.defer(() => masks.close());
   const layers = new LayerStore(store, launcher, {
     volumes: options.hasVolumes,
     bootId: options.bootId,
