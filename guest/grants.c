@@ -216,10 +216,13 @@ bool grants_waited(pid_t pid, int status) {
   return true;
 }
 
+int grants_open(void) {
+  protocols = open("/proc/net/protocols", O_RDONLY | O_CLOEXEC);
+  return protocols < 0 ? errno : 0;
+}
+
 int grants_begin(int listener, const struct seccomp_pass *pass) {
   key = *pass;
-  protocols = open("/proc/net/protocols", O_RDONLY | O_CLOEXEC);
-  if (protocols < 0) return errno;
   notice = mmap(NULL, NOTICE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (notice == MAP_FAILED) return errno;
   return loop_add(&notices, listener, EPOLLIN, on_notice);

@@ -26,6 +26,9 @@
 /* bytes of a buffer, of which the kernel makes twice as many: what a socket has unless it asks */
 #define GRANTS_WAITING 65536
 
+/* opens what grants are counted by, before the launcher hides it (machine_hide_numbers()); 0 or errno */
+int grants_open(void);
+
 /* answers what arrives on `listener` in the agent's loop; takes it over. 0 or errno */
 int grants_begin(int listener, const struct seccomp_pass *pass);
 

@@ -27,6 +27,7 @@
 
 #include "agent.h"
 #include "caps.h"
+#include "grants.h"
 #include "mountapi.h"
 #include "proc.h"
 #include "seccomp.h"
@@ -427,6 +428,8 @@ static _Noreturn void first_process(const struct sandbox_spec *spec, int control
   show_cpus(options.cpus);
   struct agent_fds fds = last_descriptors(spec, is_served);
   drop_privileges(options.flags, &fds);
+  errno = grants_open();
+  if (errno) give_up("opening the numbers of sockets");
   struct answer ready = {0};
   send(control_fd, &ready, sizeof ready, MSG_NOSIGNAL);
   close(control_fd);
