@@ -14,7 +14,6 @@
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define GROUPS 64
@@ -40,36 +39,37 @@ static const char *line_of(const char *status, const char *name) {
 }
 
 int caller_find(pid_t thread, struct caller *out) {
-  char status[4096];
-  const char *process = read_status(thread, status, sizeof status) ? line_of(status, "\nTgid:") : NULL;
+  *out = (struct caller){.thread = thread, .memory = -1, .pidfd = -1};
+  const char *process = read_status(thread, out->status, sizeof out->status) ? line_of(out->status, "\nTgid:") : NULL;
   if (!process) return ESRCH;
-  *out = (struct caller){.thread = thread, .process = (pid_t)atoi(process)};
-  return 0;
+  out->process = (pid_t)atoi(process);
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/mem", thread);
+  out->memory = open(path, O_RDWR | O_CLOEXEC);
+  if (out->memory < 0) return errno;
+  out->pidfd = (int)syscall(SYS_pidfd_open, out->process, 0);
+  return out->pidfd < 0 ? errno : 0;
+}
+
+void caller_drop(struct caller *c) {
+  if (c->memory >= 0) close(c->memory);
+  if (c->pidfd >= 0) close(c->pidfd);
 }
 
 /* ---- its memory and descriptors ---- */
 
 int caller_read(const struct caller *c, uint64_t address, void *to, size_t length) {
-  struct iovec here = {.iov_base = to, .iov_len = length}, there = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
-  return process_vm_readv(c->process, &here, 1, &there, 1, 0) == (ssize_t)length ? 0 : EFAULT;
+  return pread(c->memory, to, length, (off_t)address) == (ssize_t)length ? 0 : EFAULT;
 }
 
 int caller_write(const struct caller *c, uint64_t address, const void *from, size_t length) {
-  struct iovec here = {.iov_base = (void *)(uintptr_t)from, .iov_len = length};
-  struct iovec there = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
-  return process_vm_writev(c->process, &here, 1, &there, 1, 0) == (ssize_t)length ? 0 : EFAULT;
+  return pwrite(c->memory, from, length, (off_t)address) == (ssize_t)length ? 0 : EFAULT;
 }
 
 int caller_descriptor(const struct caller *c, uint64_t fd, const struct seccomp_pass *pass) {
-  int pidfd = (int)syscall(SYS_pidfd_open, c->process, 0);
-  if (pidfd < 0) return -1;
-  const uint64_t args[] = {(uint32_t)pidfd, (uint32_t)fd, 0};
-  int taken = (int)syscall(SYS_pidfd_getfd, args[0] | (uint64_t)pass->words[0] << 32, args[1] | (uint64_t)pass->words[1] << 32,
-                           args[2] | (uint64_t)pass->words[2] << 32);
-  int error = errno;
-  close(pidfd);
-  errno = error;
-  return taken;
+  const uint64_t args[] = {(uint32_t)c->pidfd, (uint32_t)fd, 0};
+  return (int)syscall(SYS_pidfd_getfd, args[0] | (uint64_t)pass->words[0] << 32, args[1] | (uint64_t)pass->words[1] << 32,
+                      args[2] | (uint64_t)pass->words[2] << 32);
 }
 
 /* ---- its files ---- */
@@ -137,14 +137,13 @@ static int open_below(int root, int directory, const char *path) {
 }
 
 int caller_open(const struct caller *c, uint64_t address) {
-  char path[PATH_MAX], status[4096];
+  char path[PATH_MAX];
   errno = read_path(c, address, path);
   if (errno) return -1;
-  if (!read_status(c->thread, status, sizeof status)) errno = ESRCH;
   int root = open_of(c, "root"), directory = open_of(c, "cwd"), fd = -1;
   if (root >= 0 && directory >= 0) {
     bool ours = is_our_root(root);
-    errno = look_as(status);
+    errno = look_as(c->status);
     if (!errno) fd = ours ? open_here(c, directory, path) : open_below(root, directory, path);
   }
   int error = errno;

@@ -11,12 +11,21 @@
 
 #include "seccomp.h"
 
+#define CALLER_STATUS 4096
+
+/*
+ * Once the thread has gone, its number may become another's. So whoever finds a caller asks the kernel afterwards whether
+ * its call still waits: then all of this is the caller's own, and stays so.
+ */
 struct caller {
   pid_t thread, process;
+  int memory, pidfd;
+  char status[CALLER_STATUS]; /* of /proc, with its user and groups */
 };
 
-/* 0, or ESRCH when the thread has gone */
+/* 0, or an errno when the thread has gone; give it back with caller_drop() either way */
 int caller_find(pid_t thread, struct caller *out);
+void caller_drop(struct caller *c);
 
 /* all of it or EFAULT */
 int caller_read(const struct caller *c, uint64_t address, void *to, size_t length);

@@ -141,18 +141,24 @@ static int tell_memory(const struct caller *c, uint64_t to) {
 
 /* ---- the process ---- */
 
-static int grant(void) {
-  const __u64 *args = notice->data.args;
-  struct caller c;
-  int error = caller_find((pid_t)notice->pid, &c);
-  if (error) return error;
+static int grant_to(const struct caller *c, const __u64 *args) {
   switch (notice->data.nr) {
-    case SYS_setsockopt: return set_buffer(&c, args);
-    case SYS_statfs: return tell_disk(&c, caller_open(&c, args[0]), args[1]);
-    case SYS_fstatfs: return tell_disk(&c, caller_descriptor(&c, args[0], &key), args[1]);
-    case SYS_sysinfo: return tell_memory(&c, args[0]);
+    case SYS_setsockopt: return set_buffer(c, args);
+    case SYS_statfs: return tell_disk(c, caller_open(c, args[0]), args[1]);
+    case SYS_fstatfs: return tell_disk(c, caller_descriptor(c, args[0], &key), args[1]);
+    case SYS_sysinfo: return tell_memory(c, args[0]);
     default: return ENOSYS;
   }
+}
+
+static int grant(void) {
+  struct caller c;
+  int error = caller_find((pid_t)notice->pid, &c);
+  uint64_t id = notice->id;
+  if (!error && ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) < 0) error = errno;
+  if (!error) error = grant_to(&c, notice->data.args);
+  caller_drop(&c);
+  return error;
 }
 
 /* all others are the agent's: pipes and connections that it closes must be closed */

@@ -256,7 +256,7 @@ static const uint32_t IOCTLS_ALLOWED[] = {
     RNDGETENTCNT,
 
     /* the agent, for grants.h; a program cannot have such a descriptor */
-    SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND, SECCOMP_IOCTL_NOTIF_ADDFD,
+    SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND, SECCOMP_IOCTL_NOTIF_ADDFD, SECCOMP_IOCTL_NOTIF_ID_VALID,
 };
 
 static const struct {
