@@ -143,26 +143,57 @@ static int finish(int fd, const struct write_request *request) {
   return 0;
 }
 
+/* What is written to: the draft while there is one, otherwise the file in its place. */
+struct target {
+  struct draft draft;
+  int fd;
+  const struct write_request *request;
+};
+
+/* Goes on in place with what the draft holds: there is no room for old and new together, or the place takes no other. */
+static int go_on_in_place(struct target *t) {
+  const char *reason;
+  int fd = open_target(t->draft.path, t->request, &reason);
+  int error = fd < 0 ? errno : draft_copy(&t->draft, fd);
+  draft_drop(&t->draft);
+  t->fd = fd;
+  return error;
+}
+
+static int write_to(struct target *t, const uint8_t *bytes, size_t length) {
+  if (t->draft.fd < 0) return write_all(t->fd, bytes, length);
+  off_t before = lseek(t->draft.fd, 0, SEEK_CUR);
+  int error = write_all(t->draft.fd, bytes, length);
+  if (error != ENOSPC && error != EDQUOT) return error;
+  /* the file in the place may have what is missing */
+  struct stat old;
+  if (stat(t->draft.path, &old) != 0 || old.st_size == 0) return error;
+  if (ftruncate(t->draft.fd, before) != 0) return errno;
+  error = go_on_in_place(t);
+  return error ? error : write_all(t->fd, bytes, length);
+}
+
 /*
  * Takes DATA until END and writes it. A failure is answered at once, so that the other side can stop early, and the
  * rest is dropped. Returns 0, ECANCELED when the request is `answered` by then, or the errno of a broken connection.
  */
-static int take_contents(struct file_session *s, int fd, bool answered) {
+static int take_contents(struct file_session *s, struct target *t, bool answered) {
   for (;;) {
     struct header header;
     uint8_t *payload;
     int broken = recv_frame(s->fd, &header, &payload);
     if (broken) return broken;
-    bool end = header.type == WIRE_END && header.length == 0;
+    bool end = header.type == WIRE_END && header.length <= 1;
+    bool broken_off = end && header.length == 1;
     bool data = header.type == WIRE_DATA;
-    int error = data && !answered ? write_all(fd, payload, header.length) : 0;
+    int error = data && !answered ? write_to(t, payload, header.length) : 0;
     free(payload);
     if (header.id != s->id || (!end && !data)) {
       if (!answered) answer_malformed(s);
       return EPROTO;
     }
-    if (error) {
-      broken = answer_fail(s, error, "write", s->path, NULL);
+    if (error || (broken_off && !answered)) {
+      broken = answer_fail(s, error ? error : ECANCELED, "write", s->path, error ? NULL : "its data broke off");
       if (broken) return broken;
       answered = true;
     }
@@ -173,8 +204,33 @@ static int take_contents(struct file_session *s, int fd, bool answered) {
 /* Drops the DATA that follows a request that was answered with FAIL already. */
 static int drop_contents(struct file_session *s, int sent) {
   if (sent) return sent;
-  int broken = take_contents(s, -1, true);
+  int broken = take_contents(s, NULL, true);
   return broken == ECANCELED ? 0 : broken;
+}
+
+/* Layers, which only the launcher writes, are of no use to anybody before they are whole. */
+static bool begin_draft(const struct file_session *s, struct target *t) {
+  uint32_t flags = t->request->flags;
+  t->draft.fd = -1;
+  if (s->privileged || flags & WRITE_APPEND) return false;
+  struct stat old;
+  if (flags & WRITE_EXCLUSIVE && fstatat(AT_FDCWD, s->path, &old, AT_SYMLINK_NOFOLLOW) == 0) return false;
+  bool replace = (flags & WRITE_REPLACE) != 0;
+  mode_t mode = t->request->mode & 0777;
+  if (draft_open(&t->draft, s->path, mode, replace)) return true;
+  if (!(flags & WRITE_PARENTS) || access(s->path, F_OK) == 0 || make_parents(s->path) != 0) return false;
+  return draft_open(&t->draft, s->path, mode, replace);
+}
+
+static int put_in_place(struct target *t) {
+  if (t->draft.fd < 0) return finish(t->fd, t->request);
+  int error = finish(t->draft.fd, t->request);
+  if (error) return error;
+  bool exclusive = (t->request->flags & WRITE_EXCLUSIVE) != 0;
+  error = draft_place(&t->draft, exclusive);
+  if (!error || exclusive) return error;
+  error = go_on_in_place(t);
+  return error ? error : finish(t->fd, t->request);
 }
 
 int handle_write(struct file_session *s, struct reader *r) {
@@ -191,11 +247,15 @@ int handle_write(struct file_session *s, struct reader *r) {
   if (request.flags >= 2 * WRITE_TIME || request.modified > TIME_LIMIT) {
     return drop_contents(s, answer_fail(s, EINVAL, "write", s->path, "its flags or its time are out of range"));
   }
-  int fd = open_target(s->path, &request, &reason);
-  if (fd < 0) return drop_contents(s, answer_fail(s, errno, "write", s->path, reason));
-  int broken = take_contents(s, fd, false);
-  int error = broken ? 0 : finish(fd, &request);
-  if (close(fd) != 0 && !error) error = errno;
+  struct target target = {.fd = -1, .request = &request};
+  if (!begin_draft(s, &target)) target.fd = open_target(s->path, &request, &reason);
+  if (target.draft.fd < 0 && target.fd < 0) {
+    return drop_contents(s, answer_fail(s, errno, "write", s->path, reason));
+  }
+  int broken = take_contents(s, &target, false);
+  int error = broken ? 0 : put_in_place(&target);
+  draft_drop(&target.draft);
+  if (target.fd >= 0 && close(target.fd) != 0 && !error) error = errno;
   if (broken) return broken == ECANCELED ? 0 : broken;
   return error ? answer_fail(s, error, "write", s->path, NULL) : answer_ok(s);
 }

@@ -6,7 +6,8 @@
  *
  *   READ      str path, u64 offset, u64 length (2^64-1: to the end)    -> DATA*, END | FAIL, also after some DATA
  *   WRITE     str path, u32 mode, u32 flags, u32 uid, u32 gid, u64 modified ms; always followed by DATA*, END of the
- *             same id, whatever the answer                             -> OK, after END | FAIL, also before END
+ *             same id, whatever the answer. END { u8 } says that the data broke off: what was there stays there, but
+ *             where file_draft.c says that files are written in place    -> OK, after END | FAIL, also before END
  *               flags: 1 make parents, 2 append, 4 fail if it exists, 8 replace whatever is there but a directory,
  *                      16 set the mode also of a file that exists, 32 set uid and gid, 64 set the time of modification
  *   STAT      str path, u8 follow                                      -> ENTRY, its path empty

@@ -21,7 +21,8 @@ struct file_context {
 void serve_files(int fd, const struct file_context *context);
 
 /*
- * Below: shared by the files of this part (files.c, file_answer.c, file_transfer.c, file_tree.c, watch.c).
+ * Below: shared by the files of this part (files.c, file_answer.c, file_draft.c, file_transfer.c, file_tree.c,
+ * watch.c).
  *
  * A handler answers its request and returns 0, or the errno of a connection that is of no more use.
  */
@@ -102,6 +103,23 @@ bool refused(struct file_session *s, const struct reader *r, const char *verb, i
 int answer_result(struct file_session *s, int code, const char *verb, const char *path);
 /* makes the missing directories above a path, mode 0755; 0 or an errno */
 int make_parents(const char *path);
+
+/* --- file_draft.c: a file that is written beside its place --- */
+
+struct draft {
+  int fd;
+  /* where it goes; a symlink's target where the request names a symlink to be followed */
+  char path[PATH_MAX];
+};
+
+/* Begins one for a regular file that is there, or for one that is not; false where a file has to be written in place. */
+bool draft_open(struct draft *d, const char *path, mode_t mode, bool replace);
+/* puts it in its place; 0 or an errno */
+int draft_place(const struct draft *d, bool exclusive);
+/* writes what is in it to another file; 0 or an errno */
+int draft_copy(const struct draft *d, int to);
+/* as if it had never been */
+void draft_drop(struct draft *d);
 
 /* --- file_transfer.c, file_tree.c, watch.c: handlers --- */
 

@@ -15,7 +15,17 @@ import { demand } from "./needs.ts";
 
 const run = promisify(execFile);
 
-const sources = ["wire", "files", "file_answer", "file_transfer", "file_tree", "walk", "watch", "test/files_serve"];
+const sources = [
+  "wire",
+  "files",
+  "file_answer",
+  "file_draft",
+  "file_transfer",
+  "file_tree",
+  "walk",
+  "watch",
+  "test/files_serve",
+];
 
 export interface FileGuest {
   /** the binary, for its other uses (see guest/test/files_serve.c) */

@@ -67,7 +67,7 @@ export function useLayerTools(): LayerToolsHandle {
 /** the sources of guest/test/flatten_main.c, for building it */
 export const flattenSources = ["flatten", "merge", "copy", "test/flatten_main"];
 
-const fileSources = ["wire", "files", "file_answer", "file_transfer", "file_tree", "walk", "watch"];
+const fileSources = ["wire", "files", "file_answer", "file_draft", "file_transfer", "file_tree", "walk", "watch"];
 
 export async function build(program: string, sources: string[]): Promise<void> {
   const files = sources.map((name) => join(root, "guest", `${name}.c`));

@@ -87,7 +87,7 @@ export class FileSession {
     });
     // A failure comes as soon as it is known: the rest of the data is of no use then.
     const sent = this.#inTurn(() => this.#sendWrite(id, head, data, () => answered));
-    // Data that ends in an error makes the write fail too, although the guest knows nothing of it.
+    // Where the data ends in an error, that says more than the guest's word for a write that broke off.
     const done = Promise.all([sent, answer]).then(() => undefined);
     done.catch(() => undefined);
     return { sent, done };
@@ -274,6 +274,7 @@ export class FileSession {
 
   async #sendWrite(id: number, head: Buffer, data: Contents, over: () => boolean): Promise<boolean> {
     await this.#put(head);
+    let isWhole = false;
     try {
       for await (const piece of data instanceof Uint8Array ? [data] : data) {
         for (let at = 0; at < piece.length && !over(); at += chunkLength) {
@@ -281,9 +282,11 @@ export class FileSession {
         }
         if (over()) return false;
       }
+      isWhole = true;
       return true;
     } finally {
-      await this.#put(new FrameWriter().frame(Type.end, id));
+      const end = isWhole ? new FrameWriter() : new FrameWriter().u8(1);
+      await this.#put(end.frame(Type.end, id));
     }
   }
 

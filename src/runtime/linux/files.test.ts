@@ -343,3 +343,91 @@ describe("users and roots", () => {
     expect(top?.entry.attributes).toEqual([{ name: "trusted.overlay.opaque", value: Buffer.from("y") }]);
   });
 });
+
+describe("a write that does not come to its end", () => {
+  const broken = async function* () {
+    yield Buffer.from("half of it");
+    throw new Error("the upload broke off");
+  };
+
+  test.each([{}, { replace: true }])("leaves what was there, and no name of its own: %j", async (options) => {
+    const directory = await tempDir();
+    const path = join(directory, "a");
+    await expect(files.write(path, broken(), options)).rejects.toThrow("the upload broke off");
+    expect(await fs.readdir(directory)).toEqual([]);
+    await fs.writeFile(path, "before");
+    await expect(files.write(path, broken(), options)).rejects.toThrow("the upload broke off");
+    expect(await fs.readFile(path, "utf8")).toBe("before");
+    expect(await fs.readdir(directory)).toEqual(["a"]);
+  });
+
+  test("leaves what was there when its connection is cut", async () => {
+    const directory = await tempDir();
+    const path = join(directory, "a");
+    await fs.writeFile(path, "before");
+    const session = await guest.connect();
+    const { promise: taken, resolve } = Promise.withResolvers<void>();
+    const endless = async function* () {
+      for (let n = 0; ; n++) {
+        if (n === 20) resolve();
+        yield Buffer.alloc(1 << 16);
+      }
+    };
+    const writing = session.write(path, endless()).catch(() => "cut");
+    await taken;
+    session.close();
+    expect(await writing).toBe("cut");
+    expect(await fs.readFile(path, "utf8")).toBe("before");
+    expect(await fs.readdir(directory)).toEqual(["a"]);
+  });
+});
+
+describe("a write over a file", () => {
+  test("keeps its mode and its owner", async () => {
+    const path = join(await tempDir(), "a");
+    await fs.writeFile(path, "before", { mode: 0o640 });
+    await fs.chown(path, 1234, 2345);
+    const { ino } = await fs.stat(path);
+    await files.write(path, Buffer.from("after"));
+    const facts = await fs.stat(path);
+    expect([facts.mode & 0o7777, facts.uid, facts.gid]).toEqual([0o640, 1234, 2345]);
+    expect(facts.ino).not.toBe(ino);
+    expect(await fs.readFile(path, "utf8")).toBe("after");
+  });
+
+  test("goes through a symlink, which stays one, also where that leads to nothing yet", async () => {
+    const directory = await tempDir();
+    await fs.mkdir(join(directory, "d"));
+    await fs.symlink("d/a", join(directory, "link"));
+    for (const content of ["first", "second"]) {
+      await files.write(join(directory, "link"), Buffer.from(content));
+      expect(await fs.readFile(join(directory, "d/a"), "utf8")).toBe(content);
+      expect(await fs.readlink(join(directory, "link"))).toBe("d/a");
+    }
+    expect(await fs.readdir(join(directory, "d"))).toEqual(["a"]);
+  });
+
+  test("is seen under all names of the file, and keeps its attributes", async () => {
+    const path = join(await tempDir(), "a");
+    await fs.writeFile(path, "before");
+    await fs.link(path, `${path}-too`);
+    await files.write(path, Buffer.from("after"));
+    expect(await fs.readFile(`${path}-too`, "utf8")).toBe("after");
+    await fs.rm(`${path}-too`);
+    await run("python3", ["-c", `import os; os.setxattr("${path}", "user.note", b"kept")`]);
+    await files.write(path, Buffer.from("again"));
+    const { stdout } = await run("python3", ["-c", `import os; print(os.getxattr("${path}", "user.note").decode())`]);
+    expect(stdout).toBe("kept\n");
+  });
+
+  test("has the room of what was there where there is no other", async () => {
+    const directory = await tempDir();
+    await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory]);
+    onTestFinished(async () => void (await run("umount", [directory])));
+    const path = join(directory, "a");
+    await fs.writeFile(path, Buffer.alloc(700 << 10, "a"));
+    const next = Buffer.alloc(600 << 10, "b");
+    await files.write(path, next);
+    expect(next.equals(await fs.readFile(path))).toBe(true);
+  });
+});

@@ -140,9 +140,9 @@ class Target {
     try {
       if (!(await sent)) await done;
     } catch (error) {
-      // The archive ends inside this member, or the disk is full: half a file is worse than none.
+      // In a layer half a file stays where the archive ends inside this member, or the disk is full.
       const begun = !isSandkeepError(error) || error.code === "limit";
-      if (begun) await this.#session.remove(path, { force: true }).catch(() => undefined);
+      if (begun && this.#layer) await this.#session.remove(path, { force: true }).catch(() => undefined);
       throw error;
     }
     await this.#answers.add(done);

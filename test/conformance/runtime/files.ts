@@ -18,6 +18,22 @@ export function filesSuite(host: () => RuntimeHost): void {
       expect((await files.list("/srv/deep")).map((file) => file.name).sort()).toEqual(["note", "reply"]);
     });
 
+    test("a write that breaks off leaves what was there, and nothing else", async () => {
+      const files = machine().files("nobody");
+      const broken = async function* () {
+        yield Buffer.from("half");
+        throw new Error("the upload broke off");
+      };
+      await sh(machine(), "mkdir -m 777 /srv/cut");
+      await expect(files.write("/srv/cut/new", broken())).rejects.toThrow("the upload broke off");
+      await files.write("/srv/cut/old", Buffer.from("before"), { mode: 0o640 });
+      await expect(files.write("/srv/cut/old", broken())).rejects.toThrow("the upload broke off");
+      await files.write("/srv/cut/other", Buffer.from("before"));
+      await files.write("/srv/cut/other", Buffer.from("after"));
+      const { stdout } = await sh(machine(), "cd /srv/cut; ls -A; cat old other; stat -c ' %u %a' old");
+      expect(stdout).toBe("old\nother\nbeforeafter 65534 640\n");
+    });
+
     test("a user may do what that user may", async () => {
       const nobody = machine().files("nobody");
       await machine().files().write("/root/secret", Buffer.from("x"), { mode: 0o600 });
