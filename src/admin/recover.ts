@@ -5,10 +5,12 @@ import { type AdoptionContext, adoptUnknown } from "../core/adoption.ts";
 import { SandkeepError } from "../core/errors.ts";
 import { type Belonging, bindAnyway } from "../core/identity.ts";
 import { entriesOf, takeInventory, type Unknown } from "../core/unknown.ts";
+import { damagedRecords } from "./damaged-records.ts";
 
 export const recoverUsage = `Usage: sandkeep recover [--adopt]
 
-Lists the machines, snapshots and drives of the data directory that the database does not know. The daemon must not run.
+Lists the machines, snapshots and drives of the data directory that the database does not know, and records that are
+damaged and have no good copy. The daemon must not run.
 The database is the one that "sandkeep serve" would use (SANDKEEP_DATABASE_URL, or the data directory's own file).
 
 Options:
@@ -38,6 +40,7 @@ export async function recoverCommand(args: string[], world: RecoverWorld): Promi
   await using place = await world.open(passed, { create: adopt });
   const { unknown } = await takeInventory(place.context.store, place.context.runtime);
   for (const line of listed(unknown, place.context)) world.print(line);
+  for (const path of damagedRecords(place.belonging.directory)) world.print(damaged(path));
   if (!adopt) {
     if (entriesOf(unknown).length > 0) world.print('Run "sandkeep recover --adopt" to put all of it on record.');
     return;
@@ -48,6 +51,11 @@ export async function recoverCommand(args: string[], world: RecoverWorld): Promi
   for (const name of sandboxes) world.print(`adopted sandbox "${name}"`);
   world.print(`Adopted ${sandboxes.length} sandboxes, ${sessions} sessions, ${snapshots} snapshots, ${drives} drives.`);
   world.print('Start the daemon with "sandkeep serve". Keys of teams and the list of past commands are not recovered.');
+}
+
+function damaged(path: string): string {
+  const record = path.slice(0, -".damaged".length);
+  return `damaged   "${path}": restore "${record}" from a backup, or delete the damaged file to give up what it was about`;
 }
 
 function listed(unknown: Unknown, { files }: AdoptionContext): string[] {
