@@ -81,16 +81,6 @@ static int open_volume(const char *path) {
   return fd;
 }
 
-int volume_limit(const char *path, uint64_t bytes) {
-  int fd = open_volume(path);
-  if (fd < 0) return errno;
-  /* qgroup id 0: the one of the subvolume that the fd is in; ~0 lifts the limit */
-  struct btrfs_ioctl_qgroup_limit_args args = {
-      .qgroupid = 0, .lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes ? bytes : UINT64_MAX}};
-  int error = ioctl(fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? errno : 0;
-  close(fd);
-  return error;
-}
 
 int volume_enable_limits(const char *path) {
   int fd = open_volume(path);
@@ -108,6 +98,35 @@ static int tree_of(int fd, uint64_t *tree) {
   if (ioctl(fd, BTRFS_IOC_INO_LOOKUP, &args) < 0) return errno;
   *tree = args.treeid;
   return 0;
+}
+
+/*
+ * A directory in another subvolume of the same file system: what lies beside the volume, or, at the top of the file
+ * system, the subvolume "empty". -1 for none.
+ */
+static int open_elsewhere(const char *path) {
+  char name[BTRFS_SUBVOL_NAME_MAX + 1], empty[PATH_MAX];
+  int fd = open_parent(path, name, sizeof name);
+  if (fd >= 0 && on_btrfs(fd) == 0) return fd;
+  if (fd >= 0) close(fd);
+  return snprintf(empty, sizeof empty, "%s/empty", path) < (int)sizeof empty ? open_volume(empty) : -1;
+}
+
+int volume_limit(const char *path, uint64_t bytes) {
+  int fd = open_volume(path);
+  if (fd < 0) return errno;
+  /* ~0 lifts the limit */
+  struct btrfs_ioctl_qgroup_limit_args args = {
+      .lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes ? bytes : UINT64_MAX}};
+  uint64_t tree;
+  int error = tree_of(fd, &tree);
+  args.qgroupid = tree;
+  /* asked of a volume that has reached its limit, the kernel refuses to raise it: that too takes room */
+  int elsewhere = error ? -1 : open_elsewhere(path);
+  if (!error && ioctl(elsewhere >= 0 ? elsewhere : fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0) error = errno;
+  if (elsewhere >= 0) close(elsewhere);
+  close(fd);
+  return error;
 }
 
 static bool read_number(const char *path, uint64_t *number) {

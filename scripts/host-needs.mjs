@@ -62,6 +62,7 @@ export const hostNeeds = [
   { command: "keytool", package: "default-jre-headless", why: "reads trust stores of Java in tests", when: "test" },
   { command: "ip", package: "iproute2", why: "makes network namespaces for tests", when: "test" },
   { file: "/usr/bin/rsync", package: "rsync", why: "copies hard links inside a sandbox", when: "test" },
+  { command: "mkfs.ext4", package: "e2fsprogs", why: "makes small disks that tests fill", when: "test" },
   { command: "nft", package: "nftables", why: "makes firewalls inside a sandbox for tests", when: "test" },
   { command: "tcpdump", package: "tcpdump", why: "watches the wires of a sandbox for tests", when: "test" },
   { command: "strace", package: "strace", why: "is traced with behind the system call filter in tests", when: "test" },

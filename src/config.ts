@@ -25,23 +25,14 @@ import {
   origin,
   path,
   proxy,
+  type Setting,
   second,
   size,
   variables,
   whole,
 } from "./setting-values.ts";
 
-/** What a setting is called and what it is for; its schema says what it may be. */
-export interface Setting {
-  env: `SANDKEEP_${string}`;
-  /** what stands for the value in the help; a setting without one is a switch */
-  value?: string;
-  meaning: string;
-  /** its default in words, where the value itself would not say it */
-  preset?: string;
-  /** never shown, and never a flag: every user of a host sees the command lines of all */
-  secret?: true;
-}
+export type { Setting };
 
 const about = z.registry<Setting>();
 
@@ -104,7 +95,6 @@ const schema = z.object({
     meaning: "where clients reach the daemon when something stands before it, such as a proxy that speaks TLS",
     preset: "http:// with the address and the port that it listens on",
   }),
-
   allowedHosts: list(domain()).register(about, {
     env: "SANDKEEP_ALLOWED_HOSTS",
     value: "name,…",
@@ -201,6 +191,20 @@ const schema = z.object({
     value: "count",
     meaning: "most sandboxes that run at the same time",
   }),
+  diskReserve: size(64 * mebibyte)
+    .optional()
+    .register(about, {
+      env: "SANDKEEP_DISK_RESERVE",
+      value: "size",
+      meaning: "how much of the disk of the data directory stays free; with less left, sandboxes cannot grow",
+      preset: "a twentieth of the disk, between 256M and 2G",
+    }),
+  storeSize: size(gibibyte).optional().register(about, {
+    env: "SANDKEEP_STORE_SIZE",
+    value: "size",
+    meaning: "size of a new store on a disk that is not btrfs, whose room is then taken from the disk at the start",
+    preset: "nine tenths of what is free, taken as sandboxes need it",
+  }),
   maxDriveSize: size(gibibyte)
     .default(16 * 1024 * gibibyte)
     .register(about, {
@@ -290,7 +294,6 @@ const schema = z.object({
     meaning: "certificates (PEM) to believe besides the host's own, inside sandboxes and where rules open TLS",
     preset: "none",
   }),
-
   egressProxy: proxy().register(about, {
     env: "SANDKEEP_EGRESS_PROXY",
     value: "url",
@@ -317,7 +320,6 @@ const schema = z.object({
     preset: "none",
     secret: true,
   }),
-
   drainTimeout: duration(0)
     .default(10 * second)
     .register(about, {

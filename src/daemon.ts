@@ -32,6 +32,7 @@ import { createIngress } from "./ingress/ingress.ts";
 import { egressMain, isClone, ownCommand, root } from "./installation.ts";
 import { isForCompiling, nativeProgram } from "./native-program.ts";
 import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "./network-settings.ts";
+import { DiskRoom } from "./runtime/linux/disk-room.ts";
 import { type LinuxOptions, LinuxRuntime } from "./runtime/linux/driver.ts";
 import { withCertificates } from "./runtime/linux/image/java-store.ts";
 import { hashKey, openSeal, secretFor } from "./secrets.ts";
@@ -92,14 +93,18 @@ async function startDaemon(config: Config, guest: string): Promise<Daemon> {
   let stopsAll = false;
   try {
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+    // What follows writes to the disk.
+    DiskRoom.makeStartable(reserveOf(config));
     undo.defer(lockDirectory(config.dataDir));
+    const room = await DiskRoom.open({ ...reserveOf(config), say });
+    undo.defer(async () => room.close());
     const files = new DirectoryRecoveryFiles(config.dataDir);
     const store = await openStoreOf(config, files);
     undo.defer(() => store.close());
     const belonging = belongingOf(config, store, files);
     const isBound = await areBound(belonging);
     const roots = believedRootsOf(config);
-    const runtime = runtimeOf(config, { guest, progress, roots: roots.pems });
+    const runtime = runtimeOf(config, { guest, progress, roots: roots.pems, room });
     await runtime.open();
     undo.defer(() => {
       // What sandboxes run on goes with the last of them; a start that failed leaves no more than it found.
@@ -201,6 +206,10 @@ async function requireDefaultImage({ defaultImage, dataDir }: Config, runtime: L
   );
 }
 
+function reserveOf({ dataDir, diskReserve: reserve }: Config): { dataDir: string; reserve?: number } {
+  return { dataDir, ...(reserve !== undefined && { reserve }) };
+}
+
 /** the key is beside the database, not in it */
 function sealOf({ dataDir }: Config): Seal {
   return openSeal(join(dataDir, "secret.key"));
@@ -233,7 +242,7 @@ function belongingOf(config: Config, store: Store, files: RecoveryFiles): Belong
 }
 
 /** What of the runtime's options is found out at the start. */
-type FoundOut = Pick<LinuxOptions, "guest" | "progress" | "roots">;
+type FoundOut = Pick<LinuxOptions, "guest" | "progress" | "roots" | "room">;
 
 function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
   return new LinuxRuntime({
@@ -251,6 +260,7 @@ function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
       disk: config.maxDisk,
     },
     durability: config.durability,
+    ...(config.storeSize !== undefined && { storage: { imageSize: config.storeSize, preallocated: true } }),
     outputLimit: config.maxOutput,
     journalLimit: config.maxOutputTotal,
     ...(config.maxOpenFiles !== undefined && { maxOpenFiles: config.maxOpenFiles }),

@@ -150,7 +150,9 @@ function realPath(path: string): string | undefined {
 async function doctor(args: string[]): Promise<number> {
   const { doctorCommand } = await import("./cli/commands/doctor.ts");
   const { readHost } = await import("./cli/host.ts");
-  const { defaultDataDir } = await import("./config.ts");
+  const { defaultDataDir, readConfig } = await import("./config.ts");
+  const { heldIn, usualReserve } = await import("./runtime/linux/disk-room.ts");
+  const { isReadOnly } = await import("./runtime/linux/storage.ts");
   const { findNativeProgram } = await import("./native-program.ts");
   const { hostView } = await import("./runtime/linux/image/host-view.ts");
   const { cgroupControllers, kernelHas, missing, onPath } = await import("../scripts/host-needs.mjs");
@@ -160,7 +162,10 @@ async function doctor(args: string[]): Promise<number> {
     facts: async (dataDir = home) => {
       const compiled = findNativeProgram({ root, dataDir }) !== undefined;
       const view = await hostView().catch(() => undefined);
-      return readHost({ dataDir, compiled, kernelHas, cgroupControllers, onPath, packages, view });
+      const { diskReserve } = readConfig([], process.env);
+      const reserve = (place: string) => ({ reserve: diskReserve ?? usualReserve(place), held: heldIn(place) });
+      const known = { kernelHas, cgroupControllers, onPath, packages, view, reserve, isReadOnly };
+      return readHost({ dataDir, compiled, ...known });
     },
     print,
   });

@@ -4,6 +4,18 @@ import { BlockList, isIP } from "node:net";
 import { resolve } from "node:path";
 import { z } from "zod";
 
+/** What a setting is called and what it is for; its schema says what it may be. */
+export interface Setting {
+  env: `SANDKEEP_${string}`;
+  /** what stands for the value in the help; a setting without one is a switch */
+  value?: string;
+  meaning: string;
+  /** its default in words, where the value itself would not say it */
+  preset?: string;
+  /** never shown, and never a flag: every user of a host sees the command lines of all */
+  secret?: true;
+}
+
 export const second = 1000;
 export const minute = 60 * second;
 const hour = 60 * minute;

@@ -66,11 +66,13 @@ export interface Start {
   path?: string;
   /** where its data is, which is there already; default, a new folder */
   dataDir?: string;
+  /** the folder in which a new data directory is made; default that of temporary files */
+  folder?: string;
 }
 
 export async function startDaemon(undo: Undo, settings: Settings = {}, start: Start = {}): Promise<TestDaemon> {
-  const { namespace, command = [launcher, "serve"], path = process.env.PATH } = start;
-  const dataDir = start.dataDir ?? (await mkdtemp(join(tmpdir(), "sandkeep-e2e-")));
+  const { namespace, command = [launcher, "serve"], path = process.env.PATH, folder = tmpdir() } = start;
+  const dataDir = start.dataDir ?? (await mkdtemp(join(folder, "sandkeep-e2e-")));
   undo.defer(() => rm(dataDir, { recursive: true, force: true }));
   const runDir = await mkdtemp("/run/sandkeep-e2e-");
   undo.defer(() => rm(runDir, { recursive: true, force: true }));

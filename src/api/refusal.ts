@@ -19,6 +19,11 @@ export function retryAfter(error: unknown): { "retry-after": string } {
   return { "retry-after": String((isSandkeepError(known) && known.retryAfter) || 1) };
 }
 
+/** whether an operator should read of an answer with this status; of a full disk the log says once that it is full */
+export function isForTheLog(status: number): boolean {
+  return status >= 500 && status !== 507;
+}
+
 /** where a wire does not say otherwise */
 export const statuses: Record<ErrorCode, number> = {
   invalid: 400,

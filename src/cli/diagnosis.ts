@@ -29,6 +29,8 @@ export function diagnose(facts: HostFacts): Diagnosis {
 }
 
 const gigabyte = 1e9;
+/** room for the database and for records */
+const leastToStart = 8e6;
 const neededControllers = ["cpu", "memory", "pids"];
 
 const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
@@ -90,9 +92,18 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     }),
   storage,
   ({ store }) => {
-    if (store.free >= 5 * gigabyte) return { name: "disk", state: "ok", detail: `${sizeInWords(store.free)} free` };
-    const state = store.free < gigabyte / 2 ? "missing" : "warning";
-    return { name: "disk", state, detail: `only ${sizeInWords(store.free)} free for ${store.path}` };
+    const name = "disk";
+    const [free, reserve] = [sizeInWords(store.free), sizeInWords(store.reserve)];
+    if (store.free < leastToStart) {
+      return { name, state: "missing", detail: `only ${free} left, with which no daemon can start` };
+    }
+    if (store.free < store.reserve) {
+      const detail = `${free} left of the ${reserve} that are kept in reserve: sandboxes cannot grow`;
+      return { name, state: "warning", detail, fix: `du -xh ${store.path} | sort -h | tail` };
+    }
+    const detail = `${free} free, of which ${reserve} are kept in reserve`;
+    if (store.free >= 5 * gigabyte) return { name, state: "ok", detail };
+    return { name, state: "warning", detail: `only ${detail}` };
   },
   ({ memory }) => ({
     name: "memory",
@@ -148,6 +159,10 @@ function listed(paths: string[]): string {
 
 function storage({ store, root }: HostFacts): Finding {
   const name = "store";
+  if (store.readOnly) {
+    const detail = "read-only, since a write to its disk has failed; a daemon mends it once the disk has room";
+    return { name, state: "warning", detail };
+  }
   if (root && !store.writable) return { name, state: "missing", detail: `"${store.path}" cannot be written to` };
   if (store.onBtrfs) return { name, state: "ok", detail: `btrfs at ${store.path}` };
   if (store.btrfs && store.mkfs && store.loop) return { name, state: "ok", detail: `a btrfs image in ${store.path}` };

@@ -2,7 +2,7 @@
 
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from "node:fs";
 import { arch, platform, release } from "node:os";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { type HostLimits, readHostLimits } from "./host-limits.ts";
 
 export interface HostFacts {
@@ -32,7 +32,12 @@ export interface HostFacts {
     btrfs: boolean;
     mkfs: boolean;
     loop: boolean;
+    /** bytes that are free on its disk, with those that a daemon holds there as a reserve */
     free: number;
+    /** bytes that stay free: with less, sandboxes cannot grow */
+    reserve: number;
+    /** whether the kernel has made a mounted store read-only, as after a failed write */
+    readOnly: boolean;
     writable: boolean;
   };
   memory: { total: number; available: number; swap: number };
@@ -60,6 +65,9 @@ export interface HostKnowledge {
   cgroupControllers(): string[];
   onPath(command: string): boolean;
   packages: HostFacts["packages"];
+  /** of the disk of a data directory that is there, in bytes: what stays free, and what is held of it */
+  reserve(directory: string): { reserve: number; held: number };
+  isReadOnly(store: string): boolean;
 }
 
 export function readHost(known: HostKnowledge): HostFacts {
@@ -92,16 +100,20 @@ export function readHost(known: HostKnowledge): HostFacts {
 
 const btrfsMagic = 0x9123683e;
 
-function storeFacts({ dataDir, kernelHas, onPath }: HostKnowledge): HostFacts["store"] {
+function storeFacts({ dataDir, kernelHas, onPath, ...known }: HostKnowledge): HostFacts["store"] {
   const there = nearest(dataDir);
   const { type, bavail, bsize } = statfsSync(there);
+  const { reserve, held } = known.reserve(there);
+  const store = join(dataDir, "store");
   return {
     path: dataDir,
     onBtrfs: type === btrfsMagic,
     btrfs: kernelHas("CONFIG_BTRFS_FS", "btrfs"),
     mkfs: onPath("mkfs.btrfs"),
     loop: existsSync("/dev/loop-control"),
-    free: bavail * bsize,
+    free: bavail * bsize + held,
+    reserve,
+    readOnly: existsSync(store) && known.isReadOnly(store),
     writable: writable(there),
   };
 }

@@ -17,6 +17,7 @@ function world({ drives = [] as string[] } = {}) {
   const runtime = {
     machines: () => [...machines.values()],
     machine: (id: string) => machines.get(id),
+    requireRoom: () => undefined,
     forget: async () => undefined,
     images: { get: async () => ({ cwd: session.cwd, user: session.user }) },
     boot: async ({ id }: { id: string }) => {

@@ -49,6 +49,7 @@ export class Boots {
   /** asked before a session is on record: one that cannot be made leaves no trace */
   requireRoom(): void {
     const { runtime, limits } = this.#context;
+    runtime.requireRoom();
     const unborn = [...this.#flights.keys()].filter((id) => !runtime.machine(id)).length;
     if (runtime.machines().length + unborn < limits.maxSandboxes) return;
     throw new SandkeepError("limit", "The concurrency limit has been exceeded.");

@@ -14,6 +14,8 @@ export interface Runtime {
   /** lets go of everything without stopping a machine */
   close(): Promise<void>;
 
+  /** throws "no-room" while the host's disk is too full to boot another machine */
+  requireRoom(): void;
   boot(spec: MachineSpec): Promise<Machine>;
   /** every machine that is alive now, as found when the runtime was opened or booted since */
   machines(): Machine[];

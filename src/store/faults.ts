@@ -28,7 +28,7 @@ function checkParameters(parameters: readonly unknown[]): void {
       );
 }
 
-type Fault = "taken" | "orphan" | "too-long";
+type Fault = "taken" | "orphan" | "too-long" | "full";
 
 /** SQLite's extended result codes (SQLITE_CONSTRAINT_UNIQUE, _PRIMARYKEY, _FOREIGNKEY), and PostgreSQL's SQLSTATE */
 const faultOfCode: Record<string, Fault> = {
@@ -37,6 +37,9 @@ const faultOfCode: Record<string, Fault> = {
   "787": "orphan",
   "23505": "taken",
   "23503": "orphan",
+  // SQLITE_FULL and disk_full.
+  "13": "full",
+  "53100": "full",
   // An index entry that fits no page.
   "54000": "too-long",
 };
@@ -44,6 +47,7 @@ const faultOfCode: Record<string, Fault> = {
 const sentences: Record<Fault, (cause: Error) => SandkeepError> = {
   taken: (cause) => new SandkeepError("exists", "Cannot record this: its id or name is taken", { cause }),
   orphan: (cause) => new SandkeepError("not-found", "Cannot record this: what it belongs to is unknown", { cause }),
+  full: (cause) => new SandkeepError("no-room", "Cannot record this: the disk of the database is full", { cause }),
   "too-long": (cause) => new SandkeepError("invalid", "Cannot record this: a name in it is too long", { cause }),
 };
 

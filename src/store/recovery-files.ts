@@ -78,11 +78,16 @@ export class DirectoryRecoveryFiles implements RecoveryFiles {
 function write(path: string, value: object): void {
   const text = `${JSON.stringify(value)}\n`;
   try {
-    replace(path, text);
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    replace(path, text);
+    try {
+      replace(path, text);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      replace(path, text);
+    }
+  } catch (cause) {
+    if (!(cause instanceof Error && "code" in cause && cause.code === "ENOSPC")) throw cause;
+    throw new SandkeepError("no-room", "Cannot describe this: the disk of the data directory is full", { cause });
   }
 }
 

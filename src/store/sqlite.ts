@@ -70,6 +70,15 @@ class WritingDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw("begin immediate"));
   }
+
+  /** after some errors, such as a full disk, SQLite has done it by itself; what is thrown is then that error */
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    try {
+      await super.rollbackTransaction(connection);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.includes("no transaction is active"))) throw error;
+    }
+  }
 }
 
 /** how long another program may keep the file locked, in ms, and how often it is tried again */

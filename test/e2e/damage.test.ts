@@ -1,9 +1,11 @@
 /** Damaged files: a start either mends or sets aside what it finds and serves, or says which file and ends in seconds. */
 
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { launcher } from "../../src/installation.ts";
 import { startDaemon, type TestDaemon } from "../daemon.ts";
 import { raw } from "./clients.ts";
 import { create, read, write } from "./kept-files.ts";
@@ -57,6 +59,10 @@ test("a record of a machine whose copy is damaged too leaves the machine and its
   expect(readFileSync(join(folder, "machine.json.damaged"), "utf8")).toBe("");
   // An operator who restores it has the machine again, as a session that was lost meanwhile.
   await daemon.stop();
+  const { stdout } = await promisify(execFile)(launcher, ["recover", "--data-dir", daemon.dataDir], {
+    env: { ...process.env, SANDKEEP_RUN_DIR: daemon.runDir },
+  });
+  expect(stdout).toContain(`damaged   "${join(folder, "machine.json.damaged")}": restore "${kept[0]}" from a backup`);
   for (const path of kept) copyFileSync(`${path}.backup`, path);
   await daemon.start();
   expect((await raw(daemon, "GET", "/v2/sandboxes/stopped")).status).toBe(200);
@@ -96,19 +102,15 @@ test("a snapshot whose record is lost for good stops nothing else", async () => 
   await create(daemon, "beside-the-lost");
 });
 
-test("a store that is read-only is said so, and the start ends in seconds", async () => {
+test("a store that was made read-only is writable after a start", async () => {
   await using mine = new AsyncDisposableStack();
   const other = await startDaemon(mine);
   await other.stop();
   const store = join(other.dataDir, "store");
   execFileSync("mount", ["-o", "remount,ro", store]);
-  const begun = performance.now();
-  const refused = await other.start().catch((error: Error) => error.message);
-  // What is left open at its end would be seen as a start that takes as long as the guard of this test.
-  expect(performance.now() - begun).toBeLessThan(30_000);
-  expect(refused).toContain(`Cannot use the store "${store}": it is read-only`);
-  execFileSync("sh", ["-c", `mountpoint -q ${store} && mount -o remount,rw ${store} || true`]);
   await other.start();
+  const made = await raw(other, "POST", "/v3/sandboxes", { body: { name: "writable" } });
+  expect(made.status, made.text).toBe(200);
 });
 
 async function expectAll(): Promise<void> {

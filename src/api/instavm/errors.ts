@@ -6,7 +6,7 @@
 import type { z } from "zod";
 import { isSandkeepError, messageOf } from "../../core/errors.ts";
 import { InvalidInput, json } from "../http.ts";
-import { Refusal, retryAfter, statuses } from "../refusal.ts";
+import { isForTheLog, Refusal, retryAfter, statuses } from "../refusal.ts";
 
 /** Where a value came from. */
 export type Place = "query" | "body" | "path" | "header";
@@ -43,7 +43,7 @@ export function errorResponse(error: unknown, trouble: (error: unknown) => void)
   if (error instanceof Unprocessable) return json({ detail: error.complaints }, 422);
   if (error instanceof InvalidInput) return json({ detail: complaintsOf(error, "body") }, 422);
   const { status, message } = inWords(error);
-  if (status >= 500) trouble(error);
+  if (isForTheLog(status)) trouble(error);
   return json({ detail: message }, status, status === 429 ? retryAfter(error) : (headers[status] ?? {}));
 }
 

@@ -3,7 +3,7 @@
 import { type ErrorCode, isSandkeepError, messageOf, type SandkeepError } from "../../core/errors.ts";
 import { InvalidInput, json } from "../http.ts";
 import { invalidWords } from "../issues.ts";
-import { retryAfter } from "../refusal.ts";
+import { isForTheLog, retryAfter } from "../refusal.ts";
 
 /** An error that already speaks Vercel's words. */
 export class VercelError extends Error {
@@ -61,7 +61,7 @@ const wordings: Record<ErrorCode, Wording> = {
 /** the answer to a request that failed; `trouble` hears of what is our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
   const { status, code, message } = inVercelsWords(error);
-  if (status >= 500) trouble(error);
+  if (isForTheLog(status)) trouble(error);
   return json({ error: { code, message } }, status, status === 429 ? retryAfter(error) : {});
 }
 

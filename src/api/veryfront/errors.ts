@@ -6,7 +6,7 @@ import { STATUS_CODES } from "node:http";
 import { type ErrorCode, isSandkeepError } from "../../core/errors.ts";
 import { InvalidInput } from "../http.ts";
 import { invalidWords } from "../issues.ts";
-import { Refusal, retryAfter, statuses } from "../refusal.ts";
+import { isForTheLog, Refusal, retryAfter, statuses } from "../refusal.ts";
 
 export interface Problem {
   type: string;
@@ -46,7 +46,7 @@ export function errorResponse(error: unknown, trouble: (error: unknown) => void)
 
 export function problemOf(error: unknown, trouble: (error: unknown) => void): Problem {
   const { status, message } = refusalOf(error);
-  if (status >= 500) trouble(error);
+  if (isForTheLog(status)) trouble(error);
   return { type: "about:blank", title: STATUS_CODES[status] ?? "Error", status, detail: message };
 }
 

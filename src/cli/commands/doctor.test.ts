@@ -21,7 +21,17 @@ const good: HostFacts = {
   fuse: true,
   cgroups: { version: 2, controllers: ["cpu", "io", "memory", "pids"] },
   guest: { compiled: true, compiler: true },
-  store: { path: "/d", onBtrfs: false, btrfs: true, mkfs: true, loop: true, free: 50e9, writable: true },
+  store: {
+    path: "/d",
+    onBtrfs: false,
+    btrfs: true,
+    mkfs: true,
+    loop: true,
+    free: 50e9,
+    reserve: 2e9,
+    readOnly: false,
+    writable: true,
+  },
   memory: { total: 16e9, available: 8e9, swap: 2e9 },
   limits: { sandboxes: 10, processes: 100, settings: { "kernel.pid_max": 32_768, "kernel.pty.max": 4096 } },
   packages: [],
@@ -58,7 +68,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
     "apt-get install -y --no-install-recommends gcc libc6-dev make",
   ],
   ["store", { store: { ...good.store, writable: false } }, /cannot be written/],
-  ["disk", { store: { ...good.store, free: 1e8 } }, /only 100 MB free/],
+  ["disk", { store: { ...good.store, free: 1e6 } }, /only 1 MB left, with which no daemon can start/],
   ["Node", { node: "20.1.0" }, /too old/, "npm start, which brings its own Node 24"],
 ])("without what it needs no sandbox can run: %s %j", (name, facts, detail, fix) => {
   const { ok, isolation, findings } = diagnose({ ...good, ...facts });
@@ -80,7 +90,14 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ],
   ["store", { store: { ...good.store, btrfs: false } }, /no btrfs/, "modprobe btrfs"],
   ["store", { store: { ...good.store, loop: false } }, /loop/, "modprobe loop"],
-  ["disk", { store: { ...good.store, free: 2e9 } }, /only 2 GB free/],
+  ["disk", { store: { ...good.store, free: 3e9 } }, /only 3 GB free, of which 2 GB are kept in reserve/],
+  [
+    "disk",
+    { store: { ...good.store, free: 1e9 } },
+    /1 GB left of the 2 GB .* sandboxes cannot grow/,
+    "du -xh /d | sort -h | tail",
+  ],
+  ["store", { store: { ...good.store, readOnly: true } }, /read-only, since a write to its disk has failed/],
   [
     "kernel.pid_max",
     { limits: { ...good.limits, processes: 10_000 } },
@@ -132,6 +149,8 @@ test("this host can be looked at, whatever it is", () => {
     cgroupControllers: () => [],
     onPath: () => false,
     packages: [],
+    reserve: () => ({ reserve: 1, held: 0 }),
+    isReadOnly: () => false,
   });
   expect(facts).toMatchObject({
     platform: "linux",

@@ -4,7 +4,7 @@
  */
 
 import { mkdirSync, rmSync } from "node:fs";
-import { constants, cpus } from "node:os";
+import { cpus } from "node:os";
 import { isSandkeepError, messageOf, SandkeepError } from "../../core/errors.ts";
 import type {
   Discrepancy,
@@ -26,7 +26,7 @@ import { hostBootId } from "./boot-id.ts";
 import { removeCgroup, setLimits } from "./cgroup.ts";
 import type { DriveStore } from "./drives.ts";
 import { egressJournal } from "./egress-journal.ts";
-import { errnoOf, typed } from "./failure.ts";
+import { isFull, typed } from "./failure.ts";
 import { ensureHostImage, hostImage } from "./image/host.ts";
 import { type ImageStore, imageReference } from "./images.ts";
 import { readEnded, readInfo } from "./journal.ts";
@@ -35,14 +35,15 @@ import { difference } from "./ledger.ts";
 import { LinuxMachine } from "./machine.ts";
 import { machineNeeds } from "./machine-needs.ts";
 import { flushRecord, type MachineRecord, writeRecord } from "./machine-record.ts";
-import { abandoned, rebuildLedger, shutDown } from "./opening.ts";
+import { abandoned, letGo, rebuildLedger, shutDown } from "./opening.ts";
 import { defaultLimits, type LinuxOptions } from "./options.ts";
 import { type Durability, openParts, type Parts } from "./parts.ts";
 import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
 import { lasting, realThings } from "./reconcile.ts";
 import { type BootRoot, bootRoot, mountPlans } from "./roots.ts";
 import type { SnapshotStore } from "./snapshots.ts";
-import { closeStorage, openStorage, reclaim } from "./storage.ts";
+import { closeStorage, isReadOnly, reclaim, type Storage } from "./storage.ts";
+import { openWritable, StoreWatch } from "./store-rescue.ts";
 
 export type { LinuxOptions };
 
@@ -61,6 +62,7 @@ export class LinuxRuntime implements Runtime {
   #lost: MachineEnd[] = [];
   #parts: Parts | undefined;
   #hasMounted = false;
+  #storeWatch: StoreWatch | undefined;
   readonly #trouble: (error: unknown) => void;
 
   constructor(options: LinuxOptions) {
@@ -75,6 +77,10 @@ export class LinuxRuntime implements Runtime {
     return this.#options.durability ?? "power";
   }
 
+  requireRoom(): void {
+    this.#options.room?.require("start a sandbox");
+  }
+
   get #defaultImage(): string {
     return this.#options.defaultImage ?? hostImage;
   }
@@ -83,48 +89,45 @@ export class LinuxRuntime implements Runtime {
   async open(): Promise<void> {
     try {
       await this.#openAll();
+      this.#storeWatch = new StoreWatch({
+        needsRescue: () => (!this.#parts || isReadOnly(this.#places.store)) && !this.#options.room?.isShort,
+        rescue: () => this.#rescue(),
+        trouble: this.#trouble,
+      });
     } catch (error) {
-      const { dataDir } = this.#options;
       const [close, shutdown] = [() => this.close(), () => this.shutdown()];
       const [places, parts, hasMounted] = [this.#places, this.#parts, this.#hasMounted];
-      throw await abandoned({ dataDir, places, parts, hasMounted, close, shutdown }, error);
+      throw await abandoned({ dataDir: this.#options.dataDir, places, parts, hasMounted, close, shutdown }, error);
     }
   }
 
   async #openAll(): Promise<void> {
-    const { dataDir, progress = () => undefined } = this.#options;
+    const { dataDir, guest, room, progress = () => undefined } = this.#options;
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    const storage = await openStorage({ dataDir, progress, ...this.#options.storage });
+    const options = { dataDir, progress, ...this.#options.storage };
+    const storage = await openWritable({ storage: options, places: this.#places, guest, room });
     this.#hasMounted = storage.isNewlyMounted;
-    for (const folder of [this.#places.machines, this.#places.sockets]) {
-      mkdirSync(folder, { recursive: true, mode: 0o700 });
-    }
-    const parts = await this.#openParts(storage.volumes);
+    const { machines, sockets } = this.#places;
+    for (const folder of [machines, sockets]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const parts = await this.#openParts(storage);
     this.#parts = parts;
     if (parts.ledger.isDamaged) this.#trouble(new Error(await rebuildLedger(parts, this.#places, dataDir)));
     await this.#adopt(parts);
     if (this.#defaultImage === hostImage)
       await ensureHostImage(parts.layers, parts.images, { roots: this.#options.roots ?? [], progress });
     await parts.egress.configured();
-    parts.pool.fill(0);
+    await parts.growthStop?.apply();
+    if (!room?.isShort) parts.pool.fill(0);
   }
 
   /** machines go on; blanks do not */
   async close(): Promise<void> {
-    const parts = this.#parts;
-    if (!parts) return;
-    await parts.masks.close();
-    parts.diskWatch.close();
-    parts.filesWatch.close();
-    parts.tcpWatch.close();
-    await parts.pool.close();
-    await parts.layers.close();
-    await parts.snapshots.flushed();
-    for (const machine of this.#machines.values()) machine.close();
-    await parts.ports.close();
-    parts.launcher.close();
-    parts.egress.close();
-    parts.ledger.close();
+    this.#storeWatch?.close();
+    await this.#letGo();
+  }
+
+  async #letGo(): Promise<void> {
+    if (this.#parts) await letGo(this.#parts, this.#machines.values());
     this.#parts = undefined;
   }
 
@@ -185,6 +188,7 @@ export class LinuxRuntime implements Runtime {
 
   async boot(wanted: MachineSpec): Promise<Machine> {
     const { pool } = this.#open();
+    this.requireRoom();
     const spec = checkSpec(wanted, this.#limits);
     if (this.#machines.has(spec.id) || this.#ended.has(spec.id) || this.#booting.has(spec.id)) {
       throw new SandkeepError("exists", `Cannot boot machine "${spec.id}": its id was used before`);
@@ -285,7 +289,20 @@ export class LinuxRuntime implements Runtime {
     });
   }
 
-  #openParts(hasVolumes: boolean): Promise<Parts> {
+  /** machines cannot go on: what they are on has failed */
+  async #rescue(): Promise<void> {
+    const reason = `The store "${this.#places.store}" became read-only`;
+    this.#trouble(new Error(`${reason}: ending its sandboxes, whose files are kept, and mounting it anew`));
+    await shutDown([
+      () => Promise.all([...this.#machines.values()].map((machine) => machine.lose(reason))),
+      () => this.#letGo(),
+    ]).catch(this.#trouble);
+    this.#parts = undefined;
+    this.#machines.clear();
+    await this.#openAll();
+  }
+
+  #openParts(storage: Storage): Promise<Parts> {
     return openParts(
       {
         ...this.#options,
@@ -295,7 +312,8 @@ export class LinuxRuntime implements Runtime {
         pool: this.#options.pool ?? { hot: 0, warm: 0 },
         trouble: this.#trouble,
         places: this.#places,
-        hasVolumes,
+        hasVolumes: storage.volumes,
+        isOwnStore: storage.isOwn,
       },
       {
         orphans: () => this.#orphans(),
@@ -426,11 +444,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   #open(): Parts {
-    if (!this.#parts) throw new SandkeepError("conflict", "Cannot use the runtime: it is not open");
+    if (!this.#parts) throw new SandkeepError("unavailable", "Cannot use the runtime: it is not open");
     return this.#parts;
   }
-}
-
-function isFull(error: unknown): boolean {
-  return errnoOf(error) === constants.errno.ENOSPC || (error as NodeJS.ErrnoException)?.code === "ENOSPC";
 }

@@ -17,8 +17,16 @@ export class DriveStore implements DriveVolumes {
   readonly #volumes: Volumes;
   readonly #trouble: (error: unknown) => void;
 
-  constructor(store: string, volumes: Volumes, trouble: (error: unknown) => void) {
+  readonly #requireRoom: (what: string) => void;
+
+  constructor(
+    store: string,
+    volumes: Volumes,
+    trouble: (error: unknown) => void,
+    requireRoom: (what: string) => void = () => undefined,
+  ) {
     this.#trouble = trouble;
+    this.#requireRoom = requireRoom;
     this.#folder = join(store, "drives");
     this.#volumes = volumes;
   }
@@ -31,6 +39,7 @@ export class DriveStore implements DriveVolumes {
 
   async create(id: string, options: { maxSize: number }): Promise<void> {
     const volume = this.volume(id);
+    this.#requireRoom("create a drive");
     await this.#volumes.create(volume, plainUser);
     await this.#volumes.limit(volume, options.maxSize);
   }

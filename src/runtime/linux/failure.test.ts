@@ -32,7 +32,7 @@ describe("failure", () => {
 
   test("what the kernel refuses us is no fault of the caller", () => {
     expect(failed(constants.errno.EPERM, What.system).code).toBe("internal");
-    expect(failed(constants.errno.ENOSPC, What.system).code).toBe("limit");
+    expect(failed(constants.errno.ENOSPC, What.system).code).toBe("no-room");
   });
 
   test("a full disk that Node's own calls meet is a limit, said without a folder of the host", () => {

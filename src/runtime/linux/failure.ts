@@ -22,7 +22,9 @@ export function failure(payload: Buffer): SandkeepError {
 export function withoutFolders(error: unknown): unknown {
   if (!(error instanceof SandkeepError)) return error;
   const sentence = error.message.replaceAll(/"\/(?:[^"]*\/)?([^"/]*)"/g, '"$1"');
-  return new SandkeepError(error.code, sentence, { cause: error.cause });
+  // What the launcher does, it does in the store.
+  const code = hostIsFull.has(errnoOf(error) ?? 0) ? "no-room" : error.code;
+  return new SandkeepError(code, sentence, { cause: error.cause });
 }
 
 /**
@@ -40,6 +42,11 @@ export function typed(error: unknown, what: string): unknown {
 /** the kernel's number behind an error, if it came out of a FAIL frame */
 export function errnoOf(error: unknown): number | undefined {
   return error instanceof SandkeepError && error.cause instanceof KernelError ? error.cause.errno : undefined;
+}
+
+/** whether there was no room in the store */
+export function isFull(error: unknown): boolean {
+  return errnoOf(error) === constants.errno.ENOSPC || (error as NodeJS.ErrnoException)?.code === "ENOSPC";
 }
 
 class KernelError extends Error {
@@ -91,6 +98,9 @@ const byErrno = new Map<number, ErrorCode>([
   [numbers.EOPNOTSUPP, "unsupported"],
 ]);
 
+/** of what is done outside a sandbox: the store, or the disk below it, has no room, or had none and went read-only */
+const hostIsFull = new Set([numbers.ENOSPC, numbers.EROFS]);
+
 const byWhat = new Map<number, ErrorCode>([
   [What.user, "unknown-user"],
   [What.cwd, "bad-cwd"],
@@ -100,6 +110,7 @@ const byWhat = new Map<number, ErrorCode>([
 function codeOf(errno: number, what: number): ErrorCode {
   const code = byErrno.get(errno) ?? "internal";
   // What the kernel refuses us is no fault of the caller; only a bound that is reached is his to know.
+  if (what === What.system && hostIsFull.has(errno)) return "no-room";
   if (what === What.system) return code === "limit" || code === "unsupported" ? code : "internal";
   return byWhat.get(what) ?? code;
 }

@@ -45,6 +45,8 @@ export interface MachineKeeper {
   release(machine: LinuxMachine): Promise<void>;
   limitDisk(machine: LinuxMachine, bytes: number): Promise<void>;
   diskUsage(machine: LinuxMachine): Promise<number | undefined>;
+  /** throws while the host's disk is short of room for what is to be done */
+  requireRoom(what: string): void;
 }
 
 const nothing: Usage["network"] = { received: 0, sent: 0 };
@@ -112,10 +114,22 @@ export class LinuxMachine implements Machine {
   }
 
   files(user = "root"): Files {
-    return filesOver((as) => {
+    const files = filesOver((as) => {
       this.#mustRun("use files");
       return this.#agent.files(as === "root" ? as : user);
     });
+    const { requireRoom } = this.#keeper;
+    return {
+      ...files,
+      async write(path, data, options) {
+        requireRoom(`write "${path}"`);
+        await files.write(path, data, options);
+      },
+      async extract(directory, tar, options) {
+        requireRoom(`write below "${directory}"`);
+        await files.extract(directory, tar, options);
+      },
+    };
   }
 
   async connect(port: number): Promise<Duplex> {
@@ -158,6 +172,7 @@ export class LinuxMachine implements Machine {
 
   async snapshot(): Promise<SnapshotInfo> {
     this.#mustRun("take a snapshot");
+    this.#keeper.requireRoom("take a snapshot");
     return this.#keeper.captureLive(this).catch((error) => {
       throw typed(error, `Cannot take a snapshot of machine "${this.id}"`);
     });
@@ -166,6 +181,12 @@ export class LinuxMachine implements Machine {
   stop(options: { snapshot?: boolean } = {}): Promise<MachineEnd> {
     this.#stopping ??= this.#end({ cause: "asked", reason: "It was asked to stop" }, options.snapshot ?? false);
     return this.#stopping;
+  }
+
+  /** ends it with its files as they are, because what they are on has failed */
+  async lose(reason: string): Promise<void> {
+    this.#stopping ??= this.#end({ cause: "host", reason }, "keep");
+    await this.#stopping.catch(() => undefined);
   }
 
   async #changeNetwork(network: MachineNetwork): Promise<void> {

@@ -7,6 +7,7 @@ import { constants } from "node:os";
 import { join } from "node:path";
 import { messageOf, SandkeepError } from "../../core/errors.ts";
 import { errnoOf } from "./failure.ts";
+import type { LinuxMachine } from "./machine.ts";
 import { readRecords } from "./machine-record.ts";
 import type { Parts } from "./parts.ts";
 import type { Places } from "./plan.ts";
@@ -49,6 +50,25 @@ export async function rebuildLedger(parts: Parts, places: Places, dataDir: strin
   ledger.make(real.filter(({ kind, name }) => !written.has(`${kind} ${name}`)));
   const path = join(dataDir, "ledger.jsonl");
   return `The ledger "${path}" was damaged and has been made again from what is on the host; the damaged one is "${path}.damaged"`;
+}
+
+/** of everything but machines and the store, each part whatever became of the others */
+export function letGo(parts: Parts, machines: Iterable<LinuxMachine>): Promise<void> {
+  parts.diskWatch.close();
+  parts.growthStop?.close();
+  parts.filesWatch.close();
+  parts.tcpWatch.close();
+  return shutDown([
+    () => parts.masks.close(),
+    () => parts.pool.close(),
+    () => parts.layers.close(),
+    () => parts.snapshots.flushed(),
+    ...[...machines].map((machine) => () => machine.close()),
+    () => parts.ports.close(),
+    () => parts.launcher.close(),
+    () => parts.egress.close(),
+    () => parts.ledger.close(),
+  ]);
 }
 
 /** each is tried whatever became of the others */

@@ -2,6 +2,7 @@
 
 import type { EgressSettings } from "../../core/egress-settings.ts";
 import type { Limits } from "../../core/runtime.ts";
+import type { DiskRoom } from "./disk-room.ts";
 import type { Bounds, Durability } from "./parts.ts";
 import type { PoolSize } from "./pool.ts";
 import type { StorageOptions } from "./storage.ts";
@@ -21,6 +22,8 @@ export interface LinuxOptions extends Bounds {
   /** PEMs that programs in the image "host" believe besides the host's own list */
   roots?: readonly string[];
   storage?: Omit<StorageOptions, "dataDir">;
+  /** what watches the disk of the data directory; default nothing does */
+  room?: DiskRoom;
   /** sizes of the pools; default none */
   pool?: PoolSize;
   /** what hot blanks are booted from; default "host" */

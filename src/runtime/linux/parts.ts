@@ -11,10 +11,12 @@ import { Launcher } from "./apply.ts";
 import { BlankMaker } from "./blank.ts";
 import { Capturer } from "./capture.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./cgroup.ts";
+import type { DiskRoom } from "./disk-room.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { DriveStore } from "./drives.ts";
 import { EgressLink, type EgressLinkOptions } from "./egress-link.ts";
 import { egressView, realCommand } from "./egress-view.ts";
+import { GrowthStop } from "./growth-stop.ts";
 import { HostMasks } from "./host-masks.ts";
 import { ImageStore } from "./images.ts";
 import { LayerStore } from "./layers.ts";
@@ -48,6 +50,8 @@ export interface Parts {
   diskWatch: DiskWatch;
   filesWatch: OpenFilesWatch;
   tcpWatch: TcpMemoryWatch;
+  /** there where the room on the disk is watched */
+  growthStop: GrowthStop | undefined;
 }
 
 /** what machines may use of the host besides their limits */
@@ -80,6 +84,9 @@ export interface PartsOptions extends Bounds {
   places: Places;
   /** whether the store has subvolumes */
   hasVolumes: boolean;
+  /** whether the store is a file system of its own, with nothing else in it */
+  isOwnStore: boolean;
+  room?: DiskRoom;
 }
 
 /** what the parts ask of the runtime they belong to */
@@ -151,7 +158,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   });
   const images = new ImageStore(store);
   const snapshots = new SnapshotStore({ store, layers, images, machines: hooks.needs });
-  const drives = new DriveStore(store, volumes, trouble);
+  const drives = new DriveStore(store, volumes, trouble, (what) => options.room?.require(what));
   await drives.open();
   await Promise.all([layers.open(), images.open()]);
   await snapshots.open();
@@ -169,7 +176,11 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     capture: (machine) => capturer.dead(machine.plan, machine.record),
     discard: (machine) => volumes.delete(machine.plan.volume),
     release: hooks.release,
-    limitDisk: (machine, bytes) => volumes.limit(machine.plan.volume, bytes),
+    limitDisk: async (machine, bytes) => {
+      // While room is short a lower limit is in force, and this one afterwards.
+      if (!options.room?.isShort) await volumes.limit(machine.plan.volume, bytes);
+    },
+    requireRoom: (what) => options.room?.require(what),
     diskUsage: (machine) => volumes.usage(machine.plan.volume),
   };
   const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });
@@ -184,6 +195,20 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     trouble,
     ...(options.maxTcpPages !== undefined && { most: options.maxTcpPages }),
   });
+  const { room } = options;
+  const growthStop =
+    room &&
+    new GrowthStop({
+      room,
+      launcher,
+      volumes,
+      machines: hooks.machines,
+      store,
+      isOwnStore: options.isOwnStore,
+      note: join(places.run, "growth-stopped"),
+      resumed: () => pool.fill(0),
+      trouble,
+    });
   undo.move();
   return {
     cgroups,
@@ -205,6 +230,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     diskWatch,
     filesWatch,
     tcpWatch,
+    growthStop,
   };
 }
 

@@ -20,6 +20,7 @@ import {
   renameSync,
   rmSync,
   statfsSync,
+  statSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -37,6 +38,8 @@ export interface Storage {
   volumes: boolean;
   /** whether it was not mounted before */
   isNewlyMounted: boolean;
+  /** whether it is a file system of its own, with nothing else in it */
+  isOwn: boolean;
 }
 
 export interface StorageOptions {
@@ -45,6 +48,8 @@ export interface StorageOptions {
   kind?: StorageKind;
   /** of an image that is made; sparse; default 90 % of what is free */
   imageSize?: number;
+  /** whether an image has all its room on the disk in advance, so that no other program can take it; default false */
+  preallocated?: boolean;
   /** called with a sentence before what takes seconds */
   progress?: (sentence: string) => void;
 }
@@ -72,7 +77,8 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
   }
   // Written once it could be mounted, and before anything is put into it.
   await writeJson(kindFile(options.dataDir), { kind });
-  return { path, volumes: kind !== "directory", isNewlyMounted: !wasMounted && isMounted(path) };
+  const isNewlyMounted = !wasMounted && isMounted(path);
+  return { path, volumes: kind !== "directory", isNewlyMounted, isOwn: kind === "image" };
 }
 
 /** unmounts the store, which must not be in use; the image keeps its content */
@@ -127,6 +133,18 @@ export function fileSystemOf(path: string): string {
   const [deepest] = mounts.filter(holds).sort((a, b) => b.point.length - a.point.length || 0);
   const seen = mounts.filter(({ point }) => point === deepest?.point).at(-1);
   return seen?.device ?? "";
+}
+
+/** whether the store that is mounted at a path cannot be written to, as after a failed write to the disk below it */
+export function isReadOnly(path: string): boolean {
+  const [mount = "", fileSystem = ""] = mountLine(path)?.split(" - ") ?? [];
+  const options = [mount.split(" ")[5] ?? "", fileSystem.split(" ")[2] ?? ""];
+  return options.some((list) => list.split(",").includes("ro"));
+}
+
+/** takes back a remount; one that the kernel has made after an error stays as it is */
+export async function remountWritable(path: string): Promise<void> {
+  await run("mount", ["-o", "remount,rw", path]).catch(() => undefined);
 }
 
 function isMounted(path: string): boolean {
@@ -225,9 +243,12 @@ async function bind(path: string): Promise<void> {
 async function mountImage(options: StorageOptions, path: string): Promise<void> {
   const image = imageOf(options.dataDir);
   if (!existsSync(image)) await makeImage(image, options);
+  const preallocated = options.preallocated === true;
+  if (preallocated) await takeRoom(image);
   try {
     // commit=1: what a snapshot has to wait for is at most what was written in a second
-    await run("mount", ["-o", "loop,nosuid,nodev,noatime,discard=async,commit=1", image, path]);
+    const discard = preallocated ? "nodiscard" : "discard=async";
+    await run("mount", ["-o", `loop,nosuid,nodev,noatime,${discard},commit=1`, image, path]);
   } catch (cause) {
     throw new SandkeepError("unsupported", `Cannot mount the store "${image}": ${messageOf(cause)}`, { cause });
   }
@@ -251,6 +272,18 @@ async function makeImage(image: string, options: StorageOptions): Promise<void> 
   const shared = size < largestShared ? ["--mixed"] : [];
   await run("mkfs.btrfs", ["-q", "--nodiscard", "-m", "single", "-d", "single", ...shared, half]);
   renameSync(half, image);
+}
+
+/** fills the holes of a sparse image */
+async function takeRoom(image: string): Promise<void> {
+  try {
+    await run("fallocate", ["--length", String(statSync(image).size), image]);
+  } catch (cause) {
+    const how = "free room on its disk, or start without SANDKEEP_STORE_SIZE";
+    throw new SandkeepError("no-room", `Cannot take the room of the store "${image}": ${messageOf(cause)}; ${how}`, {
+      cause,
+    });
+  }
 }
 
 /** the loop device reads and writes past the page cache, or every page would be cached twice; not all hosts can */
