@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { EgressSettings } from "../../core/egress-settings.ts";
 import type { Limits } from "../../core/runtime.ts";
 import { requireSameRun } from "./adopt.ts";
-import { Launcher } from "./apply.ts";
+import { Launcher, type LauncherOptions } from "./apply.ts";
 import { BlankMaker } from "./blank.ts";
 import { Capturer } from "./capture.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./cgroup.ts";
@@ -23,6 +23,7 @@ import { LayerStore } from "./layers.ts";
 import { Ledger } from "./ledger.ts";
 import type { LinuxMachine, MachineKeeper } from "./machine.ts";
 import { OpenFilesWatch } from "./open-files-watch.ts";
+import { isOtherLauncher, otherBuilds } from "./other-builds.ts";
 import { egressUser, netdUser, type OrphanPlan, type Places } from "./plan.ts";
 import { Pool, type PoolOptions, type PoolSize } from "./pool.ts";
 import { PortMeters } from "./port-meters.ts";
@@ -110,7 +111,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   mkdirSync(places.egressLogs, { recursive: true });
   chmodSync(places.egressLogs, 0o711);
   const command = realCommand(options.egress);
-  const launcher = await Launcher.open({
+  const launcher = await currentLauncher(options.guest, {
     run: places.run,
     binary: options.guest,
     egress: command,
@@ -126,6 +127,8 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     },
     orphans: hooks.orphans,
   });
+  const own = { launcherPid: launcher.pid, guest: options.guest, egress: command };
+  for (const sentence of otherBuilds(own)) trouble(new Error(sentence));
   await using undo = new AsyncDisposableStack();
   undo.defer(() => leave(launcher));
   const commandOf: EgressLinkOptions["commandOf"] = (name, ancestry) => {
@@ -232,6 +235,14 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     tcpWatch,
     growthStop,
   };
+}
+
+/** one of another build is replaced where nothing depends on it */
+async function currentLauncher(guest: string, options: LauncherOptions): Promise<Launcher> {
+  const launcher = await Launcher.open(options);
+  if (!isOtherLauncher({ launcherPid: launcher.pid, guest }) || (await launcher.machines()).length > 0) return launcher;
+  await launcher.shutdown();
+  return Launcher.open(options);
 }
 
 /** for an egress process that is started while no daemon is there to tell it; whole at any time */
