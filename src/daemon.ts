@@ -10,6 +10,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { advice, missing } from "../scripts/host-needs.mjs";
+import { damagedRecords } from "./admin/damaged-records.ts";
 import type { RecoveryPlace } from "./admin/recover.ts";
 import { Drain } from "./api/drain.ts";
 import { storedIdempotency } from "./api/idempotency.ts";
@@ -168,7 +169,11 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   const roots = believedRootsOf(config).pems;
   const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, { guest, progress: say, roots });
   await runtime.open();
-  undo.defer(() => (runtime.machines().length === 0 ? runtime.shutdown() : runtime.close()));
+  undo.defer(() => {
+    // A machine whose record is damaged may be alive, though it is not among those that are known.
+    const isUnused = runtime.machines().length === 0 && damagedRecords(config.dataDir).length === 0;
+    return isUnused ? runtime.shutdown() : runtime.close();
+  });
   const context = contextOf(config, store, runtime, files);
   const parts = undo.move();
   return {
