@@ -114,14 +114,17 @@ test("a start on a full disk serves and refuses growth, or says what to free and
   const begun = performance.now();
   const said = await daemon.start().catch((error: Error) => error.message);
   expect(performance.now() - begun).toBeLessThan(20_000);
-  expect(said).toMatch(/Cannot serve ".*": its disk has .* left. Free at least 160 MiB there and start again/);
+  // What is left of a disk that takes nothing more differs; it may be just enough to serve.
+  if (said === undefined) expect((await tryCreate()).status).toBe(507);
+  else expect(said).toMatch(/Cannot serve ".*": its disk has .* left. Free at least 160 MiB there and start again/);
   disk.empty();
-  await daemon.start();
+  if (said !== undefined) await daemon.start();
   await allowsGrowth();
   expect(await read("outside", "kept")).toBe("before the disk was full");
 });
 
 test("a store that went read-only while nobody watched comes back by itself, with what was acknowledged", async () => {
+  await allowsGrowth();
   const session = await create("read-only");
   await write("read-only", "kept", "acknowledged");
   expect(await sh(session, "sync")).toBe(0);
@@ -139,6 +142,7 @@ test("a store that went read-only while nobody watched comes back by itself, wit
 });
 
 test("a start finds a store that went read-only: on a full disk it ends with a sentence, else it mends it", async () => {
+  await allowsGrowth();
   const session = await create("at-the-start");
   await write("at-the-start", "kept", "acknowledged");
   expect(await sh(session, "sync")).toBe(0);
