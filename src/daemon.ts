@@ -4,7 +4,7 @@
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -25,12 +25,14 @@ import { areBound, type Belonging, bindFirst } from "./core/identity.ts";
 import { idsFrom } from "./core/ids.ts";
 import type { RecoveryFiles } from "./core/recovery-files.ts";
 import type { Store } from "./core/store.ts";
+import { dataDirectory, makeDirectory, runDirectory } from "./directories.ts";
 import { writeDurably } from "./durable-file.ts";
 import { certificateOf, deriveAuthority } from "./egress/tls/authority.ts";
 import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
 import { isBelow } from "./ingress/host.ts";
 import { createIngress } from "./ingress/ingress.ts";
 import { egressMain, isClone, ownCommand, root } from "./installation.ts";
+import { listenOn, requireFree } from "./listening.ts";
 import { isForCompiling, nativeProgram } from "./native-program.ts";
 import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "./network-settings.ts";
 import { DiskRoom } from "./runtime/linux/disk-room.ts";
@@ -69,9 +71,8 @@ export async function serve(args: string[]): Promise<void> {
   }
   // Before `npm start` in a clone, bootstrap.mjs has said so.
   if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) say(line);
-  const guest = await nativeProgram({ root, dataDir: config.dataDir, say: progress });
   outliveReaders();
-  const daemon = await startDaemon(config, guest);
+  const daemon = await startDaemon(config);
   const { asked, hurry } = heedSignals();
   // whoever reads that it is ready may end it the next moment
   process.stdout.write(greeting(daemon, config));
@@ -87,16 +88,20 @@ export async function serve(args: string[]): Promise<void> {
   process.exit(0);
 }
 
-/** `guest` is the native program */
-async function startDaemon(config: Config, guest: string): Promise<Daemon> {
+async function startDaemon(config: Config): Promise<Daemon> {
   const undo = new AsyncDisposableStack();
   let hasStarted = false;
   let stopsAll = false;
   try {
-    mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+    await requireFreeAddress(config);
+    for (const directory of [dataDirectory(config.dataDir), runDirectory(config.runDir)]) {
+      const removeMade = makeDirectory(directory);
+      undo.defer(() => (hasStarted ? undefined : removeMade()));
+    }
     // What follows writes to the disk.
     DiskRoom.makeStartable(reserveOf(config));
     undo.defer(lockDirectory(config.dataDir));
+    const guest = await nativeProgram({ root, dataDir: config.dataDir, say: progress });
     const room = await DiskRoom.open({ ...reserveOf(config), say });
     undo.defer(async () => room.close());
     const files = new DirectoryRecoveryFiles(config.dataDir);
@@ -151,12 +156,22 @@ async function startDaemon(config: Config, guest: string): Promise<Daemon> {
   }
 }
 
+/** A daemon that runs on the same directory is the better explanation of a port that is taken. */
+async function requireFreeAddress({ host, port, dataDir }: Config): Promise<void> {
+  try {
+    await requireFree({ host, port });
+  } catch (error) {
+    if (existsSync(join(dataDir, "daemon.lock"))) lockDirectory(dataDir)();
+    throw error;
+  }
+}
+
 /** a data directory and its database for "sandkeep recover", while no daemon uses them */
 export async function openForRecovery(args: string[], { create }: { create: boolean }): Promise<RecoveryPlace> {
   const config = readConfig(args, process.env);
   await using undo = new AsyncDisposableStack();
   if (!existsSync(config.dataDir)) throw new SandkeepError("not-found", `There is no directory "${config.dataDir}"`);
-  undo.defer(lockDirectory(config.dataDir));
+  undo.defer(lockDirectory(config.dataDir, "recover"));
   const files = new DirectoryRecoveryFiles(config.dataDir);
   const location = storeLocation(config);
   const isMissing = "path" in location && !existsSync(location.path);
@@ -223,7 +238,8 @@ function sealOf({ dataDir }: Config): Seal {
 function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Store> {
   const location = storeLocation(config);
   if ("path" in location && files.identity() !== undefined && !existsSync(location.path)) {
-    const how = `Restore it from a backup; or run "sandkeep recover", which lists what is here, and "sandkeep recover --adopt", which makes a new one of it`;
+    const recover = `sandkeep recover --data-dir ${shellWord(config.dataDir)}`;
+    const how = `Restore it from a backup; or run "${recover}", which lists what is here, and "${recover} --adopt", which makes a new one of it`;
     throw new SandkeepError(
       "conflict",
       `Cannot serve "${config.dataDir}": its database "${location.path}" is missing. ${how}`,
@@ -389,14 +405,7 @@ async function listen(
   // commands and logs stream for as long as they like
   server.requestTimeout = 0;
   server.headersTimeout = 30_000;
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", (cause) =>
-      reject(
-        new SandkeepError("conflict", `Cannot listen on ${config.host}:${config.port}: ${messageOf(cause)}`, { cause }),
-      ),
-    );
-    server.listen(config.port, config.host, resolve);
-  });
+  await listenOn(server, config);
   place.port = (server.address() as AddressInfo).port;
   return { server, drain, url: `http://${urlHost(config.host)}:${place.port}` };
 }

@@ -3,11 +3,13 @@
 import { randomUUID } from "node:crypto";
 import { realpathSync } from "node:fs";
 import { createRequire } from "node:module";
-import { delimiter, isAbsolute, join } from "node:path";
+import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { CliError } from "./cli/errors.ts";
+import { didYouMean } from "./cli/similar.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
 import { redirects, root } from "./installation.ts";
+import { brokenPipe, endWithReaders, type Output, ReaderGone } from "./signals.ts";
 
 const usage = `Usage: sandkeep <command>
 
@@ -20,6 +22,7 @@ Commands:
   env      print the settings that point a service's own SDK and CLI at the daemon
   mcp      serve the daemon's MCP tools over standard input and output
   doctor   say what isolation this host can give, and what is missing
+  help     show this; before a command, show that command's
 
 Options:
   -h, --help       show this; after a command, show that command's
@@ -38,21 +41,34 @@ const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   doctor,
 };
 
-const isRoot = process.getuid?.() === 0;
+/** those that close what they have opened before they end, also when the reader of their output has gone */
+const closing = ["recover", "image"];
 
-process.exitCode = await main(process.argv.slice(2));
+const isRoot = process.getuid?.() === 0;
+let output: Output | undefined;
+
+process.exitCode = await main(asOption(process.argv.slice(2)));
+
+/** "help env" as "env --help" */
+function asOption([name, ...rest]: string[]): string[] {
+  if (name !== "help") return name === undefined ? [] : [name, ...rest];
+  return [...rest.slice(0, 1), "--help"];
+}
 
 async function main(args: string[]): Promise<number> {
   const [name = "--help", ...rest] = args;
+  // A daemon outlives the readers of its output.
+  if (name !== "serve") output = endWithReaders((error) => endOf(error, name));
   try {
-    if (name === "-h" || name === "--help") process.stdout.write(usage);
-    else if (name === "-v" || name === "--version") process.stdout.write(`${version()}\n`);
+    if (name === "-h" || name === "--help") print(usage.trimEnd());
+    else if (name === "-v" || name === "--version") print(version());
     else {
       const code = await commandNamed(name)(rest);
       if (typeof code === "number") return code;
     }
-    return 0;
+    return Number(process.exitCode ?? 0);
   } catch (error) {
+    if (error instanceof ReaderGone) return Number(process.exitCode ?? 1);
     process.stderr.write(`sandkeep: ${messageOf(error)}\n`);
     // Our own errors are sentences; anything else is a bug, whose place is worth knowing.
     const ours = error instanceof SandkeepError || error instanceof CliError;
@@ -63,9 +79,21 @@ async function main(args: string[]): Promise<number> {
   }
 }
 
+/** what is printed reaches nobody any more: a command that has nothing open ends at once, another when it prints again */
+function endOf(error: NodeJS.ErrnoException, name: string): void {
+  const isGone = error.code === "EPIPE";
+  if (!isGone) process.stderr.write(`sandkeep: Cannot write the output: ${error.message}\n`);
+  process.exitCode = isGone ? brokenPipe : 1;
+  if (!closing.includes(name)) process.exit();
+}
+
 function commandNamed(name: string): (args: string[]) => Promise<unknown> {
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (!command) throw new SandkeepError("invalid", `Cannot do "${name}": there is no such command\n\n${usage}`);
+  if (!command) {
+    const meant = didYouMean(name, [...Object.keys(commands), "help"]);
+    const why = `there is no such command${meant === "" ? "" : `. ${meant}`}`;
+    throw new SandkeepError("invalid", `Cannot do "${name}": ${why}\n\n${usage}`);
+  }
   return command;
 }
 
@@ -84,12 +112,21 @@ async function image(args: string[]): Promise<void> {
   const { imageCommand } = await import("./admin/image.ts");
   const { openWorkshop } = await import("./admin/workshop.ts");
   const { nativeProgram } = await import("./native-program.ts");
-  const home = process.env.SANDKEEP_DATA_DIR ?? "/var/lib/sandkeep";
+  const { dataDirectory, makeDirectory, runDirectory } = await import("./directories.ts");
+  const { SANDKEEP_DATA_DIR: home, SANDKEEP_RUN_DIR: run } = process.env;
   await imageCommand(args, {
-    open: (dataDir = home) => openWorkshop({ dataDir, guest: () => nativeProgram({ root, dataDir, say: warn }) }),
+    open({ dataDir = home || "/var/lib/sandkeep", runDir = run || "/run/sandkeep" }) {
+      const [data, runRoot] = [dataDirectory(resolve(dataDir)), runDirectory(resolve(runDir))];
+      return openWorkshop({
+        dataDir: data.path,
+        runRoot: runRoot.path,
+        directories: [data, runRoot].values().map(makeDirectory),
+        guest: () => nativeProgram({ root, dataDir, say: warn }),
+      });
+    },
     input: process.stdin,
     print,
-    progress: (line) => void process.stderr.write(`${line}\n`),
+    progress: (line) => write(process.stderr, `${line}\n`),
   });
 }
 
@@ -179,11 +216,16 @@ async function dataDirs(): Promise<string[]> {
 }
 
 function warn(line: string): void {
-  process.stderr.write(`sandkeep: ${line}\n`);
+  write(process.stderr, `sandkeep: ${line}\n`);
 }
 
 function print(line: string): void {
-  process.stdout.write(`${line}\n`);
+  write(process.stdout, `${line}\n`);
+}
+
+function write(stream: NodeJS.WriteStream, text: string): void {
+  if (output) output.write(stream, text);
+  else stream.write(text);
 }
 
 function version(): string {

@@ -1,6 +1,7 @@
 /**
  * What the outside world says to a daemon: SIGTERM and SIGINT ask it to end, and asked twice it hurries; SIGHUP says that
- * a terminal is gone, which a service does not mind. A reader of its output that is gone does not end it either.
+ * a terminal is gone, which a service does not mind. A reader of its output that is gone does not end it either. Every
+ * other command ends with the reader of its output, as programs do that SIGPIPE ends.
  */
 
 export interface Ending {
@@ -23,6 +24,37 @@ export function heedSignals(): Ending {
   }
   process.on("SIGHUP", () => undefined);
   return { asked, hurry: hurry.signal };
+}
+
+/** the exit code that a shell shows for a program that SIGPIPE ended */
+export const brokenPipe = 141;
+
+/** Thrown by whatever prints when its reader has gone: the command unwinds, and closes what it has opened. */
+export class ReaderGone extends Error {
+  override readonly name = "ReaderGone";
+}
+
+/** How a command prints that ends with the reader of its output. */
+export interface Output {
+  /** throws ReaderGone once the reader of either stream has gone */
+  write(stream: NodeJS.WriteStream, text: string): void;
+}
+
+/** `gone` is called once, with the first error of a stream: EPIPE says that its reader has gone */
+export function endWithReaders(gone: (error: NodeJS.ErrnoException) => void): Output {
+  let isGone = false;
+  const hear = (error: NodeJS.ErrnoException) => {
+    if (isGone) return;
+    isGone = true;
+    gone(error);
+  };
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", hear);
+  return {
+    write(stream, text) {
+      if (isGone) throw new ReaderGone();
+      stream.write(text);
+    },
+  };
 }
 
 /** whoever read our output may go: unheard, the error would end the program */

@@ -19,6 +19,8 @@ const mayImport: Record<string, string[]> = {
   redirect: [],
   "config.ts": ["core", "setting-values.ts"],
   "secrets.ts": ["core", "durable-file.ts"],
+  "directories.ts": ["core"],
+  "listening.ts": ["core"],
   "network-settings.ts": ["core", "config.ts"],
   "native-program.ts": ["core", "scripts/host-needs.mjs"],
   // Commands that work on this host's data directory, without a daemon.

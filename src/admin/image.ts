@@ -20,11 +20,12 @@ export const imageUsage = `Usage:
 
 Options:
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
+  --run-dir <directory>    where its sockets are (SANDKEEP_RUN_DIR, /run/sandkeep)
 `;
 
 /** What a command reads and writes besides the store. */
 export interface ImageCommandWorld {
-  open(dataDir: string | undefined): Promise<Workshop>;
+  open(places: { dataDir: string | undefined; runDir: string | undefined }): Promise<Workshop>;
   input: AsyncIterable<Uint8Array>;
   print(line: string): void;
   /** what is being done right now */
@@ -39,7 +40,7 @@ export async function imageCommand(args: string[], world: ImageCommandWorld): Pr
   if (!command) throw usageError(`Cannot do "image ${verb}": there is no such command`);
   if (rest.length !== command.operands)
     throw usageError(`Cannot do "image ${verb}": it takes ${command.operands} names`);
-  const workshop = await world.open(values["data-dir"]);
+  const workshop = await world.open({ dataDir: values["data-dir"], runDir: values["run-dir"] });
   try {
     await command.run({ workshop, world, values, operand: rest[0] ?? "", second: rest[1] ?? "" });
   } finally {
@@ -50,6 +51,7 @@ export async function imageCommand(args: string[], world: ImageCommandWorld): Pr
 const options = {
   help: { type: "boolean", short: "h" },
   "data-dir": { type: "string" },
+  "run-dir": { type: "string" },
   name: { type: "string" },
   suite: { type: "string" },
   include: { type: "string" },

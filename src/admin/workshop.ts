@@ -4,7 +4,7 @@
  */
 
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { SandkeepError } from "../core/errors.ts";
 import { Launcher } from "../runtime/linux/apply.ts";
@@ -22,19 +22,22 @@ export interface WorkshopOptions {
   dataDir: string;
   /** the native program; compiles it if need be */
   guest(): Promise<string>;
-  /** where its socket is; default /run/sandkeep */
-  runRoot?: string;
+  /** where its socket is */
+  runRoot: string;
+  /** makes the two directories, one after the other; each is what removes them if they were not there before */
+  directories?: Iterable<() => void>;
 }
 
 export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> {
   if (process.getuid?.() !== 0) throw new SandkeepError("forbidden", "Cannot work on images: this needs root");
+  await using failure = new AsyncDisposableStack();
+  for (const removeMade of options.directories ?? []) failure.defer(removeMade);
   const guest = await options.guest();
   const dataDir = resolve(options.dataDir);
-  const { runRoot = "/run/sandkeep" } = options;
+  const { runRoot } = options;
   await endOrphans(runRoot, guest);
   const run = join(runRoot, `admin-${processTag()}`);
   await using undo = new AsyncDisposableStack();
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const mountedBefore = isMounted(join(dataDir, "store"));
   const { path: store, volumes } = await openStorage({ dataDir });
   // A daemon that has begun to use it meanwhile keeps it.
@@ -47,6 +50,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   undo.defer(() => layers.settled());
   await layers.open();
   await images.open();
+  failure.move();
   const opened = undo.move();
   const close = () => opened.disposeAsync();
   const ends = interruptions.map((signal) => endOn(signal, close));

@@ -5,12 +5,15 @@ import { join } from "node:path";
 import { SandkeepError } from "../core/errors.ts";
 import { lockFile } from "./sqlite.ts";
 
-/** takes the directory for this process, by whatever path it is named; what is returned gives it back */
-export function lockDirectory(directory: string): () => void {
+/**
+ * Takes the directory for this process, by whatever path it is named; what is returned gives it back. `purpose` is what
+ * it is taken for.
+ */
+export function lockDirectory(directory: string, purpose: "serve" | "recover" = "serve"): () => void {
   const holder = join(directory, "daemon.pid");
   const lock = lockFile(join(directory, "daemon.lock"));
   if (!lock) {
-    throw new SandkeepError("conflict", `Cannot serve "${directory}": another daemon uses it${processIn(holder)}`);
+    throw new SandkeepError("conflict", `Cannot ${purpose} "${directory}": another daemon uses it${processIn(holder)}`);
   }
   writeFileSync(holder, `${process.pid}\n`, { mode: 0o600 });
   return () => {

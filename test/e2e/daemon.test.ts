@@ -2,7 +2,7 @@
 
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
@@ -36,7 +36,11 @@ test("a start that fails because its port is taken says so and leaves nothing on
   const env = { ...process.env, ...settings, SANDKEEP_PORT: new URL(daemon().url).port };
   const second = spawnSync(process.execPath, [join(root, "src/main.ts"), "serve"], { env, encoding: "utf8" });
   expect(second).toMatchObject({ status: 1, stdout: expect.not.stringContaining("sandkeep ready") });
-  expect(second.stderr).toMatch(/^sandkeep: Cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
+  expect(second.stderr).toMatch(
+    /^sandkeep: Cannot listen on 127\.0\.0\.1:\d+: another program uses this port\nhint: --port or SANDKEEP_PORT /,
+  );
+  // It was noticed before anything was made.
+  expect([second.stdout, readdirSync(dataDir)]).toEqual(["", []]);
   await expectNothingLeft(dataDir, []);
 });
 

@@ -1,6 +1,6 @@
 /** The operator's network settings, changed at a restart of the daemon while sandboxes run and connections are open. */
 
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { certificateOf, deriveAuthority } from "../../src/egress/tls/authority.ts";
@@ -136,11 +136,19 @@ describe("a start is refused, with a sentence and before anything has changed, w
   test("sandboxes run that another run directory would lose", async () => {
     const sandbox = await create("allow-all");
     const { runDir } = daemon;
-    const other = await mkdtemp("/run/sandkeep-e2e-");
-    undo.defer(() => rm(other, { recursive: true, force: true }));
+    const parent = await mkdtemp("/run/sandkeep-e2e-");
+    undo.defer(() => rm(parent, { recursive: true, force: true }));
+    const other = join(parent, "new/run");
     await daemon.stop();
     const moved = { SANDKEEP_RUN_DIR: other };
-    await expect(daemon.start(moved)).rejects.toThrow(/Cannot use the run directory .*: \d+ of its sandboxes run/);
+    const refused = await daemon.start(moved).catch((error: Error) => error.message);
+    expect(refused).toMatch(
+      new RegExp(
+        `Cannot use the run directory "${other}": \\d+ of its sandboxes run with their sockets in "${runDir}"; ` +
+          `set SANDKEEP_RUN_DIR to "${runDir}" again, or stop them first`,
+      ),
+    );
+    expect(await readdir(parent)).toEqual([]);
     await daemon.start({ SANDKEEP_RUN_DIR: runDir });
     expect(await page(sandbox, webAddress)).toContain("page for");
     await sandbox.delete();

@@ -135,7 +135,7 @@ test("data of a version without identities gets one silently; with an empty data
 });
 
 test("recover leaves a daemon that runs alone", () => {
-  expect(recover().stderr).toMatch(/^sandkeep: Cannot serve .*: another daemon uses it/);
+  expect(recover().stderr).toMatch(/^sandkeep: Cannot recover .*: another daemon uses it/);
 });
 
 function recover(...args: (string | Record<string, string>)[]) {

@@ -3,8 +3,8 @@
  * with their files kept, and whatever was half made is undone.
  */
 
-import { existsSync, readdirSync, rmSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { MachineEnd } from "../../core/runtime.ts";
 import type { LaunchedMachine, Launcher } from "./apply.ts";
@@ -42,11 +42,18 @@ export function requireSameRun(places: Places, cgroups: CgroupHost, bootId: stri
     return !existsSync(socket) && isInCgroup(record.pid, cgroup);
   });
   if (running.length === 0) return;
-  const why = `${running.length} of its sandboxes run with their sockets in another one`;
-  throw new SandkeepError(
-    "conflict",
-    `Cannot use the run directory "${places.run}": ${why}; stop them first, or set SANDKEEP_RUN_DIR back`,
-  );
+  const [runRoot, instance] = [dirname(places.run), basename(places.run)];
+  const other = runRootOf(`/${instance}/m/${running[0]?.name}.sock`);
+  const why = `${running.length} of its sandboxes run with their sockets in ${other === undefined ? "another one" : `"${other}"`}`;
+  const back = other === undefined ? "set SANDKEEP_RUN_DIR back" : `set SANDKEEP_RUN_DIR to "${other}" again`;
+  throw new SandkeepError("conflict", `Cannot use the run directory "${runRoot}": ${why}; ${back}, or stop them first`);
+}
+
+/** the directory below which a socket of this host has such a path, as the kernel lists the sockets that are open */
+function runRootOf(end: string): string | undefined {
+  const lines = readFileSync("/proc/net/unix", "utf8").split("\n");
+  const line = lines.find((each) => each.endsWith(end));
+  return line && /^(?:\S+ +){7}(\/.*)$/.exec(line.slice(0, -end.length))?.[1];
 }
 
 export async function adopt(options: AdoptOptions): Promise<Adopted> {

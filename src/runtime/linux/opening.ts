@@ -3,6 +3,7 @@
  * one that is shut down takes everything along.
  */
 
+import { rmdirSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { messageOf, SandkeepError } from "../../core/errors.ts";
@@ -34,11 +35,23 @@ export async function abandoned(
   try {
     if (parts && (await isIdle(parts, places).catch(() => false))) await shutdown();
     else if (parts) await close();
-    else if (hasMounted) await closeStorage(dataDir, 0);
+    else {
+      removeEmpty([places.sockets, places.run]);
+      if (hasMounted) await closeStorage(dataDir, 0);
+    }
   } catch {
     // Why it cannot be opened is worth more than why that left something.
   }
   return inWords(error, places.store);
+}
+
+/** innermost first; one that has something in it stays, and so do those above it */
+function removeEmpty(folders: string[]): void {
+  try {
+    for (const folder of folders) rmdirSync(folder);
+  } catch {
+    // A launcher that runs has its socket there.
+  }
 }
 
 /** whatever is on the host and looks like ours is written down again, so that it is found and undone */

@@ -1,0 +1,102 @@
+/** The binary itself: its help, names that it does not know, and readers of its output that go. */
+
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { root, tempDir } from "../test/harness.ts";
+import { guestBinary, needs } from "../test/needs.ts";
+import { openWorkshop } from "./admin/workshop.ts";
+
+const run = promisify(execFile);
+const main = join(root, "src/main.ts");
+
+test("help is --help, also of a command", async () => {
+  const said = async (...args: string[]) => (await run(process.execPath, [main, ...args])).stdout;
+  expect(await said("help")).toBe(await said("--help"));
+  expect(await said("help", "env")).toBe(await said("env", "--help"));
+  expect(await said("help", "env")).toMatch(/^Usage: eval "\$\(sandkeep env/);
+});
+
+test("a misspelt command is answered with the one that was meant", async () => {
+  await expect(run(process.execPath, [main, "serv"])).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^sandkeep: Cannot do "serv": there is no such command. Did you mean "serve"\?\n\n/),
+  });
+});
+
+test("a command ends quietly when the reader of its output has gone", async () => {
+  // It answers only when nobody reads any more.
+  const { promise: gone, resolve: readerWent } = Promise.withResolvers<void>();
+  const page = { session: { id: "sbx_01234567890123456789" }, events: [{ id: 1, at: 1 }], more: false, next: 1 };
+  const server = createServer((_, response) => void gone.then(() => response.end(JSON.stringify(page))));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const child = spawn(process.execPath, [main, "egress", "work", "--json", "--url", url], {
+    env: { ...process.env, SANDKEEP_API_KEY: "sk_of_a_test_only" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  child.stdout.destroy();
+  readerWent();
+  const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
+  expect({ stderr, code }).toEqual({ stderr: "", code: 141 });
+});
+
+test("an image command whose reader has gone closes what it has opened", async (context) => {
+  needs(context, "root", "the guest binary", "the command mkfs.btrfs");
+  const [dataDir, runDir] = [await tempDir(), await tempDir()];
+  const places = ["--data-dir", dataDir, "--run-dir", runDir];
+  const workshop = await openWorkshop({ dataDir, runRoot: runDir, guest: async () => guestBinary });
+  const claim = await workshop.layers.claim();
+  const layer = await workshop.layers.create(claim, async (files) => void (await files.write("/a", Buffer.from("a"))));
+  const image = { layers: [layer.id], env: {}, user: "root", cwd: "/", createdAt: 0 };
+  for (const name of ["one", "two"]) await workshop.images.put({ ...image, name });
+  await claim.release();
+  await workshop.close();
+  const child = spawn(process.execPath, [main, "image", "list", ...places], { stdio: ["ignore", "pipe", "pipe"] });
+  child.stdout.destroy();
+  const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
+  expect({ stderr, code }).toEqual({ stderr: "", code: 141 });
+  expect(await readFile("/proc/self/mountinfo", "utf8")).not.toContain(dataDir);
+});
+
+test("image commands put their sockets where SANDKEEP_RUN_DIR says, and refuse one that cannot be used", async (context) => {
+  needs(context, "root", "the guest binary");
+  const [dataDir, folder] = [await tempDir(), await tempDir()];
+  const file = join(folder, "file");
+  writeFileSync(file, "");
+  const list = (env: NodeJS.ProcessEnv) =>
+    run(process.execPath, [main, "image", "list", "--data-dir", join(dataDir, "new")], {
+      env: { ...process.env, ...env },
+    });
+  await expect(list({ SANDKEEP_RUN_DIR: file })).rejects.toMatchObject({
+    stderr: `sandkeep: Cannot use the run directory "${file}": "${file}" is not a directory\nhint: --run-dir or SANDKEEP_RUN_DIR names another one\n`,
+  });
+  expect(existsSync(join(dataDir, "new"))).toBe(false);
+  await list({ SANDKEEP_RUN_DIR: join(folder, "run") });
+  expect(existsSync(join(folder, "run"))).toBe(true);
+});
+
+test.each([
+  ["--data-dir", "data directory"],
+  ["--run-dir", "run directory"],
+])("serve refuses a %s that cannot be used before it makes anything", async (flag, what) => {
+  const folder = await tempDir();
+  const [file, other] = [join(folder, "file"), join(folder, "other")];
+  writeFileSync(file, "");
+  const places = { "--data-dir": other, "--run-dir": other, [flag]: file };
+  const args = [main, "serve", "--port", "0", ...Object.entries(places).flat()];
+  await expect(run(process.execPath, args)).rejects.toMatchObject({
+    code: 1,
+    stdout: "",
+    stderr: expect.stringContaining(`Cannot use the ${what} "${file}": "${file}" is not a directory\nhint: ${flag} or`),
+  });
+  expect(existsSync(other)).toBe(false);
+});
