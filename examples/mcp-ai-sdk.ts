@@ -2,7 +2,7 @@
  * An agent with Vercel's AI SDK that computes in a sandbox, over streamable HTTP. With a daemon running:
  *
  *   npm install ai @ai-sdk/mcp @ai-sdk/openai
- *   SANDKEEP_API_KEY=… OPENAI_API_KEY=… node mcp-ai-sdk.ts
+ *   SANDKEEP_API_KEY=… OPENAI_API_KEY=… node mcp-ai-sdk.ts   (Node 22.18 or later)
  */
 
 import { createMCPClient } from "@ai-sdk/mcp";

@@ -2,7 +2,7 @@
  * An agent with LangChain that computes in a sandbox, over streamable HTTP. With a daemon running:
  *
  *   npm install langchain @langchain/core @langchain/mcp-adapters @langchain/openai
- *   SANDKEEP_API_KEY=… OPENAI_API_KEY=… node mcp-langchain.ts
+ *   SANDKEEP_API_KEY=… OPENAI_API_KEY=… node mcp-langchain.ts   (Node 22.18 or later)
  */
 
 import { MultiServerMCPClient } from "@langchain/mcp-adapters";

@@ -3,7 +3,7 @@
  * input and output. With a daemon running and `sandkeep` installed:
  *
  *   npm install @openai/agents
- *   SANDKEEP_API_KEY=… OPENAI_API_KEY=… node mcp-openai-agents.ts
+ *   SANDKEEP_API_KEY=… OPENAI_API_KEY=… node mcp-openai-agents.ts   (Node 22.18 or later)
  */
 
 import { Agent, MCPServerStdio, run, setOpenAIAPI, setTracingDisabled } from "@openai/agents";

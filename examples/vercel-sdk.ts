@@ -3,7 +3,7 @@
  * for a page, and finds its files again after a stop. With a daemon running:
  *
  *   eval "$(bin/sandkeep env vercel)"
- *   node examples/vercel-sdk.ts
+ *   node examples/vercel-sdk.ts   (Node 22.18 or later, which reads TypeScript)
  */
 
 import { Sandbox } from "@vercel/sandbox";

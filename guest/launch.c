@@ -39,6 +39,7 @@
 #include "connection.h"
 #include "files.h"
 #include "flatten.h"
+#include "foreign_stores.h"
 #include "machine.h"
 #include "netd.h"
 #include "view.h"
@@ -354,6 +355,7 @@ int launch_main(const char *run, char *const egress[]) {
   if (error) return fail("another launcher is there", error);
   error = own_mounts();
   if (error) return fail("its mounts", error);
+  foreign_stores_forget(getenv("SANDKEEP_STORE"));
   machines.run = run;
   view_learn();
   overlay_begin_with(getenv("SANDKEEP_OVERLAY"));

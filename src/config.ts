@@ -80,7 +80,7 @@ const schema = z.object({
     .register(about, {
       env: "SANDKEEP_API_KEY",
       value: "key",
-      meaning: "the first key of the default team",
+      meaning: "a key of the default team, without limits",
       preset: "one is made at the first start and written to api-key in the data directory",
       secret: true,
     }),

@@ -10,7 +10,6 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { advice, missing } from "../scripts/host-needs.mjs";
-import { damagedRecords } from "./admin/damaged-records.ts";
 import type { RecoveryPlace } from "./admin/recover.ts";
 import { Drain } from "./api/drain.ts";
 import { storedIdempotency } from "./api/idempotency.ts";
@@ -113,9 +112,8 @@ async function startDaemon(config: Config): Promise<Daemon> {
     const runtime = runtimeOf(config, { guest, progress, roots: roots.pems, room });
     await runtime.open();
     undo.defer(() => {
-      // What sandboxes run on goes with the last of them; a start that failed leaves no more than it found.
-      const isUnused = stopsAll || (!hasStarted && runtime.machines().length === 0);
-      return isUnused ? runtime.shutdown() : runtime.close();
+      // What sandboxes run on goes with the last of them.
+      return stopsAll ? runtime.shutdown() : runtime.leave();
     });
     if (!isBound) await bindFirst(belonging, runtime, randomUUID());
     await requireDefaultImage(config, runtime);
@@ -184,11 +182,7 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   const roots = believedRootsOf(config).pems;
   const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, { guest, progress: say, roots });
   await runtime.open();
-  undo.defer(() => {
-    // A machine whose record is damaged may be alive, though it is not among those that are known.
-    const isUnused = runtime.machines().length === 0 && damagedRecords(config.dataDir).length === 0;
-    return isUnused ? runtime.shutdown() : runtime.close();
-  });
+  undo.defer(() => runtime.leave());
   const context = contextOf(config, store, runtime, files);
   const parts = undo.move();
   return {
@@ -201,8 +195,10 @@ export async function openForRecovery(args: string[], { create }: { create: bool
 /** what a person sees who has just started it */
 function greeting({ url, newKey }: Daemon, config: Config): string {
   const keyFile = join(config.dataDir, "api-key");
-  const keyPlace = existsSync(keyFile) ? `in ${keyFile}` : "what SANDKEEP_API_KEY is, or was at an earlier start";
+  const hasFile = existsSync(keyFile);
+  const keyPlace = hasFile ? `in ${keyFile}` : "what SANDKEEP_API_KEY is, or was at an earlier start";
   const env = [ownCommand(process.env), "env", "vercel", "--url", url, "--data-dir", config.dataDir];
+  const setKey = `export SANDKEEP_API_KEY=${newKey ?? "…"}`;
   const lines = [
     `sandkeep ready ${url}`,
     "",
@@ -211,6 +207,10 @@ function greeting({ url, newKey }: Daemon, config: Config): string {
     "To use it from another terminal with @vercel/sandbox or the sandbox CLI, unchanged:",
     "",
     `    eval "$(${env.map(shellWord).join(" ")})"`,
+    "",
+    hasFile
+      ? `Only root can read the key there: as another user, first run ${setKey}`
+      : `That takes the key from SANDKEEP_API_KEY: first run ${setKey}`,
     "",
   ];
   return `${lines.join("\n")}\n`;

@@ -3,6 +3,7 @@
 import { parseArgs } from "node:util";
 import { SandkeepError } from "../core/errors.ts";
 import { buildDebian } from "../runtime/linux/image/debian.ts";
+import { hostImage } from "../runtime/linux/image/host.ts";
 import { importImage } from "../runtime/linux/image/import.ts";
 import type { ImageRecord } from "../runtime/linux/images.ts";
 import type { Workshop } from "./workshop.ts";
@@ -94,6 +95,12 @@ const commands: Record<string, { operands: number; run(job: Job): Promise<void> 
   delete: {
     operands: 1,
     async run({ workshop, world, operand }) {
+      if (operand === hostImage) {
+        throw new SandkeepError(
+          "invalid",
+          `Cannot delete image "${hostImage}": it is this host's own /usr, and made at every start`,
+        );
+      }
       await workshop.images.delete(operand);
       world.print(`deleted ${operand}; its layers go when no snapshot needs them`);
     },

@@ -3,7 +3,7 @@
  * own that knows no machines and ends with the command. The daemon may run meanwhile.
  */
 
-import { readFileSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { SandkeepError } from "../core/errors.ts";
@@ -43,7 +43,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   // A daemon that has begun to use it meanwhile keeps it.
   if (!mountedBefore) undo.defer(() => closeStorage(dataDir).catch(() => undefined));
   undo.defer(() => rm(run, { recursive: true, force: true }));
-  const launcher = await openLauncher(run, guest);
+  const launcher = await openLauncher(run, guest, { SANDKEEP_STORE: realpathSync(store) });
   undo.defer(() => launcher.shutdown());
   const layers = new LayerStore(store, launcher, { volumes, shared: join(dataDir, "shared") });
   const images = new ImageStore(store);
@@ -65,8 +65,8 @@ const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 // Nothing goes out: there are no machines.
 const idle = ["/bin/sleep", "infinity"];
 
-function openLauncher(run: string, guest: string): Promise<Launcher> {
-  return Launcher.open({ run, binary: guest, egress: idle, env: {}, orphans: () => [] });
+function openLauncher(run: string, guest: string, env: Record<string, string> = {}): Promise<Launcher> {
+  return Launcher.open({ run, binary: guest, egress: idle, env, orphans: () => [] });
 }
 
 /** ends the launchers of commands that were killed */

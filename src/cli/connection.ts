@@ -25,7 +25,7 @@ export function apiKey(dataDir: string | undefined, { environment, dataDirs }: K
   if (key !== undefined) return key;
   throw new CliError(
     `Cannot find an API key: SANDKEEP_API_KEY is not set, and there is none to read in ${files.map((file) => `"${file}"`).join(" or ")}`,
-    "the daemon writes the file at its first start, for its own user to read",
+    "set SANDKEEP_API_KEY to the key that the daemon printed at its first start; as root, the file that it wrote then is enough",
   );
 }
 

@@ -84,7 +84,7 @@ test("what a policy denies on purpose, and what is not public, is told and not s
   expect(policy.allowedCidrs).toEqual([]);
   expect(notes).toEqual([
     "93.184.216.66 stays denied: 93.184.216.66 is in 93.184.216.66/32, which the policy denies",
-    "169.254.169.254 port 80 is not in this policy: 169.254.169.254 is link-local",
+    "169.254.169.254 port 80 is refused under every policy: 169.254.169.254 is link-local",
     '"-x.test" is not in this policy: it is no domain that one can name',
     '"93.184.216.34" is not in this policy: it is no domain that one can name',
   ]);
@@ -107,8 +107,8 @@ test("under deny-all names and addresses are taken from what was refused; a serv
   expect(notes).toEqual([
     "93.184.216.34/32 is for 93.184.216.34 port 443: under deny-all nobody saw what it would have spoken; with https its name would do",
     "93.184.216.34/32 is for 93.184.216.34 port 123: datagrams are allowed by subnet only",
-    "10.0.0.1 port 80 is not in this policy: 10.0.0.1 is private",
-    "93.184.216.35 is not in this policy: no policy lets ICMP out",
+    "10.0.0.1 port 80 is refused under every policy: 10.0.0.1 is private",
+    "93.184.216.35 is refused under every policy: no policy lets ICMP out",
   ]);
 });
 

@@ -69,7 +69,7 @@ function needOf(decision: EgressDecision): Need {
   // cut off by a change: the line that allowed it comes before
   if (reason.startsWith("cut off: ")) return {};
   if ((!allowed && !missing) || protocol === "icmp" || protocol === "other")
-    return { note: `${where(sni ?? address, port)} is not in this policy: ${reason}` };
+    return { note: `${where(sni ?? address, port)} is refused under every policy: ${reason}` };
   const because = protocol === "tcp" && rule === "deny-all" ? unread : why[protocol];
   return { subnet, note: `${subnet} is for ${where(name ?? address, port)}: ${because}` };
 }

@@ -70,7 +70,7 @@ test("a record of a machine whose copy is damaged too leaves the machine and its
 
 test("empty records of snapshots are made again from their layers, and those of images from their copies", async () => {
   const store = join(daemon.dataDir, "store");
-  await daemon.stop();
+  await daemon.kill9(); // a stop would unmount the store, as nothing runs
   for (const folder of ["snapshots", "images"]) {
     for (const name of readdirSync(join(store, folder)).filter((name) => /^[^.].*\.json$/.test(name))) {
       truncateSync(join(store, folder, name), 0);
@@ -85,7 +85,7 @@ test("a snapshot whose record is lost for good stops nothing else", async () => 
   const lost = await create(daemon, "lost");
   const { json } = await raw(daemon, "POST", `/v2/sandboxes/sessions/${lost}/stop`);
   expect(json.snapshot).toBeDefined();
-  await daemon.stop();
+  await daemon.kill9();
   const store = join(daemon.dataDir, "store/snapshots");
   const [newest = ""] = readdirSync(store)
     .filter((name) => /^[^.].*\.json$/.test(name))
@@ -105,7 +105,7 @@ test("a snapshot whose record is lost for good stops nothing else", async () => 
 test("a store that was made read-only is writable after a start", async () => {
   await using mine = new AsyncDisposableStack();
   const other = await startDaemon(mine);
-  await other.stop();
+  await other.kill9();
   const store = join(other.dataDir, "store");
   execFileSync("mount", ["-o", "remount,ro", store]);
   await other.start();

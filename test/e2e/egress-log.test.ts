@@ -170,7 +170,7 @@ test("the policy that is suggested allows what was seen and nothing else", async
   });
   expect(stderr).toMatch(/93\.184\.216\.35\/32 is for \S+ port 80: plain HTTP is allowed by subnet only/);
   expect(stderr).toContain(
-    "169.254.169.254 port 80 is not in this policy: 169.254.169.254 is link-local (SANDKEEP_EGRESS_ALLOW=",
+    "169.254.169.254 port 80 is refused under every policy: 169.254.169.254 is link-local (SANDKEEP_EGRESS_ALLOW=",
   );
   await open.updateNetworkPolicy(policy);
   expect(await reach(open)).toEqual([true, true, true, true]);

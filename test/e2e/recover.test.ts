@@ -36,7 +36,7 @@ test("a start without the database file is refused, and everything is there agai
 
   const refused = await daemon.start().catch((error: Error) => error.message);
   expect(refused).toMatch(
-    /its database ".*sandkeep\.db" is missing\. Restore it from a backup; or run "sandkeep recover"/,
+    /its database ".*sandkeep\.db" is missing\. Restore it from a backup; or run "sandkeep recover --data-dir /,
   );
   expect(existsSync(join(daemon.dataDir, "sandkeep.db"))).toBe(false);
 

@@ -136,6 +136,19 @@ export class BlankMaker {
     return agent;
   }
 
+  /** makes a blank that was prepared for nobody in particular fit a machine */
+  async fit(blank: Blank, wanted: { limits: Limits; network: NetworkMode }): Promise<void> {
+    const { launcher, volumes } = this.#options;
+    const { plan, limits } = blank;
+    const others = Object.entries(wanted.limits).filter(([name, value]) => limits[name as keyof Limits] !== value);
+    setLimits(plan.cgroup, Object.fromEntries(others));
+    await Promise.all([
+      blank.network === wanted.network ? undefined : launcher.setNetwork(plan.name, wanted.network),
+      limits.disk === wanted.limits.disk ? undefined : volumes.limit(plan.volume, wanted.limits.disk),
+    ]);
+    blank.network = wanted.network;
+  }
+
   /** ends a blank, or what is left of one, and deletes all of it */
   async discard(plan: BlankPlan): Promise<void> {
     if (!(await this.#options.launcher.kill(plan.name))) killProcesses(plan.cgroup);

@@ -23,7 +23,7 @@ import type {
 import { adopt } from "./adopt.ts";
 import type { Blank } from "./blank.ts";
 import { hostBootId } from "./boot-id.ts";
-import { removeCgroup, setLimits } from "./cgroup.ts";
+import { removeCgroup } from "./cgroup.ts";
 import type { DriveStore } from "./drives.ts";
 import { egressJournal } from "./egress-journal.ts";
 import { isFull, typed } from "./failure.ts";
@@ -129,6 +129,16 @@ export class LinuxRuntime implements Runtime {
   async #letGo(): Promise<void> {
     if (this.#parts) await letGo(this.#parts, this.#machines.values());
     this.#parts = undefined;
+  }
+
+  /** for the daemon's end: machines go on, and where there are none nothing stays behind */
+  async leave(): Promise<void> {
+    const { pool, launcher } = this.#open();
+    await pool.close();
+    // The launcher also knows machines whose records are damaged.
+    const launched = await launcher.machines().catch(() => undefined);
+    const isUnused = this.#machines.size === 0 && launched?.length === 0;
+    await (isUnused ? this.shutdown() : this.close());
   }
 
   /** stops every machine, ends the launcher and unmounts the store; what is stored stays */
@@ -344,7 +354,7 @@ export class LinuxRuntime implements Runtime {
       // Nothing of the user's runs in it yet, so neither has to wait for the other.
       await Promise.all([
         typeof network === "string" ? undefined : egress.set(blank.plan.name, network, { fresh: true }),
-        this.#fit(blank, spec),
+        this.#open().maker.fit(blank, spec),
       ]);
       const record: MachineRecord = {
         id: spec.id,
@@ -397,19 +407,6 @@ export class LinuxRuntime implements Runtime {
     const sameCpus = shownCpus(spec.limits, hostCpus) === shownCpus(this.#limits, hostCpus);
     const hot = root.isImage && spec.mounts.length === 0 && spec.sudo && sameCpus ? pool.takeHot(root.key) : undefined;
     return hot ?? pool.takeWarm();
-  }
-
-  /** makes a blank that was prepared for nobody in particular fit this machine */
-  async #fit(blank: Blank, spec: Machine["spec"]): Promise<void> {
-    const { launcher, volumes } = this.#open();
-    const { plan, limits } = blank;
-    const others = Object.entries(spec.limits).filter(([name, value]) => limits[name as keyof Limits] !== value);
-    setLimits(plan.cgroup, Object.fromEntries(others));
-    await Promise.all([
-      blank.network === spec.network ? undefined : launcher.setNetwork(plan.name, spec.network),
-      limits.disk === spec.limits.disk ? undefined : volumes.limit(plan.volume, spec.limits.disk),
-    ]);
-    blank.network = spec.network;
   }
 
   async #defaultRoot() {

@@ -1,7 +1,7 @@
 /** The parts that a Linux runtime is made of, opened in the order in which they need each other. */
 
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdirSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, realpathSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import type { EgressSettings } from "../../core/egress-settings.ts";
@@ -117,6 +117,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     egress: command,
     env: {
       PATH: process.env.PATH ?? "",
+      SANDKEEP_STORE: realpathSync(store),
       SANDKEEP_NETD_UID: String(netdUser),
       SANDKEEP_EGRESS_UID: String(egressUser),
       SANDKEEP_EGRESS_VIEW: egressView(command).join("\n"),
