@@ -47,6 +47,9 @@ export class HostMasks {
   readonly #newest = new Map<string, Promise<string>>();
   #timer: NodeJS.Timeout | undefined;
   #searching: Promise<void> = Promise.resolve();
+  /** what a search changes in the store; looking at the host, which takes longer, changes nothing */
+  #renewing: Promise<void> = Promise.resolve();
+  #isClosed = false;
 
   constructor(options: HostMasksOptions) {
     this.#options = options;
@@ -66,10 +69,11 @@ export class HostMasks {
     void this.search();
   }
 
-  /** resolves when no search is under way any more */
+  /** resolves when nothing of it uses the store any more */
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearInterval(this.#timer);
-    await this.#searching;
+    await this.#renewing.catch(() => undefined);
   }
 
   /** what must lie directly above these directories of the host: one directory, or none */
@@ -77,7 +81,7 @@ export class HostMasks {
     const key = JSON.stringify(directories);
     let newest = this.#newest.get(key);
     if (!newest) {
-      newest = this.#make(directories);
+      newest = hiddenIn(directories).then((hidden) => this.#layerOf(hidden));
       this.#newest.set(key, newest);
       newest.then(
         () => this.#remember(),
@@ -97,22 +101,26 @@ export class HostMasks {
   async #search(): Promise<void> {
     try {
       for (const [key, before] of [...this.#newest]) {
-        const id = await this.#make(z.array(z.string()).parse(JSON.parse(key)));
-        if (id === (await before)) continue;
-        this.#newest.set(key, Promise.resolve(id));
-        await this.#remember();
-        this.#options.changed();
+        const hidden = await hiddenIn(z.array(z.string()).parse(JSON.parse(key)));
+        if (this.#isClosed) return;
+        this.#renewing = this.#renew(key, before, hidden);
+        await this.#renewing;
       }
     } catch (error) {
       this.#options.trouble(error);
     }
   }
 
-  async #make(directories: readonly string[]): Promise<string> {
-    const found = await Promise.all(
-      directories.map(async (directory) => (await closedIn(directory)).map((path) => ({ directory, path }))),
-    );
-    const hidden = found.flat();
+  async #renew(key: string, before: Promise<string>, hidden: Hidden[]): Promise<void> {
+    const id = await this.#layerOf(hidden);
+    if (id === (await before)) return;
+    this.#newest.set(key, Promise.resolve(id));
+    await this.#remember();
+    this.#options.changed();
+  }
+
+  /** the id of the layer that hides these, made unless it is there */
+  async #layerOf(hidden: Hidden[]): Promise<string> {
     if (hidden.length === 0) return "";
     const id = createHash("sha256").update(JSON.stringify(hidden)).digest("hex").slice(0, 32);
     const { folder } = this.#options;
@@ -176,6 +184,13 @@ export class HostMasks {
 }
 
 const indexFile = z.object({ bootId: z.string(), newest: z.record(z.string(), z.string().regex(/^[0-9a-f]*$/)) });
+
+async function hiddenIn(directories: readonly string[]): Promise<Hidden[]> {
+  const found = await Promise.all(
+    directories.map(async (directory) => (await closedIn(directory)).map((path) => ({ directory, path }))),
+  );
+  return found.flat();
+}
 
 /** "a", "a/b" of "a/b/c" */
 function parentsOf(path: string): string[] {
