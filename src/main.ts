@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 import { CliError } from "./cli/errors.ts";
 import { didYouMean } from "./cli/similar.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
-import { redirects, root } from "./installation.ts";
+import { launcher, redirects, root } from "./installation.ts";
 import { brokenPipe, endWithReaders, type Output, ReaderGone } from "./signals.ts";
 
 const usage = `Usage: sandkeep <command>
@@ -169,9 +169,7 @@ async function mcp(args: string[]): Promise<void> {
 /** the `sandkeep` of PATH, where that is this very program */
 function installed(): { command: string; args: string[] } | undefined {
   const places = (process.env.PATH ?? "").split(delimiter).filter((place) => isAbsolute(place));
-  const command = places
-    .map((place) => join(place, "sandkeep"))
-    .find((path) => realPath(path) === import.meta.filename);
+  const command = places.map((place) => join(place, "sandkeep")).find((path) => realPath(path) === launcher);
   return command === undefined ? undefined : { command, args: [] };
 }
 

@@ -1,6 +1,6 @@
 /** The command line's way to the daemon: its HTTP API, with a key. */
 
-import { CliError } from "./errors.ts";
+import { CliError, Refusal } from "./errors.ts";
 import { unreachable } from "./reachability.ts";
 
 export interface ClientOptions {
@@ -22,28 +22,28 @@ export class Client {
     this.#options = options;
   }
 
-  /** The JSON of an answer that is good; otherwise an error with what the daemon said. */
-  async call(method: string, path: string, body?: unknown): Promise<unknown> {
-    const text = await (await this.#ask(method, path, body)).text();
+  /** The JSON of an answer that is good; otherwise "Cannot", what was to be done, and what the daemon said. */
+  async call(what: string, method: string, path: string, body?: unknown): Promise<unknown> {
+    const text = await (await this.#ask(what, method, path, body)).text();
     return text === "" ? undefined : JSON.parse(text);
   }
 
   /** The lines of an answer of JSON lines, as they come; ends with an error when that is the last line. */
-  async *lines(path: string): AsyncGenerator<unknown> {
-    const response = await this.#ask("GET", path);
+  async *lines(what: string, path: string): AsyncGenerator<unknown> {
+    const response = await this.#ask(what, "GET", path);
     let rest = "";
     const decoder = new TextDecoder();
     for await (const chunk of response.body ?? []) {
       const whole = (rest + decoder.decode(chunk, { stream: true })).split("\n");
       rest = whole.pop() ?? "";
       for (const line of whole.filter((each) => each !== "")) {
-        if (line.startsWith('{"error":')) throw new CliError(`Cannot go on with ${path}: ${wordsOf(line)}`);
+        if (line.startsWith('{"error":')) throw new CliError(`Cannot ${what} any further: ${wordsOf(line)}`);
         yield JSON.parse(line);
       }
     }
   }
 
-  async #ask(method: string, path: string, body?: unknown): Promise<Response> {
+  async #ask(what: string, method: string, path: string, body?: unknown): Promise<Response> {
     const { url, key } = this.#options;
     const response = await fetch(new URL(path, url), {
       method,
@@ -57,7 +57,21 @@ export class Client {
     });
     if (response.ok) return response;
     const text = await response.text();
-    throw new CliError(`Cannot ${method} ${path}: ${wordsOf(text) ?? `the daemon says ${response.status}`}`);
+    throw new Refusal(`Cannot ${what}: ${wordsOf(text) ?? `the daemon says ${response.status}`}`, response.status);
+  }
+
+  /** Rejects, with what the daemon says, when it does not accept the key or knows no such team or project. */
+  async requireAccess({ team, project }: { team?: string | undefined; project?: string | undefined }): Promise<void> {
+    const query = new URLSearchParams({
+      ...(team !== undefined && { team }),
+      ...(project !== undefined && { project }),
+    });
+    const where = project === undefined ? "" : ` in the project "${project}"`;
+    await this.call(
+      `use the daemon at "${this.#options.url}" with this API key${where}`,
+      "GET",
+      `/sandkeep/v1/caller?${query}`,
+    );
   }
 
   /** What a daemon says of itself, to anybody; otherwise an error that says why there is none. */

@@ -1,7 +1,7 @@
 /** The table of an egress log: what its lines say, and that nothing in it is an order to a terminal. */
 
 import { expect, test } from "vitest";
-import { type EgressEvent, eventRow, hostTable, plain, plainJson, portTable } from "./egress-table.ts";
+import { type EgressEvent, eventHeader, eventRow, hostTable, plain, plainJson, portTable } from "./egress-table.ts";
 
 const base = { id: 1, at: new Date(2026, 0, 2, 3, 4, 5).getTime() };
 const counts = { count: 1, ended: 0, bytesIn: 0, bytesOut: 0 };
@@ -101,4 +101,10 @@ test("hosts and ports stand under each other; without any there is no table", ()
     "PORT   CONNECTIONS            IN           OUT",
     "3000             2      10 bytes         20 kB",
   ]);
+});
+
+test("what is said of the reason stands below its title, however long a program's name is", () => {
+  const who = { command: "cmd_0123456789abcdef0123456789ab", program: "fifteen-letters" };
+  const row = eventRow({ ...base, ...counts, ...who, protocol: "dns", name: "a.test", allowed: false, reason: "no" });
+  expect(row.indexOf("no", eventHeader.indexOf("WHO"))).toBe(eventHeader.indexOf("WHY"));
 });

@@ -45,6 +45,9 @@ export interface EgressPort extends Traffic {
 /** "cmd_" and eight digits: hardly two commands of a session begin alike */
 const idLength = 12;
 
+/** what the kernel remembers of a program's name */
+const longestProgram = 15;
+
 export const eventHeader = row(["TIME", "VERDICT", "WHERE", "WHAT", "IN", "OUT", "WHO", "WHY"]);
 
 export function eventRow(event: EgressEvent): string {
@@ -131,7 +134,7 @@ function timeOf(at: number): string {
 
 /** lines come one by one, so that no column can wait for its longest cell */
 function row(cells: string[]): string {
-  const widths = [19, 7, 28, 20, 9, 9, 20, 0];
+  const widths = [19, 7, 28, 20, 9, 9, longestProgram + 1 + idLength, 0];
   return cells
     .map((cell, at) => plain(cell).padEnd(widths[at] ?? 0))
     .join("  ")

@@ -7,3 +7,14 @@ export class CliError extends Error {
     super(hint === undefined ? message : `${message}\nhint: ${hint}`);
   }
 }
+
+/** The daemon answers, and refuses. */
+export class Refusal extends CliError {
+  /** of HTTP */
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super(message);
+    this.status = status;
+  }
+}

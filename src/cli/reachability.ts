@@ -7,6 +7,11 @@ export function unreachable(url: string, error: unknown): CliError {
   const code = codeOf(error);
   if (code === "ENOTFOUND" || code === "EAI_AGAIN")
     return new CliError(`Cannot reach the daemon at "${url}": no address is known for "${hostname}" (${code})`);
+  if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG")
+    return new CliError(
+      `Cannot reach the daemon at "${url}": something answers there, but not with TLS`,
+      `if the daemon speaks HTTP there, its address is ${url.replace("https:", "http:")}`,
+    );
   if (isAboutCertificates(code))
     return new CliError(
       `Cannot reach the daemon at "${url}": the certificate of "${host}" is not trusted (${code})`,

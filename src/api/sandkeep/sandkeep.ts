@@ -7,6 +7,7 @@ import { type Context, Hono } from "hono";
 import type { Core } from "../../core/core.ts";
 import type { Caller } from "../../core/sandbox.ts";
 import { addressOf, bearerOf, requireRead } from "../http.ts";
+import { callerRoutes } from "./caller.ts";
 import { egressRoutes } from "./egress.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
 import { keyRoutes } from "./keys.ts";
@@ -34,6 +35,7 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
     c.set("caller", caller);
     await next();
   });
+  callerRoutes(app, dialect);
   egressRoutes(app, dialect);
   keyRoutes(app, dialect);
   return app;

@@ -26,7 +26,7 @@ Options:
   --suggest                print the least network policy that would have allowed what was seen, and notes on stderr
   --json                   one JSON value a line
   --project <id>           of which project the sandbox is (your team's first)
-  --url <url>              where the daemon is (SANDKEEP_URL, http://127.0.0.1:7700)
+  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
@@ -78,6 +78,9 @@ interface Page {
   totals: object;
 }
 
+/** what is asked of the daemon, for its refusals */
+const what = "show the egress log";
+
 async function show(
   client: Client,
   path: Path,
@@ -85,8 +88,8 @@ async function show(
   print: (line: string) => void,
 ): Promise<void> {
   const printEvent = (event: EgressEvent) => print(json ? plainJson(event) : eventRow(event));
-  if (!json) print(eventHeader);
-  const first = await rest(client, path, 0, printEvent);
+  // A refusal has no table.
+  const first = await rest(client, path, 0, printEvent, () => json || print(eventHeader));
   // Its sandbox may go on with another one meanwhile.
   const session = pathOf(first.session.id, undefined);
   const last = follow ? await followed(client, session, first.next, printEvent) : first;
@@ -101,7 +104,7 @@ async function show(
 /** prints what comes until the session has ended */
 async function followed(client: Client, path: Path, after: number, print: (event: EgressEvent) => void): Promise<Page> {
   let position = after;
-  for await (const line of client.lines(path("/egress", { follow: "true", after: String(after) }))) {
+  for await (const line of client.lines(what, path("/egress", { follow: "true", after: String(after) }))) {
     const event = line as EgressEvent;
     print(event);
     position = event.id;
@@ -109,16 +112,26 @@ async function followed(client: Client, path: Path, after: number, print: (event
   return rest(client, path, position, print);
 }
 
-/** prints what is there after a position; the last page has what is true of all */
-async function rest(client: Client, path: Path, after: number, print: (event: EgressEvent) => void): Promise<Page> {
+/** prints what is there after a position, and begins when the first of it is known; the last page has what is true of all */
+async function rest(
+  client: Client,
+  path: Path,
+  after: number,
+  print: (event: EgressEvent) => void,
+  begin?: () => void,
+): Promise<Page> {
   const query = { after: String(after), limit: "1000" };
-  const page = (await client.call("GET", path("/egress", query))) as Page;
+  const page = (await client.call(what, "GET", path("/egress", query))) as Page;
+  begin?.();
   for (const event of page.events) print(event);
   return page.more ? rest(client, pathOf(page.session.id, undefined), page.next, print) : page;
 }
 
 async function suggest(client: Client, path: Path, json: boolean, { print, warn }: EgressWorld): Promise<void> {
-  const answer = (await client.call("GET", path("/egress/suggestion"))) as { networkPolicy: object; notes: string[] };
+  const answer = (await client.call("suggest a policy", "GET", path("/egress/suggestion"))) as {
+    networkPolicy: object;
+    notes: string[];
+  };
   if (json) return print(plainJson(answer));
   print(JSON.stringify(answer.networkPolicy, null, 2));
   for (const note of answer.notes) warn(plain(note));

@@ -25,6 +25,9 @@ test("what a shell makes of the lines for Vercel is what they mean", async () =>
     SANDBOX_SKIP_VERSION_CHECK: "1",
   });
   expect(evaluated(lines, {}).NODE_OPTIONS).toBe("--import=file:///preload.mjs");
+  for (const name of ["NODE_OPTIONS", "PYTHONPATH"] as const) {
+    expect(evaluated([...lines, ...lines], {})[name]).toBe(evaluated(lines, {})[name]);
+  }
   expect(evaluated(lines, {}).PYTHONPATH).toBe("/our folder/python");
   expect(evaluated(lines, { PYTHONPATH: "/theirs" }).PYTHONPATH).toBe("/our folder/python:/theirs");
 });
@@ -47,6 +50,32 @@ test("the domain is the daemon's, whatever the environment says of another one",
   const environment = { SANDKEEP_API_KEY: key, SANDKEEP_DOMAIN: "boxes.example" };
   const { lines, warnings } = await run(["vercel", "--url", server.url], environment);
   expect([evaluated(lines, {}).SANDKEEP_DOMAIN, warnings]).toEqual(["sk.example", []]);
+});
+
+test("a key or a project that the daemon does not accept is a warning, and the settings are printed all the same", async () => {
+  await using server = await serving((path) =>
+    path.startsWith("/health")
+      ? [200, '{"status":"ok","domain":"localhost"}']
+      : path === "/sandkeep/v1/caller?project=nope"
+        ? [404, '{"error":{"message":"Project not found."}}']
+        : [401, '{"error":{"message":"Not authorized"}}'],
+  );
+  const environment = { SANDKEEP_API_KEY: "sk_bad" };
+  const bad = await run(["vercel", "--url", server.url], environment);
+  expect(bad.warnings).toEqual([`Cannot use the daemon at "${server.url}" with this API key: Not authorized`]);
+  expect(evaluated(bad.lines, {}).SANDKEEP_DOMAIN).toBe("localhost");
+  const { warnings } = await run(["vercel", "--project", "nope", "--url", server.url], environment);
+  expect(warnings).toEqual([
+    `Cannot use the daemon at "${server.url}" with this API key in the project "nope": Project not found.`,
+  ]);
+});
+
+test("a daemon that speaks HTTP where TLS was expected is told from nothing", async () => {
+  await using server = await serving('{"status":"ok"}');
+  const url = server.url.replace("http:", "https:");
+  expect((await run(["vercel", "--url", url], { SANDKEEP_API_KEY: key })).warnings).toEqual([
+    `Cannot reach the daemon at "${url}": something answers there, but not with TLS\nhint: if the daemon speaks HTTP there, its address is ${server.url}`,
+  ]);
 });
 
 test("Veryfront has variables of its own", async () => {
@@ -73,7 +102,7 @@ test("a daemon that does not answer is a warning, which the shell does not evalu
   expect(warnings).toEqual([
     'Cannot reach the daemon at "http://127.0.0.1:1": nothing answers there\nhint: start it with: sandkeep serve',
   ]);
-  expect(lines.every((line) => line.startsWith("export "))).toBe(true);
+  expect(lines.every((line) => /^(export|case) /.test(line))).toBe(true);
 });
 
 test("a name without an address, a certificate that is not trusted and another server are told apart", async () => {
@@ -96,6 +125,7 @@ test("a name without an address, a certificate that is not trusted and another s
 test.each([
   [["e2b"], /^Cannot print settings for "e2b": Sandkeep does not speak E2B's protocol yet$/],
   [[], /Cannot print settings for ""/],
+  [["vercell"], /Cannot print settings for "vercell": there is no such service. Did you mean "vercel"\?\n/],
   [["aws"], /Cannot print settings for "aws"/],
   [["constructor"], /Cannot print settings for "constructor"/],
   [["vercel", "e2b"], /Cannot print settings for "vercel e2b"/],
@@ -121,9 +151,12 @@ async function run(args: string[], environment: NodeJS.ProcessEnv, dataDirs: str
   return { lines, warnings };
 }
 
-/** a server on loopback that answers everything with a text, over TLS with the certificates of an authority */
-async function serving(text: string, authority?: Authority) {
-  const answer: RequestListener = (_, response) => void response.end(text);
+/** a server on loopback with an answer for each path, or one for all; over TLS with the certificates of an authority */
+async function serving(text: string | ((path: string) => [status: number, text: string]), authority?: Authority) {
+  const answer: RequestListener = (request, response) => {
+    const [status, said] = typeof text === "string" ? [200, text] : text(request.url ?? "");
+    response.writeHead(status).end(said);
+  };
   const options: ServerOptions = { SNICallback: (name, done) => done(null, authority?.leafFor(name)) };
   const server = authority ? createTlsServer(options, answer) : createServer(answer);
   server.on("tlsClientError", () => undefined);

@@ -5,6 +5,7 @@ import { Client } from "../client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
 import { CliError } from "../errors.ts";
 import { shellWord } from "../output.ts";
+import { didYouMean } from "../similar.ts";
 
 export const envUsage = `Usage: eval "$(sandkeep env <service>)"
 
@@ -15,7 +16,7 @@ Services:
   veryfront    veryfront
 
 Options:
-  --url <url>              where the daemon is (SANDKEEP_URL, http://127.0.0.1:7700)
+  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
   --team <id>              whose sandboxes, for vercel (team_default)
   --project <id>           of which project, for vercel (prj_default)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
@@ -45,25 +46,36 @@ export async function envCommand(args: string[], world: EnvWorld): Promise<void>
   if (service === "e2b")
     throw new CliError('Cannot print settings for "e2b": Sandkeep does not speak E2B\'s protocol yet');
   const lines = Object.hasOwn(services, service) ? services[service] : undefined;
-  if (!lines || rest.length > 0)
-    throw new CliError(`Cannot print settings for "${positionals.join(" ")}"\n\n${envUsage.trimEnd()}`);
+  if (!lines || rest.length > 0) {
+    const meant = didYouMean(positionals.join(" "), Object.keys(services));
+    const why = meant === "" ? "" : `: there is no such service. ${meant}`;
+    throw new CliError(`Cannot print settings for "${positionals.join(" ")}"${why}\n\n${envUsage.trimEnd()}`);
+  }
   const url = daemonUrl(values.url, world.environment);
   const key = apiKey(values["data-dir"], world);
   const scope = { teamId: values.team ?? "team_default", projectId: values.project ?? "prj_default" };
-  const domain = await domainOf(url, world);
+  const domain = await domainOf(new Client({ url, key }), values, world);
   for (const line of lines({ url, key, scope, world, domain })) world.print(line);
 }
 
-/** As the daemon says, which may be another one than the environment is about; what is wrong with it is a warning. */
-async function domainOf(url: string, { environment, warn }: EnvWorld): Promise<string | undefined> {
+/**
+ * As the daemon says, which may be another one than the environment is about. What is wrong with the daemon, and what it
+ * does not accept of the key, the team and the project, is a warning.
+ */
+async function domainOf(
+  client: Client,
+  scope: { team?: string | undefined; project?: string | undefined },
+  { environment, warn }: EnvWorld,
+): Promise<string | undefined> {
+  let domain: string | undefined;
   try {
-    const { domain } = await new Client({ url }).health();
-    if (domain !== undefined) return domain;
+    ({ domain } = await client.health());
+    await client.requireAccess(scope);
   } catch (error) {
     if (!(error instanceof CliError)) throw error;
     warn(error.message);
   }
-  return environment.SANDKEEP_DOMAIN || undefined;
+  return domain ?? (environment.SANDKEEP_DOMAIN || undefined);
 }
 
 interface Connection {
@@ -79,13 +91,14 @@ interface Connection {
 const services: Record<string, (connection: Connection) => string[]> = {
   vercel({ url, key, scope, domain, world }) {
     const token = world.token(key, scope);
+    const [option, pythonPath] = [shellWord(`--import=${world.preload}`), shellWord(world.pythonPath)];
     return [
       exported("SANDKEEP_URL", url),
       ...(domain !== undefined ? [exported("SANDKEEP_DOMAIN", domain)] : []),
-      // What is there already stays; a preload that is named twice is loaded once.
-      `export NODE_OPTIONS="\${NODE_OPTIONS:+$NODE_OPTIONS }--import=${world.preload}"`,
+      // What is there already stays.
+      unlessIn(" ", "NODE_OPTIONS", option, `"\${NODE_OPTIONS:+$NODE_OPTIONS }"${option}`),
       // Ours comes first, and loads the sitecustomize module that it hides.
-      `export PYTHONPATH=${shellWord(world.pythonPath)}"\${PYTHONPATH:+:$PYTHONPATH}"`,
+      unlessIn(":", "PYTHONPATH", pythonPath, `${pythonPath}"\${PYTHONPATH:+:$PYTHONPATH}"`),
       exported("VERCEL_OIDC_TOKEN", token),
       // The CLI looks here first, where it would otherwise find a token of the real Vercel's.
       exported("VERCEL_AUTH_TOKEN", token),
@@ -95,6 +108,12 @@ const services: Record<string, (connection: Connection) => string[]> = {
   },
   veryfront: ({ url, key }) => [exported("VERYFRONT_API_URL", url), exported("VERYFRONT_API_TOKEN", key)],
 };
+
+/** sets a list, unless it has the word already: whoever evaluates the lines twice has it once */
+function unlessIn(separator: " " | ":", name: string, word: string, value: string): string {
+  const quoted = `"${separator}"`;
+  return `case ${quoted}"\${${name}-}"${quoted} in *${quoted}${word}${quoted}*) ;; *) export ${name}=${value} ;; esac`;
+}
 
 function exported(name: string, value: string): string {
   return `export ${name}=${shellWord(value)}`;

@@ -20,7 +20,7 @@ Limits:
 
 Options:
   --json                       print JSON
-  --url <url>                  where the daemon is (SANDKEEP_URL, http://127.0.0.1:7700)
+  --url <url>                  where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
   --data-dir <directory>       where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
@@ -65,8 +65,13 @@ export async function keyCommand(args: string[], world: KeyWorld): Promise<void>
   const expiresAt = values.expires === undefined ? undefined : world.now() + durationOf(values.expires);
   const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
   if (verb === "ls") return list(client, values.json ?? false, world);
-  if (verb === "rm") return void (await client.call("DELETE", `/sandkeep/v1/keys/${encodeURIComponent(name ?? "")}`));
-  const { key, secret } = (await client.call("POST", "/sandkeep/v1/keys", {
+  if (verb === "rm")
+    return void (await client.call(
+      `revoke the key "${name}"`,
+      "DELETE",
+      `/sandkeep/v1/keys/${encodeURIComponent(name ?? "")}`,
+    ));
+  const { key, secret } = (await client.call(`make the key "${name}"`, "POST", "/sandkeep/v1/keys", {
     name,
     ...(values.project !== undefined && { project: values.project }),
     ...(values["read-only"] && { readOnly: true }),
@@ -79,7 +84,7 @@ export async function keyCommand(args: string[], world: KeyWorld): Promise<void>
 }
 
 async function list(client: Client, json: boolean, { print }: KeyWorld): Promise<void> {
-  const { keys } = (await client.call("GET", "/sandkeep/v1/keys")) as { keys: Key[] };
+  const { keys } = (await client.call("list the keys", "GET", "/sandkeep/v1/keys")) as { keys: Key[] };
   if (json) return print(JSON.stringify(keys));
   const rows = [
     ["ID", "NAME", "ENDS IN", "LAST USED", "EXPIRES", "LIMITS"],

@@ -4,13 +4,17 @@
  * cancelled is cancelled there. `sandkeep mcp config` prints what to paste into such a client.
  */
 
+import { resolve } from "node:path";
 import { ProtocolError, Server } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { readArgs } from "../args.ts";
+import { Client } from "../client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
-import { CliError } from "../errors.ts";
+import { CliError, Refusal } from "../errors.ts";
 import { clientConfig, clientNames, type Program } from "../mcp-clients.ts";
 import { ask, type McpDaemon, McpRefusal } from "../mcp-daemon.ts";
+import { patientTransport } from "../patient-transport.ts";
+import { didYouMean } from "../similar.ts";
 
 export const mcpUsage = `Usage: sandkeep mcp [options]
        sandkeep mcp config <client> [options]
@@ -21,7 +25,7 @@ what to paste into a client so that it starts this program with these options.
 Clients: ${clientNames.join(", ")}
 
 Options:
-  --url <url>              where the daemon is (SANDKEEP_URL, http://127.0.0.1:7700)
+  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
   --project <id or name>   whose sandboxes (the default project)
   --policy-ceiling <policy>
@@ -61,7 +65,19 @@ export async function mcpCommand(args: string[], world: McpWorld): Promise<void>
       headers: { "sandkeep-policy-ceiling": values["policy-ceiling"] },
     }),
   };
-  serveStdio(() => relay(daemon, world.version), { onerror: (error) => world.warn(error.message) });
+  await requireProject(daemon, values.project);
+  serveStdio(() => relay(daemon, world.version), {
+    transport: patientTransport(process.stdin, process.stdout),
+    onerror: (error) => world.warn(error.message),
+  });
+}
+
+/** A daemon that does not answer yet, or not with this key, is for the calls to say: it may be better by then. */
+async function requireProject({ url, key }: McpDaemon, project: string | undefined): Promise<void> {
+  if (project === undefined) return;
+  await new Client({ url, key }).requireAccess({ project }).catch((error) => {
+    if (error instanceof Refusal && [403, 404].includes(error.status)) throw error;
+  });
 }
 
 type Values = Partial<Record<keyof typeof options, string | undefined>>;
@@ -79,20 +95,31 @@ const paths: Record<string, string> = { sandkeep: "/mcp", veryfront: "/mcp/veryf
 function config([client = "", ...rest]: string[], values: Values, world: McpWorld): void {
   const known = clientNames.find((name) => name === client);
   if (!known || rest.length > 0) {
-    throw new CliError(`Cannot configure "${[client, ...rest].join(" ")}"\n\n${mcpUsage.trimEnd()}`);
+    const meant = didYouMean(client, clientNames);
+    const why = meant === "" ? "" : `: there is no such client. ${meant}`;
+    throw new CliError(`Cannot configure "${[client, ...rest].join(" ")}"${why}\n\n${mcpUsage.trimEnd()}`);
   }
   pathOf(values);
-  const given: Values = { ...values, url: daemonUrl(values.url, world.environment) };
+  const { SANDKEEP_API_KEY: key, SANDKEEP_DATA_DIR, NODE_EXTRA_CA_CERTS: certificates } = world.environment;
+  // A client starts programs with few variables, and in another directory. The key counts before the directory.
+  const dataDir = values["data-dir"] ?? (key ? undefined : SANDKEEP_DATA_DIR || undefined);
+  const given: Values = {
+    ...values,
+    url: daemonUrl(values.url, world.environment),
+    "data-dir": dataDir === undefined ? undefined : resolve(dataDir),
+  };
   const flags = (Object.keys(options) as (keyof Values)[]).flatMap((name) => {
     const value = given[name];
     return value === undefined ? [] : [`--${name}`, value];
   });
-  const { SANDKEEP_API_KEY: key } = world.environment;
   const { place, lines } = clientConfig(known, {
     command: world.program.command,
     args: [...world.program.args, "mcp", ...flags],
-    // Clients start programs with few variables; where none is set, the key is read from its file.
-    env: key ? { SANDKEEP_API_KEY: key } : {},
+    // Without a key it is read from its file.
+    env: {
+      ...(key && { SANDKEEP_API_KEY: key }),
+      ...(certificates && { NODE_EXTRA_CA_CERTS: resolve(certificates) }),
+    },
   });
   world.warn(place);
   for (const line of lines) world.print(line);

@@ -1,0 +1,13 @@
+/** Who the caller is: what its key may, and whether there is the team and the project that it names. */
+
+import type { Hono } from "hono";
+import { json } from "../http.ts";
+import type { Dialect, Env } from "./sandkeep.ts";
+
+export function callerRoutes(app: Hono<Env>, { core }: Dialect): void {
+  app.get("/caller", async (c) => {
+    const { team, project } = c.req.query();
+    const { teamId, projectId, scope } = await core.access.owner(c.get("caller"), { team, project });
+    return json({ teamId, projectId, readOnly: scope?.readOnly ?? false });
+  });
+}
