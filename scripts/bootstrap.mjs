@@ -20,6 +20,9 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const [checking, testing, benching] = ["--check", "--test", "--bench"].map((flag) => process.argv.includes(flag));
 const purposes = ["run", ...(testing ? ["test"] : []), ...(benching ? ["bench"] : [])];
 
+// Said first: to make everything ready for a start that is refused would take long.
+if (!checking && !testing && !benching && process.getuid?.() !== 0)
+  fail("Cannot serve: making sandboxes takes root\nhint: sudo npm start, with the flags that you gave after --");
 installPackages();
 checkPackagedNode();
 // Reading the code needs nothing of the host.

@@ -95,6 +95,7 @@ test.each([
   [["--regions", "a,,b"], {}, /Cannot use --regions "a,,b": it must be names/],
   [[], { SANDKEEP_STOP_ALL: "maybe" }, /Cannot use SANDKEEP_STOP_ALL "maybe": it must be true or false/],
   [["--default-vcpus", "64"], {}, /Cannot use SANDKEEP_DEFAULT_VCPUS "64": it must be at most 32/],
+  [[], { SANDKEEP_DURABILITY: "maybe" }, /^Cannot use SANDKEEP_DURABILITY "maybe": it must be power or process$/],
   [["--nonsense"], {}, /Cannot serve: Unknown option '--nonsense'/],
   [["surprise"], {}, /Cannot serve: Unexpected argument 'surprise'/],
 ])("a bad value is a sentence that names the setting: %j %j", (args, environment, sentence) => {

@@ -55,7 +55,7 @@ const schema = z.object({
     env: "SANDKEEP_DATA_DIR",
     value: "directory",
     meaning: "where everything is kept that must outlive the daemon",
-    preset: "/var/lib/sandkeep as root, else ~/.local/share/sandkeep",
+    preset: "/var/lib/sandkeep",
   }),
   runDir: path().default("/run/sandkeep").register(about, {
     env: "SANDKEEP_RUN_DIR",
@@ -249,7 +249,7 @@ const schema = z.object({
       meaning: "how long machines, snapshots and drives that the database does not know are kept; 0 for ever",
       preset: "30d",
     }),
-  durability: z.enum(["power", "process"]).default("power").register(about, {
+  durability: z.enum(["power", "process"], "power or process").default("power").register(about, {
     env: "SANDKEEP_DURABILITY",
     value: "power|process",
     meaning: "what an acknowledged stop or snapshot survives: a loss of power, or only the death of the daemon",

@@ -28,9 +28,10 @@ import { dataDirectory, makeDirectory, runDirectory } from "./directories.ts";
 import { writeDurably } from "./durable-file.ts";
 import { certificateOf, deriveAuthority } from "./egress/tls/authority.ts";
 import { type SigningKey, signingKeyIn } from "./egress/tls/signing-key.ts";
+import { greeting, rootHint } from "./greeting.ts";
 import { isBelow } from "./ingress/host.ts";
 import { createIngress } from "./ingress/ingress.ts";
-import { egressMain, isClone, ownCommand, root } from "./installation.ts";
+import { egressMain, isClone, root } from "./installation.ts";
 import { listenOn, requireFree } from "./listening.ts";
 import { isForCompiling, nativeProgram } from "./native-program.ts";
 import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "./network-settings.ts";
@@ -42,6 +43,7 @@ import { heedSignals, outliveReaders } from "./signals.ts";
 import { lockDirectory } from "./store/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "./store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "./store/sql-store.ts";
+import { unknownSettings } from "./unknown-settings.ts";
 
 export interface Daemon {
   url: string;
@@ -65,16 +67,16 @@ export async function serve(args: string[]): Promise<void> {
   }
   const config = readConfig(args, process.env);
   if (process.getuid?.() !== 0) {
-    const hint = `hint: sudo ${shellWord(ownCommand(process.env))} serve; "doctor" instead of "serve" says what else is missing`;
-    throw new SandkeepError("forbidden", `Cannot serve: making sandboxes takes root\n${hint}`);
+    throw new SandkeepError("forbidden", `Cannot serve: making sandboxes takes root\n${rootHint(args, process.env)}`);
   }
   // Before `npm start` in a clone, bootstrap.mjs has said so.
   if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) say(line);
   outliveReaders();
+  for (const sentence of unknownSettings(process.env)) say(sentence);
   const daemon = await startDaemon(config);
   const { asked, hurry } = heedSignals();
   // whoever reads that it is ready may end it the next moment
-  process.stdout.write(greeting(daemon, config));
+  process.stdout.write(greeting(daemon, config, process.env));
   await asked;
   process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
   hurry.addEventListener("abort", () => {
@@ -190,30 +192,6 @@ export async function openForRecovery(args: string[], { create }: { create: bool
     belonging: belongingOf(config, store, files),
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };
-}
-
-/** what a person sees who has just started it */
-function greeting({ url, newKey }: Daemon, config: Config): string {
-  const keyFile = join(config.dataDir, "api-key");
-  const hasFile = existsSync(keyFile);
-  const keyPlace = hasFile ? `in ${keyFile}` : "what SANDKEEP_API_KEY is, or was at an earlier start";
-  const env = [ownCommand(process.env), "env", "vercel", "--url", url, "--data-dir", config.dataDir];
-  const setKey = `export SANDKEEP_API_KEY=${newKey ?? "…"}`;
-  const lines = [
-    `sandkeep ready ${url}`,
-    "",
-    newKey !== undefined ? `Your API key: ${newKey} (also in ${keyFile})` : `Your API key is ${keyPlace}`,
-    "",
-    "To use it from another terminal with @vercel/sandbox or the sandbox CLI, unchanged:",
-    "",
-    `    eval "$(${env.map(shellWord).join(" ")})"`,
-    "",
-    hasFile
-      ? `Only root can read the key there: as another user, first run ${setKey}`
-      : `That takes the key from SANDKEEP_API_KEY: first run ${setKey}`,
-    "",
-  ];
-  return `${lines.join("\n")}\n`;
 }
 
 /** said at the start, not by every create */

@@ -11,18 +11,26 @@ export interface Ending {
   hurry: AbortSignal;
 }
 
+/**
+ * One Ctrl-C under npm reaches the daemon twice: the terminal sends it to every process of the group, and npm passes on
+ * its own. A signal that comes again within this time, in ms, is the same one.
+ */
+const sameSignal = 1000;
+
 /** from now on, for as long as the program runs */
-export function heedSignals(): Ending {
+export function heedSignals(source: NodeJS.EventEmitter = process, now = () => performance.now()): Ending {
   const { promise: asked, resolve } = Promise.withResolvers<void>();
   const hurry = new AbortController();
-  let times = 0;
+  let first: { signal: string; at: number } | undefined;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.on(signal, () => {
-      if (times++ === 0) resolve();
-      else hurry.abort();
+    source.on(signal, () => {
+      const at = now();
+      if (first === undefined) resolve();
+      else if (first.signal !== signal || at - first.at >= sameSignal) hurry.abort();
+      first ??= { signal, at };
     });
   }
-  process.on("SIGHUP", () => undefined);
+  source.on("SIGHUP", () => undefined);
   return { asked, hurry: hurry.signal };
 }
 

@@ -20,6 +20,8 @@ const mayImport: Record<string, string[]> = {
   "config.ts": ["core", "setting-values.ts"],
   "secrets.ts": ["core", "durable-file.ts"],
   "directories.ts": ["core"],
+  "unknown-settings.ts": ["cli", "config.ts"],
+  "greeting.ts": ["cli", "config.ts", "installation.ts"],
   "listening.ts": ["core"],
   "network-settings.ts": ["core", "config.ts"],
   "native-program.ts": ["core", "scripts/host-needs.mjs"],

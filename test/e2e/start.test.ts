@@ -24,6 +24,18 @@ test("a first start says what it does while it takes seconds, and SIGTERM to npm
   await expect(fetch(`${daemon.url}/health`)).rejects.toThrow("fetch failed");
 });
 
+test("without root npm start says so before it installs or compiles anything", (context) => {
+  needs(context, "root", "the command setpriv");
+  const asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+  const args = [...asNobody, process.execPath, `${root}/scripts/bootstrap.mjs`];
+  expect(spawnSync("setpriv", args, { encoding: "utf8" })).toMatchObject({
+    status: 1,
+    stdout: "",
+    stderr:
+      "sandkeep: Cannot serve: making sandboxes takes root\nhint: sudo npm start, with the flags that you gave after --\n",
+  });
+});
+
 test("without root it is a sentence and not a stack trace", (context) => {
   needs(context, "root", "the command setpriv");
   const { PATH } = process.env;
