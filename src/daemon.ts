@@ -4,7 +4,7 @@
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -170,7 +170,9 @@ async function requireFreeAddress({ host, port, dataDir }: Config): Promise<void
 export async function openForRecovery(args: string[], { create }: { create: boolean }): Promise<RecoveryPlace> {
   const config = readConfig(args, process.env);
   await using undo = new AsyncDisposableStack();
-  if (!existsSync(config.dataDir)) throw new SandkeepError("not-found", `There is no directory "${config.dataDir}"`);
+  if (!statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory())
+    throw new SandkeepError("not-found", `Cannot recover "${config.dataDir}": there is no such directory`);
+  undo.defer(makeDirectory(runDirectory(config.runDir)));
   undo.defer(lockDirectory(config.dataDir, "recover"));
   const files = new DirectoryRecoveryFiles(config.dataDir);
   const location = storeLocation(config);

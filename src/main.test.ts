@@ -84,6 +84,14 @@ test("image commands put their sockets where SANDKEEP_RUN_DIR says, and refuse o
   expect(existsSync(join(folder, "run"))).toBe(true);
 });
 
+test("recover refuses a data directory that is none with a sentence", async () => {
+  const file = join(await tempDir(), "file");
+  writeFileSync(file, "");
+  await expect(run(process.execPath, [main, "recover", "--data-dir", file])).rejects.toMatchObject({
+    stderr: `sandkeep: Cannot recover "${file}": there is no such directory\n`,
+  });
+});
+
 test.each([
   ["--data-dir", "data directory"],
   ["--run-dir", "run directory"],
