@@ -12,6 +12,7 @@ import { text } from "node:stream/consumers";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { launcher } from "../../src/installation.ts";
 import { daemonOfFile } from "../daemon.ts";
 import { eventually, root, tempDir } from "../harness.ts";
 import {
@@ -183,8 +184,9 @@ describe("sandkeep mcp", () => {
   test("serves a vendor's tools, or those of a project, when it is told to", async () => {
     const vendor = await program("2025-11-25", {}, ["--tools", "veryfront"]);
     expect((await vendor.listTools()).tools.map(({ name }) => name)).toContain("create_sandbox_session");
-    const nowhere = await program("2025-11-25", {}, ["--project", "no where"]);
-    expect(await refusal(nowhere, "list_sandboxes")).toMatch(/Project not found: "no where"/);
+    const env = { SANDKEEP_API_KEY: daemon().key, SANDKEEP_URL: daemon().url };
+    const nowhere = await run(process.execPath, [main, "mcp", "--project", "no where"], env);
+    expect(nowhere).toMatchObject({ status: 1, stderr: expect.stringMatching(/Project not found: "no where"/) });
     const wrong = await run(process.execPath, [main, "mcp", "--tools", "none"], { SANDKEEP_API_KEY: daemon().key });
     expect(wrong).toMatchObject({ status: 1, stderr: expect.stringMatching(/there are sandkeep and veryfront/) });
   });
@@ -205,7 +207,7 @@ describe("sandkeep mcp", () => {
 
   test("config names the program on PATH, with the key where it is in no file", async () => {
     const bin = await tempDir();
-    await symlink(main, join(bin, "sandkeep"));
+    await symlink(launcher, join(bin, "sandkeep"));
     const key = "sk_quoted'key_for_this_test";
     const env = { PATH: `${bin}:${process.env.PATH}`, SANDKEEP_API_KEY: key };
     const { stdout } = await run(process.execPath, [main, "mcp", "config", "cursor", "--tools", "veryfront"], env);
