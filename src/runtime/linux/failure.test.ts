@@ -35,11 +35,11 @@ describe("failure", () => {
     expect(failed(constants.errno.ENOSPC, What.system).code).toBe("no-room");
   });
 
-  test("a full disk that Node's own calls meet is a limit, said without a folder of the host", () => {
+  test("a full disk that Node's own calls meet is said without a folder of the host", () => {
     const words = "ENOSPC: no space left on device, rename '/data/store/.layer.json.1' -> '/data/store/layer.json'";
     const full = Object.assign(new Error(words), { errno: -constants.errno.ENOSPC, syscall: "rename" });
     expect(typed(full, "Cannot keep the files")).toMatchObject({
-      code: "limit",
+      code: "no-room",
       message: "Cannot keep the files: ENOSPC: no space left on device",
     });
   });
