@@ -77,6 +77,7 @@ test("dnf and yum install by the names of Fedora, and refuse what they cannot do
   await sh(repository, { sudo: true });
   await sh("dnf install -y tiny-devel && test -e /opt/tiny", { sudo: true });
   await sh("sudo yum -y remove tiny-devel && ! test -e /opt/tiny");
+  expect(await sh("dnf --version && yum --version")).toMatch(/^4\.14\.0\n {2}a shim onto apt .*\n4\.14\.0\n/);
   expect(await refusalOf("dnf install -y tiny-devel")).toBe(
     "dnf: This command has to be run with superuser privileges (under the root user on most systems).\n",
   );

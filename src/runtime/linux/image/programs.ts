@@ -110,6 +110,7 @@ for word in "$@"; do
   case $word in
     -y | --assumeyes) yes=-y ;;
     -h | --help) verb=help ;;
+    --version) verb=version ;;
     # How it is said and where from: apt knows its own ways.
     -q | --quiet | -v | --verbose | --allowerasing | --nogpgcheck | --best | --nobest | --refresh | --skip-broken) ;;
     --setopt=* | --enablerepo=* | --disablerepo=* | --releasever=*) ;;
@@ -148,6 +149,8 @@ case $verb in
   search) exec apt-cache search -- $packages ;;
   info) exec apt-cache show -- $packages ;;
   list) exec apt list --installed ;;
+  # Scripts ask for it to find out whether there is a dnf.
+  version) printf '4.14.0\\n  a shim onto %s\\n' "$(apt-get --version | head -n 1)" ;;
   "" | help) echo "Usage: $self [-y] install|remove|autoremove|update|upgrade|makecache|clean|search|info|list [package...]" ;;
   *) refuse "Cannot do \\"$verb\\": $self is a small shim onto apt here; use apt-get" ;;
 esac
