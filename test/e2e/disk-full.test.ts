@@ -124,9 +124,7 @@ test("a start on a full disk serves and refuses growth, or says why it cannot an
 
 test("a store that went read-only while nobody watched comes back by itself, with what was acknowledged", async () => {
   await allowsGrowth();
-  const session = await create("read-only");
-  await write("read-only", "kept", "acknowledged");
-  expect(await sh(session, "sync")).toBe(0);
+  const session = await acknowledged("read-only");
   await start(session, busyWriter);
   process.kill(daemon.pid, "SIGSTOP");
   try {
@@ -142,9 +140,7 @@ test("a store that went read-only while nobody watched comes back by itself, wit
 
 test("a start finds a store that went read-only: on a full disk it ends with a sentence, else it mends it", async () => {
   await allowsGrowth();
-  const session = await create("at-the-start");
-  await write("at-the-start", "kept", "acknowledged");
-  expect(await sh(session, "sync")).toBe(0);
+  const session = await acknowledged("at-the-start");
   await start(session, busyWriter);
   await daemon.kill9();
   await makeReadOnly();
@@ -197,6 +193,16 @@ async function create(name: string, at = daemon): Promise<string> {
   const made = await tryCreate(name, at);
   expect(made, made.text).toMatchObject({ status: 200 });
   return made.json.session.id;
+}
+
+/** a running sandbox whose file "kept" a stop has acknowledged; sync inside a sandbox promises nothing */
+async function acknowledged(name: string): Promise<string> {
+  const first = await create(name);
+  await write(name, "kept", "acknowledged");
+  expect((await raw(daemon, "POST", `/v2/sandboxes/sessions/${first}/stop`)).status).toBeLessThan(300);
+  const { json, text } = await raw(daemon, "GET", `/v2/sandboxes/${name}?resume=true`);
+  expect(json.session, text).toBeDefined();
+  return json.session.id;
 }
 
 async function start(session: string, script: string, at = daemon): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * Brings back a store that the kernel has made read-only, as it does when a write to the disk below fails. Such a file
- * system becomes writable again only when it is mounted anew, so every machine on it ends first. What was committed is
- * there afterwards; machines lose what they wrote in the last second before.
+ * system becomes writable again only when it is mounted anew, so every machine on it ends first. What stops and
+ * snapshots acknowledged is there afterwards; of what machines wrote since, only what the kernel had put on the disk.
  */
 
 import { readdirSync } from "node:fs";
@@ -47,9 +47,20 @@ export async function openWritable({ storage, places, guest, room }: RescueOptio
   } catch (cause) {
     throw readOnly(path, `it cannot be unmounted: ${messageOf(cause)}`, cause);
   }
-  const opened = await openStorage(storage);
-  if (isReadOnly(path)) throw readOnly(path, "it is so again after it was mounted anew");
-  return opened;
+  return mountedAnew(storage, path);
+}
+
+/** mounts of machines that have just ended keep the old file system for a moment, which refuses to be mounted writable */
+async function mountedAnew(storage: StorageOptions, path: string): Promise<Storage> {
+  const deadline = Date.now() + longestUnmount;
+  for (;;) {
+    const opened = await openStorage(storage).catch((error: unknown) => error);
+    if (!(opened instanceof Error) && !isReadOnly(path)) return opened as Storage;
+    if (Date.now() > deadline)
+      throw opened instanceof Error ? opened : readOnly(path, "is so after it was mounted anew");
+    if (!(opened instanceof Error)) await closeStorage(storage.dataDir, longestUnmount);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
 }
 
 /** Calls for a rescue, one at a time, whenever the store is read-only and its disk has room. */
@@ -101,10 +112,19 @@ async function endMachines(places: Places, guest: string): Promise<void> {
   try {
     const known = (await launcher.machines()).map(({ name }) => name);
     const cgroups = thisHostsCgroups();
-    for (const name of readdirSync(places.machines)) killProcesses(planBlank(places, cgroups, name, 0).cgroup);
+    for (const name of foldersIn(places.machines)) killProcesses(planBlank(places, cgroups, name, 0).cgroup);
     await Promise.all(known.map((name) => launcher.kill(name)));
   } finally {
     await launcher.shutdown();
+  }
+}
+
+/** none where a store that has failed cannot even be read */
+function foldersIn(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
   }
 }
 
