@@ -21,6 +21,14 @@ test("a key that is not there is a sentence about the key", async () => {
   await expect(keyCommand(["ls"], world)).rejects.toThrow(/^Cannot list the keys: Key not found\.$/);
 });
 
+test("a misspelt verb of key is answered with the one that was meant", async () => {
+  const world = await refusing("");
+  await expect(keyCommand(["creat", "ci"], world)).rejects.toThrow(
+    /^Cannot do "key creat ci": there is no such command\. Did you mean "create"\?\n\nUsage/,
+  );
+  await expect(keyCommand(["create"], world)).rejects.toThrow(/^Cannot do "key create"\n\nUsage/);
+});
+
 /** the world of a command whose daemon has nothing of what it is asked for */
 async function refusing(message: string) {
   const server = createServer(

@@ -4,6 +4,7 @@ import { readArgs } from "../args.ts";
 import { Client } from "../client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
 import { CliError } from "../errors.ts";
+import { didYouMean } from "../similar.ts";
 
 export const keyUsage = `Usage: sandkeep key create <name> [limits]
        sandkeep key ls
@@ -60,7 +61,10 @@ export async function keyCommand(args: string[], world: KeyWorld): Promise<void>
   const [verb, name, ...rest] = positionals;
   const wantsName = verb === "create" || verb === "rm";
   if ((!wantsName && verb !== "ls") || (name !== undefined) !== wantsName || rest.length > 0) {
-    throw new CliError(`Cannot do "key ${positionals.join(" ")}"\n\n${keyUsage.trimEnd()}`);
+    const verbs = ["create", "ls", "rm"];
+    const meant = verbs.includes(verb ?? "") ? "" : didYouMean(verb ?? "", verbs);
+    const why = meant === "" ? "" : `: there is no such command. ${meant}`;
+    throw new CliError(`Cannot do "key ${positionals.join(" ")}"${why}\n\n${keyUsage.trimEnd()}`);
   }
   const expiresAt = values.expires === undefined ? undefined : world.now() + durationOf(values.expires);
   const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
