@@ -337,7 +337,7 @@ test("where the kernel's settings cannot be written, it is said which", async ()
   undo.defer(() => ended(child));
   child.stdin.end("add machine\n");
   const said = await text(child.stderr);
-  expect(said).toMatch(/^Cannot set "\/proc\/sys\/net\/ipv4\/\w+" to \d: Read-only file system\nCannot prepare: /);
+  expect(said).toMatch(/^Cannot set "\/proc\/sys\/net\/\w+\/\w+" to \d+: Read-only file system\nCannot prepare: /);
 });
 
 const otherProtocols = `

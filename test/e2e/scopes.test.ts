@@ -249,8 +249,12 @@ describe("over MCP", () => {
     const { snapshot_id } = await call(client, "snapshot_sandbox", { sandbox });
     const start = { snapshot_id, network_policy: { mode: "allow-all" } };
     expect(await refusal(client, "create_sandbox", start)).toMatch(/may only be made narrower here/);
+    // Without a sandbox to begin from, a model may name what it likes; what the operator has not opened stays closed.
     const metadata = { network_policy: { mode: "custom", allowed_cidrs: ["169.254.169.254/32"] } };
-    expect(await refusal(client, "create_sandbox", metadata)).toMatch(/may only be made narrower here/);
+    const { sandbox: closed } = await call(client, "create_sandbox", metadata);
+    const asked = { sandbox: closed, command: "curl -sS http://169.254.169.254/" };
+    expect((await call(client, "run_command", asked)).stdout).toContain('"code": "egress_');
+    await call(client, "delete_sandbox", { sandbox: closed });
     const same = await call(client, "create_sandbox", { snapshot_id });
     expect(same.network_policy).toMatchObject({ mode: "custom", allowed_domains: ["a.test", "b.test"] });
     await call(client, "delete_sandbox", { sandbox: same.sandbox });
