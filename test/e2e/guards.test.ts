@@ -162,7 +162,8 @@ test("environment variables are kept sealed, and reach commands, forks and later
   await daemon().stop();
   const db = new DatabaseSync(join(daemon().dataDir, "sandkeep.db"));
   for (const table of ["sandboxes", "sessions"]) db.exec(`update ${table} set env = '{"WORD":"${word}"}'`);
-  db.exec("delete from migrations where name = 'sealed environments'");
+  for (const column of ["parent_id", "root_id"]) db.exec(`alter table drives drop column ${column}`);
+  db.exec("delete from migrations where name in ('sealed environments', 'drive origins')");
   db.close();
   expect(stored()).toContain(word);
   await daemon().start();
