@@ -163,12 +163,14 @@ static int grant(void) {
 
 /* all others are the agent's: pipes and connections that it closes must be closed */
 static void keep_only(const int *fds, size_t count) {
-  for (int from = 3, next = 0; next != INT_MAX; from = next + 1) {
-    next = INT_MAX;
+  for (int from = 3;;) {
+    int next = INT_MAX;
     for (size_t i = 0; i < count; i++) {
       if (fds[i] >= from && fds[i] < next) next = fds[i];
     }
     if (next > from) close_range((unsigned)from, next == INT_MAX ? ~0u : (unsigned)next - 1, 0);
+    if (next == INT_MAX) return;
+    from = next + 1;
   }
 }
 
