@@ -195,7 +195,7 @@ test("ICMP and other protocols are refused under every policy, and that is writt
   expect((await probe().eventsNow(machine)).map(withoutCounts)).toContainEqual(named);
   const { policy, notes } = suggestPolicy(await probe().events(machine));
   expect(policy.allowedCidrs).toEqual([]);
-  expect(notes).toContain(`${webAddress} is not in this policy: no policy lets IP protocol 47 out`);
+  expect(notes).toContain(`${webAddress} is refused under every policy: no policy lets IP protocol 47 out`);
 });
 
 test.for<[string, string]>([

@@ -82,7 +82,7 @@ test("kill signals the process of a command and not its children, unless that is
   const start = async () => {
     const command = await sandbox.runCommand({
       cmd: "bash",
-      args: ["-c", `rm -f /tmp/child; ${script}`],
+      args: ["-c", script],
       detached: true,
     });
     await eventually("the child runs", async () => (await sandbox.readFileToBuffer({ path: "/tmp/child" }))?.length);
@@ -98,6 +98,7 @@ test("kill signals the process of a command and not its children, unless that is
   expect((await alone.wait()).exitCode).toBe(42);
   expect(await childLives()).toBe(true);
 
+  await sandbox.runCommand("rm", ["/tmp/child"]);
   const together = await start();
   await kill(together.cmdId, { signal: 9, group: true });
   expect((await together.wait()).exitCode).toBe(137);
