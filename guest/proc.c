@@ -17,7 +17,7 @@ static const char *const masked[] = {
     /* what it is doing: other sandboxes' work would show in these */
     "proc/timer_list", "proc/latency_stats", "proc/sched_debug", "proc/schedstat", "proc/interrupts", "proc/softirqs",
     "proc/buddyinfo", "proc/pagetypeinfo", "proc/zoneinfo", "proc/slabinfo", "proc/allocinfo", "proc/diskstats",
-    "proc/partitions"};
+    "proc/partitions", "proc/crypto"};
 
 /* folders that a program inside has no use for */
 static const char *const hidden[] = {"proc/acpi", "proc/scsi",     "proc/fs",     "proc/irq",           "proc/sys/fs/quota",

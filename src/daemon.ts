@@ -73,6 +73,8 @@ export async function serve(args: string[]): Promise<void> {
   if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) say(line);
   outliveReaders();
   for (const sentence of unknownSettings(process.env)) say(sentence);
+  // Programs that it runs, such as mount, would inherit them.
+  for (const name of secretSettings) delete process.env[name];
   const daemon = await startDaemon(config);
   const { asked, hurry } = heedSignals();
   // whoever reads that it is ready may end it the next moment
@@ -165,6 +167,9 @@ async function requireFreeAddress({ host, port, dataDir }: Config): Promise<void
     throw error;
   }
 }
+
+/** settings that have passwords and keys in them */
+const secretSettings = ["SANDKEEP_API_KEY", "SANDKEEP_DATABASE_URL", "SANDKEEP_EGRESS_PROXY"];
 
 /** a data directory and its database for "sandkeep recover", while no daemon uses them */
 export async function openForRecovery(args: string[], { create }: { create: boolean }): Promise<RecoveryPlace> {
