@@ -30,6 +30,7 @@
 #include "holder.h"
 #include "identity.h"
 #include "view.h"
+#include "view_disk.h"
 
 /* GREW is held back from a listener that has this much unread; it hears the newest state once it has read */
 #define EVENT_BACKLOG (64u << 10)
@@ -95,7 +96,7 @@ static _Noreturn void files_worker(int fd, uint32_t id, const char *user) {
     _exit(1);
   }
   umask(022);
-  if (chdir("/") == 0 && send_ok(fd, id) == 0) serve_files(fd, &(struct file_context){.privileged = false});
+  if (chdir("/") == 0 && send_ok(fd, id) == 0) serve_files(fd, &(struct file_context){.in_place = !view_disk_is_counted()});
   _exit(0);
 }
 

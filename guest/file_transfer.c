@@ -212,7 +212,7 @@ static int drop_contents(struct file_session *s, int sent) {
 static bool begin_draft(const struct file_session *s, struct target *t) {
   uint32_t flags = t->request->flags;
   t->draft.fd = -1;
-  if (s->privileged || flags & WRITE_APPEND) return false;
+  if (s->privileged || s->in_place || flags & WRITE_APPEND) return false;
   struct stat old;
   if (flags & WRITE_EXCLUSIVE && fstatat(AT_FDCWD, s->path, &old, AT_SYMLINK_NOFOLLOW) == 0) return false;
   bool replace = (flags & WRITE_REPLACE) != 0;

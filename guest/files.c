@@ -58,7 +58,7 @@ static int handle(struct file_session *s, const struct header *header, const uin
 void serve_files(int fd, const struct file_context *context) {
   static uint8_t out[OUT_ROOM];
   static struct file_session session;
-  session = (struct file_session){.fd = fd, .privileged = context->privileged, .out = out};
+  session = (struct file_session){.fd = fd, .privileged = context->privileged, .in_place = context->in_place, .out = out};
   /* modes are the caller's, who says what he wants */
   umask(0);
   /* a write beyond a file size limit shall fail, not kill */

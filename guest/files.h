@@ -12,6 +12,8 @@
 struct file_context {
   /* host root, chrooted into a layer: may also make whiteouts, set attributes and measure */
   bool privileged;
+  /* the disk limit is a count of the files that have names: files are written in place, not as drafts without one */
+  bool in_place;
 };
 
 /*
@@ -29,6 +31,7 @@ void serve_files(int fd, const struct file_context *context);
 struct file_session {
   int fd;
   bool privileged;
+  bool in_place;
   /* the number of the request in hand */
   uint32_t id;
   /* the first path of the request in hand that cannot be one, and what is wrong with it; 0 when nothing is */

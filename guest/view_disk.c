@@ -23,6 +23,8 @@ void view_disk_add(int mount, int counts) {
   disk_count++;
 }
 
+bool view_disk_is_counted(void) { return disk_count > 0; }
+
 size_t view_disk_descriptors(int out[VIEW_DISKS]) {
   for (size_t i = 0; i < disk_count; i++) out[i] = disks[i].counts;
   return disk_count;

@@ -6,6 +6,7 @@
 #ifndef SANDKEEP_VIEW_DISK_H
 #define SANDKEEP_VIEW_DISK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/vfs.h>
 
@@ -14,6 +15,9 @@
 
 /* `mount` is on the volume that `counts`, a folder of counts, is about; keeps the folder's descriptor */
 void view_disk_add(int mount, int counts);
+
+/* whether the kernel counts what is written, and so holds a limit */
+bool view_disk_is_counted(void);
 
 /* the descriptors of folders that are kept; returns how many */
 size_t view_disk_descriptors(int out[VIEW_DISKS]);

@@ -10,6 +10,7 @@ import { type Fault, faults, faultsOfHostDisk, faultsOfPostgres } from "../chaos
 import { expectNothingStray } from "../chaos/host.ts";
 import { runtimeOf, type Scene, type SceneOptions, setScene } from "../chaos/scene.ts";
 import { runningSessions, verify } from "../chaos/verification.ts";
+import { eventually } from "../harness.ts";
 import { randomFrom } from "../random.ts";
 
 const { CHAOS_SEED = "1", CHAOS_FAULTS, CHAOS_ONLY = "", CHAOS_HOST_DISK } = process.env;
@@ -79,7 +80,11 @@ async function expectReconciled(scene: Scene): Promise<void> {
   await scene.daemon.stop();
   const runtime = await runtimeOf(scene);
   try {
-    expect(await runtime.reconcile()).toEqual([]);
+    // Machines of the pool come and go meanwhile.
+    await eventually("the host and the ledger agree", async () => {
+      expect(await runtime.reconcile()).toEqual([]);
+      return true;
+    });
     const machines = runtime.machines().map(({ id }) => id);
     expect(machines.sort()).toEqual(alive);
   } finally {
