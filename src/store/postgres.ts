@@ -15,10 +15,8 @@ export function openPool(url: string, lock: () => DatabaseLock | undefined): pg.
   const settings = { connectionString: url, types: { getTypeParser }, idleTimeoutMillis: 0, ...limits };
   // A connection stays once it is made: making one takes longer than most of what it is for.
   const pool = new pg.Pool({ ...settings, Client: clientUnder(lock) });
-  // A connection that breaks is replaced by whoever needs one next; unheard, the event would end the program. The pool
-  // hears it of idle ones only.
+  // A connection that breaks is replaced by whoever needs one next; unheard, the event would end the program.
   pool.on("error", () => undefined);
-  pool.on("connect", (client) => void client.on("error", () => undefined));
   pool.on("connect", rememberStatements);
   return pool;
 }
@@ -39,6 +37,8 @@ function clientUnder(lock: () => DatabaseLock | undefined) {
     }
 
     async #open(): Promise<pg.Client> {
+      // The pool hears it of idle ones only. It may break before it is marked, too.
+      this.on("error", () => undefined);
       const held = lock();
       await held?.held();
       await super.connect();

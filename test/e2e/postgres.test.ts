@@ -6,7 +6,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { lockWriter } from "../../src/store/postgres-lock.ts";
 import { openStore } from "../../src/store/sql-store.ts";
 import { startDaemon, type TestDaemon } from "../daemon.ts";
 import { eventually, root } from "../harness.ts";
@@ -84,6 +86,30 @@ test("connections that are killed under load end neither the daemon nor a create
   expect(strange).toEqual([]);
 });
 
+test("a connection that breaks before it is marked as the daemon's does not end the daemon", async () => {
+  const other = new pg.Client({ connectionString: url });
+  other.on("error", () => undefined);
+  await other.connect();
+  let isAlone = false;
+  const alone = other.query(lockWriter.replace("_shared", "")).then(() => {
+    isAlone = true;
+  });
+  while (!isAlone) {
+    await server.terminate(url, "query not like '%pg_advisory_lock(%'");
+    await pause(20);
+  }
+  await alone;
+  const asked = raw(daemon, "GET", "/v2/sandboxes");
+  const waiting = await eventually("one waits to be marked", async () => {
+    const { rows } = await other.query("select pid from pg_stat_activity where query = $1", [lockWriter]);
+    return rows[0];
+  });
+  // With it the server ends all its connections, without a word to any of them.
+  process.kill(waiting.pid, "SIGKILL");
+  expect((await asked).status).toBe(200);
+  expect(daemon.ended()).toBeUndefined();
+});
+
 test("while the server is away requests are answered 503 in bounded time, and afterwards as before", async () => {
   const id = await create("over-an-outage");
   await server.stop();
@@ -110,7 +136,7 @@ test("a daemon that was overtaken writes nothing more, says so and ends; its san
   await other.close();
   process.kill(daemon.pid, "SIGCONT");
   await eventually("it has ended", () => daemon.ended() === 1);
-  expect(daemon.complaints()).toContain("another daemon has used it since");
+  await expect.poll(() => daemon.complaints()).toContain("another daemon has used it since");
   await daemon.start();
   expect((await raw(daemon, "GET", "/v2/sandboxes/overtaken")).json.session).toMatchObject({ id, status: "running" });
 });
