@@ -23,6 +23,7 @@ export default defineConfig({
     // Against hanging only, and therefore long: a busy host makes a test slow, not wrong.
     testTimeout: 300_000,
     hookTimeout: 300_000,
+    expect: { poll: { timeout: 60_000 } },
     reporters: ["default", new ClosingLine()],
   },
 });

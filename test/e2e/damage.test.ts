@@ -31,7 +31,7 @@ test("damaged lines of the ledger are left out, and everything goes on", async (
   const [first = "", ...rest] = readFileSync(path, "utf8").split("\n");
   writeFileSync(path, [`${first.slice(0, first.length / 2)}\0\0`, "[]", ...rest].join("\n"));
   await daemon.start();
-  expect(daemon.complaints()).toContain(`The ledger "${path}" was damaged`);
+  await expect.poll(() => daemon.complaints()).toContain(`The ledger "${path}" was damaged`);
   expect(existsSync(`${path}.damaged`)).toBe(true);
   await expectAll();
 });
@@ -41,7 +41,9 @@ test("an empty record of a machine neither ends it nor deletes its files", async
   await daemon.stop();
   truncateSync(join(folderOf(running), "machine.json"), 0);
   await daemon.start();
-  expect(daemon.complaints()).toMatch(/The record ".*machine\.json" was damaged and has been made again/);
+  await expect
+    .poll(() => daemon.complaints())
+    .toMatch(/The record ".*machine\.json" was damaged and has been made again/);
   expect(recordOf(running).pid).toBe(pid);
   await expectAll();
 });
@@ -54,7 +56,7 @@ test("a record of a machine whose copy is damaged too leaves the machine and its
   for (const path of kept) copyFileSync(path, `${path}.backup`);
   for (const path of kept) truncateSync(path, 0);
   await daemon.start();
-  expect(daemon.complaints()).toMatch(/The record ".*machine\.json" is damaged and has no good copy/);
+  await expect.poll(() => daemon.complaints()).toMatch(/The record ".*machine\.json" is damaged and has no good copy/);
   expect(existsSync(`/proc/${pid}`)).toBe(true);
   expect(readFileSync(join(folder, "machine.json.damaged"), "utf8")).toBe("");
   // An operator who restores it has the machine again, as a session that was lost meanwhile.
@@ -95,7 +97,9 @@ test("a snapshot whose record is lost for good stops nothing else", async () => 
   const copies = layers.map((id: string) => join(daemon.dataDir, "store/layers", id, "layer.json"));
   for (const path of [join(store, newest), ...copies]) truncateSync(path, 0);
   await daemon.start();
-  expect(daemon.complaints()).toContain(`The record "${join(store, newest)}" is damaged and has no good copy`);
+  await expect
+    .poll(() => daemon.complaints())
+    .toContain(`The record "${join(store, newest)}" is damaged and has no good copy`);
   expect((await raw(daemon, "GET", "/v2/sandboxes/lost?resume=true")).status).toBeGreaterThanOrEqual(400);
   expect(await read(daemon, "stopped", "kept")).toBe("of the stopped one");
   await raw(daemon, "DELETE", "/v2/sandboxes/lost");

@@ -52,7 +52,7 @@ test("a disk that is filled from outside refuses growth with 507, and all goes o
   await allowsGrowth();
   await eventually("it can write", async () => (await sh(session, "head -c 1000000 /dev/zero > more")) === 0);
   expect((await upload(session, "uploaded")).status).toBeLessThan(300);
-  expect(daemon.complaints()).toContain("has room again");
+  await expect.poll(() => daemon.complaints()).toContain("has room again");
 });
 
 test.each([

@@ -105,7 +105,9 @@ test("eve: an agent works in a copy of the sandbox that was prepared for it, out
       expect.objectContaining({ exitCode: 0, stdout: "prepared\n42\nubuntu\n/workspace\n", stderr: "" }),
     ],
   });
-  expect(daemon().complaints()).toContain('Sandboxes that ask for the image "vcr.vercel.com/vercel/eve/base:');
+  await expect
+    .poll(() => daemon().complaints())
+    .toContain('Sandboxes that ask for the image "vcr.vercel.com/vercel/eve/base:');
 });
 
 /** what a program of test/frameworks printed */

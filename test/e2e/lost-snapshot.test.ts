@@ -17,9 +17,11 @@ test("a sandbox whose last snapshot is gone resumes from the one before it, and 
   await daemon().kill9(); // a stop would unmount the store, as nothing runs
   rmSync(newestRecord());
   await daemon().start();
-  expect(daemon().complaints()).toMatch(
-    new RegExp(`The files of snapshot "${lost}" of sandbox "unlucky" are gone: it resumes from "snap_\\w+" of 20`),
-  );
+  await expect
+    .poll(() => daemon().complaints())
+    .toMatch(
+      new RegExp(`The files of snapshot "${lost}" of sandbox "unlucky" are gone: it resumes from "snap_\\w+" of 20`),
+    );
   expect((await raw(daemon(), "GET", `/v2/sandboxes/snapshots/${lost}`)).json.snapshot.status).toBe("failed");
   const again = (await raw(daemon(), "GET", "/v2/sandboxes/unlucky?resume=true")).json;
   expect(again.sandbox.currentSnapshotId).not.toBe(lost);

@@ -47,7 +47,9 @@ describe.each(["power", "process"] as const)("with SANDKEEP_DURABILITY=%s", (dur
     const { snapshot } = (await answered(scene, "GET", `/v2/sandboxes/snapshots/${sandbox.currentSnapshotId}`)).json;
     expect(snapshot.status).toBe("created");
     if (found === "before")
-      expect(daemon.complaints()).toMatch(/The files of snapshot "snap_\w+" of sandbox "stopped" are gone/);
+      await expect
+        .poll(() => daemon.complaints())
+        .toMatch(/The files of snapshot "snap_\w+" of sandbox "stopped" are gone/);
   });
 });
 

@@ -96,7 +96,8 @@ test("what a restored backup of the database does not know is kept, said and ado
   const snapshots = join(daemon.dataDir, "store/snapshots");
 
   await daemon.start();
-  expect(daemon.complaints()).toMatch(/The database does not know 1 machine.* of the data directory/);
+  const unknown = /The database does not know 1 machine.* of the data directory/;
+  await expect.poll(() => daemon.complaints()).toMatch(unknown);
   expect((await raw(daemon, "GET", "/v2/sandboxes/new")).status).toBe(404);
   const there = readdirSync(snapshots);
   await daemon.stop();

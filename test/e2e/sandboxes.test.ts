@@ -108,9 +108,9 @@ describe.each(waysTo(daemon))("$name", (way) => {
     const sandbox = await Sandbox.create({ ...way.auth, runtime: "node22" });
     expect(sandbox.runtime).toBe("node24");
     expect(await (await sandbox.runCommand("node", ["--version"])).stdout()).toMatch(/^v24\./);
-    expect(daemon().complaints()).toContain(
-      'Sandboxes that ask for the runtime "node22" run node24, of the image "host"',
-    );
+    await expect
+      .poll(() => daemon().complaints())
+      .toContain('Sandboxes that ask for the runtime "node22" run node24, of the image "host"');
     await sandbox.delete();
     await expect(Sandbox.create({ ...way.auth, runtime: "cobol" })).rejects.toMatchObject({
       response: { status: 400 },
