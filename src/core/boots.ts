@@ -10,12 +10,18 @@ import { messageOf, SandkeepError } from "./errors.ts";
 import { expiryOf } from "./lifetime.ts";
 import { networkOf } from "./networks.ts";
 import { Persistence } from "./persistence.ts";
-import type { Machine, MachineRoot } from "./runtime.ts";
+import type { ImageInfo, Machine, MachineRoot } from "./runtime.ts";
 import type { Mount, Sandbox, Session } from "./sandbox.ts";
 import { ShownNames } from "./shown-name.ts";
 import { fetchSource, type Source } from "./sources.ts";
 import { beginTrust } from "./trust.ts";
 import { userIds } from "./user-ids.ts";
+
+/** A machine that was booted, and the image that it was booted from, if it was one. */
+interface Made {
+  machine: Machine;
+  image: ImageInfo | undefined;
+}
 
 export interface BootOptions {
   root: MachineRoot;
@@ -64,7 +70,7 @@ export class Boots {
     const { store, now, limits } = this.#context;
     const settled = this.#context.settledNow ?? now;
     let machine: Machine | undefined;
-    let early: Promise<Machine> | undefined;
+    let early: Promise<Made> | undefined;
     try {
       this.requireRoom();
       // the disk writes the record while the machine is made: one that nobody has on record is ended by the recovery
@@ -72,8 +78,9 @@ export class Boots {
       early?.catch(() => undefined);
       await options.recorded;
       await this.#attach(sandbox, session);
-      machine = await (early ?? this.#make(sandbox, session, options.root));
-      if (await this.#lacksDirectory(session, options.root)) await makeDirectory(machine, session);
+      const made = await (early ?? this.#make(sandbox, session, options.root));
+      machine = made.machine;
+      if ("image" in options.root && lacksDirectory(made.image, session)) await makeDirectory(machine, session);
       if (options.source) await fetchSource(this.#context, machine, session, options.source);
       const startedAt = await settled();
       const expiresAt = expiryOf({ ...session, startedAt }, startedAt, limits.maxTimeout);
@@ -90,45 +97,32 @@ export class Boots {
       this.#booted(machine);
       return running;
     } catch (error) {
-      await this.#undo(session, machine ?? (await early?.catch(() => undefined)), error);
+      await this.#undo(session, machine ?? (await early?.catch(() => undefined))?.machine, error);
       throw error;
     }
   }
 
-  /** an image has the directory that it says commands start in; another one that was asked for it may lack */
-  async #lacksDirectory({ cwd }: Session, root: MachineRoot): Promise<boolean> {
-    if (!("image" in root)) return false;
-    const image = await this.#context.runtime.images.get(root.image);
-    // What stands above a directory that is there is there, too.
-    return !`${image?.cwd || ""}/`.startsWith(cwd === "/" ? cwd : `${cwd}/`);
-  }
-
-  /** makes programs show the name of the session's user, where the image has another one for the same number */
-  async #showUser(machine: Machine, { user }: Session, root: MachineRoot): Promise<void> {
-    if (!("image" in root)) return;
-    const image = await this.#context.runtime.images.get(root.image);
-    if (image && user !== image.user && user !== "root") await this.#names.show(machine, image, user);
-  }
-
-  /** whether it boots from an image that was made with the certificates that the host believes now */
-  async #isRooted(root: MachineRoot): Promise<boolean> {
-    const { hostRoots, runtime } = this.#context;
-    if (!hostRoots) return true;
-    return "image" in root && (await runtime.images.get(root.image))?.roots === hostRoots.pem;
-  }
-
-  async #make(sandbox: Sandbox, session: Session, root: MachineRoot): Promise<Machine> {
+  async #make(sandbox: Sandbox, session: Session, root: MachineRoot): Promise<Made> {
+    const { runtime, hostRoots, limits } = this.#context;
     const network = networkOf(this.#context, session);
-    const machine = await this.#context.runtime.boot({
+    const machine = await runtime.boot({
       id: session.id,
       root,
-      limits: { vcpus: session.vcpus, memory: session.memory * 2 ** 20, disk: this.#context.limits.disk },
+      limits: { vcpus: session.vcpus, memory: session.memory * 2 ** 20, disk: limits.disk },
       network,
       mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
     });
-    beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted: await this.#isRooted(root) });
-    await this.#showUser(machine, session, root);
-    return machine;
+    const image = "image" in root ? await runtime.images.get(root.image) : undefined;
+    // An image may have been made with the certificates that the host believes now.
+    const rooted = !hostRoots || (image !== undefined && image.roots === hostRoots.pem);
+    beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted });
+    if (image) await this.#showUser(machine, session, image);
+    return { machine, image };
+  }
+
+  /** makes programs show the name of the session's user, where the image has another one for the same number */
+  async #showUser(machine: Machine, { user }: Session, image: ImageInfo): Promise<void> {
+    if (user !== image.user && user !== "root") await this.#names.show(machine, image, user);
   }
 
   /** a drive is written by one session at a time */
@@ -165,6 +159,12 @@ export class Boots {
 /** what a machine of this sandbox is given; memory in MiB, by default what comes with its processors */
 export function sizeOf(vcpus: number, memory = vcpus * memoryPerVcpu): { vcpus: number; memory: number } {
   return { vcpus, memory };
+}
+
+/** an image has the directory that it says commands start in; another one that was asked for it may lack */
+function lacksDirectory(image: ImageInfo | undefined, { cwd }: Session): boolean {
+  // What stands above a directory that is there is there, too.
+  return !`${image?.cwd || ""}/`.startsWith(cwd === "/" ? cwd : `${cwd}/`);
 }
 
 /** where commands start, for its user to write in */

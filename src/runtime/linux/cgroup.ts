@@ -7,6 +7,7 @@ import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "
 import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { Limits } from "../../core/runtime.ts";
+import { kernelText } from "./kernel-file.ts";
 
 /** where this host's control groups are */
 export interface CgroupHost {
@@ -202,9 +203,22 @@ function raiseBoth(cgroup: MachineCgroup, value: string): boolean {
 export function isInCgroup(pid: number, cgroup: MachineCgroup): boolean {
   // the last two folders are the runtime's own and the machine's, in every tree
   const path = cgroup.memory.split("/").slice(-2).join("/");
-  return read(`/proc/${pid}/cgroup`)
+  return kernelText(`/proc/${pid}/cgroup`)
     .split("\n")
     .some((line) => line.endsWith(`/${path}`));
+}
+
+/** the list of its processes, for whoever reads it elsewhere */
+export function processesFile(cgroup: MachineCgroup): string {
+  return join(cgroup.pids, "cgroup.procs");
+}
+
+export function processesIn(cgroup: MachineCgroup): number[] {
+  return kernelText(processesFile(cgroup))
+    .trim()
+    .split("\n")
+    .map(Number)
+    .filter((pid) => pid > 0);
 }
 
 /** ends every process of a machine that no launcher knows any more, as far as this host can */
@@ -226,7 +240,7 @@ export function readUsage(cgroup: MachineCgroup): CgroupUsage {
     memory: memory(cgroup.version === 2 ? "memory.current" : "memory.usage_in_bytes"),
     peakMemory: memory(cgroup.version === 2 ? "memory.peak" : "memory.max_usage_in_bytes"),
     processes: number(join(cgroup.pids, "pids.current")),
-    outOfMemoryKills: field(read(memoryEvents(cgroup)), "oom_kill"),
+    outOfMemoryKills: field(kernelText(memoryEvents(cgroup)), "oom_kill"),
   };
 }
 
@@ -257,7 +271,7 @@ export function existingCgroups(parents: string[]): string[] {
 }
 
 function cpuTime(cgroup: MachineCgroup): number {
-  if (cgroup.unified !== undefined) return field(read(join(cgroup.unified, "cpu.stat")), "usage_usec") / 1000;
+  if (cgroup.unified !== undefined) return field(kernelText(join(cgroup.unified, "cpu.stat")), "usage_usec") / 1000;
   return cgroup.cpuacct === undefined ? 0 : number(join(cgroup.cpuacct, "cpuacct.usage")) / 1e6;
 }
 
@@ -265,16 +279,8 @@ function quota(vcpus: number): number {
   return Math.max(1000, Math.round(vcpus * period));
 }
 
-function read(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
-}
-
 function number(file: string): number {
-  return Number.parseInt(read(file), 10) || 0;
+  return Number.parseInt(kernelText(file), 10) || 0;
 }
 
 function field(text: string, name: string): number {

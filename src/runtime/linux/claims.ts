@@ -5,11 +5,11 @@
  */
 
 import { randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { jsonNames, makePrivate, readJson, writeJson } from "./json-file.ts";
+import { startTick } from "./kernel-file.ts";
 
 export interface Claim {
   /** to be called before the layer is published or looked for */
@@ -76,14 +76,4 @@ export function processTag(): string {
 export function isTagAlive(tag: string): boolean {
   const [pid = "", tick = ""] = tag.split("-");
   return startTick(Number(pid)) === tick;
-}
-
-function startTick(pid: number): string | undefined {
-  try {
-    // The second field is the program's name in parentheses and may hold anything; the start is the 20th after it.
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
-  } catch {
-    return undefined;
-  }
 }

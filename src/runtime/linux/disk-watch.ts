@@ -5,6 +5,7 @@
 
 import { join } from "node:path";
 import type { Launcher } from "./apply.ts";
+import { processesFile } from "./cgroup.ts";
 import type { LinuxMachine } from "./machine.ts";
 import type { Volumes } from "./volumes.ts";
 
@@ -59,6 +60,6 @@ export class DiskWatch {
   async #allow({ plan }: LinuxMachine, allowed: boolean): Promise<void> {
     if (allowed) this.#stopped.delete(plan.name);
     else this.#stopped.add(plan.name);
-    await this.#options.launcher.setWrites(plan.name, join(plan.cgroup.pids, "cgroup.procs"), allowed);
+    await this.#options.launcher.setWrites(plan.name, processesFile(plan.cgroup), allowed);
   }
 }

@@ -35,7 +35,7 @@ import { difference } from "./ledger.ts";
 import { LinuxMachine } from "./machine.ts";
 import { machineNeeds } from "./machine-needs.ts";
 import { flushRecord, type MachineRecord, writeRecord } from "./machine-record.ts";
-import { abandoned, letGo, rebuildLedger, shutDown } from "./opening.ts";
+import { abandoned, isIdle, letGo, rebuildLedger, shutDown } from "./opening.ts";
 import { defaultLimits, type LinuxOptions } from "./options.ts";
 import { type Durability, openParts, type Parts } from "./parts.ts";
 import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
@@ -133,11 +133,8 @@ export class LinuxRuntime implements Runtime {
 
   /** for the daemon's end: machines go on, and where there are none nothing stays behind */
   async leave(): Promise<void> {
-    const { pool, launcher } = this.#open();
-    await pool.close();
-    // The launcher also knows machines whose records are damaged.
-    const launched = await launcher.machines().catch(() => undefined);
-    const isUnused = this.#machines.size === 0 && launched?.length === 0;
+    await this.#parts?.pool.close();
+    const isUnused = this.#parts && (await isIdle(this.#parts, this.#places).catch(() => false));
     await (isUnused ? this.shutdown() : this.close());
   }
 

@@ -1,9 +1,10 @@
 /** Freezes a machine for the moment of a snapshot: none of its processes writes a file until it is thawed. */
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
 import type { MachineCgroup } from "./cgroup.ts";
+import { kernelText } from "./kernel-file.ts";
 
 /** how long a machine may take to stand still, in ms */
 const longest = 2000;
@@ -16,11 +17,13 @@ export async function freeze(cgroup: MachineCgroup, frozen: boolean): Promise<vo
   if (unified !== undefined) {
     writeFileSync(join(unified, "cgroup.freeze"), frozen ? "1" : "0");
     if (frozen)
-      await still(join(unified, "cgroup.threads"), () => read(join(unified, "cgroup.events")).includes("frozen 1"));
+      await still(join(unified, "cgroup.threads"), () =>
+        kernelText(join(unified, "cgroup.events")).includes("frozen 1"),
+      );
   } else if (freezer !== undefined) {
     const state = join(freezer, "freezer.state");
     writeFileSync(state, frozen ? "FROZEN" : "THAWED");
-    if (frozen) await still(join(freezer, "tasks"), () => read(state).startsWith("FROZEN"));
+    if (frozen) await still(join(freezer, "tasks"), () => kernelText(state).startsWith("FROZEN"));
   }
 }
 
@@ -36,7 +39,7 @@ async function still(threads: string, isFrozen: () => boolean): Promise<void> {
       throw new SandkeepError("internal", "Cannot freeze the machine: it does not stand still");
     }
     if (Date.now() >= lookAt) {
-      if (read(threads).trim().split("\n").every(standsStill)) return;
+      if (kernelText(threads).trim().split("\n").every(standsStill)) return;
       lookAt = Date.now() + patience;
     }
     await new Promise((resolve) => setImmediate(resolve));
@@ -49,14 +52,6 @@ const places =
 const agents = /fuse|seccomp/;
 
 function standsStill(thread: string): boolean {
-  const place = read(`/proc/${thread}/wchan`);
+  const place = kernelText(`/proc/${thread}/wchan`);
   return places.test(place) || agents.test(place);
-}
-
-function read(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
 }

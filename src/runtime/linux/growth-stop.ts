@@ -5,9 +5,10 @@
  */
 
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { isSandkeepError } from "../../core/errors.ts";
 import type { Launcher } from "./apply.ts";
+import { processesFile } from "./cgroup.ts";
 import type { DiskRoom } from "./disk-room.ts";
 import type { LinuxMachine } from "./machine.ts";
 import type { Volumes } from "./volumes.ts";
@@ -114,7 +115,7 @@ export class GrowthStop {
     for (const machine of machines()) {
       const { plan, record } = machine;
       if (record.ended || (volumes.real && !hasDrive(machine))) continue;
-      await launcher.setWrites(plan.name, join(plan.cgroup.pids, "cgroup.procs"), allowed).catch((error) => {
+      await launcher.setWrites(plan.name, processesFile(plan.cgroup), allowed).catch((error) => {
         if (!record.ended) throw error;
       });
     }

@@ -48,17 +48,22 @@ function writeToMemory(fresh: string, path: string, text: string): void {
 
 /** undefined when there is no such file */
 export async function readJson<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
-  }
+  const text = await textIfThere(path);
+  if (text === undefined) return undefined;
   try {
     return schema.parse(JSON.parse(text));
   } catch (cause) {
     throw new SandkeepError("internal", `Cannot read the record "${path}": ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** undefined when there is no such file */
+export async function textIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
   }
 }
 

@@ -5,10 +5,10 @@
  */
 
 import { copyFileSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { readdir, readFile, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
-import { isMissing, writeJson } from "./json-file.ts";
+import { isMissing, textIfThere, writeJson } from "./json-file.ts";
 
 export async function writeKept(path: string, record: object): Promise<void> {
   await writeJson(path, record);
@@ -18,13 +18,8 @@ export async function writeKept(path: string, record: object): Promise<void> {
 
 /** undefined when there is none, or none that can be read */
 export async function readKept<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
-  }
+  const text = await textIfThere(path);
+  if (text === undefined) return undefined;
   const record = parsed(text, schema);
   if (record !== undefined) return record;
   return healed(path, (copy) => parsed(copy, schema));

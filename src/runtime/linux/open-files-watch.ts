@@ -5,8 +5,9 @@
  */
 
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { processesIn } from "./cgroup.ts";
 import type { LinuxMachine } from "./machine.ts";
+import { lookEvery, type RegularLook } from "./regular-look.ts";
 
 export interface OpenFilesWatchOptions {
   machines: () => Iterable<LinuxMachine>;
@@ -30,22 +31,15 @@ interface Holder {
 
 export class OpenFilesWatch {
   readonly #options: OpenFilesWatchOptions;
-  readonly #timer: NodeJS.Timeout;
+  readonly #looking: RegularLook;
 
   constructor(options: OpenFilesWatchOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => {
-      try {
-        this.#look();
-      } catch (error) {
-        options.trouble(error);
-      }
-    }, pause);
-    this.#timer.unref();
+    this.#looking = lookEvery(pause, () => this.#look(), options.trouble);
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#looking.close();
   }
 
   #look(): void {
@@ -75,22 +69,20 @@ export class OpenFilesWatch {
 
 /** its processes with the files each holds, most first */
 function holdersOf(machine: LinuxMachine): Holder[] {
-  const pids = list(() => readFileSync(join(machine.plan.cgroup.pids, "cgroup.procs"), "utf8").trim().split("\n"));
-  return pids
-    .map((pid) => ({ pid: Number(pid), files: list(() => readdirSync(`/proc/${pid}/fd`)).length }))
-    .filter(({ pid }) => pid > 0)
+  return processesIn(machine.plan.cgroup)
+    .map((pid) => ({ pid, files: openFilesOf(pid) }))
     .sort((a, b) => b.files - a.files);
+}
+
+/** none where the process has ended meanwhile */
+function openFilesOf(pid: number): number {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).length;
+  } catch {
+    return 0;
+  }
 }
 
 function total(holders: Holder[]): number {
   return holders.reduce((sum, { files }) => sum + files, 0);
-}
-
-/** nothing of what is gone by the time it is looked at */
-function list(read: () => string[]): string[] {
-  try {
-    return read();
-  } catch {
-    return [];
-  }
 }

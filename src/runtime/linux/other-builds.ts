@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { kernelText, startTick } from "./kernel-file.ts";
 
 export interface OwnProcesses {
   launcherPid: number;
@@ -46,20 +47,19 @@ function digestOf(path: string): string | undefined {
 /** the process below the launcher that runs this command */
 function egressOf(launcherPid: number, egress: string[]): number | undefined {
   const main = egress.at(-1) ?? "";
-  return descendants(launcherPid).find((pid) => text(`/proc/${pid}/cmdline`).split("\0").includes(main));
+  return descendants(launcherPid).find((pid) => kernelText(`/proc/${pid}/cmdline`).split("\0").includes(main));
 }
 
 function descendants(pid: number): number[] {
-  const children = text(`/proc/${pid}/task/${pid}/children`).trim().split(" ").filter(Boolean).map(Number);
+  const children = kernelText(`/proc/${pid}/task/${pid}/children`).trim().split(" ").filter(Boolean).map(Number);
   return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
 /** ms since 1970 */
 function startedAt(pid: number): number {
   // A process's folder in /proc is as old as the process, to the second; its start in ticks since boot is exact.
-  const stat = text(`/proc/${pid}/stat`);
-  const ticks = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]);
-  const boot = Number(/^btime (\d+)$/m.exec(text("/proc/stat"))?.[1]);
+  const ticks = Number(startTick(pid));
+  const boot = Number(/^btime (\d+)$/m.exec(kernelText("/proc/stat"))?.[1]);
   return (boot + 1) * 1000 + ticks * 10;
 }
 
@@ -71,13 +71,5 @@ function changedAt(egress: string[]): number {
     return Math.max(...files.map((name) => statSync(join(folder, name)).ctimeMs));
   } catch {
     return 0;
-  }
-}
-
-function text(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
   }
 }

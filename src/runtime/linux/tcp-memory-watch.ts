@@ -5,9 +5,11 @@
  * machine with most bytes in such connections loses the processes that listen: as the kernel does when memory runs out.
  */
 
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync, readlinkSync } from "node:fs";
+import { processesIn } from "./cgroup.ts";
+import { kernelText } from "./kernel-file.ts";
 import type { LinuxMachine } from "./machine.ts";
+import { lookEvery, type RegularLook } from "./regular-look.ts";
 
 export interface TcpMemoryWatchOptions {
   machines: () => Iterable<LinuxMachine>;
@@ -18,7 +20,7 @@ export interface TcpMemoryWatchOptions {
 }
 
 /** between two looks, in ms; a look reads one small file */
-const pause = 250;
+const pause = 100;
 const pageSize = 4096;
 /** share of what is allowed that a machine must hold before it loses processes: others may have used up the rest */
 const share = 1 / 8;
@@ -33,24 +35,17 @@ export interface Unaccepted {
 
 export class TcpMemoryWatch {
   readonly #options: TcpMemoryWatchOptions;
-  readonly #timer: NodeJS.Timeout;
+  readonly #looking: RegularLook;
   readonly #most: number;
 
   constructor(options: TcpMemoryWatchOptions) {
     this.#options = options;
     this.#most = options.most ?? pressure() / 2;
-    this.#timer = setInterval(() => {
-      try {
-        this.#look();
-      } catch (error) {
-        options.trouble(error);
-      }
-    }, pause);
-    this.#timer.unref();
+    this.#looking = lookEvery(pause, () => this.#look(), options.trouble);
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#looking.close();
   }
 
   #look(): void {
@@ -86,7 +81,7 @@ export function parseUnaccepted(text: string): Unaccepted {
 const listening = "0A";
 
 function unacceptedOf(machine: LinuxMachine): Unaccepted {
-  const parts = ["tcp", "tcp6"].map((name) => parseUnaccepted(text(`/proc/${machine.record.pid}/net/${name}`)));
+  const parts = ["tcp", "tcp6"].map((name) => parseUnaccepted(kernelText(`/proc/${machine.record.pid}/net/${name}`)));
   return {
     bytes: parts.reduce((sum, { bytes }) => sum + bytes, 0),
     listeners: parts.flatMap(({ listeners }) => listeners),
@@ -95,8 +90,7 @@ function unacceptedOf(machine: LinuxMachine): Unaccepted {
 
 /** all but the first one, which is the agent */
 function processesOf(machine: LinuxMachine): number[] {
-  const pids = text(join(machine.plan.cgroup.pids, "cgroup.procs")).trim().split("\n").map(Number);
-  return pids.filter((pid) => pid > 0 && pid !== machine.record.pid);
+  return processesIn(machine.plan.cgroup).filter((pid) => pid !== machine.record.pid);
 }
 
 function holdsOneOf(pid: number, sockets: Set<string>): boolean {
@@ -125,19 +119,10 @@ function kill(pid: number): void {
 
 /** pages that all TCP of the host holds */
 export function tcpPages(): number {
-  return Number(/^TCP:.* mem (\d+)/m.exec(text("/proc/net/sockstat"))?.[1] ?? 0);
+  return Number(/^TCP:.* mem (\d+)/m.exec(kernelText("/proc/net/sockstat"))?.[1] ?? 0);
 }
 
 /** pages of TCP from which on the kernel gives sockets less */
 function pressure(): number {
-  return Number(text("/proc/sys/net/ipv4/tcp_mem").split(/\s+/)[1] ?? Number.POSITIVE_INFINITY);
-}
-
-/** nothing of what is gone by the time it is looked at */
-function text(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
+  return Number(kernelText("/proc/sys/net/ipv4/tcp_mem").split(/\s+/)[1] ?? Number.POSITIVE_INFINITY);
 }
