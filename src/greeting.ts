@@ -33,8 +33,17 @@ export function greeting({ url, newKey }: Started, config: Config, environment: 
       ? `Only root can read the key there: as another user, first run ${setKey}`
       : `That takes the key from SANDKEEP_API_KEY: first run ${setKey}`,
     "",
+    ...exposure(config),
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** said where whoever is on the network reaches it, and nothing that it knows of encrypts what they say */
+function exposure({ host, publicUrl = "" }: Config): string[] {
+  const isLocal = host === "localhost" || host === "::1" || host.startsWith("127.");
+  if (isLocal || publicUrl.startsWith("https:")) return [];
+  const how = "put a proxy with TLS before it, and give its address as SANDKEEP_PUBLIC_URL";
+  return [`It listens on ${host} without encryption, so that keys can be read on the way: ${how}`, ""];
 }
 
 /** the command line that does as root what these arguments and this environment ask for */

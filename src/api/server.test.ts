@@ -37,8 +37,14 @@ test("anybody may ask whether the daemon lives and how to log in", async () => {
   expect(json.token_endpoint).toBe("http://127.0.0.1:7700/api/login/oauth/token");
 });
 
+test("who opens the daemon's address is told what it is", async () => {
+  const { ask } = apiClient();
+  const { status, text } = await ask("GET", "/", undefined, { token: null });
+  expect([status, text]).toEqual([200, expect.stringContaining("sandkeep env vercel --url http://127.0.0.1:7700")]);
+});
+
 test.each([
-  ["GET", "/"],
+  ["POST", "/"],
   ["GET", "/api/v2/nothing"],
   ["PUT", "/api/v2/sandboxes/demo"],
   ["GET", "/api/v5/sandboxes"],

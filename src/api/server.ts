@@ -75,6 +75,10 @@ export function createApi(options: ApiOptions): Api {
       owns: matching(/^\/health$/),
       app: { fetch: () => json({ status: "ok", domain: new URL(options.domain()).hostname }) },
     },
+    {
+      owns: (path, { method }) => path === "/" && (method === "GET" || method === "HEAD"),
+      app: { fetch: () => welcome(options.publicUrl()) },
+    },
     { owns: matching(/^\/\.well-known\/jwks$/), app: { fetch: () => json(options.jwks?.() ?? { keys: [] }) } },
     {
       owns: matching(/^\/(\.well-known\/openid-configuration$|api\/login\/|login\/device$)/),
@@ -135,6 +139,18 @@ function foreignHost(request: Request): Response {
     { error: { code: "forbidden", message: `Cannot answer to "${host}": it is no name of this daemon; ${how}` } },
     403,
   );
+}
+
+/** for a person who opens the daemon's address in a browser */
+function welcome(url: string): Response {
+  const lines = [
+    "This is Sandkeep, which runs sandboxes. Programs use it with an API key:",
+    "",
+    `    eval "$(sandkeep env vercel --url ${url})"`,
+    "",
+    '"sandkeep --help" says what else there is.',
+  ];
+  return new Response(`${lines.join("\n")}\n`, { headers: { "content-type": "text/plain; charset=utf-8" } });
 }
 
 function matching(pattern: RegExp): Mount["owns"] {

@@ -56,12 +56,31 @@ function install(daemon, domain) {
     if (!url) return original(input, init);
     // A Request brings its method, headers and body along; what `init` says wins, as it does for fetch.
     const target = isRequest(input) ? new Request(url, /** @type {RequestInit} */ (input)) : url;
-    if (url.host === daemon.host) return original(target, init);
-    const options = { ...init, dispatcher: connector(daemon, domain, init) };
-    return original(target, /** @type {RequestInit} */ (options));
+    const options = url.host === daemon.host ? init : { ...init, dispatcher: connector(daemon, domain, init) };
+    try {
+      return await original(target, /** @type {RequestInit} */ (options));
+    } catch (error) {
+      noteUnreachable(daemon, error);
+      throw error;
+    }
   };
   globalThis.fetch = redirected;
   resolveLocalhost();
+}
+
+let isNoted = false;
+
+/**
+ * says, once, that the daemon cannot be reached: programs print "fetch failed", and not of whom
+ * @param {URL} daemon
+ * @param {unknown} error
+ */
+function noteUnreachable(daemon, error) {
+  const { cause } = /** @type {{ cause?: { code?: string, message?: string } }} */ (error ?? {});
+  const unreachable = ["ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"];
+  if (isNoted || !unreachable.includes(cause?.code ?? "")) return;
+  isNoted = true;
+  say(`Cannot reach Sandkeep at ${daemon.origin} (${cause?.message || cause?.code}): does "sandkeep serve" run there?`);
 }
 
 function resolveLocalhost() {

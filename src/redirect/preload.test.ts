@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
@@ -127,6 +127,21 @@ test("without SANDKEEP_URL, or with a bad one, nothing is touched and one line s
     expect(stdout).toBe("true undefined\n");
     expect(stderr).toMatch(/^sandkeep\/redirect: .*SANDKEEP_URL.*\n$/);
   }
+});
+
+test("a daemon that cannot be reached is named once, and the program hears what it would have heard", async () => {
+  const failing = `await ask("https://vercel.com/api/v2/sandboxes").catch((error) => say(error.message));`;
+  // nothing listens at a port of which one end of a connection is
+  const taken = connect((await listening()).port, "127.0.0.1");
+  await once(taken, "connect");
+  onTestFinished(() => void taken.destroy());
+  const nobody = `127.0.0.1:${taken.localPort}`;
+  const { stdout, stderr } = await node(`http://${nobody}`, failing + failing);
+  expect(stdout).toBe("fetch failed\nfetch failed\n");
+  const why = `connect ECONNREFUSED ${nobody}`;
+  expect(stderr).toBe(
+    `sandkeep/redirect: Cannot reach Sandkeep at http://${nobody} (${why}): does "sandkeep serve" run there?\n`,
+  );
 });
 
 /** the lines that a program prints in whose Node the preload is */
