@@ -285,7 +285,7 @@ export class LayerStore {
   }
 
   /** a layer that all machines read through one cache, filled by `build` unless it is there */
-  async share(claim: Claim, id: string, build: (files: FileSession) => Promise<void>): Promise<LayerInfo> {
+  async share(claim: Claim, id: string, build: (folder: string) => Promise<void>): Promise<LayerInfo> {
     if (!this.#shared)
       throw new SandkeepError("unsupported", `Cannot share layer "${id}": the store has no place for it`);
     // Its record comes first: a directory without one is taken for something left over.

@@ -1,6 +1,6 @@
 /** How layers beside the store are made once, found again and swept, on the guest's real file code. */
 
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../../test/harness.ts";
@@ -15,9 +15,9 @@ test("a layer is made once, whoever asks, and one that fails leaves nothing", as
   await shared.open(() => false);
   let made = 0;
   const build = () =>
-    shared.make("one", async (files) => {
+    shared.make("one", async (folder) => {
       made += 1;
-      await files.write("/motd", Buffer.from("hello"));
+      await writeFile(join(folder, "motd"), "hello");
     });
   await Promise.all([build(), build()]);
   await build();

@@ -11,16 +11,15 @@ import { existsSync, statfsSync } from "node:fs";
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isTagAlive, processTag } from "./claims.ts";
-import type { FileSession } from "./file-session.ts";
 import { makePrivate, syncDirectory } from "./json-file.ts";
 import type { LayerTools } from "./layers.ts";
 import { fileSystemOf } from "./storage.ts";
 
 export class SharedLayers {
   readonly #folder: string;
-  readonly #tools: Pick<LayerTools, "filesAt" | "sync">;
+  readonly #tools: Pick<LayerTools, "sync">;
 
-  constructor(folder: string, tools: Pick<LayerTools, "filesAt" | "sync">) {
+  constructor(folder: string, tools: Pick<LayerTools, "sync">) {
     this.#folder = folder;
     this.#tools = tools;
   }
@@ -37,15 +36,14 @@ export class SharedLayers {
     return join(this.#folder, id);
   }
 
-  /** the directory of this id, filled by `build` unless it is there; on the disk when this resolves */
-  async make(id: string, build: (files: FileSession) => Promise<void>): Promise<void> {
+  /** the directory of this id, filled by `build` unless it is there; on the disk when this resolves. Only root reaches it until it is made */
+  async make(id: string, build: (folder: string) => Promise<void>): Promise<void> {
     const path = this.path(id);
     if (existsSync(path)) return;
     const draft = join(this.#folder, processTag());
     try {
       await mkdir(draft, { mode: 0o755 });
-      const files = await this.#tools.filesAt(draft);
-      await build(files).finally(() => files.close());
+      await build(draft);
       await this.#tools.sync(draft);
       await rename(draft, path).catch((error) => {
         if (!existsSync(path)) throw error; // else another process made the same meanwhile

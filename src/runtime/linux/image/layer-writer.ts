@@ -78,12 +78,12 @@ export class LayerWriter {
 
   async copyFile(from: string, to: string, options: EntryOptions = {}): Promise<void> {
     const input = createReadStream(from);
-    // A program stays one: whether it may be run is the only thing about its mode that counts here.
     const mode = options.mode ?? (isProgram(from) ? 0o755 : 0o644);
     await this.file(to, input, { ...options, mode });
   }
 }
 
-function isProgram(path: string): boolean {
+/** whether it may be run is the only thing about a file of ours that counts in its mode */
+export function isProgram(path: string): boolean {
   return path.includes("/bin/") || path.endsWith(".sh");
 }

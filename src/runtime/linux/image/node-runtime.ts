@@ -11,6 +11,7 @@ import type { Claim } from "../claims.ts";
 import type { LayerInfo } from "../layer-record.ts";
 import type { LayerStore } from "../layers.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
+import { TreeWriter } from "./tree-writer.ts";
 
 /** Where the parts of the runtime are on the host. */
 export interface NodeRuntime {
@@ -86,8 +87,8 @@ export async function nodeLayer(layers: LayerStore, claim: Claim, node: NodeRunt
 
 /** the same files in a layer below the volumes of all machines, so that they are in memory once */
 export function sharedNodeLayer(layers: LayerStore, claim: Claim, node: NodeRuntime): Promise<LayerInfo> {
-  return layers.share(claim, `${nodeLayerId(node)}-shared`, (files) =>
-    writeFiles(new LayerWriter(files), node, sharedNodeFolder),
+  return layers.share(claim, `${nodeLayerId(node)}-shared`, (folder) =>
+    writeFiles(new TreeWriter(folder), node, sharedNodeFolder),
   );
 }
 
@@ -110,7 +111,7 @@ const npmrc = [
   "",
 ].join("\n");
 
-async function writeFiles(writer: LayerWriter, node: NodeRuntime, folder: string): Promise<void> {
+async function writeFiles(writer: LayerWriter | TreeWriter, node: NodeRuntime, folder: string): Promise<void> {
   // The plain user's, so that `npm install --global` needs no sudo.
   for (const part of ["", "/bin", "/lib", "/lib/node_modules", "/share"]) {
     await writer.directory(`${folder}${part}`, { owner: plainUser });

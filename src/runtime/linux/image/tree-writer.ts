@@ -1,0 +1,96 @@
+/**
+ * Writes our own files into a directory of the host that nobody but root can reach, as LayerWriter does into a layer of the
+ * store, but without a process between: the kernel copies thousands of files in the time in which those would be sent.
+ */
+
+import {
+  chmod,
+  copyFile,
+  lchown,
+  link,
+  mkdir,
+  readdir,
+  readlink,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type EntryOptions, isProgram, type Owner } from "./layer-writer.ts";
+
+/** files of a directory that are copied at the same time */
+const atOnce = 32;
+const root: Owner = { uid: 0, gid: 0 };
+
+export class TreeWriter {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  async directory(path: string, { mode = 0o755, owner = root }: EntryOptions = {}): Promise<void> {
+    await mkdir(this.#at(path), { recursive: true });
+    await this.#own(path, { mode, owner });
+  }
+
+  async file(path: string, content: string, { mode = 0o644, owner = root }: EntryOptions = {}): Promise<void> {
+    await writeFile(this.#at(path), content);
+    await this.#own(path, { mode, owner });
+  }
+
+  async symlink(target: string, path: string): Promise<void> {
+    await mkdir(dirname(this.#at(path)), { recursive: true });
+    await rm(this.#at(path), { force: true });
+    await symlink(target, this.#at(path));
+  }
+
+  /** a directory of the host with all that is in it; only for our own package, whose content is trusted */
+  async copyTree(from: string, to: string, options: { owner?: Owner } = {}): Promise<void> {
+    await this.directory(to, options);
+    const entries = await readdir(from, { withFileTypes: true });
+    for (let i = 0; i < entries.length; i += atOnce) {
+      await Promise.all(
+        entries.slice(i, i + atOnce).map(async (entry) => {
+          const [source, target] = [join(from, entry.name), join(to, entry.name)];
+          if (entry.isSymbolicLink()) await this.symlink(await readlink(source), target);
+          else if (entry.isFile()) await this.copyFile(source, target, options);
+        }),
+      );
+    }
+    for (const { name } of entries.filter((entry) => entry.isDirectory())) {
+      await this.copyTree(join(from, name), join(to, name), options);
+    }
+  }
+
+  /** the same file under another name where nobody could tell: one of 120 MB is then on the disk and in memory once */
+  async copyFile(from: string, to: string, { mode, owner = root }: EntryOptions = {}): Promise<void> {
+    const wanted = { mode: mode ?? (isProgram(from) ? 0o755 : 0o644), owner };
+    if ((await isAs(from, wanted)) && (await hasLinked(from, this.#at(to)))) return;
+    await copyFile(from, this.#at(to));
+    await this.#own(to, wanted);
+  }
+
+  async #own(path: string, { mode, owner }: Required<EntryOptions>): Promise<void> {
+    await lchown(this.#at(path), owner.uid, owner.gid);
+    await chmod(this.#at(path), mode);
+  }
+
+  #at(path: string): string {
+    return join(this.#folder, path);
+  }
+}
+
+async function isAs(path: string, { mode, owner }: Required<EntryOptions>): Promise<boolean> {
+  const found = await stat(path);
+  return found.uid === owner.uid && found.gid === owner.gid && (found.mode & 0o7777) === mode;
+}
+
+/** not from another file system, and not in the place of a file */
+async function hasLinked(from: string, to: string): Promise<boolean> {
+  return link(from, to).then(
+    () => true,
+    () => false,
+  );
+}
