@@ -63,7 +63,8 @@ describe("with its credentials, in its root", () => {
   test("there is nothing of the host but Node, its libraries, our code and its own logs", async () => {
     const seen = await inside(`console.log(JSON.stringify([fs.readdirSync("/"), fs.readdirSync("/etc")]))`);
     const [top, etc] = JSON.parse(seen);
-    const own = [root, realpathSync(process.execPath), daemon().dataDir].map((path) => path.split("/")[1]);
+    const node = readlinkSync(`/proc/${daemon().pid}/exe`);
+    const own = [root, node, daemon().dataDir].map((path) => path.split("/")[1]);
     expect(top.filter((name: string) => !/^(dev|etc|usr|lib\d*)$/.test(name)).toSorted()).toEqual(
       [...new Set(own.filter((name) => name !== "usr"))].toSorted(),
     );
