@@ -42,7 +42,8 @@ export async function smallDisk(undo: Undo, size: number): Promise<SmallDisk> {
         const path = join(directory, `fill-${files++}`);
         try {
           execFileSync("fallocate", ["--length", String(piece), path], { stdio: "ignore" });
-          piece = Math.min(piece, take());
+          // A store on it may give room back meanwhile, which small pieces would not fill in time.
+          piece = left > 0 ? Math.min(piece, take()) : Math.max(piece, free());
         } catch {
           rmSync(path, { force: true });
           piece = Math.floor(piece / 2);
