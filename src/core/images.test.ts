@@ -73,12 +73,30 @@ test.each([
   ["vendor/base:1", "exact"],
   ["*:1", "tools"],
   ["vendor/*se:*", "tools"],
-])("an alias %s goes before everything else, and the longest one counts", async (pattern, target) => {
-  const { context } = host(["host", "tools", "exact", "vendor/base:1"], {
-    aliases: { "*": "host", [pattern]: target },
-  });
+])("of several aliases, here %s, the one that says most counts", async (pattern, target) => {
+  const { context } = host(["host", "tools", "exact"], { aliases: { "*": "host", [pattern]: target } });
   expect(await resolveBase(context, { image: "vendor/base:1" })).toMatchObject({ image: target });
   expect(await resolveBase(context, { image: "other" })).toMatchObject({ image: "host" });
+});
+
+test("an alias of exactly its name goes before an image, which goes before an alias with a star", async () => {
+  const { context } = host(["host", "a", "b"], { aliases: { "*": "host", a: "host" } });
+  expect(await resolveBase(context, { image: "a" })).toMatchObject({ image: "host" });
+  expect(await resolveBase(context, { image: "b" })).toMatchObject({ image: "b" });
+});
+
+test("a digest that is not here is said to be another one", async () => {
+  const { context, notices } = host(["host", "a"]);
+  const image = (name: string, wanted: Partial<WantedImage>) => ({
+    image: { name: `${name}@sha256:1`, candidates: [name], digest: "1", ...wanted },
+  });
+  expect(await resolveBase(context, image("a", {}))).toMatchObject({ image: "a" });
+  expect(await resolveBase(context, image("universal", { otherwise: "the-default" }))).toMatchObject({ image: "host" });
+  expect(notices).toEqual(
+    ["a", "host"].map((name) =>
+      expect.stringMatching(`by its digest run the image "${name}", which has sha256:${digest(name)}$`),
+    ),
+  );
 });
 
 test("an alias of an image that is not here is a sentence", async () => {

@@ -22,6 +22,8 @@ export interface WantedImage {
   name: string;
   /** names under which it may have been imported, best first */
   candidates: string[];
+  /** further names of it, for which an alias may have been made */
+  others?: string[];
   /** of the content that it must have, as 64 hexadecimal digits */
   digest?: string | undefined;
   /** whether the default image may run in its place, and whether that is something else than was asked for */
@@ -39,7 +41,8 @@ type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> & Parti
 
 /**
  * A runtime is the image of that name, if one was imported; otherwise it, and neither of the two, is the default image,
- * and the runtime on record is then the one that is really in there. An operator's alias goes before everything else.
+ * and the runtime on record is then the one that is really in there. An operator's alias goes before an image of the same
+ * name, and one with a `*` before what the default image would stand in for.
  */
 export async function resolveBase(context: ImageContext, wanted: WantedBase): Promise<SandboxBase> {
   const { runtime } = wanted;
@@ -53,6 +56,7 @@ export async function resolveBase(context: ImageContext, wanted: WantedBase): Pr
   const imported = asked ? await importedImage(context, asked) : await context.runtime.images.get(runtime ?? "");
   const image = imported ?? (await defaultImage(context, asked));
   if (!imported) announce(context, image, { runtime, asked });
+  if (asked?.digest !== undefined && asked.digest !== image.digest) announceOther(context, image, asked);
   const isPlain = wanted.home?.instead.user === image.user && wanted.home.instead.cwd === image.cwd;
   const home = isPlain && (!imported || asked?.otherwise) ? wanted.home : undefined;
   return {
@@ -67,24 +71,32 @@ export async function resolveBase(context: ImageContext, wanted: WantedBase): Pr
 
 async function importedImage(context: ImageContext, asked: WantedImage): Promise<ImageInfo | undefined> {
   const { images } = context.runtime;
-  const alias = await aliasOf(context, [asked.name, ...asked.candidates]);
-  if (alias) {
-    const image = await images.get(alias.image);
-    if (image) return image;
-    const why = `"${alias.pattern}" is an alias of the image "${alias.image}", which is not here`;
-    throw new SandkeepError("invalid", `Invalid request: image "${asked.name}" cannot be used: ${why}.`);
-  }
+  const alias = await aliasOf(context, [asked.name, ...asked.candidates, ...(asked.others ?? [])]);
+  if (alias && !alias.pattern.includes("*")) return aliased(context, asked, alias);
   const pinned = asked.digest && (await images.list()).find(({ digest }) => digest === asked.digest);
   if (pinned) return pinned.name === context.defaultImage && asked.otherwise ? undefined : pinned;
   for (const name of asked.candidates) {
     const image = await images.get(name);
     if (image) return image;
   }
-  return undefined;
+  return alias && aliased(context, asked, alias);
+}
+
+interface Alias {
+  pattern: string;
+  /** what it leads to */
+  image: string;
+}
+
+async function aliased({ runtime }: ImageContext, asked: WantedImage, { pattern, image: name }: Alias) {
+  const image = await runtime.images.get(name);
+  if (image) return image;
+  const why = `"${pattern}" is an alias of the image "${name}", which is not here`;
+  throw new SandkeepError("invalid", `Invalid request: image "${asked.name}" cannot be used: ${why}.`);
 }
 
 /** the alias whose pattern says most about one of these names; a `*` in it stands for any text */
-async function aliasOf({ runtime, imageAliases = {} }: ImageContext, names: string[]) {
+async function aliasOf({ runtime, imageAliases = {} }: ImageContext, names: string[]): Promise<Alias | undefined> {
   const all = { ...imageAliases, ...(await runtime.images.aliases?.()) };
   const matching = Object.entries(all).filter(([pattern]) => names.some((name) => matches(pattern, name)));
   const [first] = matching.sort(([one], [other]) => letters(other) - letters(one));
@@ -138,4 +150,10 @@ function announce(
       `Sandboxes that ask for the image "${asked.name}" run the image "${image.name}": no image is named "${name}" ${how(name)}`,
     );
   }
+}
+
+/** says, once, that a digest is not that of what runs: the image was made or imported anew, or is another one */
+function announceOther({ notice }: ImageContext, image: ImageInfo, asked: WantedImage): void {
+  const has = image.digest === undefined ? "which has none" : `which has sha256:${image.digest}`;
+  notice(`Sandboxes that ask for the image "${asked.name}" by its digest run the image "${image.name}", ${has}`);
 }

@@ -40,7 +40,7 @@ export async function fetchSource(
 async function clone(machine: Machine, session: Session, source: Extract<Source, { kind: "git" }>): Promise<void> {
   const depth = source.depth === undefined ? [] : ["--depth", `${source.depth}`];
   // credentials reach git through its environment: not its arguments, not the repository's configuration
-  const env: Record<string, string> = { GIT_TERMINAL_PROMPT: "0", SOURCE_URL: source.url };
+  const env: SourceEnvironment = { GIT_TERMINAL_PROMPT: "0", SOURCE_URL: source.url };
   const helper: string[] = [];
   if (source.username !== undefined || source.password !== undefined) {
     env.SOURCE_USERNAME = source.username ?? "";
@@ -50,7 +50,7 @@ async function clone(machine: Machine, session: Session, source: Extract<Source,
       `credential.helper=!f() { echo "username=$SOURCE_USERNAME"; echo "password=$SOURCE_PASSWORD"; }; f`,
     );
   }
-  const git = (...args: string[]) => run(machine, session, ["git", ...helper, ...args], env, `clone "${source.url}"`);
+  const git = (...args: string[]) => run(machine, session, ["git", ...helper, ...args], env, "clone");
   const { revision, directory = "." } = source;
   const branch = revision?.replace(/^refs\/heads\//, "");
   if (branch === undefined) return void (await git("clone", ...depth, "--", source.url, directory));
@@ -79,12 +79,16 @@ async function orElse(cloning: Promise<void>): Promise<boolean> {
 async function unpack(machine: Machine, session: Session, url: string): Promise<void> {
   const script =
     'set -e; f=$(mktemp); trap "rm -f $f" EXIT; curl -fsSL --retry 2 -o "$f" -- "$SOURCE_URL"; tar -xf "$f"';
-  await run(machine, session, ["sh", "-c", script], { SOURCE_URL: url }, `fetch "${url}"`);
+  await run(machine, session, ["sh", "-c", script], { SOURCE_URL: url }, "fetch");
 }
 
 let count = 0;
 
-async function run(machine: Machine, session: Session, argv: string[], env: Record<string, string>, what: string) {
+interface SourceEnvironment extends Record<string, string> {
+  SOURCE_URL: string;
+}
+
+async function run(machine: Machine, session: Session, argv: string[], env: SourceEnvironment, verb: string) {
   await trusted(machine);
   count++;
   const process = await machine.exec({
@@ -102,6 +106,12 @@ async function run(machine: Machine, session: Session, argv: string[], env: Reco
   const { code } = await process.exited;
   if (code !== 0) {
     const complaint = said.trim().split("\n").slice(-3).join(" ").slice(0, longestComplaint);
-    throw new SandkeepError("invalid", `Cannot ${what}: ${complaint || `it ended with code ${code}`}`);
+    const why = withoutCredentials(complaint) || `it ended with code ${code}`;
+    throw new SandkeepError("invalid", `Cannot ${verb} "${withoutCredentials(env.SOURCE_URL)}": ${why}`);
   }
+}
+
+/** what stands before the @ of addresses in a text is for whom it is sent to, and not for errors and logs */
+function withoutCredentials(text: string): string {
+  return text.replaceAll(/(\w+:\/\/)[^\s/?#"'<>]*@/g, "$1");
 }

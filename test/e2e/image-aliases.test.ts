@@ -13,6 +13,7 @@ const daemon = daemonOfFile({
 
 test("the setting names images, with wildcards, and what an alias leads to must be there", async () => {
   expect(await imageOf("ghcr.io/acme/base:7")).toMatch(/^host@sha256:/);
+  expect(await imageOf("ghcr.io/acme/base")).toMatch(/^host@sha256:/);
   expect(await imageOf("registry.example/team/tools/python:1")).toMatch(/^host@sha256:/);
   expect(await imageOf("registry.example/team/tools/python:2")).toMatch(/^400 /);
   expect(await imageOf("ghcr.io/acme/other:7")).toMatch(/^400 .*ghcr\.io\/acme\/other:7/);

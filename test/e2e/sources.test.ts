@@ -83,6 +83,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox }) => {
       { type: "git" as const, url: `${site}/nothing.git` },
       { type: "git" as const, url: `${site}/private/repo.git`, username: "name", password: "wrong" },
       { type: "git" as const, url: `${site}/repo.git`, revision: "no-such-branch" },
+      { type: "git" as const, url: `${site.replace("//", "//name:wrong@")}/private/repo.git` },
       { type: "tarball" as const, url: `${site}/missing.tgz` },
       { type: "tarball" as const, url: `${site}/notes.txt` },
     ];

@@ -27,6 +27,21 @@ test.each([
   expect(wanted.digest).toBe(name.includes("@") ? digest : undefined);
 });
 
+test.each([
+  ["vcr.vercel.com/acme/base", "vcr.vercel.com/acme/base:latest"],
+  ["acme/base:7", "vcr.vercel.com/acme/base:7"],
+  [`ghcr.io/acme/base@sha256:${digest}`, "ghcr.io/acme/base:latest"],
+])("%s has aliases of %s too", (name, other) => {
+  expect(wantedImage(name).others).toContain(other);
+});
+
+test.each(["universal:", "universal@sha256:zz", "universal:latest@", "a:b c", `a@md5:${digest}`])(
+  "%s is no name of an image",
+  (name) => {
+    expect(() => wantedImage(name)).toThrow(`Invalid request: \`image\` "${name}" cannot be used: `);
+  },
+);
+
 test("answers name the repository and the digest", () => {
   expect(pinnedName(undefined, digest)).toBe(`vercel/sandbox/universal@sha256:${digest}`);
   expect(pinnedName("my-repo:v1", digest)).toBe(`my-repo@sha256:${digest}`);

@@ -5,26 +5,33 @@
  */
 
 import type { WantedImage } from "../../core/images.ts";
+import { badRequest } from "./errors.ts";
 
 /** those with short names */
 const managed = ["universal", "ubuntu", "node", "python", "arch"];
 const managedFolder = "vercel/sandbox/";
 const vendorsFolder = "vercel/";
+const vendorsRegistry = "vcr.vercel.com";
 
 /** how the default image is called */
 export const defaultImageName = `${managedFolder}universal`;
 
 /** what a caller that names this image gets */
 export function wantedImage(text: string): WantedImage {
-  const { repository, tag } = partsOf(text);
+  const { repository, tag, digest } = partsOf(text);
+  if (tag !== undefined && !/^\w[\w.-]{0,127}$/.test(tag)) throw badRequest(invalid(text, "its tag is none"));
+  if (digest !== undefined && !/^sha256:[0-9a-f]{64}$/i.test(digest)) {
+    throw badRequest(invalid(text, "its digest is not sha256: and 64 hexadecimal digits"));
+  }
   const short = repository.startsWith(managedFolder) ? repository.slice(managedFolder.length) : repository;
   const names = repository === short ? [repository] : [repository, short];
-  const tagged = names.flatMap((name) => (isLatest(tag) ? [name, `${name}:latest`] : [`${name}:${tag}`]));
+  const tagged = (name: string) => (isLatest(tag) ? [name, `${name}:latest`] : [`${name}:${tag}`]);
   const isManaged = managed.includes(short) || repository.startsWith(vendorsFolder);
   return {
     name: text,
-    candidates: [...new Set([text, text.replace(/@.*$/, ""), ...tagged])],
-    digest: /@sha256:([0-9a-f]{64})$/i.exec(text)?.[1]?.toLowerCase(),
+    candidates: [...new Set([text, text.replace(/@.*$/, ""), ...names.flatMap(tagged)])],
+    others: [`${vendorsRegistry}/${repository}`, text.replace(/(:[^:/]*)?(@.*)?$/, "")].flatMap(tagged),
+    digest: digest?.slice("sha256:".length).toLowerCase(),
     ...(isManaged && { otherwise: isDefault(short, tag) ? "the-default" : "default-and-say-so" }),
   };
 }
@@ -44,11 +51,21 @@ function isLatest(tag: string | undefined): boolean {
   return tag === undefined || tag === "latest";
 }
 
-function partsOf(text: string): { repository: string; tag: string | undefined } {
-  const [path = ""] = text.split("@", 1);
+function invalid(text: string, why: string): string {
+  return `Invalid request: \`image\` "${text}" cannot be used: ${why}.`;
+}
+
+interface Parts {
+  repository: string;
+  tag: string | undefined;
+  digest: string | undefined;
+}
+
+function partsOf(text: string): Parts {
+  const [path = "", digest] = text.split(/@(.*)$/s);
   const parts = path.split("/");
   // As everywhere: a first part with a dot or a port is the name of a host.
   const isRegistry = parts.length > 1 && /[.:]|^localhost$/.test(parts[0] ?? "");
   const [, repository = "", tag] = /^(.*?)(?::([^:/]*))?$/.exec((isRegistry ? parts.slice(1) : parts).join("/")) ?? [];
-  return { repository, tag };
+  return { repository, tag, digest };
 }
