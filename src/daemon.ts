@@ -56,6 +56,8 @@ export interface Daemon {
 
 /** how long a daemon that was told twice to stop may still take, in ms */
 const longestHurry = 2000;
+/** how long what streams say at their end may take, in ms */
+const longestGoodbye = 250;
 /** how long a start that has failed may take to undo what it had done, in ms */
 const longestUndoing = 10_000;
 
@@ -352,8 +354,10 @@ async function listen(
   const { config } = place;
   const publicUrl = () => publicUrlOf(place);
   const ownHosts = () => [new URL(publicUrl()).hostname];
+  const drain = new Drain();
   const api = createApi({
     core,
+    ending: drain.ending,
     idempotency: storedIdempotency(store, Date.now),
     publicUrl,
     domain: () => domainUrlOf(place),
@@ -377,7 +381,6 @@ async function listen(
   const domain = (host: string) => (isBelow(host, config.domain) ? config.domain : "localhost");
   const ingress = createIngress({ routes: core.routes, domain, ownHosts, trouble });
   const answer = apiListener(api);
-  const drain = new Drain();
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
     if (ingress.matches(request)) ingress.handle(request, response);
     else if (drain.admit(request, response)) answer(request, response);
@@ -405,6 +408,8 @@ function urlHost(host: string): string {
 async function closeServer(server: Server, settled: Promise<void>): Promise<void> {
   const closed = new Promise((resolve) => server.close(resolve));
   await settled;
+  // Streams have been told to end, and say so.
+  await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, longestGoodbye).unref())]);
   server.closeAllConnections();
   await closed;
 }

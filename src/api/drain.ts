@@ -1,7 +1,7 @@
 /**
  * The end of serving: requests that are under way are finished, within a time, and no new ones begin. Waited for are those
  * whose caller could not simply ask again: what changes something and has not been answered yet. Whoever only reads, or
- * follows something that is answered already, is cut off.
+ * follows something that is answered already, is told to ask again and cut off.
  */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -12,8 +12,14 @@ const streamsAfter = 20;
 
 export class Drain {
   readonly #working = new Set<ServerResponse>();
+  readonly #streams = new AbortController();
   #isClosing = false;
   #emptied: () => void = () => undefined;
+
+  /** aborted when streams have to end */
+  get ending(): AbortSignal {
+    return this.#streams.signal;
+  }
 
   /** false when the request was refused, because the end has begun */
   admit(request: IncomingMessage, response: ServerResponse): boolean {
@@ -47,6 +53,7 @@ export class Drain {
     await promise;
     clearTimeout(timer);
     clearInterval(looking);
+    this.#streams.abort();
   }
 }
 

@@ -7,13 +7,18 @@ export interface Live {
   failure: (error: unknown) => unknown;
   /** longest silence, in ms */
   patience: number;
+  /** aborted when the daemon is going away: lines end then, with what is said of that */
+  ending?: AbortSignal | undefined;
 }
 
 /** the content type is exactly this: with a charset the clients take it for something else */
-export function ndjson(lines: (signal: AbortSignal) => AsyncIterable<object>, { failure, patience }: Live): Response {
+export function ndjson(lines: (signal: AbortSignal) => AsyncIterable<object>, live: Live): Response {
+  const { failure, patience, ending } = live;
   async function* pieces(signal: AbortSignal): AsyncGenerator<string> {
+    const either = ending ? AbortSignal.any([signal, ending]) : signal;
     try {
-      for await (const line of lines(signal)) yield `${asciiJson(line)}\n`;
+      for await (const line of lines(either)) yield `${asciiJson(line)}\n`;
+      either.throwIfAborted();
     } catch (error) {
       if (!signal.aborted) yield `${asciiJson(failure(error))}\n`;
     }

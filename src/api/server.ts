@@ -36,6 +36,8 @@ export interface ApiOptions {
   allowedHosts?: string[];
   /** whether the daemon is going away, and its connections with it */
   closing?: () => boolean;
+  /** aborted when streams have to end, because the daemon does */
+  ending?: AbortSignal;
   /** ms since 1970 */
   clock: () => number;
   /** told of what is our own fault */

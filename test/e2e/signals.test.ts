@@ -24,8 +24,8 @@ test("a create that is under way when the daemon is told to stop is finished and
   );
   const answered = Promise.all(creates.map((create) => create.catch((error: Error) => error)));
   await eventually(
-    "the creates have arrived",
-    async () => (await raw(daemon, "GET", "/v2/sandboxes")).json.sandboxes.length > 0,
+    "all creates have arrived",
+    async () => (await raw(daemon, "GET", "/v2/sandboxes")).json.sandboxes.length === 8,
   );
   await daemon.stop();
   const answers = await answered;
@@ -35,6 +35,32 @@ test("a create that is under way when the daemon is told to stop is finished and
     expect((await raw(daemon, "GET", `/v2/sandboxes/under-way-${n}`)).json.session.status).toBe("running");
     await raw(daemon, "DELETE", `/v2/sandboxes/under-way-${n}`);
   }
+});
+
+test("streams end with a line that says why, their commands go on, and nothing they print is lost", async () => {
+  const { json } = await raw(daemon, "POST", "/v3/sandboxes", { body: { name: "streams" } });
+  const commands = `/v2/sandboxes/sessions/${json.session.id}/cmd`;
+  const script = "for i in 1 2 3; do echo $i; sleep 1; done";
+  const body = { command: "sh", args: ["-c", script], wait: true, logs: true };
+  const attached = raw(daemon, "POST", commands, { body });
+  const id = await eventually("it runs", async () => (await raw(daemon, "GET", commands)).json.commands[0]?.id);
+  const logs = raw(daemon, "GET", `${commands}/${id}/logs`);
+  await pause(300);
+  await daemon.stop();
+  for (const { text } of await Promise.all([attached, logs])) {
+    expect(JSON.parse(text.trim().split("\n").at(-1) ?? "")).toEqual({
+      stream: "error",
+      data: { code: "sandbox_stream_closed", message: expect.stringContaining("the daemon is stopping") },
+    });
+  }
+  await daemon.start();
+  const again = await raw(daemon, "GET", `${commands}/${id}/logs`);
+  const printed = again.text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line).data);
+  expect(printed.join("")).toBe("1\n2\n3\n");
+  await raw(daemon, "DELETE", "/v2/sandboxes/streams");
 });
 
 test("a request that takes too long is waited for up to a bound, and no longer once somebody asks twice", async () => {

@@ -7,7 +7,7 @@ import { json } from "../http.ts";
 import { once } from "../idempotency.ts";
 import { lateJson, ndjson } from "../live.ts";
 import { logLines } from "../logs.ts";
-import { inVercelsWords, streamClosed, VercelError, worded } from "./errors.ts";
+import { daemonCloses, inVercelsWords, streamClosed, VercelError, worded } from "./errors.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
 import { currentWords, type SessionWords } from "./session-words.ts";
@@ -152,7 +152,9 @@ async function* output(
 function logStream(dialect: Dialect, lines: (signal: AbortSignal) => AsyncIterable<object>): Response {
   return ndjson(lines, {
     patience: dialect.limits.patience,
+    ending: dialect.ending,
     failure(error) {
+      if (dialect.ending?.aborted) return daemonCloses;
       if (inVercelsWords(error).status >= 500) dialect.trouble(error);
       return streamClosed;
     },

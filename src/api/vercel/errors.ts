@@ -107,6 +107,15 @@ export const streamClosed = {
   },
 };
 
+/** as the last line of a stream that the daemon does not live to end: whoever asks the next one is told the rest */
+export const daemonCloses = {
+  stream: "error",
+  data: {
+    code: "sandbox_stream_closed",
+    message: "Sandbox stream was closed: the daemon is stopping. The command goes on, and its logs can be read again.",
+  },
+};
+
 /** for logs and terminals: a sentence, never a stack */
 export function sentenceOf(error: unknown): string {
   return isSandkeepError(error) || error instanceof VercelError || error instanceof InvalidInput

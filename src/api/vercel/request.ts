@@ -36,6 +36,8 @@ export interface Dialect {
   clock: () => number;
   /** told of what is our own fault */
   trouble: (error: unknown) => void;
+  /** aborted when streams have to end, because the daemon does */
+  ending?: AbortSignal | undefined;
 }
 
 export type Env = { Variables: { caller: Caller }; Bindings: Connection };
