@@ -27,6 +27,7 @@
 
 #include "agent.h"
 #include "caps.h"
+#include "clock.h"
 #include "grants.h"
 #include "mountapi.h"
 #include "proc.h"
@@ -43,7 +44,7 @@ struct answer {
   char step[120];
 };
 
-static _Noreturn void first_process(const struct sandbox_spec *spec, int control);
+static _Noreturn void first_process(const struct sandbox_spec *spec, const struct clock_zero *zero, int control);
 
 /* ---- the launcher's half ---- */
 
@@ -95,8 +96,9 @@ int sandbox_clone(const struct sandbox_spec *spec, struct sandbox *out) {
     args.cgroup = (uint64_t)spec->unified_cgroup;
   }
   int error = become_owner(spec->base);
+  struct clock_zero zero = clock_zero();
   pid_t pid = error ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof args);
-  if (pid == 0) first_process(spec, pair[1]);
+  if (pid == 0) first_process(spec, &zero, pair[1]);
   if (!error && pid < 0) error = errno;
   become_launcher();
   close(pair[1]);
@@ -256,7 +258,8 @@ static void show_own(int fuse, uint32_t cpus) {
   int processes = open("proc/loadavg", O_RDONLY | O_CLOEXEC);
   MUST(processes, "opening /proc/loadavg");
   move_descriptor(processes, FD_PROCESSES);
-  view_describe(shown_cpus(cpus), &source);
+  errno = view_describe(shown_cpus(cpus), &source);
+  if (errno) give_up("choosing the boot's number");
   const char *step = "";
   errno = view_mount(fuse, "dev/view", &step);
   if (errno) give_up(step);
@@ -392,9 +395,11 @@ static void drop_privileges(uint32_t flags, struct agent_fds *fds) {
   MUST(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "hiding the agent");
 }
 
-static _Noreturn void first_process(const struct sandbox_spec *spec, int control) {
+static _Noreturn void first_process(const struct sandbox_spec *spec, const struct clock_zero *zero, int control) {
   int cgroups[SANDBOX_CGROUPS];
   keep_descriptors(spec, control, cgroups);
+  errno = clock_enter(zero);
+  if (errno) give_up("making a time namespace");
   int devices = FD_DEVICES;
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   prctl(PR_SET_NAME, "sandkeep-agent", 0, 0, 0);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,17 +48,36 @@ void view_learn(void) {
 static uint64_t began;
 static uint32_t cpus = 1;
 
-/* in microseconds; what programs know as the time since the system was started */
-static uint64_t up(void) {
+/* in microseconds */
+static uint64_t at(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
+  clock_gettime(clock, &now);
   return (uint64_t)now.tv_sec * MICROSECONDS + (uint64_t)now.tv_nsec / 1000;
 }
 
-void view_describe(uint32_t shown, const struct view_source *source) {
+/* what programs know as the time since the system was started: the sandbox's own, where it has a clock of its own (clock.h) */
+static uint64_t up(void) { return at(CLOCK_BOOTTIME); }
+
+/* a random UUID; the same for as long as the sandbox runs */
+static char boot[37];
+
+static int choose_boot_id(void) {
+  uint8_t bytes[16];
+  if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) return errno;
+  bytes[6] = (uint8_t)(0x40 | (bytes[6] & 0x0f));
+  bytes[8] = (uint8_t)(0x80 | (bytes[8] & 0x3f));
+  char *end = boot;
+  for (size_t i = 0; i < sizeof bytes; i++) {
+    end += sprintf(end, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", bytes[i]);
+  }
+  return 0;
+}
+
+int view_describe(uint32_t shown, const struct view_source *source) {
   cpus = shown ? shown : 1;
   began = up();
   view_source_set(source);
+  return choose_boot_id();
 }
 
 /* ---- writing ---- */
@@ -231,16 +251,16 @@ static struct load load_now(const struct view_time *t) {
   /* what is left of an average after one interval: e to the power of -5/60, -5/300, -5/900 */
   static const double left[3] = {0.920044, 0.983471, 0.994460};
   static struct load load;
-  static uint64_t at, used;
-  if (at == 0) at = began;
-  uint64_t now = up(), busy = t->user + t->system, intervals = (now - at) / LOAD_INTERVAL;
+  static uint64_t last, used;
+  if (last == 0) last = began;
+  uint64_t now = up(), busy = t->user + t->system, intervals = (now - last) / LOAD_INTERVAL;
   if (intervals == 0) return load;
-  load.now = busy > used ? (double)(busy - used) / (double)(now - at) : 0;
+  load.now = busy > used ? (double)(busy - used) / (double)(now - last) : 0;
   for (int i = 0; i < 3; i++) {
     double kept = power(left[i], intervals);
     load.average[i] = load.average[i] * kept + load.now * (1 - kept);
   }
-  at = now;
+  last = now;
   used = busy;
   return load;
 }
@@ -269,8 +289,6 @@ static size_t stat(char *text, size_t room) {
   struct view_time t = view_time();
   struct load load = load_now(&t);
   unsigned long long user = t.user / tick, system = t.system / tick, nothing = idle(&t) / tick;
-  struct timespec wall;
-  clock_gettime(CLOCK_REALTIME, &wall);
   struct out o = {.text = text, .room = room};
   say(&o, "cpu  %llu 0 %llu %llu 0 0 0 0 0 0\n", user, system, nothing);
   for (uint32_t cpu = 0; cpu < cpus; cpu++) {
@@ -280,7 +298,7 @@ static size_t stat(char *text, size_t room) {
         system / cpus + first * (system % cpus), nothing / cpus + first * (nothing % cpus));
   }
   say(&o, "intr 0\nctxt 0\nbtime %llu\nprocesses %llu\nprocs_running %llu\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n",
-      (unsigned long long)wall.tv_sec - up() / MICROSECONDS, (unsigned long long)view_last_process(),
+      (unsigned long long)((at(CLOCK_REALTIME) - up()) / MICROSECONDS), (unsigned long long)view_last_process(),
       (unsigned long long)running(&load));
   return o.length;
 }
@@ -298,7 +316,7 @@ void view_sysinfo(struct sysinfo *out) {
   for (int i = 0; i < 3; i++) out->loads[i] = (unsigned long)(load.average[i] * (1 << SI_LOAD_SHIFT));
 }
 
-/* ---- counts of the whole host ---- */
+/* ---- counts and names of the whole host ---- */
 
 /* all but the third column, which says how many cgroups there are */
 static size_t cgroups(char *text, size_t room) {
@@ -338,6 +356,12 @@ static size_t dentry_state(char *text, size_t room) {
   return o.length;
 }
 
+static size_t boot_id(char *text, size_t room) {
+  struct out o = {.text = text, .room = room};
+  say(&o, "%s\n", boot);
+  return o.length;
+}
+
 static size_t zero(char *text, size_t room) {
   struct out o = {.text = text, .room = room};
   say(&o, "0\n");
@@ -350,7 +374,7 @@ static const struct fuse_file files[] = {
     {"meminfo", meminfo},   {"vmstat", vmstat},     {"swaps", swaps},       {"cpuinfo", cpuinfo},
     {"loadavg", loadavg},   {"uptime", uptime},     {"stat", stat},         {"cgroups", cgroups},
     {"file-nr", file_nr},   {"inode-nr", inode_nr}, {"inode-state", inode_state},
-    {"dentry-state", dentry_state}, {"aio-nr", zero}, {"pty-nr", zero},
+    {"dentry-state", dentry_state}, {"aio-nr", zero}, {"pty-nr", zero}, {"boot_id", boot_id},
 };
 
 const struct fuse_directory view_files = {.files = files, .count = sizeof files / sizeof *files};

@@ -28,8 +28,8 @@ void view_learn(void);
  */
 int view_mount(int fd, const char *at, const char **step);
 
-/* what the texts are about; before view_mount(). `cpus`: processors that programs see */
-void view_describe(uint32_t cpus, const struct view_source *source);
+/* what the texts are about; before view_mount(). `cpus`: processors that programs see. 0 or errno */
+int view_describe(uint32_t cpus, const struct view_source *source);
 
 /* serves in the agent's loop and takes the descriptor over; 0 or errno */
 int view_begin(int fd);

@@ -37,6 +37,7 @@ static const struct {
     {"dentry-state", "proc/sys/fs/dentry-state"},
     {"aio-nr", "proc/sys/fs/aio-nr"},
     {"pty-nr", "proc/sys/kernel/pty/nr"},
+    {"boot_id", "proc/sys/kernel/random/boot_id"},
 };
 
 struct server {

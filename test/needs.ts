@@ -16,7 +16,7 @@ import { root } from "./harness.ts";
 export type Need = Demanded | KernelFeature;
 
 type Demanded = "root" | "the guest binary" | `the command ${string}`;
-type KernelFeature = "cgroup v1" | "cgroup v2" | `the file system ${string}`;
+type KernelFeature = "cgroup v1" | "cgroup v2" | "time namespaces" | `the file system ${string}`;
 
 /** the native binary, as `make -C guest` leaves it */
 export const guestBinary = join(root, "guest/build/sandkeep-guest");
@@ -40,6 +40,7 @@ export function has(need: Need): boolean {
   if (need === "the guest binary") return existsSync(guestBinary);
   if (need === "cgroup v1") return mounted("cgroup");
   if (need === "cgroup v2") return controllersOfV2().includes("memory");
+  if (need === "time namespaces") return existsSync("/proc/self/ns/time");
   if (need.startsWith(COMMAND)) return onPath(need.slice(COMMAND.length));
   return fileSystems().includes(need.slice(FILE_SYSTEM.length));
 }

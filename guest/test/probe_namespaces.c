@@ -97,6 +97,7 @@ const struct probe NAMESPACE_PROBES[] = {
     {"initial-pid", initial, "/proc/self/ns/pid", 0xEFFFFFFC, 0, 0},
     {"initial-uts", initial, "/proc/self/ns/uts", 0xEFFFFFFE, 0, 0},
     {"initial-ipc", initial, "/proc/self/ns/ipc", 0xEFFFFFFF, 0, 0},
+    {"initial-time", initial, "/proc/self/ns/time", 0xEFFFFFFA, 0, 0},
     {"initial-cgroup", initial, "/proc/self/ns/cgroup", 0xEFFFFFFB, 0, 0},
     {0},
 };
