@@ -37,14 +37,27 @@
 #define PATIENCE 5000
 /* a kernel that is newer than our headers may write more than struct seccomp_notif */
 #define NOTICE 4096
+/* processes that may fail for one call */
+#define FAILURES 3
 
 static struct source notices;
 static struct seccomp_pass key;
 /* of the sandbox's network namespace; says how many sockets of each protocol there are */
 static int protocols = -1;
-/* shared with the process: the call that it is about, if it has an id, is answered by the agent should the process die */
+/* shared with the process, and outlives it */
+struct shared {
+  /* the call that it is about: if that has an id, the agent answers it should the process die */
+  union {
+    struct seccomp_notif notice;
+    char room[NOTICE];
+  };
+  bool has_received; /* a call, since the process began */
+};
+static struct shared *shared;
 static struct seccomp_notif *notice;
 static pid_t process;
+/* processes in a row that ended in a bad way before they had received a call */
+static int failures;
 
 /* ---- answers ---- */
 
@@ -183,8 +196,9 @@ static _Noreturn void work(void) {
     memset(notice, 0, NOTICE);
     if (ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_RECV, notice) < 0) {
       if (errno == ENOENT || errno == EINTR) continue; /* the caller has gone meanwhile */
-      break;
+      _exit(1);
     }
+    shared->has_received = true;
     if (notice->data.nr == SYS_socket) grant_socket();
     else answer(0, grant());
     notice->id = 0;
@@ -192,7 +206,10 @@ static _Noreturn void work(void) {
   _exit(0);
 }
 
-/* without a process, as when the sandbox has as many as it may have, a call fails as it would for want of memory */
+/*
+ * Without a process, as when the sandbox has as many as it may have or each is killed at once, a call fails as it would for
+ * want of memory.
+ */
 static void refuse(void) {
   memset(notice, 0, NOTICE);
   if (ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_RECV, notice) == 0) answer(0, ENOMEM);
@@ -205,6 +222,13 @@ static void refuse(void) {
 static void on_notice(struct source *source, uint32_t events) {
   (void)events;
   notice->id = 0;
+  if (failures == FAILURES) {
+    /* the call would be there to start another process for, and that for ever; one is tried for the next */
+    failures--;
+    refuse();
+    return;
+  }
+  shared->has_received = false;
   process = fork();
   if (process == 0) work();
   if (process < 0) refuse();
@@ -219,6 +243,8 @@ bool grants_waited(pid_t pid, int status) {
     return true;
   }
   process = 0;
+  bool is_failure = !shared->has_received && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  failures = is_failure ? failures + 1 : 0;
   if (notice->id) answer(0, ENOMEM);
   loop_change(&notices, EPOLLIN);
   return true;
@@ -231,7 +257,8 @@ int grants_open(void) {
 
 int grants_begin(int listener, const struct seccomp_pass *pass) {
   key = *pass;
-  notice = mmap(NULL, NOTICE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (notice == MAP_FAILED) return errno;
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return errno;
+  notice = &shared->notice;
   return loop_add(&notices, listener, EPOLLIN, on_notice);
 }

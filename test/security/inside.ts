@@ -79,7 +79,7 @@ export async function nativeProgram(name: NativeProgram): Promise<string> {
   const fresh = `${binary}.${process.pid}`;
   const flags = name.endsWith("-sanitize")
     ? ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    : ["-static"];
+    : ["-static", ...(name === "grants_test" ? ["-Wl,--wrap=fork"] : [])];
   await exec("cc", ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", ...flags, "-o", fresh, ...sources]);
   await rename(fresh, binary);
   return binary;
@@ -92,14 +92,23 @@ export async function install(machine: Machine, name: NativeProgram): Promise<st
   return path;
 }
 
-type NativeProgram = "probe" | "hog" | "channel" | "seccomp_test" | "seccomp_test-sanitize" | "seccomp_run";
+type NativeProgram =
+  | "probe"
+  | "hog"
+  | "channel"
+  | "grants_test"
+  | "seccomp_test"
+  | "seccomp_test-sanitize"
+  | "seccomp_run";
 
 const guest = join(root, "guest");
+const grantSources = "grants caller fuse loop view view_disk view_source".split(" ").map((name) => `${name}.c`);
 const exec = promisify(execFile);
 
 async function sourcesOf(name: NativeProgram): Promise<string[]> {
   if (name === "hog" || name === "channel") return [`test/${name}.c`];
   if (name === "seccomp_run") return ["test/seccomp_run.c", "seccomp.c", "caps.c"];
+  if (name === "grants_test") return [`test/${name}.c`, ...grantSources];
   if (name !== "probe") return ["test/seccomp_test.c", "seccomp.c"];
   const files = await readdir(join(guest, "test"));
   return files.filter((file) => /^probe(_\w+)?\.c$/.test(file)).map((file) => join("test", file));
