@@ -1,8 +1,9 @@
 /*
  * grants.c: see grants.h.
  *
- * A held-back call never goes on: between our look and the call the caller could exchange what the call is about. We make
- * the call ourselves, on descriptors of our own, and answer with the result.
+ * A held-back call does not go on: between our look and the call the caller could exchange what the call is about. We make
+ * the call ourselves, on descriptors of our own, and answer with the result. The one exception is the installation of a
+ * filter, of which we look at nothing but that it is one.
  */
 #define _GNU_SOURCE
 #include "grants.h"
@@ -29,6 +30,7 @@
 #include <unistd.h>
 
 #include "caller.h"
+#include "filters.h"
 #include "loop.h"
 #include "view.h"
 #include "view_disk.h"
@@ -52,6 +54,7 @@ struct shared {
     char room[NOTICE];
   };
   bool has_received; /* a call, since the process began */
+  struct filters filters;
 };
 static struct shared *shared;
 static struct seccomp_notif *notice;
@@ -64,6 +67,11 @@ static int failures;
 static void answer(int64_t value, int error) {
   struct seccomp_notif_resp response = {.id = notice->id, .val = error ? 0 : value, .error = -error};
   ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_SEND, &response); /* fails when the caller has gone */
+}
+
+static void let_go_on(void) {
+  struct seccomp_notif_resp response = {.id = notice->id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+  ioctl(notices.fd, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
 /* an argument that is an int to the kernel, with a word of the pass above it */
@@ -174,6 +182,13 @@ static int grant(void) {
   return error;
 }
 
+/* a call that only its caller can make; whatever it then installs, it is one filter */
+static void grant_filter(void) {
+  int error = filters_permit(&shared->filters, (pid_t)notice->pid);
+  if (error) answer(0, error);
+  else let_go_on();
+}
+
 /* all others are the agent's: pipes and connections that it closes must be closed */
 static void keep_only(const int *fds, size_t count) {
   for (int from = 3;;) {
@@ -199,8 +214,12 @@ static _Noreturn void work(void) {
       _exit(1);
     }
     shared->has_received = true;
-    if (notice->data.nr == SYS_socket) grant_socket();
-    else answer(0, grant());
+    switch (notice->data.nr) {
+      case SYS_socket: grant_socket(); break;
+      case SYS_seccomp:
+      case SYS_prctl: grant_filter(); break;
+      default: answer(0, grant());
+    }
     notice->id = 0;
   }
   _exit(0);

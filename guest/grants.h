@@ -9,6 +9,7 @@
  *                                           be accepted inherit the buffer, and are charged to nobody either.
  *   statfs, fstatfs                         of its root, with the sandbox's own limit and use of the disk (view_disk.h)
  *   sysinfo                                 the sandbox's own memory and load (view.h)
+ *   seccomp, prctl(PR_SET_SECCOMP)          to install a filter: as many as filters.h says; the caller makes the call itself
  *
  * That process lives while there are such calls and a few seconds more. It looks up paths and touches memory of programs,
  * for which the agent would have to wait: some of it may lie on the file system that the agent serves (view.h).

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -265,6 +266,13 @@ static void answer_by_agent(struct program *p, const struct seccomp_pass *pass, 
   else answer(p, ALLOW);
 }
 
+/* the third argument is the filter; without one the call fails, by which libraries find out what the kernel knows */
+static void answer_filter(struct program *p, const struct seccomp_pass *pass) {
+  load_whether_set(p, 2);
+  answer_if(p, 0, ALLOW);
+  answer(p, pass ? SECCOMP_RET_USER_NOTIF : ALLOW);
+}
+
 /* socket(family, type, protocol) */
 static void check_socket(struct program *p, const struct seccomp_pass *pass) {
   load_argument(p, 0);
@@ -393,12 +401,27 @@ static void put_check(struct program *p, enum syscall_check check, const struct 
       load_argument(p, 1);
       answer_unless(p, SOL_SOCKET, ALLOW);
       load_argument(p, 2);
+      /* the kernel compiles them as it does filters of system calls (filters.h); ours is one that knows none */
+      answer_if(p, SO_ATTACH_FILTER, FAIL(ENOPROTOOPT));
+      answer_if(p, SO_ATTACH_REUSEPORT_CBPF, FAIL(ENOPROTOOPT));
       answer_unless(p, SO_RCVBUF, ALLOW);
       answer_by_agent(p, pass, 0);
       return;
     case CHECK_SHOWN:
       /* they have two arguments at most, which are pointers: the pass is above those that they do not have */
       answer_by_agent(p, pass, 2);
+      return;
+    case CHECK_SECCOMP:
+      load_argument(p, 0);
+      answer_unless(p, SECCOMP_SET_MODE_FILTER, ALLOW);
+      answer_filter(p, pass);
+      return;
+    case CHECK_PRCTL:
+      load_argument(p, 0);
+      answer_unless(p, PR_SET_SECCOMP, ALLOW);
+      load_argument(p, 1);
+      answer_unless(p, SECCOMP_MODE_FILTER, ALLOW);
+      answer_filter(p, pass);
       return;
     case CHECK_GETFD:
       if (pass) answer_unless_passed(p, pass, 0, FAIL(ENOSYS));

@@ -129,8 +129,8 @@ static const uint16_t SYSCALLS_ALLOWED[] = {
     __NR_execve, __NR_execveat, __NR_exit, __NR_exit_group, __NR_wait4, __NR_waitid, __NR_getpid, __NR_getppid,
     __NR_gettid, __NR_getpgid, __NR_setpgid, __NR_getsid, __NR_setsid, __NR_set_tid_address, __NR_set_robust_list,
     __NR_get_robust_list, __NR_rseq, __NR_futex, __NR_futex_waitv, __NR_futex_wake, __NR_futex_wait, __NR_futex_requeue,
-    __NR_pidfd_open, __NR_pidfd_send_signal, __NR_prctl, __NR_ptrace, __NR_process_vm_readv, __NR_process_vm_writev,
-    __NR_seccomp, __NR_landlock_create_ruleset, __NR_landlock_add_rule, __NR_landlock_restrict_self,
+    __NR_pidfd_open, __NR_pidfd_send_signal, __NR_ptrace, __NR_process_vm_readv, __NR_process_vm_writev,
+    __NR_landlock_create_ruleset, __NR_landlock_add_rule, __NR_landlock_restrict_self,
 
     /* signals */
     __NR_kill, __NR_tkill, __NR_tgkill, __NR_rt_sigaction, __NR_rt_sigprocmask, __NR_rt_sigpending, __NR_rt_sigsuspend,
@@ -222,8 +222,10 @@ enum syscall_check {
   CHECK_SETRLIMIT,   /* any limit but that of core dumps */
   CHECK_HANDLE,      /* no file handles: EOPNOTSUPP, as from a file system that has none */
   CHECK_SYNC,        /* done without doing anything */
-  CHECK_SOCKET_OPTION, /* the size of a receive buffer only through the agent */
+  CHECK_SOCKET_OPTION, /* the size of a receive buffer only through the agent; no filters */
   CHECK_SHOWN,         /* tells of the host: through the agent, which tells of the sandbox */
+  CHECK_SECCOMP,       /* filters only as many as the agent lets through */
+  CHECK_PRCTL,         /* the same */
   CHECK_GETFD,         /* the agent only */
 };
 
@@ -281,6 +283,8 @@ static const struct {
     {__NR_statfs, CHECK_SHOWN},
     {__NR_fstatfs, CHECK_SHOWN},
     {__NR_sysinfo, CHECK_SHOWN},
+    {__NR_seccomp, CHECK_SECCOMP},
+    {__NR_prctl, CHECK_PRCTL},
     {__NR_pidfd_getfd, CHECK_GETFD},
 };
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #if defined(__x86_64__)
@@ -176,6 +177,19 @@ static const struct argument_case CASES[] = {
     {"a receive buffer, upper bits", __NR_setsockopt, {3, SOL_SOCKET | HIGH, SO_RCVBUF}, TOLD},
     {"the agent's receive buffer", __NR_setsockopt, {SHOWN(3, 0), SHOWN(SOL_SOCKET, 1), SHOWN(SO_RCVBUF, 2)}, ALLOW},
     {"a send buffer", __NR_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, ALLOW},
+    {"a filter of packets", __NR_setsockopt, {3, SOL_SOCKET, SO_ATTACH_FILTER}, FAIL(ENOPROTOOPT)},
+    {"a filter of packets, upper bits", __NR_setsockopt, {3, SOL_SOCKET | HIGH, SO_ATTACH_FILTER | HIGH}, FAIL(ENOPROTOOPT)},
+    {"a filter that chooses a socket", __NR_setsockopt, {3, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF}, FAIL(ENOPROTOOPT)},
+    {"a filter of calls", __NR_seccomp, {SECCOMP_SET_MODE_FILTER, 0, 0x1000}, TOLD},
+    {"a filter of calls, upper bits", __NR_seccomp, {SECCOMP_SET_MODE_FILTER | HIGH, 0, HIGH}, TOLD},
+    {"no filter of calls", __NR_seccomp, {SECCOMP_SET_MODE_FILTER, 1, 0}, ALLOW},
+    {"the strict mode", __NR_seccomp, {SECCOMP_SET_MODE_STRICT, 0, 0x1000}, ALLOW},
+    {"what filters can do", __NR_seccomp, {SECCOMP_GET_ACTION_AVAIL, 0, 0x1000}, ALLOW},
+    {"a filter of calls by prctl", __NR_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_FILTER, 0x1000}, TOLD},
+    {"a filter of calls by prctl, upper bits", __NR_prctl, {PR_SET_SECCOMP | HIGH, SECCOMP_MODE_FILTER, HIGH}, TOLD},
+    {"no filter of calls by prctl", __NR_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_FILTER, 0}, ALLOW},
+    {"the strict mode by prctl", __NR_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_STRICT}, ALLOW},
+    {"another wish of prctl", __NR_prctl, {PR_SET_NAME, SECCOMP_MODE_FILTER, 0x1000}, ALLOW},
     {"another level's option", __NR_setsockopt, {3, 6, SO_RCVBUF}, ALLOW},
     {"another's descriptor", __NR_pidfd_getfd, {3, 4, 0}, FAIL(ENOSYS)},
     {"the agent's look at another's descriptor", __NR_pidfd_getfd, {SHOWN(3, 0), SHOWN(4, 1), SHOWN(0, 2)}, ALLOW},

@@ -102,7 +102,7 @@ type NativeProgram =
   | "seccomp_run";
 
 const guest = join(root, "guest");
-const grantSources = "grants caller fuse loop view view_disk view_source".split(" ").map((name) => `${name}.c`);
+const grantSources = "grants caller filters fuse loop view view_disk view_source".split(" ").map((name) => `${name}.c`);
 const exec = promisify(execFile);
 
 async function sourcesOf(name: NativeProgram): Promise<string[]> {
