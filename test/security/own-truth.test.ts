@@ -1,13 +1,22 @@
 /** Programs see the limits of their sandbox where they look for them, and not the host's processors and memory. */
 
+import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { cpus } from "node:os";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cpus, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { onPath } from "../../scripts/host-needs.mjs";
 import type { Machine } from "../../src/core/runtime.ts";
+import { root } from "../harness.ts";
 import { type TestRuntime, withRuntime } from "../machine.ts";
+import { packagesOfFile } from "../pypi.ts";
 import { run, shell, users } from "./inside.ts";
 
 const memory = 512 << 20;
+const disk = 1 << 30;
+const environment = packagesOfFile("psutil==7.0.0");
 
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
@@ -16,14 +25,26 @@ let machine: Machine;
 
 beforeAll(async () => {
   host = await withRuntime(undo);
-  machine = await host.boot({ limits: { vcpus: 1, memory } });
+  machine = await host.boot({ limits: { vcpus: 1, memory, disk } });
 });
 
 const java = (asks: string) => `cd $(mktemp -d) && echo 'public class A { public static void main(String[] a) {
   System.out.println(Runtime.getRuntime().${asks}); } }' > A.java && java A.java`;
-const goSource = `package main
-import ("fmt"; "runtime")
-func main() { fmt.Println(runtime.GOMAXPROCS(0)) }`;
+const javaMemory = `cd $(mktemp -d) && echo 'public class A { public static void main(String[] a) {
+  var host = (com.sun.management.OperatingSystemMXBean) java.lang.management.ManagementFactory.getOperatingSystemMXBean();
+  System.out.println(host.getTotalPhysicalMemorySize()); } }' > A.java && java A.java 2> /dev/null`;
+/** by which Go's runtime sets GOMAXPROCS: affinity, and the quota of the cgroup that its files lead to */
+const goReads = `python3 -c '
+import math, os
+own = {c: path for line in open("/proc/self/cgroup") for _, names, path in [line.strip().split(":", 2)] for c in names.split(",")}
+mounts = [(fields[3], fields[4], *rest.split()[0::2]) for line in open("/proc/self/mountinfo") for fields, rest in [(line.split(" - ")[0].split(), line.split(" - ")[1])]]
+def read(path): return open(path).read().split()
+quota = []
+for root, at, kind, options in mounts:
+    if kind == "cgroup2": quota = read(at + own[""] + "/cpu.max")
+    if kind == "cgroup" and "cpu" in options.split(","): quota = read(at + own["cpu"] + "/cpu.cfs_quota_us") + read(at + own["cpu"] + "/cpu.cfs_period_us")
+    if quota: break
+print(len(os.sched_getaffinity(0)), math.ceil(int(quota[0]) / int(quota[1])))'`;
 
 /** what asks, the command that it needs, the line, and what it prints */
 const programs: [name: string, command: string, line: string, prints: string][] = [
@@ -42,7 +63,11 @@ const programs: [name: string, command: string, line: string, prints: string][] 
     String(memory),
   ],
   ["getconf's physical memory", "getconf", "echo $(($(getconf _PHYS_PAGES) * $(getconf PAGE_SIZE)))", String(memory)],
-  ["Go's processors", "go", `cd $(mktemp -d) && echo '${goSource}' > a.go && HOME=$PWD go run a.go`, "1"],
+  ["Java's physical memory", "java", javaMemory, String(memory)],
+  ["Python's affinity", "python3", "python3 -c 'import os; print(len(os.sched_getaffinity(0)))'", "1"],
+  ["what Go's runtime reads", "python3", goReads, "1 1"],
+  ["busybox's free", "busybox", "busybox free | awk '/^Mem:/ { print $2 }'", String(memory / 1024)],
+  ["busybox's nproc", "busybox", "busybox nproc", "1"],
 ];
 
 /** of the host's programs, the image has those below /usr/bin; node is its own */
@@ -71,6 +96,45 @@ describe.each(users)("to %s inside", (user) => {
     expect(await shell(machine, user, "cat /proc/self/mountinfo")).not.toContain(machine.id);
   });
 });
+
+/** built on the host, whose Go is often not below /usr/bin; with no package but the runtime, which is built sooner */
+const goSource = `package main
+import "runtime"
+func main() { println(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }`;
+
+if (onPath("go")) {
+  test("Go's processors are the sandbox's own", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
+    undo.defer(() => rm(folder, { recursive: true, force: true }));
+    await writeFile(join(folder, "a.go"), goSource);
+    const cache = join(root, "node_modules/.cache/go");
+    const settings = { CGO_ENABLED: "0", GOCACHE: cache, GOTOOLCHAIN: "local", GOPROXY: "off", GOFLAGS: "" };
+    const env = { ...process.env, ...settings };
+    await promisify(execFile)("go", ["build", "-o", "a", "a.go"], { cwd: folder, env });
+    await machine.files().write("/usr/local/bin/a", await readFile(join(folder, "a")), { mode: 0o755, parents: true });
+    for (const user of users) expect(await shell(machine, user, "/usr/local/bin/a")).toBe("1 1\n");
+  }, 240_000);
+}
+
+test("psutil's memory, processors, disk and times are the sandbox's own", async (context) => {
+  const folder = join(dirname(environment.python(context)), "../lib");
+  const [version = ""] = await readdir(folder);
+  const packages = join(folder, version, "site-packages");
+  for (const file of await readdir(join(packages, "psutil"))) {
+    if (!/\.(py|so)$/.test(file)) continue;
+    const content = await readFile(join(packages, "psutil", file));
+    await machine.files().write(`/opt/packages/psutil/${file}`, content, { mode: 0o644, parents: true });
+  }
+  const ask = `import psutil, time
+start = psutil.Process().create_time()
+print(psutil.virtual_memory().total, psutil.cpu_count(), psutil.swap_memory().total, psutil.disk_usage("/").total)
+print(0 <= time.time() - start < 60, 0 <= start - psutil.boot_time() < 600, psutil.getloadavg()[0] <= 1)`;
+  for (const user of users) {
+    expect(await shell(machine, user, `PYTHONPATH=/opt/packages python3 -c '${ask}'`)).toBe(
+      `${memory} 1 0 ${disk}\nTrue True True\n`,
+    );
+  }
+}, 60_000);
 
 test("a limit that is raised shows at once", async () => {
   const other = await host.boot({ limits: { vcpus: 1, memory } });
