@@ -3,7 +3,7 @@
  * sandbox. The kernel then tells programs inside one truth everywhere: uptime, sysinfo(), start times in /proc/<pid>/stat,
  * and absolute timers. Made-up numbers in /proc/uptime alone would not agree with the others.
  *
- * A kernel without time namespaces leaves the host's clock.
+ * A kernel that has none, or no more, leaves the host's clock.
  */
 #ifndef SANDKEEP_CLOCK_H
 #define SANDKEEP_CLOCK_H

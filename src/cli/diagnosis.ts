@@ -85,6 +85,12 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     const detail = "there is no /dev/fuse: /proc shows a sandbox's limits, but what is in use only as of its start";
     return { name, state: "warning", detail, fix: "modprobe fuse" };
   },
+  ({ timeNamespaces }) => {
+    const name = "clock inside";
+    if (timeNamespaces) return { name, state: "ok", detail: "uptime counts from each sandbox's own start" };
+    const detail = "there are no time namespaces: uptime and ps inside count from the start of the host";
+    return { name, state: "warning", detail, fix: "sysctl -w user.max_time_namespaces=65536" };
+  },
   ({ guest }) =>
     finding("native program", guest.compiled || guest.compiler, guest.compiled ? "compiled" : "compiled at the start", {
       missing: "not compiled, and there is no C compiler",

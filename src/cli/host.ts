@@ -15,6 +15,7 @@ export interface HostFacts {
   /** names without CAP_, of those that making a sandbox needs, that this process lacks */
   lackingCapabilities: string[];
   userNamespaces: boolean;
+  timeNamespaces: boolean;
   seccomp: boolean;
   overlay: boolean;
   nftables: boolean;
@@ -78,7 +79,8 @@ export function readHost(known: HostKnowledge): HostFacts {
     kernel: release(),
     root: process.getuid?.() === 0,
     lackingCapabilities: lackingCapabilities(),
-    userNamespaces: existsSync("/proc/self/ns/user") && text("/proc/sys/user/max_user_namespaces").trim() !== "0",
+    userNamespaces: hasNamespaces("user"),
+    timeNamespaces: hasNamespaces("time"),
     seccomp: /^Seccomp:/m.test(text("/proc/self/status")),
     overlay: known.kernelHas("CONFIG_OVERLAY_FS", "overlay"),
     nftables: known.kernelHas("CONFIG_NF_TABLES", "nf_tables"),
@@ -96,6 +98,11 @@ export function readHost(known: HostKnowledge): HostFacts {
     view: known.view,
     packages: known.packages,
   };
+}
+
+/** whether the kernel has them, and they are not switched off */
+function hasNamespaces(kind: "user" | "time"): boolean {
+  return existsSync(`/proc/self/ns/${kind}`) && text(`/proc/sys/user/max_${kind}_namespaces`).trim() !== "0";
 }
 
 const btrfsMagic = 0x9123683e;

@@ -13,6 +13,7 @@ const good: HostFacts = {
   root: true,
   lackingCapabilities: [],
   userNamespaces: true,
+  timeNamespaces: true,
   seccomp: true,
   overlay: true,
   nftables: true,
@@ -81,6 +82,12 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
 test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ["kernel", { kernel: "5.19.0" }, /tested from 6\.1/],
   ["limits inside", { fuse: false }, /no \/dev\/fuse: .* only as of its start/, "modprobe fuse"],
+  [
+    "clock inside",
+    { timeNamespaces: false },
+    /count from the start of the host/,
+    "sysctl -w user.max_time_namespaces=65536",
+  ],
   ["egress log", { lackingLogs: ["nft_log"] }, /no nft_log: what deny-all refuses is not/, "modprobe -a nft_log"],
   [
     "store",
