@@ -82,7 +82,9 @@ static int add_processes(struct filters *f, bool all, uint64_t after, uint64_t l
 
 /*
  * What is alive when this ends was there all the time and is counted, or was born meanwhile: so those are looked at too, until
- * none is born during a look. Otherwise processes that hand their filters on by forking could stay out of sight.
+ * none is born during a look. Otherwise processes that hand their filters on by forking could stay out of sight. Where
+ * something is born all the time, as threads of a browser are, many looks have to do: whoever forks is seen, and counted, in
+ * nearly each of them.
  */
 static int count_again(struct filters *f) {
   forget_dead(f);
@@ -95,8 +97,7 @@ static int count_again(struct filters *f) {
     error = add_processes(f, false, before, last);
     before = last;
   }
-  f->most_now = FILTERS_MOST;
-  return error ? error : EAGAIN;
+  return error;
 }
 
 int filters_permit(struct filters *f, pid_t thread) {
