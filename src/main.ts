@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 import { CliError } from "./cli/errors.ts";
 import { didYouMean } from "./cli/similar.ts";
 import { messageOf, SandkeepError } from "./core/errors.ts";
-import { launcher, redirects, root } from "./installation.ts";
+import { egressMain, launcher, redirects, root } from "./installation.ts";
 import { brokenPipe, endWithReaders, type Output, ReaderGone } from "./signals.ts";
 
 const usage = `Usage: sandkeep <command>
@@ -21,6 +21,7 @@ Commands:
   key      make, list and delete keys, with limits if you like
   env      print the settings that point a service's own SDK and CLI at the daemon
   mcp      serve the daemon's MCP tools over standard input and output
+  upgrade  replace the processes that outlived an upgrade of the package
   doctor   say what isolation this host can give, and what is missing
   help     show this; before a command, show that command's
 
@@ -38,6 +39,7 @@ const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   key,
   env,
   mcp,
+  upgrade,
   doctor,
 };
 
@@ -166,6 +168,11 @@ async function mcp(args: string[]): Promise<void> {
   });
 }
 
+async function upgrade(args: string[]): Promise<void> {
+  const { upgradeCommand } = await import("./cli/commands/upgrade.ts");
+  await upgradeCommand(args, { environment: process.env, dataDirs: await dataDirs(), print });
+}
+
 /** the `sandkeep` of PATH, where that is this very program */
 function installed(): { command: string; args: string[] } | undefined {
   const places = (process.env.PATH ?? "").split(delimiter).filter((place) => isAbsolute(place));
@@ -187,6 +194,7 @@ async function doctor(args: string[]): Promise<number> {
   const { readHost } = await import("./cli/host.ts");
   const { defaultDataDir, readConfig } = await import("./config.ts");
   const { heldIn, usualReserve } = await import("./runtime/linux/disk-room.ts");
+  const { installedBuilds } = await import("./runtime/linux/other-builds.ts");
   const { isReadOnly } = await import("./runtime/linux/storage.ts");
   const { findNativeProgram } = await import("./native-program.ts");
   const { hostView } = await import("./runtime/linux/image/host-view.ts");
@@ -195,12 +203,14 @@ async function doctor(args: string[]): Promise<number> {
   const packages = missing(["run"]).map((need) => ({ name: need.package, why: need.why }));
   return await doctorCommand(args, {
     facts: async (dataDir = home) => {
-      const compiled = findNativeProgram({ root, dataDir }) !== undefined;
       const view = await hostView().catch(() => undefined);
       const { diskReserve } = readConfig([], process.env);
       const reserve = (place: string) => ({ reserve: diskReserve ?? usualReserve(place), held: heldIn(place) });
-      const known = { kernelHas, cgroupControllers, onPath, packages, view, reserve, isReadOnly };
-      return readHost({ dataDir, compiled, ...known });
+      const guest = findNativeProgram({ root, dataDir });
+      const egress = [process.execPath, egressMain];
+      const builds = guest === undefined ? [] : installedBuilds({ dataDir: resolve(dataDir), guest, egress });
+      const known = { kernelHas, cgroupControllers, onPath, packages, view, reserve, isReadOnly, builds };
+      return readHost({ dataDir, compiled: guest !== undefined, ...known });
     },
     print,
   });

@@ -1,10 +1,8 @@
 /** Processes of ours that outlived an upgrade: they are named, and replaced where nothing depends on them. */
 
-import { spawn } from "node:child_process";
-import { appendFileSync, copyFileSync, realpathSync, writeFileSync } from "node:fs";
+import { appendFileSync, copyFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { otherBuilds } from "../src/runtime/linux/other-builds.ts";
 import { bootFor } from "./conformance/runtime/host.ts";
 import { eventually, tempDir } from "./harness.ts";
 import { launcherPid, linuxHost } from "./linux-host.ts";
@@ -12,7 +10,7 @@ import { guestBinary } from "./needs.ts";
 
 const host = linuxHost();
 
-test("a launcher of another build goes on while sandboxes need it, which is said, and is replaced afterwards", async () => {
+test("a launcher of another build goes on while a sandbox needs it, which is said, and is replaced by itself afterwards", async () => {
   const guest = join(await tempDir(), "guest");
   copyFileSync(guestBinary, guest);
   appendFileSync(guest, "another build");
@@ -20,40 +18,54 @@ test("a launcher of another build goes on while sandboxes need it, which is said
   const trouble = (error: unknown) => void said.push(String(error));
   const machine = await bootFor(host());
   const before = launcherPid(host());
-  const runtime = await host().reopen({ guest, trouble });
-  expect(said.join("\n")).toContain(`The launcher (process ${before}) is of another build than this daemon`);
+  const runtime = await host().reopen({ guest, trouble, pool: { hot: 1, warm: 1 } });
+  await runtime.ready();
+  expect(said.join("\n")).toContain(`The launcher (process ${before}) is of another build and goes on`);
+  expect(runtime.builds.others()).toEqual({ launcher: { pid: before, machines: [machine.id] } });
+  expect(await runtime.builds.replace()).toEqual({});
   expect(launcherPid(host())).toBe(before);
   await runtime.machine(machine.id)?.stop();
-  said.length = 0;
-  await host().reopen({ guest, trouble });
-  expect(launcherPid(host())).not.toBe(before);
-  expect(said).toEqual([]);
+  await eventually("the launcher is replaced", () => launcherPid(host()) !== before);
+  expect(runtime.builds.others()).toEqual({});
   const next = await bootFor(host());
   expect((await next.files().stat("/")).type).toBe("directory");
   await next.stop();
+  await host().reopen();
 });
 
-test("an egress process that began before its code was changed is named", async () => {
-  const main = join(await tempDir(), "main.mjs");
-  writeFileSync(main, "process.stdout.write('up'); setInterval(() => undefined, 1000);");
-  const parent = spawn("sh", ["-c", `"$0" "$1" & wait`, process.execPath, main], {
-    stdio: ["ignore", "pipe", "ignore"],
+test("a boot that begins while the launcher is replaced waits for the new one", async () => {
+  const guest = join(await tempDir(), "guest");
+  copyFileSync(guestBinary, guest);
+  appendFileSync(guest, "a third build");
+  const machine = await bootFor(host());
+  const before = launcherPid(host());
+  const runtime = await host().reopen({ guest });
+  const stopped = runtime.machine(machine.id)?.stop();
+  const booted = [1, 2, 3].map(async (turn) => {
+    await new Promise((resolve) => setTimeout(resolve, turn * 10));
+    return bootFor(host());
   });
-  const launcherPid = parent.pid ?? 0;
-  const guest = realpathSync(`/proc/${launcherPid}/exe`);
-  try {
-    await new Promise((resolve) => parent.stdout.once("data", resolve));
-    const look = () => otherBuilds({ launcherPid, guest, egress: [process.execPath, main] });
-    expect(look()).toEqual([]);
-    const [sentence = ""] = await eventually("it is named", () => {
-      writeFileSync(main, "// another build");
-      return look().length > 0 && look();
-    });
-    const pid = Number(/^The egress process \(process (\d+)\) is older than its program/.exec(sentence)?.[1]);
-    process.kill(pid);
-    await new Promise((resolve) => parent.once("exit", resolve));
-    expect(look().filter((text) => text.includes("egress"))).toEqual([]);
-  } finally {
-    parent.kill("SIGKILL");
+  await stopped;
+  for (const each of await Promise.all(booted)) {
+    expect((await each.files().stat("/")).type).toBe("directory");
+    await each.stop();
   }
+  await eventually("the launcher is replaced", () => launcherPid(host()) !== before);
+});
+
+test("a build that was installed after the daemon began replaces nothing", async () => {
+  const guest = join(await tempDir(), "guest");
+  copyFileSync(guestBinary, guest);
+  const runtime = await host().reopen({ guest });
+  renameSync(guest, `${guest}.old`);
+  copyFileSync(`${guest}.old`, guest);
+  appendFileSync(guest, "another build");
+  await expect(runtime.builds.replace()).rejects.toThrow(
+    /another build was installed since this daemon began; restart/,
+  );
+  const machine = await bootFor(host());
+  const before = launcherPid(host());
+  await machine.stop();
+  expect(launcherPid(host())).toBe(before);
+  await host().reopen({ guest: guestBinary });
 });

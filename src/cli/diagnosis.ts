@@ -127,6 +127,11 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     const fix = `apt-get install -y --no-install-recommends ${names.join(" ")}`;
     return { name: "packages", state: "warning", detail: `without ${why}`, fix };
   },
+  ({ builds }) => {
+    const name = "builds";
+    if (builds.length === 0) return { name, state: "ok", detail: "no process of an earlier build goes on" };
+    return builds.map((detail) => ({ name, state: "warning", detail, fix: "sandkeep upgrade" }) as const);
+  },
   ({ node }) =>
     finding("Node", Number.parseInt(node, 10) >= 24, node, {
       missing: `${node} is too old for the daemon`,

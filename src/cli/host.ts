@@ -45,6 +45,8 @@ export interface HostFacts {
   limits: HostLimits;
   /** what sandboxes of the default image see of this host's files; undefined where it could not be found out */
   view?: HostView | undefined;
+  /** processes of an earlier build that go on, a sentence each */
+  builds: string[];
   /** what Debian calls the packages that are missing, and why they are needed */
   packages: { name: string; why: string }[];
 }
@@ -69,6 +71,7 @@ export interface HostKnowledge {
   /** of the disk of a data directory that is there, in bytes: what stays free, and what is held of it */
   reserve(directory: string): { reserve: number; held: number };
   isReadOnly(store: string): boolean;
+  builds: string[];
 }
 
 export function readHost(known: HostKnowledge): HostFacts {
@@ -96,6 +99,7 @@ export function readHost(known: HostKnowledge): HostFacts {
     memory: { total: meminfo("MemTotal"), available: meminfo("MemAvailable"), swap: meminfo("SwapTotal") },
     limits: readHostLimits(process.env),
     view: known.view,
+    builds: known.builds,
     packages: known.packages,
   };
 }

@@ -14,6 +14,7 @@ import { EgressLogs } from "./egress-log.ts";
 import { Endings } from "./endings.ts";
 import { Expiry, stopsAtOnce } from "./expiry.ts";
 import { SessionFiles } from "./files.ts";
+import { Host } from "./host.ts";
 import { type Guarded, guarded } from "./permissions.ts";
 import { NetworkPolicies } from "./policies.ts";
 import { Quarantine } from "./quarantine.ts";
@@ -28,6 +29,7 @@ import { SnapshotService } from "./snapshots.ts";
 export interface Core extends Guarded {
   access: Access;
   policies: NetworkPolicies;
+  host: Host;
   /** recovers what an earlier daemon left and begins to watch the time */
   open(options?: { keepAll?: boolean }): Promise<void>;
   /** stops watching; sessions go on */
@@ -84,6 +86,7 @@ export function createCore(given: Context, options: AccessOptions): Core {
     ...services,
     access: new Access(context, options),
     policies: new NetworkPolicies(context, services.sandboxes, services.sessions),
+    host: new Host(context),
     async open({ keepAll = false } = {}) {
       await recover({ context, activity, endings, commands, descriptions, watch });
       await quarantine.open({ keepAll });

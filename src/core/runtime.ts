@@ -43,10 +43,29 @@ export interface Runtime {
   snapshots: Snapshots;
   images: Images;
   drives: DriveVolumes;
+  builds: Builds;
 
   /** what is on the machine against what the ledger says, both ways, and stays so; empty when all is well */
   reconcile(): Promise<Discrepancy[]>;
 }
+
+/** Processes that outlived an upgrade of the package. */
+export interface Builds {
+  others(): OtherBuilds;
+  /** replaces them as far as no machine depends on them; what programs have open to the outside is cut off */
+  replace(): Promise<ReplacedParts>;
+}
+
+/** the processes, by their numbers, that are not of this daemon's build */
+export interface OtherBuilds {
+  /** with the ids of the machines that run on it */
+  launcher?: { pid: number; machines: string[] };
+  /** needsLauncher: whether it can only be replaced with the launcher */
+  egress?: { pid: number; needsLauncher: boolean };
+}
+
+/** numbers of processes that were replaced */
+export type ReplacedParts = { [part in keyof OtherBuilds]: number };
 
 export interface MachineSpec {
   /** the caller's name for the machine: [A-Za-z0-9_-], 1 to 64 characters, never used before */

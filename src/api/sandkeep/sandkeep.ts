@@ -10,6 +10,7 @@ import { addressOf, bearerOf, requireRead } from "../http.ts";
 import { callerRoutes } from "./caller.ts";
 import { egressRoutes } from "./egress.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
+import { hostRoutes } from "./host.ts";
 import { keyRoutes } from "./keys.ts";
 
 export const sandkeepPaths = /^\/sandkeep\/v1(\/|$)/;
@@ -38,5 +39,6 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
   callerRoutes(app, dialect);
   egressRoutes(app, dialect);
   keyRoutes(app, dialect);
+  hostRoutes(app, dialect);
   return app;
 }

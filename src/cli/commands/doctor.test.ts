@@ -35,6 +35,7 @@ const good: HostFacts = {
   },
   memory: { total: 16e9, available: 8e9, swap: 2e9 },
   limits: { sandboxes: 10, processes: 100, settings: { "kernel.pid_max": 32_768, "kernel.pty.max": 4096 } },
+  builds: [],
   packages: [],
 };
 
@@ -117,6 +118,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
     /4096 is too small for 50 sandboxes/,
     "sysctl -w kernel.pty.max=4224",
   ],
+  ["builds", { builds: ["The launcher (process 7) is of another build"] }, /process 7/, "sandkeep upgrade"],
   ["memory", { memory: { total: 1e9, available: 5e8, swap: 0 } }, /500 MB of 1 GB available, no swap/],
   [
     "packages",
@@ -155,6 +157,7 @@ test("this host can be looked at, whatever it is", () => {
     kernelHas: () => true,
     cgroupControllers: () => [],
     onPath: () => false,
+    builds: [],
     packages: [],
     reserve: () => ({ reserve: 1, held: 0 }),
     isReadOnly: () => false,

@@ -47,6 +47,9 @@ export class Launcher implements LayerTools {
   #closing = false;
   /** the last one died, and no other could be started */
   #isMissing = false;
+  /** requests that are not answered yet, and what those wait for that are made while it is replaced */
+  readonly #underWay = new Set<Promise<unknown>>();
+  #replaced: Promise<void> | undefined;
   pid = 0;
 
   private constructor(options: LauncherOptions) {
@@ -77,6 +80,25 @@ export class Launcher implements LayerTools {
       if (!isSandkeepError(error, "gone")) throw error;
     });
     this.close();
+  }
+
+  /** ends the launcher and starts another, which takes over what lives; requests made meanwhile wait for it */
+  async replace(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#replaced = promise;
+    try {
+      while (this.#underWay.size > 0) await Promise.allSettled([...this.#underWay]);
+      const before = this.#channel;
+      await (await before).request(Type.shutdown).catch((error) => {
+        if (!isSandkeepError(error, "gone")) throw error;
+      });
+      // The end of its connection is what #lost() is called for.
+      while (this.#channel === before) await new Promise((again) => setTimeout(again, 2));
+      await this.#channel;
+    } finally {
+      this.#replaced = undefined;
+      resolve();
+    }
   }
 
   /** namespaces, cgroups and network of a machine; returns its first process */
@@ -202,7 +224,11 @@ export class Launcher implements LayerTools {
   }
 
   /** a request that takes its time: the launcher's helper process answers it on a connection of its own */
-  async #alone(type: number, payload: FrameWriter): Promise<void> {
+  #alone(type: number, payload: FrameWriter): Promise<void> {
+    return this.#counted(() => this.#aloneNow(type, payload));
+  }
+
+  async #aloneNow(type: number, payload: FrameWriter): Promise<void> {
     const socket = await dial(socketOf(this.#options), "the launcher");
     socket.write(payload.frame(type, 1));
     const parser = new FrameParser();
@@ -230,11 +256,21 @@ export class Launcher implements LayerTools {
     });
   }
 
-  async #request(type: number, payload?: FrameWriter): Promise<FrameReader> {
-    if (this.#isMissing) this.#lost();
-    return (await this.#channel).request(type, payload).catch((error) => {
-      throw withoutFolders(error);
+  #request(type: number, payload?: FrameWriter): Promise<FrameReader> {
+    return this.#counted(async () => {
+      if (this.#isMissing) this.#lost();
+      return (await this.#channel).request(type, payload).catch((error) => {
+        throw withoutFolders(error);
+      });
     });
+  }
+
+  /** waits while the launcher is being replaced, and keeps it from being replaced meanwhile */
+  async #counted<T>(ask: () => Promise<T>): Promise<T> {
+    while (this.#replaced) await this.#replaced;
+    const answer = ask();
+    this.#underWay.add(answer);
+    return answer.finally(() => this.#underWay.delete(answer));
   }
 
   /** one may die before it has said a word, and its successor too */

@@ -23,6 +23,7 @@ import type {
 import { adopt } from "./adopt.ts";
 import type { Blank } from "./blank.ts";
 import { hostBootId } from "./boot-id.ts";
+import type { Builds } from "./builds.ts";
 import { removeCgroup } from "./cgroup.ts";
 import type { DriveStore } from "./drives.ts";
 import { egressJournal } from "./egress-journal.ts";
@@ -40,7 +41,7 @@ import { defaultLimits, type LinuxOptions } from "./options.ts";
 import { type Durability, openParts, type Parts } from "./parts.ts";
 import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
 import { lasting, realThings } from "./reconcile.ts";
-import { type BootRoot, bootRoot, mountPlans } from "./roots.ts";
+import { type BootRoot, bootRoot, hotRoot, mountPlans } from "./roots.ts";
 import type { SnapshotStore } from "./snapshots.ts";
 import { closeStorage, isReadOnly, reclaim, type Storage } from "./storage.ts";
 import { openWritable, StoreWatch } from "./store-rescue.ts";
@@ -113,6 +114,7 @@ export class LinuxRuntime implements Runtime {
     this.#parts = parts;
     if (parts.ledger.isDamaged) this.#trouble(new Error(await rebuildLedger(parts, this.#places, dataDir)));
     await this.#adopt(parts);
+    await parts.builds.open();
     if (this.#defaultImage === hostImage)
       await ensureHostImage(parts.layers, parts.images, { roots: this.#options.roots ?? [], progress });
     await parts.egress.configured();
@@ -183,6 +185,10 @@ export class LinuxRuntime implements Runtime {
 
   get images(): ImageStore {
     return this.#open().images;
+  }
+
+  get builds(): Builds {
+    return this.#open().builds;
   }
 
   get drives(): DriveStore {
@@ -326,7 +332,7 @@ export class LinuxRuntime implements Runtime {
         orphans: () => this.#orphans(),
         needs: () => machineNeeds(this.#open().layers, [...this.#machines.values(), ...this.#ended.values()]),
         release: (machine) => this.#release(machine),
-        defaultRoot: () => this.#defaultRoot(),
+        defaultRoot: () => hotRoot(this.#open(), this.#defaultImage, this.#limits),
         machines: () => this.#machines.values(),
       },
     );
@@ -406,28 +412,14 @@ export class LinuxRuntime implements Runtime {
     return hot ?? pool.takeWarm();
   }
 
-  async #defaultRoot() {
-    const { images } = this.#open();
-    if (!(await images.get(this.#defaultImage))) return undefined;
-    // Nothing that has a name is collected.
-    const root = await bootRoot(this.#open(), { image: this.#defaultImage }, async () => {});
-    return {
-      ...root,
-      user: root.image.user,
-      cwd: root.image.cwd,
-      limits: this.#limits,
-      sudo: true,
-      mounts: [],
-    };
-  }
-
   async #release(machine: LinuxMachine): Promise<void> {
     this.#machines.delete(machine.id);
     this.#ended.set(machine.id, { plan: machine.plan, record: machine.record });
-    const { maker, volumes, egress } = this.#open();
+    const { maker, volumes, egress, builds } = this.#open();
     egress.drop(machine.plan.name);
     if (machine.spec.mounts.length > 0) await volumes.deleteMounts(machine.plan.folder);
     await maker.release(machine.plan);
+    builds.released();
   }
 
   /** what a new launcher takes over; blanks without a root ended with the old one */

@@ -7,8 +7,9 @@ import { join } from "node:path";
 import type { EgressSettings } from "../../core/egress-settings.ts";
 import type { Limits } from "../../core/runtime.ts";
 import { requireSameRun } from "./adopt.ts";
-import { Launcher, type LauncherOptions } from "./apply.ts";
+import { Launcher } from "./apply.ts";
 import { BlankMaker } from "./blank.ts";
+import { Builds } from "./builds.ts";
 import { Capturer } from "./capture.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./cgroup.ts";
 import type { DiskRoom } from "./disk-room.ts";
@@ -23,7 +24,6 @@ import { LayerStore } from "./layers.ts";
 import { Ledger } from "./ledger.ts";
 import type { LinuxMachine, MachineKeeper } from "./machine.ts";
 import { OpenFilesWatch } from "./open-files-watch.ts";
-import { isOtherLauncher, otherBuilds } from "./other-builds.ts";
 import { egressUser, netdUser, type OrphanPlan, type Places } from "./plan.ts";
 import { Pool, type PoolOptions, type PoolSize } from "./pool.ts";
 import { PortMeters } from "./port-meters.ts";
@@ -48,6 +48,7 @@ export interface Parts {
   capturer: Capturer;
   keeper: MachineKeeper;
   pool: Pool;
+  builds: Builds;
   diskWatch: DiskWatch;
   filesWatch: OpenFilesWatch;
   tcpWatch: TcpMemoryWatch;
@@ -111,7 +112,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   mkdirSync(places.egressLogs, { recursive: true });
   chmodSync(places.egressLogs, 0o711);
   const command = realCommand(options.egress);
-  const launcher = await currentLauncher(options.guest, {
+  const launcher = await Launcher.open({
     run: places.run,
     binary: options.guest,
     egress: command,
@@ -128,8 +129,6 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     },
     orphans: hooks.orphans,
   });
-  const own = { launcherPid: launcher.pid, guest: options.guest, egress: command };
-  for (const sentence of otherBuilds(own)) trouble(new Error(sentence));
   await using undo = new AsyncDisposableStack();
   undo.defer(() => leave(launcher));
   const commandOf: EgressLinkOptions["commandOf"] = (name, ancestry) => {
@@ -188,6 +187,17 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     diskUsage: (machine) => volumes.usage(machine.plan.volume),
   };
   const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });
+  const builds = new Builds({
+    launcher,
+    pool,
+    guest: options.guest,
+    egress: command,
+    machines: () => [...hooks.machines()].map(({ id }) => id),
+    configured: async () => {
+      if (options.egressSettings) await egress.configure(options.egressSettings());
+    },
+    trouble,
+  });
   const diskWatch = new DiskWatch({ launcher, volumes, machines: hooks.machines, trouble });
   const filesWatch = new OpenFilesWatch({
     machines: hooks.machines,
@@ -231,19 +241,12 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     capturer,
     keeper,
     pool,
+    builds,
     diskWatch,
     filesWatch,
     tcpWatch,
     growthStop,
   };
-}
-
-/** one of another build is replaced where nothing depends on it */
-async function currentLauncher(guest: string, options: LauncherOptions): Promise<Launcher> {
-  const launcher = await Launcher.open(options);
-  if (!isOtherLauncher({ launcherPid: launcher.pid, guest }) || (await launcher.machines()).length > 0) return launcher;
-  await launcher.shutdown();
-  return Launcher.open(options);
 }
 
 /** for an egress process that is started while no daemon is there to tell it; whole at any time */

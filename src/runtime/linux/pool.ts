@@ -105,9 +105,19 @@ export class Pool {
     void Promise.all(dead.map(({ blank }) => this.#discard(blank))).catch(this.#options.trouble);
   }
 
-  /** ends all blanks */
+  /** whether a caller is at work */
+  get isBusy(): boolean {
+    return this.#busy > 0;
+  }
+
+  /** ends all blanks, and makes no others */
   async close(): Promise<void> {
     this.#closed = true;
+    await this.empty();
+  }
+
+  /** ends all blanks */
+  async empty(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#filling;
     const all = [...this.#blanks.hot.splice(0), ...this.#blanks.warm.splice(0)];

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { SandkeepError } from "../../core/errors.ts";
-import type { MachineMount, MachineRoot } from "../../core/runtime.ts";
+import type { Limits, MachineMount, MachineRoot } from "../../core/runtime.ts";
 import { foundation } from "./bases.ts";
 import { type ImageRecord, imageReference } from "./images.ts";
 import type { Parts } from "./parts.ts";
@@ -27,6 +27,15 @@ type Stores = Pick<Parts, "images" | "snapshots" | "layers">;
 /** what a machine boots from; its layers are claimed before they are looked for */
 export function bootRoot(stores: Stores, root: MachineRoot, claim: (layer: string) => Promise<void>) {
   return "snapshot" in root ? fromSnapshot(stores, root.snapshot, claim) : fromImage(stores, root.image, claim);
+}
+
+/** what blanks are booted from in advance; undefined while there is no such image */
+export async function hotRoot(stores: Stores, name: string, limits: Limits) {
+  if (!(await stores.images.get(name))) return undefined;
+  // Nothing that has a name is collected.
+  const root = await bootRoot(stores, { image: name }, async () => {});
+  const { user, cwd } = root.image;
+  return { ...root, user, cwd, limits, sudo: true, mounts: [] };
 }
 
 /** drives as they are, or frozen copies that go with the machine */

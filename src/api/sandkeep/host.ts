@@ -1,0 +1,9 @@
+/** What the operator asks of the daemon as a whole. */
+
+import type { Hono } from "hono";
+import { json } from "../http.ts";
+import type { Dialect, Env } from "./sandkeep.ts";
+
+export function hostRoutes(app: Hono<Env>, { core }: Dialect): void {
+  app.post("/upgrade", async (c) => json(await core.host.upgrade(c.get("caller"))));
+}

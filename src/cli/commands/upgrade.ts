@@ -1,0 +1,70 @@
+/** `sandkeep upgrade`: replaces processes that outlived an upgrade of the package, and says which still wait. */
+
+import { readArgs } from "../args.ts";
+import { Client } from "../client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
+import { CliError } from "../errors.ts";
+
+export const upgradeUsage = `Usage: sandkeep upgrade [--json]
+
+After an upgrade of the package and a restart of the daemon, replaces the processes of the earlier build that go on:
+
+  - the egress process, at once: connections that sandboxes have open to the outside are cut off
+  - the launcher, if no sandbox runs; otherwise the daemon does so when the last one ends
+
+Prints what was replaced and what still waits.
+
+Options:
+  --json                   print JSON
+  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+`;
+
+export interface UpgradeWorld extends KeyPlaces {
+  print(line: string): void;
+}
+
+// The daemon's answer is what docs/recovery.md says.
+export interface Upgrade {
+  replaced: { launcher?: number; egress?: number };
+  waiting: {
+    launcher?: { pid: number; sandboxes: string[] };
+    egress?: { pid: number; needsLauncher: boolean };
+  };
+}
+
+const options = { json: { type: "boolean" }, url: { type: "string" }, "data-dir": { type: "string" } } as const;
+
+export async function upgradeCommand(args: string[], world: UpgradeWorld): Promise<void> {
+  const { values, positionals } = readArgs(args, upgradeUsage, options);
+  if (values.help) return world.print(upgradeUsage.trimEnd());
+  if (positionals.length > 0) throw new CliError(`Cannot upgrade "${positionals[0]}"\n\n${upgradeUsage.trimEnd()}`);
+  const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
+  const done = (await client.call("upgrade", "POST", "/sandkeep/v1/upgrade")) as Upgrade;
+  if (values.json) return world.print(JSON.stringify(done));
+  for (const line of report(done)) world.print(line);
+}
+
+function report({ replaced, waiting }: Upgrade): string[] {
+  const lines = [
+    ...(replaced.launcher === undefined ? [] : [`Replaced the launcher (process ${replaced.launcher})`]),
+    ...(replaced.egress === undefined
+      ? []
+      : [
+          `Replaced the egress process (process ${replaced.egress}): what sandboxes had open to the outside is cut off`,
+        ]),
+    ...(waiting.launcher ? [...sandboxesOn(waiting.launcher.sandboxes), later("launcher", waiting.launcher.pid)] : []),
+    ...(waiting.egress ? [later("egress process", waiting.egress.pid)] : []),
+  ];
+  return lines.length > 0 ? lines : ["Every process is of the daemon's build"];
+}
+
+function sandboxesOn(names: string[]): string[] {
+  if (names.length === 0) return [];
+  const count = names.length === 1 ? "1 sandbox still runs" : `${names.length} sandboxes still run`;
+  return [`${count} on the launcher of an earlier build: ${names.join(", ")}`];
+}
+
+function later(part: string, pid: number): string {
+  return `The daemon replaces the ${part} (process ${pid}) when the last sandbox ends`;
+}

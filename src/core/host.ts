@@ -1,0 +1,53 @@
+/** What the operator of a daemon asks about it as a whole: which of its processes are of an earlier build. */
+
+import { defaultTeam } from "./access.ts";
+import type { Context } from "./context.ts";
+import { SandkeepError } from "./errors.ts";
+import type { OtherBuilds, ReplacedParts } from "./runtime.ts";
+import type { Caller } from "./sandbox.ts";
+import { requireUnlimited } from "./scope.ts";
+
+/** Processes of an earlier build that go on, and why. */
+export interface Waiting {
+  /** with the names of the sandboxes that run on it */
+  launcher?: { pid: number; sandboxes: string[] };
+  egress?: NonNullable<OtherBuilds["egress"]>;
+}
+
+export interface Upgrade {
+  replaced: ReplacedParts;
+  waiting: Waiting;
+}
+
+export class Host {
+  readonly #context: Context;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  /** replaces what is of an earlier build, as far as no sandbox runs on it */
+  async upgrade(caller: Caller): Promise<Upgrade> {
+    requireOperator(caller);
+    requireUnlimited(caller, "an upgrade");
+    const replaced = await this.#context.runtime.builds.replace();
+    return { replaced, waiting: await this.#waiting() };
+  }
+
+  async #waiting(): Promise<Waiting> {
+    const { runtime, store } = this.#context;
+    const { launcher, egress } = runtime.builds.others();
+    const sessions = await Promise.all((launcher?.machines ?? []).map((id) => store.getSession(id)));
+    const sandboxes = sessions.flatMap((session) => session?.sandboxName ?? []).sort();
+    return {
+      ...(launcher && { launcher: { pid: launcher.pid, sandboxes } }),
+      ...(egress && { egress }),
+    };
+  }
+}
+
+/** refuses everybody but the default team, whose key the daemon makes at its first start */
+function requireOperator({ teamId }: Caller): void {
+  if (teamId === defaultTeam.id) return;
+  throw new SandkeepError("forbidden", "Not authorized: this takes a key of the team that runs this daemon");
+}
