@@ -80,4 +80,16 @@ describe("reconciling", () => {
     await host().runtime.ready();
     await expectReconciled(host());
   });
+
+  test("cgroups that an earlier daemon removed, of a machine that is gone, and did not strike off are struck off", async () => {
+    await host().runtime.close();
+    const things = cgroupsOf(host().directory).map((tree) => ({
+      kind: "cgroup",
+      name: join(tree, "m00000000deadbeef"),
+    }));
+    writeFileSync(join(host().directory, "ledger.jsonl"), `${JSON.stringify({ make: things })}\n`, { flag: "a" });
+    await host().reopen();
+    await host().runtime.ready();
+    await expectReconciled(host());
+  });
 });

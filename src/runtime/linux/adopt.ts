@@ -159,14 +159,11 @@ async function finish({ launcher, maker }: AdoptOptions, plan: BlankPlan): Promi
 /** ends machines without a folder, and strikes off what the ledger still says of blanks that are gone */
 async function undo(options: AdoptOptions, launched: Map<string, LaunchedMachine>, known: Set<string>): Promise<void> {
   const { places, cgroups, ledger, maker } = options;
-  const folders = ledger.outstanding().filter((thing) => thing.kind === "directory");
-  const names = new Set([
-    ...launched.keys(),
-    ...folders.map((thing) => thing.name.slice(places.machines.length + 1)),
-    ...ledger.outstanding().flatMap((thing) => (thing.kind === "namespace" ? thing.name : [])),
-  ]);
+  const things = ledger.outstanding().filter(({ kind }) => kind !== "mount");
+  // A machine's cgroups are struck off last, when its folder may be gone already.
+  const names = new Set([...launched.keys(), ...things.map(({ name }) => basename(name, ".sock"))]);
   for (const name of names) {
-    if (known.has(name) || name === "" || name.includes("/")) continue;
+    if (known.has(name) || name === "") continue;
     const plan = planBlank(places, cgroups, name, 0);
     killProcesses(plan.cgroup);
     await maker.discard(plan);
