@@ -52,7 +52,8 @@ async function measure(
   change: Change,
   took: Record<"stop" | "resume" | "fork" | "live", number[]>,
 ) {
-  const machine = await boot(runtime, { image: "host" });
+  const line = `sandbox-${count}`;
+  const machine = await boot(runtime, { image: "host" }, line);
   await runToEnd(machine, ["sh", "-c", change.script]);
   await runtime.sync();
   const live = await timed(() => machine.snapshot());
@@ -62,10 +63,10 @@ async function measure(
   took.stop.push(stopped.took);
   const snapshot = stopped.result.snapshot?.id ?? "";
   await runtime.ready();
-  const resumed = await timed(() => bootAndRun(runtime, snapshot));
+  const resumed = await timed(() => bootAndRun(runtime, snapshot, line));
   took.resume.push(resumed.took);
   await runtime.ready();
-  const forked = await timed(() => bootAndRun(runtime, snapshot));
+  const forked = await timed(() => bootAndRun(runtime, snapshot, `${line}-fork`));
   took.fork.push(forked.took);
   for (const used of [resumed.result, forked.result]) {
     await used.stop();
@@ -78,13 +79,13 @@ async function measure(
   await runtime.ready();
 }
 
-async function bootAndRun(runtime: LinuxRuntime, snapshot: string): Promise<Machine> {
-  const machine = await boot(runtime, { snapshot });
+async function bootAndRun(runtime: LinuxRuntime, snapshot: string, line: string): Promise<Machine> {
+  const machine = await boot(runtime, { snapshot }, line);
   await runToEnd(machine, ["ls", "/data"]);
   return machine;
 }
 
-function boot(runtime: LinuxRuntime, root: { image: string } | { snapshot: string }): Promise<Machine> {
+function boot(runtime: LinuxRuntime, root: { image: string } | { snapshot: string }, line: string): Promise<Machine> {
   count++;
-  return runtime.boot({ id: `snap-${process.pid}-${count}`, root });
+  return runtime.boot({ id: `snap-${process.pid}-${count}`, root, line });
 }

@@ -5,6 +5,8 @@
  *   VOLUME_SNAPSHOT  str from, str to -> OK
  *   VOLUME_DELETE    str path -> OK
  *   VOLUME_LIMIT     str path, u64 bytes (0 none; ~0 asks for accounting on the whole file system) -> OK
+ *   VOLUME_LINE      str path, u64 bytes, u64 line -> OK: a limit for all volumes of a line together (volume.h)
+ *   VOLUME_FORGET    str path -> OK: of volumes and lines that are gone, on the whole file system, nothing is counted any more
  *   VOLUME_USAGE     str path -> OK { u64 bytes }
  *   FILES_AT         str directory -> OK, then the connection is a file session (files.c) below that directory
  *   FLATTEN          list of layers (directories, topmost first), str into (an empty directory) -> OK
@@ -106,6 +108,13 @@ static _Noreturn void sync_worker(int fd, uint32_t id, const char *path) {
   _exit(0);
 }
 
+static _Noreturn void forget_worker(int fd, uint32_t id, const char *path) {
+  int error = volume_forget_counts(path);
+  if (error) send_fail(fd, id, error, WIRE_WHAT_PATH, "Cannot look at what is counted in \"%s\": %s", path, strerror(error));
+  else send_ok(fd, id);
+  _exit(0);
+}
+
 /* the kernel writes the source's data and commits the file system before it answers: the copy is on the disk then */
 static _Noreturn void snapshot_worker(int fd, uint32_t id, const char *from, const char *to) {
   int error = volume_snapshot(from, to);
@@ -128,6 +137,7 @@ static void hand_over(struct connection *c, const struct header *header, struct 
       fd = connection_worker(fd);
       if (layers) flatten_worker(fd, header->id, layers, path);
       if (header->type == WIRE_SYNC) sync_worker(fd, header->id, path);
+      if (header->type == WIRE_VOLUME_FORGET) forget_worker(fd, header->id, path);
       if (to) snapshot_worker(fd, header->id, path, to);
       files_worker(fd, header->id, path);
     }
@@ -144,7 +154,9 @@ static void hand_over(struct connection *c, const struct header *header, struct 
 static void volume_request(struct connection *c, const struct header *header, struct reader *r) {
   char *path = read_string(r);
   char *to = header->type == WIRE_VOLUME_SNAPSHOT ? read_string(r) : NULL;
-  uint64_t bytes = header->type == WIRE_VOLUME_LIMIT ? read_u64(r) : 0;
+  bool has_bytes = header->type == WIRE_VOLUME_LIMIT || header->type == WIRE_VOLUME_LINE;
+  uint64_t bytes = has_bytes ? read_u64(r) : 0;
+  uint64_t line = header->type == WIRE_VOLUME_LINE ? read_u64(r) : 0;
   int error = EBADMSG;
   if (reader_done(r)) {
     switch (header->type) {
@@ -152,7 +164,8 @@ static void volume_request(struct connection *c, const struct header *header, st
       case WIRE_VOLUME_SNAPSHOT: error = volume_snapshot(path, to); break;
       case WIRE_VOLUME_DELETE: error = volume_delete(path); break;
       case WIRE_VOLUME_USAGE: error = volume_usage(path, &bytes); break;
-      default: error = bytes == UINT64_MAX ? volume_enable_limits(path) : volume_limit(path, bytes);
+      case WIRE_VOLUME_LINE: error = line && line >> 48 == 0 ? volume_limit(path, bytes, line) : EINVAL; break;
+      default: error = bytes == UINT64_MAX ? volume_enable_limits(path) : volume_limit(path, bytes, 0);
     }
   }
   if (error) {
@@ -172,7 +185,7 @@ static void on_frame(struct connection *c, const struct header *header, const ui
   struct reader r = reader_of(payload, header->length);
   uint32_t id = header->id;
   bool own_process = header->type == WIRE_FILES_AT || header->type == WIRE_FLATTEN || header->type == WIRE_SYNC ||
-                     header->type == WIRE_VOLUME_SNAPSHOT;
+                     header->type == WIRE_VOLUME_SNAPSHOT || header->type == WIRE_VOLUME_FORGET;
   if (!c->streaming && own_process) {
     hand_over(c, header, &r);
     return;
@@ -193,6 +206,7 @@ static void on_frame(struct connection *c, const struct header *header, const ui
     case WIRE_VOLUME_SNAPSHOT:
     case WIRE_VOLUME_DELETE:
     case WIRE_VOLUME_LIMIT:
+    case WIRE_VOLUME_LINE:
     case WIRE_VOLUME_USAGE: volume_request(c, header, &r); break;
     case WIRE_SHUTDOWN:
       ending = true;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "volume.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,6 +25,7 @@
 
 /* newer than some headers: extents belong to the subvolume that wrote them, so a snapshot costs no accounting */
 #define QUOTA_ENABLE_SIMPLE 4
+#define JOIN_MOST 8
 
 /* opens the directory a path lies in and copies its last name, which must be a plain one */
 static int open_parent(const char *path, char *name, size_t room) {
@@ -81,7 +83,6 @@ static int open_volume(const char *path) {
   return fd;
 }
 
-
 int volume_enable_limits(const char *path) {
   int fd = open_volume(path);
   if (fd < 0) return errno;
@@ -112,18 +113,36 @@ static int open_elsewhere(const char *path) {
   return snprintf(empty, sizeof empty, "%s/empty", path) < (int)sizeof empty ? open_volume(empty) : -1;
 }
 
-int volume_limit(const char *path, uint64_t bytes) {
-  int fd = open_volume(path);
-  if (fd < 0) return errno;
+static int limit_group(int fd, uint64_t group, uint64_t bytes) {
   /* ~0 lifts the limit */
   struct btrfs_ioctl_qgroup_limit_args args = {
-      .lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes ? bytes : UINT64_MAX}};
+      .qgroupid = group, .lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes ? bytes : UINT64_MAX}};
+  return ioctl(fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? errno : 0;
+}
+
+/* groups of level 1 count what their members of level 0, which are volumes, count together */
+static uint64_t line_group(uint64_t line) { return UINT64_C(1) << 48 | line; }
+
+static int join_group(int fd, uint64_t tree, uint64_t group) {
+  struct btrfs_ioctl_qgroup_create_args create = {.create = 1, .qgroupid = group};
+  struct btrfs_ioctl_qgroup_assign_args assign = {.assign = 1, .src = tree, .dst = group};
+  for (int tries = 0;; tries++) {
+    if (ioctl(fd, BTRFS_IOC_QGROUP_CREATE, &create) < 0 && errno != EEXIST) return errno;
+    if (ioctl(fd, BTRFS_IOC_QGROUP_ASSIGN, &assign) == 0 || errno == EEXIST) return 0;
+    /* until it has a member, it may be taken for one that is of no more use */
+    if (errno != ENOENT || tries == JOIN_MOST) return errno;
+  }
+}
+
+int volume_limit(const char *path, uint64_t bytes, uint64_t line) {
+  int fd = open_volume(path);
+  if (fd < 0) return errno;
   uint64_t tree;
   int error = tree_of(fd, &tree);
-  args.qgroupid = tree;
   /* asked of a volume that has reached its limit, the kernel refuses to raise it: that too takes room */
-  int elsewhere = error ? -1 : open_elsewhere(path);
-  if (!error && ioctl(elsewhere >= 0 ? elsewhere : fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0) error = errno;
+  int elsewhere = error ? -1 : open_elsewhere(path), asked = elsewhere >= 0 ? elsewhere : fd;
+  if (!error && line) error = join_group(asked, tree, line_group(line));
+  if (!error) error = limit_group(asked, line ? line_group(line) : tree, bytes);
   if (elsewhere >= 0) close(elsewhere);
   close(fd);
   return error;
@@ -136,8 +155,37 @@ static bool read_number(const char *path, uint64_t *number) {
   return read;
 }
 
-/* the folder in which the kernel says what it counts for a subvolume */
-static bool counts_path(int fd, uint64_t tree, char *path, size_t room) {
+/* the first item of this type and object in the quota tree, from an offset on, is put at `item` */
+static int quota_item(int fd, struct btrfs_ioctl_search_key key, struct btrfs_ioctl_search_header *head, void *item,
+                      size_t size) {
+  static struct btrfs_ioctl_search_args search;
+  memset(&search, 0, sizeof search);
+  search.key = key;
+  search.key.tree_id = BTRFS_QUOTA_TREE_OBJECTID;
+  search.key.max_transid = UINT64_MAX;
+  search.key.nr_items = 1;
+  if (ioctl(fd, BTRFS_IOC_TREE_SEARCH, &search) < 0) return errno;
+  if (search.key.nr_items == 0) return ENODATA;
+  memcpy(head, search.buf, sizeof *head);
+  if (head->len < size) return ENODATA;
+  memcpy(item, search.buf + sizeof *head, size);
+  return 0;
+}
+
+/* the group that a subvolume counts in: that of its line, or its own */
+static uint64_t group_of(int fd, uint64_t tree) {
+  struct btrfs_ioctl_search_header head;
+  struct btrfs_ioctl_search_key key = {.min_objectid = tree,
+                                       .max_objectid = tree,
+                                       .min_type = BTRFS_QGROUP_RELATION_KEY,
+                                       .max_type = BTRFS_QGROUP_RELATION_KEY,
+                                       .min_offset = line_group(0),
+                                       .max_offset = UINT64_MAX};
+  return quota_item(fd, key, &head, NULL, 0) ? tree : head.offset;
+}
+
+/* the folder in which the kernel says what it counts for a group */
+static bool counts_path(int fd, uint64_t group, char *path, size_t room) {
   struct btrfs_ioctl_fs_info_args info = {0};
   if (ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0) return false;
   char uuid[37], *end = uuid;
@@ -145,7 +193,8 @@ static bool counts_path(int fd, uint64_t tree, char *path, size_t room) {
     if (i == 4 || i == 6 || i == 8 || i == 10) *end++ = '-';
     end += sprintf(end, "%02x", info.fsid[i]);
   }
-  return snprintf(path, room, "/sys/fs/btrfs/%s/qgroups/0_%" PRIu64, uuid, tree) < (int)room;
+  uint64_t level = group >> 48, number = group & ((UINT64_C(1) << 48) - 1);
+  return snprintf(path, room, "/sys/fs/btrfs/%s/qgroups/%" PRIu64 "_%" PRIu64, uuid, level, number) < (int)room;
 }
 
 /*
@@ -166,24 +215,15 @@ static bool usage_now(int fd, uint64_t tree, uint64_t *bytes) {
 
 /* as of the last commit, which may be half a minute ago */
 static int usage_then(int fd, uint64_t tree, uint64_t *bytes) {
-  static struct btrfs_ioctl_search_args search;
-  memset(&search, 0, sizeof search);
-  search.key = (struct btrfs_ioctl_search_key){.tree_id = BTRFS_QUOTA_TREE_OBJECTID,
-                                               .min_type = BTRFS_QGROUP_INFO_KEY,
-                                               .max_type = BTRFS_QGROUP_INFO_KEY,
-                                               .min_offset = tree,
-                                               .max_offset = tree,
-                                               .max_transid = UINT64_MAX,
-                                               .nr_items = 1};
-  if (ioctl(fd, BTRFS_IOC_TREE_SEARCH, &search) < 0) return errno;
-  if (search.key.nr_items == 0) return ENODATA;
   struct btrfs_ioctl_search_header head;
-  memcpy(&head, search.buf, sizeof head);
   struct btrfs_qgroup_info_item info;
-  if (head.len < sizeof info) return ENODATA;
-  memcpy(&info, search.buf + sizeof head, sizeof info);
-  *bytes = info.rfer;
-  return 0;
+  struct btrfs_ioctl_search_key key = {.min_type = BTRFS_QGROUP_INFO_KEY,
+                                       .max_type = BTRFS_QGROUP_INFO_KEY,
+                                       .min_offset = tree,
+                                       .max_offset = tree};
+  int error = quota_item(fd, key, &head, &info, sizeof info);
+  if (!error) *bytes = info.rfer;
+  return error;
 }
 
 int volume_usage(const char *path, uint64_t *bytes) {
@@ -196,12 +236,49 @@ int volume_usage(const char *path, uint64_t *bytes) {
   return error;
 }
 
+/* whether there is a subvolume of this number */
+static bool is_there(int fd, uint64_t tree) {
+  struct btrfs_ioctl_ino_lookup_args args = {.treeid = tree, .objectid = BTRFS_FIRST_FREE_OBJECTID};
+  return ioctl(fd, BTRFS_IOC_INO_LOOKUP, &args) == 0 || errno != ENOENT;
+}
+
+static void forget_group(int fd, uint64_t group) {
+  uint64_t line = group >> 48 ? group : group_of(fd, group);
+  if (line != group) {
+    struct btrfs_ioctl_qgroup_assign_args leave = {.assign = 0, .src = group, .dst = line};
+    ioctl(fd, BTRFS_IOC_QGROUP_ASSIGN, &leave);
+  }
+  /* refused for one that has members or counts something */
+  struct btrfs_ioctl_qgroup_create_args args = {.create = 0, .qgroupid = group};
+  ioctl(fd, BTRFS_IOC_QGROUP_CREATE, &args);
+}
+
+int volume_forget_counts(const char *path) {
+  int fd = open_volume(path);
+  if (fd < 0) return errno;
+  char folder[128], file[PATH_MAX];
+  DIR *groups = counts_path(fd, 0, folder, sizeof folder) ? opendir(dirname(folder)) : NULL;
+  /* volumes first: the group of a line has to be without members */
+  for (uint64_t level = 0; groups && level < 2; level++, rewinddir(groups)) {
+    for (struct dirent *entry; (entry = readdir(groups));) {
+      uint64_t found, number, bytes;
+      if (sscanf(entry->d_name, "%" SCNu64 "_%" SCNu64, &found, &number) != 2 || found != level) continue;
+      snprintf(file, sizeof file, "%s/%s/referenced", folder, entry->d_name);
+      if (!read_number(file, &bytes) || bytes > 0 || (level == 0 && is_there(fd, number))) continue;
+      forget_group(fd, level << 48 | number);
+    }
+  }
+  if (groups) closedir(groups);
+  close(fd);
+  return 0;
+}
+
 int volume_counts(const char *path) {
   int fd = open_volume(path);
   if (fd < 0) return -1;
   uint64_t tree;
   char folder[128];
-  bool known = tree_of(fd, &tree) == 0 && counts_path(fd, tree, folder, sizeof folder);
+  bool known = tree_of(fd, &tree) == 0 && counts_path(fd, group_of(fd, tree), folder, sizeof folder);
   close(fd);
   if (!known) return -1;
   /* a mount of its own: from the folder nothing leads to others */

@@ -109,6 +109,8 @@ enum wire_type {
   WIRE_VOLUME_USAGE = 110,
   WIRE_WRITES = 111,
   WIRE_SYNC = 112,
+  WIRE_VOLUME_LINE = 113,
+  WIRE_VOLUME_FORGET = 114,
 };
 
 /* What was wrong in a FAIL: lets the reader tell apart errors whose errno is the same. */

@@ -151,7 +151,7 @@ const schema = z.object({
     .register(about, {
       env: "SANDKEEP_MAX_DISK",
       value: "size",
-      meaning: "how much a sandbox may write above its image",
+      meaning: "how much a sandbox may hold above its image, in all its sessions and snapshots together",
       preset: "32G",
     }),
   maxProcesses: whole(16, 4_000_000).default(4096).register(about, {

@@ -110,6 +110,7 @@ export class Boots {
       root,
       limits: { vcpus: session.vcpus, memory: session.memory * 2 ** 20, disk: limits.disk },
       network,
+      line: sandbox.id,
       mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
     });
     const image = "image" in root ? await runtime.images.get(root.image) : undefined;

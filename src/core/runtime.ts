@@ -77,6 +77,8 @@ export interface MachineSpec {
   /** whether programs inside may gain privileges through sudo; default true */
   sudo?: boolean;
   mounts?: MachineMount[];
+  /** what its disk limit is for besides the machine: all machines together that ever had the same name here */
+  line?: string;
 }
 
 /** a drive in the machine's file system */
@@ -107,7 +109,8 @@ export type MachineNetwork = "deny-all" | "allow-all" | CustomNetwork;
 
 export interface Machine {
   readonly id: string;
-  readonly spec: Required<Omit<MachineSpec, "limits" | "network">> & { limits: Limits; network: NetworkMode };
+  readonly spec: Required<Omit<MachineSpec, "limits" | "network" | "line">> &
+    Pick<MachineSpec, "line"> & { limits: Limits; network: NetworkMode };
   readonly bootedAt: number;
 
   exec(spec: ExecSpec): Promise<Process>;

@@ -197,6 +197,21 @@ export class Launcher implements LayerTools {
     await this.#ask(Type.volumeLimit, new FrameWriter().str(path).u64(bytes));
   }
 
+  /** for all volumes together that are given this line: a number from 1 to 2 ** 48 - 1 */
+  async limitLine(path: string, bytes: number, line: number): Promise<void> {
+    await this.#ask(Type.volumeLine, new FrameWriter().str(path).u64(bytes).u64(line)).catch((error) => {
+      // One of an earlier build counts volumes one by one.
+      if (errnoOf(error) !== constants.errno.ENOSYS) throw error;
+    });
+  }
+
+  /** of volumes and lines that are gone nothing is counted any more, in the file system that holds the path */
+  async forgetCounts(path: string): Promise<void> {
+    await this.#alone(Type.volumeForget, new FrameWriter().str(path)).catch((error) => {
+      if (errnoOf(error) !== constants.errno.ENOSYS) throw error;
+    });
+  }
+
   /** turns limits on for the file system that holds the path */
   async enableVolumeLimits(path: string): Promise<void> {
     await this.#request(Type.volumeLimit, new FrameWriter().str(path).u64(0xffff_ffff_ffff_ffffn));

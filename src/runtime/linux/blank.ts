@@ -66,6 +66,15 @@ interface VolumeStart {
   from: string | undefined;
   /** whether that is an image's, from which many machines boot */
   isImage: boolean;
+  /** what its disk limit is counted for, besides the volume */
+  line?: string | undefined;
+}
+
+/** what a machine wants of a blank */
+interface Fit {
+  limits: Limits;
+  network: NetworkMode;
+  line?: string | undefined;
 }
 
 const cgroupRetry = 20;
@@ -137,7 +146,7 @@ export class BlankMaker {
   }
 
   /** makes a blank that was prepared for nobody in particular fit a machine */
-  async fit(blank: Blank, wanted: { limits: Limits; network: NetworkMode }): Promise<void> {
+  async fit(blank: Blank, wanted: Fit): Promise<void> {
     const { launcher, volumes } = this.#options;
     const { plan, limits } = blank;
     const others = Object.entries(wanted.limits).filter(([name, value]) => limits[name as keyof Limits] !== value);
@@ -145,6 +154,7 @@ export class BlankMaker {
     await Promise.all([
       blank.network === wanted.network ? undefined : launcher.setNetwork(plan.name, wanted.network),
       limits.disk === wanted.limits.disk ? undefined : volumes.limit(plan.volume, wanted.limits.disk),
+      wanted.line === undefined ? undefined : volumes.limitLine(plan.volume, wanted.line, wanted.limits.disk),
     ]);
     blank.network = wanted.network;
   }
@@ -169,7 +179,7 @@ export class BlankMaker {
     this.#alive.delete(plan.name);
   }
 
-  async #beginVolume({ volume }: BlankPlan, { disk }: Limits, { from, isImage }: VolumeStart): Promise<void> {
+  async #beginVolume({ volume }: BlankPlan, { disk }: Limits, { from, isImage, line }: VolumeStart): Promise<void> {
     const { volumes, layers } = this.#options;
     if (from === undefined) {
       await volumes.create(volume);
@@ -178,6 +188,8 @@ export class BlankMaker {
       volumes.renew(volume);
     }
     await volumes.limit(volume, disk);
+    // Its limit comes last (see fit()): a sandbox that has reached it has to boot before it can delete something.
+    if (line !== undefined) await volumes.limitLine(volume, line, 0);
   }
 
   async #removeCgroups(things: Thing[]): Promise<void> {

@@ -53,7 +53,7 @@ export class Capturer {
     try {
       const { id, snapshot } = await this.#draft(plan, record);
       const made = { id, size: snapshot.size, origin: plan.name, snapshot };
-      await this.#withRoom(plan, 0, () => layers.adopt(claim, plan.volume, made));
+      await this.#withRoom(plan, record.spec.line, 0, () => layers.adopt(claim, plan.volume, made));
       const measure = () => this.#measure(layers.volume(id), record);
       if (durable && layers.hasVolumes) {
         // The kernel writes all of a volume to the disk before it copies it.
@@ -93,7 +93,9 @@ export class Capturer {
       const snapshot = await frozen(plan, async () => {
         const { id, snapshot } = await this.#draft(plan, record);
         const made = { id, size: snapshot.size, snapshot };
-        await this.#withRoom(plan, record.spec.limits.disk, () => layers.capture(claim, plan.volume, made));
+        await this.#withRoom(plan, record.spec.line, record.spec.limits.disk, () =>
+          layers.capture(claim, plan.volume, made),
+        );
         const size = await this.#measure(plan.volume, record);
         return { ...snapshot, size: size ?? snapshot.size };
       });
@@ -136,17 +138,26 @@ export class Capturer {
   }
 
   /** a volume that is full to its limit must still take the few bytes that make it a layer */
-  async #withRoom<T>(plan: BlankPlan, limit: number, use: () => Promise<T>): Promise<T> {
+  async #withRoom<T>(
+    { volume }: BlankPlan,
+    line: string | undefined,
+    limit: number,
+    use: () => Promise<T>,
+  ): Promise<T> {
     const { volumes } = this.#options;
+    const setLimit = async (bytes: number) => {
+      await volumes.limit(volume, bytes);
+      if (line !== undefined) await volumes.limitLine(volume, line, bytes);
+    };
     try {
       return await use();
     } catch (error) {
       if (!isFull(error)) throw error;
-      await volumes.limit(plan.volume, 0);
+      await setLimit(0);
       try {
         return await use();
       } finally {
-        if (limit > 0) await volumes.limit(plan.volume, limit);
+        if (limit > 0) await setLimit(limit);
       }
     }
   }

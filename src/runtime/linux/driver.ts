@@ -389,14 +389,14 @@ export class LinuxRuntime implements Runtime {
   /** out of the pool where that has one; one that died there, alone or with the launcher, is passed over */
   async #bootedBlank(spec: Machine["spec"], root: BootRoot): Promise<Blank> {
     const { maker } = this.#open();
-    const { limits, sudo, network } = spec;
+    const { limits, sudo, network, line } = spec;
     for (;;) {
       const pooled = this.#pooledBlank(spec, root);
-      const blank = pooled ?? (await maker.prepare(network, limits, root));
+      const blank = pooled ?? (await maker.prepare(network, limits, { ...root, line }));
       if (blank.agent) return blank;
       try {
         const mounts = await mountPlans(this.#open(), blank.plan, spec.mounts);
-        await maker.boot(blank, { ...root, limits, sudo, mounts });
+        await maker.boot(blank, { ...root, line, limits, sudo, mounts });
         return blank;
       } catch (error) {
         await maker.discard(blank.plan);

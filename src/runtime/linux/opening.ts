@@ -67,6 +67,7 @@ export async function rebuildLedger(parts: Parts, places: Places, dataDir: strin
 
 /** of everything but machines and the store, each part whatever became of the others */
 export function letGo(parts: Parts, machines: Iterable<LinuxMachine>): Promise<void> {
+  parts.countsLook.close();
   parts.diskWatch.close();
   parts.growthStop?.close();
   parts.filesWatch.close();

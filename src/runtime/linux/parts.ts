@@ -27,6 +27,7 @@ import { OpenFilesWatch } from "./open-files-watch.ts";
 import { egressUser, netdUser, type OrphanPlan, type Places } from "./plan.ts";
 import { Pool, type PoolOptions, type PoolSize } from "./pool.ts";
 import { PortMeters } from "./port-meters.ts";
+import { lookEvery, type RegularLook } from "./regular-look.ts";
 import { type MachineNeeds, SnapshotStore } from "./snapshots.ts";
 import { TcpMemoryWatch } from "./tcp-memory-watch.ts";
 import { Volumes } from "./volumes.ts";
@@ -49,6 +50,7 @@ export interface Parts {
   keeper: MachineKeeper;
   pool: Pool;
   builds: Builds;
+  countsLook: RegularLook;
   diskWatch: DiskWatch;
   filesWatch: OpenFilesWatch;
   tcpWatch: TcpMemoryWatch;
@@ -141,6 +143,9 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   if (options.egressSettings) keepConfigured(egress, places, options.egressSettings, trouble);
   const ports = new PortMeters({ trouble });
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
+  forgetCounts(launcher, options);
+  const countsLook = lookEvery(forgetEvery, () => forgetCounts(launcher, options), trouble);
+  undo.defer(async () => countsLook.close());
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
   const masks = new HostMasks({
@@ -180,6 +185,8 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     discard: (machine) => volumes.delete(machine.plan.volume),
     release: hooks.release,
     limitDisk: async (machine, bytes) => {
+      const { line } = machine.spec;
+      if (line !== undefined) await volumes.limitLine(machine.plan.volume, line, bytes);
       // While room is short a lower limit is in force, and this one afterwards.
       if (!options.room?.isShort) await volumes.limit(machine.plan.volume, bytes);
     },
@@ -242,11 +249,20 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     keeper,
     pool,
     builds,
+    countsLook,
     diskWatch,
     filesWatch,
     tcpWatch,
     growthStop,
   };
+}
+
+/** between two looks for what the kernel counts for volumes that are gone, in ms */
+const forgetEvery = 3_600_000;
+
+function forgetCounts(launcher: Launcher, { hasVolumes, places }: PartsOptions): void {
+  // What is left this time is found the next time.
+  if (hasVolumes) launcher.forgetCounts(places.store).catch(() => undefined);
 }
 
 /** for an egress process that is started while no daemon is there to tell it; whole at any time */
@@ -264,7 +280,7 @@ async function leave(launcher: Launcher): Promise<void> {
 }
 
 /** how often to look whether the host has other resolvers, in ms */
-const lookEvery = 5_000;
+const resolversEvery = 5_000;
 
 /** the egress process does not see the host's files, so it is told when those change that say something to it */
 function keepConfigured(
@@ -279,6 +295,6 @@ function keepConfigured(
     leaveSettings(places, settings);
     egress.configure(settings).catch(trouble);
   };
-  watchFile(file, { interval: lookEvery, persistent: false }, changed);
+  watchFile(file, { interval: resolversEvery, persistent: false }, changed);
   egress.closing(() => unwatchFile(file, changed));
 }

@@ -202,6 +202,7 @@ export function checkSpec(spec: MachineSpec, defaults: Limits): Machine["spec"] 
     network: modeOf(spec.network ?? "allow-all"),
     sudo: spec.sudo ?? true,
     mounts,
+    ...(spec.line !== undefined && { line: spec.line }),
   };
 }
 

@@ -1,6 +1,7 @@
 /** The writable side of machines: a btrfs subvolume where the store can, a plain folder where it cannot. */
 
 import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
 import { chownSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -86,6 +87,11 @@ export class Volumes {
     if (this.real) await this.#launcher.limitVolume(path, bytes);
   }
 
+  /** for the volumes of all sessions of a sandbox together; what a deleted one shares with others counts on */
+  async limitLine(path: string, line: string, bytes: number): Promise<void> {
+    if (this.real) await this.#launcher.limitLine(path, bytes, numberOf(line));
+  }
+
   /** undefined where it would cost a walk */
   async usage(path: string): Promise<number | undefined> {
     if (!this.real) return undefined;
@@ -119,4 +125,9 @@ export class Volumes {
       session.close();
     }
   }
+}
+
+/** the kernel's groups have numbers of 48 bits */
+function numberOf(line: string): number {
+  return createHash("sha256").update(line).digest().readUIntBE(0, 6) || 1;
 }

@@ -75,6 +75,8 @@ export const Type = {
   volumeUsage: 110,
   writes: 111,
   sync: 112,
+  volumeLine: 113,
+  volumeForget: 114,
 } as const;
 
 /** what a FAIL is about */
