@@ -115,13 +115,16 @@ async function image(args: string[]): Promise<void> {
   const { openWorkshop } = await import("./admin/workshop.ts");
   const { nativeProgram } = await import("./native-program.ts");
   const { dataDirectory, makeDirectory, runDirectory } = await import("./directories.ts");
+  const { readConfig } = await import("./config.ts");
   const { SANDKEEP_DATA_DIR: home, SANDKEEP_RUN_DIR: run } = process.env;
+  const { diskReserve } = readConfig([], process.env);
   await imageCommand(args, {
     open({ dataDir = home || "/var/lib/sandkeep", runDir = run || "/run/sandkeep" }) {
       const [data, runRoot] = [dataDirectory(resolve(dataDir)), runDirectory(resolve(runDir))];
       return openWorkshop({
         dataDir: data.path,
         runRoot: runRoot.path,
+        reserve: diskReserve,
         directories: [data, runRoot].values().map(makeDirectory),
         guest: () => nativeProgram({ root, dataDir, say: warn }),
       });

@@ -13,7 +13,13 @@ const { store } = useLayerTools();
 async function run(at: TestStore, args: string[], input: Uint8Array = Buffer.alloc(0)): Promise<string[]> {
   const printed: string[] = [];
   await imageCommand(args, {
-    open: async () => ({ store: at.path, layers: at.layers, images: at.images, close: async () => {} }),
+    open: async () => ({
+      store: at.path,
+      layers: at.layers,
+      images: at.images,
+      requireRoom: () => {},
+      close: async () => {},
+    }),
     input: Readable.from([input]),
     print: (line) => void printed.push(line),
     progress: () => {},

@@ -72,7 +72,8 @@ const commands: Record<string, { operands: number; run(job: Job): Promise<void> 
     operands: 1,
     async run({ workshop, world, values, operand }) {
       const source = operand === "-" ? world.input : operand;
-      const image = await importImage(workshop, source, { name: values.name, ...shared(values, world) });
+      const options = { name: values.name, ...shared(values, world, workshop) };
+      const image = await importImage(workshop, source, options);
       world.print(await described(workshop, image));
     },
   },
@@ -82,7 +83,7 @@ const commands: Record<string, { operands: number; run(job: Job): Promise<void> 
       if (operand !== "debian") throw usageError(`Cannot build "${operand}": only "debian" can be built`);
       const packages = values.include?.split(",").filter((name) => name !== "") ?? [];
       const { name, suite } = values;
-      const image = await buildDebian(workshop, { name, suite, packages, ...shared(values, world) });
+      const image = await buildDebian(workshop, { name, suite, packages, ...shared(values, world, workshop) });
       world.print(await described(workshop, image));
     },
   },
@@ -128,8 +129,14 @@ const commands: Record<string, { operands: number; run(job: Job): Promise<void> 
   },
 };
 
-function shared(values: Job["values"], world: ImageCommandWorld) {
-  return { progress: world.progress, ...(values["no-node"] && { node: false as const }) };
+/** what makes the store grow is refused while room is short, at the beginning and before each further step */
+function shared(values: Job["values"], world: ImageCommandWorld, workshop: Workshop) {
+  workshop.requireRoom("bring in an image");
+  const progress = (line: string) => {
+    workshop.requireRoom("bring in an image");
+    world.progress(line);
+  };
+  return { progress, ...(values["no-node"] && { node: false as const }) };
 }
 
 async function described({ layers }: Workshop, image: ImageRecord): Promise<string> {

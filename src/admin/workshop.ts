@@ -9,12 +9,15 @@ import { join, resolve } from "node:path";
 import { SandkeepError } from "../core/errors.ts";
 import { Launcher } from "../runtime/linux/apply.ts";
 import { isTagAlive, processTag } from "../runtime/linux/claims.ts";
+import { requireRoom } from "../runtime/linux/disk-room.ts";
 import type { ImageStores } from "../runtime/linux/image/import.ts";
 import { ImageStore } from "../runtime/linux/images.ts";
 import { LayerStore } from "../runtime/linux/layers.ts";
 import { closeStorage, openStorage } from "../runtime/linux/storage.ts";
 
 export interface Workshop extends ImageStores {
+  /** throws while the disk is short of room; `what` is what would make the store grow */
+  requireRoom(what: string): void;
   close(): Promise<void>;
 }
 
@@ -24,6 +27,8 @@ export interface WorkshopOptions {
   guest(): Promise<string>;
   /** where its socket is */
   runRoot: string;
+  /** bytes to keep free on the disk; default as the daemon has it */
+  reserve?: number | undefined;
   /** makes the two directories, one after the other; each is what removes them if they were not there before */
   directories?: Iterable<() => void>;
 }
@@ -34,7 +39,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   for (const removeMade of options.directories ?? []) failure.defer(removeMade);
   const guest = await options.guest();
   const dataDir = resolve(options.dataDir);
-  const { runRoot } = options;
+  const { runRoot, reserve } = options;
   await endOrphans(runRoot, guest);
   const run = join(runRoot, `admin-${processTag()}`);
   await using undo = new AsyncDisposableStack();
@@ -57,7 +62,8 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   opened.defer(async () => {
     for (const forget of ends) forget();
   });
-  return { store, layers, images, close };
+  const place = { dataDir, store, ...(reserve !== undefined && { reserve }) };
+  return { store, layers, images, requireRoom: (what) => requireRoom(place, what), close };
 }
 
 const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;

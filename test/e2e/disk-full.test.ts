@@ -52,6 +52,20 @@ test("a disk that is filled from outside refuses growth with 507, and all goes o
   await allowsGrowth();
   await eventually("it can write", async () => (await sh(session, "head -c 1000000 /dev/zero > more")) === 0);
   expect((await upload(session, "uploaded")).status).toBeLessThan(300);
+  const importing = promisify(execFile)(launcher, ["image", "import", "/dev/null"], {
+    env: {
+      ...process.env,
+      SANDKEEP_DISK_RESERVE: "160M",
+      SANDKEEP_DATA_DIR: daemon.dataDir,
+      SANDKEEP_RUN_DIR: daemon.runDir,
+    },
+  });
+  await expect(importing).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^sandkeep: Cannot bring in an image: the host's disk has [\d.]+ MiB left, and 160 MiB/,
+    ),
+  });
   await expect.poll(() => daemon.complaints()).toContain("has room again");
 });
 

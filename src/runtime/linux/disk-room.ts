@@ -102,10 +102,7 @@ export class DiskRoom {
 
   /** throws while room is short; `what` is what would make the store grow */
   require(what: string): void {
-    if (!this.#shortage) return;
-    const { place, free, reserve } = this.#shortage;
-    const why = `${words[place]} has ${inWords(free)} left, and ${inWords(reserve)} are kept in reserve`;
-    throw new SandkeepError("no-room", `Cannot ${what}: ${why}`);
+    refuse(this.#shortage, what);
   }
 
   /** the ballast stays */
@@ -180,6 +177,22 @@ const words: Record<Shortage["place"], string> = { disk: "the host's disk", stor
 /** undefined where there is enough; for a place that was short, enough is a quarter more */
 function shortageOf(
   place: Shortage["place"],
+/** throws while room is short, for a process that is not the daemon: looks once, and leaves the ballast alone */
+export function requireRoom(place: { dataDir: string; store: string; reserve?: number }, what: string): void {
+  const { dataDir, store, reserve = usualReserve(dataDir) } = place;
+  const [disk, inside] = [statfsSync(dataDir), statfsSync(store)];
+  const free = freeOf(disk);
+  refuse(shortageOf("disk", { free, held: heldIn(dataDir), reserve, before: undefined }), what);
+  refuse(shortageOf("store", { free: freeOf(inside), held: 0, reserve: reserveIn(inside), before: undefined }), what);
+}
+
+function refuse(shortage: Shortage | undefined, what: string): void {
+  if (!shortage) return;
+  const { place, free, reserve } = shortage;
+  const why = `${words[place]} has ${inWords(free)} left, and ${inWords(reserve)} are kept in reserve`;
+  throw new SandkeepError("no-room", `Cannot ${what}: ${why}`);
+}
+
   { free, held, reserve, before }: { free: number; held: number; reserve: number; before: Shortage | undefined },
 ): Shortage | undefined {
   const wanted = before?.place === place ? reserve * 1.25 : reserve;
