@@ -141,7 +141,18 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
         },
       },
     );
-  const names = ["access", "sandboxes", "sessions", "commands", "files", "egress", "snapshots", "drives", "routes"];
+  const names = [
+    "access",
+    "sandboxes",
+    "sessions",
+    "commands",
+    "files",
+    "egress",
+    "snapshots",
+    "drives",
+    "routes",
+    "host",
+  ];
   return {
     // Proxies answer for the classes whose methods they stand for.
     core: Object.fromEntries(names.map((name) => [name, service(name)])) as unknown as Core,

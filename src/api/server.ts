@@ -12,6 +12,7 @@ import { type Connection, json } from "./http.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { createInstavm, instavmPaths } from "./instavm/instavm.ts";
 import { mcpApi, mcpPaths } from "./mcp/mcp.ts";
+import { metricsApi, metricsPath } from "./sandkeep/metrics.ts";
 import { sandkeepApi, sandkeepPaths } from "./sandkeep/sandkeep.ts";
 import { Interactive } from "./vercel/interactive.ts";
 import { defaultLimits, type VercelLimits } from "./vercel/limits.ts";
@@ -81,6 +82,7 @@ export function createApi(options: ApiOptions): Api {
       owns: (path, { method }) => path === "/" && (method === "GET" || method === "HEAD"),
       app: { fetch: () => welcome(options.publicUrl()) },
     },
+    { owns: matching(metricsPath), app: metricsApi(vercel) },
     { owns: matching(/^\/\.well-known\/jwks$/), app: { fetch: () => json(options.jwks?.() ?? { keys: [] }) } },
     {
       owns: matching(/^\/(\.well-known\/openid-configuration$|api\/login\/|login\/device$)/),

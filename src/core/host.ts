@@ -1,10 +1,10 @@
-/** What the operator of a daemon asks about it as a whole: which of its processes are of an earlier build. */
+/** What the operator of a daemon asks about it as a whole: its numbers, and which of its processes are of an earlier build. */
 
 import { defaultTeam } from "./access.ts";
 import type { Context } from "./context.ts";
 import { SandkeepError } from "./errors.ts";
-import type { OtherBuilds, ReplacedParts } from "./runtime.ts";
-import type { Caller } from "./sandbox.ts";
+import type { OtherBuilds, ReplacedParts, Vitals } from "./runtime.ts";
+import type { Caller, SessionState } from "./sandbox.ts";
 import { requireUnlimited } from "./scope.ts";
 
 /** Processes of an earlier build that go on, and why. */
@@ -19,11 +19,24 @@ export interface Upgrade {
   waiting: Waiting;
 }
 
+/** how many sessions that are not over are in each state */
+type OpenSessions = Record<Exclude<SessionState, "stopped" | "failed" | "aborted">, number>;
+
 export class Host {
   readonly #context: Context;
 
   constructor(context: Context) {
     this.#context = context;
+  }
+
+  /** also for a key that may only read */
+  async vitals(caller: Caller): Promise<Vitals & { sessions: OpenSessions }> {
+    requireOperator(caller);
+    if (caller.scope?.projectId !== undefined) requireUnlimited(caller, "the numbers of all projects");
+    const { runtime, store } = this.#context;
+    const sessions = { pending: 0, running: 0, snapshotting: 0, stopping: 0 };
+    for (const { state } of await store.openSessions()) if (state in sessions) sessions[state as keyof OpenSessions]++;
+    return { ...runtime.vitals(), sessions };
   }
 
   /** replaces what is of an earlier build, as far as no sandbox runs on it */

@@ -44,9 +44,30 @@ export interface Runtime {
   images: Images;
   drives: DriveVolumes;
   builds: Builds;
+  /** numbers that an operator watches */
+  vitals(): Vitals;
 
   /** what is on the machine against what the ledger says, both ways, and stays so; empty when all is well */
   reconcile(): Promise<Discrepancy[]>;
+}
+
+/** What a host with machines has in use, and what it keeps free. */
+export interface Vitals {
+  /** that run, and that wait in the pool for somebody who wants one */
+  machines: { running: number; hot: number; warm: number };
+  /** in bytes; none where nothing watches the disk */
+  disk?: { places: DiskVitals[]; isGrowthStopped: boolean };
+  /** on the whole host, and from where on machines lose processes */
+  openFiles: { now: number; most: number };
+  /** bytes of the kernel's for TCP on the whole host, and from where on machines lose processes */
+  tcpMemory: { now: number; most: number };
+}
+
+export interface DiskVitals {
+  /** the disk of the data directory, or the file system of the store */
+  place: "disk" | "store";
+  free: number;
+  reserve: number;
 }
 
 /** Processes that outlived an upgrade of the package. */

@@ -32,8 +32,13 @@ afterAll(() => undo.disposeAsync());
 test("a disk that is filled from outside refuses growth with 507, and all goes on when there is room", async () => {
   const session = await create("outside");
   await write("outside", "kept", "before the disk was full");
+  const before = await metrics();
+  expect(before).toContain("sandkeep_disk_growth_stopped 0\n");
+  expect(before).toContain("sandkeep_machines 1\n");
+  expect(before).toContain('sandkeep_sessions{state="running"} 1\n');
   disk.fill(reserve / 4);
   await refusesGrowth();
+  expect(await metrics()).toContain("sandkeep_disk_growth_stopped 1\n");
   const refused = await tryCreate("refused");
   expect(refused.json.error).toMatchObject({ code: "insufficient_storage" });
   expect(refused.json.error.message).toMatch(/^Cannot start a sandbox: the host's disk has [\d.]+ MiB left/);
@@ -47,11 +52,6 @@ test("a disk that is filled from outside refuses growth with 507, and all goes o
   const { stdout } = await promisify(execFile)(launcher, ["doctor", "--data-dir", daemon.dataDir], {
     env: { ...process.env, SANDKEEP_DISK_RESERVE: "160M" },
   });
-  expect(stdout).toMatch(/!! {2}disk .*left of the .* that are kept in reserve: sandboxes cannot grow/);
-  disk.empty();
-  await allowsGrowth();
-  await eventually("it can write", async () => (await sh(session, "head -c 1000000 /dev/zero > more")) === 0);
-  expect((await upload(session, "uploaded")).status).toBeLessThan(300);
   const importing = promisify(execFile)(launcher, ["image", "import", "/dev/null"], {
     env: {
       ...process.env,
@@ -66,6 +66,11 @@ test("a disk that is filled from outside refuses growth with 507, and all goes o
       /^sandkeep: Cannot bring in an image: the host's disk has [\d.]+ MiB left, and 160 MiB/,
     ),
   });
+  expect(stdout).toMatch(/!! {2}disk .*left of the .* that are kept in reserve: sandboxes cannot grow/);
+  disk.empty();
+  await allowsGrowth();
+  await eventually("it can write", async () => (await sh(session, "head -c 1000000 /dev/zero > more")) === 0);
+  expect((await upload(session, "uploaded")).status).toBeLessThan(300);
   await expect.poll(() => daemon.complaints()).toContain("has room again");
 });
 
@@ -253,4 +258,12 @@ async function upload(session: string, name: string) {
   const body = gzipSync(Buffer.concat(await Array.fromAsync(tar as AsyncIterable<Buffer>)));
   const headers = { "content-type": "application/gzip" };
   return raw(daemon, "POST", `/v2/sandboxes/sessions/${session}/fs/write`, { body, headers });
+}
+
+async function metrics(): Promise<string> {
+  const response = await fetch(`${daemon.url}/metrics`, { headers: { authorization: `Bearer ${daemon.key}` } });
+  expect(response.status).toBe(200);
+  const text = await response.text();
+  expect(text).toContain(`sandkeep_disk_reserve_bytes{place="disk"} ${reserve}\n`);
+  return text;
 }

@@ -23,6 +23,7 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { SandkeepError } from "../../core/errors.ts";
+import type { DiskVitals } from "../../core/runtime.ts";
 
 export interface DiskRoomOptions {
   dataDir: string;
@@ -48,6 +49,7 @@ export class DiskRoom {
   readonly #reserve: number;
   /** what is short of room, and by how much; undefined while there is plenty */
   #shortage: Shortage | undefined;
+  #places: DiskVitals[] = [];
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
   #store: string | undefined;
@@ -80,6 +82,11 @@ export class DiskRoom {
 
   get isShort(): boolean {
     return this.#shortage !== undefined;
+  }
+
+  /** what the last look found */
+  get places(): DiskVitals[] {
+    return this.#places;
   }
 
   /** bytes that are kept free */
@@ -139,6 +146,10 @@ export class DiskRoom {
       store && shortageOf("store", { free: freeOf(store), held: 0, reserve: reserveIn(store), before }),
     ].find((shortage) => shortage !== undefined);
     this.#shortage = now;
+    this.#places = [
+      { place: "disk", free: disk + held, reserve: this.#reserve },
+      ...(store ? [{ place: "store", free: freeOf(store), reserve: reserveIn(store) } as const] : []),
+    ];
     if (disk + held < this.#reserve && disk < this.#reserve / 8) rmSync(this.#ballast, { force: true });
     if (now && !before) {
       const place = now.place === "disk" ? `The disk of "${dataDir}"` : `The store "${this.#store}"`;
@@ -166,17 +177,6 @@ export class DiskRoom {
   }
 }
 
-interface Shortage {
-  place: "disk" | "store";
-  free: number;
-  reserve: number;
-}
-
-const words: Record<Shortage["place"], string> = { disk: "the host's disk", store: "the store of all sandboxes" };
-
-/** undefined where there is enough; for a place that was short, enough is a quarter more */
-function shortageOf(
-  place: Shortage["place"],
 /** throws while room is short, for a process that is not the daemon: looks once, and leaves the ballast alone */
 export function requireRoom(place: { dataDir: string; store: string; reserve?: number }, what: string): void {
   const { dataDir, store, reserve = usualReserve(dataDir) } = place;
@@ -193,6 +193,17 @@ function refuse(shortage: Shortage | undefined, what: string): void {
   throw new SandkeepError("no-room", `Cannot ${what}: ${why}`);
 }
 
+interface Shortage {
+  place: "disk" | "store";
+  free: number;
+  reserve: number;
+}
+
+const words: Record<Shortage["place"], string> = { disk: "the host's disk", store: "the store of all sandboxes" };
+
+/** undefined where there is enough; for a place that was short, enough is a quarter more */
+function shortageOf(
+  place: Shortage["place"],
   { free, held, reserve, before }: { free: number; held: number; reserve: number; before: Shortage | undefined },
 ): Shortage | undefined {
   const wanted = before?.place === place ? reserve * 1.25 : reserve;

@@ -19,6 +19,7 @@ import type {
   OutputOptions,
   Runtime,
   SnapshotInfo,
+  Vitals,
 } from "../../core/runtime.ts";
 import { adopt } from "./adopt.ts";
 import type { Blank } from "./blank.ts";
@@ -45,6 +46,7 @@ import { type BootRoot, bootRoot, hotRoot, mountPlans } from "./roots.ts";
 import type { SnapshotStore } from "./snapshots.ts";
 import { closeStorage, isReadOnly, reclaim, type Storage } from "./storage.ts";
 import { openWritable, StoreWatch } from "./store-rescue.ts";
+import { vitalsOf } from "./vitals.ts";
 
 export type { LinuxOptions };
 
@@ -189,6 +191,10 @@ export class LinuxRuntime implements Runtime {
 
   get builds(): Builds {
     return this.#open().builds;
+  }
+
+  vitals(): Vitals {
+    return vitalsOf(this.#open(), this.#machines.size, this.#options.room);
   }
 
   get drives(): DriveStore {

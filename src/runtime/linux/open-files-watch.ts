@@ -42,9 +42,15 @@ export class OpenFilesWatch {
     this.#looking.close();
   }
 
+  /** open files on the host, and from where on machines lose processes */
+  reading(): { now: number; most: number } {
+    const [now = 0, , allowed = 0] = readFileSync("/proc/sys/fs/file-nr", "utf8").split("\t").map(Number);
+    return { now, most: this.#options.most ?? Math.floor(allowed / 2) };
+  }
+
   #look(): void {
-    const [open, most] = this.#openAndMost();
-    let excess = open - most;
+    const { now, most } = this.reading();
+    let excess = now - most;
     if (excess <= 0) return;
     const machines = [...this.#options.machines()].map((machine) => ({ machine, holders: holdersOf(machine) }));
     const worst = machines.sort((a, b) => total(b.holders) - total(a.holders))[0];
@@ -59,11 +65,6 @@ export class OpenFilesWatch {
         new Error(`Killed process ${pid} of machine "${worst.machine.id}": it held ${files} of the host's open files`),
       );
     }
-  }
-
-  #openAndMost(): [open: number, most: number] {
-    const [open = 0, , allowed = 0] = readFileSync("/proc/sys/fs/file-nr", "utf8").split("\t").map(Number);
-    return [open, this.#options.most ?? allowed / 2];
   }
 }
 

@@ -105,6 +105,11 @@ export class Pool {
     void Promise.all(dead.map(({ blank }) => this.#discard(blank))).catch(this.#options.trouble);
   }
 
+  /** how many wait */
+  get size(): PoolSize {
+    return { hot: this.#blanks.hot.length, warm: this.#blanks.warm.length };
+  }
+
   /** whether a caller is at work */
   get isBusy(): boolean {
     return this.#busy > 0;

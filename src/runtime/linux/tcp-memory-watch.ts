@@ -48,6 +48,11 @@ export class TcpMemoryWatch {
     this.#looking.close();
   }
 
+  /** bytes of TCP on the host, and from where on machines lose processes */
+  reading(): { now: number; most: number } {
+    return { now: tcpPages() * pageSize, most: Math.floor(this.#most * pageSize) };
+  }
+
   #look(): void {
     if (tcpPages() <= this.#most) return;
     const held = [...this.#options.machines()].map((machine) => ({ machine, ...unacceptedOf(machine) }));
