@@ -129,7 +129,7 @@ export class BlankMaker {
       this.#alive.set(plan.name, blank);
       return blank;
     } catch (error) {
-      await this.discard(plan);
+      await this.abandon(plan);
       throw error;
     }
   }
@@ -165,6 +165,11 @@ export class BlankMaker {
     await this.#options.volumes.deleteFolder(plan);
     await this.release(plan);
     this.#options.ledger.gone([{ kind: "directory", name: plan.folder }]);
+  }
+
+  /** as discard(), after a failure, which says more than why something of it has to stay: that is in the ledger */
+  async abandon(plan: BlankPlan): Promise<void> {
+    await this.discard(plan).catch(() => undefined);
   }
 
   /** strikes off everything but the folder; cgroups whose last process is still leaving are removed in a moment */

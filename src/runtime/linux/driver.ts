@@ -385,7 +385,7 @@ export class LinuxRuntime implements Runtime {
     } catch (error) {
       blank?.agent?.close();
       if (blank) egress.drop(blank.plan.name);
-      if (blank) await maker.discard(blank.plan);
+      if (blank) await maker.abandon(blank.plan);
       throw error;
     } finally {
       await claim.release();
@@ -405,7 +405,7 @@ export class LinuxRuntime implements Runtime {
         await maker.boot(blank, { ...root, line, limits, sudo, mounts });
         return blank;
       } catch (error) {
-        await maker.discard(blank.plan);
+        await maker.abandon(blank.plan);
         if (!pooled || !isSandkeepError(error, "gone")) throw error;
       }
     }
