@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Machine } from "../src/core/runtime.ts";
+import { places } from "../src/runtime/linux/plan.ts";
 import { bootFor, dismiss, expectReconciled } from "./conformance/runtime/host.ts";
 import { gather, run, sh, start, until } from "./conformance/runtime/run.ts";
 import { eventually } from "./harness.ts";
@@ -18,6 +19,19 @@ const host = linuxHost({ runRoot });
 afterAll(() => rm(runRoot, { recursive: true, force: true }));
 
 describe("a daemon that is killed", () => {
+  test("while a machine ends, whose socket is gone before its processes, has a successor that opens", async () => {
+    const machine = await bootFor(host());
+    const pid = agentPid(host(), machine.id);
+    await host().runtime.close();
+    const { sockets } = places(host().directory, runRoot);
+    for (const name of await readdir(sockets)) await rm(join(sockets, name));
+    setTimeout(() => process.kill(pid, "SIGKILL"), 500);
+    const { runtime } = await reopened();
+    expect(runtime.lost().map(({ machineId }) => machineId)).toContain(machine.id);
+    await dismiss(host(), machine.id);
+    await expectReconciled(host());
+  });
+
   test("leaves machines and commands running, which are found with their whole output", async () => {
     await host().runtime.close();
     const owned = await ownThenKill(3);

@@ -5,6 +5,7 @@
 
 import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { SandkeepError } from "../../core/errors.ts";
 import type { MachineEnd } from "../../core/runtime.ts";
 import type { LaunchedMachine, Launcher } from "./apply.ts";
@@ -34,13 +35,25 @@ export interface Adopted {
   ended: { plan: BlankPlan; record: MachineRecord }[];
 }
 
+/** how long processes of a machine that was told to end may take to be gone, and between two looks, in ms */
+const longestEnd = 3000;
+const endLook = 50;
+
 /** machines that run cannot follow to another run directory: a second launcher would start there, and take them for dead */
-export function requireSameRun(places: Places, cgroups: CgroupHost, bootId: string): void {
-  const running = readRecords(places.machines).filter(({ name, record }) => {
-    if (!record || record === "damaged" || record.ended || record.bootId !== bootId) return false;
-    const { cgroup, socket } = planBlank(places, cgroups, name, slotOf(record));
-    return !existsSync(socket) && isInCgroup(record.pid, cgroup);
-  });
+export async function requireSameRun(places: Places, cgroups: CgroupHost, bootId: string): Promise<void> {
+  const find = () =>
+    readRecords(places.machines).filter(({ name, record }) => {
+      if (!record || record === "damaged" || record.ended || record.bootId !== bootId) return false;
+      const { cgroup, socket } = planBlank(places, cgroups, name, slotOf(record));
+      return !existsSync(socket) && isInCgroup(record.pid, cgroup);
+    });
+  const deadline = Date.now() + longestEnd;
+  let running = find();
+  // The socket of a machine that an earlier daemon was just stopping is gone before its processes are.
+  while (running.length > 0 && Date.now() < deadline) {
+    await pause(endLook);
+    running = find();
+  }
   if (running.length === 0) return;
   const [runRoot, instance] = [dirname(places.run), basename(places.run)];
   const other = runRootOf(`/${instance}/m/${running[0]?.name}.sock`);

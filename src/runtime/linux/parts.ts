@@ -106,7 +106,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const { places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble } = options;
   const { store } = places;
   const cgroups = thisHostsCgroups();
-  requireSameRun(places, cgroups, options.bootId);
+  await requireSameRun(places, cgroups, options.bootId);
   const cgroupParents = makeParent(cgroups, places.cgroupParent);
   const settings = options.egressSettings?.();
   if (settings) leaveSettings(places, settings);
