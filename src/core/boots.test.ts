@@ -1,16 +1,18 @@
-/** Boots: how many there may be at once, and what is said when a drive cannot be had. */
+/** Boots: how many there may be at once, what is said when a drive cannot be had, and what is left of one that fails. */
 
 import { expect, test } from "vitest";
 import { sandbox, session } from "../../test/fake-core.ts";
 import { Boots } from "./boots.ts";
 import type { Context } from "./context.ts";
 import type { Descriptions } from "./descriptions.ts";
+import { SandkeepError } from "./errors.ts";
 import type { Machine } from "./runtime.ts";
 
 const pending = { ...session, state: "pending" as const };
 
 /** machines come into being when they are let */
-function world({ drives = [] as string[] } = {}) {
+function world({ drives = [] as string[], lost = 0 } = {}) {
+  const states = new Map<string, string>();
   const machines = new Map<string, Machine>();
   const { promise: opened, resolve: open } = Promise.withResolvers<void>();
   // Only what a boot asks of them is there.
@@ -28,7 +30,12 @@ function world({ drives = [] as string[] } = {}) {
     },
   };
   const store = {
-    moveSession: async (id: string) => ({ ...pending, id, state: "running" }),
+    moveSession: async (id: string, from: string[], to: string) => {
+      if (!from.includes(states.get(id) ?? "pending")) return undefined;
+      states.set(id, to);
+      if (to === "running" && lost-- > 0) throw new SandkeepError("unavailable", "The answer was lost");
+      return { ...pending, id, state: to };
+    },
     attachDrive: async () => false,
     getDrive: async (id: string) => (drives.includes(id) ? { id } : undefined),
     detachDrives: async () => undefined,
@@ -39,7 +46,7 @@ function world({ drives = [] as string[] } = {}) {
   const boots = new Boots(context, descriptions as unknown as Descriptions, () => undefined);
   const boot = (id: string, mounts = sandbox.mounts) =>
     boots.boot({ ...sandbox, mounts }, { ...pending, id }, { root: { image: "host" } });
-  return { boots, boot, open };
+  return { boots, boot, open, states, machines };
 }
 
 test("boots under way count, so that a crowd does not pass the limit together", async () => {
@@ -50,6 +57,21 @@ test("boots under way count, so that a crowd does not pass the limit together", 
   open();
   await Promise.all(first);
   expect(() => boots.requireRoom()).toThrow("The concurrency limit has been exceeded.");
+});
+
+test("a session that is on record as running, though the answer was lost, runs", async () => {
+  const { boot, open, states } = world({ lost: 1 });
+  open();
+  expect(await boot("sbx_1")).toMatchObject({ state: "running" });
+  expect(states.get("sbx_1")).toBe("running");
+});
+
+test("one whose answers are lost again and again does not stay there without its machine", async () => {
+  const { boot, open, states, machines } = world({ lost: 2 });
+  open();
+  await expect(boot("sbx_1")).rejects.toMatchObject({ code: "unavailable" });
+  expect(states.get("sbx_1")).toBe("failed");
+  expect(machines.size).toBe(0);
 });
 
 test.each([

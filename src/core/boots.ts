@@ -6,12 +6,12 @@
 import type { Context } from "./context.ts";
 import { memoryPerVcpu } from "./context.ts";
 import type { Descriptions } from "./descriptions.ts";
-import { messageOf, SandkeepError } from "./errors.ts";
+import { isSandkeepError, messageOf, SandkeepError } from "./errors.ts";
 import { expiryOf } from "./lifetime.ts";
 import { networkOf } from "./networks.ts";
 import { Persistence } from "./persistence.ts";
 import type { ImageInfo, Machine, MachineRoot } from "./runtime.ts";
-import type { Mount, Sandbox, Session } from "./sandbox.ts";
+import type { Mount, Sandbox, Session, SessionState } from "./sandbox.ts";
 import { ShownNames } from "./shown-name.ts";
 import { fetchSource, type Source } from "./sources.ts";
 import { beginTrust } from "./trust.ts";
@@ -91,7 +91,12 @@ export class Boots {
         ...(session.lifetime === "idle" && { lastActivityAt: startedAt }),
       };
       const described = this.#descriptions.machine(sandbox, { ...session, ...changes, state: "running" });
-      const running = await store.moveSession(session.id, ["pending"], "running", changes);
+      const move = (from: SessionState[]) => store.moveSession(session.id, from, "running", changes);
+      const running = await move(["pending"]).catch((error) => {
+        // Nobody knows whether it happened; once more does no harm, as only this boot makes the session run.
+        if (isSandkeepError(error) && error.code === "unavailable") return move(["pending", "running"]);
+        throw error;
+      });
       await described;
       if (!running) throw new SandkeepError("conflict", `Cannot start session "${session.id}": it was ended meanwhile`);
       this.#booted(machine);
@@ -145,8 +150,9 @@ export class Boots {
     await this.#descriptions.forgetMachine(session.id).catch(this.#context.trouble);
     await store.detachDrives(session.id, now()).catch(this.#context.trouble);
     const at = now();
+    // On record it may run: see the boot.
     const fail = () =>
-      store.moveSession(session.id, ["pending"], "failed", {
+      store.moveSession(session.id, ["pending", "running"], "failed", {
         updatedAt: at,
         stoppedAt: at,
         endCause: "crash",
