@@ -31,6 +31,15 @@ struct write_request {
   uint64_t modified;
 };
 
+/* Whether it is a file of /proc about this process. Its memory is laid out as that of the agent and of the launcher. */
+static bool tells_of_us(int fd) {
+  char link[32], name[64], own[32];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(link, name, sizeof name);
+  int expected = snprintf(own, sizeof own, "/proc/%d/", getpid());
+  return length > expected && memcmp(name, own, (size_t)expected) == 0;
+}
+
 /* Opens a regular file. Looks before it opens, since merely opening some devices does something. -1 with errno. */
 static int open_regular(const char *path, int flags, mode_t mode, const char **reason) {
   struct stat facts;
@@ -43,7 +52,13 @@ static int open_regular(const char *path, int flags, mode_t mode, const char **r
   if (!there || S_ISREG(facts.st_mode)) {
     int fd = open(path, flags | SAFE_FLAGS, mode);
     /* and looks again at what it opened, since the name may stand for something else by now */
-    if (fd < 0 || (fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode))) return fd;
+    if (fd < 0) return fd;
+    if (fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode)) {
+      if (!tells_of_us(fd)) return fd;
+      close(fd);
+      errno = EACCES;
+      return -1;
+    }
     close(fd);
   }
   *reason = S_ISDIR(facts.st_mode) ? NULL : "it is not a regular file";

@@ -4,12 +4,10 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "view_source.h"
 
@@ -18,33 +16,33 @@
 /* how often processes that were born meanwhile are looked at */
 #define LOOKS 16
 
-/* of a process or one of its threads */
+/* of a process or one of its threads; kernels before 6.11 keep the filters of one that is dead and only waited for */
 struct facts {
   pid_t process;
   uint32_t filters;
-  bool gone; /* dead, and only waited for */
 };
 
-static long number_after(const char *status, const char *name) {
-  const char *line = strstr(status, name);
-  return line ? strtol(line + strlen(name), NULL, 10) : 0;
+/* whether a line has this name; *number is what it says then */
+static bool says(const char *line, const char *name, long *number) {
+  size_t length = strlen(name);
+  if (strncmp(line, name, length) != 0) return false;
+  *number = strtol(line + length, NULL, 10);
+  return true;
 }
 
 static bool look(pid_t pid, struct facts *out) {
-  char path[64], status[4096];
+  char path[64], line[128];
   snprintf(path, sizeof path, "/proc/%d/status", pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd < 0 ? 0 : read(fd, status, sizeof status - 1);
-  if (fd >= 0) close(fd);
-  if (n <= 0) return false;
-  status[n] = 0;
-  long filters = number_after(status, "\nSeccomp_filters:") - OURS;
-  bool dead = strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX");
-  /* the first thread may have ended before the others */
-  *out = (struct facts){.process = (pid_t)number_after(status, "\nTgid:"),
-                        .filters = filters > 0 ? (uint32_t)filters : 0,
-                        .gone = dead && number_after(status, "\nThreads:") <= 1};
-  return true;
+  FILE *status = fopen(path, "re");
+  if (!status) return false;
+  long process = 0, filters = 0;
+  /* the line of its groups may have 65,536 of them: what is not the beginning of a line is passed over */
+  for (bool begins = true; fgets(line, sizeof line, status); begins = strchr(line, '\n') != NULL) {
+    if (begins && !says(line, "Tgid:", &process)) says(line, "Seccomp_filters:", &filters);
+  }
+  fclose(status);
+  *out = (struct facts){.process = (pid_t)process, .filters = filters > OURS ? (uint32_t)(filters - OURS) : 0};
+  return process > 0;
 }
 
 static uint32_t row_of(const struct filters *f, pid_t process) {
@@ -56,7 +54,7 @@ static uint32_t row_of(const struct filters *f, pid_t process) {
 static void forget_dead(struct filters *f) {
   for (uint32_t i = f->count; i-- > 0;) {
     struct facts facts;
-    if (!look(f->asked[i].process, &facts) || facts.gone) f->asked[i] = f->asked[--f->count];
+    if (!look(f->asked[i].process, &facts)) f->asked[i] = f->asked[--f->count];
   }
 }
 
@@ -72,7 +70,7 @@ static int add_processes(struct filters *f, bool all, uint64_t after, uint64_t l
   for (const struct dirent *entry; (entry = readdir(proc));) {
     uint64_t pid = strtoull(entry->d_name, NULL, 10); /* 0 for what is no process */
     struct facts facts;
-    if (pid == 0 || !(all || is_younger(pid, after, last)) || !look((pid_t)pid, &facts) || facts.gone) continue;
+    if (pid == 0 || !(all || is_younger(pid, after, last)) || !look((pid_t)pid, &facts)) continue;
     uint32_t row = row_of(f, facts.process), asked = row < f->count ? f->asked[row].inherited + f->asked[row].own : 0;
     f->most_now += asked > facts.filters ? asked : facts.filters;
   }

@@ -344,6 +344,25 @@ static void check_prlimit(struct program *p) {
   answer(p, FAIL(EPERM)); /* wants the old limit as well, which pretending cannot give */
 }
 
+/* setsockopt(fd, level, name, …) */
+static void check_socket_option(struct program *p, const struct seccomp_pass *pass) {
+  const size_t count = sizeof SOCKET_OPTIONS / sizeof *SOCKET_OPTIONS;
+  for (size_t i = 0; i < count;) {
+    uint32_t level = SOCKET_OPTIONS[i].level;
+    load_argument(p, 1);
+    size_t others = when(p, level);
+    load_argument(p, 2);
+    for (; i < count && SOCKET_OPTIONS[i].level == level; i++)
+      answer_if(p, SOCKET_OPTIONS[i].name, SOCKET_OPTIONS[i].pretend ? PRETEND : FAIL(ENOPROTOOPT));
+    done(p, others);
+  }
+  load_argument(p, 1);
+  answer_unless(p, SOL_SOCKET, ALLOW);
+  load_argument(p, 2);
+  answer_unless(p, SO_RCVBUF, ALLOW);
+  answer_by_agent(p, pass, 0);
+}
+
 static void put_check(struct program *p, enum syscall_check check, const struct seccomp_pass *pass) {
   switch (check) {
     case CHECK_CLONE:
@@ -398,14 +417,7 @@ static void put_check(struct program *p, enum syscall_check check, const struct 
       answer(p, FAIL(EOPNOTSUPP));
       return;
     case CHECK_SOCKET_OPTION:
-      load_argument(p, 1);
-      answer_unless(p, SOL_SOCKET, ALLOW);
-      load_argument(p, 2);
-      /* the kernel compiles them as it does filters of system calls (filters.h); ours is one that knows none */
-      answer_if(p, SO_ATTACH_FILTER, FAIL(ENOPROTOOPT));
-      answer_if(p, SO_ATTACH_REUSEPORT_CBPF, FAIL(ENOPROTOOPT));
-      answer_unless(p, SO_RCVBUF, ALLOW);
-      answer_by_agent(p, pass, 0);
+      check_socket_option(p, pass);
       return;
     case CHECK_SHOWN:
       /* they have two arguments at most, which are pointers: the pass is above those that they do not have */

@@ -9,6 +9,7 @@
  *   clone3               its flags lie in memory, which a filter cannot read; libraries fall back to clone
  *   io_uring_*           a second way to make system calls that no filter sees; libuv and others fall back silently
  *   io_setup and its kin all sandboxes and the host share one count of events (fs.aio-max-nr); databases fall back
+ *   mbind                what it says of a file in memory is kept with the file, and charged to nobody
  *   memfd_secret, mbind's relatives move_pages and migrate_pages, process_madvise, process_mrelease, kcmp,
  *   modify_ldt, uselib, ustat, sysfs, statmount, listmount, lsm_*, file_setattr and other rarities: kernel code that no
  *   ordinary program needs reached
@@ -33,8 +34,11 @@
 #include <linux/random.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 /* Calls that are younger than some kernel headers. From 424 on the numbers are the same on every architecture. */
 #ifndef __NR_epoll_pwait2
@@ -123,7 +127,7 @@ static const uint16_t SYSCALLS_ALLOWED[] = {
     __NR_brk, __NR_mmap, __NR_munmap, __NR_mprotect, __NR_mremap, __NR_madvise, __NR_msync, __NR_mincore, __NR_mseal,
     __NR_mlock, __NR_mlock2, __NR_munlock, __NR_mlockall, __NR_munlockall, __NR_remap_file_pages, __NR_memfd_create,
     __NR_pkey_mprotect, __NR_pkey_alloc, __NR_pkey_free, __NR_membarrier, __NR_map_shadow_stack,
-    __NR_mbind, __NR_get_mempolicy, __NR_set_mempolicy, __NR_set_mempolicy_home_node,
+    __NR_get_mempolicy, __NR_set_mempolicy, __NR_set_mempolicy_home_node,
 
     /* processes and threads; making one is CHECKED */
     __NR_execve, __NR_execveat, __NR_exit, __NR_exit_group, __NR_wait4, __NR_waitid, __NR_getpid, __NR_getppid,
@@ -222,7 +226,7 @@ enum syscall_check {
   CHECK_SETRLIMIT,   /* any limit but that of core dumps */
   CHECK_HANDLE,      /* no file handles: EOPNOTSUPP, as from a file system that has none */
   CHECK_SYNC,        /* done without doing anything */
-  CHECK_SOCKET_OPTION, /* the size of a receive buffer only through the agent; no filters */
+  CHECK_SOCKET_OPTION, /* the size of a receive buffer only through the agent; none of SOCKET_OPTIONS */
   CHECK_SHOWN,         /* tells of the host: through the agent, which tells of the sandbox */
   CHECK_SECCOMP,       /* filters only as many as the agent lets through */
   CHECK_PRCTL,         /* the same */
@@ -259,6 +263,37 @@ static const uint32_t IOCTLS_ALLOWED[] = {
 
     /* the agent, for grants.h; a program cannot have such a descriptor */
     SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND, SECCOMP_IOCTL_NOTIF_ADDFD, SECCOMP_IOCTL_NOTIF_ID_VALID,
+};
+
+/*
+ * Options of sockets for which the kernel keeps memory that it charges to nobody, or numbers of which the whole host has one
+ * list; those of a level stand together. They answer ENOPROTOOPT, as a kernel that was built without them; or nothing, and do nothing, where libraries cannot
+ * go on without.
+ */
+static const struct {
+  uint32_t level, name;
+  bool pretend;
+} SOCKET_OPTIONS[] = {
+    /* filters are compiled, as those of system calls are (filters.h); copies of what was sent wait to be read */
+    {SOL_SOCKET, SO_ATTACH_FILTER, false},
+    {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, false},
+    {SOL_SOCKET, 37 /* SO_TIMESTAMPING_OLD */, false},
+    {SOL_SOCKET, 65 /* SO_TIMESTAMPING_NEW */, false},
+
+    /* keys of peers: TCP_MD5SIG, TCP_MD5SIG_EXT, TCP_AO_ADD_KEY, TCP_AO_DEL_KEY, TCP_AO_INFO */
+    {IPPROTO_TCP, 14, false}, {IPPROTO_TCP, 32, false}, {IPPROTO_TCP, 38, false}, {IPPROTO_TCP, 39, false},
+    {IPPROTO_TCP, 40, false},
+
+    /* datagrams that are begun and never sent: UDP_CORK */
+    {IPPROTO_UDP, 1, false},
+
+    /* IP_RECVERR, which resolvers set, keeps what was refused; IP_BLOCK_SOURCE and the other lists of senders of multicasts */
+    {IPPROTO_IP, 11, true}, {IPPROTO_IP, 38, false}, {IPPROTO_IP, 39, false}, {IPPROTO_IP, 41, false},
+    {IPPROTO_IP, 43, false}, {IPPROTO_IP, 46, false}, {IPPROTO_IP, 48, false},
+
+    /* IPV6_RECVERR, IPV6_FLOWLABEL_MGR and the lists */
+    {IPPROTO_IPV6, 25, true}, {IPPROTO_IPV6, 32, false}, {IPPROTO_IPV6, 43, false}, {IPPROTO_IPV6, 46, false},
+    {IPPROTO_IPV6, 48, false},
 };
 
 static const struct {

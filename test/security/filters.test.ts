@@ -155,6 +155,15 @@ except ChildProcessError: pass`;
     }
   }, 60_000);
 
+  test("a long list of groups hides none", async () => {
+    const many = `
+if os.getuid() == 0: os.setgroups(range(1500))
+print(sum(child(lambda: install_many(7))[0] for _ in range(30)))`;
+    const { going, said } = await keepAsking(user, many);
+    expect(said).toBe(String(most));
+    await end(going);
+  }, 60_000);
+
   test("libraries find out what the kernel knows without being counted", async () => {
     const probe =
       "print({(libc.syscall(number, 1, flag, None), ctypes.get_errno()) for flag in [0, 1, 2] * 100}, install())";
