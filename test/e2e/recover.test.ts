@@ -156,7 +156,10 @@ function moveDatabase(suffix: string): void {
 /** whole, as it is closed */
 function copyDatabase(from: string, to: string): void {
   for (const end of ["-wal", "-shm"]) rmSync(join(daemon.dataDir, `${to}${end}`), { force: true });
-  new DatabaseSync(join(daemon.dataDir, from)).exec("pragma wal_checkpoint(truncate)");
+  // Closed at once: closed by chance later, it would write the log that it knows into the file that was put in its place.
+  const database = new DatabaseSync(join(daemon.dataDir, from));
+  database.exec("pragma wal_checkpoint(truncate)");
+  database.close();
   copyFileSync(join(daemon.dataDir, from), join(daemon.dataDir, to));
 }
 
