@@ -1,8 +1,7 @@
 /** Writes our own files into a layer that is being built. Everything belongs to root unless told otherwise. */
 
 import { createReadStream } from "node:fs";
-import { readdir, readlink } from "node:fs/promises";
-import { join, posix } from "node:path";
+import { posix } from "node:path";
 import type { FileSession } from "../file-session.ts";
 
 export interface Owner {
@@ -63,17 +62,6 @@ export class LayerWriter {
   /** makes a directory show what the layers below have at another path, seen from their root */
   async redirect(path: string, to: string): Promise<void> {
     await this.#files.setAttribute(path, "trusted.overlay.redirect", Buffer.from(to));
-  }
-
-  /** a directory of the host with all that is in it; only for our own package, whose content is trusted */
-  async copyTree(from: string, to: string, options: { owner?: Owner } = {}): Promise<void> {
-    await this.directory(to, options);
-    for (const entry of await readdir(from, { withFileTypes: true })) {
-      const [source, target] = [join(from, entry.name), posix.join(to, entry.name)];
-      if (entry.isDirectory()) await this.copyTree(source, target, options);
-      else if (entry.isSymbolicLink()) await this.symlink(await readlink(source), target);
-      else if (entry.isFile()) await this.copyFile(source, target, options);
-    }
   }
 
   async copyFile(from: string, to: string, options: EntryOptions = {}): Promise<void> {

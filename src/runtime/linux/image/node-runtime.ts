@@ -11,6 +11,7 @@ import type { Claim } from "../claims.ts";
 import type { LayerInfo } from "../layer-record.ts";
 import type { LayerStore } from "../layers.ts";
 import { LayerWriter, plainUser } from "./layer-writer.ts";
+import { copyTree } from "./tree-copy.ts";
 import { TreeWriter } from "./tree-writer.ts";
 
 /** Where the parts of the runtime are on the host. */
@@ -119,7 +120,7 @@ async function writeFiles(writer: LayerWriter | TreeWriter, node: NodeRuntime, f
   await writer.copyFile(node.program, `${folder}/bin/node`, { mode: 0o755 });
   for (const { name, folder: from, programs } of node.packages) {
     const to = `${folder}/lib/node_modules/${name}`;
-    await writer.copyTree(from, to, { owner: plainUser });
+    await copyTree(writer, from, to, { owner: plainUser });
     for (const [program, path] of Object.entries(programs)) {
       await writer.copyFile(join(from, path), `${to}/${path}`, { mode: 0o755, owner: plainUser });
       await writer.symlink(`../lib/node_modules/${name}/${path}`, `${folder}/bin/${program}`);

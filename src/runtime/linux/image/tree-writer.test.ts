@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { tempDir } from "../../../../test/harness.ts";
 import { needs } from "../../../../test/needs.ts";
 import { plainUser } from "./layer-writer.ts";
+import { copyTree } from "./tree-copy.ts";
 import { TreeWriter } from "./tree-writer.ts";
 
 test("a tree is copied with the owner that was asked for, programs as programs and links as links", async (context) => {
@@ -14,7 +15,7 @@ test("a tree is copied with the owner that was asked for, programs as programs a
   await mkdir(join(from, "bin"), { recursive: true });
   for (const name of ["bin/run", "install.sh", "read.me"]) await writeFile(join(from, name), name, { mode: 0o600 });
   await symlink("../read.me", join(from, "bin/link"));
-  await new TreeWriter(to).copyTree(from, "/package", { owner: plainUser });
+  await copyTree(new TreeWriter(to), from, "/package", { owner: plainUser });
   const modes = await Promise.all(
     ["", "bin", "bin/run", "install.sh", "read.me"].map(async (name) => {
       const { uid, gid, mode } = await lstat(join(to, "package", name));

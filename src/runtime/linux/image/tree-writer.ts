@@ -3,24 +3,10 @@
  * store, but without a process between: the kernel copies thousands of files in the time in which those would be sent.
  */
 
-import {
-  chmod,
-  copyFile,
-  lchown,
-  link,
-  mkdir,
-  readdir,
-  readlink,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from "node:fs/promises";
+import { chmod, copyFile, lchown, link, mkdir, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type EntryOptions, isProgram, type Owner } from "./layer-writer.ts";
 
-/** files of a directory that are copied at the same time */
-const atOnce = 32;
 const root: Owner = { uid: 0, gid: 0 };
 
 export class TreeWriter {
@@ -44,24 +30,6 @@ export class TreeWriter {
     await mkdir(dirname(this.#at(path)), { recursive: true });
     await rm(this.#at(path), { force: true });
     await symlink(target, this.#at(path));
-  }
-
-  /** a directory of the host with all that is in it; only for our own package, whose content is trusted */
-  async copyTree(from: string, to: string, options: { owner?: Owner } = {}): Promise<void> {
-    await this.directory(to, options);
-    const entries = await readdir(from, { withFileTypes: true });
-    for (let i = 0; i < entries.length; i += atOnce) {
-      await Promise.all(
-        entries.slice(i, i + atOnce).map(async (entry) => {
-          const [source, target] = [join(from, entry.name), join(to, entry.name)];
-          if (entry.isSymbolicLink()) await this.symlink(await readlink(source), target);
-          else if (entry.isFile()) await this.copyFile(source, target, options);
-        }),
-      );
-    }
-    for (const { name } of entries.filter((entry) => entry.isDirectory())) {
-      await this.copyTree(join(from, name), join(to, name), options);
-    }
   }
 
   /** the same file under another name where nobody could tell: one of 120 MB is then on the disk and in memory once */
