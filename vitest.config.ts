@@ -17,9 +17,10 @@ export default defineConfig({
     environment: "node",
     include: UNIT ? unitTests(import.meta.dirname) : folders.map((folder) => `${folder}/**/*.${kind}`),
     exclude: ["**/node_modules/**", ...(SLOW ? [] : ["**/*.slow.test.ts"])],
-    // Tests change namespaces, mounts and cgroups: a process each, and few at a time.
+    // Tests change namespaces, mounts and cgroups: a process each, and few at a time. Most of them wait as much as they
+    // compute, so one more than the cores of a small machine keeps both busy.
     pool: "forks",
-    maxWorkers: 2,
+    maxWorkers: 3,
     // Against hanging only, and therefore long: a busy host makes a test slow, not wrong.
     testTimeout: 300_000,
     hookTimeout: 300_000,
