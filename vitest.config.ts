@@ -1,8 +1,8 @@
 /** How the tests run: which files, how many at once, how long one may take, and what is printed at the end. */
 
 import { defineConfig } from "vitest/config";
-import { ClosingLine } from "./test/reporter.ts";
-import { folders, unitTests } from "./test/tiers.ts";
+import { ClosingLine } from "./test/runner/reporter.ts";
+import { folders, unitTests } from "./test/runner/tiers.ts";
 
 // Under the host's own, older Node everything would fail with errors that say nothing.
 if (Number.parseInt(process.versions.node, 10) < 24)

@@ -1,6 +1,6 @@
 /** Boot to first output, with and without pools, beside the tools people would use instead; and commands in a live machine. */
 
-import type { Machine } from "../src/core/runtime.ts";
+import type { Machine } from "../src/core/ports/runtime.ts";
 import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";
 import { interleaved, median, type Series, type Subject, table, timed, verdict } from "./measure.ts";
 import { bubblewrap, crun, host, nsenter, unshare } from "./peers.ts";

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";
-import type { TestRuntime } from "../test/machine.ts";
+import type { TestRuntime } from "../test/harness/machine.ts";
 import { runToEnd } from "./boot.ts";
 import { median, timed, verdict } from "./measure.ts";
 

@@ -3,7 +3,7 @@
  * while all is quiet. A sandbox that merely computes is measured too: what it costs is the processors' doing.
  */
 
-import type { TestDaemon } from "../test/daemon.ts";
+import type { TestDaemon } from "../test/harness/daemon.ts";
 import { create, outputOf, requests, requestTimes } from "./egress-sandbox.ts";
 import { type Flood, floods } from "./floods.ts";
 import { median, verdict } from "./measure.ts";

@@ -1,9 +1,9 @@
 /** Sandboxes of the benchmarks of the way out, made by the vendor's own SDK, and what runs in them. */
 
 import { Sandbox } from "@vercel/sandbox";
-import type { TestDaemon } from "../test/daemon.ts";
 import { accessTo, type Policy } from "../test/e2e/clients.ts";
-import { webAddress } from "../test/internet-names.ts";
+import type { TestDaemon } from "../test/harness/daemon.ts";
+import { webAddress } from "../test/internet/internet-names.ts";
 
 export function create(daemon: TestDaemon, networkPolicy: Policy): Promise<Sandbox> {
   return Sandbox.create({ ...accessTo(daemon), persistent: false, timeout: 3_600_000, networkPolicy });

@@ -7,12 +7,12 @@
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import type { TestDaemon } from "../test/daemon.ts";
 import type { Policy } from "../test/e2e/clients.ts";
-import type { Undo } from "../test/harness.ts";
-import { type Internet, openInternet } from "../test/internet.ts";
-import { startDaemonOn, startTlsServers } from "../test/internet-daemon.ts";
-import { webAddress } from "../test/internet-names.ts";
+import type { TestDaemon } from "../test/harness/daemon.ts";
+import type { Undo } from "../test/harness/harness.ts";
+import { type Internet, openInternet } from "../test/internet/internet.ts";
+import { startDaemonOn, startTlsServers } from "../test/internet/internet-daemon.ts";
+import { webAddress } from "../test/internet/internet-names.ts";
 import { benchNeighbour } from "./egress-neighbour.ts";
 import { create, outputOf, requests, requestTimes } from "./egress-sandbox.ts";
 import { interleaved, median, type Series, type Subject, table, timed, verdict } from "./measure.ts";

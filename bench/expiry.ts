@@ -1,8 +1,8 @@
 /** Many sessions whose time is over at the same moment: how long a GET takes while they are stopped, and how long that lasts. */
 
-import { startDaemon } from "../test/daemon.ts";
 import { raw } from "../test/e2e/clients.ts";
-import type { Undo } from "../test/harness.ts";
+import { startDaemon } from "../test/harness/daemon.ts";
+import type { Undo } from "../test/harness/harness.ts";
 import { quantile, verdict } from "./measure.ts";
 
 /** how long making them all may take, in ms */

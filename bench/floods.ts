@@ -1,7 +1,7 @@
 /** What a hostile sandbox might do to the egress process: programs for Node, each of which prints how far it has got. */
 
-import { frame } from "../test/http2-frame.ts";
-import { otherAddress } from "../test/internet-names.ts";
+import { frame } from "../test/harness/http2-frame.ts";
+import { otherAddress } from "../test/internet/internet-names.ts";
 
 export interface Flood {
   name: string;

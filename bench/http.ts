@@ -1,9 +1,9 @@
 /** What a program with Vercel's own SDK sees: create to first output, a command, and a hundred creates at once. */
 
 import { Sandbox } from "@vercel/sandbox";
-import { startDaemon, type TestDaemon } from "../test/daemon.ts";
 import { accessTo } from "../test/e2e/clients.ts";
-import type { Undo } from "../test/harness.ts";
+import { startDaemon, type TestDaemon } from "../test/harness/daemon.ts";
+import type { Undo } from "../test/harness/harness.ts";
 import { interleaved, median, type Subject, table, timed, verdict } from "./measure.ts";
 import { bubblewrap, firstOutput, host } from "./peers.ts";
 

@@ -1,13 +1,13 @@
 /** The lists of every wire over HTTP, from a daemon with a million sessions on record, on both engines. */
 
 import { join } from "node:path";
-import { defaultProject, defaultTeam } from "../src/core/access.ts";
+import { defaultProject, defaultTeam } from "../src/core/access/access.ts";
 import type { StoreLocation } from "../src/store/sql-store.ts";
 import { noon } from "../test/conformance/store/host.ts";
-import { type Settings, startDaemon, type TestDaemon } from "../test/daemon.ts";
-import { connect, eras, veryfrontPath } from "../test/e2e/mcp.ts";
-import type { Undo } from "../test/harness.ts";
-import { startPostgres } from "../test/postgres.ts";
+import { connect, eras, veryfrontPath } from "../test/e2e/mcp/mcp.ts";
+import { type Settings, startDaemon, type TestDaemon } from "../test/harness/daemon.ts";
+import type { Undo } from "../test/harness/harness.ts";
+import { startPostgres } from "../test/harness/postgres.ts";
 import { interleaved, quantile, type Subject, table, verdict } from "./measure.ts";
 import { fillStore } from "./store-rows.ts";
 import { subject } from "./store-sessions.ts";

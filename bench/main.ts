@@ -4,7 +4,7 @@
  */
 
 import { rm } from "node:fs/promises";
-import { withRuntime } from "../test/machine.ts";
+import { withRuntime } from "../test/harness/machine.ts";
 import { benchBoot, benchExec } from "./boot.ts";
 import { benchDensity } from "./density.ts";
 import { benchEgress } from "./egress.ts";

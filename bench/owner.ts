@@ -1,6 +1,6 @@
 /** The owner of many idle machines, to be killed: boots as many as it is told, says that they are there, and waits. */
 
-import { runtimeAt } from "../test/machine.ts";
+import { runtimeAt } from "../test/harness/machine.ts";
 
 const [dataDir = "", runRoot = "", count = "0"] = process.argv.slice(2);
 const runtime = runtimeAt(dataDir, runRoot, { pool: { hot: 0, warm: 0 } });

@@ -1,8 +1,8 @@
 /** Stop with a snapshot, resume, fork and capture of a running machine, each with little, much and many. */
 
-import type { Machine } from "../src/core/runtime.ts";
+import type { Machine } from "../src/core/ports/runtime.ts";
+import type { Durability } from "../src/runtime/linux/components.ts";
 import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";
-import type { Durability } from "../src/runtime/linux/parts.ts";
 import { runToEnd } from "./boot.ts";
 import { median, timed, verdict } from "./measure.ts";
 

@@ -4,8 +4,8 @@
  */
 
 import { sql } from "kysely";
-import type { Owner } from "../src/core/sandbox.ts";
-import { openEngine } from "../src/store/engines.ts";
+import type { Owner } from "../src/core/model/sandbox.ts";
+import { openEngine } from "../src/store/engines/engines.ts";
 import type { StoreLocation } from "../src/store/sql-store.ts";
 import { noon } from "../test/conformance/store/host.ts";
 

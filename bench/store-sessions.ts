@@ -1,8 +1,8 @@
 /** What lists of sessions cost, as the wires ask for them: newest first, by name, by tags, by moments, with a total. */
 
-import type { Owner } from "../src/core/sandbox.ts";
-import type { SessionQuery, Store } from "../src/core/store.ts";
-import { timeline } from "../src/core/timeline.ts";
+import type { Owner } from "../src/core/model/sandbox.ts";
+import type { SessionQuery, Store } from "../src/core/ports/store.ts";
+import { timeline } from "../src/core/sessions/timeline.ts";
 import { noon } from "../test/conformance/store/host.ts";
 import type { Subject } from "./measure.ts";
 

@@ -4,11 +4,11 @@
  */
 
 import { join } from "node:path";
-import type { SandboxQuery } from "../src/core/store.ts";
+import type { SandboxQuery } from "../src/core/ports/store.ts";
 import { openStore, type StoreLocation } from "../src/store/sql-store.ts";
 import { newOwner, noon, sandboxOf } from "../test/conformance/store/host.ts";
-import { tempDir, type Undo } from "../test/harness.ts";
-import { startPostgres } from "../test/postgres.ts";
+import { tempDir, type Undo } from "../test/harness/harness.ts";
+import { startPostgres } from "../test/harness/postgres.ts";
 import { interleaved, median, quantile, type Subject, table, verdict } from "./measure.ts";
 import { fillStore } from "./store-rows.ts";
 import { type Place, sessionSubjects, subject } from "./store-sessions.ts";

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launch.h"
-#include "title.h"
+#include "launcher/launch.h"
+#include "shared/title.h"
 
 int main(int argc, char **argv) {
   title_remember(argc, argv);

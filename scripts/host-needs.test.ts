@@ -4,7 +4,7 @@ import { globSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
-import { root, tempDir } from "../test/harness.ts";
+import { root, tempDir } from "../test/harness/harness.ts";
 import { type HostNeed, hostNeeds, missing } from "./host-needs.mjs";
 
 const row = { package: "some-package", why: "is needed by this test", when: "run" } as const;
@@ -17,7 +17,7 @@ test("every program that a test demands is in the table, or in every Debian", ()
   const every = ["sh", "dpkg", "setpriv"];
   const rows = hostNeeds.flatMap(({ command, file, package: name }) => [command, file && basename(file), name]);
   const demanded = globSync("{src,test,guest,scripts}/**/*.ts", { cwd: root })
-    .filter((path) => !/^test\/needs\.|^scripts\//.test(path))
+    .filter((path) => !/^test\/runner\/needs\.|^scripts\//.test(path))
     .flatMap((path) => [...readFileSync(join(root, path), "utf8").matchAll(/"the command ([\w.-]+)"/g)])
     .map(([, command = ""]) => command);
   expect(demanded).toContain("tcpdump");

@@ -10,9 +10,9 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { root, tempDir } from "../test/harness.ts";
-import { guestBinary, needs } from "../test/needs.ts";
-import { openWorkshop } from "./admin/workshop.ts";
+import { root, tempDir } from "../test/harness/harness.ts";
+import { guestBinary, needs } from "../test/runner/needs.ts";
+import { openWorkshop } from "./cli/offline/image-store.ts";
 
 const run = promisify(execFile);
 const main = join(root, "src/main.ts");

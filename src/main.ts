@@ -5,11 +5,11 @@ import { realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import { didYouMean } from "./base/similar.ts";
 import { CliError } from "./cli/errors.ts";
-import { didYouMean } from "./cli/similar.ts";
-import { messageOf, SandkeepError } from "./core/errors.ts";
-import { egressMain, launcher, redirects, root } from "./installation.ts";
-import { brokenPipe, endWithReaders, type Output, ReaderGone } from "./signals.ts";
+import { messageOf, SandkeepError } from "./core/model/errors.ts";
+import { brokenPipe, endWithReaders, type Output, ReaderGone } from "./daemon/signals.ts";
+import { egressMain, launcher, redirects, root } from "./installation/installation.ts";
 
 const usage = `Usage: sandkeep <command>
 
@@ -100,22 +100,22 @@ function commandNamed(name: string): (args: string[]) => Promise<unknown> {
 }
 
 async function serve(args: string[]): Promise<void> {
-  const daemon = await import("./daemon.ts");
+  const daemon = await import("./daemon/daemon.ts");
   await daemon.serve(args);
 }
 
 async function recover(args: string[]): Promise<void> {
-  const { recoverCommand } = await import("./admin/recover.ts");
-  const { openForRecovery } = await import("./daemon.ts");
+  const { recoverCommand } = await import("./cli/offline/recover.ts");
+  const { openForRecovery } = await import("./daemon/daemon.ts");
   await recoverCommand(args, { open: openForRecovery, freshIdentity: () => randomUUID(), print });
 }
 
 async function image(args: string[]): Promise<void> {
-  const { imageCommand } = await import("./admin/image.ts");
-  const { openWorkshop } = await import("./admin/workshop.ts");
-  const { nativeProgram } = await import("./native-program.ts");
-  const { dataDirectory, makeDirectory, runDirectory } = await import("./directories.ts");
-  const { readConfig } = await import("./config.ts");
+  const { imageCommand } = await import("./cli/offline/image.ts");
+  const { openWorkshop } = await import("./cli/offline/image-store.ts");
+  const { nativeProgram } = await import("./installation/native-program.ts");
+  const { dataDirectory, makeDirectory, runDirectory } = await import("./config/directories.ts");
+  const { readConfig } = await import("./config/config.ts");
   const { SANDKEEP_DATA_DIR: home, SANDKEEP_RUN_DIR: run } = process.env;
   const { diskReserve } = readConfig([], process.env);
   await imageCommand(args, {
@@ -137,7 +137,7 @@ async function image(args: string[]): Promise<void> {
 
 async function env(args: string[]): Promise<void> {
   const { envCommand } = await import("./cli/commands/env.ts");
-  const { makeOidcToken } = await import("./core/token.ts");
+  const { makeOidcToken } = await import("./core/access/token.ts");
   await envCommand(args, {
     environment: process.env,
     preload: pathToFileURL(join(redirects, "preload.mjs")).href,
@@ -194,13 +194,13 @@ function realPath(path: string): string | undefined {
 
 async function doctor(args: string[]): Promise<number> {
   const { doctorCommand } = await import("./cli/commands/doctor.ts");
-  const { readHost } = await import("./cli/host.ts");
-  const { defaultDataDir, readConfig } = await import("./config.ts");
-  const { heldIn, usualReserve } = await import("./runtime/linux/disk-room.ts");
-  const { installedBuilds } = await import("./runtime/linux/other-builds.ts");
-  const { isReadOnly } = await import("./runtime/linux/storage.ts");
-  const { findNativeProgram } = await import("./native-program.ts");
-  const { hostView } = await import("./runtime/linux/image/host-view.ts");
+  const { readHost } = await import("./cli/host/host.ts");
+  const { defaultDataDir, readConfig } = await import("./config/config.ts");
+  const { heldIn, usualReserve } = await import("./runtime/linux/storage/disk-room.ts");
+  const { installedBuilds } = await import("./runtime/linux/host/other-builds.ts");
+  const { isReadOnly } = await import("./runtime/linux/storage/storage.ts");
+  const { findNativeProgram } = await import("./installation/native-program.ts");
+  const { hostView } = await import("./runtime/linux/images/host-view.ts");
   const { cgroupControllers, kernelHas, missing, onPath } = await import("../scripts/host-needs.mjs");
   const home = process.env.SANDKEEP_DATA_DIR || defaultDataDir(process.env, isRoot);
   const packages = missing(["run"]).map((need) => ({ name: need.package, why: need.why }));
@@ -221,7 +221,7 @@ async function doctor(args: string[]): Promise<number> {
 
 /** where the key may be; a user of a daemon that root runs may be allowed to read it */
 async function dataDirs(): Promise<string[]> {
-  const { defaultDataDir } = await import("./config.ts");
+  const { defaultDataDir } = await import("./config/config.ts");
   const { SANDKEEP_DATA_DIR: dataDir } = process.env;
   return dataDir ? [dataDir] : [...new Set([isRoot, true].map((root) => defaultDataDir(process.env, root)))];
 }

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../confine.h"
+#include "confinement/confine.h"
 
 static void say(const char *what, long result) {
   printf("%s: %s\n", what, result >= 0 ? "allowed" : strerrorname_np(errno));

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../egress_filter.h"
+#include "egress/egress_filter.h"
 
 static void say(const char *what, long result) {
   printf("%s: %s\n", what, result >= 0 ? "allowed" : strerrorname_np(errno));

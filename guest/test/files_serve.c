@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../files.h"
+#include "files/files.h"
 
 struct options {
   const char *root;

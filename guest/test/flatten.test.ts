@@ -7,9 +7,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { root, tempDir } from "../../test/harness.ts";
-import { build, flattenSources } from "../../test/layer-tools.ts";
-import { needs } from "../../test/needs.ts";
+import { compileGuest, sanitizers } from "../../test/harness/guest-program.ts";
+import { root, tempDir } from "../../test/harness/harness.ts";
+import { flattenSources } from "../../test/harness/layer-tools.ts";
+import { needs } from "../../test/runner/needs.ts";
 
 const run = promisify(execFile);
 let programs = "";
@@ -18,7 +19,7 @@ let tool = "";
 beforeAll(async () => {
   programs = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
   tool = join(programs, "flatten_main");
-  await build(tool, flattenSources);
+  await compileGuest(tool, flattenSources, sanitizers);
 });
 afterAll(() => rm(programs, { recursive: true, force: true }));
 

@@ -7,7 +7,7 @@
  *   flatten_main whiteout PATH            makes a character device 0/0, which Node cannot
  */
 #define _GNU_SOURCE
-#include "../flatten.h"
+#include "layers/flatten.h"
 
 #include <dirent.h>
 #include <errno.h>

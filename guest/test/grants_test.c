@@ -3,8 +3,8 @@
  * ten calls; prints how many of them failed for want of memory and how many processes were started for them.
  */
 #define _GNU_SOURCE
-#include "../grants.h"
-#include "../loop.h"
+#include "agent/grants.h"
+#include "shared/loop.h"
 
 #include <errno.h>
 #include <linux/filter.h>

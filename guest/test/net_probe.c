@@ -24,8 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../net.h"
-#include "../netd.h"
+#include "netd/netd.h"
+#include "network/net.h"
 
 #define MOST 16
 

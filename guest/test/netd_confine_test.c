@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../netd_process.h"
+#include "netd/netd_process.h"
 
 static void say(const char *what, long result) {
   printf("%s: %s\n", what, result >= 0 ? "allowed" : strerrorname_np(errno));

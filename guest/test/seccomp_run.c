@@ -4,8 +4,8 @@
  * no_new_privs. It shows whether real programs work behind the filter without a whole sandbox; it isolates nothing.
  */
 #define _GNU_SOURCE
-#include "../caps.h"
-#include "../seccomp.h"
+#include "confinement/caps.h"
+#include "confinement/seccomp.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * compares its answers with the tables. Prints one line for each mismatch; exits 0 when there is none.
  */
 #define _GNU_SOURCE
-#include "../seccomp.h"
-#include "../syscalls.h"
+#include "confinement/seccomp.h"
+#include "confinement/syscalls.h"
 
 #include <errno.h>
 #include <linux/audit.h>

@@ -3,7 +3,7 @@
  * mismatch; exits 0 when there is none. Usage: wire_test vectors.txt
  */
 #define _GNU_SOURCE
-#include "../wire.h"
+#include "shared/wire.h"
 
 #include <errno.h>
 #include <stdarg.h>

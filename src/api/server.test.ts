@@ -1,7 +1,7 @@
 /** The mount table: what each path and credential leads to. */
 
 import { expect, test } from "vitest";
-import { apiClient } from "../../test/api-client.ts";
+import { apiClient } from "../../test/harness/api-client.ts";
 
 test("the base path of the SDK and the documents' own lead to the same", async () => {
   const { ask } = apiClient();

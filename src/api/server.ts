@@ -6,11 +6,11 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Core } from "../core/core.ts";
-import { forBrowsers, preflight } from "./browsers.ts";
-import { isOwnHost } from "./hosts.ts";
-import { type Connection, json } from "./http.ts";
-import type { Idempotency } from "./idempotency.ts";
 import { createInstavm, instavmPaths } from "./instavm/instavm.ts";
+import { forBrowsers, preflight } from "./kit/browsers.ts";
+import { isOwnHost } from "./kit/hosts.ts";
+import { type Connection, json } from "./kit/http.ts";
+import type { Idempotency } from "./kit/idempotency.ts";
 import { mcpApi, mcpPaths } from "./mcp/mcp.ts";
 import { metricsApi, metricsPath } from "./sandkeep/metrics.ts";
 import { sandkeepApi, sandkeepPaths } from "./sandkeep/sandkeep.ts";

@@ -1,11 +1,11 @@
 /** What every service of the core stands on: the store, the runtime, the clock, ids and the host's limits. */
 
-import type { Ids } from "./ids.ts";
-import type { AuthoritySpec, CustomNetwork } from "./network-policy.ts";
-import type { RecoveryFiles } from "./recovery-files.ts";
-import type { Runtime } from "./runtime.ts";
-import type { Session } from "./sandbox.ts";
-import type { Store } from "./store.ts";
+import type { Ids } from "./model/ids.ts";
+import type { Session } from "./model/sandbox.ts";
+import type { AuthoritySpec, CustomNetwork } from "./network/network-policy.ts";
+import type { RecoveryFiles } from "./ports/recovery-files.ts";
+import type { Runtime } from "./ports/runtime.ts";
+import type { Store } from "./ports/store.ts";
 
 export interface Context {
   store: Store;

@@ -1,30 +1,30 @@
 /** Puts the services of the core together: what the wires call, and what goes on without anybody calling. */
 
-import { Access, type AccessOptions } from "./access.ts";
-import { Activity } from "./activity.ts";
-import { Boots } from "./boots.ts";
-import { eachBounded } from "./bounded.ts";
-import { Captures } from "./captures.ts";
+import { eachBounded } from "../base/limited-concurrency.ts";
+import { Access, type AccessOptions } from "./access/access.ts";
+import { type Guarded, guarded } from "./access/permissions.ts";
 import { Clock } from "./clock.ts";
-import { Commands } from "./commands.ts";
+import { Commands } from "./commands/commands.ts";
 import type { Context } from "./context.ts";
-import { Descriptions } from "./descriptions.ts";
-import { Drives } from "./drives.ts";
-import { EgressLogs } from "./egress-log.ts";
-import { Endings } from "./endings.ts";
-import { Expiry, stopsAtOnce } from "./expiry.ts";
-import { SessionFiles } from "./files.ts";
+import { Drives } from "./drives/drives.ts";
+import { SessionFiles } from "./files/files.ts";
 import { Host } from "./host.ts";
-import { type Guarded, guarded } from "./permissions.ts";
-import { NetworkPolicies } from "./policies.ts";
-import { Quarantine } from "./quarantine.ts";
-import { recover } from "./recovery.ts";
-import { Retention } from "./retention.ts";
-import { Routes } from "./routes.ts";
-import type { Machine } from "./runtime.ts";
-import { Sandboxes } from "./sandboxes.ts";
-import { Sessions } from "./sessions.ts";
-import { SnapshotService } from "./snapshots.ts";
+import { EgressLogs } from "./network/egress-log.ts";
+import { NetworkPolicies } from "./network/policies.ts";
+import { Routes } from "./network/routes.ts";
+import type { Machine } from "./ports/runtime.ts";
+import { Descriptions } from "./recovery/descriptions.ts";
+import { Quarantine } from "./recovery/quarantine.ts";
+import { Sandboxes } from "./sandboxes/sandboxes.ts";
+import { Activity } from "./sessions/activity.ts";
+import { Boots } from "./sessions/boot.ts";
+import { Endings } from "./sessions/end.ts";
+import { Expiry, stopsAtOnce } from "./sessions/expiry.ts";
+import { recover } from "./sessions/recovery.ts";
+import { Sessions } from "./sessions/sessions.ts";
+import { Captures } from "./snapshots/captures.ts";
+import { Retention } from "./snapshots/retention.ts";
+import { SnapshotService } from "./snapshots/snapshots.ts";
 
 export interface Core extends Guarded {
   access: Access;

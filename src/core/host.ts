@@ -1,11 +1,11 @@
 /** What the operator of a daemon asks about it as a whole: its numbers, and which of its processes are of an earlier build. */
 
-import { defaultTeam } from "./access.ts";
+import { defaultTeam } from "./access/access.ts";
 import type { Context } from "./context.ts";
-import { SandkeepError } from "./errors.ts";
-import type { OtherBuilds, ReplacedParts, Vitals } from "./runtime.ts";
-import type { Caller, SessionState } from "./sandbox.ts";
-import { requireUnlimited } from "./scope.ts";
+import { SandkeepError } from "./model/errors.ts";
+import type { Caller, SessionState } from "./model/sandbox.ts";
+import { requireUnlimited } from "./model/scope.ts";
+import type { OtherBuilds, ReplacedParts, Vitals } from "./ports/runtime.ts";
 
 /** Processes of an earlier build that go on, and why. */
 export interface Waiting {

@@ -1,6 +1,6 @@
 /**
  * Pins the channel between netd and the egress process, which is Node's own for child processes and nowhere documented:
- * what guest/egress.c relies on is done here by a few lines of Python, in netd's place.
+ * what guest/egress/egress.c relies on is done here by a few lines of Python, in netd's place.
  */
 
 import { execFile } from "node:child_process";
@@ -8,9 +8,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeEach, describe, expect, test } from "vitest";
-import { root, tempDir } from "../../test/harness.ts";
-import { needs } from "../../test/needs.ts";
-import { noEgressSettings } from "../core/egress-settings.ts";
+import { root, tempDir } from "../../test/harness/harness.ts";
+import { needs } from "../../test/runner/needs.ts";
+import { noEgressSettings } from "../core/ports/egress-settings.ts";
 import { parseRequest, replies } from "./channel.ts";
 
 const run = promisify(execFile);

@@ -1,6 +1,6 @@
 /**
  * What netd and the egress process say to each other, over the channel that Node makes for child processes;
- * guest/egress.h is the other side and writes the messages down.
+ * guest/egress/egress.h is the other side and writes the messages down.
  */
 
 import type { Socket } from "node:net";

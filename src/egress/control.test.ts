@@ -5,9 +5,9 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { tempDir } from "../../test/harness.ts";
-import { Actors } from "./actors.ts";
+import { tempDir } from "../../test/harness/harness.ts";
 import { openControl } from "./control.ts";
+import { Actors } from "./log/actors.ts";
 
 test("a daemon that has stopped reading is not asked any more, so that nothing piles up for it", async () => {
   const actors = new Actors();

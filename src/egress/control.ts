@@ -22,9 +22,9 @@
 import { renameSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { z } from "zod";
-import type { EgressSettings } from "../core/egress-settings.ts";
-import type { CustomNetwork } from "../core/network-policy.ts";
-import type { Actors } from "./actors.ts";
+import type { CustomNetwork } from "../core/network/network-policy.ts";
+import type { EgressSettings } from "../core/ports/egress-settings.ts";
+import type { Actors } from "./log/actors.ts";
 import { egressSettings } from "./settings.ts";
 
 export interface Controlled {

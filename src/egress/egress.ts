@@ -1,20 +1,20 @@
 /** Does what netd asks: joins connections to the outside, judges flows, resolves names; and closes a sandbox's all at once. */
 
 import type { Socket } from "node:net";
-import type { EgressSettings } from "../core/egress-settings.ts";
-import type { CustomNetwork } from "../core/network-policy.ts";
-import { type Actors, attributed, beforeRefusal, type Search } from "./actors.ts";
-import { decisionOf } from "./barred.ts";
+import type { CustomNetwork } from "../core/network/network-policy.ts";
+import type { EgressSettings } from "../core/ports/egress-settings.ts";
 import { halfOpen, type Replies, type Request } from "./channel.ts";
-import type { Complain } from "./complaints.ts";
-import { serveConnection } from "./connection.ts";
-import { isResolver, serveDns } from "./dns.ts";
-import type { EgressEvent, EgressLog } from "./log.ts";
+import { serveConnection } from "./connection/connection.ts";
+import { isResolver, serveDns } from "./dns/dns.ts";
+import { answerQuestion } from "./dns/questions.ts";
+import { newTurns } from "./fairness/turns.ts";
+import { type Actors, attributed, beforeRefusal, type Search } from "./log/actors.ts";
+import { decisionOf } from "./log/barred.ts";
+import type { Complain } from "./log/complaints.ts";
+import type { EgressEvent, EgressLog } from "./log/log.ts";
 import { type Machine, Machines } from "./machines.ts";
-import { judge, type Verdict } from "./policy.ts";
-import { answerQuestion } from "./questions.ts";
+import { judge, type Verdict } from "./policy/policy.ts";
 import type { Settings } from "./settings.ts";
-import { newTurns } from "./turns.ts";
 
 export interface EgressOptions {
   settings: Settings;

@@ -1,14 +1,14 @@
 /** The sandboxes as the egress process knows them: what is in force for each, what it has been told, what it has open. */
 
 import { setMaxListeners } from "node:events";
-import type { AuthoritySpec, CustomNetwork } from "../core/network-policy.ts";
-import { type Allowance, newAllowance } from "./allowance.ts";
+import type { AuthoritySpec, CustomNetwork } from "../core/network/network-policy.ts";
 import type { Origin } from "./channel.ts";
-import { newNames } from "./names.ts";
-import { customPolicy, type Policy } from "./policy.ts";
-import type { Asker } from "./questions.ts";
-import type { Authority } from "./tls/authority.ts";
-import type { Share, Turns } from "./turns.ts";
+import type { Asker } from "./dns/questions.ts";
+import { type Allowance, newAllowance } from "./fairness/allowance.ts";
+import type { Share, Turns } from "./fairness/turns.ts";
+import type { Authority } from "./intercept/authority.ts";
+import { newNames } from "./policy/names.ts";
+import { customPolicy, type Policy } from "./policy/policy.ts";
 
 /** Something open that a change of policy may end. */
 export interface Open {
@@ -147,7 +147,7 @@ export class Machines {
     const given = this.#given.get(name);
     if (!given?.spec) return undefined;
     const { spec } = given;
-    given.authority ??= import("./tls/authority.ts").then(({ openAuthority }) => openAuthority(spec));
+    given.authority ??= import("./intercept/authority.ts").then(({ openAuthority }) => openAuthority(spec));
     return given.authority;
   }
 

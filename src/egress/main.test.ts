@@ -3,7 +3,7 @@
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { eventually } from "../../test/harness.ts";
+import { eventually } from "../../test/harness/harness.ts";
 
 test("goes on for all others when one request is more than it can bear", async () => {
   const env = { PATH: process.env.PATH };

@@ -8,12 +8,12 @@
  */
 
 import { Socket } from "node:net";
-import { Actors } from "./actors.ts";
 import { parseRequest, replies } from "./channel.ts";
-import { newComplaints } from "./complaints.ts";
 import { openControl } from "./control.ts";
 import { Egress } from "./egress.ts";
-import { LogFiles } from "./log-file.ts";
+import { Actors } from "./log/actors.ts";
+import { newComplaints } from "./log/complaints.ts";
+import { LogFiles } from "./log/log-file.ts";
 import { newSettings, settingsIn } from "./settings.ts";
 
 process.title = "sandkeep-egress";

@@ -3,8 +3,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { tempDir } from "../../test/harness.ts";
-import { noEgressSettings } from "../core/egress-settings.ts";
+import { tempDir } from "../../test/harness/harness.ts";
+import { noEgressSettings } from "../core/ports/egress-settings.ts";
 import { newSettings, settingsIn } from "./settings.ts";
 
 const now = () => 0;

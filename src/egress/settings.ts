@@ -7,11 +7,11 @@ import { Resolver } from "node:dns";
 import { existsSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { z } from "zod";
-import { type EgressProxy, type EgressSettings, noEgressSettings } from "../core/egress-settings.ts";
-import { type AddressRules, addressRules } from "./addresses.ts";
+import { type EgressProxy, type EgressSettings, noEgressSettings } from "../core/ports/egress-settings.ts";
 import type { Destination } from "./channel.ts";
-import { isProxied, type Target } from "./proxy.ts";
-import { parseResolver } from "./resolvers.ts";
+import { isProxied, type Target } from "./connection/proxy.ts";
+import { parseResolver } from "./dns/resolvers.ts";
+import { type AddressRules, addressRules } from "./policy/addresses.ts";
 
 export const egressSettings: z.ZodType<EgressSettings> = z.object({
   allow: z.array(z.string()),

@@ -14,9 +14,9 @@ import {
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream";
-import { SandkeepError } from "../core/errors.ts";
-import type { Routes } from "../core/routes.ts";
-import { offersHttp2, pairs } from "../hop-by-hop.ts";
+import { offersHttp2, pairs } from "../base/hop-by-hop.ts";
+import { SandkeepError } from "../core/model/errors.ts";
+import type { Routes } from "../core/network/routes.ts";
 import { confined, type PortPath, portPath } from "./by-path.ts";
 import { hasBody, type RawHeaders, requestHeaders, responseHeaders, upgradeAnswer } from "./headers.ts";
 import { hostName, isBelow, subdomainOf } from "./host.ts";

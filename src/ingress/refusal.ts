@@ -1,7 +1,7 @@
 /** What the ingress says instead of the program in a sandbox: a page for people, JSON for everything else. */
 
 import type { IncomingMessage } from "node:http";
-import { isSandkeepError } from "../core/errors.ts";
+import { isSandkeepError } from "../core/model/errors.ts";
 
 export interface Refusal {
   status: number;

@@ -6,9 +6,9 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
-import { eventually } from "../../test/harness.ts";
-import { asking, digest, webHost as host, serving } from "../../test/ingress.ts";
-import { SandkeepError } from "../core/errors.ts";
+import { eventually } from "../../test/harness/harness.ts";
+import { asking, digest, webHost as host, serving } from "../../test/harness/ingress.ts";
+import { SandkeepError } from "../core/model/errors.ts";
 
 test("a WebSocket carries text, bytes and its closing code both ways", async () => {
   const { port } = await serving({ app: () => undefined, onApp: echoSockets });

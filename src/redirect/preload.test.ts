@@ -9,7 +9,7 @@ import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { root } from "../../test/harness.ts";
+import { root } from "../../test/harness/harness.ts";
 
 const preload = pathToFileURL(join(root, "src/redirect/preload.mjs")).href;
 

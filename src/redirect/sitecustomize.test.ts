@@ -5,7 +5,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { root, tempDir } from "../../test/harness.ts";
+import { root, tempDir } from "../../test/harness/harness.ts";
 
 const folder = join(root, "src/redirect/python");
 

@@ -1,7 +1,7 @@
 /** The schema's fifth step, and what is in it: which data directory this database belongs to, in one row. */
 
-import type { Store } from "../core/store.ts";
-import type { Engine } from "./engines.ts";
+import type { Store } from "../core/ports/store.ts";
+import type { Engine } from "./engines/engines.ts";
 import type { Database } from "./tables.ts";
 
 export function identityTable({ text }: Pick<Engine, "text">): string[] {

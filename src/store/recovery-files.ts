@@ -13,9 +13,9 @@
 
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { SandkeepError } from "../core/errors.ts";
-import type { DescribedKind, Description, RecoveryFiles } from "../core/recovery-files.ts";
-import { writeDurably } from "../durable-file.ts";
+import { writeDurably } from "../base/durable-file.ts";
+import { SandkeepError } from "../core/model/errors.ts";
+import type { DescribedKind, Description, RecoveryFiles } from "../core/ports/recovery-files.ts";
 
 export class DirectoryRecoveryFiles implements RecoveryFiles {
   readonly #dataDir: string;

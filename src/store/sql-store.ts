@@ -1,18 +1,18 @@
 /** The store in SQL: what the core wants remembered, in SQLite or PostgreSQL. */
 
-import { isSandkeepError, messageOf, SandkeepError } from "../core/errors.ts";
-import type { Store } from "../core/store.ts";
-import { commandStore } from "./commands.ts";
-import { driveStore } from "./drives.ts";
-import { type Engine, openEngine, type StoreLocation } from "./engines.ts";
-import { idempotencyStore } from "./idempotency.ts";
+import { isSandkeepError, messageOf, SandkeepError } from "../core/model/errors.ts";
+import type { Store } from "../core/ports/store.ts";
+import { type Engine, openEngine, type StoreLocation } from "./engines/engines.ts";
 import { identityStore } from "./identity.ts";
-import { migrate } from "./migrations.ts";
-import { runsOf } from "./runs.ts";
-import { sandboxStore } from "./sandboxes.ts";
-import { sessionStore } from "./sessions.ts";
-import { snapshotStore } from "./snapshots.ts";
-import { teamStore } from "./teams.ts";
+import { migrate } from "./migrations/migrations.ts";
+import { commandStore } from "./queries/commands.ts";
+import { driveStore } from "./queries/drives.ts";
+import { idempotencyStore } from "./queries/idempotency.ts";
+import { runsOf } from "./queries/runs.ts";
+import { sandboxStore } from "./queries/sandboxes.ts";
+import { sessionStore } from "./queries/sessions.ts";
+import { snapshotStore } from "./queries/snapshots.ts";
+import { teamStore } from "./queries/teams.ts";
 
 export type { StoreLocation };
 

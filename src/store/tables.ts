@@ -1,9 +1,9 @@
 /** The tables as the query layer knows them; their columns are made in migrations.ts. */
 
 import type { Kysely } from "kysely";
-import type { Command, Drive, Project, Sandbox, Session, Snapshot, Team } from "../core/sandbox.ts";
-import type { ApiKey } from "../core/store.ts";
-import type { Row } from "./rows.ts";
+import type { Command, Drive, Project, Sandbox, Session, Snapshot, Team } from "../core/model/sandbox.ts";
+import type { ApiKey } from "../core/ports/store.ts";
+import type { Row } from "./queries/rows.ts";
 
 export type Database = Kysely<Tables>;
 

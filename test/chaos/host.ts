@@ -1,8 +1,8 @@
 /** What there may be on the host of a daemon, whatever went wrong: one of each process, one mount, one loop device. */
 
 import { expect } from "vitest";
-import { eventually } from "../harness.ts";
-import { cgroupsOf, loopDevicesOn, mountsOf } from "../linux-host.ts";
+import { eventually } from "../harness/harness.ts";
+import { cgroupsOf, loopDevicesOn, mountsOf } from "../harness/linux-host.ts";
 import { firstProcesses, processesCalled, type Scene } from "./scene.ts";
 
 const ours = ["sandkeep-guest", "sandkeep-netd", "sandkeep-keeper", "sandkeep-egress"];

@@ -4,7 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
-import type { Seen } from "../inode-look.ts";
+import type { Seen } from "../runtime/inode-look.ts";
 
 /** a digest of a file's content, or that there is no such file */
 export type Content = string;

@@ -3,10 +3,10 @@
  * call whose answer never came may have happened or not.
  */
 
-import type { TestDaemon } from "../daemon.ts";
 import { type RawAnswer, raw } from "../e2e/clients.ts";
-import { eventually } from "../harness.ts";
-import { drawn, randomFrom } from "../random.ts";
+import type { TestDaemon } from "../harness/daemon.ts";
+import { eventually } from "../harness/harness.ts";
+import { drawn, randomFrom } from "../harness/random.ts";
 import { captured, digestOf, fileOf, Knowledge, type KnownSandbox } from "./knowledge.ts";
 
 /** an answer that is no success, and is right while a fault lasts */

@@ -1,9 +1,9 @@
 /** Holds a daemon against what is known of it: each difference is a violation. Nothing else may be using it meanwhile. */
 
-import type { TestDaemon } from "../daemon.ts";
 import { raw } from "../e2e/clients.ts";
-import { eventually } from "../harness.ts";
-import { changedNumbers, collisionsIn, lookCommand, parseLook } from "../inode-look.ts";
+import type { TestDaemon } from "../harness/daemon.ts";
+import { eventually } from "../harness/harness.ts";
+import { changedNumbers, collisionsIn, lookCommand, parseLook } from "../runtime/inode-look.ts";
 import { absent, type Knowledge, type KnownCommand, type KnownSandbox } from "./knowledge.ts";
 
 /** states that a session passes through */

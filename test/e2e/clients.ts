@@ -9,8 +9,8 @@ import { promisify } from "node:util";
 import * as sdk3 from "@vercel/sandbox";
 import * as sdk2 from "vercel-sandbox-2";
 import { beforeAll } from "vitest";
-import type { TestDaemon } from "../daemon.ts";
-import { root, tempDir, type Undo } from "../harness.ts";
+import type { TestDaemon } from "../harness/daemon.ts";
+import { root, tempDir, type Undo } from "../harness/harness.ts";
 
 /** what both versions of the SDK have; the older one is a subset but for its private members */
 export type Sdk = Pick<typeof sdk3, "Sandbox" | "Snapshot" | "APIError" | "StreamError">;

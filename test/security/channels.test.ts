@@ -1,8 +1,8 @@
 /** No sandbox notices what another does: every way of leaving a mark that guest/test/channel.c knows, between two of them. */
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { withRuntime } from "../machine.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { withRuntime } from "../harness/machine.ts";
 import { begin, firstLine, install, run, shell, type User, users } from "./inside.ts";
 
 const undo = new AsyncDisposableStack();

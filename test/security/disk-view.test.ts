@@ -1,8 +1,8 @@
 /** df and statfs() tell a sandbox of its own disk: its limit and what it has written, on its root and on its drives. */
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
 import { begin, run, shell, users } from "./inside.ts";
 
 const mebibyte = 1 << 20;

@@ -5,9 +5,9 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { places } from "../../src/runtime/linux/plan.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { places } from "../../src/runtime/linux/machines/plan.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
 import { run, shell, users } from "./inside.ts";
 
 const megabyte = 1 << 20;

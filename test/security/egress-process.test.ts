@@ -5,9 +5,10 @@ import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync } fro
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { daemonOfFile } from "../daemon.ts";
-import { eventually, root, tempDir } from "../harness.ts";
-import { processesOf } from "../linux-host.ts";
+import { daemonOfFile } from "../harness/daemon.ts";
+import { compileGuest } from "../harness/guest-program.ts";
+import { eventually, root, tempDir } from "../harness/harness.ts";
+import { processesOf } from "../harness/linux-host.ts";
 
 const run = promisify(execFile);
 const daemon = daemonOfFile();
@@ -28,10 +29,8 @@ test("is a user of its own, without a capability, and behind a filter", async ()
 
 test("its filter leaves threads and the internet, and refuses processes, namespaces and other sockets", async () => {
   const program = join(await tempDir(), "egress_filter_test");
-  const sources = ["test/egress_filter_test.c", "egress_filter.c", "allow_list.c"];
-  await run("cc", ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", program, ...sources], {
-    cwd: join(root, "guest"),
-  });
+  const sources = ["test/egress_filter_test", "egress/egress_filter", "confinement/allow_list"];
+  await compileGuest(program, sources, []);
   expect((await run(program)).stdout.trim().split("\n")).toEqual([
     "a thread: allowed",
     "the internet: allowed",

@@ -6,10 +6,10 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { isSandkeepError } from "../../src/core/errors.ts";
-import type { Limits, Machine, Process } from "../../src/core/runtime.ts";
-import { eventually } from "../harness.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
+import { isSandkeepError } from "../../src/core/model/errors.ts";
+import type { Limits, Machine, Process } from "../../src/core/ports/runtime.ts";
+import { eventually } from "../harness/harness.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
 import { begin, firstLine, install, run, text, users } from "./inside.ts";
 
 const megabyte = 1 << 20;

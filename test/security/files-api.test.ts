@@ -7,10 +7,10 @@ import { PassThrough } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { type Pack, pack } from "tar-stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { isSandkeepError } from "../../src/core/errors.ts";
-import type { Machine } from "../../src/core/runtime.ts";
-import { tempDir } from "../harness.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
+import { isSandkeepError } from "../../src/core/model/errors.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { tempDir } from "../harness/harness.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
 import { run, shell, text, users } from "./inside.ts";
 
 const undo = new AsyncDisposableStack();

@@ -5,8 +5,8 @@
 
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Machine, Process } from "../../src/core/runtime.ts";
-import { withRuntime } from "../machine.ts";
+import type { Machine, Process } from "../../src/core/ports/runtime.ts";
+import { withRuntime } from "../harness/machine.ts";
 import { begin, firstLine, run, shell, type User, users } from "./inside.ts";
 
 const undo = new AsyncDisposableStack();
@@ -18,7 +18,7 @@ beforeAll(async () => {
   machine = await host.boot({ network: "deny-all" });
 });
 
-/** most filters of one sandbox, as guest/filters.h has it */
+/** most filters of one sandbox, as guest/confinement/filters.h has it */
 const most = 128;
 
 /** the longest filters that the kernel takes, of instructions that become much code and never run; install() gives an errno */

@@ -3,8 +3,8 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { withRuntime } from "../machine.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { withRuntime } from "../harness/machine.ts";
 import { begin, firstLine, nativeProgram, shell } from "./inside.ts";
 
 const undo = new AsyncDisposableStack();

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { guestBinary } from "../needs.ts";
+import { guestBinary } from "../runner/needs.ts";
 
 const file = readFileSync(guestBinary);
 

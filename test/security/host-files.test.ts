@@ -7,10 +7,10 @@ import { randomUUID } from "node:crypto";
 import { chmod, chown, copyFile, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { closedIn, hostView } from "../../src/runtime/linux/image/host-view.ts";
-import { eventually } from "../harness.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { closedIn, hostView } from "../../src/runtime/linux/images/host-view.ts";
+import { eventually } from "../harness/harness.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
 import { run, shell, users } from "./inside.ts";
 
 const secret = `secret-${randomUUID()}`;

@@ -1,12 +1,10 @@
 /** What the security suites share: running things inside a machine, and the native programs that they bring along. */
 
-import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, rename, stat } from "node:fs/promises";
-import { join } from "node:path";
-import { promisify } from "node:util";
-import type { ExecSpec, ExitStatus, Machine, Process } from "../../src/core/runtime.ts";
-import { root } from "../harness.ts";
+import { join, parse } from "node:path";
+import type { ExecSpec, ExitStatus, Machine, Process } from "../../src/core/ports/runtime.ts";
+import { compileGuest, guest, sanitizers } from "../harness/guest-program.ts";
 
 /** who tries: root inside, and a plain user by its number */
 export const users = ["root", "1000"] as const;
@@ -69,18 +67,19 @@ export async function text(stream: AsyncIterable<Uint8Array>): Promise<string> {
 
 /** A program of guest/test/, compiled when it is older than its sources; its path. */
 export async function nativeProgram(name: NativeProgram): Promise<string> {
-  const sources = (await sourcesOf(name)).map((source) => join(guest, source));
+  const sources = await sourcesOf(name);
   const binary = join(guest, "build/test", name);
   const built = await modifiedAt(binary);
-  const changed = await Promise.all([...sources, ...headers()].map(modifiedAt));
+  const files = [...sources.map((source) => `${source}.c`), ...headers].map((file) => join(guest, file));
+  const changed = await Promise.all(files.map(modifiedAt));
   if (built > Math.max(...changed)) return binary;
   await mkdir(join(guest, "build/test"), { recursive: true });
   // Suites run at the same time: each compiles to a name of its own, and the last to finish wins.
   const fresh = `${binary}.${process.pid}`;
   const flags = name.endsWith("-sanitize")
-    ? ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    ? sanitizers
     : ["-static", ...(name === "grants_test" ? ["-Wl,--wrap=fork"] : [])];
-  await exec("cc", ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", ...flags, "-o", fresh, ...sources]);
+  await compileGuest(fresh, sources, flags);
   await rename(fresh, binary);
   return binary;
 }
@@ -101,21 +100,19 @@ type NativeProgram =
   | "seccomp_test-sanitize"
   | "seccomp_run";
 
-const guest = join(root, "guest");
-const grantSources = "grants caller filters fuse loop view view_disk view_source".split(" ").map((name) => `${name}.c`);
-const exec = promisify(execFile);
+const grantSources = [
+  ...["agent/grants", "agent/caller", "confinement/filters", "shared/loop"],
+  ...["fuse", "view", "view_disk", "view_source"].map((name) => `view/${name}`),
+];
+const headers = ["confinement/seccomp.h", "confinement/syscalls.h", "confinement/caps.h", "test/probes/probe.h"];
 
 async function sourcesOf(name: NativeProgram): Promise<string[]> {
-  if (name === "hog" || name === "channel") return [`test/${name}.c`];
-  if (name === "seccomp_run") return ["test/seccomp_run.c", "seccomp.c", "caps.c"];
-  if (name === "grants_test") return [`test/${name}.c`, ...grantSources];
-  if (name !== "probe") return ["test/seccomp_test.c", "seccomp.c"];
-  const files = await readdir(join(guest, "test"));
-  return files.filter((file) => /^probe(_\w+)?\.c$/.test(file)).map((file) => join("test", file));
-}
-
-function headers(): string[] {
-  return ["seccomp.h", "syscalls.h", "caps.h", "test/probe.h"].map((header) => join(guest, header));
+  if (name === "hog" || name === "channel") return [`test/${name}`];
+  if (name === "seccomp_run") return ["test/seccomp_run", "confinement/seccomp", "confinement/caps"];
+  if (name === "grants_test") return [`test/${name}`, ...grantSources];
+  if (name !== "probe") return ["test/seccomp_test", "confinement/seccomp"];
+  const files = await readdir(join(guest, "test/probes"));
+  return files.filter((file) => /^probe(_\w+)?\.c$/.test(file)).map((file) => join("test/probes", parse(file).name));
 }
 
 async function modifiedAt(path: string): Promise<number> {

@@ -5,9 +5,10 @@ import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { egressUser, netdUser } from "../../src/runtime/linux/plan.ts";
-import { daemonOfFile } from "../daemon.ts";
-import { eventually, root, tempDir } from "../harness.ts";
+import { egressUser, netdUser } from "../../src/runtime/linux/machines/plan.ts";
+import { daemonOfFile } from "../harness/daemon.ts";
+import { compileGuest } from "../harness/guest-program.ts";
+import { eventually, tempDir } from "../harness/harness.ts";
 
 const run = promisify(execFile);
 const daemon = daemonOfFile();
@@ -45,10 +46,8 @@ test("has no descriptor of a file or a folder but its log of complaints", async 
 
 test("makes the calls of its loop and nothing else: no file, program, process, or socket that leads to the host", async () => {
   const program = join(await tempDir(), "netd_confine_test");
-  const sources = ["test/netd_confine_test.c", "netd_process.c", "egress_root.c", "allow_list.c"];
-  await run("cc", ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-static", "-o", program, ...sources], {
-    cwd: join(root, "guest"),
-  });
+  const sources = ["test/netd_confine_test", "netd/netd_process", "egress/egress_root", "confinement/allow_list"];
+  await compileGuest(program, sources, ["-static"]);
   const { stdout } = await run(program, { env: { SANDKEEP_NETD_UID: String(netdUser) } });
   expect(stdout.trim().split("\n")).toEqual([
     "datagrams: allowed",

@@ -5,9 +5,9 @@ import { mkdtemp, readlink, rm, writeFile } from "node:fs/promises";
 import { constants, tmpdir, uptime } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
-import { guestBinary, needs } from "../needs.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
+import { guestBinary, needs } from "../runner/needs.ts";
 import { begin, firstLine, run, shell, type User, users } from "./inside.ts";
 
 const undo = new AsyncDisposableStack();

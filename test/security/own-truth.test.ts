@@ -8,10 +8,10 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { onPath } from "../../scripts/host-needs.mjs";
-import type { Machine } from "../../src/core/runtime.ts";
-import { root } from "../harness.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
-import { packagesOfFile } from "../pypi.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { root } from "../harness/harness.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
+import { packagesOfFile } from "../harness/pypi.ts";
 import { run, shell, users } from "./inside.ts";
 
 const memory = 512 << 20;

@@ -4,13 +4,14 @@ import { spawnSync } from "node:child_process";
 import { copyFileSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openFiles } from "../../src/runtime/linux/channel.ts";
-import { places } from "../../src/runtime/linux/plan.ts";
-import { FrameWriter, Type } from "../../src/runtime/linux/wire.ts";
-import { kernelLacks } from "../excuses.ts";
-import { root, tempDir } from "../harness.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
-import { needs } from "../needs.ts";
+import { openFiles } from "../../src/runtime/linux/guest-wire/channel.ts";
+import { FrameWriter, Type } from "../../src/runtime/linux/guest-wire/wire.ts";
+import { places } from "../../src/runtime/linux/machines/plan.ts";
+import { compileGuest } from "../harness/guest-program.ts";
+import { tempDir } from "../harness/harness.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
+import { kernelLacks } from "../runner/excuses.ts";
+import { needs } from "../runner/needs.ts";
 
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
@@ -64,16 +65,7 @@ describe("a worker that reads a hostile tree", () => {
   test("reaches no file outside, runs no program and makes no connection, where the kernel has Landlock", async (context) => {
     const [inside, elsewhere] = [await tempDir(undo), await tempDir(undo)];
     const [program, outside] = [join(elsewhere, "confine_test"), join(elsewhere, "outside")];
-    const sources = ["test/confine_test.c", "confine.c", "caps.c"];
-    const compiled = spawnSync(
-      "cc",
-      ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-static", "-o", program, ...sources],
-      {
-        cwd: join(root, "guest"),
-        encoding: "utf8",
-      },
-    );
-    expect(compiled.stderr).toBe("");
+    await compileGuest(program, ["test/confine_test", "confinement/confine", "confinement/caps"], ["-static"]);
     for (const file of [join(inside, "inside"), outside]) writeFileSync(file, "");
     copyFileSync(program, join(inside, "program"));
     const [first = "", ...lines] = spawnSync(program, [inside, outside], { encoding: "utf8" })

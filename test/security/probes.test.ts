@@ -1,4 +1,4 @@
-/** What a sandbox must not be able to do: every probe of guest/test/probe_*.c, as root inside and as the plain user. */
+/** What a sandbox must not be able to do: every probe of guest/test/probes/probe_*.c, as root inside and as the plain user. */
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -7,9 +7,9 @@ import { readFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
-import { guestBinary } from "../needs.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
+import { guestBinary } from "../runner/needs.ts";
 import { exceptions, separate } from "./expected.ts";
 import { install, nativeProgram, run, shell, users } from "./inside.ts";
 

@@ -6,9 +6,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
-import { guestBinary } from "../needs.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
+import { guestBinary } from "../runner/needs.ts";
 import { begin, run, shell, users } from "./inside.ts";
 
 const mebibyte = 1 << 20;

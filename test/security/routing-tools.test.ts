@@ -1,9 +1,9 @@
-/** Programs that only look at interfaces go on working though routing sockets are handed out by the agent (guest/grants.h). */
+/** Programs that only look at interfaces go on working though routing sockets are handed out by the agent (guest/agent/grants.h). */
 
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { withRuntime } from "../machine.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { withRuntime } from "../harness/machine.ts";
 import { run, users } from "./inside.ts";
 
 const undo = new AsyncDisposableStack();

@@ -3,8 +3,8 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { root, tempDir } from "../harness.ts";
-import { needs } from "../needs.ts";
+import { root, tempDir } from "../harness/harness.ts";
+import { needs } from "../runner/needs.ts";
 import { nativeProgram } from "./inside.ts";
 
 test("the filter answers every number and argument as its tables say", async () => {

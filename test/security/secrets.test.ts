@@ -6,9 +6,9 @@ import { rm, writeFile } from "node:fs/promises";
 import { homedir, hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { root } from "../harness.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { root } from "../harness/harness.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
 import { install, run, shell, users } from "./inside.ts";
 
 /** appears in the daemon's environment and in a file of the host's home, and nowhere inside */

@@ -5,12 +5,12 @@ import { once } from "node:events";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { Machine, Process } from "../../src/core/runtime.ts";
-import { thisHostsCgroups } from "../../src/runtime/linux/cgroup.ts";
-import { places } from "../../src/runtime/linux/plan.ts";
-import { tcpPages } from "../../src/runtime/linux/tcp-memory-watch.ts";
-import { eventually } from "../harness.ts";
-import { type TestRuntime, withRuntime } from "../machine.ts";
+import type { Machine, Process } from "../../src/core/ports/runtime.ts";
+import { thisHostsCgroups } from "../../src/runtime/linux/host/cgroup.ts";
+import { tcpPages } from "../../src/runtime/linux/host/tcp-memory-watch.ts";
+import { places } from "../../src/runtime/linux/machines/plan.ts";
+import { eventually } from "../harness/harness.ts";
+import { type TestRuntime, withRuntime } from "../harness/machine.ts";
 import { begin, firstLine, install, nativeProgram, run, type User, users } from "./inside.ts";
 
 /** open files on the host that the runtime of this test allows */

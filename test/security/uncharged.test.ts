@@ -4,8 +4,8 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Machine } from "../../src/core/runtime.ts";
-import { withRuntime } from "../machine.ts";
+import type { Machine } from "../../src/core/ports/runtime.ts";
+import { withRuntime } from "../harness/machine.ts";
 import { shell, users } from "./inside.ts";
 
 const undo = new AsyncDisposableStack();

@@ -4,10 +4,10 @@
  */
 
 import type { Hono } from "hono";
-import { isOver } from "../../core/lifecycle.ts";
-import type { NetworkPolicy } from "../../core/network-policy.ts";
-import type { Owner } from "../../core/sandbox.ts";
-import { json } from "../http.ts";
+import type { Owner } from "../../core/model/sandbox.ts";
+import type { NetworkPolicy } from "../../core/network/network-policy.ts";
+import { isOver } from "../../core/sessions/states.ts";
+import { json } from "../kit/http.ts";
 import { Unprocessable } from "./errors.ts";
 import {
   bodyOf,

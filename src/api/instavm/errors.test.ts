@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { z } from "zod";
-import { parsed } from "../http.ts";
+import { parsed } from "../kit/http.ts";
 import { errorResponse, located, type Place } from "./errors.ts";
 import { schemas } from "./schemas.ts";
 

@@ -4,9 +4,9 @@
  */
 
 import type { z } from "zod";
-import { isSandkeepError, messageOf } from "../../core/errors.ts";
-import { InvalidInput, json } from "../http.ts";
-import { isForTheLog, Refusal, retryAfter, statuses } from "../refusal.ts";
+import { isSandkeepError, messageOf } from "../../core/model/errors.ts";
+import { InvalidInput, json } from "../kit/http.ts";
+import { isForTheLog, Refusal, retryAfter, statuses } from "../kit/refusal.ts";
 
 /** Where a value came from. */
 export type Place = "query" | "body" | "path" | "header";

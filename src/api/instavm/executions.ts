@@ -5,10 +5,10 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import { isSandkeepError } from "../../core/errors.ts";
-import type { Command, Owner, Sandbox, Session } from "../../core/sandbox.ts";
-import { json } from "../http.ts";
-import { Refusal } from "../refusal.ts";
+import { isSandkeepError } from "../../core/model/errors.ts";
+import type { Command, Owner, Sandbox, Session } from "../../core/model/sandbox.ts";
+import { json } from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
 import { notOffered } from "./errors.ts";
 import {
   bodyOf,

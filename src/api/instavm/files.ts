@@ -1,9 +1,9 @@
 /** Files of a session on InstaVM's wire: one at a time, in a form on the way in and as base64 on the way out. */
 
 import type { Hono } from "hono";
-import { isSandkeepError } from "../../core/errors.ts";
-import { json } from "../http.ts";
-import { Refusal } from "../refusal.ts";
+import { isSandkeepError } from "../../core/model/errors.ts";
+import { json } from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
 import { running } from "./executions.ts";
 import { type Dialect, type Env, formOf, longestFile, ownerOf, queryOf, vmOfSession } from "./request.ts";
 

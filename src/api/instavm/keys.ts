@@ -1,7 +1,7 @@
 /** API keys on InstaVM's wire: those of the caller's own team. The key itself is shown once, when it is made. */
 
 import type { Hono } from "hono";
-import { json } from "../http.ts";
+import { json } from "../kit/http.ts";
 import { notFound } from "./errors.ts";
 import { bodyOf, type Dialect, type Env, idOf, ownerOf, queryOf, told } from "./request.ts";
 import * as wire from "./wire.ts";

@@ -3,8 +3,8 @@
 import { type Context, Hono } from "hono";
 import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
-import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
-import type { Owner, Sandbox, Session } from "../../core/sandbox.ts";
+import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
+import type { Owner, Sandbox, Session } from "../../core/model/sandbox.ts";
 import {
   addressOf,
   bearerOf,
@@ -15,8 +15,8 @@ import {
   parsed,
   queryParameters,
   requireRead,
-} from "../http.ts";
-import { Refusal } from "../refusal.ts";
+} from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
 import { errorResponse, located, notFound, Unprocessable, words } from "./errors.ts";
 import type { Schemas } from "./schemas.ts";
 

@@ -5,8 +5,8 @@
 
 import { posix } from "node:path";
 import { z } from "zod";
-import type { TagValue } from "../../core/sandbox.ts";
-import { domainName, subnet } from "../network-names.ts";
+import type { TagValue } from "../../core/model/sandbox.ts";
+import { domainName, subnet } from "../kit/network-names.ts";
 import { words } from "./errors.ts";
 import type { InstavmLimits } from "./request.ts";
 

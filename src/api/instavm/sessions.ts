@@ -2,10 +2,10 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import type { CreateSpec } from "../../core/sandboxes.ts";
-import { json } from "../http.ts";
-import { portUrl } from "../port-url.ts";
-import { Refusal } from "../refusal.ts";
+import type { CreateSpec } from "../../core/sandboxes/sandboxes.ts";
+import { json } from "../kit/http.ts";
+import { portUrl } from "../kit/port-url.ts";
+import { Refusal } from "../kit/refusal.ts";
 import { bodyOf, type Dialect, type Env, ownerByBody, ownerOf, queryOf, sessionOf, vmOfSession } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
 import * as wire from "./wire.ts";

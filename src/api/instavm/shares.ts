@@ -4,8 +4,8 @@
  */
 
 import type { Hono } from "hono";
-import type { Owner } from "../../core/sandbox.ts";
-import { json } from "../http.ts";
+import type { Owner } from "../../core/model/sandbox.ts";
+import { json } from "../kit/http.ts";
 import { bodyOf, type Dialect, type Env, idOf, ownerOf, queryOf, told, vmOf, vmOfSession } from "./request.ts";
 import * as wire from "./wire.ts";
 

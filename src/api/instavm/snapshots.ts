@@ -5,10 +5,10 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import type { WantedImage } from "../../core/images.ts";
-import type { Owner, Snapshot } from "../../core/sandbox.ts";
-import { json } from "../http.ts";
-import { Refusal } from "../refusal.ts";
+import type { WantedImage } from "../../core/images/images.ts";
+import type { Owner, Snapshot } from "../../core/model/sandbox.ts";
+import { json } from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
 import { notOffered } from "./errors.ts";
 import { bodyOf, type Dialect, type Env, idOf, ownerOf, queryOf, told } from "./request.ts";
 import type { Schemas } from "./schemas.ts";

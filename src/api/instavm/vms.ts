@@ -5,12 +5,12 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import { SandkeepError } from "../../core/errors.ts";
-import { isOver } from "../../core/lifecycle.ts";
-import type { Owner } from "../../core/sandbox.ts";
-import type { WantedMount } from "../../core/sandboxes.ts";
-import { json } from "../http.ts";
-import { Refusal } from "../refusal.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
+import type { Owner } from "../../core/model/sandbox.ts";
+import type { WantedMount } from "../../core/sandboxes/sandboxes.ts";
+import { isOver } from "../../core/sessions/states.ts";
+import { json } from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
 import { policyOf } from "./egress.ts";
 import { notFound, notOffered } from "./errors.ts";
 import { bodyOf, type Dialect, type Env, ownerOf, queryOf, sessionOf, told, type Vm, vmOf } from "./request.ts";

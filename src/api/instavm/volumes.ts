@@ -2,12 +2,12 @@
 
 import { posix } from "node:path";
 import type { Hono } from "hono";
-import type { OpenDrive } from "../../core/drives.ts";
-import { isSandkeepError } from "../../core/errors.ts";
-import type { FileInfo } from "../../core/runtime.ts";
-import type { Drive, Owner } from "../../core/sandbox.ts";
-import { byteBody, json } from "../http.ts";
-import { Refusal } from "../refusal.ts";
+import type { OpenDrive } from "../../core/drives/drives.ts";
+import { isSandkeepError } from "../../core/model/errors.ts";
+import type { Drive, Owner } from "../../core/model/sandbox.ts";
+import type { FileInfo } from "../../core/ports/runtime.ts";
+import { byteBody, json } from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
 import { notOffered } from "./errors.ts";
 import { readable } from "./files.ts";
 import {

@@ -3,10 +3,10 @@
  * second, and durations are seconds.
  */
 
-import { isOver } from "../../core/lifecycle.ts";
-import type { Command, Drive, Route, Sandbox, SessionState, Snapshot, Totals } from "../../core/sandbox.ts";
-import type { ApiKey, SessionSummary } from "../../core/store.ts";
-import { portUrl } from "../port-url.ts";
+import type { Command, Drive, Route, Sandbox, SessionState, Snapshot, Totals } from "../../core/model/sandbox.ts";
+import type { ApiKey, SessionSummary } from "../../core/ports/store.ts";
+import { isOver } from "../../core/sessions/states.ts";
+import { portUrl } from "../kit/port-url.ts";
 import type { Vm } from "./request.ts";
 
 const statuses: Record<SessionState, VmStatus> = {

@@ -13,12 +13,12 @@ import {
   requireBearerAuth,
 } from "@modelcontextprotocol/server";
 import type { Core } from "../../core/core.ts";
-import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
-import type { NetworkPolicy } from "../../core/network-policy.ts";
-import { policyOfText } from "../../core/policy-text.ts";
-import type { Scope } from "../../core/scope.ts";
-import { addressOf, json } from "../http.ts";
-import { retryAfter } from "../refusal.ts";
+import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
+import type { Scope } from "../../core/model/scope.ts";
+import type { NetworkPolicy } from "../../core/network/network-policy.ts";
+import { policyOfText } from "../../core/network/policy-text.ts";
+import { addressOf, json } from "../kit/http.ts";
+import { retryAfter } from "../kit/refusal.ts";
 import type { Visitor } from "./tool.ts";
 
 const metadataPrefix = "/.well-known/oauth-protected-resource";

@@ -1,7 +1,7 @@
 /** Waiting for a command with its caller: how long, what is told meanwhile, and what ends with the wait. */
 
 import { expect, test } from "vitest";
-import { command, endedCommand, type FakeCore, fakeCore, type Overrides } from "../../../test/fake-core.ts";
+import { command, endedCommand, type FakeCore, fakeCore, type Overrides } from "../../../test/harness/fake-core.ts";
 import { attended } from "./attendance.ts";
 import type { Call } from "./tool.ts";
 

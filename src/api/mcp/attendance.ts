@@ -3,9 +3,9 @@
  * a caller who does not want the answer any more ends the command with all its processes.
  */
 
-import { messageOf } from "../../core/errors.ts";
-import type { OutputChunk } from "../../core/runtime.ts";
-import type { Command } from "../../core/sandbox.ts";
+import { messageOf } from "../../core/model/errors.ts";
+import type { Command } from "../../core/model/sandbox.ts";
+import type { OutputChunk } from "../../core/ports/runtime.ts";
 import type { Call } from "./tool.ts";
 
 const kill = 9;

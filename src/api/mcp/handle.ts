@@ -3,8 +3,8 @@
  * in belongs to the connection (access.ts), so that no model has to carry it from call to call.
  */
 
-import type { Owner, Session } from "../../core/sandbox.ts";
-import type { Booted } from "../../core/sandboxes.ts";
+import type { Owner, Session } from "../../core/model/sandbox.ts";
+import type { Booted } from "../../core/sandboxes/sandboxes.ts";
 import { text } from "./schema.ts";
 import type { Call } from "./tool.ts";
 

@@ -12,7 +12,7 @@ import {
   type McpServerFactory,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
-import { json } from "../http.ts";
+import { json } from "../kit/http.ts";
 
 export interface LegacyOptions {
   factory: McpServerFactory;

@@ -1,7 +1,7 @@
 /** A command's output up to a cap: nothing is lost or cut between two answers. */
 
 import { expect, test } from "vitest";
-import { chunks, streamOf } from "../../../test/fake-core.ts";
+import { chunks, streamOf } from "../../../test/harness/fake-core.ts";
 import { outputPart, unfinished } from "./output.ts";
 
 const two = () => streamOf(chunks(["stdout", "héllo"], ["stderr", "wörld"], ["pty", "!"]));

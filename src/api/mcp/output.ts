@@ -4,7 +4,7 @@
  */
 
 import { z } from "zod";
-import type { OutputChunk } from "../../core/runtime.ts";
+import type { OutputChunk } from "../../core/ports/runtime.ts";
 
 export const maxBytes = z
   .int()

@@ -1,6 +1,6 @@
 /** Waiting for what may never come, such as a program that reads its input: not longer than the caller's patience. */
 
-import { SandkeepError } from "../../core/errors.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
 
 export interface Patience {
   /** ms */

@@ -1,8 +1,8 @@
 /** A network policy in the words of the tools: a mode, and for the custom one what may be reached. */
 
 import { z } from "zod";
-import type { NetworkPolicy } from "../../core/network-policy.ts";
-import { domainName, subnet } from "../network-names.ts";
+import type { NetworkPolicy } from "../../core/network/network-policy.ts";
+import { domainName, subnet } from "../kit/network-names.ts";
 
 const most = 1000;
 
@@ -13,7 +13,7 @@ const ranges = z.array(subnet).max(most).optional();
 /** for tools that take or show a policy beside another one that is described */
 export const policy = policyWith({ mode, allowed_domains: domains, allowed_cidrs: ranges, denied_cidrs: ranges });
 
-/** with what each part means, in words that test/e2e/mcp-truth.test.ts holds against a network */
+/** with what each part means, in words that test/e2e/mcp/truth.test.ts holds against a network */
 export const describedPolicy = policyWith({
   mode: mode.describe("allow-all: every public address. deny-all: nothing, no DNS. custom: only what the lists name."),
   allowed_domains: domains.describe(

@@ -1,9 +1,9 @@
 /** The core's nouns as the tools show them. */
 
 import { z } from "zod";
-import type { Route, Snapshot } from "../../core/sandbox.ts";
-import type { Booted } from "../../core/sandboxes.ts";
-import { portUrl } from "../port-url.ts";
+import type { Route, Snapshot } from "../../core/model/sandbox.ts";
+import type { Booted } from "../../core/sandboxes/sandboxes.ts";
+import { portUrl } from "../kit/port-url.ts";
 import { policy, printPolicy } from "./policy.ts";
 import type { McpDialect } from "./tool.ts";
 

@@ -11,8 +11,8 @@
 
 import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
 import { z } from "zod";
-import { environment } from "../environment.ts";
-import { invalidWords } from "../issues.ts";
+import { environment } from "../kit/environment.ts";
+import { invalidWords } from "../kit/issues.ts";
 
 /** The vocabulary that a schema says it is written in; without a reason for the older one, the protocol's own. */
 export type Vocabulary = "draft-7" | "draft-2020-12";

@@ -1,8 +1,8 @@
 /** What a sandbox is made with, in the words of the tools: what create and fork have in common. */
 
 import { z } from "zod";
-import type { Sandbox } from "../../core/sandbox.ts";
-import type { ForkSpec } from "../../core/sandboxes.ts";
+import type { Sandbox } from "../../core/model/sandbox.ts";
+import type { ForkSpec } from "../../core/sandboxes/sandboxes.ts";
 import { describedPolicy, policy, policyOf } from "./policy.ts";
 import { env, text } from "./schema.ts";
 import type { Call, McpLimits } from "./tool.ts";

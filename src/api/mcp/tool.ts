@@ -3,8 +3,8 @@
 import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
 import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
-import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/errors.ts";
-import type { Caller } from "../../core/sandbox.ts";
+import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/model/errors.ts";
+import type { Caller } from "../../core/model/sandbox.ts";
 import { inputSchema, outputSchema, type Vocabulary } from "./schema.ts";
 
 /** What the tools stand on. */

@@ -1,7 +1,7 @@
 /** Who a caller is: a key, a team and a project that there are not are refused. */
 
 import { expect, test } from "vitest";
-import { apiClient } from "../../../test/api-client.ts";
+import { apiClient } from "../../../test/harness/api-client.ts";
 
 test("a key is told whose it is, and a project that is not its own is refused", async () => {
   const { ask } = apiClient();

@@ -1,7 +1,7 @@
 /** Who the caller is: what its key may, and whether there is the team and the project that it names. */
 
 import type { Hono } from "hono";
-import { json } from "../http.ts";
+import { json } from "../kit/http.ts";
 import type { Dialect, Env } from "./sandkeep.ts";
 
 export function callerRoutes(app: Hono<Env>, { core }: Dialect): void {

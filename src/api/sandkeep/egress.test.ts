@@ -1,10 +1,10 @@
 /** The egress log on our own wire: what it looks like, who may read it, and what is refused. */
 
 import { expect, test } from "vitest";
-import { apiClient } from "../../../test/api-client.ts";
-import { session, sessionId } from "../../../test/fake-core.ts";
-import type { EgressLine } from "../../core/egress-log.ts";
-import { SandkeepError } from "../../core/errors.ts";
+import { apiClient } from "../../../test/harness/api-client.ts";
+import { session, sessionId } from "../../../test/harness/fake-core.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
+import type { EgressLine } from "../../core/network/egress-log.ts";
 
 const path = `/sandkeep/v1/sessions/${sessionId}/egress`;
 const line: EgressLine = {

@@ -2,13 +2,13 @@
 
 import type { Hono } from "hono";
 import { z } from "zod";
-import type { EgressPage } from "../../core/egress-log.ts";
-import { SandkeepError } from "../../core/errors.ts";
-import type { CustomPolicy } from "../../core/network-policy.ts";
-import type { PolicySuggestion } from "../../core/policy-suggestion.ts";
-import type { Session } from "../../core/sandbox.ts";
-import { json, parsed, queryParameters, requireText } from "../http.ts";
-import { ndjson } from "../live.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
+import type { Session } from "../../core/model/sandbox.ts";
+import type { EgressPage } from "../../core/network/egress-log.ts";
+import type { CustomPolicy } from "../../core/network/network-policy.ts";
+import type { PolicySuggestion } from "../../core/network/policy-suggestion.ts";
+import { json, parsed, queryParameters, requireText } from "../kit/http.ts";
+import { ndjson } from "../kit/live.ts";
 import { errorLine } from "./errors.ts";
 import type { Dialect, Env, SandkeepContext } from "./sandkeep.ts";
 

@@ -1,9 +1,9 @@
 /** What went wrong, in our own words: a code that programs read, and a sentence. */
 
-import { type ErrorCode, isSandkeepError, SandkeepError } from "../../core/errors.ts";
-import { InvalidInput, json } from "../http.ts";
-import { invalidWords } from "../issues.ts";
-import { retryAfter, statuses } from "../refusal.ts";
+import { type ErrorCode, isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
+import { InvalidInput, json } from "../kit/http.ts";
+import { invalidWords } from "../kit/issues.ts";
+import { retryAfter, statuses } from "../kit/refusal.ts";
 
 /** the answer to a request that failed; `trouble` hears of what is our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {

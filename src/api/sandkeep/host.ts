@@ -1,7 +1,7 @@
 /** What the operator asks of the daemon as a whole. */
 
 import type { Hono } from "hono";
-import { json } from "../http.ts";
+import { json } from "../kit/http.ts";
 import type { Dialect, Env } from "./sandkeep.ts";
 
 export function hostRoutes(app: Hono<Env>, { core }: Dialect): void {

@@ -2,10 +2,10 @@
 
 import type { Hono } from "hono";
 import { z } from "zod";
-import { SandkeepError } from "../../core/errors.ts";
-import { policyOfText, textOfPolicy } from "../../core/policy-text.ts";
-import type { ApiKey } from "../../core/store.ts";
-import { bodyText, json, jsonOf, parsed } from "../http.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
+import { policyOfText, textOfPolicy } from "../../core/network/policy-text.ts";
+import type { ApiKey } from "../../core/ports/store.ts";
+import { bodyText, json, jsonOf, parsed } from "../kit/http.ts";
 import type { Dialect, Env } from "./sandkeep.ts";
 
 const longestBody = 64 << 10;

@@ -1,8 +1,8 @@
 /** What Prometheus reads of the daemon, and who may. */
 
 import { expect, test } from "vitest";
-import { apiClient } from "../../../test/api-client.ts";
-import { SandkeepError } from "../../core/errors.ts";
+import { apiClient } from "../../../test/harness/api-client.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
 import { metricsText } from "./metrics.ts";
 
 const vitals = {

@@ -4,7 +4,7 @@
  */
 
 import type { Host } from "../../core/host.ts";
-import { addressOf, bearerOf } from "../http.ts";
+import { addressOf, bearerOf } from "../kit/http.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
 import type { Dialect } from "./sandkeep.ts";
 

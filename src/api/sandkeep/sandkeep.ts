@@ -5,8 +5,8 @@
 
 import { type Context, Hono } from "hono";
 import type { Core } from "../../core/core.ts";
-import type { Caller } from "../../core/sandbox.ts";
-import { addressOf, bearerOf, requireRead } from "../http.ts";
+import type { Caller } from "../../core/model/sandbox.ts";
+import { addressOf, bearerOf, requireRead } from "../kit/http.ts";
 import { callerRoutes } from "./caller.ts";
 import { egressRoutes } from "./egress.ts";
 import { errorResponse, nothingHere } from "./errors.ts";

@@ -1,9 +1,9 @@
 /** What Vercel's command line asks about its user, and how it logs in. */
 
 import { describe, expect, test } from "vitest";
-import { apiClient } from "../../../test/api-client.ts";
-import { failing, key } from "../../../test/fake-core.ts";
-import { SandkeepError } from "../../core/errors.ts";
+import { apiClient } from "../../../test/harness/api-client.ts";
+import { failing, key } from "../../../test/harness/fake-core.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
 
 const anybody = { token: null };
 const formHeaders = { "content-type": "application/x-www-form-urlencoded" };

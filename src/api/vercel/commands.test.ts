@@ -1,7 +1,7 @@
 /** Commands on Vercel's wire: streams that the clients understand, and that outlive nobody but themselves. */
 
 import { describe, expect, test } from "vitest";
-import { apiClient } from "../../../test/api-client.ts";
+import { apiClient } from "../../../test/harness/api-client.ts";
 import {
   chunks,
   command,
@@ -11,7 +11,7 @@ import {
   sessionId,
   streamOf,
   time,
-} from "../../../test/fake-core.ts";
+} from "../../../test/harness/fake-core.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}/cmd`;
 const caller = { teamId: "team_default" };

@@ -1,7 +1,7 @@
 /** Drives on Vercel's wire: get or create, get, list, fork, delete. */
 
 import type { Hono } from "hono";
-import { json, parsed } from "../http.ts";
+import { json, parsed } from "../kit/http.ts";
 import { notFound } from "./errors.ts";
 import { bodyOf, type Dialect, type Env, ownerOf, queryOf, type VercelContext } from "./request.ts";
 import * as wire from "./wire.ts";

@@ -1,9 +1,9 @@
 /** What went wrong, in Vercel's words: which status, which code, which sentence. */
 
-import { type ErrorCode, isSandkeepError, messageOf, type SandkeepError } from "../../core/errors.ts";
-import { InvalidInput, json } from "../http.ts";
-import { invalidWords } from "../issues.ts";
-import { isForTheLog, retryAfter } from "../refusal.ts";
+import { type ErrorCode, isSandkeepError, messageOf, type SandkeepError } from "../../core/model/errors.ts";
+import { InvalidInput, json } from "../kit/http.ts";
+import { invalidWords } from "../kit/issues.ts";
+import { isForTheLog, retryAfter } from "../kit/refusal.ts";
 
 /** An error that already speaks Vercel's words. */
 export class VercelError extends Error {

@@ -2,10 +2,10 @@
 
 import { posix } from "node:path";
 import type { Hono } from "hono";
-import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/errors.ts";
-import { resolvePath } from "../../core/files.ts";
-import type { Caller } from "../../core/sandbox.ts";
-import { bodyBytes, byteBody, hasBody, json } from "../http.ts";
+import { resolvePath } from "../../core/files/files.ts";
+import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/model/errors.ts";
+import type { Caller } from "../../core/model/sandbox.ts";
+import { bodyBytes, byteBody, hasBody, json } from "../kit/http.ts";
 import { badRequest, notFound, VercelError } from "./errors.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
 import { currentWords, type SessionWords } from "./session-words.ts";

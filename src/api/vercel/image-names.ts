@@ -4,7 +4,7 @@
  * not imported, the default image runs in its place.
  */
 
-import type { WantedImage } from "../../core/images.ts";
+import type { WantedImage } from "../../core/images/images.ts";
 import { badRequest } from "./errors.ts";
 
 /** those with short names */

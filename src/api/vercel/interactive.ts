@@ -16,10 +16,10 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Hono } from "hono";
-import type { Caller } from "../../core/sandbox.ts";
-import { json } from "../http.ts";
-import type { Terminal } from "../terminal.ts";
-import { WebSockets } from "../websockets.ts";
+import type { Caller } from "../../core/model/sandbox.ts";
+import { json } from "../kit/http.ts";
+import type { Terminal } from "../kit/terminal.ts";
+import { WebSockets } from "../kit/websockets.ts";
 import { bodyOf, callerOf, type Dialect, type Env, idOf, queryOf } from "./request.ts";
 import { vercelTerminal } from "./terminal.ts";
 

@@ -1,7 +1,7 @@
 /** Network policies in each of the forms that clients send, and in the one that they accept. */
 
 import { describe, expect, test } from "vitest";
-import { parsed } from "../http.ts";
+import { parsed } from "../kit/http.ts";
 import { networkPolicySchema, policyFromWire, policyToWire } from "./network-policy.ts";
 
 function read(wire: unknown) {

@@ -12,9 +12,9 @@ import type {
   RequestRule,
   RuleAction,
   TextMatch,
-} from "../../core/network-policy.ts";
-import { subnet as cidr, domainName as domain } from "../network-names.ts";
-import { isPattern } from "../patterns.ts";
+} from "../../core/network/network-policy.ts";
+import { subnet as cidr, domainName as domain } from "../kit/network-names.ts";
+import { isPattern } from "../kit/patterns.ts";
 
 const most = 1000;
 /** regular expressions of a policy: each has to be looked at before it is taken, and may be for every request */

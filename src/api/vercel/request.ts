@@ -4,7 +4,7 @@ import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
-import type { Caller, Owner } from "../../core/sandbox.ts";
+import type { Caller, Owner } from "../../core/model/sandbox.ts";
 import {
   addressOf,
   bearerOf,
@@ -14,8 +14,8 @@ import {
   parsed,
   queryParameters,
   requireRead,
-} from "../http.ts";
-import type { Idempotency } from "../idempotency.ts";
+} from "../kit/http.ts";
+import type { Idempotency } from "../kit/idempotency.ts";
 import { errorResponse, notFound } from "./errors.ts";
 import type { VercelLimits } from "./limits.ts";
 import { RateHeaders } from "./rate-headers.ts";

@@ -1,8 +1,8 @@
 /** Sandboxes on Vercel's wire: what goes to the core, and what comes back. */
 
 import { describe, expect, test } from "vitest";
-import { apiClient } from "../../../test/api-client.ts";
-import { failing, sandbox, session, snapshot, time } from "../../../test/fake-core.ts";
+import { apiClient } from "../../../test/harness/api-client.ts";
+import { failing, sandbox, session, snapshot, time } from "../../../test/harness/fake-core.ts";
 import { wantedImage } from "./image-names.ts";
 
 /** as whom and where the hosted images run */

@@ -2,11 +2,11 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import type { Home } from "../../core/images.ts";
-import type { Owner } from "../../core/sandbox.ts";
-import type { Booted, CreateSpec, ForkSpec, UpdateSpec } from "../../core/sandboxes.ts";
-import { json, undoIfGone } from "../http.ts";
-import { once } from "../idempotency.ts";
+import type { Home } from "../../core/images/images.ts";
+import type { Owner } from "../../core/model/sandbox.ts";
+import type { Booted, CreateSpec, ForkSpec, UpdateSpec } from "../../core/sandboxes/sandboxes.ts";
+import { json, undoIfGone } from "../kit/http.ts";
+import { once } from "../kit/idempotency.ts";
 import { badRequest, sandboxNotFound, worded } from "./errors.ts";
 import { wantedImage } from "./image-names.ts";
 import { policyFromWire } from "./network-policy.ts";

@@ -5,9 +5,9 @@
 
 import { describe, expect, test } from "vitest";
 import type { z } from "zod";
-import { apiClient } from "../../../test/api-client.ts";
-import { commandId, sessionId, snapshotId } from "../../../test/fake-core.ts";
-import { requireText } from "../http.ts";
+import { apiClient } from "../../../test/harness/api-client.ts";
+import { commandId, sessionId, snapshotId } from "../../../test/harness/fake-core.ts";
+import { requireText } from "../kit/http.ts";
 import { defaultLimits } from "./limits.ts";
 import { schemas } from "./schemas.ts";
 

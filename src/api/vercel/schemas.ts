@@ -6,7 +6,7 @@
 
 import { posix } from "node:path";
 import { z } from "zod";
-import { environment } from "../environment.ts";
+import { environment } from "../kit/environment.ts";
 import type { VercelLimits } from "./limits.ts";
 import { networkPolicySchema } from "./network-policy.ts";
 

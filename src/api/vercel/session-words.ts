@@ -1,6 +1,6 @@
 /** Where the versions of Vercel's wire differ about what happens in a session: its path, and what a command looks like. */
 
-import type { Command } from "../../core/sandbox.ts";
+import type { Command } from "../../core/model/sandbox.ts";
 import * as wire from "./wire.ts";
 
 export interface SessionWords {

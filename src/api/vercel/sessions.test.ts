@@ -1,8 +1,8 @@
 /** Sessions on Vercel's wire. */
 
 import { describe, expect, test } from "vitest";
-import { apiClient } from "../../../test/api-client.ts";
-import { failing, sandbox, session, sessionId, snapshot, snapshotId } from "../../../test/fake-core.ts";
+import { apiClient } from "../../../test/harness/api-client.ts";
+import { failing, sandbox, session, sessionId, snapshot, snapshotId } from "../../../test/harness/fake-core.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}`;
 const caller = { teamId: "team_default" };

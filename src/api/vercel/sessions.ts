@@ -1,9 +1,9 @@
 /** Sessions on Vercel's wire: list, get, stop, extend, network policy, snapshot. */
 
 import type { Hono } from "hono";
-import type { SandkeepError } from "../../core/errors.ts";
-import type { Session } from "../../core/sandbox.ts";
-import { json } from "../http.ts";
+import type { SandkeepError } from "../../core/model/errors.ts";
+import type { Session } from "../../core/model/sandbox.ts";
+import { json } from "../kit/http.ts";
 import { VercelError, worded } from "./errors.ts";
 import { policyFromWire } from "./network-policy.ts";
 import { addressesFor, bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, queryOf } from "./request.ts";

@@ -1,7 +1,7 @@
 /** Snapshots on Vercel's wire: list, tree, get, delete. */
 
 import type { Hono } from "hono";
-import { json } from "../http.ts";
+import { json } from "../kit/http.ts";
 import { notFound } from "./errors.ts";
 import { callerOf, type Dialect, type Env, idOf, ownerOf, queryOf } from "./request.ts";
 import * as wire from "./wire.ts";

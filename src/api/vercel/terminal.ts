@@ -1,9 +1,9 @@
 /** Terminals in Vercel's words: what its clients send as text, and how an end is told. */
 
 import { z } from "zod";
-import type { Caller } from "../../core/sandbox.ts";
-import { jsonOf, parsed } from "../http.ts";
-import { Terminal, type TerminalRequest } from "../terminal.ts";
+import type { Caller } from "../../core/model/sandbox.ts";
+import { jsonOf, parsed } from "../kit/http.ts";
+import { Terminal, type TerminalRequest } from "../kit/terminal.ts";
 import { sentenceOf } from "./errors.ts";
 import type { Dialect } from "./request.ts";
 

@@ -3,11 +3,20 @@
  * refuse null but for `exitCode` and `pagination.next`.
  */
 
-import { systemRoute as systemRouteOf } from "../../core/routes.ts";
-import type { Command, Drive, Route, Sandbox, Session, SessionState, Snapshot, TagValue } from "../../core/sandbox.ts";
-import type { TreeNode } from "../../core/snapshots.ts";
-import type { Page } from "../../core/store.ts";
-import { portPathUrl, portUrl } from "../port-url.ts";
+import type {
+  Command,
+  Drive,
+  Route,
+  Sandbox,
+  Session,
+  SessionState,
+  Snapshot,
+  TagValue,
+} from "../../core/model/sandbox.ts";
+import { systemRoute as systemRouteOf } from "../../core/network/routes.ts";
+import type { Page } from "../../core/ports/store.ts";
+import type { TreeNode } from "../../core/snapshots/snapshots.ts";
+import { portPathUrl, portUrl } from "../kit/port-url.ts";
 import { pinnedName } from "./image-names.ts";
 import { policyToWire } from "./network-policy.ts";
 

@@ -1,7 +1,7 @@
 /** A command in Veryfront's words: what its line was, how it went, and what its heartbeat says. */
 
 import { expect, test } from "vitest";
-import { command, endedCommand, session, time } from "../../../test/fake-core.ts";
+import { command, endedCommand, session, time } from "../../../test/harness/fake-core.ts";
 import { commandLine, printCommand } from "./command.ts";
 
 const iso = (at: number) => new Date(at).toISOString();

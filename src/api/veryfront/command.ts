@@ -1,7 +1,7 @@
 /** A command as Veryfront shows it: a line for bash, and how it went. */
 
 import { constants } from "node:os";
-import type { Command, Session } from "../../core/sandbox.ts";
+import type { Command, Session } from "../../core/model/sandbox.ts";
 import { timeOf } from "./session.ts";
 
 const shell = "bash";

@@ -4,11 +4,11 @@
  */
 
 import type { Hono } from "hono";
-import { SandkeepError } from "../../core/errors.ts";
-import type { Caller, Command } from "../../core/sandbox.ts";
-import { json, undoIfGone } from "../http.ts";
-import { lateJson, ndjson } from "../live.ts";
-import { logLines } from "../logs.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
+import type { Caller, Command } from "../../core/model/sandbox.ts";
+import { json, undoIfGone } from "../kit/http.ts";
+import { lateJson, ndjson } from "../kit/live.ts";
+import { logLines } from "../kit/logs.ts";
 import { commandLine, printCommand, signalOf } from "./command.ts";
 import { problemOf } from "./errors.ts";
 import { outputOf } from "./output.ts";

@@ -3,10 +3,10 @@
  */
 
 import { STATUS_CODES } from "node:http";
-import { type ErrorCode, isSandkeepError } from "../../core/errors.ts";
-import { InvalidInput } from "../http.ts";
-import { invalidWords } from "../issues.ts";
-import { isForTheLog, Refusal, retryAfter, statuses } from "../refusal.ts";
+import { type ErrorCode, isSandkeepError } from "../../core/model/errors.ts";
+import { InvalidInput } from "../kit/http.ts";
+import { invalidWords } from "../kit/issues.ts";
+import { isForTheLog, Refusal, retryAfter, statuses } from "../kit/refusal.ts";
 
 export interface Problem {
   type: string;

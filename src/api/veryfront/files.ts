@@ -1,9 +1,9 @@
 /** Files on Veryfront's wire: read one, write several. Relative paths begin at the workspace. */
 
 import type { Hono } from "hono";
-import { isSandkeepError } from "../../core/errors.ts";
-import { byteBody, json } from "../http.ts";
-import { Refusal } from "../refusal.ts";
+import { isSandkeepError } from "../../core/model/errors.ts";
+import { byteBody, json } from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
 import { bodyOf, type Dialect, type Env, queryOf, sessionOf } from "./request.ts";
 import { filesBody } from "./schemas.ts";
 

@@ -1,7 +1,7 @@
 /** A command's output in one piece, and what is left of it when there is too much. */
 
 import { expect, test } from "vitest";
-import { chunks, streamOf } from "../../../test/fake-core.ts";
+import { chunks, streamOf } from "../../../test/harness/fake-core.ts";
 import { outputOf } from "./output.ts";
 
 test("both streams are put together, a terminal's with standard output", async () => {

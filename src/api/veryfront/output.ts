@@ -1,6 +1,6 @@
 /** A command's output in one piece: of each stream the last part, where there is more than an answer should hold. */
 
-import type { OutputChunk } from "../../core/runtime.ts";
+import type { OutputChunk } from "../../core/ports/runtime.ts";
 
 /** bytes of each stream */
 const longest = 1 << 20;

@@ -3,8 +3,8 @@
 import { type Context, Hono } from "hono";
 import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
-import { SandkeepError } from "../../core/errors.ts";
-import type { Caller } from "../../core/sandbox.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
+import type { Caller } from "../../core/model/sandbox.ts";
 import {
   addressOf,
   bearerOf,
@@ -14,8 +14,8 @@ import {
   parsed,
   queryParameters,
   requireRead,
-} from "../http.ts";
-import { Refusal } from "../refusal.ts";
+} from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
 import { errorResponse } from "./errors.ts";
 import { commandId, type Schemas, sessionId, type VeryfrontLimits } from "./schemas.ts";
 

@@ -1,7 +1,7 @@
 /** What Veryfront's clients send, field by field. A member that no schema names is refused rather than ignored. */
 
 import { z } from "zod";
-import { environment } from "../environment.ts";
+import { environment } from "../kit/environment.ts";
 import { hour } from "./session.ts";
 
 export interface VeryfrontLimits {

@@ -1,8 +1,8 @@
 /** A session in Veryfront's words, and what the core is asked for by them. */
 
 import { expect, test } from "vitest";
-import { session, time } from "../../../test/fake-core.ts";
-import type { SessionState } from "../../core/sandbox.ts";
+import { session, time } from "../../../test/harness/fake-core.ts";
+import type { SessionState } from "../../core/model/sandbox.ts";
 import { printSession, sessionSpec } from "./session.ts";
 
 const place = { publicUrl: "http://keep.example", project: { uuid: "u" } };

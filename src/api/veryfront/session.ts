@@ -4,10 +4,10 @@
  */
 
 import type { Core } from "../../core/core.ts";
-import { isSandkeepError, SandkeepError } from "../../core/errors.ts";
-import type { Caller, Lifetime, Owner, Project, Session, SessionState } from "../../core/sandbox.ts";
-import type { CreateSpec } from "../../core/sandboxes.ts";
-import type { Moment } from "../../core/store.ts";
+import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
+import type { Caller, Lifetime, Owner, Project, Session, SessionState } from "../../core/model/sandbox.ts";
+import type { Moment } from "../../core/ports/store.ts";
+import type { CreateSpec } from "../../core/sandboxes/sandboxes.ts";
 
 /** where commands start and relative paths begin */
 export const workspace = "/workspace";

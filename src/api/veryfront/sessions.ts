@@ -1,8 +1,8 @@
 /** Sessions on Veryfront's wire: create, list, get, heartbeat, delete. */
 
 import type { Hono } from "hono";
-import type { Caller, Session } from "../../core/sandbox.ts";
-import { json, undoIfGone } from "../http.ts";
+import type { Caller, Session } from "../../core/model/sandbox.ts";
+import { json, undoIfGone } from "../kit/http.ts";
 import { bodyOf, type Dialect, type Env, queryOf, sessionOf } from "./request.ts";
 import { findSession, listSessions, printSession, sessionSpec, timeOf, type WireSession } from "./session.ts";
 

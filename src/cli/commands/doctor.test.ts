@@ -1,8 +1,8 @@
 /** `sandkeep doctor`: what it makes of a host, good or bad, and that it can look at this one. */
 
 import { expect, test } from "vitest";
-import { diagnose } from "../diagnosis.ts";
-import { type HostFacts, readHost } from "../host.ts";
+import { diagnose } from "../host/diagnosis.ts";
+import { type HostFacts, readHost } from "../host/host.ts";
 import { doctorCommand } from "./doctor.ts";
 
 const good: HostFacts = {

@@ -1,9 +1,9 @@
 /** `sandkeep doctor`: what isolation this host can give, what is missing, and the command that adds it. */
 
 import { readArgs } from "../args.ts";
-import { type Diagnosis, diagnose, type Finding } from "../diagnosis.ts";
 import { CliError } from "../errors.ts";
-import type { HostFacts } from "../host.ts";
+import { type Diagnosis, diagnose, type Finding } from "../host/diagnosis.ts";
+import type { HostFacts } from "../host/host.ts";
 
 export const doctorUsage = `Usage: sandkeep doctor [--json]
 

@@ -1,8 +1,9 @@
 /** `sandkeep egress <sandbox>`: what a sandbox wanted of the world, what became of it, and which policy would do. */
 
 import { readArgs } from "../args.ts";
-import { Client } from "../client.ts";
-import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
+import { Client } from "../client/client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import { CliError } from "../errors.ts";
 import {
   type EgressEvent,
   type EgressHost,
@@ -13,8 +14,7 @@ import {
   plain,
   plainJson,
   portTable,
-} from "../egress-table.ts";
-import { CliError } from "../errors.ts";
+} from "../print/egress-table.ts";
 
 export const egressUsage = `Usage: sandkeep egress <sandbox or session> [options]
 

@@ -8,8 +8,8 @@ import { createServer as createTlsServer, type ServerOptions } from "node:https"
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { tempDir } from "../../../test/harness.ts";
-import { type Authority, deriveAuthority, openAuthority } from "../../egress/tls/authority.ts";
+import { tempDir } from "../../../test/harness/harness.ts";
+import { type Authority, deriveAuthority, openAuthority } from "../../egress/intercept/authority.ts";
 import { type EnvWorld, envCommand } from "./env.ts";
 
 const key = 'sk_it\'s a "key" $HOME';

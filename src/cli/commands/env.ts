@@ -1,11 +1,11 @@
 /** `sandkeep env <service>`: prints the lines that point a service's own SDK and CLI at the daemon. */
 
+import { didYouMean } from "../../base/similar.ts";
 import { readArgs } from "../args.ts";
-import { Client } from "../client.ts";
-import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
+import { Client } from "../client/client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { CliError } from "../errors.ts";
-import { shellWord } from "../output.ts";
-import { didYouMean } from "../similar.ts";
+import { shellWord } from "../print/output.ts";
 
 export const envUsage = `Usage: eval "$(sandkeep env <service>)"
 

@@ -1,10 +1,10 @@
 /** `sandkeep key`: makes keys with limits, lists them and deletes them. */
 
+import { didYouMean } from "../../base/similar.ts";
 import { readArgs } from "../args.ts";
-import { Client } from "../client.ts";
-import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
+import { Client } from "../client/client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { CliError } from "../errors.ts";
-import { didYouMean } from "../similar.ts";
 
 export const keyUsage = `Usage: sandkeep key create <name> [limits]
        sandkeep key ls

@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { root } from "../../../test/harness.ts";
+import { root } from "../../../test/harness/harness.ts";
 import { mcpCommand } from "./mcp.ts";
 
 test("what a client needs of the environment is in what it is given", async () => {

@@ -7,14 +7,14 @@
 import { resolve } from "node:path";
 import { ProtocolError, Server } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { didYouMean } from "../../base/similar.ts";
 import { readArgs } from "../args.ts";
-import { Client } from "../client.ts";
-import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
+import { Client } from "../client/client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import { ask, type McpDaemon, McpRefusal } from "../client/mcp-daemon.ts";
+import { patientTransport } from "../client/patient-transport.ts";
 import { CliError, Refusal } from "../errors.ts";
-import { clientConfig, clientNames, type Program } from "../mcp-clients.ts";
-import { ask, type McpDaemon, McpRefusal } from "../mcp-daemon.ts";
-import { patientTransport } from "../patient-transport.ts";
-import { didYouMean } from "../similar.ts";
+import { clientConfig, clientNames, type Program } from "../print/mcp-clients.ts";
 
 export const mcpUsage = `Usage: sandkeep mcp [options]
        sandkeep mcp config <client> [options]

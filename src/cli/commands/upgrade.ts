@@ -1,8 +1,8 @@
 /** `sandkeep upgrade`: replaces processes that outlived an upgrade of the package, and says which still wait. */
 
 import { readArgs } from "../args.ts";
-import { Client } from "../client.ts";
-import { apiKey, daemonUrl, type KeyPlaces } from "../connection.ts";
+import { Client } from "../client/client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { CliError } from "../errors.ts";
 
 export const upgradeUsage = `Usage: sandkeep upgrade [--json]

@@ -5,7 +5,7 @@
 
 import { mkdirSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
-import { isSandkeepError, messageOf, SandkeepError } from "../../core/errors.ts";
+import { isSandkeepError, messageOf, SandkeepError } from "../../core/model/errors.ts";
 import type {
   Discrepancy,
   EgressJournal,
@@ -20,32 +20,40 @@ import type {
   Runtime,
   SnapshotInfo,
   Vitals,
-} from "../../core/runtime.ts";
-import { adopt } from "./adopt.ts";
-import type { Blank } from "./blank.ts";
-import { hostBootId } from "./boot-id.ts";
-import type { Builds } from "./builds.ts";
-import { removeCgroup } from "./cgroup.ts";
-import type { DriveStore } from "./drives.ts";
-import { egressJournal } from "./egress-journal.ts";
-import { isFull, typed } from "./failure.ts";
-import { ensureHostImage, hostImage } from "./image/host.ts";
-import { type ImageStore, imageReference } from "./images.ts";
-import { readEnded, readInfo } from "./journal.ts";
-import type { LayerStore } from "./layers.ts";
-import { difference } from "./ledger.ts";
-import { LinuxMachine } from "./machine.ts";
-import { machineNeeds } from "./machine-needs.ts";
-import { flushRecord, type MachineRecord, writeRecord } from "./machine-record.ts";
+} from "../../core/ports/runtime.ts";
+import { type Durability, openParts, type Parts } from "./components.ts";
+import { isFull, typed } from "./guest-wire/failure.ts";
+import { hostBootId } from "./host/boot-id.ts";
+import type { Builds } from "./host/builds.ts";
+import { removeCgroup } from "./host/cgroup.ts";
+import { difference } from "./host/ledger.ts";
+import { lasting, realThings } from "./host/reconcile.ts";
+import { ensureHostImage, hostImage } from "./images/host.ts";
+import { type ImageStore, imageReference } from "./images/images.ts";
+import type { LayerStore } from "./layers/layers.ts";
+import type { SnapshotStore } from "./layers/snapshots.ts";
+import { adopt } from "./machines/adopt.ts";
+import type { Blank } from "./machines/blank.ts";
+import { readEnded, readInfo } from "./machines/journal.ts";
+import { LinuxMachine } from "./machines/machine.ts";
+import { machineNeeds } from "./machines/machine-needs.ts";
+import { flushRecord, type MachineRecord, writeRecord } from "./machines/machine-record.ts";
+import {
+  type BlankPlan,
+  checkSpec,
+  isPlainName,
+  type OrphanPlan,
+  type Places,
+  places,
+  shownCpus,
+} from "./machines/plan.ts";
+import { type BootRoot, bootRoot, hotRoot, mountPlans } from "./machines/roots.ts";
+import { egressJournal } from "./network/egress-journal.ts";
 import { abandoned, isIdle, letGo, rebuildLedger, shutDown } from "./opening.ts";
 import { defaultLimits, type LinuxOptions } from "./options.ts";
-import { type Durability, openParts, type Parts } from "./parts.ts";
-import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places, shownCpus } from "./plan.ts";
-import { lasting, realThings } from "./reconcile.ts";
-import { type BootRoot, bootRoot, hotRoot, mountPlans } from "./roots.ts";
-import type { SnapshotStore } from "./snapshots.ts";
-import { closeStorage, isReadOnly, reclaim, type Storage } from "./storage.ts";
-import { openWritable, StoreWatch } from "./store-rescue.ts";
+import type { DriveStore } from "./storage/drives.ts";
+import { closeStorage, isReadOnly, reclaim, type Storage } from "./storage/storage.ts";
+import { openWritable, StoreWatch } from "./storage/store-rescue.ts";
 import { vitalsOf } from "./vitals.ts";
 
 export type { LinuxOptions };

@@ -6,14 +6,14 @@
 import { rmdirSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { messageOf, SandkeepError } from "../../core/errors.ts";
-import { errnoOf } from "./failure.ts";
-import type { LinuxMachine } from "./machine.ts";
-import { readRecords } from "./machine-record.ts";
-import type { Parts } from "./parts.ts";
-import type { Places } from "./plan.ts";
-import { realThings } from "./reconcile.ts";
-import { closeStorage } from "./storage.ts";
+import { messageOf, SandkeepError } from "../../core/model/errors.ts";
+import type { Parts } from "./components.ts";
+import { errnoOf } from "./guest-wire/failure.ts";
+import { realThings } from "./host/reconcile.ts";
+import type { LinuxMachine } from "./machines/machine.ts";
+import { readRecords } from "./machines/machine-record.ts";
+import type { Places } from "./machines/plan.ts";
+import { closeStorage } from "./storage/storage.ts";
 
 export interface Opening {
   dataDir: string;

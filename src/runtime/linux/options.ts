@@ -1,11 +1,11 @@
 /** What a Linux runtime is told when it is made, and what it takes for granted otherwise. */
 
-import type { EgressSettings } from "../../core/egress-settings.ts";
-import type { Limits } from "../../core/runtime.ts";
-import type { DiskRoom } from "./disk-room.ts";
-import type { Bounds, Durability } from "./parts.ts";
-import type { PoolSize } from "./pool.ts";
-import type { StorageOptions } from "./storage.ts";
+import type { EgressSettings } from "../../core/ports/egress-settings.ts";
+import type { Limits } from "../../core/ports/runtime.ts";
+import type { Bounds, Durability } from "./components.ts";
+import type { PoolSize } from "./machines/pool.ts";
+import type { DiskRoom } from "./storage/disk-room.ts";
+import type { StorageOptions } from "./storage/storage.ts";
 
 export interface LinuxOptions extends Bounds {
   dataDir: string;

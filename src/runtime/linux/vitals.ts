@@ -1,8 +1,8 @@
 /** The numbers that an operator watches, as the parts of the runtime have them. */
 
-import type { Vitals } from "../../core/runtime.ts";
-import type { DiskRoom } from "./disk-room.ts";
-import type { Parts } from "./parts.ts";
+import type { Vitals } from "../../core/ports/runtime.ts";
+import type { Parts } from "./components.ts";
+import type { DiskRoom } from "./storage/disk-room.ts";
 
 type Watched = Pick<Parts, "pool" | "filesWatch" | "tcpWatch">;
 

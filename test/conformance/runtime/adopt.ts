@@ -1,7 +1,7 @@
 /** Opening a runtime again: machines, their commands and their output are found as they were left. */
 
 import { describe, expect, test } from "vitest";
-import type { Machine } from "../../../src/core/runtime.ts";
+import type { Machine } from "../../../src/core/ports/runtime.ts";
 import { bootFor, expectReconciled, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { gather, run, sh, start, until } from "./run.ts";
 

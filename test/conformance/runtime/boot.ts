@@ -1,7 +1,7 @@
 /** Booting and stopping machines: what a fresh one looks like, how it ends, and what is refused before it begins. */
 
 import { describe, expect, test } from "vitest";
-import type { Limits } from "../../../src/core/runtime.ts";
+import type { Limits } from "../../../src/core/ports/runtime.ts";
 import { bootFor, expectReconciled, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { run, sh, start } from "./run.ts";
 

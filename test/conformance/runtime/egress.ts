@@ -1,8 +1,8 @@
 /** What a machine wanted of the world is written down: while it runs, after it has ended, and until it is forgotten. */
 
 import { describe, expect, test } from "vitest";
-import type { EgressLine } from "../../../src/core/egress-log.ts";
-import type { MachineNetwork } from "../../../src/core/runtime.ts";
+import type { EgressLine } from "../../../src/core/network/egress-log.ts";
+import type { MachineNetwork } from "../../../src/core/ports/runtime.ts";
 import { bootFor, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { python, start, until } from "./run.ts";
 

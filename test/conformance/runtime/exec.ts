@@ -1,8 +1,8 @@
 /** Running commands: what they are started with, how they end, and what is refused before anything runs. */
 
 import { beforeAll, describe, expect, test } from "vitest";
-import type { ExecSpec, Machine } from "../../../src/core/runtime.ts";
-import { eventually } from "../../harness.ts";
+import type { ExecSpec, Machine } from "../../../src/core/ports/runtime.ts";
+import { eventually } from "../../harness/harness.ts";
 import { dismiss, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { commandId, gather, run, sh, start, until } from "./run.ts";
 

@@ -4,8 +4,8 @@
  */
 
 import { afterAll, expect, onTestFinished } from "vitest";
-import type { Machine, MachineSpec, Runtime } from "../../../src/core/runtime.ts";
-import { eventually } from "../../harness.ts";
+import type { Machine, MachineSpec, Runtime } from "../../../src/core/ports/runtime.ts";
+import { eventually } from "../../harness/harness.ts";
 
 export interface RuntimeHost {
   /** changes with reopen() */

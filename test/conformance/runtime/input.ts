@@ -2,7 +2,7 @@
 
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { eventually } from "../../harness.ts";
+import { eventually } from "../../harness/harness.ts";
 import { sharedMachine } from "./exec.ts";
 import type { RuntimeHost } from "./host.ts";
 import { gather, sh, start, until } from "./run.ts";

@@ -1,7 +1,7 @@
 /** Limits and metering: processors, memory, processes and disk, each felt inside only, counted and reported. */
 
 import { describe, expect, test } from "vitest";
-import type { Process } from "../../../src/core/runtime.ts";
+import type { Process } from "../../../src/core/ports/runtime.ts";
 import { bootFor, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { python, run, sh, start } from "./run.ts";
 

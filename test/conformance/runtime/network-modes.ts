@@ -1,7 +1,7 @@
 /** Changing the network of a machine while it runs: what goes on inside must not break, and the change is kept. */
 
 import { describe, expect, test } from "vitest";
-import type { Machine } from "../../../src/core/runtime.ts";
+import type { Machine } from "../../../src/core/ports/runtime.ts";
 import { bootFor, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { python, start, until } from "./run.ts";
 

@@ -1,7 +1,7 @@
 /** Reading what commands print: from any offset, by several readers, while they run, afterwards, and within bounds. */
 
 import { describe, expect, test } from "vitest";
-import type { OutputChunk } from "../../../src/core/runtime.ts";
+import type { OutputChunk } from "../../../src/core/ports/runtime.ts";
 import { sharedMachine } from "./exec.ts";
 import { bootFor, type RuntimeHost } from "./host.ts";
 import { gather, python, run, sh, start, until } from "./run.ts";

@@ -1,6 +1,6 @@
 /** Runs commands on machines to their end and gathers what they print: what most tests of a runtime begin with. */
 
-import type { ExecSpec, ExitStatus, Machine, OutputChunk, Process } from "../../../src/core/runtime.ts";
+import type { ExecSpec, ExitStatus, Machine, OutputChunk, Process } from "../../../src/core/ports/runtime.ts";
 
 export interface Ran {
   status: ExitStatus;

@@ -2,7 +2,7 @@
 
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
-import type { Machine, SnapshotInfo } from "../../../src/core/runtime.ts";
+import type { Machine, SnapshotInfo } from "../../../src/core/ports/runtime.ts";
 import { bootFor, dismiss, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { gather, sh, start, until } from "./run.ts";
 

@@ -1,8 +1,8 @@
 /** Sessions by what the tags of their sandboxes contain: every pair, and of nested values every pair of them. */
 
 import { describe, expect, test } from "vitest";
-import type { Owner, TagValue } from "../../../src/core/sandbox.ts";
-import type { SessionQuery, Store } from "../../../src/core/store.ts";
+import type { Owner, TagValue } from "../../../src/core/model/sandbox.ts";
+import type { SessionQuery, Store } from "../../../src/core/ports/store.ts";
 import { at, newOwner, newProject, newSandbox, noon, type StoreHost, sessionOf, walk } from "./host.ts";
 
 type Tags = Record<string, TagValue>;

@@ -1,8 +1,8 @@
 /** Counts: exact for every part of a list, however long it is, and whatever is inserted where meanwhile. */
 
 import { describe, expect, test } from "vitest";
-import type { Session, Snapshot } from "../../../src/core/sandbox.ts";
-import type { Span, Store } from "../../../src/core/store.ts";
+import type { Session, Snapshot } from "../../../src/core/model/sandbox.ts";
+import type { Span, Store } from "../../../src/core/ports/store.ts";
 import { closedAtEnd, newOwner, newSandbox, noon, type Pair, type StoreHost, snapshotOf } from "./host.ts";
 import { isIn, momentOf } from "./spans.ts";
 

@@ -5,8 +5,8 @@
  */
 
 import { onTestFinished } from "vitest";
-import type { Command, Drive, Owner, Sandbox, Session, Snapshot } from "../../../src/core/sandbox.ts";
-import type { Page, Store } from "../../../src/core/store.ts";
+import type { Command, Drive, Owner, Sandbox, Session, Snapshot } from "../../../src/core/model/sandbox.ts";
+import type { Page, Store } from "../../../src/core/ports/store.ts";
 
 export interface StoreHost {
   /** one that all tests share: each has a project of its own in it */

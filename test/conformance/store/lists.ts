@@ -1,8 +1,8 @@
 /** Lists: every order and filter, pages that miss nothing and repeat nothing, and cursors that are for one list only. */
 
 import { describe, expect, test } from "vitest";
-import type { Owner, Sandbox } from "../../../src/core/sandbox.ts";
-import type { DriveQuery, SandboxQuery, Store } from "../../../src/core/store.ts";
+import type { Owner, Sandbox } from "../../../src/core/model/sandbox.ts";
+import type { DriveQuery, SandboxQuery, Store } from "../../../src/core/ports/store.ts";
 import {
   at,
   driveOf,

@@ -1,7 +1,7 @@
 /** Sandboxes: what is put in comes out, names are unique among those that exist, and a deleted one leaves no trace. */
 
 import { describe, expect, test } from "vitest";
-import type { Sandbox } from "../../../src/core/sandbox.ts";
+import type { Sandbox } from "../../../src/core/model/sandbox.ts";
 import {
   freshStore,
   newOwner,

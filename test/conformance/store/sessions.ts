@@ -1,8 +1,8 @@
 /** Sessions: their moves are compare-and-set, their sandbox shows the current one, and the row is the timer. */
 
 import { describe, expect, test } from "vitest";
-import type { Session } from "../../../src/core/sandbox.ts";
-import type { Store } from "../../../src/core/store.ts";
+import type { Session } from "../../../src/core/model/sandbox.ts";
+import type { Store } from "../../../src/core/ports/store.ts";
 import { freshStore, newOwner, newSandbox, noon, type Pair, type StoreHost, sessionOf, unique } from "./host.ts";
 
 const everything: Partial<Session> = {

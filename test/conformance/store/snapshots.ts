@@ -1,7 +1,7 @@
 /** Snapshots: their record, their tombstones, their tree, and what is past its time. */
 
 import { describe, expect, test } from "vitest";
-import type { Snapshot } from "../../../src/core/sandbox.ts";
+import type { Snapshot } from "../../../src/core/model/sandbox.ts";
 import { at, freshStore, newSandbox, noon, type StoreHost, snapshotOf } from "./host.ts";
 
 const idsOf = (snapshots: Snapshot[]) => snapshots.map(({ id }) => id);

@@ -1,7 +1,7 @@
 /** Parts of the lists by creation: strictly newer than one moment and older than another, also within a millisecond. */
 
 import { describe, expect, test } from "vitest";
-import type { Moment, Page, PageQuery, Span, Store } from "../../../src/core/store.ts";
+import type { Moment, Page, PageQuery, Span, Store } from "../../../src/core/ports/store.ts";
 import { at, newOwner, newSandbox, noon, type StoreHost, snapshotOf, walk } from "./host.ts";
 
 interface Listed {

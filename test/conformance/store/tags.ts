@@ -1,8 +1,8 @@
 /** Filters by tags: every pair must be there, compared as a whole, whatever the order and however common it is. */
 
 import { describe, expect, test } from "vitest";
-import type { Owner, TagValue } from "../../../src/core/sandbox.ts";
-import type { SandboxQuery, Store } from "../../../src/core/store.ts";
+import type { Owner, TagValue } from "../../../src/core/model/sandbox.ts";
+import type { SandboxQuery, Store } from "../../../src/core/ports/store.ts";
 import { at, newOwner, newSandbox, noon, type StoreHost, walk } from "./host.ts";
 
 type Tags = Record<string, TagValue>;

@@ -1,7 +1,7 @@
 /** Teams, projects and keys: found by each of their names, and never by another team. */
 
 import { describe, expect, test } from "vitest";
-import type { ApiKey } from "../../../src/core/store.ts";
+import type { ApiKey } from "../../../src/core/ports/store.ts";
 import { freshStore, newOwner, noon, type StoreHost, unique } from "./host.ts";
 
 export function teamsSuite(host: () => StoreHost): void {

@@ -2,7 +2,7 @@
 
 import { constants } from "node:os";
 import { z } from "zod";
-import type { Command } from "../../../core/sandbox.ts";
+import type { Command } from "../../../core/model/sandbox.ts";
 import { attended } from "../attendance.ts";
 import { commandId, handle, sessionOf } from "../handle.ts";
 import { maxBytes, type OutputPart, outputFields, outputPart } from "../output.ts";

@@ -2,7 +2,7 @@
 
 import { isUtf8 } from "node:buffer";
 import { z } from "zod";
-import { resolvePath } from "../../../core/files.ts";
+import { resolvePath } from "../../../core/files/files.ts";
 import { handle, sessionOf } from "../handle.ts";
 import { unfinished } from "../output.ts";
 import { path, text } from "../schema.ts";

@@ -1,8 +1,8 @@
 /** Tools for sandboxes: create, get, list, stop, resume, extend, snapshot, fork, delete. */
 
 import { z } from "zod";
-import type { SessionState } from "../../../core/sandbox.ts";
-import type { CreateSpec } from "../../../core/sandboxes.ts";
+import type { SessionState } from "../../../core/model/sandbox.ts";
+import type { CreateSpec } from "../../../core/sandboxes/sandboxes.ts";
 import { find, handle, ownerOf } from "../handle.ts";
 import { printSandbox, printSnapshot, sandboxFields, snapshotFields } from "../print.ts";
 import { text } from "../schema.ts";

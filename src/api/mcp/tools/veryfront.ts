@@ -4,7 +4,7 @@
  */
 
 import { z } from "zod";
-import type { Command, Session } from "../../../core/sandbox.ts";
+import type { Command, Session } from "../../../core/model/sandbox.ts";
 import { commandLine, printCommand } from "../../veryfront/command.ts";
 import { findSession, listSessions, printSession, sessionSpec } from "../../veryfront/session.ts";
 import { attended } from "../attendance.ts";

@@ -17,8 +17,8 @@
  * would shrink from page to page, and nobody could find the way back from the third page to the second.
  */
 
-import { SandkeepError } from "../../../core/errors.ts";
-import type { Bound, Place, Timeline } from "../../../core/timeline.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { Bound, Place, Timeline } from "../../../core/sessions/timeline.ts";
 
 const steps = 2048;
 

@@ -1,8 +1,8 @@
 /** Sandboxes on version 1 of Vercel's wire, which are sessions: create, list, get, stop, extend, network policy, snapshot. */
 
 import type { Hono } from "hono";
-import type { Session } from "../../../core/sandbox.ts";
-import { json } from "../../http.ts";
+import type { Session } from "../../../core/model/sandbox.ts";
+import { json } from "../../kit/http.ts";
 import { worded } from "../errors.ts";
 import { policyFromWire } from "../network-policy.ts";
 import {

@@ -1,7 +1,7 @@
 /** The list of snapshots on version 1 of Vercel's wire; one by its id is as in every version. */
 
 import type { Hono } from "hono";
-import { json } from "../../http.ts";
+import { json } from "../../kit/http.ts";
 import { type Dialect, type Env, ownerOf, queryOf } from "../request.ts";
 import * as wire from "../wire.ts";
 import { boundOf, pagination } from "./pagination.ts";

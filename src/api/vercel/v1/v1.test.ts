@@ -1,7 +1,7 @@
 /** Version 1 of Vercel's wire: what each request asks of the core, and what its clients are told. */
 
 import { describe, expect, test } from "vitest";
-import { apiClient } from "../../../../test/api-client.ts";
+import { apiClient } from "../../../../test/harness/api-client.ts";
 import {
   commandId,
   endedCommand,
@@ -12,7 +12,7 @@ import {
   snapshot,
   snapshotId,
   time,
-} from "../../../../test/fake-core.ts";
+} from "../../../../test/harness/fake-core.ts";
 
 const owner = { teamId: "team_default", projectId: "prj_default" };
 const one = `/api/v1/sandboxes/${sessionId}`;

@@ -1,6 +1,6 @@
 /** A session and its commands as version 1 prints them, where that is not how later versions do. */
 
-import type { Command, Session, SessionState } from "../../../core/sandbox.ts";
+import type { Command, Session, SessionState } from "../../../core/model/sandbox.ts";
 import * as wire from "../wire.ts";
 
 /** `agent` is the client by its own name: "vercel/sandbox/1.0.2 (Node.js/…)" */

@@ -1,0 +1,147 @@
+/*
+ * machine_end.c: how machines end: killed when asked, or dead by themselves. Payload:
+ *
+ *   KILL  str machine -> OK once no process of it is left
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/machine.h"
+#include "netd/netd.h"
+
+#define HOLD_MOUNTS_US 30000
+
+void machine_unwatch(struct machine_source *s) {
+  if (s->source.fd < 0) return;
+  loop_remove(&s->source);
+  s->source.fd = -1;
+}
+
+void machine_free(struct machine *m) {
+  for (struct machine **at = &m->all->first; *at; at = &(*at)->next) {
+    if (*at == m) {
+      *at = m->next;
+      break;
+    }
+  }
+  machine_unwatch(&m->answer);
+  machine_unwatch(&m->death);
+  if (m->populated.source.fd >= 0) {
+    int fd = m->populated.source.fd;
+    machine_unwatch(&m->populated);
+    close(fd);
+  }
+  if (m->sandbox.control >= 0) close(m->sandbox.control);
+  if (m->sandbox.pidfd >= 0) close(m->sandbox.pidfd);
+  if (m->unified_cgroup >= 0) close(m->unified_cgroup);
+  free(m->socket_path);
+  free(m);
+}
+
+/*
+ * Taking a sandbox's mounts apart takes as long as it has files in memory, and falls to whoever lets go of its mount
+ * namespace last. That is to be neither the dying sandbox, whose end somebody waits for, nor the launcher: a process
+ * made for it inherits our hold, and its exit does the work.
+ */
+static void drop_mounts(struct machine *m) {
+  if (m->mounts < 0) return;
+  if (fork() == 0) {
+    /* whoever waits for the end has more to do on the same disk, and goes first */
+    usleep(HOLD_MOUNTS_US);
+    _exit(0);
+  }
+  close(m->mounts);
+  m->mounts = -1;
+}
+
+static void answer_killer(struct machine *m) {
+  if (m->killer) connection_ok(m->killer, m->killer_id);
+  m->killer = NULL;
+  drop_mounts(m);
+}
+
+static void emptied(struct machine *m) {
+  m->empty = true;
+  answer_killer(m);
+}
+
+/* the first process is gone, and with it every other one */
+void machine_died(struct source *source, uint32_t events) {
+  (void)events;
+  struct machine *m = ((struct machine_source *)source)->machine;
+  siginfo_t info;
+  waitid((idtype_t)P_PIDFD, (id_t)m->sandbox.pidfd, &info, WEXITED | WNOHANG);
+  raise(SIGCHLD); /* whoever reaps the other children may have stopped in front of this one */
+  if (m->activator) {
+    struct trouble trouble;
+    if (m->sandbox.control < 0 || sandbox_answer(&m->sandbox, &trouble)) {
+      trouble = (struct trouble){.error = ESRCH, .what = WIRE_WHAT_SYSTEM, .sentence = "Cannot start the sandbox: it died"};
+    }
+    connection_fail(m->activator, m->activator_id, trouble.error, trouble.what, "%s", trouble.sentence);
+  }
+  emptied(m);
+  netd_drop(m->all->netd, m->name);
+  unlink(m->socket_path);
+  machine_free(m);
+}
+
+static bool is_populated(int fd) {
+  char text[128];
+  ssize_t n = pread(fd, text, sizeof text - 1, 0);
+  if (n <= 0) return true;
+  text[n] = 0;
+  return !strstr(text, "populated 0");
+}
+
+static void on_populated(struct source *source, uint32_t events) {
+  (void)events;
+  struct machine *m = ((struct machine_source *)source)->machine;
+  if (!is_populated(source->fd)) emptied(m);
+}
+
+/* one write kills every process of the cgroup at once; a killed PID 1 would do so one after the other */
+static void kill_cgroup(const struct machine *m) {
+  int fd = m->unified_cgroup < 0 ? -1 : openat(m->unified_cgroup, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  if (write(fd, "1", 1) < 0) syscall(SYS_pidfd_send_signal, m->sandbox.pidfd, SIGKILL, NULL, 0);
+  close(fd);
+}
+
+/* tells us when the last process has gone, which may be long before the kernel has taken its mounts apart */
+static void watch_population(struct machine *m) {
+  int fd = m->unified_cgroup < 0 ? -1 : openat(m->unified_cgroup, "cgroup.events", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  if (loop_add(&m->populated.source, fd, EPOLLPRI, on_populated) != 0) {
+    m->populated.source.fd = -1;
+    close(fd);
+  }
+}
+
+void machine_kill(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
+  struct span name = read_str(r);
+  if (!reader_done(r)) {
+    machine_malformed(from, id);
+    return;
+  }
+  struct machine *m = machine_named(all, from, id, name);
+  if (!m) return;
+  answer_killer(m); /* whoever asked before: it is on its way */
+  m->killer = from;
+  m->killer_id = id;
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/ns/mnt", m->sandbox.pid);
+  m->mounts = open(path, O_RDONLY | O_CLOEXEC);
+  if (m->populated.source.fd < 0) watch_population(m);
+  kill_cgroup(m);
+  syscall(SYS_pidfd_send_signal, m->sandbox.pidfd, SIGKILL, NULL, 0);
+  if (m->populated.source.fd >= 0 && !is_populated(m->populated.source.fd)) emptied(m);
+}

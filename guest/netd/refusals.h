@@ -1,0 +1,38 @@
+/*
+ * refusals.h: tells Node what the kernel has refused to one sandbox by itself, without asking anybody (net.h).
+ *
+ * A sandbox that sends a million packets costs itself: each machine has a number of packets a second that are told, and
+ * so have all together. What is beyond it waits in the machine's socket, and what the socket has no room for the kernel
+ * counts: Node is told how many there were.
+ */
+#ifndef SANDKEEP_REFUSALS_H
+#define SANDKEEP_REFUSALS_H
+
+#include <stdint.h>
+
+#include "shared/loop.h"
+
+struct refusals {
+  struct source source; /* first: a ready source is its refusals */
+  uint64_t machine_id;
+  const char *machine;
+  /* that may still be told before the next refusals_refill() */
+  unsigned left;
+  /* packets that Node was told to have missed */
+  uint32_t lost;
+};
+
+/* `fd` is a socket of nflog.h, which stays the caller's, or -1: then there is nothing to tell. Returns 0 or an errno. */
+int refusals_open(struct refusals *refusals, uint64_t machine_id, const char *machine, int fd);
+/* tells what is there now, as far as it may be told */
+void refusals_tell(struct refusals *refusals);
+/* tells the last of it, and forgets the socket */
+void refusals_end(struct refusals *refusals);
+
+/* to be called about once a second, for all machines and then for each */
+void refusals_refill_all(void);
+void refusals_refill(struct refusals *refusals);
+/* machines that wait for that */
+unsigned refusals_waiting(void);
+
+#endif

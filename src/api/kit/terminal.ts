@@ -1,0 +1,212 @@
+/**
+ * One terminal: a command with a pty, and the connection that it is used through at the moment, if any. Bytes are input
+ * and output on every wire; what texts mean and how an end is told is each wire's own.
+ */
+
+import type { WebSocket } from "ws";
+import type { RunSpec } from "../../core/commands/commands.ts";
+import type { Core } from "../../core/core.ts";
+import { isSandkeepError } from "../../core/model/errors.ts";
+import type { Caller, Command } from "../../core/model/sandbox.ts";
+
+export interface TerminalWire {
+  core: Pick<Core, "commands">;
+  /** how long a terminal outlives its connection, in ms */
+  grace: number;
+  /** ms since 1970 */
+  clock: () => number;
+  trouble: (error: unknown) => void;
+  /** what a text asks for; throws when that makes no sense */
+  read(text: string): TerminalRequest;
+  /** how an end is told */
+  exit(code: number): string;
+  sentenceOf(error: unknown): string;
+}
+
+export type TerminalRequest = { type: "start"; spec: TerminalSpec } | { type: "resize"; cols: number; rows: number };
+/** what it runs; without a size it has a usual one */
+export type TerminalSpec = Omit<RunSpec, "pty" | "stdin"> & { cols: number; rows: number };
+
+const closing = { done: 1000, replaced: 4000, invalid: 1003, failed: 1011 };
+const hangup = 1;
+/** bytes of input that wait for the command before the connection is no longer read */
+const mostWaiting = 256 << 10;
+
+export class Terminal {
+  readonly #wire: TerminalWire;
+  readonly #caller: Caller;
+  readonly #sessionId: string;
+  #connection: WebSocket | undefined;
+  /** aborted when the connection is gone or another took its place */
+  #gone = new AbortController();
+  #command: Promise<Command> | undefined;
+  /** how much of the output has been sent, over all connections */
+  #sent = 0;
+  #exitCode: number | undefined;
+  #endedAt: number | undefined;
+  #grace: NodeJS.Timeout | undefined;
+
+  constructor(wire: TerminalWire, caller: Caller, sessionId: string) {
+    this.#wire = wire;
+    this.#caller = caller;
+    this.#sessionId = sessionId;
+  }
+
+  get isBegun(): boolean {
+    return this.#command !== undefined;
+  }
+
+  /** ended, and everybody who could want to hear of it has had the time */
+  isOver(now: number): boolean {
+    return this.#endedAt !== undefined && now - this.#endedAt > this.#wire.grace;
+  }
+
+  /** uses this connection from now on; an earlier one is closed */
+  connect(connection: WebSocket): void {
+    this.#gone.abort();
+    this.#connection?.close(closing.replaced, "connected again elsewhere");
+    this.#connection = connection;
+    this.#gone = new AbortController();
+    clearTimeout(this.#grace);
+    const input = new Input(connection, (data) => this.#write(data));
+    connection.on("message", (data: Buffer, isBinary: boolean) => {
+      if (isBinary) input.push(data);
+      else this.#obey(connection, data);
+    });
+    connection.on("error", () => connection.terminate());
+    connection.on("close", () => this.#disconnected(connection));
+    if (this.#command) void this.#show(connection);
+  }
+
+  /** resolves when the program runs, whether anybody is connected or not */
+  start({ cols, rows, ...spec }: TerminalSpec): Promise<Command> {
+    const pty = { rows: rows || 24, columns: cols || 80 };
+    this.#command = this.#wire.core.commands.run(this.#caller, this.#sessionId, { ...spec, pty, stdin: true });
+    if (!this.#connection) this.#awaitConnection();
+    return this.#command;
+  }
+
+  async resize({ cols, rows }: { cols: number; rows: number }): Promise<void> {
+    if (cols === 0 || rows === 0) return;
+    const command = await this.#command;
+    if (!command) return;
+    await this.#wire.core.commands.resize(this.#caller, this.#sessionId, command.id, { rows, columns: cols });
+  }
+
+  #disconnected(connection: WebSocket): void {
+    if (this.#connection !== connection) return;
+    this.#gone.abort();
+    this.#connection = undefined;
+    if (this.#exitCode === undefined) this.#awaitConnection();
+  }
+
+  #awaitConnection(): void {
+    clearTimeout(this.#grace);
+    this.#grace = setTimeout(() => void this.#hangUp(), this.#wire.grace);
+    this.#grace.unref();
+  }
+
+  async #hangUp(): Promise<void> {
+    try {
+      const command = await this.#command;
+      if (command) await this.#wire.core.commands.kill(this.#caller, this.#sessionId, command.id, hangup);
+    } catch (error) {
+      // Its session may have ended before it.
+      if (!isSandkeepError(error) || error.code === "internal") this.#wire.trouble(error);
+    }
+    this.#endedAt ??= this.#wire.clock();
+  }
+
+  #obey(connection: WebSocket, data: Buffer): void {
+    let wanted: TerminalRequest;
+    try {
+      wanted = this.#wire.read(data.toString());
+    } catch (error) {
+      connection.close(closing.invalid, this.#wire.sentenceOf(error).slice(0, 100));
+      return;
+    }
+    // A client that connects again may say how it would start: what runs is only given its size.
+    const size = wanted.type === "start" ? wanted.spec : wanted;
+    if (wanted.type !== "start" || this.#command) return void this.resize(size).catch(() => undefined);
+    void this.start(wanted.spec).catch(() => undefined);
+    void this.#show(connection);
+  }
+
+  /** sends what the command prints, as fast as the connection takes it, and how it ended */
+  async #show(connection: WebSocket): Promise<void> {
+    const { signal } = this.#gone;
+    try {
+      const command = await this.#command;
+      if (!command) return;
+      const { commands } = this.#wire.core;
+      const options = { from: this.#sent, signal };
+      for await (const chunk of await commands.output(this.#caller, this.#sessionId, command.id, options)) {
+        if (signal.aborted) return;
+        this.#sent = chunk.offset + chunk.data.length;
+        if (!(await taken(connection, chunk.data))) return;
+      }
+      if (signal.aborted) return;
+      const ended = await commands.wait(this.#caller, this.#sessionId, command.id, signal);
+      this.#end(connection, ended.exitCode ?? 137);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!isSandkeepError(error) || error.code === "internal") this.#wire.trouble(error);
+      await taken(connection, Buffer.from(`${this.#wire.sentenceOf(error)}\r\n`));
+      this.#end(connection, exitCodeOf(error));
+    }
+  }
+
+  #end(connection: WebSocket, code: number): void {
+    this.#exitCode = code;
+    this.#endedAt ??= this.#wire.clock();
+    connection.send(this.#wire.exit(code), () => connection.close(closing.done));
+  }
+
+  async #write(data: Uint8Array): Promise<void> {
+    const command = await this.#command;
+    if (command && this.#exitCode === undefined) {
+      await this.#wire.core.commands.write(this.#caller, this.#sessionId, command.id, data);
+    }
+  }
+}
+
+/** Input on its way to the command, in order; the connection is not read while too much of it waits. */
+class Input {
+  readonly #connection: WebSocket;
+  readonly #write: (data: Uint8Array) => Promise<void>;
+  #waiting = 0;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(connection: WebSocket, write: (data: Uint8Array) => Promise<void>) {
+    this.#connection = connection;
+    this.#write = write;
+  }
+
+  push(data: Buffer): void {
+    this.#waiting += data.length;
+    if (this.#waiting > mostWaiting) this.#connection.pause();
+    this.#last = this.#last
+      .then(() => this.#write(data))
+      // What was typed into a command that has ended is nobody's.
+      .catch(() => undefined)
+      .then(() => {
+        this.#waiting -= data.length;
+        if (this.#waiting <= mostWaiting) this.#connection.resume();
+      });
+  }
+}
+
+/**
+ * Resolves once the connection has taken it, so that a slow reader slows the command down and fills no memory; false
+ * when the connection is gone.
+ */
+function taken(connection: WebSocket, data: Uint8Array): Promise<boolean> {
+  return new Promise((resolve) => {
+    connection.send(data, { binary: true }, (error) => resolve(!error));
+  });
+}
+
+/** as a shell would have it */
+function exitCodeOf(error: unknown): number {
+  return isSandkeepError(error, "unknown-executable") ? 127 : 126;
+}

@@ -1,0 +1,101 @@
+/** The command line's way to the daemon: its HTTP API, with a key. */
+
+import { CliError, Refusal } from "../errors.ts";
+import { unreachable } from "./reachability.ts";
+
+export interface ClientOptions {
+  /** where the daemon is: scheme, host and port */
+  url: string;
+  key?: string;
+}
+
+export interface Health {
+  status: string;
+  /** the domain below which the ports of sandboxes are; older daemons do not say it */
+  domain?: string;
+}
+
+export class Client {
+  readonly #options: ClientOptions;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+  }
+
+  /** The JSON of an answer that is good; otherwise "Cannot", what was to be done, and what the daemon said. */
+  async call(what: string, method: string, path: string, body?: unknown): Promise<unknown> {
+    const text = await (await this.#ask(what, method, path, body)).text();
+    return text === "" ? undefined : JSON.parse(text);
+  }
+
+  /** The lines of an answer of JSON lines, as they come; ends with an error when that is the last line. */
+  async *lines(what: string, path: string): AsyncGenerator<unknown> {
+    const response = await this.#ask(what, "GET", path);
+    let rest = "";
+    const decoder = new TextDecoder();
+    for await (const chunk of response.body ?? []) {
+      const whole = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+      rest = whole.pop() ?? "";
+      for (const line of whole.filter((each) => each !== "")) {
+        if (line.startsWith('{"error":')) throw new CliError(`Cannot ${what} any further: ${wordsOf(line)}`);
+        yield JSON.parse(line);
+      }
+    }
+  }
+
+  async #ask(what: string, method: string, path: string, body?: unknown): Promise<Response> {
+    const { url, key } = this.#options;
+    const response = await fetch(new URL(path, url), {
+      method,
+      headers: {
+        ...(key !== undefined && { authorization: `Bearer ${key}` }),
+        ...(body !== undefined && { "content-type": "application/json" }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    }).catch((error) => {
+      throw unreachable(url, error);
+    });
+    if (response.ok) return response;
+    const text = await response.text();
+    throw new Refusal(`Cannot ${what}: ${wordsOf(text) ?? `the daemon says ${response.status}`}`, response.status);
+  }
+
+  /** Rejects, with what the daemon says, when it does not accept the key or knows no such team or project. */
+  async requireAccess({ team, project }: { team?: string | undefined; project?: string | undefined }): Promise<void> {
+    const query = new URLSearchParams({
+      ...(team !== undefined && { team }),
+      ...(project !== undefined && { project }),
+    });
+    const where = project === undefined ? "" : ` in the project "${project}"`;
+    await this.call(
+      `use the daemon at "${this.#options.url}" with this API key${where}`,
+      "GET",
+      `/sandkeep/v1/caller?${query}`,
+    );
+  }
+
+  /** What a daemon says of itself, to anybody; otherwise an error that says why there is none. */
+  async health(patience = 3000): Promise<Health> {
+    const { url } = this.#options;
+    const signal = AbortSignal.timeout(patience);
+    const response = await fetch(new URL("/health", url), { signal }).catch((error) => {
+      throw unreachable(url, error);
+    });
+    const answer: unknown = await response.json().catch(() => undefined);
+    const isOurs = response.ok && typeof answer === "object" && answer !== null && "status" in answer;
+    if (isOurs) return answer as Health;
+    throw new CliError(
+      `Cannot use "${url}": something answers there, but not Sandkeep (/health says ${response.status})`,
+    );
+  }
+}
+
+/** every wire puts its sentence in one of two places */
+function wordsOf(text: string): string | undefined {
+  try {
+    const { error, message = error?.message } = JSON.parse(text);
+    return typeof message === "string" ? message : undefined;
+  } catch {
+    return undefined;
+  }
+}

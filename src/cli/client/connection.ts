@@ -1,0 +1,39 @@
+/** Where the daemon is and the key to it, as the command line and the environment say, or the daemon's own file. */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { CliError } from "../errors.ts";
+
+export interface KeyPlaces {
+  environment: NodeJS.ProcessEnv;
+  /** where a daemon of this user keeps its data, the likeliest first */
+  dataDirs: string[];
+}
+
+export function daemonUrl(flag: string | undefined, environment: NodeJS.ProcessEnv): string {
+  const { SANDKEEP_URL, SANDKEEP_PUBLIC_URL, SANDKEEP_PORT } = environment;
+  const text = flag || SANDKEEP_URL || SANDKEEP_PUBLIC_URL || `http://127.0.0.1:${SANDKEEP_PORT || "7700"}`;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && ["http:", "https:"].includes(url.protocol)) return url.href.replace(/\/$/, "");
+  throw new CliError(`Cannot use "${text}" as the daemon's address: it must be a URL that begins with http or https`);
+}
+
+export function apiKey(dataDir: string | undefined, { environment, dataDirs }: KeyPlaces): string {
+  if (environment.SANDKEEP_API_KEY) return environment.SANDKEEP_API_KEY;
+  const files = (dataDir === undefined ? dataDirs : [dataDir]).map((directory) => join(directory, "api-key"));
+  const key = files.map(contentOf).find((content) => content !== "");
+  if (key !== undefined) return key;
+  throw new CliError(
+    `Cannot find an API key: SANDKEEP_API_KEY is not set, and there is none to read in ${files.map((file) => `"${file}"`).join(" or ")}`,
+    "set SANDKEEP_API_KEY to the key that the daemon printed at its first start; as root, the file that it wrote then is enough",
+  );
+}
+
+/** nothing when it cannot be read */
+function contentOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch {
+    return "";
+  }
+}

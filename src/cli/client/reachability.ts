@@ -1,0 +1,39 @@
+/** Why a daemon could not be asked: what fetch leaves in the cause of its error, as a sentence and what to do. */
+
+import { CliError } from "../errors.ts";
+
+export function unreachable(url: string, error: unknown): CliError {
+  const { host, hostname } = new URL(url);
+  const code = codeOf(error);
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN")
+    return new CliError(`Cannot reach the daemon at "${url}": no address is known for "${hostname}" (${code})`);
+  if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG")
+    return new CliError(
+      `Cannot reach the daemon at "${url}": something answers there, but not with TLS`,
+      `if the daemon speaks HTTP there, its address is ${url.replace("https:", "http:")}`,
+    );
+  if (isAboutCertificates(code))
+    return new CliError(
+      `Cannot reach the daemon at "${url}": the certificate of "${host}" is not trusted (${code})`,
+      "NODE_EXTRA_CA_CERTS names a file with further certificates to trust",
+    );
+  if (code === "TimeoutError") return new CliError(`Cannot reach the daemon at "${url}": it does not answer in time`);
+  const why = code === "ECONNREFUSED" || code === "" ? "" : ` (${code})`;
+  return new CliError(
+    `Cannot reach the daemon at "${url}": nothing answers there${why}`,
+    "start it with: sandkeep serve",
+  );
+}
+
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return "";
+  if (error.name === "TimeoutError") return error.name;
+  // Where a name has several addresses, each attempt has failed for a reason of its own.
+  const cause = error.cause instanceof AggregateError ? error.cause.errors[0] : error.cause;
+  return cause instanceof Error && "code" in cause ? String(cause.code) : "";
+}
+
+/** as OpenSSL calls what is wrong with a chain, and Node what is wrong with a name */
+function isAboutCertificates(code: string): boolean {
+  return /CERT|^UNABLE_TO_|^ERR_TLS_/.test(code);
+}

@@ -1,0 +1,209 @@
+/** What a host's facts mean for sandboxes: what is fine, what is worse than it could be, and what stops them. */
+
+import { sizeInWords } from "../print/output.ts";
+import type { HostFacts } from "./host.ts";
+import { hostLimits } from "./host-limits.ts";
+
+export interface Finding {
+  name: string;
+  /** `missing` means that sandboxes cannot run, `warning` that they run with less */
+  state: "ok" | "warning" | "missing";
+  /** a phrase */
+  detail: string;
+  /** the command that puts it right */
+  fix?: string;
+}
+
+export interface Diagnosis {
+  /** whether sandboxes can run */
+  ok: boolean;
+  /** what a sandbox is held by on this host, a phrase each */
+  isolation: string[];
+  findings: Finding[];
+}
+
+export function diagnose(facts: HostFacts): Diagnosis {
+  const findings = checks.flatMap((check) => check(facts));
+  const ok = findings.every(({ state }) => state !== "missing");
+  return { ok, isolation: ok ? isolationOf(facts) : [], findings };
+}
+
+const gigabyte = 1e9;
+/** room for the database and for records */
+const leastToStart = 8e6;
+const neededControllers = ["cpu", "memory", "pids"];
+
+const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
+  ({ platform, arch }) =>
+    finding("system", platform === "linux" && ["x64", "arm64"].includes(arch), `${platform} on ${arch}`, {
+      missing: "Sandkeep runs on Linux, on x64 and arm64",
+    }),
+  ({ root }) => finding("user", root, "root", { missing: "making sandboxes takes root", fix: "sudo sandkeep serve" }),
+  ({ root, lackingCapabilities }) =>
+    finding("privileges", !root || lackingCapabilities.length === 0, root ? "all of root's" : "those of your user", {
+      missing: `root lacks ${lackingCapabilities.map((name) => `CAP_${name}`).join(", ")}, as it does in a container`,
+      fix: "run the container with --privileged",
+    }),
+  ({ kernel }) => {
+    if (atLeast(kernel, 6, 1)) return { name: "kernel", state: "ok", detail: kernel };
+    // Layers whose owners are mapped at mount came to overlayfs in 5.19.
+    if (atLeast(kernel, 5, 19)) return { name: "kernel", state: "warning", detail: `${kernel}, tested from 6.1 on` };
+    return { name: "kernel", state: "missing", detail: `${kernel} cannot map the owners of layers; 6.1 or later can` };
+  },
+  ({ userNamespaces }) =>
+    finding("user namespaces", userNamespaces, "a range of user ids for each sandbox", {
+      missing: "switched off",
+      fix: "sysctl -w user.max_user_namespaces=65536",
+    }),
+  ({ seccomp }) =>
+    finding("seccomp", seccomp, "system calls are filtered", { missing: "the kernel has no seccomp (CONFIG_SECCOMP)" }),
+  ({ overlay }) =>
+    finding("overlayfs", overlay, "a writable layer over an image", { missing: "not there", fix: "modprobe overlay" }),
+  ({ cgroups }) => {
+    const lacking = neededControllers.filter((name) => !cgroups.controllers.includes(name));
+    return finding("cgroups", lacking.length === 0, `version ${cgroups.version} with ${neededControllers.join(", ")}`, {
+      missing: `no controller for ${lacking.join(", ")}`,
+      fix: "mount -t cgroup2 none /sys/fs/cgroup",
+    });
+  },
+  ({ nftables, tproxy }) => {
+    const lacking = [nftables ? [] : ["nf_tables"], tproxy ? [] : ["nft_tproxy"]].flat();
+    return finding("network", lacking.length === 0, "traffic goes through the proxy, by nf_tables and tproxy", {
+      missing: `the kernel has no ${lacking.join(" and no ")}`,
+      fix: `modprobe -a ${lacking.join(" ")}`,
+    });
+  },
+  ({ lackingLogs }) => {
+    const name = "egress log";
+    if (lackingLogs.length === 0) return { name, state: "ok", detail: "tells what the kernel refuses, too" };
+    const detail = `the kernel has no ${lackingLogs.join(" and no ")}: what deny-all refuses is not in it`;
+    return { name, state: "warning", detail, fix: `modprobe -a ${lackingLogs.join(" ")}` };
+  },
+  ({ fuse }) => {
+    const name = "limits inside";
+    if (fuse) return { name, state: "ok", detail: "/proc shows each sandbox's own memory, processors and load" };
+    const detail = "there is no /dev/fuse: /proc shows a sandbox's limits, but what is in use only as of its start";
+    return { name, state: "warning", detail, fix: "modprobe fuse" };
+  },
+  ({ timeNamespaces }) => {
+    const name = "clock inside";
+    if (timeNamespaces) return { name, state: "ok", detail: "uptime counts from each sandbox's own start" };
+    const detail = "there are no time namespaces: uptime and ps inside count from the start of the host";
+    return { name, state: "warning", detail, fix: "sysctl -w user.max_time_namespaces=65536" };
+  },
+  ({ guest }) =>
+    finding("native program", guest.compiled || guest.compiler, guest.compiled ? "compiled" : "compiled at the start", {
+      missing: "not compiled, and there is no C compiler",
+      fix: "apt-get install -y --no-install-recommends gcc libc6-dev make",
+    }),
+  storage,
+  ({ store }) => {
+    const name = "disk";
+    const [free, reserve] = [sizeInWords(store.free), sizeInWords(store.reserve)];
+    if (store.free < leastToStart) {
+      return { name, state: "missing", detail: `only ${free} left, with which no daemon can start` };
+    }
+    if (store.free < store.reserve) {
+      const detail = `${free} left of the ${reserve} that are kept in reserve: sandboxes cannot grow`;
+      return { name, state: "warning", detail, fix: `du -xh ${store.path} | sort -h | tail` };
+    }
+    const detail = `${free} free, of which ${reserve} are kept in reserve`;
+    if (store.free >= 5 * gigabyte) return { name, state: "ok", detail };
+    return { name, state: "warning", detail: `only ${detail}` };
+  },
+  ({ memory }) => ({
+    name: "memory",
+    state: memory.available < gigabyte ? "warning" : "ok",
+    detail: `${sizeInWords(memory.available)} of ${sizeInWords(memory.total)} available, ${
+      memory.swap > 0 ? `${sizeInWords(memory.swap)} swap, which sandboxes do not get` : "no swap"
+    }`,
+  }),
+  ({ limits }) => hostLimits(limits),
+  ({ view }) => (view ? hostFiles(view) : []),
+  ({ packages }) => {
+    const names = [...new Set(packages.map(({ name }) => name))];
+    const why = packages.map((need) => `${need.name} ${need.why}`).join(", ");
+    if (names.length === 0) return { name: "packages", state: "ok", detail: "all there" };
+    const fix = `apt-get install -y --no-install-recommends ${names.join(" ")}`;
+    return { name: "packages", state: "warning", detail: `without ${why}`, fix };
+  },
+  ({ builds }) => {
+    const name = "builds";
+    if (builds.length === 0) return { name, state: "ok", detail: "no process of an earlier build goes on" };
+    return builds.map((detail) => ({ name, state: "warning", detail, fix: "sandkeep upgrade" }) as const);
+  },
+  ({ node }) =>
+    finding("Node", Number.parseInt(node, 10) >= 24, node, {
+      missing: `${node} is too old for the daemon`,
+      fix: "npm start, which brings its own Node 24",
+    }),
+];
+
+/** nothing to put right, but to know */
+function hostFiles({ shown, masked, unpackaged }: NonNullable<HostFacts["view"]>): Finding[] {
+  const hidden =
+    masked.length === 0
+      ? "nothing in them is closed to other users of this host"
+      : `hidden in them, as it is closed to other users of this host: ${listed(masked)}`;
+  const others = {
+    name: "host's files",
+    state: "ok",
+    detail: `of no package, and shown: ${listed(unpackaged)}`,
+  } as const;
+  return [
+    {
+      name: "host's files",
+      state: "ok",
+      detail: `the default image shows ${shown.join(", ")}, and the list of packages`,
+    },
+    { name: "host's files", state: "ok", detail: hidden },
+    ...(unpackaged.length > 0 ? [others] : []),
+  ];
+}
+
+/** the first few; --json has all of them */
+function listed(paths: string[]): string {
+  const most = 8;
+  const more = paths.length > most ? ` and ${paths.length - most} more (--json lists them)` : "";
+  return `${paths.slice(0, most).join(", ")}${more}`;
+}
+
+function storage({ store, root }: HostFacts): Finding {
+  const name = "store";
+  if (store.readOnly) {
+    const detail = "read-only, since a write to its disk has failed; a daemon mends it once the disk has room";
+    return { name, state: "warning", detail };
+  }
+  if (root && !store.writable) return { name, state: "missing", detail: `"${store.path}" cannot be written to` };
+  if (store.onBtrfs) return { name, state: "ok", detail: `btrfs at ${store.path}` };
+  if (store.btrfs && store.mkfs && store.loop) return { name, state: "ok", detail: `a btrfs image in ${store.path}` };
+  const lost = "a plain folder: disk limits are watched rather than enforced, and live snapshots copy";
+  if (!store.btrfs)
+    return { name, state: "warning", detail: `${lost}; the kernel has no btrfs`, fix: "modprobe btrfs" };
+  if (!store.mkfs)
+    return { name, state: "warning", detail: lost, fix: "apt-get install -y --no-install-recommends btrfs-progs" };
+  return { name, state: "warning", detail: `${lost}; there are no loop devices`, fix: "modprobe loop" };
+}
+
+function isolationOf({ cgroups, store }: HostFacts): string[] {
+  const enforced = store.onBtrfs || (store.btrfs && store.mkfs && store.loop);
+  return [
+    "namespaces of its own for users, processes, mounts, network, IPC and host name; root inside is nobody outside",
+    "a filter on system calls, and no capability over the host",
+    `cpu, memory and processes limited by cgroups of version ${cgroups.version}`,
+    `its disk use ${enforced ? "limited by btrfs" : "watched, and no more written above its limit"}`,
+    "no network but through the daemon's proxy, which holds it to its policy",
+    "the host's kernel, shared by all sandboxes: not a virtual machine",
+  ];
+}
+
+function finding(name: string, good: boolean, detail: string, otherwise: { missing: string; fix?: string }): Finding {
+  if (good) return { name, state: "ok", detail };
+  const { missing, fix } = otherwise;
+  return { name, state: "missing", detail: missing, ...(fix !== undefined && { fix }) };
+}
+
+function atLeast(kernel: string, major: number, minor: number): boolean {
+  const [first = 0, second = 0] = kernel.split(/[^\d]/).map(Number);
+  return first > major || (first === major && second >= minor);
+}

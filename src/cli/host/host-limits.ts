@@ -1,0 +1,75 @@
+/** Limits that the kernel has once for the whole host: whether they leave room for as many sandboxes as may run. */
+
+import { readFileSync } from "node:fs";
+import type { Finding } from "./diagnosis.ts";
+
+export interface HostLimits {
+  /** sandboxes that may run at the same time, and processes that each may have */
+  sandboxes: number;
+  processes: number;
+  /** settings of the kernel by name; those that this kernel lacks are missing */
+  settings: Partial<Record<SettingName, number>>;
+}
+
+type SettingName =
+  | "kernel.pid_max"
+  | "kernel.threads-max"
+  | "kernel.pty.max"
+  | "fs.file-max"
+  | "user.max_user_namespaces"
+  | "user.max_net_namespaces";
+
+/** what the host's own processes, terminals and files take */
+const hostProcesses = 4096;
+const hostTerminals = 1024;
+/** the most that the kernel takes for processes on a 64-bit machine */
+const mostProcesses = 4_194_304;
+/** of each sandbox (guest/launcher/sandbox.c, guest/agent/spawn.c) */
+const terminals = 64;
+const files = 65_536;
+
+const needed: Record<SettingName, (limits: HostLimits) => number> = {
+  "kernel.pid_max": ({ sandboxes, processes }) => Math.min(mostProcesses, sandboxes * processes + hostProcesses),
+  "kernel.threads-max": ({ sandboxes, processes }) => Math.min(mostProcesses, sandboxes * processes + hostProcesses),
+  "kernel.pty.max": ({ sandboxes }) => sandboxes * terminals + hostTerminals,
+  "fs.file-max": ({ sandboxes }) => sandboxes * files,
+  "user.max_user_namespaces": ({ sandboxes }) => sandboxes + hostProcesses,
+  "user.max_net_namespaces": ({ sandboxes }) => sandboxes + hostProcesses,
+};
+
+const names = Object.keys(needed) as SettingName[]; // the keys are written above
+
+export function readHostLimits(env: NodeJS.ProcessEnv): HostLimits {
+  return {
+    sandboxes: Number(env.SANDKEEP_MAX_SANDBOXES) || 1000,
+    processes: Number(env.SANDKEEP_MAX_PROCESSES) || 4096,
+    settings: Object.fromEntries(
+      names.flatMap((name) => {
+        const value = setting(name);
+        return value === undefined ? [] : [[name, value]];
+      }),
+    ),
+  };
+}
+
+/** one warning for each limit that is too small, with what would make it large enough */
+export function hostLimits(limits: HostLimits): Finding[] {
+  const small = names.filter((name) => (limits.settings[name] ?? Number.POSITIVE_INFINITY) < needed[name](limits));
+  if (small.length === 0) {
+    return [{ name: "host limits", state: "ok", detail: `room for ${limits.sandboxes} sandboxes` }];
+  }
+  return small.map((name) => ({
+    name,
+    state: "warning",
+    detail: `${limits.settings[name]} is too small for ${limits.sandboxes} sandboxes (SANDKEEP_MAX_SANDBOXES) that use all they may`,
+    fix: `sysctl -w ${name}=${needed[name](limits)}`,
+  }));
+}
+
+function setting(name: SettingName): number | undefined {
+  try {
+    return Number(readFileSync(`/proc/sys/${name.replaceAll(".", "/")}`, "utf8"));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,74 @@
+/** The data directory as the command line opens it: with the real launcher, beside a daemon, leaving nothing behind. */
+
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { readdir, readFile, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { root, tempDir } from "../../../test/harness/harness.ts";
+import { guestBinary, needs } from "../../../test/runner/needs.ts";
+import { openWorkshop } from "./image-store.ts";
+
+const run = promisify(execFile);
+const main = join(root, "src/main.ts");
+
+test("a layer is made, flattened and collected by the launcher, and nothing is left", async (context) => {
+  needs(context, "root", "the guest binary");
+  const [dataDir, runRoot] = [await tempDir(), await tempDir()];
+  const workshop = await openWorkshop({ dataDir, guest: async () => guestBinary, runRoot });
+  const { layers } = workshop;
+  try {
+    const claim = await layers.claim();
+    const layer = await layers.create(claim, async (files) => void (await files.write("/a", Buffer.from("a"))));
+    const flat = await layers.flatten(claim, [layer.id, layer.id]);
+    await claim.release();
+    const files = await layers.filesAt(flat.id);
+    expect((await files.stat("/a")).size).toBe(1);
+    files.close();
+    expect(await layers.collect(async () => new Set([flat.id]))).toEqual([layer.id]);
+    await layers.settled();
+    expect(await readdir(join(workshop.store, "trash"))).toEqual([]);
+  } finally {
+    await workshop.close();
+  }
+  expect(await readdir(runRoot)).toEqual([]);
+  expect(await readFile("/proc/self/mountinfo", "utf8")).not.toContain(dataDir);
+});
+
+test("the binary says what it can do, and what it cannot", async () => {
+  const { stdout } = await run(process.execPath, [main, "--help"]);
+  expect(stdout).toMatch(/^Usage: sandkeep <command>/);
+  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+  expect((await run(process.execPath, [main, "--version"])).stdout).toBe(`${version}\n`);
+  for (const command of ["frob", "toString", "__proto__"]) {
+    await expect(run(process.execPath, [main, command])).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^sandkeep: Cannot do ".*": there is no such command\n\nUsage/),
+    });
+  }
+});
+
+test("an image of Debian needs a program, and who lacks it is told how to get it", async (context) => {
+  needs(context, "root", "the guest binary", "the command mkfs.btrfs");
+  const bin = await tempDir();
+  for (const name of ["mount", "umount", "losetup", "mkfs.btrfs", "btrfs"]) {
+    const place = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map((folder) => join(folder, name)).find(existsSync);
+    if (place !== undefined) await symlink(place, join(bin, name));
+  }
+  const args = [main, "image", "build", "debian", "--data-dir", await tempDir()];
+  await expect(run(process.execPath, args, { env: { PATH: bin } })).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^sandkeep: Cannot build the image: mmdebstrap is not installed\nhint: apt-get install .* mmdebstrap$/m,
+    ),
+  });
+});
+
+test("images are listed by the binary", async (context) => {
+  needs(context, "root", "the guest binary");
+  const dataDir = await tempDir();
+  const { stdout } = await run(process.execPath, [main, "image", "list", "--data-dir", dataDir]);
+  expect(stdout).toBe("");
+  expect(await readFile("/proc/self/mountinfo", "utf8")).not.toContain(dataDir);
+});

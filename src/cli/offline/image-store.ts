@@ -1,0 +1,97 @@
+/**
+ * Opens a data directory for commands that work on its images without the daemon: the store, and a launcher of their
+ * own that knows no machines and ends with the command. The daemon may run meanwhile.
+ */
+
+import { readFileSync, realpathSync } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { SandkeepError } from "../../core/model/errors.ts";
+import { Launcher } from "../../runtime/linux/guest-wire/launcher.ts";
+import { ImageStore } from "../../runtime/linux/images/images.ts";
+import type { ImageStores } from "../../runtime/linux/images/import.ts";
+import { isTagAlive, processTag } from "../../runtime/linux/layers/claims.ts";
+import { LayerStore } from "../../runtime/linux/layers/layers.ts";
+import { requireRoom } from "../../runtime/linux/storage/disk-room.ts";
+import { closeStorage, openStorage } from "../../runtime/linux/storage/storage.ts";
+
+export interface Workshop extends ImageStores {
+  /** throws while the disk is short of room; `what` is what would make the store grow */
+  requireRoom(what: string): void;
+  close(): Promise<void>;
+}
+
+export interface WorkshopOptions {
+  dataDir: string;
+  /** the native program; compiles it if need be */
+  guest(): Promise<string>;
+  /** where its socket is */
+  runRoot: string;
+  /** bytes to keep free on the disk; default as the daemon has it */
+  reserve?: number | undefined;
+  /** makes the two directories, one after the other; each is what removes them if they were not there before */
+  directories?: Iterable<() => void>;
+}
+
+export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> {
+  if (process.getuid?.() !== 0) throw new SandkeepError("forbidden", "Cannot work on images: this needs root");
+  await using failure = new AsyncDisposableStack();
+  for (const removeMade of options.directories ?? []) failure.defer(removeMade);
+  const guest = await options.guest();
+  const dataDir = resolve(options.dataDir);
+  const { runRoot, reserve } = options;
+  await endOrphans(runRoot, guest);
+  const run = join(runRoot, `admin-${processTag()}`);
+  await using undo = new AsyncDisposableStack();
+  const mountedBefore = isMounted(join(dataDir, "store"));
+  const { path: store, volumes } = await openStorage({ dataDir });
+  // A daemon that has begun to use it meanwhile keeps it.
+  if (!mountedBefore) undo.defer(() => closeStorage(dataDir).catch(() => undefined));
+  undo.defer(() => rm(run, { recursive: true, force: true }));
+  const launcher = await openLauncher(run, guest, { SANDKEEP_STORE: realpathSync(store) });
+  undo.defer(() => launcher.shutdown());
+  const layers = new LayerStore(store, launcher, { volumes, shared: join(dataDir, "shared") });
+  const images = new ImageStore(store);
+  undo.defer(() => layers.settled());
+  await layers.open();
+  await images.open();
+  failure.move();
+  const opened = undo.move();
+  const close = () => opened.disposeAsync();
+  const ends = interruptions.map((signal) => endOn(signal, close));
+  opened.defer(async () => {
+    for (const forget of ends) forget();
+  });
+  const place = { dataDir, store, ...(reserve !== undefined && { reserve }) };
+  return { store, layers, images, requireRoom: (what) => requireRoom(place, what), close };
+}
+
+const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+// Nothing goes out: there are no machines.
+const idle = ["/bin/sleep", "infinity"];
+
+function openLauncher(run: string, guest: string, env: Record<string, string> = {}): Promise<Launcher> {
+  return Launcher.open({ run, binary: guest, egress: idle, env, orphans: () => [] });
+}
+
+/** ends the launchers of commands that were killed */
+async function endOrphans(runRoot: string, guest: string): Promise<void> {
+  const names = await readdir(runRoot).catch((): string[] => []);
+  for (const name of names.filter((name) => name.startsWith("admin-") && !isTagAlive(name.slice("admin-".length)))) {
+    const launcher = await openLauncher(join(runRoot, name), guest);
+    await launcher.shutdown();
+    await rm(join(runRoot, name), { recursive: true, force: true });
+  }
+}
+
+/** leaves nothing behind when the command is interrupted; returns what takes that back */
+function endOn(signal: (typeof interruptions)[number], close: () => Promise<void>): () => void {
+  const end = () => void close().finally(() => process.exit(1));
+  process.once(signal, end);
+  return () => void process.off(signal, end);
+}
+
+function isMounted(path: string): boolean {
+  return readFileSync("/proc/self/mountinfo", "utf8").includes(` ${path} `);
+}

@@ -1,0 +1,91 @@
+/** `sandkeep image …` as people type it. */
+
+import { Readable } from "node:stream";
+import { pack } from "tar-stream";
+import { expect, test } from "vitest";
+import { refusal } from "../../../test/harness/file-guest.ts";
+import { type TestStore, useLayerTools } from "../../../test/harness/layer-tools.ts";
+import { imageCommand } from "./image.ts";
+
+const { store } = useLayerTools();
+
+/** runs a command on a store; what it printed */
+async function run(at: TestStore, args: string[], input: Uint8Array = Buffer.alloc(0)): Promise<string[]> {
+  const printed: string[] = [];
+  await imageCommand(args, {
+    open: async () => ({
+      store: at.path,
+      layers: at.layers,
+      images: at.images,
+      requireRoom: () => {},
+      close: async () => {},
+    }),
+    input: Readable.from([input]),
+    print: (line) => void printed.push(line),
+    progress: () => {},
+  });
+  return printed;
+}
+
+async function savedImage(): Promise<Buffer> {
+  const config = { os: "linux", rootfs: { diff_ids: [`sha256:${emptyTar}`] } };
+  const manifest = [{ Config: "config.json", RepoTags: ["saved:1"], Layers: ["layer.tar"] }];
+  const tar = pack();
+  tar.entry({ name: "layer.tar" }, Buffer.alloc(1024));
+  tar.entry({ name: "config.json" }, JSON.stringify(config));
+  tar.entry({ name: "manifest.json" }, JSON.stringify(manifest));
+  tar.finalize();
+  return Buffer.concat(await Readable.from(tar as AsyncIterable<Buffer>).toArray());
+}
+
+/** the digest of 1024 zeros */
+const emptyTar = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef";
+
+test("an image is imported, listed and deleted", async () => {
+  const at = await store();
+  expect(await run(at, ["list"])).toEqual([]);
+  expect((await run(at, ["import", "-", "--no-node"], await savedImage())).join()).toMatch(
+    /^saved:1 {2}2 layers {2}1 MB/,
+  );
+  await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
+  expect((await run(at, ["list"])).map((line) => line.split(" ", 1)[0])).toEqual(["mine", "saved:1"]);
+  expect(await run(at, ["delete", "mine"])).toEqual(["deleted mine; its layers go when no snapshot needs them"]);
+  expect(await run(at, ["list"])).toHaveLength(1);
+  expect(await refusal(run(at, ["delete", "mine"]))).toMatch(/^not-found: Cannot delete image "mine"/);
+});
+
+test("an image gets further names, which are listed, replaced and taken away", async () => {
+  const at = await store();
+  await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
+  await run(at, ["import", "-", "--no-node", "--name", "other"], await savedImage());
+  expect(await run(at, ["aliases"])).toEqual([]);
+  const pattern = "vcr.vercel.com/vercel/eve/base:*";
+  expect(await run(at, ["alias", pattern, "mine"])).toEqual([`${pattern} is mine`]);
+  await run(at, ["alias", "node:22", "mine"]);
+  await run(at, ["alias", "node:22", "other"]);
+  expect(await run(at, ["aliases"])).toEqual([`${pattern} is mine`, "node:22 is other"]);
+  expect(await run(at, ["unalias", "node:22"])).toEqual(["node:22 is no alias any more"]);
+  expect(await run(at, ["aliases"])).toEqual([`${pattern} is mine`]);
+});
+
+test("an alias of no image, one that is no name, and one that is not there are refused, and change nothing", async () => {
+  const at = await store();
+  await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
+  expect(await refusal(run(at, ["alias", "a:*", "gone"]))).toBe(
+    'not-found: Cannot alias "a:*": there is no image named "gone"',
+  );
+  for (const pattern of ["", "a b", "a\n", "ä", "a".repeat(256)]) {
+    expect(await refusal(run(at, ["alias", pattern, "mine"])), pattern).toMatch(/^invalid: Cannot alias/);
+  }
+  expect(await refusal(run(at, ["unalias", "a:*"]))).toMatch(/^not-found: Cannot delete the alias "a:\*"/);
+  expect(await run(at, ["aliases"])).toEqual([]);
+});
+
+test("what makes no sense is told with how to say it right", async () => {
+  const at = await store();
+  for (const args of [["frob"], ["import"], ["delete", "a", "b"], ["import", "x", "--frob"], ["build", "windows"]]) {
+    expect(await refusal(run(at, args)), args.join(" ")).toMatch(/^invalid: .*\n\nUsage:/s);
+  }
+  expect((await run(at, [])).join()).toMatch(/^Usage:/);
+  expect((await run(at, ["--help"])).join()).toMatch(/^Usage:/);
+});

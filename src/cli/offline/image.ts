@@ -1,0 +1,157 @@
+/** `sandkeep image …`: brings images into this host's data directory, lists, names and deletes them. */
+
+import { parseArgs } from "node:util";
+import { SandkeepError } from "../../core/model/errors.ts";
+import { buildDebian } from "../../runtime/linux/images/debian.ts";
+import { hostImage } from "../../runtime/linux/images/host.ts";
+import type { ImageRecord } from "../../runtime/linux/images/images.ts";
+import { importImage } from "../../runtime/linux/images/import.ts";
+import type { Workshop } from "./image-store.ts";
+
+export const imageUsage = `Usage:
+  sandkeep image import <path> [--name <name>] [--no-node]
+      <path>: an OCI layout (directory or tar) or a docker save tar; - reads a tar from standard input
+  sandkeep image build debian [--name <name>] [--suite <suite>] [--include <package,…>] [--no-node]
+  sandkeep image list
+  sandkeep image delete <name>
+  sandkeep image alias <pattern> <name>
+      lets callers find an image under another name too; a * in the pattern stands for any text
+  sandkeep image aliases
+  sandkeep image unalias <pattern>
+
+Options:
+  --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
+  --run-dir <directory>    where its sockets are (SANDKEEP_RUN_DIR, /run/sandkeep)
+`;
+
+/** What a command reads and writes besides the store. */
+export interface ImageCommandWorld {
+  open(places: { dataDir: string | undefined; runDir: string | undefined }): Promise<Workshop>;
+  input: AsyncIterable<Uint8Array>;
+  print(line: string): void;
+  /** what is being done right now */
+  progress(line: string): void;
+}
+
+export async function imageCommand(args: string[], world: ImageCommandWorld): Promise<void> {
+  const { values, positionals } = parse(args);
+  const [verb = "", ...rest] = positionals;
+  const command = commands[verb];
+  if (values.help || args.length === 0) return world.print(imageUsage.trimEnd());
+  if (!command) throw usageError(`Cannot do "image ${verb}": there is no such command`);
+  if (rest.length !== command.operands)
+    throw usageError(`Cannot do "image ${verb}": it takes ${command.operands} names`);
+  const workshop = await world.open({ dataDir: values["data-dir"], runDir: values["run-dir"] });
+  try {
+    await command.run({ workshop, world, values, operand: rest[0] ?? "", second: rest[1] ?? "" });
+  } finally {
+    await workshop.close();
+  }
+}
+
+const options = {
+  help: { type: "boolean", short: "h" },
+  "data-dir": { type: "string" },
+  "run-dir": { type: "string" },
+  name: { type: "string" },
+  suite: { type: "string" },
+  include: { type: "string" },
+  "no-node": { type: "boolean" },
+} as const;
+
+interface Job {
+  workshop: Workshop;
+  world: ImageCommandWorld;
+  values: ReturnType<typeof parse>["values"];
+  operand: string;
+  second: string;
+}
+
+const commands: Record<string, { operands: number; run(job: Job): Promise<void> }> = {
+  import: {
+    operands: 1,
+    async run({ workshop, world, values, operand }) {
+      const source = operand === "-" ? world.input : operand;
+      const options = { name: values.name, ...shared(values, world, workshop) };
+      const image = await importImage(workshop, source, options);
+      world.print(await described(workshop, image));
+    },
+  },
+  build: {
+    operands: 1,
+    async run({ workshop, world, values, operand }) {
+      if (operand !== "debian") throw usageError(`Cannot build "${operand}": only "debian" can be built`);
+      const packages = values.include?.split(",").filter((name) => name !== "") ?? [];
+      const { name, suite } = values;
+      const image = await buildDebian(workshop, { name, suite, packages, ...shared(values, world, workshop) });
+      world.print(await described(workshop, image));
+    },
+  },
+  list: {
+    operands: 0,
+    async run({ workshop, world }) {
+      for (const image of await workshop.images.list()) world.print(await described(workshop, image));
+    },
+  },
+  delete: {
+    operands: 1,
+    async run({ workshop, world, operand }) {
+      if (operand === hostImage) {
+        throw new SandkeepError(
+          "invalid",
+          `Cannot delete image "${hostImage}": it is this host's own /usr, and made at every start`,
+        );
+      }
+      await workshop.images.delete(operand);
+      world.print(`deleted ${operand}; its layers go when no snapshot needs them`);
+    },
+  },
+  alias: {
+    operands: 2,
+    async run({ workshop, world, operand, second }) {
+      await workshop.images.setAlias(operand, second);
+      world.print(`${operand} is ${second}`);
+    },
+  },
+  aliases: {
+    operands: 0,
+    async run({ workshop, world }) {
+      const all = Object.entries(await workshop.images.aliases());
+      for (const [pattern, image] of all) world.print(`${pattern} is ${image}`);
+    },
+  },
+  unalias: {
+    operands: 1,
+    async run({ workshop, world, operand }) {
+      await workshop.images.deleteAlias(operand);
+      world.print(`${operand} is no alias any more`);
+    },
+  },
+};
+
+/** what makes the store grow is refused while room is short, at the beginning and before each further step */
+function shared(values: Job["values"], world: ImageCommandWorld, workshop: Workshop) {
+  workshop.requireRoom("bring in an image");
+  const progress = (line: string) => {
+    workshop.requireRoom("bring in an image");
+    world.progress(line);
+  };
+  return { progress, ...(values["no-node"] && { node: false as const }) };
+}
+
+async function described({ layers }: Workshop, image: ImageRecord): Promise<string> {
+  const size = Math.ceil((await layers.size(image.layers)) / 1e6);
+  return `${image.name}  ${image.layers.length} layers  ${size} MB  ${new Date(image.createdAt).toISOString()}`;
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({ args, options, allowPositionals: true });
+  } catch (cause) {
+    throw usageError((cause instanceof Error ? cause.message : String(cause)).split(". ")[0] ?? "");
+  }
+}
+
+function usageError(message: string): SandkeepError {
+  return new SandkeepError("invalid", `${message}\n\n${imageUsage}`);
+}

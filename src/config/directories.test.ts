@@ -1,0 +1,40 @@
+/** Directories of settings: those that cannot be used are sentences, and nothing of them is left. */
+
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { tempDir } from "../../test/harness/harness.ts";
+import { dataDirectory, makeDirectory, runDirectory } from "./directories.ts";
+
+test("a directory is made with those above it for its owner only, and undone where it is still empty", async () => {
+  const parent = await tempDir();
+  const path = join(parent, "a/b/c");
+  const removeMade = makeDirectory(dataDirectory(path));
+  expect(readdirSync(path)).toEqual([]);
+  expect(statSync(path).mode & 0o777).toBe(0o700);
+  await mkdir(join(parent, "a/kept"));
+  removeMade();
+  expect(readdirSync(join(parent, "a"))).toEqual(["kept"]);
+});
+
+test("a directory that was there before stays", async () => {
+  const path = await tempDir();
+  makeDirectory(runDirectory(path))();
+  expect(existsSync(path)).toBe(true);
+});
+
+test("a file, and a path below a file, are refused with the setting that names them", async () => {
+  const file = join(await tempDir(), "file");
+  await writeFile(file, "");
+  expect(() => makeDirectory(dataDirectory(file))).toThrow(
+    `Cannot use the data directory "${file}": "${file}" is not a directory\nhint: --data-dir or SANDKEEP_DATA_DIR names another one`,
+  );
+  expect(() => makeDirectory(runDirectory(join(file, "x/y")))).toThrow(
+    `Cannot use the run directory "${file}/x/y": "${file}" is not a directory\nhint: --run-dir or SANDKEEP_RUN_DIR names another one`,
+  );
+});
+
+test.each(["/proc", "/proc/foo", "/proc/foo/bar"])("%s, where nothing can be made, is refused at once", (path) => {
+  expect(() => makeDirectory(dataDirectory(path))).toThrow(`Cannot use the data directory "${path}": `);
+});

@@ -1,0 +1,93 @@
+/** The directories that settings name: makes them, and says in a sentence which setting names one that cannot be used. */
+
+import { mkdirSync, mkdtempSync, rmdirSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { messageOf, SandkeepError } from "../core/model/errors.ts";
+
+/** A directory that a setting names. */
+export interface NamedDirectory {
+  path: string;
+  /** what it is, for people: "data directory" */
+  what: string;
+  /** the setting's flag and variable: "--data-dir or SANDKEEP_DATA_DIR" */
+  setting: string;
+}
+
+export function dataDirectory(path: string): NamedDirectory {
+  return { path, what: "data directory", setting: "--data-dir or SANDKEEP_DATA_DIR" };
+}
+
+export function runDirectory(path: string): NamedDirectory {
+  return { path, what: "run directory", setting: "--run-dir or SANDKEEP_RUN_DIR" };
+}
+
+/** Makes the directory and those above it, and checks that files can be made in it; the result removes those that it made. */
+export function makeDirectory({ path, what, setting }: NamedDirectory): () => void {
+  const made: string[] = [];
+  const removeMade = () => {
+    for (const directory of made.toReversed()) removeEmpty(directory);
+  };
+  try {
+    for (const directory of missingOf(path)) {
+      mkdirSync(directory, { mode: 0o700 });
+      made.push(directory);
+    }
+    probe(path);
+  } catch (cause) {
+    removeMade();
+    const hint = `hint: ${setting} names another one`;
+    throw new SandkeepError("invalid", `Cannot use the ${what} "${path}": ${whyOf(cause)}\n${hint}`, { cause });
+  }
+  return removeMade;
+}
+
+/**
+ * The directories that are to be made, outermost first. mkdirSync would make them itself, but never returns below a
+ * directory such as /proc, where a directory that exists answers ENOENT.
+ */
+function missingOf(path: string): string[] {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isDirectory()) return [];
+  if (found) throw new NotADirectory(path);
+  return [...missingOf(dirname(path)), path];
+}
+
+/** A full disk is no reason to refuse it: what is there already can be served, and whoever needs room says so. */
+function probe(path: string): void {
+  try {
+    rmdirSync(mkdtempSync(join(path, ".sandkeep-")));
+  } catch (error) {
+    if (codeOf(error) !== "ENOSPC") throw error;
+  }
+}
+
+class NotADirectory extends Error {
+  constructor(path: string) {
+    super(`"${path}" is not a directory`);
+  }
+}
+
+const reasons: Record<string, string> = {
+  ENOENT: "its file system does not let directories and files be made there",
+  EACCES: "this user may not write there",
+  EPERM: "this user may not write there",
+  EROFS: "its file system is read-only",
+  ENOTDIR: "a part of the path is not a directory",
+};
+
+function whyOf(cause: unknown): string {
+  return reasons[codeOf(cause)] ?? messageOf(cause);
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}
+
+/** leaves one that has something in it by now */
+function removeEmpty(directory: string): void {
+  try {
+    rmdirSync(directory);
+  } catch {
+    // It is in use, or gone.
+  }
+}

@@ -1,0 +1,237 @@
+/** Who may do what: keys belong to teams, teams own projects, and nothing is found that belongs to someone else. */
+
+import type { Context } from "../context.ts";
+import { SandkeepError } from "../model/errors.ts";
+import type { Caller, Owner, Project, Team } from "../model/sandbox.ts";
+import { requireProject, requireUnlimited } from "../model/scope.ts";
+import type { NetworkPolicy } from "../network/network-policy.ts";
+import type { ApiKey } from "../ports/store.ts";
+import { DeviceLogins } from "./login.ts";
+import { keyOfToken } from "./token.ts";
+import { WrongKeys } from "./wrong-keys.ts";
+
+/** What a new key may do less than its team, and until when. */
+export interface KeyLimits {
+  project?: string | undefined;
+  readOnly?: boolean | undefined;
+  policyCeiling?: NetworkPolicy | undefined;
+  expiresAt?: number | undefined;
+}
+
+interface KnownKey {
+  key: ApiKey;
+  caller: Caller;
+  /** when its last use was written down */
+  touchedAt: number;
+  /** addresses that it came from */
+  from: Set<string>;
+}
+
+export interface AccessOptions {
+  /** SHA-256 in hex */
+  hash: (text: string) => string;
+}
+
+export const defaultTeam = { id: "team_default", slug: "default" };
+export const defaultProject = { id: "prj_default", name: "default" };
+
+const mostCallers = 1000;
+/** that are remembered of a key */
+const mostAddresses = 1000;
+/** ms between two records of a key's last use */
+const touchEvery = 60_000;
+const mostProjects = 1000;
+
+export class Access {
+  readonly #context: Context;
+  readonly #hash: (text: string) => string;
+  readonly logins: DeviceLogins;
+  readonly #wrongKeys: WrongKeys;
+  /** keys that were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
+  readonly #callers = new Map<string, KnownKey>();
+  /** that were found, by team and what they were asked for: no project changes or goes away */
+  readonly #projects = new Map<string, Project>();
+
+  constructor(context: Context, options: AccessOptions) {
+    this.#context = context;
+    this.#hash = options.hash;
+    this.logins = new DeviceLogins(context);
+    this.#wrongKeys = new WrongKeys(context.now);
+  }
+
+  /** makes the first team, project and key; the key's secret when it was made now */
+  async prepare(preset: string | undefined): Promise<string | undefined> {
+    const { store, ids, now } = this.#context;
+    await store.insertTeam({ ...defaultTeam, createdAt: now() });
+    if (!(await store.findProject(defaultTeam.id, defaultProject.id))) {
+      const { uuid } = ids.project();
+      await store.insertProject({ ...defaultProject, uuid, teamId: defaultTeam.id, createdAt: now() });
+    }
+    if (preset !== undefined) {
+      if (!(await store.findKey(this.#hash(preset)))) await this.#insertKey(defaultTeam.id, "preset", preset);
+      return undefined;
+    }
+    if ((await store.listKeys(defaultTeam.id)).length > 0) return undefined;
+    return (await this.createKey({ teamId: defaultTeam.id }, "first")).secret;
+  }
+
+  /** a key, or a token that carries one; `address` is where it comes from, which may not try many */
+  async authenticate(secret: string, address = ""): Promise<Caller> {
+    // a key is looked up by its hash: how long that takes says nothing about any other key
+    const hash = this.#hash(keyOfToken(secret) ?? secret);
+    const seen = this.#callers.get(hash);
+    if (!seen?.from.has(address)) this.#wrongKeys.check(address, hash);
+    const known = seen ?? (await this.#find(hash, address));
+    if (known.from.size >= mostAddresses) known.from.clear();
+    known.from.add(address);
+    const { key, caller } = known;
+    const at = this.#context.now();
+    if (key.expiresAt !== undefined && key.expiresAt <= at) {
+      throw new SandkeepError("unauthenticated", "Cannot authenticate: the key has expired");
+    }
+    if (at - known.touchedAt >= touchEvery) {
+      known.touchedAt = at;
+      // Nobody waits for it: it is there for people who look at their keys.
+      void this.#context.store.touchKey(key.id, at).catch(this.#context.trouble);
+    }
+    return caller;
+  }
+
+  async #find(hash: string, address: string): Promise<KnownKey> {
+    const key = await this.#context.store.findKey(hash);
+    if (!key) {
+      this.#wrongKeys.add(address, hash);
+      throw new SandkeepError("unauthenticated", "Cannot authenticate: nobody has this key");
+    }
+    const known = { key, caller: callerWith(key), touchedAt: key.lastUsedAt ?? 0, from: new Set<string>() };
+    if (this.#callers.size >= mostCallers) this.#callers.clear();
+    this.#callers.set(hash, known);
+    return known;
+  }
+
+  /** the project that a request is about; both parts may be left out for the team's own */
+  async owner(caller: Caller, scope: { team?: string | undefined; project?: string | undefined }): Promise<Owner> {
+    await this.#ownTeam(caller, scope.team);
+    const project = await this.#findProject(caller, scope.project ?? caller.scope?.projectId);
+    return { ...caller, projectId: project.id };
+  }
+
+  async team(caller: Caller, idOrSlug?: string): Promise<Team> {
+    await this.#ownTeam(caller, idOrSlug);
+    const team = await this.#context.store.findTeam(caller.teamId);
+    if (!team) throw new SandkeepError("not-found", `There is no team "${caller.teamId}"`);
+    return team;
+  }
+
+  async teams(caller: Caller): Promise<Team[]> {
+    return [await this.team(caller)];
+  }
+
+  async project(caller: Caller, team: string | undefined, idOrName: string): Promise<Project> {
+    await this.#ownTeam(caller, team);
+    return this.#findProject(caller, idOrName);
+  }
+
+  async createProject(caller: Caller, team: string | undefined, name: string): Promise<Project> {
+    await this.#ownTeam(caller, team);
+    requireUnlimited(caller, "a new project");
+    const { store, ids, now } = this.#context;
+    const project: Project = { ...ids.project(), teamId: caller.teamId, name, createdAt: now() };
+    await store.insertProject(project);
+    return project;
+  }
+
+  async keys(caller: Caller): Promise<Omit<ApiKey, "hash">[]> {
+    requireUnlimited(caller, "the list of keys");
+    const keys = await this.#context.store.listKeys(caller.teamId);
+    return keys.map(({ hash: _, ...key }) => key);
+  }
+
+  /** the secret is told once and never again; `project` is an id or a name */
+  async createKey(
+    caller: Caller,
+    name: string,
+    { project, readOnly, policyCeiling, expiresAt }: KeyLimits = {},
+  ): Promise<{ key: Omit<ApiKey, "hash">; secret: string }> {
+    requireUnlimited(caller, "a new key");
+    if (expiresAt !== undefined && expiresAt <= this.#context.now()) {
+      throw new SandkeepError("invalid", "Cannot create a key that has expired already");
+    }
+    const projectId = project === undefined ? undefined : (await this.#findProject(caller, project)).id;
+    const { secret } = this.#context.ids.apiKey();
+    const limits = {
+      ...(projectId !== undefined && { projectId }),
+      ...(readOnly && { readOnly }),
+      ...(policyCeiling !== undefined && { policyCeiling }),
+      ...(expiresAt !== undefined && { expiresAt }),
+    };
+    return { key: await this.#insertKey(caller.teamId, name, secret, limits), secret };
+  }
+
+  async renameKey(caller: Caller, id: string, name: string): Promise<Omit<ApiKey, "hash">> {
+    requireUnlimited(caller, "changing a key");
+    const renamed = await this.#context.store.renameKey(caller.teamId, id, name);
+    if (!renamed) throw new SandkeepError("not-found", `Cannot rename key "${id}": there is none`);
+    const { hash: _, ...key } = renamed;
+    return key;
+  }
+
+  async deleteKey(caller: Caller, id: string): Promise<void> {
+    requireUnlimited(caller, "deleting a key");
+    const deleted = await this.#context.store.deleteKey(caller.teamId, id);
+    this.#callers.clear();
+    if (deleted) return;
+    throw new SandkeepError("not-found", `Cannot delete key "${id}": there is none`);
+  }
+
+  async #insertKey(
+    teamId: string,
+    name: string,
+    secret: string,
+    limits: Partial<ApiKey> = {},
+  ): Promise<Omit<ApiKey, "hash">> {
+    const { ids, now, store } = this.#context;
+    const key = { id: ids.apiKey().id, teamId, name, hint: secret.slice(-4), createdAt: now(), ...limits };
+    await store.insertKey({ ...key, hash: this.#hash(secret) });
+    return key;
+  }
+
+  /** refuses a team that is not the caller's own */
+  async #ownTeam(caller: Caller, idOrSlug: string | undefined): Promise<void> {
+    if (idOrSlug === undefined || idOrSlug === caller.teamId) return;
+    const team = await this.#context.store.findTeam(idOrSlug);
+    if (team?.id !== caller.teamId) {
+      throw new SandkeepError("forbidden", `Not authorized: this key is not one of team "${idOrSlug}"`);
+    }
+  }
+
+  async #findProject(caller: Caller, idOrName: string | undefined): Promise<Project> {
+    const project = await this.#projectOf(caller, idOrName);
+    requireProject(caller, project.id);
+    return project;
+  }
+
+  async #projectOf(caller: Caller, idOrName: string | undefined): Promise<Project> {
+    const { store } = this.#context;
+    const asked = `${caller.teamId} ${idOrName ?? ""}`;
+    const known = this.#projects.get(asked);
+    if (known) return known;
+    const [first] = idOrName === undefined ? await store.listProjects(caller.teamId) : [];
+    const project = idOrName === undefined ? first : await store.findProject(caller.teamId, idOrName);
+    if (project) {
+      if (this.#projects.size >= mostProjects) this.#projects.clear();
+      this.#projects.set(asked, project);
+      return project;
+    }
+    if (idOrName !== undefined && (await store.findAnyProject(idOrName))) {
+      throw new SandkeepError("forbidden", `Not authorized: project "${idOrName}" belongs to another team`);
+    }
+    throw new SandkeepError("not-found", `Project not found: "${idOrName ?? "default"}"`);
+  }
+}
+
+function callerWith({ id, teamId, projectId, readOnly, policyCeiling }: ApiKey): Caller {
+  const limited = projectId !== undefined || readOnly || policyCeiling !== undefined;
+  const scope = { projectId, readOnly, ...(policyCeiling && { ceilings: [policyCeiling] }) };
+  return { teamId, keyId: id, ...(limited && { scope }) };
+}

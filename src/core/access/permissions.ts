@@ -1,0 +1,232 @@
+/**
+ * Holds callers to the limits of their keys (scope.ts), before a service of the core does anything. Each method that a
+ * caller may reach has an entry here, or this does not compile: whether it reads or changes, and what it is about.
+ *
+ * A caller without limits passes at once. Services call each other past this, as the work has been permitted by then.
+ */
+
+import type { Commands } from "../commands/commands.ts";
+import type { Context } from "../context.ts";
+import type { Drives } from "../drives/drives.ts";
+import type { SessionFiles } from "../files/files.ts";
+import type { Caller, Owner } from "../model/sandbox.ts";
+import { policyFor, requireChange, requirePolicy, requireProject, requireUsable } from "../model/scope.ts";
+import type { EgressLogs } from "../network/egress-log.ts";
+import { allowAll, type NetworkPolicy, openPolicy } from "../network/network-policy.ts";
+import type { Routes } from "../network/routes.ts";
+import type { CreateSpec, ForkSpec, Sandboxes, UpdateSpec } from "../sandboxes/sandboxes.ts";
+import type { Sessions } from "../sessions/sessions.ts";
+import type { SnapshotService } from "../snapshots/snapshots.ts";
+
+/** Looks at the arguments of a call and throws where it is not permitted; may answer with others in their place. */
+type Check = (caller: never, ...args: never[]) => unknown;
+
+/** an entry for every method whose first argument is a caller */
+type Checks<T> = {
+  [K in keyof T as T[K] extends (caller: never, ...args: never[]) => unknown
+    ? Parameters<T[K]> extends [infer First, ...unknown[]]
+      ? Owner extends First
+        ? K
+        : never
+      : never
+    : never]: Check;
+};
+
+export interface Guarded {
+  sandboxes: Sandboxes;
+  sessions: Sessions;
+  commands: Commands;
+  files: SessionFiles;
+  egress: EgressLogs;
+  snapshots: SnapshotService;
+  drives: Drives;
+  routes: Routes;
+}
+
+export function guarded(services: Guarded, { store, seal }: Pick<Context, "store" | "seal">): Guarded {
+  const sessionIn = async (caller: Caller, id: string) => {
+    const session = await store.getSession(id);
+    // What is another team's is the service's to deny.
+    if (session?.teamId !== caller.teamId) return undefined;
+    requireProject(caller, session.projectId);
+    return session;
+  };
+  const aboutSession = async (caller: Caller, id: string) => void (await sessionIn(caller, id));
+  /** works with its machine, and so with whatever that reaches */
+  const usesSession = async (caller: Caller, id: string) => {
+    const session = await sessionIn(caller, id);
+    if (session) requireUsable(caller, session.sandboxName, session.networkPolicy);
+  };
+  const changesSession = async (caller: Caller, id: string) => {
+    requireChange(caller);
+    await aboutSession(caller, id);
+  };
+  const worksInSession = async (caller: Caller, id: string) => {
+    requireChange(caller);
+    await usesSession(caller, id);
+  };
+  const changes = (caller: Caller) => requireChange(caller);
+  const reads = () => undefined;
+  const aboutSnapshot = async (caller: Caller, id: string) => {
+    const snapshot = await store.getSnapshot(id);
+    if (snapshot?.teamId === caller.teamId) requireProject(caller, snapshot.projectId);
+  };
+  const aboutCommand = async (caller: Caller, id: string) => {
+    const command = await store.getCommand(id);
+    if (command?.teamId === caller.teamId) await sessionIn(caller, command.sessionId);
+  };
+  const sandboxIn = (owner: Owner, name: string) => store.findSandbox(owner.projectId, name);
+  /** in the clear, so that rules are compared by what they do */
+  const opened = (policy: NetworkPolicy | undefined) => policy && openPolicy(policy, seal.open);
+
+  const sandboxes: Checks<Sandboxes> = {
+    async create(owner: Owner, spec: CreateSpec) {
+      requireChange(owner);
+      const networkPolicy = policyFor(owner, spec.networkPolicy);
+      const origin = spec.source?.kind === "snapshot" ? await policyOfSnapshot(spec.source.snapshotId) : undefined;
+      if (origin && networkPolicy === undefined && owner.scope?.narrowsOnly) {
+        return [owner, { ...spec, networkPolicy: origin }];
+      }
+      // Beyond everything public there are private networks, which nothing new opens either.
+      requirePolicy(owner, networkPolicy ?? allowAll, origin ?? allowAll);
+      return [owner, { ...spec, networkPolicy }];
+    },
+    get: reads,
+    byId: reads,
+    list: reads,
+    listWithSessions: reads,
+    async resume(owner: Owner, name: string) {
+      requireChange(owner);
+      const sandbox = await sandboxIn(owner, name);
+      if (sandbox) requireUsable(owner, name, sandbox.networkPolicy);
+    },
+    async update(owner: Owner, name: string, { networkPolicy }: UpdateSpec) {
+      requireChange(owner);
+      if (networkPolicy) requirePolicy(owner, networkPolicy, opened((await sandboxIn(owner, name))?.networkPolicy));
+    },
+    delete: changes,
+    fork: forks,
+    branch: forks,
+    abandon: changes,
+  };
+  const sessions: Checks<Sessions> = {
+    get: aboutSession,
+    list: reads,
+    ofSandbox: reads,
+    timeline: reads,
+    summaries: reads,
+    listWithSandboxes: reads,
+    successor: aboutSession,
+    sandboxOf: aboutSession,
+    running: usesSession,
+    use: worksInSession,
+    heartbeat: changesSession,
+    stop: changesSession,
+    extend: changesSession,
+    setTimeout: changesSession,
+    async setNetworkPolicy(caller: Caller, id: string, policy: NetworkPolicy) {
+      requireChange(caller);
+      requirePolicy(caller, policy, opened((await sessionIn(caller, id))?.networkPolicy));
+    },
+    snapshot: changesSession,
+    checkpoint: changesSession,
+    usage: aboutSession,
+  };
+  const commands: Checks<Commands> = {
+    run: worksInSession,
+    get: aboutSession,
+    find: aboutCommand,
+    recent: reads,
+    exit: aboutCommand,
+    list: aboutSession,
+    wait: aboutSession,
+    output: aboutSession,
+    kill: changesSession,
+    cancel: changesSession,
+    write: worksInSession,
+    feed: worksInSession,
+    closeStdin: worksInSession,
+    resize: worksInSession,
+  };
+  const files: Checks<SessionFiles> = {
+    read: usesSession,
+    readPart: usesSession,
+    list: usesSession,
+    search: usesSession,
+    write: worksInSession,
+    mkdir: worksInSession,
+    extract: worksInSession,
+    open: worksInSession,
+  };
+  const drives: Checks<Drives> = {
+    get: reads,
+    getOrCreate: changes,
+    fork: changes,
+    byId: reads,
+    find: reads,
+    resize: changes,
+    open: (owner: Owner, _: string, { write = false }: { write?: boolean } = {}) => {
+      if (write) requireChange(owner);
+    },
+    list: reads,
+    delete: changes,
+  };
+  const egress: Checks<EgressLogs> = { page: aboutSession, follow: aboutSession, suggestion: aboutSession };
+  const snapshots: Checks<SnapshotService> = {
+    get: aboutSnapshot,
+    list: reads,
+    timeline: reads,
+    async delete(caller: Caller, id: string) {
+      requireChange(caller);
+      await aboutSnapshot(caller, id);
+    },
+    tree: aboutSnapshot,
+  };
+  const routes: Checks<Routes> = { expose: changes, withdraw: changes, find: reads };
+
+  return {
+    sandboxes: checked(services.sandboxes, sandboxes),
+    sessions: checked(services.sessions, sessions),
+    commands: checked(services.commands, commands),
+    files: checked(services.files, files),
+    egress: checked(services.egress, egress),
+    snapshots: checked(services.snapshots, snapshots),
+    drives: checked(services.drives, drives),
+    routes: checked(services.routes, routes),
+  };
+
+  async function forks(owner: Owner, name: string, { networkPolicy }: ForkSpec) {
+    requireChange(owner);
+    const origin = opened((await sandboxIn(owner, name))?.networkPolicy);
+    const policy = networkPolicy ?? origin;
+    if (policy) requirePolicy(owner, policy, origin);
+  }
+
+  /** of the sandbox that it is of, also when that is deleted */
+  async function policyOfSnapshot(id: string): Promise<NetworkPolicy | undefined> {
+    const snapshot = await store.getSnapshot(id);
+    return snapshot && opened((await store.getSandbox(snapshot.sandboxId))?.networkPolicy);
+  }
+}
+
+/** the service, whose methods with an entry are called after their check */
+function checked<T extends object>(service: T, checks: Record<string, Check>): T {
+  return new Proxy(service, {
+    get(target, name) {
+      const method = Reflect.get(target, name, target);
+      if (typeof method !== "function") return method;
+      const check = typeof name === "string" && Object.hasOwn(checks, name) ? checks[name] : undefined;
+      return (...args: unknown[]) => {
+        const scope = (args[0] as Caller | undefined)?.scope; // checked methods take a caller first
+        if (!check || !scope) return method.apply(target, args);
+        return permitted(check, args).then((others) => method.apply(target, others));
+      };
+    },
+  });
+}
+
+async function permitted(check: Check, args: unknown[]): Promise<unknown[]> {
+  // A check takes the arguments of its own method, and is called with no others.
+  const others = await (check as (...args: unknown[]) => unknown)(...args);
+  return Array.isArray(others) ? others : args;
+}

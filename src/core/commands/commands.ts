@@ -1,0 +1,351 @@
+/** Commands: started in a running session, on record, their output readable for as long as their session is known. */
+
+import type { Context } from "../context.ts";
+import { resolvePath } from "../files/files.ts";
+import { trustEnvironment, trusted } from "../images/trust.ts";
+import { SandkeepError } from "../model/errors.ts";
+import type { Caller, Command, Owner, Session } from "../model/sandbox.ts";
+import type { ExitStatus, Machine, OutputChunk, OutputOptions, Process } from "../ports/runtime.ts";
+import { openEnvironment } from "../sandboxes/environments.ts";
+import type { Activity } from "../sessions/activity.ts";
+import type { Running, Sessions } from "../sessions/sessions.ts";
+import { isOver } from "../sessions/states.ts";
+import { userIds } from "./user-ids.ts";
+
+export interface RunSpec {
+  name: string;
+  args: string[];
+  /** default the session's */
+  cwd?: string | undefined;
+  env?: Record<string, string> | undefined;
+  /** as root */
+  sudo?: boolean | undefined;
+  /** default the session's */
+  user?: string | undefined;
+  timeLimit?: number | undefined;
+  pty?: { rows: number; columns: number } | undefined;
+  stdin?: boolean | undefined;
+}
+
+/** What a caller writes to a command's standard input. */
+export interface Input {
+  data: Uint8Array;
+  /** where the data begins, counted from the command's start; default: after all that it was sent */
+  offset?: number | undefined;
+  /** whether nothing comes after it */
+  close: boolean;
+  /** longest to wait for the command to read, in ms */
+  patience: number;
+}
+
+/** How much of a command's standard input has arrived. */
+export interface Fed {
+  command: Command;
+  /** bytes that the command's pipe has taken since the command's start */
+  taken: number;
+  /** whether all of the data is among them */
+  isTaken: boolean;
+}
+
+const kill = 9;
+const terminate = 15;
+/** how long one that is asked to end may take, in ms */
+const patience = 3000;
+/** how far back a list over all sessions looks */
+const mostSessions = 1000;
+
+export class Commands {
+  readonly #context: Context;
+  readonly #sessions: Sessions;
+  readonly #activity: Activity;
+  /** on record and followed here: until the end of one is stored too, nothing about it can change behind us */
+  readonly #followed = new Map<string, Command>();
+  /** ends that are about to be written down */
+  readonly #ending = new Set<Promise<unknown>>();
+
+  constructor(context: Context, sessions: Sessions, activity: Activity) {
+    this.#context = context;
+    this.#sessions = sessions;
+    this.#activity = activity;
+  }
+
+  /** resolves when the program runs and is on record */
+  async run(caller: Caller, sessionId: string, spec: RunSpec): Promise<Command> {
+    return this.#sessions.use(caller, sessionId, (running) => this.#run(running, spec));
+  }
+
+  async get(caller: Caller, sessionId: string, id: string): Promise<Command> {
+    const command = this.#followed.get(id) ?? (await this.#context.store.getCommand(id));
+    if (command?.teamId !== caller.teamId) throw notFound(id);
+    // a client that resumed asks for its old command under the new session: the same sandbox is near enough
+    if (command.sessionId !== sessionId && !(await this.#sameSandbox(caller, command.sessionId, sessionId))) {
+      throw notFound(id);
+    }
+    return this.#withExit(command);
+  }
+
+  /** by its id alone */
+  async find(caller: Caller, id: string): Promise<Command> {
+    const command = await this.#context.store.getCommand(id);
+    if (command?.teamId !== caller.teamId) throw notFound(id);
+    return this.#withExit(command);
+  }
+
+  /** the last of a project's newest sessions, newest first */
+  async recent(owner: Owner, limit: number): Promise<Command[]> {
+    const found: Command[] = [];
+    for (let cursor: string | undefined, read = 0; found.length < limit && read < mostSessions; ) {
+      const page = await this.#sessions.list(owner, { order: "desc", limit: 100, ...(cursor && { cursor }) });
+      for (const { id } of page.items) found.push(...(await this.list(owner, id)).toReversed());
+      read += page.items.length;
+      if (page.next === undefined) break;
+      cursor = page.next;
+    }
+    return found.toSorted((one, other) => other.startedAt - one.startedAt).slice(0, limit);
+  }
+
+  /** how it ended, as long as its output is kept */
+  async exit(caller: Caller, id: string): Promise<ExitStatus | undefined> {
+    const command = await this.find(caller, id);
+    return (
+      this.#process(command)?.exit ?? this.#context.runtime.command(command.sessionId, command.id)?.exit ?? undefined
+    );
+  }
+
+  async list(caller: Caller, sessionId: string): Promise<Command[]> {
+    await this.#sessions.get(caller, sessionId);
+    return (await this.#context.store.listCommands(sessionId)).map((command) => this.#withExit(command));
+  }
+
+  /** resolves once it has ended, also when its session ends */
+  async wait(caller: Caller, sessionId: string, id: string, signal?: AbortSignal): Promise<Command> {
+    for (;;) {
+      const command = await this.get(caller, sessionId, id);
+      if (command.exitCode !== undefined) return command;
+      const exited = this.#process(command)?.exited.catch(() => undefined);
+      if (exited) await unless(signal, exited);
+      signal?.throwIfAborted();
+      const now = await this.get(caller, sessionId, id);
+      if (now.exitCode !== undefined) return now;
+      const { state } = await this.#sessions.get(caller, command.sessionId);
+      if (isOver(state)) return this.get(caller, sessionId, id);
+      // its session is ending: the store has the last word in a moment
+      await later();
+    }
+  }
+
+  async output(
+    caller: Caller,
+    sessionId: string,
+    id: string,
+    options?: OutputOptions,
+  ): Promise<AsyncIterable<OutputChunk>> {
+    const command = await this.get(caller, sessionId, id);
+    return this.#context.runtime.output(command.sessionId, command.id, options);
+  }
+
+  /** signals its process group, or with `alone` its first process only */
+  async kill(
+    caller: Caller,
+    sessionId: string,
+    id: string,
+    signal: number,
+    options: { alone?: boolean } = {},
+  ): Promise<Command> {
+    const command = await this.#alive(caller, sessionId, id);
+    // one that ended meanwhile is as dead as was wanted
+    await this.#process(command)
+      ?.signal(signal, options)
+      .catch((error) => {
+        if (!(error instanceof SandkeepError && error.code === "gone")) throw error;
+      });
+    return this.get(caller, sessionId, id);
+  }
+
+  /** asks it to end, and ends it if it does not; it has ended when this resolves */
+  async cancel(caller: Caller, sessionId: string, id: string): Promise<Command> {
+    const asked = await this.kill(caller, sessionId, id, terminate);
+    if (asked.exitCode !== undefined) return asked;
+    const grace = AbortSignal.timeout(patience);
+    return this.wait(caller, sessionId, id, grace).catch(async (error) => {
+      if (!grace.aborted) throw error;
+      await this.kill(caller, sessionId, id, kill);
+      return this.wait(caller, sessionId, id);
+    });
+  }
+
+  async write(caller: Caller, sessionId: string, id: string, data: Uint8Array): Promise<void> {
+    await this.#mustProcess(await this.#alive(caller, sessionId, id)).write(data);
+  }
+
+  /**
+   * Writes to its standard input at an offset, so that a caller may send the same again; without one, after all that it
+   * was sent. Then closes it, if asked to. Where the command does not read within `patience` ms, nothing is closed.
+   */
+  async feed(caller: Caller, sessionId: string, id: string, input: Input): Promise<Fed> {
+    const command = await this.#alive(caller, sessionId, id);
+    const impatience = AbortSignal.timeout(input.patience);
+    try {
+      const process = this.#mustProcess(command);
+      const { data, offset } = input;
+      if (offset === undefined) await unless(impatience, process.write(data));
+      const taken = offset === undefined ? await process.given() : await process.feed(data, offset, impatience);
+      const isTaken = !impatience.aborted || (offset !== undefined && taken >= offset + data.length);
+      if (input.close && isTaken) await process.closeStdin();
+      return { command, taken, isTaken };
+    } catch (error) {
+      if (!(error instanceof SandkeepError && error.code === "gone")) throw error;
+      const { exitCode } = await this.get(caller, sessionId, id);
+      if (exitCode !== undefined) throw error;
+      const reason = "it was started without one, has closed it, or has read to its end";
+      throw new SandkeepError("no-input", `Cannot write to the standard input of the command: ${reason}`, {
+        cause: error,
+      });
+    }
+  }
+
+  async closeStdin(caller: Caller, sessionId: string, id: string): Promise<void> {
+    await this.#mustProcess(await this.#alive(caller, sessionId, id)).closeStdin();
+  }
+
+  async resize(caller: Caller, sessionId: string, id: string, size: { rows: number; columns: number }): Promise<void> {
+    await this.#mustProcess(await this.#alive(caller, sessionId, id)).resize(size);
+  }
+
+  /** after a restart: what runs is followed again, what ended meanwhile is written down */
+  async adopt(session: Session): Promise<void> {
+    for (const command of await this.#context.store.openCommands(session.id)) {
+      const process = this.#process(command);
+      if (process) this.#follow(command, process, session);
+      // it never ran, so nobody was told of it
+      else await this.#context.store.deleteCommand(command.id);
+    }
+  }
+
+  /** resolves when the end of every command that has ended is written down */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#ending);
+  }
+
+  async #run({ session, machine }: Running, spec: RunSpec): Promise<Command> {
+    await trusted(machine);
+    const id = this.#context.ids.command();
+    const cwd = resolvePath(session.cwd, undefined, spec.cwd ?? ".");
+    const starting = machine.exec({
+      id,
+      argv: [spec.name, ...spec.args],
+      cwd,
+      env: {
+        ...trustEnvironment(session.networkPolicy, this.#context),
+        ...(spec.sudo && (await sudoEnvironment(machine, session.user))),
+        ...openEnvironment(session.env, this.#context.seal),
+        ...spec.env,
+      },
+      user: spec.sudo ? "root" : (spec.user ?? session.user),
+      ...(spec.timeLimit !== undefined && { timeLimit: spec.timeLimit }),
+      ...(spec.pty && { pty: spec.pty }),
+      ...(spec.stdin && { stdin: true }),
+    });
+    const { name, args } = spec;
+    const { store, now } = this.#context;
+    const command: Command = { id, sessionId: session.id, teamId: session.teamId, name, args, cwd, startedAt: now() };
+    // the disk writes the record while the program starts
+    const [started, recorded] = await Promise.allSettled([starting, store.insertCommand(command)]);
+    if (started.status === "rejected") {
+      if (recorded.status === "fulfilled") await store.deleteCommand(id);
+      throw started.reason;
+    }
+    if (recorded.status === "rejected") {
+      await started.value.signal(kill).catch(() => undefined);
+      throw recorded.reason;
+    }
+    this.#follow(command, started.value, session);
+    return command;
+  }
+
+  /** the session must run; the command may have ended */
+  async #alive(caller: Caller, sessionId: string, id: string): Promise<Command> {
+    const command = await this.get(caller, sessionId, id);
+    await this.#sessions.running(caller, command.sessionId);
+    return command;
+  }
+
+  /** writes the end down when it comes; until then the session is in use */
+  #follow(command: Command, process: Process, session: Session): void {
+    this.#followed.set(command.id, command);
+    process.exited
+      .then((exit) => this.#end(command.id, exit))
+      // a machine that is gone takes its commands along: its session's end says so
+      .catch((error) => {
+        if (!(error instanceof SandkeepError && error.code === "gone")) this.#context.trouble(error);
+      })
+      .finally(() => {
+        this.#followed.delete(command.id);
+        this.#activity.used(session);
+      });
+  }
+
+  /** whoever waits for the end is answered first: until it is stored, the journal has it */
+  async #end(id: string, exit: ExitStatus): Promise<void> {
+    const ending = later().then(() => this.#context.store.endCommand(id, endOf(exit)));
+    this.#ending.add(ending);
+    try {
+      await ending;
+    } finally {
+      this.#ending.delete(ending);
+    }
+  }
+
+  #process(command: Command): Process | undefined {
+    return this.#context.runtime.machine(command.sessionId)?.process(command.id);
+  }
+
+  #mustProcess(command: Command): Process {
+    const process = this.#process(command);
+    if (!process) throw new SandkeepError("gone", `Command "${command.id}" has ended`);
+    return process;
+  }
+
+  /** the runtime knows an end a moment before the store does */
+  #withExit(command: Command): Command {
+    if (command.exitCode !== undefined) return command;
+    const exit = this.#process(command)?.exit;
+    return exit ? { ...command, ...endOf(exit) } : command;
+  }
+
+  async #sameSandbox(caller: Caller, one: string, other: string): Promise<boolean> {
+    const [first, second] = await Promise.all([this.#sessions.get(caller, one), this.#sessions.get(caller, other)]);
+    return first.sandboxId === second.sandboxId;
+  }
+}
+
+/** what sudo tells programs of who called it; a user that the sandbox does not know is only a name */
+async function sudoEnvironment(machine: Machine, user: string): Promise<Record<string, string>> {
+  const ids = await userIds(machine, user).catch(() => undefined);
+  return { SUDO_USER: user, ...(ids && { SUDO_UID: `${ids.uid}`, SUDO_GID: `${ids.gid}` }) };
+}
+
+function later(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+function endOf(exit: ExitStatus): Pick<Command, "exitCode" | "endedAt" | "endCause"> {
+  return {
+    exitCode: exit.code,
+    endedAt: exit.exitedAt,
+    ...(exit.outOfMemory ? { endCause: "out-of-memory" as const } : exit.timedOut && { endCause: "timeout" as const }),
+  };
+}
+
+function notFound(id: string): SandkeepError {
+  return new SandkeepError("not-found", `Command "${id}" not found.`);
+}
+
+/** the promise, or earlier when the signal aborts */
+function unless<T>(signal: AbortSignal | undefined, promise: Promise<T>): Promise<T | undefined> {
+  if (!signal || signal.aborted) return signal ? Promise.resolve(undefined) : promise;
+  return Promise.race([
+    promise,
+    new Promise<undefined>((resolve) => signal.addEventListener("abort", () => resolve(undefined), { once: true })),
+  ]);
+}

@@ -1,0 +1,194 @@
+/** Drives: durable volumes of a project, mounted into sessions. */
+
+import type { Context } from "../context.ts";
+import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import type { Drive, Owner } from "../model/sandbox.ts";
+import type { Files, MachineSpec } from "../ports/runtime.ts";
+import type { DriveQuery, Page } from "../ports/store.ts";
+import type { Descriptions } from "../recovery/descriptions.ts";
+
+/** bytes of a drive whose caller does not say */
+const usualSize = 2 ** 40;
+
+/** where a drive is in the machine that serves its files */
+const fileRoot = "/drive";
+const fileMemory = 512 * 2 ** 20;
+
+/** A drive whose files are at hand, below `root`. */
+export interface OpenDrive {
+  files: Files;
+  root: string;
+  close(): Promise<void>;
+}
+
+export class Drives {
+  readonly #context: Context;
+  readonly #descriptions: Descriptions;
+  /** how many have its files open, by drive */
+  readonly #open = new Map<string, number>();
+
+  constructor(context: Context, descriptions: Descriptions) {
+    this.#context = context;
+    this.#descriptions = descriptions;
+  }
+
+  async get(owner: Owner, name: string): Promise<Drive> {
+    const drive = await this.#context.store.findDrive(owner.projectId, name);
+    if (!drive) throw new SandkeepError("not-found", `Drive '${name}' not found for this project.`);
+    return drive;
+  }
+
+  async getOrCreate(
+    owner: Owner,
+    name: string,
+    options: { maxSizeBytes?: number | undefined; region?: string | undefined } = {},
+  ): Promise<{ drive: Drive; created: boolean }> {
+    const { store, runtime, ids, now, limits } = this.#context;
+    const there = await store.findDrive(owner.projectId, name);
+    if (there) return { drive: there, created: false };
+    const at = now();
+    const drive: Drive = {
+      teamId: owner.teamId,
+      projectId: owner.projectId,
+      id: ids.drive(),
+      name,
+      region: options.region ?? limits.defaultRegion,
+      maxSizeBytes: options.maxSizeBytes ?? Math.min(usualSize, limits.maxDriveSize),
+      createdAt: at,
+      updatedAt: at,
+    };
+    try {
+      await this.#keep(drive, () => runtime.drives.create(drive.id, { maxSize: drive.maxSizeBytes }));
+      return { drive, created: true };
+    } catch (error) {
+      if (!isSandkeepError(error, "exists")) throw error;
+      return { drive: await this.get(owner, name), created: false };
+    }
+  }
+
+  /** a new drive with what this one holds now, in the same region and of the same size */
+  async fork(owner: Owner, name: string, forkName: string): Promise<Drive> {
+    const { store, runtime, ids, now } = this.#context;
+    const { sessionId: _, sandboxName: __, ...parent } = await this.get(owner, name);
+    if (await store.findDrive(owner.projectId, forkName)) throw taken(forkName);
+    const at = now();
+    const rootId = parent.rootId ?? parent.id;
+    const fork: Drive = {
+      ...parent,
+      id: ids.drive(),
+      name: forkName,
+      parentId: parent.id,
+      rootId,
+      createdAt: at,
+      updatedAt: at,
+    };
+    // counted, so that it is not deleted while it is copied
+    this.#opened(parent.id, 1);
+    try {
+      await this.#keep(fork, () => runtime.drives.copy(parent.id, fork.id, { maxSize: fork.maxSizeBytes }));
+      return fork;
+    } catch (error) {
+      throw isSandkeepError(error, "exists") ? taken(forkName) : error;
+    } finally {
+      this.#opened(parent.id, -1);
+    }
+  }
+
+  /** by its name, or by its id where no drive is named so */
+  async find(owner: Owner, nameOrId: string): Promise<Drive> {
+    const named = await this.#context.store.findDrive(owner.projectId, nameOrId);
+    return named ?? this.byId(owner, nameOrId);
+  }
+
+  /** by its id, for wires that name it so */
+  async byId(owner: Owner, id: string): Promise<Drive> {
+    const drive = await this.#context.store.getDrive(id);
+    if (drive?.projectId !== owner.projectId) throw new SandkeepError("not-found", `Drive '${id}' not found.`);
+    return drive;
+  }
+
+  async resize(owner: Owner, id: string, maxSizeBytes: number): Promise<Drive> {
+    const { store, runtime, now } = this.#context;
+    const drive = await this.byId(owner, id);
+    await runtime.drives.resize(drive.id, { maxSize: maxSizeBytes });
+    const resized = await store.updateDrive(drive.id, { maxSizeBytes, updatedAt: now() });
+    if (!resized) throw new SandkeepError("not-found", `Drive '${id}' not found.`);
+    await this.#descriptions.drive(resized);
+    return resized;
+  }
+
+  /**
+   * its files, by a machine of their own that has nothing else and reaches nobody; whoever opens closes. A session that
+   * writes to the drive at the same time sees what is written here, and the other way round. Who means to change them
+   * says so (`write`), which permissions.ts looks at
+   */
+  async open(owner: Owner, id: string, _: { write?: boolean } = {}): Promise<OpenDrive> {
+    const { runtime, ids, limits, trouble } = this.#context;
+    const drive = await this.byId(owner, id);
+    if (runtime.machines().length >= limits.maxSandboxes) {
+      throw new SandkeepError("limit", "The concurrency limit has been exceeded.");
+    }
+    const spec: MachineSpec = {
+      id: ids.session().id,
+      root: { image: this.#context.defaultImage },
+      limits: { vcpus: 1, memory: fileMemory },
+      network: "deny-all",
+      sudo: false,
+      mounts: [{ path: fileRoot, drive: drive.id, mode: "read-write" }],
+    };
+    // counted before, so that it is not deleted meanwhile
+    this.#opened(drive.id, 1);
+    const close = async () => {
+      await runtime.machine(spec.id)?.stop().catch(trouble);
+      await runtime.forget(spec.id).catch(trouble);
+      this.#opened(drive.id, -1);
+    };
+    try {
+      const machine = await runtime.boot(spec);
+      return { files: machine.files("root"), root: fileRoot, close };
+    } catch (error) {
+      await close();
+      throw error;
+    }
+  }
+
+  async list(owner: Owner, query: Omit<DriveQuery, "projectId">): Promise<Page<Drive>> {
+    return this.#context.store.listDrives({ ...query, projectId: owner.projectId });
+  }
+
+  async delete(owner: Owner, name: string): Promise<Drive> {
+    const { store, runtime } = this.#context;
+    const drive = await this.get(owner, name);
+    if (this.#open.has(drive.id))
+      throw new SandkeepError("attached", `Cannot delete drive "${name}": it is being read`);
+    if (!(await store.deleteDrive(drive.id))) {
+      throw new SandkeepError("attached", `Cannot delete drive "${name}": a session writes to it`);
+    }
+    this.#descriptions.forget("drive", drive.id);
+    await runtime.drives.delete(drive.id);
+    return drive;
+  }
+
+  /** makes its volume and puts it on record, or neither */
+  async #keep(drive: Drive, make: () => Promise<void>): Promise<void> {
+    const { store, runtime } = this.#context;
+    try {
+      await make();
+      await store.insertDrive(drive);
+      await this.#descriptions.drive(drive);
+    } catch (error) {
+      await runtime.drives.delete(drive.id);
+      throw error;
+    }
+  }
+
+  #opened(id: string, change: 1 | -1): void {
+    const count = (this.#open.get(id) ?? 0) + change;
+    if (count > 0) this.#open.set(id, count);
+    else this.#open.delete(id);
+  }
+}
+
+function taken(name: string): SandkeepError {
+  return new SandkeepError("exists", `Cannot fork the drive: the project has another one called "${name}"`);
+}

@@ -1,0 +1,138 @@
+/** Files of a running session, as its own user sees them; relative paths begin at the session's directory. */
+
+import type { Readable } from "node:stream";
+import { SandkeepError } from "../model/errors.ts";
+import type { Ids } from "../model/ids.ts";
+import type { Caller } from "../model/sandbox.ts";
+import type { FileInfo, Files, WriteOptions } from "../ports/runtime.ts";
+import type { Running, Sessions } from "../sessions/sessions.ts";
+import { type Found, type SearchSpec, search } from "./search.ts";
+
+export class SessionFiles {
+  readonly #sessions: Sessions;
+  readonly #ids: Pick<Ids, "command">;
+
+  constructor(sessions: Sessions, ids: Pick<Ids, "command">) {
+    this.#sessions = sessions;
+    this.#ids = ids;
+  }
+
+  /** what is wrong with the file is known before the first byte */
+  async read(caller: Caller, sessionId: string, path: string, cwd?: string): Promise<Readable> {
+    return this.#at(caller, sessionId, { path, cwd }, async (files, absolute) => {
+      const { type } = await files.stat(absolute);
+      if (type !== "file") throw new SandkeepError("invalid", `error reading file: ${absolute}: it is a ${type}`);
+      return begun(files.read(absolute));
+    });
+  }
+
+  /** a part of a file, and what the file is; what is beyond its end is nothing */
+  async readPart(
+    caller: Caller,
+    sessionId: string,
+    path: string,
+    { offset, length }: { offset: number; length: number },
+  ): Promise<{ file: FileInfo; data: Buffer }> {
+    return this.#at(caller, sessionId, { path }, async (files, absolute) => {
+      const file = await files.stat(absolute);
+      if (file.type !== "file") throw new SandkeepError("invalid", `Cannot read "${absolute}": it is a ${file.type}`);
+      const parts: Buffer[] = [];
+      for await (const part of files.read(absolute, { offset, length })) parts.push(part);
+      return { file, data: Buffer.concat(parts) };
+    });
+  }
+
+  async list(caller: Caller, sessionId: string, path: string): Promise<FileInfo[]> {
+    return this.#at(caller, sessionId, { path }, (files, absolute) => files.list(absolute));
+  }
+
+  /** by name, by what is in them, or both */
+  async search(caller: Caller, sessionId: string, spec: SearchSpec): Promise<Found> {
+    return this.#at(caller, sessionId, { path: spec.path }, async (files, path, { session, machine }) => {
+      await files.stat(path);
+      return search(machine, session.user, this.#ids.command(), { ...spec, path });
+    });
+  }
+
+  /** where it was written */
+  async write(
+    caller: Caller,
+    sessionId: string,
+    path: string,
+    data: Uint8Array | AsyncIterable<Uint8Array>,
+    options: WriteOptions = {},
+  ): Promise<FileInfo> {
+    return this.#at(caller, sessionId, { path }, async (files, absolute) => {
+      await files.write(absolute, data, options);
+      return files.stat(absolute);
+    });
+  }
+
+  async mkdir(
+    caller: Caller,
+    sessionId: string,
+    path: string,
+    { cwd, recursive = false }: { cwd?: string | undefined; recursive?: boolean | undefined } = {},
+  ): Promise<void> {
+    await this.#at(caller, sessionId, { path, cwd }, (files, absolute) => files.mkdir(absolute, { recursive }));
+  }
+
+  /**
+   * unpacks below a directory; its files belong to the session's user, wherever that is. What is only root's to change
+   * is in reach where programs inside could do the same with sudo, and nowhere else
+   */
+  async extract(
+    caller: Caller,
+    sessionId: string,
+    directory: string | undefined,
+    tar: AsyncIterable<Uint8Array>,
+  ): Promise<void> {
+    await this.#at(caller, sessionId, { path: directory ?? "." }, (files, absolute, { machine }) =>
+      files.extract(absolute, tar, { anywhere: machine.spec.sudo }),
+    );
+  }
+
+  async open(caller: Caller, sessionId: string, user?: string): Promise<Files> {
+    const { session, machine } = await this.#sessions.running(caller, sessionId);
+    return machine.files(user ?? session.user);
+  }
+
+  #at<T>(
+    caller: Caller,
+    sessionId: string,
+    { path, cwd }: { path: string; cwd?: string | undefined },
+    work: (files: Files, absolute: string, running: Running) => Promise<T>,
+  ): Promise<T> {
+    return this.#sessions.use(caller, sessionId, (running) => {
+      const { session, machine } = running;
+      return work(machine.files(session.user), resolvePath(session.cwd, cwd, path), running);
+    });
+  }
+}
+
+/** as a shell in that directory would; never above the root */
+export function resolvePath(home: string, cwd: string | undefined, path: string): string {
+  const start = path.startsWith("/") ? "" : cwd === undefined ? home : cwd.startsWith("/") ? cwd : `${home}/${cwd}`;
+  const parts: string[] = [];
+  for (const part of `${start}/${path}`.split("/")) {
+    if (part === "..") parts.pop();
+    else if (part !== "" && part !== ".") parts.push(part);
+  }
+  return `/${parts.join("/")}`;
+}
+
+/** the stream, once its first bytes or its end are there; what cannot be opened fails here */
+function begun(stream: Readable): Promise<Readable> {
+  return new Promise((resolve, reject) => {
+    const ready = () => {
+      stream.off("error", failed);
+      resolve(stream);
+    };
+    const failed = (error: Error) => {
+      stream.off("readable", ready);
+      reject(error);
+    };
+    stream.once("readable", ready);
+    stream.once("error", failed);
+  });
+}

@@ -1,0 +1,116 @@
+/**
+ * Finds files of a session by their names or by what is in them. The search is a process inside the sandbox, as the
+ * session's user: it costs the sandbox's time and memory, and sees what the user sees. What it prints is not trusted.
+ */
+
+import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import type { Machine, OutputChunk } from "../ports/runtime.ts";
+
+export interface SearchSpec {
+  /** absolute; a directory, or a file */
+  path: string;
+  /** what a line has in it; without it only names count */
+  text?: string | undefined;
+  /** whether the text is an extended regular expression */
+  regex?: boolean | undefined;
+  /** what a file's name is like: "*.ts" */
+  glob?: string | undefined;
+  /** most matches */
+  limit: number;
+  signal?: AbortSignal | undefined;
+}
+
+export interface Match {
+  path: string;
+  /** counted from 1 */
+  line?: number;
+  /** the line, or its beginning */
+  text?: string;
+}
+
+export interface Found {
+  matches: Match[];
+  /** whether there may be more than these */
+  more: boolean;
+}
+
+/** longest that a search runs, in ms */
+const patience = 30_000;
+const longestLine = 500;
+/** longest path with its line that is kept while its end has not come, in bytes */
+const longestRecord = 64 << 10;
+/** most that is read of what it prints, in bytes */
+const mostOutput = 32 << 20;
+const kill = 9;
+
+export async function search(machine: Machine, user: string, id: string, spec: SearchSpec): Promise<Found> {
+  const process = await machine
+    .exec({ id, argv: argvOf(spec), cwd: "/", user, env: { LC_ALL: "C.UTF-8" }, timeLimit: patience })
+    .catch((cause) => {
+      if (!isSandkeepError(cause, "unknown-executable")) throw cause;
+      throw new SandkeepError("unsupported", `Cannot search: "${argvOf(spec)[0]}" is not in this sandbox's image`);
+    });
+  try {
+    const output = process.output({ ...(spec.signal && { signal: spec.signal }) });
+    const { matches, more, complaint } = await collect(output, spec);
+    if (more) return { matches, more };
+    spec.signal?.throwIfAborted();
+    const { code, timedOut } = await process.exited;
+    // Some of what is there may be unreadable; that nothing can be searched at all is worth an error.
+    if (matches.length === 0 && !timedOut && code > 1) {
+      throw new SandkeepError("invalid", `Cannot search "${spec.path}": ${complaint || `it ended with ${code}`}`);
+    }
+    return { matches, more: timedOut };
+  } finally {
+    if (!process.exit) await process.signal(kill).catch(() => undefined);
+  }
+}
+
+/** names end with NUL, which no name has in it */
+function argvOf({ path, text, regex, glob }: SearchSpec): string[] {
+  if (text === undefined)
+    return ["find", path, "-type", "f", ...(glob === undefined ? [] : ["-name", glob]), "-print0"];
+  const include = glob === undefined ? [] : [`--include=${glob}`];
+  return ["grep", "-rnIZ", regex ? "-E" : "-F", ...include, "-e", text, "--", path];
+}
+
+async function collect(output: AsyncIterable<OutputChunk>, { text, limit }: SearchSpec) {
+  const matches: Match[] = [];
+  const names = text === undefined;
+  let [rest, complaint, read]: [Buffer, string, number] = [Buffer.alloc(0), "", 0];
+  for await (const { stream, data } of output) {
+    read += data.length;
+    if (stream === "stderr") {
+      complaint ||= firstLine(data);
+      continue;
+    }
+    // Of an endless line only its beginning counts.
+    rest = rest.length === 0 ? Buffer.from(data) : Buffer.concat([rest.subarray(0, longestRecord), data]);
+    for (let end = rest.indexOf(names ? 0 : 10); end >= 0; end = rest.indexOf(names ? 0 : 10)) {
+      const match = matchOf(rest.subarray(0, end), names);
+      rest = rest.subarray(end + 1);
+      if (!match) continue;
+      if (matches.length === limit) return { matches, more: true, complaint };
+      matches.push(match);
+    }
+    if (read > mostOutput) return { matches, more: true, complaint };
+  }
+  return { matches, more: false, complaint };
+}
+
+/** "path", or "path NUL line:text" */
+function matchOf(bytes: Buffer, isName: boolean): Match | undefined {
+  if (isName) return { path: bytes.toString("utf8") };
+  const nul = bytes.indexOf(0);
+  const colon = bytes.indexOf(":", nul + 1);
+  if (nul < 0 || colon < 0) return undefined;
+  const line = Number(bytes.toString("latin1", nul + 1, colon));
+  if (!Number.isSafeInteger(line)) return undefined;
+  const text = bytes.subarray(colon + 1, colon + 1 + 4 * longestLine).toString("utf8");
+  return { path: bytes.toString("utf8", 0, nul), line, text: text.slice(0, longestLine) };
+}
+
+function firstLine(data: Uint8Array): string {
+  const [line = ""] = Buffer.from(data.subarray(0, longestLine)).toString("utf8").split("\n");
+  return line.trim();
+}

@@ -1,0 +1,159 @@
+/** What a sandbox may boot from, by the names callers use: a runtime, an imported image, or nothing in particular. */
+
+import type { Context } from "../context.ts";
+import { SandkeepError } from "../model/errors.ts";
+import type { SandboxBase } from "../model/sandbox.ts";
+import type { ImageInfo } from "../ports/runtime.ts";
+
+const runtimes = ["node24", "node22", "node26", "python3.13"];
+/** the one that is in every image, unless it was imported without */
+const ownRuntime = "node24";
+
+/** What a caller asks to boot from; a runtime and an image exclude each other. */
+export interface WantedBase {
+  runtime?: string | undefined;
+  image?: string | WantedImage | undefined;
+  home?: Home | undefined;
+}
+
+/** An image that a caller asks for, as its dialect understands the name. */
+export interface WantedImage {
+  /** as the caller wrote it */
+  name: string;
+  /** names under which it may have been imported, best first */
+  candidates: string[];
+  /** further names of it, for which an alias may have been made */
+  others?: string[];
+  /** of the content that it must have, as 64 hexadecimal digits */
+  digest?: string | undefined;
+  /** whether the default image may run in its place, and whether that is something else than was asked for */
+  otherwise?: "the-default" | "default-and-say-so";
+}
+
+/** As whom and where commands run in the default image, where its own `instead` is not what the dialect promises. */
+export interface Home {
+  user: string;
+  cwd: string;
+  instead: { user: string; cwd: string };
+}
+
+type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> & Partial<Pick<Context, "imageAliases">>;
+
+/**
+ * A runtime is the image of that name, if one was imported; otherwise it, and neither of the two, is the default image,
+ * and the runtime on record is then the one that is really in there. An operator's alias goes before an image of the same
+ * name, and one with a `*` before what the default image would stand in for.
+ */
+export async function resolveBase(context: ImageContext, wanted: WantedBase): Promise<SandboxBase> {
+  const { runtime } = wanted;
+  const asked = typeof wanted.image === "string" ? { name: wanted.image, candidates: [wanted.image] } : wanted.image;
+  if (runtime !== undefined && asked !== undefined) {
+    throw new SandkeepError("invalid", "Invalid request: `runtime` and `image` exclude each other.");
+  }
+  if (runtime !== undefined && !runtimes.includes(runtime)) {
+    throw new SandkeepError("invalid", `Invalid request: \`runtime\` should be one of ${runtimes.join(", ")}.`);
+  }
+  const imported = asked ? await importedImage(context, asked) : await context.runtime.images.get(runtime ?? "");
+  const image = imported ?? (await defaultImage(context, asked));
+  if (!imported) announce(context, image, { runtime, asked });
+  if (asked?.digest !== undefined && asked.digest !== image.digest) announceOther(context, image, asked);
+  const isPlain = wanted.home?.instead.user === image.user && wanted.home.instead.cwd === image.cwd;
+  const home = isPlain && (!imported || asked?.otherwise) ? wanted.home : undefined;
+  return {
+    image: image.name,
+    runtime: (imported && runtime) ?? ownRuntime,
+    ...(imported && asked && { imageName: image.name }),
+    ...(image.digest !== undefined && { digest: image.digest }),
+    cwd: home?.cwd ?? (image.cwd || "/"),
+    user: home?.user ?? (image.user || "root"),
+  };
+}
+
+async function importedImage(context: ImageContext, asked: WantedImage): Promise<ImageInfo | undefined> {
+  const { images } = context.runtime;
+  const alias = await aliasOf(context, [asked.name, ...asked.candidates, ...(asked.others ?? [])]);
+  if (alias && !alias.pattern.includes("*")) return aliased(context, asked, alias);
+  const pinned = asked.digest && (await images.list()).find(({ digest }) => digest === asked.digest);
+  if (pinned) return pinned.name === context.defaultImage && asked.otherwise ? undefined : pinned;
+  for (const name of asked.candidates) {
+    const image = await images.get(name);
+    if (image) return image;
+  }
+  return alias && aliased(context, asked, alias);
+}
+
+interface Alias {
+  pattern: string;
+  /** what it leads to */
+  image: string;
+}
+
+async function aliased({ runtime }: ImageContext, asked: WantedImage, { pattern, image: name }: Alias) {
+  const image = await runtime.images.get(name);
+  if (image) return image;
+  const why = `"${pattern}" is an alias of the image "${name}", which is not here`;
+  throw new SandkeepError("invalid", `Invalid request: image "${asked.name}" cannot be used: ${why}.`);
+}
+
+/** the alias whose pattern says most about one of these names; a `*` in it stands for any text */
+async function aliasOf({ runtime, imageAliases = {} }: ImageContext, names: string[]): Promise<Alias | undefined> {
+  const all = { ...imageAliases, ...(await runtime.images.aliases?.()) };
+  const matching = Object.entries(all).filter(([pattern]) => names.some((name) => matches(pattern, name)));
+  const [first] = matching.sort(([one], [other]) => letters(other) - letters(one));
+  return first && { pattern: first[0], image: first[1] };
+}
+
+/** without going back: as many pieces as there are between the stars, each found after the one before */
+function matches(pattern: string, name: string): boolean {
+  const [start = "", ...pieces] = pattern.split("*");
+  const end = pieces.pop();
+  if (end === undefined) return name === pattern;
+  if (!name.startsWith(start) || !name.endsWith(end) || name.length < start.length + end.length) return false;
+  let rest = name.slice(start.length, name.length - end.length);
+  for (const piece of pieces) {
+    const at = rest.indexOf(piece);
+    if (at < 0) return false;
+    rest = rest.slice(at + piece.length);
+  }
+  return true;
+}
+
+function letters(pattern: string): number {
+  return pattern.replaceAll("*", "").length + (pattern.includes("*") ? 0 : 1);
+}
+
+async function defaultImage(context: ImageContext, asked: WantedImage | undefined): Promise<ImageInfo> {
+  const isOurs = asked === undefined || asked.otherwise !== undefined;
+  const image = isOurs ? await context.runtime.images.get(context.defaultImage) : undefined;
+  if (image) return image;
+  throw new SandkeepError(
+    "invalid",
+    `Invalid request: image "${asked?.name ?? context.defaultImage}" is not here. Import it with \`sandkeep image import\`.`,
+  );
+}
+
+/** says, once, that callers get something else than they asked for */
+function announce(
+  { notice }: ImageContext,
+  image: ImageInfo,
+  { runtime, asked }: { runtime: string | undefined; asked: WantedImage | undefined },
+): void {
+  const how = (name: string) => `(sandkeep image import <path> --name ${name} brings one)`;
+  if (runtime !== undefined && runtime !== ownRuntime) {
+    notice(
+      `Sandboxes that ask for the runtime "${runtime}" run ${ownRuntime}, of the image "${image.name}": no image is named "${runtime}" ${how(runtime)}`,
+    );
+  }
+  if (asked?.otherwise === "default-and-say-so") {
+    const name = asked.candidates.at(-1) ?? asked.name;
+    notice(
+      `Sandboxes that ask for the image "${asked.name}" run the image "${image.name}": no image is named "${name}" ${how(name)}`,
+    );
+  }
+}
+
+/** says, once, that a digest is not that of what runs: the image was made or imported anew, or is another one */
+function announceOther({ notice }: ImageContext, image: ImageInfo, asked: WantedImage): void {
+  const has = image.digest === undefined ? "which has none" : `which has sha256:${image.digest}`;
+  notice(`Sandboxes that ask for the image "${asked.name}" by its digest run the image "${image.name}", ${has}`);
+}

@@ -1,0 +1,68 @@
+/**
+ * Makes a user's name the one that programs show for the user's number. One number may have several names, and programs
+ * show the first in /etc/passwd (`whoami`) and in /etc/group (`id -gn`).
+ */
+
+import { isSandkeepError } from "../model/errors.ts";
+import type { Files, ImageInfo, Machine } from "../ports/runtime.ts";
+
+const paths = ["/etc/passwd", "/etc/group"] as const;
+/** images and users whose files are remembered */
+const most = 100;
+
+/** A file of an image, as it has to be. */
+interface Change {
+  path: (typeof paths)[number];
+  content: Buffer;
+}
+
+export class ShownNames {
+  /** by an image's content and the user: every machine of one needs the same */
+  readonly #changes = new Map<string, Change[]>();
+
+  /** for a machine that has just booted from this image; changes its files only where another name comes first */
+  async show(machine: Machine, image: ImageInfo, user: string): Promise<void> {
+    const files = machine.files();
+    const key = JSON.stringify([image.layers, user]);
+    const changes = this.#changes.get(key) ?? (await changesFor(files, user));
+    if (this.#changes.size >= most) this.#changes.clear();
+    this.#changes.set(key, changes);
+    await Promise.all(changes.map(({ path, content }) => files.write(path, content)));
+  }
+}
+
+async function changesFor(files: Files, user: string): Promise<Change[]> {
+  const [passwd = "", group = ""] = await Promise.all(paths.map((path) => contentOf(files, path)));
+  const [, , uid, gid] =
+    passwd
+      .split("\n")
+      .map((line) => line.split(":"))
+      .find(([name]) => name === user) ?? [];
+  if (uid === undefined || gid === undefined) return [];
+  const before = { "/etc/passwd": passwd, "/etc/group": group };
+  const after = { "/etc/passwd": withFirst(passwd, user, uid), "/etc/group": withFirst(group, user, gid) };
+  return paths
+    .filter((path) => after[path] !== before[path])
+    .map((path) => ({ path, content: Buffer.from(after[path]) }));
+}
+
+/** nothing for a file that is not there: then programs show numbers */
+async function contentOf(files: Files, path: string): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  try {
+    for await (const chunk of files.read(path)) chunks.push(chunk);
+  } catch (error) {
+    if (!isSandkeepError(error, "not-found")) throw error;
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+/** the file with the line of this name before all others of the same number; a group that is missing is made */
+export function withFirst(file: string, name: string, number: string): string {
+  const lines = file.split("\n");
+  const isOfNumber = (line: string) => line.split(":")[2] === number;
+  const own = lines.find((line) => line.startsWith(`${name}:`)) ?? `${name}:x:${number}:`;
+  const others = lines.filter((line) => line !== own);
+  const at = others.findIndex(isOfNumber);
+  return at < 0 ? file : [...others.slice(0, at), own, ...others.slice(at)].join("\n");
+}

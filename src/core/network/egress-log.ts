@@ -1,0 +1,182 @@
+/**
+ * What became of a session's attempts to reach the world: read from any position on, followed while it runs, and there
+ * for as long as the session's output is kept; with how many bytes went to and came from each host, and through each port.
+ */
+
+import type { Context } from "../context.ts";
+import { SandkeepError } from "../model/errors.ts";
+import type { Caller, Session, Totals } from "../model/sandbox.ts";
+import type { EgressJournal } from "../ports/runtime.ts";
+import type { Sessions } from "../sessions/sessions.ts";
+import { isOver } from "../sessions/states.ts";
+import { type PolicySuggestion, suggestPolicy } from "./policy-suggestion.ts";
+
+/** Who it was inside, where that is known: whoever holds the socket. */
+export interface EgressActor {
+  /** id of the command that the process belongs to */
+  command?: string;
+  /** what the process is called; it may call itself what it likes */
+  program?: string;
+}
+
+/** A decision about a connection, a flow of datagrams, a request or a question for a name. */
+export interface EgressDecision extends EgressActor {
+  /** what was spoken as far as it is known: "tcp" where nobody looked, or it is nothing we know; "https" where TLS is open */
+  protocol: "tcp" | "tls" | "http" | "https" | "postgres" | "udp" | "dns" | "icmp" | "other";
+  /** the name that was asked for, or that led to the address */
+  name?: string;
+  /** the name in the TLS hello */
+  sni?: string;
+  address?: string;
+  port?: number;
+  /** of a request, where TLS is open or there is none; a path is without its query */
+  method?: string;
+  path?: string;
+  status?: number;
+  /** of a question to the resolver: A, AAAA … */
+  type?: string;
+  allowed: boolean;
+  /** why not, as a sentence without its end */
+  reason?: string;
+  /** what went wrong although it was allowed: a name that does not resolve, a server that does not answer */
+  failure?: string;
+  /** what decided: "allow *.example.com", "subnets.deny 10.0.0.0/8", "allow-all", "deny-all" */
+  rule?: string;
+  missing?: MissingPermission;
+}
+
+/** The least that a policy would have to say to allow what was refused, in the words of the wire. */
+export interface MissingPermission {
+  allow?: string[];
+  subnets?: { allow: string[] };
+}
+
+/** Bytes as the sandbox sees them: what its programs wrote to and read from their sockets. */
+export interface EgressTraffic {
+  bytesIn: number;
+  bytesOut: number;
+}
+
+/** What is added up of a host or a port while traffic goes on. */
+export interface TrafficCounts extends EgressTraffic {
+  /** connections, or flows of datagrams */
+  count: number;
+}
+
+interface Position {
+  /** counts up by one from line to line, from 1 on */
+  id: number;
+  /** of the first decision that the line stands for */
+  at: number;
+}
+
+export type EgressLine =
+  | (Position & EgressDecision & EgressTraffic & { count: number; ended: number })
+  /** decisions that were not written down, as there were too many at once */
+  | (Position & { dropped: number })
+  /** lines up to this one that are no longer kept */
+  | (Position & { forgotten: number });
+
+export interface HostTraffic extends EgressTraffic {
+  /** a name, or an address that no name led to */
+  host: string;
+  /** or flows of datagrams */
+  connections: number;
+}
+
+/** what came from outside to a port, and its answers */
+export interface PortTraffic extends EgressTraffic {
+  port: number;
+  connections: number;
+}
+
+export interface EgressPage {
+  session: Session;
+  lines: EgressLine[];
+  /** where to go on */
+  next: number;
+  /** whether there are lines after these already */
+  more: boolean;
+  /** those with the most bytes first */
+  hosts: HostTraffic[];
+  ports: PortTraffic[];
+  /** bytes of whole packets, counted by the kernel */
+  totals: Pick<Totals, "ingressBytes" | "egressBytes">;
+}
+
+/** lines that are read at once where all are wanted */
+const batch = 1000;
+
+export class EgressLogs {
+  readonly #context: Context;
+  readonly #sessions: Sessions;
+  readonly #booted: (sessionId: string) => Promise<void>;
+
+  constructor(context: Context, sessions: Sessions, booted: (sessionId: string) => Promise<void>) {
+    this.#context = context;
+    this.#sessions = sessions;
+    this.#booted = booted;
+  }
+
+  /** lines after a position, oldest first; what was decided before the call is among them */
+  async page(caller: Caller, sessionId: string, options: { after: number; limit: number }): Promise<EgressPage> {
+    const { session, journal } = await this.#find(caller, sessionId);
+    const [{ lines, more } = { lines: [], more: false }, hosts = [], ports = [], totals] = await Promise.all([
+      journal?.lines(options),
+      journal?.hosts(),
+      journal?.ports(),
+      this.#sessions.usage(caller, sessionId),
+    ]);
+    const next = lines.at(-1)?.id ?? options.after;
+    return {
+      session,
+      lines,
+      next,
+      more,
+      hosts: hosts.toSorted((one, other) => byBytes(one, other) || (one.host < other.host ? -1 : 1)),
+      ports: ports.toSorted((one, other) => byBytes(one, other) || one.port - other.port),
+      totals,
+    };
+  }
+
+  /** lines after a position and those that come, until the session has ended or the signal aborts */
+  async follow(
+    caller: Caller,
+    sessionId: string,
+    options: { after: number; signal?: AbortSignal },
+  ): Promise<AsyncIterable<EgressLine>> {
+    await this.#sessions.get(caller, sessionId);
+    await this.#booted(sessionId);
+    const { journal } = await this.#find(caller, sessionId);
+    return journal?.follow(options) ?? nothing();
+  }
+
+  /** the least policy that would have allowed what was seen */
+  async suggestion(caller: Caller, sessionId: string): Promise<PolicySuggestion & { session: Session }> {
+    const { session, journal } = await this.#find(caller, sessionId);
+    const lines: EgressLine[] = [];
+    for (let more = journal !== undefined, after = 0; journal && more; ) {
+      const page = await journal.lines({ after, limit: batch });
+      lines.push(...page.lines);
+      more = page.more;
+      after = lines.at(-1)?.id ?? after;
+    }
+    return { session, ...suggestPolicy(lines) };
+  }
+
+  async #find(caller: Caller, id: string): Promise<{ session: Session; journal: EgressJournal | undefined }> {
+    const session = await this.#sessions.get(caller, id);
+    const journal = this.#context.runtime.egress(id);
+    // one that never ran has never asked for anything
+    if (!journal && isOver(session.state) && session.state !== "failed") {
+      throw new SandkeepError("gone", `The egress log of session "${id}" is no longer kept`);
+    }
+    return { session, journal };
+  }
+}
+
+function byBytes(one: EgressTraffic, other: EgressTraffic): number {
+  return other.bytesIn + other.bytesOut - (one.bytesIn + one.bytesOut);
+}
+
+async function* nothing(): AsyncGenerator<EgressLine> {}

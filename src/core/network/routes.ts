@@ -1,0 +1,123 @@
+/** The way in: labels under which ports of sandboxes are reached from outside. */
+
+import type { Duplex } from "node:stream";
+import type { Context } from "../context.ts";
+import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import type { Ids } from "../model/ids.ts";
+import type { Owner, Route, Sandbox, Session, SessionState } from "../model/sandbox.ts";
+import { isOver } from "../sessions/states.ts";
+
+/** a port that has a label keeps it */
+export function routesFor(ids: Pick<Ids, "subdomain">, ports: number[], before: Route[]): Route[] {
+  return [...new Set(ports)].map(
+    (port) => before.find((route) => route.port === port) ?? { port, subdomain: ids.subdomain() },
+  );
+}
+
+/** the one port of every session that needs no route: where clients that bring a server of their own have it listen */
+const systemPort = 26661;
+
+/** its address, as long as the session runs */
+export function systemRoute({ shortId }: Pick<Session, "shortId">): Route {
+  return { port: systemPort, subdomain: `${systemPort}-${shortId}` };
+}
+
+export class Routes {
+  readonly #context: Context;
+  /** the last change of each sandbox's routes: each builds on what the one before left */
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  /** gives a port a label, at once, and opens it unless it is to stay closed; one that has a label keeps it */
+  expose(
+    owner: Owner,
+    name: string,
+    port: number,
+    { most, closed = false }: { most: number; closed?: boolean },
+  ): Promise<Route> {
+    return this.#inTurn(owner, name, () => this.#expose(owner, name, { port, closed }, most));
+  }
+
+  /** takes a label away */
+  async withdraw(owner: Owner, subdomain: string): Promise<void> {
+    const { name } = (await this.find(owner, subdomain)).sandbox;
+    await this.#inTurn(owner, name, async () => {
+      const { sandbox } = await this.find(owner, subdomain);
+      const routes = sandbox.routes.filter((route) => route.subdomain !== subdomain);
+      await this.#context.store.updateSandbox(sandbox.id, { routes, updatedAt: this.#context.now() });
+    });
+  }
+
+  /** whose label it is */
+  async find(owner: Owner, subdomain: string): Promise<{ sandbox: Sandbox; route: Route }> {
+    const sandbox = await this.#context.store.findSandboxByRoute(subdomain);
+    const route = sandbox?.routes.find((candidate) => candidate.subdomain === subdomain);
+    if (sandbox?.projectId === owner.projectId && route) return { sandbox, route };
+    throw new SandkeepError("not-found", `No sandbox has the address "${subdomain}"`);
+  }
+
+  #inTurn<T>(owner: Owner, name: string, work: () => Promise<T>): Promise<T> {
+    const key = `${owner.projectId} ${name}`;
+    const turn = (this.#turns.get(key) ?? Promise.resolve()).then(work);
+    const over = turn
+      .catch(() => undefined)
+      .finally(() => {
+        if (this.#turns.get(key) === over) this.#turns.delete(key);
+      });
+    this.#turns.set(key, over);
+    return turn;
+  }
+
+  /**
+   * what a label leads to; `not-found` when no sandbox has it, `gone` when its session is over, `conflict` from open()
+   * when nothing listens on the port
+   */
+  async connect(subdomain: string): Promise<{ open(): Promise<Duplex> }> {
+    const { port, sessionId, state } = await this.#behind(subdomain);
+    const machine = isOver(state) ? undefined : this.#context.runtime.machine(sessionId);
+    if (!machine) throw new SandkeepError("gone", `The sandbox behind "${subdomain}" has stopped`);
+    return {
+      open: async () => {
+        try {
+          return await machine.connect(port);
+        } catch (cause) {
+          if (isSandkeepError(cause, "stopped") || isSandkeepError(cause, "gone")) throw cause;
+          throw new SandkeepError("conflict", `Nothing in the sandbox listens on port ${port}`, { cause });
+        }
+      },
+    };
+  }
+
+  async #behind(subdomain: string): Promise<{ port: number; sessionId: string; state: SessionState }> {
+    const { store } = this.#context;
+    const shortId = /^(\d+)-(s[a-z0-9]+)$/.exec(subdomain)?.[2];
+    const session = shortId === undefined ? undefined : await store.findSessionByShortId(shortId);
+    if (session && systemRoute(session).subdomain === subdomain) {
+      return { port: systemPort, sessionId: session.id, state: session.state };
+    }
+    const sandbox = await store.findSandboxByRoute(subdomain);
+    const route = sandbox?.routes.find((candidate) => candidate.subdomain === subdomain);
+    if (!sandbox || !route || route.closed) {
+      throw new SandkeepError("not-found", `No sandbox has the address "${subdomain}"`);
+    }
+    return { port: route.port, sessionId: sandbox.currentSessionId, state: sandbox.state };
+  }
+
+  async #expose(owner: Owner, name: string, { port, closed }: { port: number; closed: boolean }, most: number) {
+    const { store, ids, now } = this.#context;
+    const sandbox = await store.findSandbox(owner.projectId, name);
+    if (!sandbox) throw new SandkeepError("not-found", `Named sandbox '${name}' not found for this project.`);
+    const there = sandbox.routes.find((route) => route.port === port);
+    if (there && (there.closed ?? false) === closed) return there;
+    if (!there && sandbox.routes.length >= most) {
+      throw new SandkeepError("limit", `Cannot expose port ${port}: sandbox "${name}" has ${most} ports already`);
+    }
+    const route: Route = { port, subdomain: there?.subdomain ?? ids.subdomain(), ...(closed && { closed }) };
+    const others = sandbox.routes.filter((other) => other.port !== port);
+    await store.updateSandbox(sandbox.id, { routes: [...others, route], updatedAt: now() });
+    return route;
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * What is written beside the machines' files so that a lost database can be rebuilt: who owns each machine, snapshot and
+ * drive, which database the data directory belongs to, and since when something has been unknown to that database.
+ */
+
+import type { Drive, Project, Sandbox, Session, Snapshot, Team } from "../model/sandbox.ts";
+
+export type DescribedKind = "machine" | "snapshot" | "drive";
+
+/** The rows that a machine, snapshot or drive belongs to, as they were when it was described. */
+export interface Description {
+  team: Team;
+  project: Project;
+  sandbox?: Sandbox;
+  session?: Session;
+  snapshot?: Snapshot;
+  drive?: Drive;
+}
+
+export interface RecoveryFiles {
+  /** replaces what was written before */
+  describe(kind: DescribedKind, id: string, description: Description): void;
+  /** undefined when there is none, or none that can be read */
+  description(kind: DescribedKind, id: string): Description | undefined;
+  forget(kind: DescribedKind, id: string): void;
+
+  /** since when things have been unknown to the database, by "<kind> <id>" */
+  quarantined(): Record<string, number>;
+  setQuarantined(since: Record<string, number>): void;
+
+  /** which database this data directory belongs to; undefined before the first start */
+  identity(): string | undefined;
+  setIdentity(id: string): void;
+}

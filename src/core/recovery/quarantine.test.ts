@@ -1,0 +1,101 @@
+/** What the database does not know: how long it is kept, and what is not worth keeping. */
+
+import { expect, test } from "vitest";
+import { sandbox, session, time } from "../../../test/harness/fake-core.ts";
+import type { Context } from "../context.ts";
+import type { Description } from "../ports/recovery-files.ts";
+import { Descriptions } from "./descriptions.ts";
+import { Quarantine } from "./quarantine.ts";
+
+const hour = 3_600_000;
+const described = { sandbox, session } as unknown as Description;
+
+function world({ live = {} as Record<string, Description | undefined>, snapshots = [] as string[] } = {}) {
+  const done: string[] = [];
+  const notices: string[] = [];
+  const clock = { now: time };
+  let since: Record<string, number> = {};
+  const descriptions = new Map(Object.entries(live).map(([id, description]) => [`machine ${id}`, description]));
+  const machines = new Map(
+    Object.keys(live).map((id) => [
+      id,
+      { id, stop: async (how?: object) => void done.push(`stop ${id} ${JSON.stringify(how ?? {})}`) },
+    ]),
+  );
+  const there = new Set(snapshots);
+  // Only what the quarantine asks of them is there.
+  const context = {
+    store: {
+      getSessions: async () => [],
+      liveRuntimeSnapshots: async () => [],
+      isDeletedSnapshot: async () => false,
+      getDrive: async () => undefined,
+    },
+    runtime: {
+      machines: () => [...machines.values()],
+      machine: (id: string) => machines.get(id),
+      ends: () => [],
+      forget: async (id: string) => {
+        machines.delete(id);
+        done.push(`forget ${id}`);
+      },
+      snapshots: {
+        list: async () => [...there].map((id) => ({ id, createdAt: time - hour })),
+        delete: async (id: string) => void there.delete(id),
+      },
+      drives: { list: async () => [] },
+    },
+    files: {
+      description: (kind: string, id: string) => descriptions.get(`${kind} ${id}`),
+      forget: (kind: string, id: string) => void descriptions.delete(`${kind} ${id}`),
+      quarantined: () => since,
+      setQuarantined: (value: Record<string, number>) => {
+        since = value;
+      },
+    },
+    now: () => clock.now,
+    limits: { quarantine: 2 * hour },
+    notice: (sentence: string) => void notices.push(sentence),
+    trouble: (error: unknown) => {
+      throw error;
+    },
+  } as unknown as Context;
+  const quarantine = new Quarantine(context, new Descriptions(context));
+  return { quarantine, clock, done, notices, there, machines };
+}
+
+test("an unknown snapshot stays for the setting's time, also over starts, and goes afterwards", async () => {
+  const { quarantine, clock, notices, there } = world({ snapshots: ["s1"] });
+  await quarantine.open({ keepAll: false });
+  expect(notices).toEqual([expect.stringContaining("does not know 1 snapshot of the data directory")]);
+  clock.now += 2 * hour - 1;
+  await quarantine.open({ keepAll: false });
+  await quarantine.round();
+  expect([...there]).toEqual(["s1"]);
+  clock.now += 1;
+  await quarantine.open({ keepAll: false });
+  expect([...there]).toEqual(["s1"]);
+  await quarantine.round();
+  expect([...there]).toEqual([]);
+});
+
+test("a machine that nobody was told of is ended at the start; one that was acknowledged runs on", async () => {
+  const { quarantine, done } = world({ live: { half: undefined, whole: described } });
+  await quarantine.open({ keepAll: false });
+  expect(done).toEqual(["stop half {}", "forget half"]);
+});
+
+test("a directory whose machines nobody has described yet keeps them all", async () => {
+  const { quarantine, done } = world({ live: { half: undefined } });
+  await quarantine.open({ keepAll: true });
+  expect(done).toEqual([]);
+});
+
+test("a machine in quarantine ends with its files when its session's time is over", async () => {
+  const { quarantine, clock, done } = world({ live: { whole: described } });
+  await quarantine.round();
+  expect(done).toEqual([]);
+  clock.now = (session.expiresAt ?? 0) + 1;
+  await quarantine.round();
+  expect(done).toEqual(['stop whole {"snapshot":true}']);
+});

@@ -1,0 +1,107 @@
+/**
+ * Keeps what the database does not know, for as long as a setting says. A restored backup of the database is the usual
+ * reason: what was made since is unknown to it. Until its time is over such a thing can be adopted (adoption.ts).
+ *
+ * A machine without a description is no such thing: it is described before its create is acknowledged, so a daemon that
+ * died over the create left it, and nobody was told of it.
+ */
+
+import type { Context } from "../context.ts";
+import type { Descriptions } from "./descriptions.ts";
+import { entriesOf, entryOf, takeInventory, type Unknown } from "./unknown.ts";
+
+/** a capture or a drive that was made this long ago and has no row will not get one, in ms */
+const settledAfter = 60_000;
+
+export class Quarantine {
+  readonly #context: Context;
+  readonly #descriptions: Descriptions;
+
+  constructor(context: Context, descriptions: Descriptions) {
+    this.#context = context;
+    this.#descriptions = descriptions;
+  }
+
+  /** at the start: says what is unknown, and ends the machines of creates that were never acknowledged */
+  async open(options: { keepAll: boolean }): Promise<void> {
+    const { runtime, notice, trouble } = this.#context;
+    const { unknown } = await takeInventory(this.#context.store, runtime);
+    for (const id of [...unknown.live, ...unknown.ended.map(({ machineId }) => machineId)]) {
+      if (options.keepAll || this.#descriptions.has("machine", id)) continue;
+      await runtime.machine(id)?.stop().catch(trouble);
+      await runtime.forget(id).catch(trouble);
+    }
+    const kept = await this.#sight();
+    if (entriesOf(kept).length > 0) notice(sentence(kept, this.#context.limits.quarantine));
+  }
+
+  /** now and then: ends what has outlived its time here */
+  async round(): Promise<void> {
+    const { runtime, files, now, limits } = this.#context;
+    const unknown = await this.#sight();
+    await this.#endOverdue(unknown.live);
+    if (limits.quarantine === 0) return;
+    const since = files.quarantined();
+    const isOver = (entry: string) => (since[entry] ?? now()) <= now() - limits.quarantine;
+    for (const id of unknown.live.filter((id) => isOver(entryOf("machine", id)))) {
+      await runtime.machine(id)?.stop();
+    }
+    for (const id of [...unknown.live, ...unknown.ended.map(({ machineId }) => machineId)]) {
+      if (isOver(entryOf("machine", id))) await this.#descriptions.forgetMachine(id);
+    }
+    for (const { id } of unknown.snapshots.filter(({ id }) => isOver(entryOf("snapshot", id)))) {
+      await runtime.snapshots.delete(id);
+      this.#descriptions.forget("snapshot", id);
+    }
+    for (const id of unknown.drives.filter((id) => isOver(entryOf("drive", id)))) {
+      await runtime.drives.delete(id);
+      this.#descriptions.forget("drive", id);
+    }
+  }
+
+  /** whether a machine that has ended waits here for its adoption */
+  has(machineId: string): boolean {
+    return this.#context.files.quarantined()[entryOf("machine", machineId)] !== undefined;
+  }
+
+  /** writes down since when things are unknown; forgets those that are known or gone */
+  async #sight(): Promise<Unknown> {
+    const { store, runtime, files, now } = this.#context;
+    const { unknown: found } = await takeInventory(store, runtime);
+    const before = files.quarantined();
+    // one that was just captured may not be in the store yet
+    const snapshots = found.snapshots.filter(({ createdAt }) => createdAt < now() - settledAfter);
+    const live = found.live.filter((id) => this.#descriptions.has("machine", id) || before[entryOf("machine", id)]);
+    const ended = found.ended.filter(({ endedAt }) => endedAt < now() - settledAfter);
+    const drives = found.drives.filter((id) => this.#descriptions.has("drive", id));
+    const unknown = { live, ended, snapshots, drives };
+    const since = Object.fromEntries(entriesOf(unknown).map((entry) => [entry, before[entry] ?? now()]));
+    if (JSON.stringify(since) !== JSON.stringify(before)) files.setQuarantined(since);
+    return unknown;
+  }
+
+  /** what nobody knows still ends when its time is over, with its files kept */
+  async #endOverdue(live: string[]): Promise<void> {
+    const { runtime, files, now, trouble } = this.#context;
+    for (const id of live) {
+      const expiresAt = files.description("machine", id)?.session?.expiresAt;
+      if (expiresAt !== undefined && expiresAt <= now()) {
+        await runtime.machine(id)?.stop({ snapshot: true }).catch(trouble);
+      }
+    }
+  }
+}
+
+function sentence({ live, ended, snapshots, drives }: Unknown, time: number): string {
+  const what = [
+    count(live.length + ended.length, "machine"),
+    count(snapshots.length, "snapshot"),
+    count(drives.length, "drive"),
+  ].filter((phrase) => phrase !== "");
+  const until = time === 0 ? "for ever" : `for ${Math.round(time / 3_600_000)} hours`;
+  return `The database does not know ${what.join(", ")} of the data directory. They are kept ${until}; stop the daemon and run "sandkeep recover" to list them, "sandkeep recover --adopt" to have them back`;
+}
+
+function count(number: number, noun: string): string {
+  return number === 0 ? "" : `${number} ${noun}${number === 1 ? "" : "s"}`;
+}

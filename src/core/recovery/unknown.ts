@@ -1,0 +1,70 @@
+/** Finds what the runtime has and the database does not know: machines, snapshots and drives without a row. */
+
+import type { DescribedKind } from "../ports/recovery-files.ts";
+import type { MachineEnd, Runtime, SnapshotInfo } from "../ports/runtime.ts";
+import type { Store } from "../ports/store.ts";
+
+export interface Unknown {
+  /** machines that run, by id */
+  live: string[];
+  /** machines that have ended and whose output or files are still there */
+  ended: MachineEnd[];
+  snapshots: SnapshotInfo[];
+  drives: string[];
+}
+
+export interface Inventory {
+  unknown: Unknown;
+  /** how many machines and snapshots the database knows */
+  known: number;
+}
+
+export type Remembered = Pick<Store, "getSessions" | "liveRuntimeSnapshots" | "isDeletedSnapshot" | "getDrive">;
+
+/** most ids in one statement */
+const batch = 500;
+
+export async function takeInventory(store: Remembered, runtime: Runtime): Promise<Inventory> {
+  // The runtime first: what comes into being meanwhile has its row before it is listed here.
+  const [live, ends] = [runtime.machines().map(({ id }) => id), runtime.ends()];
+  const [snapshots, drives] = [await runtime.snapshots.list(), await runtime.drives.list()];
+  const sessions = await knownSessions(store, [...live, ...ends.map(({ machineId }) => machineId)]);
+  const wanted = new Set(await store.liveRuntimeSnapshots());
+  const strange: SnapshotInfo[] = [];
+  for (const snapshot of snapshots) {
+    if (!wanted.has(snapshot.id) && !(await store.isDeletedSnapshot(snapshot.id))) strange.push(snapshot);
+  }
+  const strangeDrives: string[] = [];
+  for (const id of drives) if (!(await store.getDrive(id))) strangeDrives.push(id);
+  return {
+    unknown: {
+      live: live.filter((id) => !sessions.has(id)),
+      ended: ends.filter(({ machineId }) => !sessions.has(machineId)),
+      snapshots: strange,
+      drives: strangeDrives,
+    },
+    known: sessions.size + snapshots.length - strange.length,
+  };
+}
+
+/** what an entry of the quarantine is called */
+export function entryOf(kind: DescribedKind, id: string): string {
+  return `${kind} ${id}`;
+}
+
+export function entriesOf({ live, ended, snapshots, drives }: Unknown): string[] {
+  return [
+    ...live.map((id) => entryOf("machine", id)),
+    ...ended.map(({ machineId }) => entryOf("machine", machineId)),
+    ...snapshots.map(({ id }) => entryOf("snapshot", id)),
+    ...drives.map((id) => entryOf("drive", id)),
+  ];
+}
+
+async function knownSessions(store: Remembered, ids: string[]): Promise<Set<string>> {
+  const known = new Set<string>();
+  for (let at = 0; at < ids.length; at += batch) {
+    for (const { id } of await store.getSessions(ids.slice(at, at + batch))) known.add(id);
+  }
+  return known;
+}

@@ -1,0 +1,15 @@
+/** Where a sandbox is, and where else it may be: every region is this host, but a request that contradicts itself is none. */
+
+import { SandkeepError } from "../model/errors.ts";
+import type { Sandbox } from "../model/sandbox.ts";
+
+type Regions = Pick<Sandbox, "region" | "failoverRegions">;
+
+/** refuses a sandbox that would fail over to its own region once the changes are made */
+export function requireElsewhere(now: Regions, changes: { [Key in keyof Regions]?: Regions[Key] | undefined } = now) {
+  if (changes.region === undefined && changes.failoverRegions === undefined) return;
+  const { region = now.region, failoverRegions = now.failoverRegions } = changes;
+  if (!failoverRegions.includes(region)) return;
+  const words = "`failoverRegions` should NOT contain the sandbox's own region";
+  throw new SandkeepError("invalid", `Invalid request: ${words}.`);
+}

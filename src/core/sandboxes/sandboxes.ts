@@ -1,0 +1,450 @@
+/** Sandboxes: made, found, changed, run again, forked and deleted, each by its name within its project. */
+
+import type { Context } from "../context.ts";
+import type { Drives } from "../drives/drives.ts";
+import { resolveBase, type WantedBase, type WantedImage } from "../images/images.ts";
+import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import type {
+  KeepLastSnapshots,
+  Lifetime,
+  Mount,
+  Owner,
+  Sandbox,
+  SandboxBase,
+  Session,
+  Snapshot,
+  TagValue,
+} from "../model/sandbox.ts";
+import { allowAll, type NetworkPolicy, sealPolicy } from "../network/network-policy.ts";
+import { routesFor } from "../network/routes.ts";
+import type { Page, SandboxChanges, SandboxQuery } from "../ports/store.ts";
+import { type Boots, sizeOf } from "../sessions/boot.ts";
+import { type Endings, notRunning } from "../sessions/end.ts";
+import { isOver } from "../sessions/states.ts";
+import type { Captures } from "../snapshots/captures.ts";
+import { beginsAnew } from "../snapshots/lost-snapshots.ts";
+import type { Retention } from "../snapshots/retention.ts";
+import { sealEnvironment } from "./environments.ts";
+import { requireElsewhere } from "./regions.ts";
+import type { Source } from "./sources.ts";
+
+export interface CreateSpec extends ForkSpec {
+  base: WantedBase;
+  source?: Source | undefined;
+  /** without a name of its own it goes by the id of its first session, for wires that know no other */
+  namedBySession?: boolean | undefined;
+}
+
+/** what a fork may have otherwise than its origin */
+export interface ForkSpec {
+  name?: string | undefined;
+  ports?: number[] | undefined;
+  timeout?: number | undefined;
+  lifetime?: Lifetime | undefined;
+  vcpus?: number | undefined;
+  /** MiB; default what comes with its processors */
+  memory?: number | undefined;
+  persistent?: boolean | undefined;
+  networkPolicy?: NetworkPolicy | undefined;
+  networkId?: string | undefined;
+  env?: Record<string, string> | undefined;
+  tags?: Record<string, TagValue> | undefined;
+  snapshotExpiration?: number | undefined;
+  snapshotName?: string | undefined;
+  keepLastSnapshots?: KeepLastSnapshots | undefined;
+  mounts?: Record<string, WantedMount> | undefined;
+  region?: string | undefined;
+  failoverRegions?: string[] | undefined;
+  cwd?: string | undefined;
+  user?: string | undefined;
+}
+
+type Draft = ForkSpec & Pick<CreateSpec, "namedBySession">;
+
+export interface WantedMount {
+  drive: string;
+  mode: Mount["mode"];
+}
+
+export interface UpdateSpec
+  extends Omit<ForkSpec, "name" | "lifetime" | "networkId" | "keepLastSnapshots" | "cwd" | "user"> {
+  networkId?: string | null | undefined;
+  keepLastSnapshots?: KeepLastSnapshots | null | undefined;
+  currentSnapshotId?: string | undefined;
+  runtime?: string | undefined;
+}
+
+export interface Booted {
+  sandbox: Sandbox;
+  session: Session;
+}
+
+export interface SandboxesOptions {
+  context: Context;
+  boots: Boots;
+  endings: Endings;
+  captures: Captures;
+  retention: Retention;
+  drives: Drives;
+  /** the time at which a session expires has changed */
+  expiryChanged: () => void;
+}
+
+const noTotals = { egressBytes: 0, ingressBytes: 0, cpuMs: 0, durationMs: 0 };
+
+export class Sandboxes {
+  readonly #options: SandboxesOptions;
+  readonly #context: Context;
+  /** resumes under way, by sandbox */
+  readonly #resumes = new Map<string, Promise<Booted & { resumed: boolean }>>();
+
+  constructor(options: SandboxesOptions) {
+    this.#options = options;
+    this.#context = options.context;
+  }
+
+  /** it runs when this resolves; otherwise nothing of it is left */
+  async create(owner: Owner, spec: CreateSpec): Promise<Booted> {
+    const snapshot = spec.source?.kind === "snapshot" ? await this.#usable(owner, spec.source.snapshotId) : undefined;
+    const base = snapshot?.base ?? (await resolveBase(this.#context, spec.base));
+    const booted = await this.#draft(owner, this.#sealed(spec), base, snapshot);
+    const source = spec.source?.kind === "snapshot" ? undefined : spec.source;
+    return this.#boot(booted, snapshot, source);
+  }
+
+  async get(owner: Owner, name: string): Promise<Booted> {
+    const sandbox = await this.#find(owner, name);
+    return { sandbox, session: await this.#session(sandbox) };
+  }
+
+  /** by its id, for wires that name it so; `forbidden` when it is someone else's */
+  async byId(owner: Owner, id: string): Promise<Sandbox> {
+    const sandbox = await this.#context.store.getSandbox(id);
+    const named = sandbox && (await this.#context.store.findSandbox(sandbox.projectId, sandbox.name));
+    // one that was deleted has left its name
+    if (named?.id !== id) throw notFound(id);
+    if (named.projectId === owner.projectId) return named;
+    throw new SandkeepError("forbidden", `Not authorized: sandbox "${id}" belongs to someone else`);
+  }
+
+  async list(owner: Owner, query: Omit<SandboxQuery, "projectId">): Promise<Page<Sandbox>> {
+    return this.#context.store.listSandboxes({ ...query, projectId: owner.projectId });
+  }
+
+  /** with the current session of each */
+  async listWithSessions(owner: Owner, query: Omit<SandboxQuery, "projectId">): Promise<Page<Booted>> {
+    const { items, ...page } = await this.list(owner, query);
+    const sessions = await this.#context.store.getSessions(items.map(({ currentSessionId }) => currentSessionId));
+    const byId = new Map(sessions.map((session) => [session.id, session]));
+    const pairs = items.map((sandbox) => ({ sandbox, session: byId.get(sandbox.currentSessionId) }));
+    return { ...page, items: pairs.flatMap(({ sandbox, session }) => (session ? [{ sandbox, session }] : [])) };
+  }
+
+  /**
+   * its running session, or a new one from its snapshot; an end that is under way is waited for. With `fresh`, one that
+   * was never captured begins again from what it first booted from
+   */
+  async resume(
+    owner: Owner,
+    name: string,
+    options: { fresh?: boolean | undefined } = {},
+  ): Promise<Booted & { resumed: boolean }> {
+    const { id } = await this.#find(owner, name);
+    const there = this.#resumes.get(id);
+    if (there) return { ...(await there), resumed: false };
+    const flight = this.#resume(owner, name, options.fresh ?? false).finally(() => this.#resumes.delete(id));
+    this.#resumes.set(id, flight);
+    return flight;
+  }
+
+  /** counts for its next session, but for routes, which change at once */
+  async update(owner: Owner, name: string, changes: UpdateSpec): Promise<Sandbox> {
+    const sandbox = await this.#find(owner, name);
+    requireElsewhere(sandbox, changes);
+    if (changes.currentSnapshotId !== undefined) await this.#usable(owner, changes.currentSnapshotId);
+    const { vcpus, memory, ports, mounts, networkId, keepLastSnapshots, runtime, ...plain } = changes;
+    const stored: SandboxChanges = { ...this.#sealed(plain), updatedAt: this.#context.now() };
+    if (vcpus !== undefined || memory !== undefined) Object.assign(stored, sizeOf(vcpus ?? sandbox.vcpus, memory));
+    if (ports !== undefined) stored.routes = routesFor(this.#context.ids, ports, sandbox.routes);
+    if (mounts !== undefined) stored.mounts = await this.#mounts(owner, mounts);
+    if (networkId !== undefined) stored.networkId = networkId ?? undefined;
+    if (keepLastSnapshots !== undefined) stored.keepLastSnapshots = keepLastSnapshots ?? undefined;
+    if (runtime !== undefined) stored.base = await resolveBase(this.#context, { runtime });
+    const updated = await this.#context.store.updateSandbox(sandbox.id, stored);
+    if (!updated) throw notFound(name);
+    return updated;
+  }
+
+  /** ends it if it runs; its snapshots stay unless they are to go with it */
+  async delete(owner: Owner, name: string, options: { orphanSnapshots?: boolean | undefined } = {}): Promise<Sandbox> {
+    const sandbox = await this.#find(owner, name);
+    return this.#delete(sandbox, options.orphanSnapshots ?? false);
+  }
+
+  /** a new sandbox from the other's snapshot, or from its image when it has none; or from another image altogether */
+  async fork(owner: Owner, name: string, changes: ForkSpec, image?: string | WantedImage): Promise<Booted> {
+    const origin = await this.#find(owner, name);
+    const base = image === undefined ? origin.base : await resolveBase(this.#context, { image });
+    const snapshotId = image === undefined ? origin.currentSnapshotId : undefined;
+    const snapshot = snapshotId === undefined ? undefined : await this.#usable(owner, snapshotId);
+    const spec: ForkSpec = {
+      // One that is closed would be open under its new label.
+      ports: origin.routes.filter(({ closed }) => !closed).map(({ port }) => port),
+      timeout: origin.timeout,
+      lifetime: origin.lifetime,
+      vcpus: origin.vcpus,
+      ...(changes.vcpus === undefined && { memory: origin.memory }),
+      persistent: origin.persistent,
+      networkPolicy: origin.networkPolicy,
+      networkId: origin.networkId,
+      env: origin.env,
+      tags: origin.tags,
+      snapshotExpiration: origin.snapshotExpiration,
+      snapshotName: origin.snapshotName,
+      keepLastSnapshots: origin.keepLastSnapshots,
+      region: origin.region,
+      failoverRegions: origin.failoverRegions,
+      ...definedOf(this.#sealed(changes)),
+    };
+    return this.#boot(await this.#draft(owner, spec, base, snapshot), snapshot);
+  }
+
+  /** a fork of how it is at this moment: one that runs is captured first, and runs on */
+  async branch(owner: Owner, name: string, changes: ForkSpec, snapshotName?: string): Promise<Booted> {
+    const { session } = await this.get(owner, name);
+    const machine = session.state === "running" ? this.#context.runtime.machine(session.id) : undefined;
+    if (machine) await this.#options.captures.take({ session, machine, name: snapshotName, refusal: notRunning });
+    return this.fork(owner, name, changes);
+  }
+
+  /** undoes a create whose caller never heard of it */
+  async abandon(owner: Owner, sandboxId: string): Promise<void> {
+    const sandbox = await this.#context.store.getSandbox(sandboxId);
+    if (sandbox && sandbox.projectId === owner.projectId) await this.#delete(sandbox, true);
+  }
+
+  #sealed<T extends Pick<ForkSpec, "networkPolicy" | "env">>(spec: T): T {
+    const { seal } = this.#context;
+    const { networkPolicy, env } = spec;
+    const policy = networkPolicy && { networkPolicy: sealPolicy(networkPolicy, seal.seal) };
+    return { ...spec, ...policy, ...(env && { env: sealEnvironment(env, seal) }) };
+  }
+
+  /** a sandbox and its first session as they will be on record; a name that is taken is refused before anything is made */
+  async #draft(owner: Owner, spec: Draft, base: SandboxBase, snapshot: Snapshot | undefined): Promise<Booted> {
+    const { ids, now, limits, store } = this.#context;
+    if (spec.name !== undefined && (await store.findSandbox(owner.projectId, spec.name))) throw nameTaken(spec.name);
+    const timeout = spec.timeout ?? limits.defaultTimeout;
+    if (timeout > limits.maxTimeout) {
+      throw new SandkeepError("invalid", `Invalid request: \`timeout\` should be <= ${limits.maxTimeout} ms.`);
+    }
+    const at = now();
+    const { id: sessionId, shortId } = ids.session();
+    const sandbox: Sandbox = {
+      teamId: owner.teamId,
+      projectId: owner.projectId,
+      id: ids.sandbox(),
+      name: spec.name ?? (spec.namedBySession ? sessionId : ids.name()),
+      persistent: spec.persistent ?? true,
+      base: {
+        ...base,
+        ...(spec.cwd !== undefined && { cwd: spec.cwd }),
+        ...(spec.user !== undefined && { user: spec.user }),
+      },
+      ...sizeOf(spec.vcpus ?? limits.defaultVcpus, spec.memory),
+      timeout,
+      ...(spec.lifetime !== undefined && { lifetime: spec.lifetime }),
+      networkPolicy: spec.networkPolicy ?? allowAll,
+      ...(spec.networkId !== undefined && { networkId: spec.networkId }),
+      env: spec.env ?? {},
+      tags: spec.tags ?? {},
+      routes: routesFor(ids, spec.ports ?? [], []),
+      mounts: await this.#mounts(owner, spec.mounts ?? {}),
+      region: spec.region ?? limits.defaultRegion,
+      failoverRegions: spec.failoverRegions ?? [],
+      ...(spec.snapshotExpiration !== undefined && { snapshotExpiration: spec.snapshotExpiration }),
+      ...(spec.snapshotName !== undefined && { snapshotName: spec.snapshotName }),
+      ...(spec.keepLastSnapshots !== undefined && { keepLastSnapshots: spec.keepLastSnapshots }),
+      ...(snapshot && { currentSnapshotId: snapshot.id }),
+      currentSessionId: sessionId,
+      state: "pending",
+      stateChangedAt: at,
+      totals: noTotals,
+      createdAt: at,
+      updatedAt: at,
+    };
+    requireElsewhere(sandbox);
+    return { sandbox, session: sessionOf(sandbox, { id: sessionId, shortId }, at, snapshot) };
+  }
+
+  async #record({ sandbox, session }: Booted): Promise<void> {
+    try {
+      await this.#context.store.insertSandbox(sandbox, session);
+    } catch (cause) {
+      throw isSandkeepError(cause, "exists") ? nameTaken(sandbox.name) : cause;
+    }
+  }
+
+  async #boot(
+    { sandbox, session }: Booted,
+    snapshot: Snapshot | undefined,
+    source?: Exclude<Source, { kind: "snapshot" }>,
+  ) {
+    this.#options.boots.requireRoom();
+    const recorded = this.#record({ sandbox, session });
+    try {
+      const running = await this.#options.boots.boot(sandbox, session, {
+        recorded,
+        root: snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image },
+        ...(source && { source }),
+      });
+      if (snapshot) await this.#options.retention.use(snapshot);
+      this.#options.expiryChanged();
+      return { sandbox: { ...sandbox, state: running.state, stateChangedAt: running.updatedAt }, session: running };
+    } catch (error) {
+      // a create happened whole or not at all
+      await this.#context.store.deleteSandbox(sandbox.id, this.#context.now());
+      throw error;
+    }
+  }
+
+  async #resume(owner: Owner, name: string, fresh: boolean): Promise<Booted & { resumed: boolean }> {
+    for (;;) {
+      const { sandbox, session } = await this.get(owner, name);
+      const hasDied = this.#context.runtime.end(session.id) !== undefined;
+      if (session.state === "running" && !hasDied) return { sandbox, session, resumed: false };
+      if (!isOver(session.state)) {
+        await this.#settle(session.id);
+        continue;
+      }
+      const isNew = fresh ? !sandbox.currentSnapshotId : await beginsAnew(this.#context, sandbox, session);
+      const snapshot = isNew ? undefined : await this.#resumable(owner, sandbox);
+      this.#options.boots.requireRoom();
+      const next = sessionOf(sandbox, this.#context.ids.session(), this.#context.now(), snapshot);
+      // somebody else was faster: theirs is as good
+      if (!(await this.#context.store.insertSession(next, session.id))) continue;
+      const root = snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image };
+      const running = await this.#options.boots.boot(sandbox, next, { root });
+      if (snapshot) await this.#options.retention.use(snapshot);
+      this.#options.expiryChanged();
+      return { ...(await this.#with(running)), resumed: true };
+    }
+  }
+
+  /** waits for what is under way here, or a moment when it is under way elsewhere; what died is said to be dead */
+  async #settle(sessionId: string): Promise<void> {
+    const end = this.#context.runtime.end(sessionId);
+    if (end) await this.#options.endings.machineEnded(end);
+    await this.#options.boots.settled(sessionId);
+    await this.#options.endings.settled(sessionId);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+
+  async #resumable(owner: Owner, sandbox: Sandbox): Promise<Snapshot> {
+    if (sandbox.currentSnapshotId === undefined) {
+      throw new SandkeepError("no-snapshot", "Cannot resume sandbox: no snapshot available.");
+    }
+    return this.#usable(owner, sandbox.currentSnapshotId);
+  }
+
+  /** a snapshot of this project that can be booted from */
+  async #usable(owner: Owner, id: string): Promise<Snapshot> {
+    const snapshot = await this.#context.store.getSnapshot(id);
+    if (snapshot?.projectId !== owner.projectId) throw new SandkeepError("not-found", `Snapshot '${id}' not found.`);
+    const expired = snapshot.expiresAt !== undefined && snapshot.expiresAt <= this.#context.now();
+    if (snapshot.state === "created" && !expired) return snapshot;
+    throw new SandkeepError(
+      "snapshot-gone",
+      `Cannot boot from snapshot '${id}': it ${expired ? "expired" : "was deleted"}.`,
+    );
+  }
+
+  async #delete(sandbox: Sandbox, withSnapshots: boolean): Promise<Sandbox> {
+    const { store, now } = this.#context;
+    // first, because what follows cannot be given back: from here on nobody finds it, and a restart goes through with it
+    await store.deleteSandbox(sandbox.id, now());
+    const deleted = (await store.getSandbox(sandbox.id)) ?? sandbox;
+    const session = await this.#discard(deleted);
+    if (withSnapshots) {
+      for (const snapshot of await store.snapshotsOf(sandbox.id)) {
+        if (!(await store.isCurrentSnapshot(snapshot.id))) await this.#options.retention.delete(snapshot);
+      }
+    }
+    await this.#options.retention.forget(session.id).catch(this.#context.trouble);
+    return { ...((await store.getSandbox(sandbox.id)) ?? deleted), state: session.state };
+  }
+
+  /** ends its current session without keeping anything */
+  async #discard(sandbox: Sandbox): Promise<Session> {
+    await this.#options.boots.settled(sandbox.currentSessionId);
+    const { session } = await this.#options.endings.discard(await this.#session(sandbox), "Its sandbox was deleted");
+    return session;
+  }
+
+  async #mounts(owner: Owner, wanted: Record<string, WantedMount>): Promise<Record<string, Mount>> {
+    const entries = Object.entries(wanted).map(async ([path, { drive, mode }]): Promise<[string, Mount]> => {
+      const { id } = await this.#options.drives.get(owner, drive);
+      return [path, { driveId: id, drive, mode }];
+    });
+    return Object.fromEntries(await Promise.all(entries));
+  }
+
+  async #find(owner: Owner, name: string): Promise<Sandbox> {
+    const sandbox = await this.#context.store.findSandbox(owner.projectId, name);
+    if (!sandbox) throw notFound(name);
+    return sandbox;
+  }
+
+  async #session(sandbox: Sandbox): Promise<Session> {
+    const session = await this.#context.store.getSession(sandbox.currentSessionId);
+    if (!session) throw new SandkeepError("internal", `Sandbox "${sandbox.name}" has lost its session`);
+    return session;
+  }
+
+  async #with(session: Session): Promise<Booted> {
+    const sandbox = await this.#context.store.getSandbox(session.sandboxId);
+    if (!sandbox) throw new SandkeepError("not-found", `The sandbox of session "${session.id}" is gone`);
+    return { sandbox, session };
+  }
+}
+
+/** a session as its sandbox is configured now */
+function sessionOf(
+  sandbox: Sandbox,
+  ids: { id: string; shortId: string },
+  at: number,
+  snapshot: Snapshot | undefined,
+): Session {
+  return {
+    ...ids,
+    teamId: sandbox.teamId,
+    projectId: sandbox.projectId,
+    sandboxId: sandbox.id,
+    sandboxName: sandbox.name,
+    state: "pending",
+    vcpus: sandbox.vcpus,
+    memory: sandbox.memory,
+    timeout: sandbox.timeout,
+    ...(sandbox.lifetime !== undefined && { lifetime: sandbox.lifetime }),
+    region: sandbox.region,
+    ...(sandbox.base.runtime !== undefined && { runtime: sandbox.base.runtime }),
+    cwd: sandbox.base.cwd,
+    user: sandbox.base.user,
+    env: sandbox.env,
+    persistent: sandbox.persistent,
+    networkPolicy: sandbox.networkPolicy,
+    ...(snapshot && { sourceSnapshotId: snapshot.id }),
+    requestedAt: at,
+    createdAt: at,
+    updatedAt: at,
+  };
+}
+
+const nameTaken = (name: string) =>
+  new SandkeepError("name-taken", `A sandbox with the name '${name}' already exists for this project`);
+const notFound = (name: string) =>
+  new SandkeepError("not-found", `Named sandbox '${name}' not found for this project.`);
+
+function definedOf<T extends object>(changes: T): Partial<T> {
+  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Partial<T>;
+}

@@ -1,0 +1,95 @@
+/** Uses of a session: how often they are written down, and which of them keep it alive. */
+
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { session } from "../../../test/harness/fake-core.ts";
+import type { Context } from "../context.ts";
+import type { Session } from "../model/sandbox.ts";
+import { Activity } from "./activity.ts";
+
+const minute = 60_000;
+const idle: Session = { ...session, lifetime: "idle", timeout: minute, startedAt: 0, expiresAt: minute };
+
+beforeEach(() => void vi.useFakeTimers({ now: 0 }));
+afterEach(() => void vi.useRealTimers());
+
+/** an activity over one session, what is on record of it, and how many commands run in it */
+function activityOf(initial: Session, commands = 0) {
+  const world = { session: initial, writes: 0, commands };
+  const context = {
+    now: Date.now,
+    limits: { maxTimeout: 10 * minute },
+    trouble: (error: unknown) => expect.unreachable(String(error)),
+    runtime: { machine: () => ({ processes: () => Array.from({ length: world.commands }) }) },
+    store: {
+      getSession: async () => world.session,
+      async updateSession(_: string, __: string[], changes: Partial<Session>) {
+        world.writes++;
+        world.session = { ...world.session, ...changes };
+        return world.session;
+      },
+    },
+    // Only these members are asked for.
+  } as unknown as Context;
+  return { world, activity: new Activity(context) };
+}
+
+test("of many uses within a moment the first and the last are written", async () => {
+  const { world, activity } = activityOf(idle);
+  for (let i = 0; i < 100; i++) {
+    activity.used(world.session);
+    await vi.advanceTimersByTimeAsync(10);
+  }
+  expect(world).toMatchObject({ writes: 1, session: { lastActivityAt: 0, expiresAt: minute } });
+  await vi.advanceTimersByTimeAsync(minute);
+  expect(world).toMatchObject({ writes: 2, session: { lastActivityAt: 990, expiresAt: 990 + minute } });
+});
+
+test("a use that must be on record is written at once", async () => {
+  const { activity } = activityOf(idle);
+  vi.setSystemTime(5000);
+  expect(await activity.use(idle)).toMatchObject({ lastActivityAt: 5000, expiresAt: 5000 + minute });
+});
+
+test("a session whose time is counted otherwise is never written", async () => {
+  const { world, activity } = activityOf(session);
+  activity.used(session);
+  activity.used({ ...session, lifetime: "unlimited" });
+  expect(await activity.use(session)).toBe(session);
+  await vi.advanceTimersByTimeAsync(minute);
+  expect(world.writes).toBe(0);
+});
+
+test("a use counts by the timeout that is on record, which may have been extended meanwhile", async () => {
+  const { world, activity } = activityOf({ ...idle, timeout: 3 * minute });
+  activity.used(idle);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(world.session.expiresAt).toBe(3 * minute);
+});
+
+test("a session that has ended is left as it ended", async () => {
+  const { world, activity } = activityOf({ ...idle, state: "stopped" });
+  activity.used(idle);
+  await vi.advanceTimersByTimeAsync(minute);
+  expect(world.writes).toBe(0);
+});
+
+test("a session whose time is over goes on while a command runs, up to the longest that any may run", async () => {
+  const { world, activity } = activityOf(idle, 1);
+  vi.setSystemTime(minute);
+  expect(await activity.goesOn(world.session)).toBe(true);
+  expect(world.session.expiresAt).toBe(2 * minute);
+  vi.setSystemTime(10 * minute);
+  expect(await activity.goesOn(world.session)).toBe(false);
+  world.commands = 0;
+  vi.setSystemTime(2 * minute);
+  expect(await activity.goesOn(world.session)).toBe(false);
+});
+
+test("what is not written when the daemon stops is forgotten", async () => {
+  const { world, activity } = activityOf(idle);
+  activity.used(idle);
+  activity.used(idle);
+  activity.close();
+  await vi.advanceTimersByTimeAsync(minute);
+  expect(world.writes).toBe(1);
+});

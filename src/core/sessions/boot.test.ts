@@ -1,0 +1,88 @@
+/** Boots: how many there may be at once, what is said when a drive cannot be had, and what is left of one that fails. */
+
+import { expect, test } from "vitest";
+import { sandbox, session } from "../../../test/harness/fake-core.ts";
+import type { Context } from "../context.ts";
+import { SandkeepError } from "../model/errors.ts";
+import type { Machine } from "../ports/runtime.ts";
+import type { Descriptions } from "../recovery/descriptions.ts";
+import { Boots } from "./boot.ts";
+
+const pending = { ...session, state: "pending" as const };
+
+/** machines come into being when they are let */
+function world({ drives = [] as string[], lost = 0 } = {}) {
+  const states = new Map<string, string>();
+  const machines = new Map<string, Machine>();
+  const { promise: opened, resolve: open } = Promise.withResolvers<void>();
+  // Only what a boot asks of them is there.
+  const runtime = {
+    machines: () => [...machines.values()],
+    machine: (id: string) => machines.get(id),
+    requireRoom: () => undefined,
+    forget: async () => undefined,
+    images: { get: async () => ({ cwd: session.cwd, user: session.user }) },
+    boot: async ({ id }: { id: string }) => {
+      await opened;
+      const machine = { id, stop: async () => void machines.delete(id) } as unknown as Machine;
+      machines.set(id, machine);
+      return machine;
+    },
+  };
+  const store = {
+    moveSession: async (id: string, from: string[], to: string) => {
+      if (!from.includes(states.get(id) ?? "pending")) return undefined;
+      states.set(id, to);
+      if (to === "running" && lost-- > 0) throw new SandkeepError("unavailable", "The answer was lost");
+      return { ...pending, id, state: to };
+    },
+    attachDrive: async () => false,
+    getDrive: async (id: string) => (drives.includes(id) ? { id } : undefined),
+    detachDrives: async () => undefined,
+  };
+  const limits = { maxSandboxes: 2, maxTimeout: 1e9, disk: 1 };
+  const context = { runtime, store, limits, now: () => 0, trouble: () => undefined } as unknown as Context;
+  const descriptions = { machine: async () => undefined, forgetMachine: async () => undefined };
+  const boots = new Boots(context, descriptions as unknown as Descriptions, () => undefined);
+  const boot = (id: string, mounts = sandbox.mounts) =>
+    boots.boot({ ...sandbox, mounts }, { ...pending, id }, { root: { image: "host" } });
+  return { boots, boot, open, states, machines };
+}
+
+test("boots under way count, so that a crowd does not pass the limit together", async () => {
+  const { boots, boot, open } = world();
+  const first = [boot("sbx_1"), boot("sbx_2")];
+  expect(() => boots.requireRoom()).toThrow("The concurrency limit has been exceeded.");
+  await expect(boot("sbx_3")).rejects.toMatchObject({ code: "limit" });
+  open();
+  await Promise.all(first);
+  expect(() => boots.requireRoom()).toThrow("The concurrency limit has been exceeded.");
+});
+
+test("a session that is on record as running, though the answer was lost, runs", async () => {
+  const { boot, open, states } = world({ lost: 1 });
+  open();
+  expect(await boot("sbx_1")).toMatchObject({ state: "running" });
+  expect(states.get("sbx_1")).toBe("running");
+});
+
+test("one whose answers are lost again and again does not stay there without its machine", async () => {
+  const { boot, open, states, machines } = world({ lost: 2 });
+  open();
+  await expect(boot("sbx_1")).rejects.toMatchObject({ code: "unavailable" });
+  expect(states.get("sbx_1")).toBe("failed");
+  expect(machines.size).toBe(0);
+});
+
+test.each([
+  ["is written to by another session", "read-write", ["drv_1"], "attached", "another session writes to it"],
+  ["was deleted", "read-write", [], "invalid", "it was deleted"],
+  ["was deleted and was only read", "snapshot", [], "invalid", "it was deleted"],
+] as const)("a drive that %s is said to be so", async (_, mode, drives, code, message) => {
+  const { boot } = world({ drives: [...drives] });
+  const mounts = { "/data": { drive: "data", driveId: "drv_1", mode } };
+  await expect(boot("sbx_1", mounts)).rejects.toMatchObject({
+    code,
+    message: `Cannot mount drive "data": ${message}`,
+  });
+});

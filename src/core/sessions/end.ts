@@ -1,0 +1,260 @@
+/**
+ * How sessions end: asked, at the end of their time, by a capture, or because their machine was lost. Each session
+ * ends once: whoever asks while it is ending waits for the same end.
+ */
+
+import { Persistence } from "../../base/retry.ts";
+import type { Context } from "../context.ts";
+import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import type { EndCause, Session, Snapshot } from "../model/sandbox.ts";
+import type { Machine, MachineEnd } from "../ports/runtime.ts";
+import type { Captures } from "../snapshots/captures.ts";
+import type { Retention } from "../snapshots/retention.ts";
+import { isOver } from "./states.ts";
+
+export interface Ended {
+  session: Session;
+  snapshot?: Snapshot;
+}
+
+/** how a session is brought to its end */
+interface Ending {
+  cause: EndCause;
+  reason: string;
+  /** whether its file system is kept, and as what */
+  capture?: { method: Snapshot["method"]; expiration?: number | undefined };
+}
+
+const killed = 128 + 9;
+/** how long a machine that does not answer may take to have ended, in ms */
+const longestDeath = 10_000;
+/** how long somebody waits for the end of a session, in ms */
+const longestEnding = 60_000;
+
+export class Endings {
+  readonly #context: Context;
+  readonly #retention: Retention;
+  readonly #captures: Captures;
+  readonly #flights = new Map<string, Promise<Ended>>();
+  readonly #persistence: Persistence;
+
+  constructor(context: Context, retention: Retention, captures: Captures) {
+    this.#context = context;
+    this.#retention = retention;
+    this.#captures = captures;
+    this.#persistence = new Persistence(context.trouble);
+  }
+
+  /** final when it resolves; a session that is over stays as it is */
+  stop(session: Session, cause: EndCause, reason: string): Promise<Ended> {
+    return this.#once(session.id, async () => {
+      const changes = { requestedStopAt: this.#context.now() };
+      const stopping = await this.#context.store.moveSession(session.id, ["running"], "stopping", changes);
+      if (!stopping) return this.#asItIs(session.id);
+      const keep = await this.#isKept(stopping);
+      return this.#end(stopping, { cause, reason, ...(keep && { capture: { method: "automatic" } }) });
+    });
+  }
+
+  /** without keeping anything: its sandbox is being deleted */
+  discard(session: Session, reason: string): Promise<Ended> {
+    return this.#once(session.id, async () => {
+      const changes = { requestedStopAt: this.#context.now() };
+      const from = ["running", "stopping", "snapshotting"] as const;
+      const stopping = await this.#context.store.moveSession(session.id, from, "stopping", changes);
+      if (!stopping) return this.#asItIs(session.id);
+      return this.#end(stopping, { cause: "asked", reason });
+    });
+  }
+
+  /** captures and ends it */
+  async capture(session: Session, expiration: number | undefined): Promise<Required<Ended>> {
+    const flight = this.#flights.get(session.id);
+    if (flight) {
+      await flight;
+      throw notRunning(await this.#current(session.id));
+    }
+    const { session: ended, snapshot } = await this.#once(session.id, async () => {
+      const changes = { snapshottedAt: this.#context.now() };
+      const moved = await this.#context.store.moveSession(session.id, ["running"], "snapshotting", changes);
+      if (!moved) throw notRunning(await this.#current(session.id));
+      return this.#end(moved, {
+        cause: "asked",
+        reason: "A snapshot of it was taken",
+        capture: { method: "manual", expiration },
+      });
+    });
+    if (!snapshot) throw new SandkeepError("internal", `Cannot capture session "${session.id}": nothing was captured`);
+    return { session: ended, snapshot };
+  }
+
+  /** its machine ended though nobody asked; a persistent sandbox keeps what was written until then */
+  lost(session: Session, end: MachineEnd): Promise<Ended> {
+    return this.#once(session.id, async () => {
+      const current = await this.#current(session.id);
+      if (isOver(current.state)) return { session: current };
+      await this.#captures.settled(session.id);
+      const kept = (await this.#isKept(current)) ? await this.#context.runtime.salvage(session.id) : undefined;
+      const snapshot = kept && (await this.#retention.record(current, kept, { method: "automatic" }));
+      return this.#finish(current, "aborted", end, { cause: end.cause, reason: end.reason }, snapshot);
+    });
+  }
+
+  /** its machine has ended: one that was asked to is taken care of by whoever asked */
+  async machineEnded(end: MachineEnd): Promise<void> {
+    if (end.cause === "asked") return;
+    const session = await this.#context.store.getSession(end.machineId);
+    if (session) await this.lost(session, end);
+  }
+
+  /** something said that a machine is gone; if that is so, its end is on record when this resolves */
+  async confirm(machine: Machine): Promise<void> {
+    if (await answers(machine)) return;
+    const end = await Promise.race([machine.ended, later(longestDeath)]);
+    if (end) await this.machineEnded(end);
+  }
+
+  /** goes on with an end that a daemon began before it died */
+  resume(session: Session): Promise<Ended> {
+    const method = session.state === "snapshotting" ? "manual" : "automatic";
+    return this.#once(session.id, async () => {
+      const keep = session.state === "snapshotting" || (await this.#isKept(session));
+      return this.#end(session, {
+        cause: "asked",
+        reason: "It was asked to stop",
+        ...(keep && { capture: { method } }),
+      });
+    });
+  }
+
+  /** resolves when an end that is under way is over, and one that failed is ended; throws when that takes too long */
+  async settled(sessionId: string): Promise<void> {
+    const flight = this.#flights.get(sessionId);
+    if (!flight) return this.finish(sessionId);
+    const isOver = flight.then(
+      () => true,
+      () => true,
+    );
+    if (await Promise.race([isOver, later(longestEnding)])) return;
+    throw new SandkeepError("unavailable", "Cannot wait for the end of the session any longer: it is still stopping");
+  }
+
+  #once(id: string, end: () => Promise<Ended>): Promise<Ended> {
+    const there = this.#flights.get(id);
+    if (there) return there;
+    const flight = end().finally(() => this.#flights.delete(id));
+    this.#flights.set(id, flight);
+    // Whoever asked hears of it; it must not stay half ended because nobody asks again.
+    flight.catch(() => this.#persistence.again(id, () => this.finish(id)));
+    return flight;
+  }
+
+  /** ends what has begun to end and failed, as when the disk was full; throws when it fails again */
+  async finish(id: string): Promise<void> {
+    const session = await this.#context.store.getSession(id);
+    if (!session || isOver(session.state) || this.#flights.has(id)) return;
+    const { runtime } = this.#context;
+    if (session.state === "stopping" || session.state === "snapshotting") await this.resume(session);
+    const end = session.state === "running" && !runtime.machine(id) ? runtime.end(id) : undefined;
+    if (end) await this.lost(session, end);
+  }
+
+  close(): void {
+    this.#persistence.close();
+  }
+
+  /** as it was begun, or as its sandbox has become meanwhile: of the two, whichever loses nothing */
+  async #isKept(session: Session): Promise<boolean> {
+    if (session.persistent) return true;
+    const sandbox = await this.#context.store.getSandbox(session.sandboxId);
+    return sandbox?.persistent ?? false;
+  }
+
+  async #end(session: Session, ending: Ending): Promise<Ended> {
+    const { runtime } = this.#context;
+    await this.#captures.settled(session.id);
+    const machine = runtime.machine(session.id);
+    const end = machine ? await machine.stop({ snapshot: ending.capture !== undefined }) : runtime.end(session.id);
+    const kept = end?.snapshot ?? (ending.capture && (await runtime.salvage(session.id)));
+    const snapshot = kept && ending.capture && (await this.#retention.record(session, kept, ending.capture));
+    return this.#finish(session, "stopped", end, ending, snapshot);
+  }
+
+  /** the state is written last: whoever sees it sees everything else */
+  async #finish(
+    session: Session,
+    state: "stopped" | "aborted",
+    end: MachineEnd | undefined,
+    why: { cause: EndCause; reason: string },
+    snapshot: Snapshot | undefined,
+  ): Promise<Ended> {
+    const { store, now } = this.#context;
+    await this.#endCommands(session);
+    await store.detachDrives(session.id, now());
+    const at = now();
+    const final = await store.moveSession(session.id, [session.state], state, {
+      ...(state === "stopped" ? { stoppedAt: at } : { abortedAt: at, stoppedAt: at }),
+      snapshottedAt: snapshot && (session.snapshottedAt ?? at),
+      expiresAt: undefined,
+      duration: at - (session.startedAt ?? session.requestedAt),
+      cpuMs: Math.round(end?.usage.cpuTime ?? 0),
+      ingressBytes: end?.usage.network.received ?? 0,
+      egressBytes: end?.usage.network.sent ?? 0,
+      endCause: why.cause,
+      endReason: why.reason,
+    });
+    await store.addTotals(session.id);
+    return { session: final ?? (await this.#current(session.id)), ...(snapshot && { snapshot }) };
+  }
+
+  /** what still ran was killed with the machine, unless its journal says that it had ended by itself */
+  async #endCommands(session: Session): Promise<void> {
+    const { store, runtime, now } = this.#context;
+    for (const command of await store.openCommands(session.id)) {
+      const exit = runtime.command(session.id, command.id)?.exit;
+      await store.endCommand(
+        command.id,
+        exit
+          ? { exitCode: exit.code, endedAt: exit.exitedAt }
+          : { exitCode: killed, endedAt: now(), endCause: "session-ended" },
+      );
+    }
+  }
+
+  async #asItIs(id: string): Promise<Ended> {
+    const session = await this.#current(id);
+    const snapshot = await this.#retention.latestOf(session);
+    return { session, ...(snapshot && { snapshot }) };
+  }
+
+  async #current(id: string): Promise<Session> {
+    const session = await this.#context.store.getSession(id);
+    if (!session) throw new SandkeepError("not-found", `There is no session "${id}"`);
+    return session;
+  }
+}
+
+async function answers(machine: Machine): Promise<boolean> {
+  try {
+    await machine.files().stat("/");
+    return true;
+  } catch (error) {
+    return !isSandkeepError(error, "gone");
+  }
+}
+
+function later(ms: number): Promise<undefined> {
+  return new Promise((resolve) => setTimeout(resolve, ms, undefined).unref());
+}
+
+/** why a session cannot be used now */
+export function notRunning(session: Session): SandkeepError {
+  switch (session.state) {
+    case "stopping":
+      return new SandkeepError("stopping", "Sandbox is stopping and is no longer available.");
+    case "snapshotting":
+      return new SandkeepError("snapshotting", "Sandbox is creating a snapshot and will be stopped shortly.");
+    default:
+      return new SandkeepError("stopped", "Sandbox has stopped execution and is no longer available");
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * Brings the record and the machines together when the daemon starts: what was half made is undone, what was ending
+ * is ended, and what died is said to be dead. What is not on record is quarantine.ts's.
+ */
+
+import type { Commands } from "../commands/commands.ts";
+import type { Context } from "../context.ts";
+import { beginTrust } from "../images/trust.ts";
+import { SandkeepError } from "../model/errors.ts";
+import type { Session } from "../model/sandbox.ts";
+import { networkOf } from "../network/networks.ts";
+import type { Machine, MachineEnd } from "../ports/runtime.ts";
+import type { Descriptions } from "../recovery/descriptions.ts";
+import { settleLostSnapshots } from "../snapshots/lost-snapshots.ts";
+import type { Activity } from "./activity.ts";
+import type { Endings } from "./end.ts";
+
+export interface RecoveryOptions {
+  context: Context;
+  activity: Activity;
+  endings: Endings;
+  commands: Commands;
+  descriptions: Descriptions;
+  /** begins to watch a machine that lives */
+  watch: (machine: Machine) => void;
+}
+
+export async function recover(options: RecoveryOptions): Promise<void> {
+  const { store, trouble } = options.context;
+  if (!(await store.claim())) {
+    throw new SandkeepError("conflict", "Cannot serve: another daemon uses this database");
+  }
+  await store.abandonIdempotent();
+  for (const id of await store.uncountedSessions()) await store.addTotals(id);
+  const open = await store.openSessions();
+  await Promise.all(open.map((session) => recoverSession(options, session).catch(trouble)));
+  await endLeftovers(options.context, new Set(open.map(({ id }) => id)));
+  await settleLostSnapshots(options.context).catch(trouble);
+}
+
+async function recoverSession(options: RecoveryOptions, session: Session): Promise<void> {
+  const { context, activity, endings, commands, descriptions, watch } = options;
+  const machine = context.runtime.machine(session.id);
+  // a delete that was under way is gone through with: what it has taken cannot be given back
+  if (session.state !== "pending" && (await isDeleted(context, session))) {
+    await endings.discard(session, "Its sandbox was deleted");
+    await descriptions.forgetMachine(session.id);
+    return;
+  }
+  switch (session.state) {
+    case "pending":
+      return undoBoot(context, session);
+    case "running":
+      if (!machine) {
+        await endings.lost(session, context.runtime.end(session.id) ?? vanished(session));
+        return;
+      }
+      watch(machine);
+      await describe(context, descriptions, session);
+      await commands.adopt(session);
+      await activity.use(session);
+      await restoreNetwork(context, session, machine);
+      // The host may believe others than when it was booted.
+      beginTrust(machine, "allow-all", context);
+      return;
+    default:
+      await endings.resume(session);
+  }
+}
+
+/** machines whose sessions are over: an end that was acknowledged, and that a daemon died over */
+async function endLeftovers({ store, runtime, trouble }: Context, open: Set<string>): Promise<void> {
+  for (const machine of runtime.machines()) {
+    if (open.has(machine.id) || !(await store.getSession(machine.id))) continue;
+    await machine.stop().catch(trouble);
+    await runtime.forget(machine.id).catch(trouble);
+  }
+}
+
+/** an older version described nothing */
+async function describe({ store }: Context, descriptions: Descriptions, session: Session): Promise<void> {
+  if (descriptions.has("machine", session.id)) return;
+  const sandbox = await store.getSandbox(session.sandboxId);
+  if (sandbox) await descriptions.machine(sandbox, session);
+}
+
+/** a policy with secrets is on record in the store only; and the record counts, where the daemon died over a change */
+async function restoreNetwork(context: Context, session: Session, machine: Machine): Promise<void> {
+  const network = networkOf(context, session);
+  if (network !== machine.spec.network) await machine.setNetwork(network);
+}
+
+async function isDeleted({ store }: Context, session: Session): Promise<boolean> {
+  return (await store.findSandbox(session.projectId, session.sandboxName))?.id !== session.sandboxId;
+}
+
+/** nobody was told of it: a sandbox without any other session goes with it */
+async function undoBoot({ store, runtime, now, trouble }: Context, session: Session): Promise<void> {
+  await runtime.machine(session.id)?.stop().catch(trouble);
+  await runtime.forget(session.id).catch(trouble);
+  await store.detachDrives(session.id, now());
+  const at = now();
+  await store.moveSession(session.id, ["pending"], "failed", {
+    updatedAt: at,
+    stoppedAt: at,
+    endCause: "crash",
+    endReason: "The daemon died while it was being made",
+  });
+  const sandbox = await store.getSandbox(session.sandboxId);
+  if (sandbox && sandbox.createdAt === session.createdAt) await store.deleteSandbox(sandbox.id, at);
+}
+
+function vanished(session: Session): MachineEnd {
+  return {
+    machineId: session.id,
+    cause: "host",
+    reason: "Its machine is gone",
+    endedAt: session.updatedAt,
+    usage: {
+      cpuTime: 0,
+      memory: 0,
+      peakMemory: 0,
+      processes: 0,
+      network: { received: 0, sent: 0 },
+      outOfMemoryKills: 0,
+    },
+  };
+}

@@ -1,0 +1,236 @@
+/** Sessions, found by their id alone: whoever's team owns one may use it. */
+
+import type { Context } from "../context.ts";
+import { beginTrust, trusted } from "../images/trust.ts";
+import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import type { Caller, Owner, Sandbox, Session, Snapshot, Totals } from "../model/sandbox.ts";
+import { type NetworkPolicy, sealPolicy } from "../network/network-policy.ts";
+import { networkOf } from "../network/networks.ts";
+import type { Machine } from "../ports/runtime.ts";
+import type { Page, PageQuery, SessionQuery, SessionSummary, Span } from "../ports/store.ts";
+import type { Captures } from "../snapshots/captures.ts";
+import type { Activity } from "./activity.ts";
+import { type Endings, notRunning } from "./end.ts";
+import { expiryOf } from "./lifetime.ts";
+import { isOver } from "./states.ts";
+import { type Timeline, type TimelineQuery, timeline } from "./timeline.ts";
+
+export interface SessionsOptions {
+  context: Context;
+  activity: Activity;
+  endings: Endings;
+  captures: Captures;
+  /** resolves when a boot that is under way is over */
+  booted: (sessionId: string) => Promise<void>;
+  /** the time at which a session expires has changed */
+  expiryChanged: () => void;
+}
+
+export interface Running {
+  session: Session;
+  machine: Machine;
+}
+
+export class Sessions {
+  readonly #options: SessionsOptions;
+  readonly #context: Context;
+
+  constructor(options: SessionsOptions) {
+    this.#options = options;
+    this.#context = options.context;
+  }
+
+  async get(caller: Caller, id: string): Promise<Session> {
+    const session = await this.#context.store.getSession(id);
+    if (session?.teamId !== caller.teamId) throw new SandkeepError("not-found", `Session "${id}" not found.`);
+    return session;
+  }
+
+  async list(owner: Owner, query: Omit<SessionQuery, "projectId">): Promise<Page<Session>> {
+    return this.#context.store.listSessions({ ...query, projectId: owner.projectId });
+  }
+
+  /** of the sandbox that has this name now: those of another one that had it before and was deleted are not among them */
+  async ofSandbox(owner: Owner, name: string, query: PageQuery): Promise<Page<Session>> {
+    const { store } = this.#context;
+    const { projectId } = owner;
+    const sandbox = await store.findSandbox(projectId, name);
+    if (!sandbox) return { items: [] };
+    return store.listSessions({ ...query, projectId, sandboxName: name, after: { at: sandbox.createdAt - 1 } });
+  }
+
+  /** newest first, by timestamps */
+  async timeline({ projectId }: Owner, query: TimelineQuery): Promise<Timeline<Session>> {
+    const { store } = this.#context;
+    const source = {
+      list: (page: Omit<SessionQuery, "projectId">) => store.listSessions({ ...page, projectId }),
+      count: (span: Span) => store.countSessions({ ...span, projectId }),
+    };
+    return timeline(source, query);
+  }
+
+  async summaries(owner: Owner, query: Omit<SessionQuery, "projectId">): Promise<Page<SessionSummary>> {
+    return this.#context.store.listSessionSummaries({ ...query, projectId: owner.projectId });
+  }
+
+  /** with the sandbox of each, deleted ones included */
+  async listWithSandboxes(
+    owner: Owner,
+    query: Omit<SessionQuery, "projectId">,
+  ): Promise<Page<{ session: Session; sandbox: Sandbox }>> {
+    const { items, ...page } = await this.list(owner, query);
+    const sandboxes = await this.#context.store.getSandboxes(items.map(({ sandboxId }) => sandboxId));
+    const byId = new Map(sandboxes.map((sandbox) => [sandbox.id, sandbox]));
+    const pairs = items.map((session) => ({ session, sandbox: byId.get(session.sandboxId) }));
+    return { ...page, items: pairs.flatMap(({ session, sandbox }) => (sandbox ? [{ session, sandbox }] : [])) };
+  }
+
+  /** the session itself, or, once it has ended and its files were kept, the one that its sandbox went on with */
+  async successor(caller: Caller, id: string): Promise<Session> {
+    const session = await this.get(caller, id);
+    if (!isOver(session.state) || session.snapshottedAt === undefined) return session;
+    const { currentSessionId } = await this.sandboxOf(caller, id);
+    return currentSessionId === id ? session : this.get(caller, currentSessionId);
+  }
+
+  async sandboxOf(caller: Caller, id: string): Promise<Sandbox> {
+    const session = await this.get(caller, id);
+    const sandbox = await this.#context.store.getSandbox(session.sandboxId);
+    if (!sandbox) throw new SandkeepError("not-found", `The sandbox of session "${id}" is gone`);
+    return sandbox;
+  }
+
+  /** a session with its machine, which is used now; or why it cannot be */
+  async running(caller: Caller, id: string): Promise<Running> {
+    const running = await this.#running(caller, id);
+    this.#options.activity.used(running.session);
+    return running;
+  }
+
+  /**
+   * does something with a running session. When its machine dies over it the end is on record before this fails:
+   * whoever resumes its sandbox then gets a new session, and not the dead one
+   */
+  async use<T>(caller: Caller, id: string, work: (running: Running) => Promise<T>): Promise<T> {
+    const running = await this.running(caller, id);
+    try {
+      return await work(running);
+    } catch (error) {
+      if (!isSandkeepError(error, "gone")) throw error;
+      await this.#options.endings.confirm(running.machine);
+      const session = await this.get(caller, id);
+      throw session.state === "running" ? error : notRunning(session);
+    }
+  }
+
+  /** counts as a use and does nothing else */
+  async heartbeat(caller: Caller, id: string): Promise<Session> {
+    const { session } = await this.#running(caller, id);
+    return this.#options.activity.use(session);
+  }
+
+  /** final when it resolves; asking again changes nothing */
+  async stop(caller: Caller, id: string): Promise<{ session: Session; sandbox: Sandbox; snapshot?: Snapshot }> {
+    const session = await this.get(caller, id);
+    if (session.state === "pending") await this.#options.booted(id);
+    const ended = await this.#options.endings.stop(session, "asked", "It was asked to stop");
+    const { state, requestedStopAt } = ended.session;
+    // One that ended without being asked to was asked to now.
+    const changes = { requestedStopAt: this.#context.now() };
+    const asked = requestedStopAt === undefined && (await this.#context.store.updateSession(id, [state], changes));
+    return { ...ended, session: asked || ended.session, sandbox: await this.sandboxOf(caller, id) };
+  }
+
+  async extend(caller: Caller, id: string, duration: number): Promise<Session> {
+    const { session } = await this.running(caller, id);
+    return this.setTimeout(caller, id, session.timeout + duration);
+  }
+
+  /** counted from its start, also when that is over then */
+  async setTimeout(caller: Caller, id: string, timeout: number): Promise<Session> {
+    const { session } = await this.running(caller, id);
+    if (session.lifetime === "unlimited") return session;
+    const { maxTimeout } = this.#context.limits;
+    if (timeout > maxTimeout) {
+      throw new SandkeepError(
+        "invalid",
+        `Invalid request: the timeout would be ${timeout} ms, more than ${maxTimeout} ms.`,
+      );
+    }
+    const at = await (this.#context.settledNow ?? this.#context.now)();
+    const changes = { timeout, expiresAt: expiryOf({ ...session, timeout }, at, maxTimeout) };
+    const extended = await this.#context.store.updateSession(id, ["running"], changes);
+    if (!extended) throw notRunning(await this.get(caller, id));
+    this.#options.expiryChanged();
+    return extended;
+  }
+
+  /** at once, for this session only */
+  async setNetworkPolicy(caller: Caller, id: string, policy: NetworkPolicy): Promise<Session> {
+    const networkPolicy = sealPolicy(policy, this.#context.seal.seal);
+    await this.use(caller, id, async ({ session, machine }) => {
+      const network = networkOf(this.#context, session, networkPolicy);
+      beginTrust(machine, network, this.#context);
+      await Promise.all([machine.setNetwork(network), trusted(machine)]);
+    });
+    const changes = { networkPolicy, updatedAt: this.#context.now() };
+    const changed = await this.#context.store.updateSession(id, ["running"], changes);
+    if (!changed) throw notRunning(await this.get(caller, id));
+    return changed;
+  }
+
+  /** captures its file system and ends it */
+  async snapshot(
+    caller: Caller,
+    id: string,
+    options: { expiration?: number | undefined } = {},
+  ): Promise<{ snapshot: Snapshot; session: Session }> {
+    const { session } = await this.running(caller, id);
+    return this.#options.endings.capture(session, options.expiration);
+  }
+
+  /** captures its file system while it runs on */
+  async checkpoint(
+    caller: Caller,
+    id: string,
+    options: { name?: string | undefined; expiration?: number | undefined } = {},
+  ): Promise<{ snapshot: Snapshot; session: Session }> {
+    return this.use(caller, id, async ({ session, machine }) => {
+      const snapshot = await this.#options.captures.take({ ...options, session, machine, refusal: notRunning });
+      return { snapshot, session };
+    });
+  }
+
+  /** what it has used so far, or had used when it ended */
+  async usage(caller: Caller, id: string): Promise<Totals> {
+    const session = await this.get(caller, id);
+    const machine = session.state === "running" ? this.#context.runtime.machine(id) : undefined;
+    const usage = await machine?.usage();
+    const since = session.startedAt ?? session.requestedAt;
+    return {
+      cpuMs: Math.round(usage?.cpuTime ?? session.cpuMs ?? 0),
+      durationMs: session.duration ?? (usage ? this.#context.now() - since : 0),
+      ingressBytes: usage?.network.received ?? session.ingressBytes ?? 0,
+      egressBytes: usage?.network.sent ?? session.egressBytes ?? 0,
+    };
+  }
+
+  async #running(caller: Caller, id: string): Promise<Running> {
+    const { runtime } = this.#context;
+    let session = await this.get(caller, id);
+    if (session.state === "pending") {
+      await this.#options.booted(id);
+      session = await this.get(caller, id);
+    }
+    const machine = runtime.machine(id);
+    const end = machine ? undefined : runtime.end(id);
+    if (session.state === "running" && end) {
+      // its machine has just died, and the record does not say so yet
+      await this.#options.endings.machineEnded(end);
+      session = await this.get(caller, id);
+    }
+    if (session.state !== "running") throw notRunning(session);
+    if (!machine) throw new SandkeepError("stopping", "Sandbox is stopping and is no longer available.");
+    return { session, machine };
+  }
+}

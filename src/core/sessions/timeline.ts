@@ -1,0 +1,125 @@
+/**
+ * A list by creation, newest first, for wires that page through it by timestamps. Several things may be of one
+ * millisecond, so a page ends at a place: a millisecond, and how many of its things lie below. Counted from the older
+ * end, because a thing that is made later lies above, unless it is of the very same millisecond.
+ *
+ *   newer ┃ … t+1 │ t: ③ ② ① │ t-1 … ┃ older         { at: t, below: 1 } is between ② and ①
+ *
+ * A bound of the wire is either: a time is a filter and narrows the total, a place only says where a page begins.
+ */
+
+import type { Moment, Page, PageQuery, Span } from "../ports/store.ts";
+
+export interface Place {
+  at: number;
+  below: number;
+}
+
+/** A time in ms, or a place. What claims to be a place and is none is a time within that millisecond. */
+export type Bound = { at: number; below?: undefined } | Place;
+
+export interface TimelineQuery {
+  limit: number;
+  /** things are newer than this; the page begins here when it is the only place */
+  since?: Bound | undefined;
+  /** things are older than this */
+  until?: Bound | undefined;
+}
+
+export interface Timeline<T> {
+  items: T[];
+  /** how many there are, whatever page this is */
+  total: number;
+  /** `until` of the page of older ones, and `since` of the page of newer ones, where there are any */
+  older?: Place;
+  newer?: Place;
+}
+
+export interface Listed {
+  id: string;
+  createdAt: number;
+}
+
+/** What is paged through. */
+export interface TimelineSource<T> {
+  list(query: PageQuery & Span): Promise<Page<T>>;
+  count(span: Span): Promise<number>;
+}
+
+export async function timeline<T extends Listed>(
+  source: TimelineSource<T>,
+  query: TimelineQuery,
+): Promise<Timeline<T>> {
+  const since = query.since && (await resolved(source, query.since, "since"));
+  const until = query.until && (await resolved(source, query.until, "until"));
+  const filter = spanOf(since?.isPlace ? undefined : since, until?.isPlace ? undefined : until);
+  const upwards = since?.isPlace === true && until?.isPlace !== true;
+  // One more than is shown, which says where the page ends.
+  const [page, total] = await Promise.all([
+    source.list({ ...spanOf(since, until), limit: query.limit + 1, order: upwards ? "asc" : "desc" }),
+    source.count(filter),
+  ]);
+  const shown = page.items.slice(0, query.limit);
+  const further = page.items[query.limit];
+  const items = upwards ? shown.toReversed() : shown;
+  const [newest, oldest] = [items[0], items.at(-1)];
+  if (!newest || !oldest) return { items, total };
+
+  const [someNewer, nextOlder] = await Promise.all([
+    upwards ? further : until?.isPlace === true && newestOf(source, { ...filter, after: momentOf(newest) }),
+    upwards ? newestOf(source, { ...filter, before: momentOf(oldest) }) : further,
+  ]);
+  const [newer, older] = await Promise.all([
+    someNewer && above(source, newest),
+    nextOlder && between(source, oldest, nextOlder),
+  ]);
+  return { items, total, ...(older && { older }), ...(newer && { newer }) };
+}
+
+interface Resolved {
+  moment: Moment;
+  isPlace: boolean;
+}
+
+async function resolved<T extends Listed>(
+  source: TimelineSource<T>,
+  { at, below }: Bound,
+  side: "since" | "until",
+): Promise<Resolved> {
+  if (below === undefined) return { moment: { at }, isPlace: false };
+  const { items } = await source.list({ ...millisecond(at), limit: below + 1, order: "asc" });
+  const neighbour = items[side === "since" ? below - 1 : below];
+  if (neighbour) return { moment: momentOf(neighbour), isPlace: true };
+  return { moment: { at: side === "since" ? at : at + 1 }, isPlace: false };
+}
+
+async function below<T extends Listed>(source: TimelineSource<T>, thing: T): Promise<Place> {
+  const { createdAt: at } = thing;
+  return { at, below: await source.count({ ...millisecond(at), before: momentOf(thing) }) };
+}
+
+async function above<T extends Listed>(source: TimelineSource<T>, thing: T): Promise<Place> {
+  const place = await below(source, thing);
+  return { ...place, below: place.below + 1 };
+}
+
+/** below a thing and above the one that comes next, which mostly is of another millisecond */
+async function between<T extends Listed>(source: TimelineSource<T>, thing: T, next: T): Promise<Place> {
+  return next.createdAt < thing.createdAt ? { at: thing.createdAt, below: 0 } : below(source, thing);
+}
+
+async function newestOf<T>(source: TimelineSource<T>, span: Span): Promise<T | undefined> {
+  return (await source.list({ ...span, limit: 1, order: "desc" })).items[0];
+}
+
+function spanOf(since: Resolved | undefined, until: Resolved | undefined): Span {
+  return { ...(since && { after: since.moment }), ...(until && { before: until.moment }) };
+}
+
+function millisecond(at: number): Span {
+  return { after: { at: at - 1 }, before: { at: at + 1 } };
+}
+
+function momentOf({ createdAt, id }: Listed): Moment {
+  return { at: createdAt, id };
+}

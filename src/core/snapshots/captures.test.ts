@@ -1,0 +1,68 @@
+/** Captures of running sessions: one after the other, none after the end has begun, and the end waits for them. */
+
+import { expect, test } from "vitest";
+import { session, snapshot } from "../../../test/harness/fake-core.ts";
+import type { Context } from "../context.ts";
+import { SandkeepError } from "../model/errors.ts";
+import type { SessionState } from "../model/sandbox.ts";
+import type { Machine } from "../ports/runtime.ts";
+import { Captures } from "./captures.ts";
+import type { Retention } from "./retention.ts";
+
+function world() {
+  const events: string[] = [];
+  const gates: (() => void)[] = [];
+  const state = { now: "running" as SessionState };
+  // Only what a capture asks of them is there.
+  const context = { store: { getSession: async () => ({ ...session, state: state.now }) } } as unknown as Context;
+  const retention = {
+    record: async (_: unknown, { id }: { id: string }) => {
+      events.push(`recorded ${id}`);
+      return { ...snapshot, id };
+    },
+  } as unknown as Retention;
+  let count = 0;
+  const machine = {
+    snapshot: () => {
+      const id = `${++count}`;
+      events.push(`captures ${id}`);
+      return new Promise((resolve) => gates.push(() => resolve({ id })));
+    },
+  } as unknown as Machine;
+  const captures = new Captures(context, retention);
+  const refusal = () => new SandkeepError("stopping", "It is stopping");
+  return { events, gates, state, captures, take: () => captures.take({ session, machine, refusal }) };
+}
+
+test("two captures follow each other, so that the later one is recorded last", async () => {
+  const { events, gates, take } = world();
+  const both = [take(), take()];
+  await open(gates, 1);
+  await open(gates, 2);
+  expect((await Promise.all(both)).map(({ id }) => id)).toEqual(["1", "2"]);
+  expect(events).toEqual(["captures 1", "recorded 1", "captures 2", "recorded 2"]);
+});
+
+test("an end waits for the capture that is under way, and none begins after it", async () => {
+  const { events, gates, state, captures, take } = world();
+  const first = take();
+  await turn();
+  state.now = "stopping";
+  const ended = captures.settled(session.id).then(() => events.push("ended"));
+  const refused = expect(take()).rejects.toThrow("It is stopping");
+  await open(gates, 1);
+  await Promise.all([first, ended, refused]);
+  expect(events.indexOf("ended")).toBeGreaterThan(events.indexOf("recorded 1"));
+  expect(events).not.toContain("captures 2");
+  await captures.settled(session.id);
+});
+
+/** lets the n-th capture come to its end, once it has begun */
+async function open(gates: (() => void)[], n: number): Promise<void> {
+  while (gates.length < n) await turn();
+  gates[n - 1]?.();
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,53 @@
+/** Captures of sessions that run on: their file systems, frozen for a moment, kept as snapshots. */
+
+import type { Context } from "../context.ts";
+import type { Session, Snapshot } from "../model/sandbox.ts";
+import type { Machine } from "../ports/runtime.ts";
+import type { Retention } from "./retention.ts";
+
+export interface CaptureSpec {
+  session: Session;
+  machine: Machine;
+  name?: string | undefined;
+  expiration?: number | undefined;
+  /** what is thrown when the session has begun to end meanwhile */
+  refusal: (session: Session) => Error;
+}
+
+export class Captures {
+  readonly #context: Context;
+  readonly #retention: Retention;
+  /** captures under way, by session; the last stands for all before it */
+  readonly #flights = new Map<string, Promise<unknown>>();
+
+  constructor(context: Context, retention: Retention) {
+    this.#context = context;
+    this.#retention = retention;
+  }
+
+  /** one after the other, so that the newest is the one that its sandbox resumes from */
+  take(spec: CaptureSpec): Promise<Snapshot> {
+    const { id } = spec.session;
+    const before = this.#flights.get(id) ?? Promise.resolve();
+    const flight = before.catch(() => undefined).then(() => this.#take(spec));
+    const settled = flight
+      .catch(() => undefined)
+      .finally(() => {
+        if (this.#flights.get(id) === settled) this.#flights.delete(id);
+      });
+    this.#flights.set(id, settled);
+    return flight;
+  }
+
+  /** an end waits for this before it captures in turn: an older capture must not be recorded over its own */
+  async settled(sessionId: string): Promise<void> {
+    await this.#flights.get(sessionId);
+  }
+
+  async #take({ session, machine, name, expiration, refusal }: CaptureSpec): Promise<Snapshot> {
+    // Asked once the flight is known: an end that begins after this answer waits for the flight.
+    const current = await this.#context.store.getSession(session.id);
+    if (current?.state !== "running") throw refusal(current ?? session);
+    return this.#retention.record(session, await machine.snapshot(), { method: "manual", name, expiration });
+  }
+}

@@ -1,0 +1,47 @@
+/** Which snapshots stay when a sandbox keeps only its last few. */
+
+import { expect, test } from "vitest";
+import { sandbox, session, snapshot, time } from "../../../test/harness/fake-core.ts";
+import type { Context } from "../context.ts";
+import type { Snapshot } from "../model/sandbox.ts";
+import type { Descriptions } from "../recovery/descriptions.ts";
+import { Retention } from "./retention.ts";
+
+const day = 86_400_000;
+const kept = { id: "kept", image: "host", size: 1, layers: [], createdAt: time };
+
+/** what becomes of the older snapshot when a newer one is recorded and one is kept */
+async function evicted(snapshotExpiration: number): Promise<Partial<Snapshot>> {
+  const changes: Partial<Snapshot>[] = [];
+  const older = { ...snapshot, id: "snap_older", expiration: 2 * day, expiresAt: time + 2 * day };
+  const keepLastSnapshots = { count: 1, deleteEvicted: false };
+  // Only what a capture asks of them is there.
+  const context = {
+    store: {
+      getSandbox: async () => ({ ...sandbox, keepLastSnapshots }),
+      insertSnapshot: async () => undefined,
+      updateSandbox: async () => undefined,
+      snapshotsOf: async () => [{ ...snapshot, id: "snap_newer" }, older],
+      updateSnapshot: async (_: string, change: Partial<Snapshot>) => void changes.push(change),
+    },
+    runtime: { snapshots: { settled: async () => undefined } },
+    ids: { snapshot: () => "snap_newer" },
+    now: () => time,
+    limits: { snapshotExpiration },
+    trouble: () => undefined,
+  } as unknown as Context;
+  const descriptions = { snapshot: async () => undefined } as unknown as Descriptions;
+  const retention = new Retention(context, descriptions, { has: () => false });
+  await retention.record(session, kept, { method: "manual" });
+  await retention.settled();
+  expect(changes).toHaveLength(1);
+  return changes[0] ?? {};
+}
+
+test("one that is let go and not deleted lives on for the usual time", async () => {
+  expect(await evicted(30 * day)).toEqual({ expiration: 30 * day, expiresAt: time + 30 * day });
+});
+
+test("one that is let go lives for ever where that is the usual time", async () => {
+  expect(await evicted(0)).toEqual({ expiration: 0, expiresAt: undefined });
+});

@@ -1,0 +1,181 @@
+/** Which snapshots stay: what a sandbox keeps of its own, when they expire, and deleting them with their files. */
+
+import type { Context } from "../context.ts";
+import type { Sandbox, Session, Snapshot } from "../model/sandbox.ts";
+import type { SnapshotInfo } from "../ports/runtime.ts";
+import type { Descriptions } from "../recovery/descriptions.ts";
+import type { Quarantine } from "../recovery/quarantine.ts";
+
+const batch = 100;
+/** how long a repeated request gets the first one's answer, in ms */
+const repeatWithin = 24 * 60 * 60_000;
+
+export class Retention {
+  readonly #context: Context;
+  readonly #descriptions: Descriptions;
+  readonly #quarantine: Pick<Quarantine, "has">;
+  #collecting: Promise<void> | undefined;
+  /** of sizes, under way */
+  readonly #corrections = new Set<Promise<void>>();
+
+  constructor(context: Context, descriptions: Descriptions, quarantine: Pick<Quarantine, "has">) {
+    this.#context = context;
+    this.#descriptions = descriptions;
+    this.#quarantine = quarantine;
+  }
+
+  /** writes a captured file system down as a snapshot, makes it its sandbox's current one, and lets older ones go */
+  async record(
+    session: Session,
+    kept: SnapshotInfo,
+    how: { method: Snapshot["method"]; name?: string | undefined; expiration?: number | undefined },
+  ): Promise<Snapshot> {
+    const { store, ids, now, limits } = this.#context;
+    const sandbox = await store.getSandbox(session.sandboxId);
+    const at = now();
+    const expiration =
+      how.expiration ??
+      sandbox?.keepLastSnapshots?.expiration ??
+      sandbox?.snapshotExpiration ??
+      limits.snapshotExpiration;
+    const name = how.name ?? (how.method === "automatic" ? sandbox?.snapshotName : undefined);
+    const snapshot: Snapshot = {
+      id: ids.snapshot(),
+      ...(name !== undefined && { name }),
+      teamId: session.teamId,
+      projectId: session.projectId,
+      sandboxId: session.sandboxId,
+      sandboxName: session.sandboxName,
+      sessionId: session.id,
+      runtimeId: kept.id,
+      ...(session.sourceSnapshotId !== undefined && { parentId: session.sourceSnapshotId }),
+      base: sandbox?.base ?? { image: kept.image, cwd: session.cwd, user: session.user },
+      region: session.region,
+      state: "created",
+      method: how.method,
+      sizeBytes: kept.size,
+      createdAt: at,
+      updatedAt: at,
+      lastUsedAt: at,
+      expiration,
+      ...(expiration > 0 && { expiresAt: at + expiration }),
+    };
+    await store.insertSnapshot(snapshot);
+    this.#correct(snapshot);
+    if (sandbox) {
+      await this.#descriptions.snapshot(sandbox, session, snapshot);
+      await store.updateSandbox(sandbox.id, { currentSnapshotId: snapshot.id });
+      await this.#evict(sandbox, snapshot.id);
+    }
+    return snapshot;
+  }
+
+  /** the snapshot that a session left */
+  async latestOf(session: Session): Promise<Snapshot | undefined> {
+    const snapshots = await this.#context.store.snapshotsOf(session.sandboxId);
+    return snapshots.find((snapshot) => snapshot.sessionId === session.id);
+  }
+
+  /** its life begins anew with each use */
+  async use(snapshot: Snapshot): Promise<void> {
+    const at = this.#context.now();
+    const expiresAt = snapshot.expiration > 0 ? at + snapshot.expiration : undefined;
+    await this.#context.store.updateSnapshot(snapshot.id, { lastUsedAt: at, expiresAt });
+  }
+
+  /** leaves a tombstone; the files go once nothing stands on them */
+  async delete(snapshot: Snapshot): Promise<Snapshot> {
+    if (snapshot.state === "deleted") return snapshot;
+    const deleted = await this.#context.store.updateSnapshot(snapshot.id, { state: "deleted" });
+    this.collect();
+    return deleted ?? snapshot;
+  }
+
+  /** deletes what a machine that has ended left: its output and, if not captured, its files */
+  forget(machineId: string): Promise<void> {
+    return this.#descriptions.forgetMachine(machineId);
+  }
+
+  /** deletes what is past its time; one that a sandbox would resume from is deleted too, as its owner wanted */
+  async expire(): Promise<void> {
+    const { store, now } = this.#context;
+    for (;;) {
+      const due = await store.dueSnapshots(now(), batch);
+      for (const snapshot of due) await this.delete(snapshot);
+      if (due.length < batch) return;
+    }
+  }
+
+  /** lets go of output, and of sandboxes that cannot run again, once they are old enough */
+  async tidy(): Promise<void> {
+    const { store, runtime, now, limits } = this.#context;
+    await store.forgetIdempotent(now() - repeatWithin);
+    if (limits.outputRetention > 0) {
+      const old = runtime.ends().filter(({ endedAt }) => endedAt < now() - limits.outputRetention);
+      const isKept = (machineId: string) => this.#quarantine.has(machineId);
+      for (const { machineId } of old) if (!isKept(machineId)) await this.forget(machineId);
+    }
+    if (limits.sandboxRetention > 0) {
+      for (const { id } of await store.staleSandboxes(now() - limits.sandboxRetention, batch)) {
+        await store.deleteSandbox(id, now());
+      }
+    }
+  }
+
+  /** brings the runtime's snapshots in line with the store's, in the background */
+  collect(): void {
+    this.#collecting ??= this.#collect()
+      .catch(this.#context.trouble)
+      .finally(() => {
+        this.#collecting = undefined;
+      });
+  }
+
+  async settled(): Promise<void> {
+    await this.#collecting;
+    await Promise.all(this.#corrections);
+  }
+
+  /** writes its size down again once it is certain */
+  #correct({ id, runtimeId, sizeBytes }: Snapshot): void {
+    const { store, runtime, trouble } = this.#context;
+    const correction = runtime.snapshots
+      .settled(runtimeId)
+      .then(async (kept) => {
+        if (kept && kept.size !== sizeBytes) await store.updateSnapshot(id, { sizeBytes: kept.size });
+      })
+      .catch(trouble)
+      .finally(() => this.#corrections.delete(correction));
+    this.#corrections.add(correction);
+  }
+
+  async #collect(): Promise<void> {
+    const { store, runtime } = this.#context;
+    const there = await runtime.snapshots.list();
+    const wanted = new Set(await store.liveRuntimeSnapshots());
+    for (const { id } of there.filter(({ id }) => !wanted.has(id))) {
+      // what the store does not know at all was just captured, or is the quarantine's
+      if (!(await store.isDeletedSnapshot(id))) continue;
+      await runtime.snapshots.delete(id).catch(() => undefined);
+      this.#descriptions.forget("snapshot", id);
+    }
+    await runtime.snapshots.collect();
+  }
+
+  /** keeps the last few of a sandbox; the others are deleted, or left to the usual time */
+  async #evict(sandbox: Sandbox, newest: string): Promise<void> {
+    const keep = sandbox.keepLastSnapshots;
+    if (!keep) return;
+    const { store, now, limits } = this.#context;
+    const older = (await store.snapshotsOf(sandbox.id)).filter(({ id }) => id !== newest).slice(keep.count - 1);
+    for (const snapshot of older) {
+      if (keep.deleteEvicted) {
+        await this.delete(snapshot);
+      } else if (snapshot.expiration !== limits.snapshotExpiration) {
+        const { snapshotExpiration: expiration } = limits;
+        const expiresAt = expiration > 0 ? now() + expiration : undefined;
+        await store.updateSnapshot(snapshot.id, { expiration, expiresAt });
+      }
+    }
+  }
+}

@@ -1,0 +1,437 @@
+/**
+ * The composition root: the one file that knows every part. It starts them in the order in which they need each other
+ * (lock, store, runtime, core, HTTP) and stops them in the other. Sandboxes go on when the daemon stops.
+ */
+
+import { randomBytes, randomUUID } from "node:crypto";
+import { existsSync, statSync } from "node:fs";
+import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import type { Duplex } from "node:stream";
+import { advice, missing } from "../../scripts/host-needs.mjs";
+import { Drain } from "../api/kit/drain.ts";
+import { storedIdempotency } from "../api/kit/idempotency.ts";
+import { answerMalformed, apiListener } from "../api/kit/listener.ts";
+import { createApi } from "../api/server.ts";
+import { writeDurably } from "../base/durable-file.ts";
+import type { RecoveryPlace } from "../cli/offline/recover.ts";
+import { shellWord } from "../cli/print/output.ts";
+import { type Config, readConfig, serveUsage } from "../config/config.ts";
+import { dataDirectory, makeDirectory, runDirectory } from "../config/directories.ts";
+import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "../config/network-settings.ts";
+import { unknownSettings } from "../config/unknown-settings.ts";
+import type { Context, NetworkSecrets, Seal } from "../core/context.ts";
+import { type Core, createCore } from "../core/core.ts";
+import { messageOf, SandkeepError } from "../core/model/errors.ts";
+import { idsFrom } from "../core/model/ids.ts";
+import type { RecoveryFiles } from "../core/ports/recovery-files.ts";
+import type { Store } from "../core/ports/store.ts";
+import { areBound, type Belonging, bindFirst } from "../core/recovery/identity.ts";
+import { certificateOf, deriveAuthority } from "../egress/intercept/authority.ts";
+import { type SigningKey, signingKeyIn } from "../egress/intercept/signing-key.ts";
+import { isBelow } from "../ingress/host.ts";
+import { createIngress } from "../ingress/ingress.ts";
+import { egressMain, isClone, root } from "../installation/installation.ts";
+import { isForCompiling, nativeProgram } from "../installation/native-program.ts";
+import { type LinuxOptions, LinuxRuntime } from "../runtime/linux/driver.ts";
+import { withCertificates } from "../runtime/linux/images/java-store.ts";
+import { DiskRoom } from "../runtime/linux/storage/disk-room.ts";
+import { lockDirectory } from "../store/engines/directory-lock.ts";
+import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
+import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
+import { greeting, rootHint } from "./greeting.ts";
+import { listenOn, requireFree } from "./listening.ts";
+import { hashKey, openSeal, secretFor } from "./secrets.ts";
+import { heedSignals, outliveReaders } from "./signals.ts";
+
+export interface Daemon {
+  url: string;
+  /** the key that was made at this start, if one was */
+  newKey?: string;
+  core: Core;
+  /** stops serving; sandboxes go on unless they are all to be stopped */
+  stop(options?: { stopAll?: boolean; hurry?: AbortSignal }): Promise<void>;
+}
+
+/** how long a daemon that was told twice to stop may still take, in ms */
+const longestHurry = 2000;
+/** how long what streams say at their end may take, in ms */
+const longestGoodbye = 250;
+/** how long a start that has failed may take to undo what it had done, in ms */
+const longestUndoing = 10_000;
+
+/** `sandkeep serve`: runs until a signal ends it */
+export async function serve(args: string[]): Promise<void> {
+  if (args.includes("--help") || args.includes("-h")) {
+    process.stdout.write(serveUsage());
+    return;
+  }
+  const config = readConfig(args, process.env);
+  if (process.getuid?.() !== 0) {
+    throw new SandkeepError("forbidden", `Cannot serve: making sandboxes takes root\n${rootHint(args, process.env)}`);
+  }
+  // Before `npm start` in a clone, bootstrap.mjs has said so.
+  if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) say(line);
+  outliveReaders();
+  for (const sentence of unknownSettings(process.env)) say(sentence);
+  // Programs that it runs, such as mount, would inherit them.
+  for (const name of secretSettings) delete process.env[name];
+  const daemon = await startDaemon(config);
+  const { asked, hurry } = heedSignals();
+  // whoever reads that it is ready may end it the next moment
+  process.stdout.write(greeting(daemon, config, process.env));
+  await asked;
+  process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
+  hurry.addEventListener("abort", () => {
+    process.stdout.write("Stopping now …\n");
+    // What is not closed by then is as if the daemon had been killed, which loses nothing.
+    setTimeout(() => process.exit(0), longestHurry).unref();
+  });
+  await daemon.stop({ stopAll: config.stopAll, hurry });
+  // Everything is stored and closed; a connection that is just being made must not keep the process.
+  process.exit(0);
+}
+
+async function startDaemon(config: Config): Promise<Daemon> {
+  const undo = new AsyncDisposableStack();
+  let hasStarted = false;
+  let stopsAll = false;
+  try {
+    await requireFreeAddress(config);
+    for (const directory of [dataDirectory(config.dataDir), runDirectory(config.runDir)]) {
+      const removeMade = makeDirectory(directory);
+      undo.defer(() => (hasStarted ? undefined : removeMade()));
+    }
+    // What follows writes to the disk.
+    DiskRoom.makeStartable(reserveOf(config));
+    undo.defer(lockDirectory(config.dataDir));
+    const guest = await nativeProgram({ root, dataDir: config.dataDir, say: progress });
+    const room = await DiskRoom.open({ ...reserveOf(config), say });
+    undo.defer(async () => room.close());
+    const files = new DirectoryRecoveryFiles(config.dataDir);
+    const store = await openStoreOf(config, files);
+    undo.defer(() => store.close());
+    const belonging = belongingOf(config, store, files);
+    const isBound = await areBound(belonging);
+    const roots = believedRootsOf(config);
+    const runtime = runtimeOf(config, { guest, progress, roots: roots.pems, room });
+    await runtime.open();
+    undo.defer(() => {
+      // What sandboxes run on goes with the last of them.
+      return stopsAll ? runtime.shutdown() : runtime.leave();
+    });
+    if (!isBound) await bindFirst(belonging, runtime, randomUUID());
+    await requireDefaultImage(config, runtime);
+    const signingKey = signingKeyIn(join(config.dataDir, "oidc.key"));
+    const place: Place = { config, port: config.port };
+    const networkSecrets = networkSecretsOf(place, signingKey);
+    const context = { ...contextOf(config, store, runtime, files), ...trustOf(roots), networkSecrets };
+    const core = createCore(context, { hash: hashKey });
+    const newKey = await core.access.prepare(config.apiKey);
+    if (newKey !== undefined) writeDurably(join(config.dataDir, "api-key"), `${newKey}\n`);
+    await core.open({ keepAll: !isBound });
+    undo.defer(async () => {
+      // Again: until the server was closed there were more to come.
+      if (stopsAll) await core.stopAll();
+      await core.close();
+    });
+    const { server, drain, url } = await listen(place, core, store, signingKey);
+    let hurrying: AbortSignal | undefined;
+    undo.defer(() => closeServer(server, drain.settled(config.drainTimeout, hurrying)));
+    const parts = undo.move();
+    hasStarted = true;
+    return {
+      url,
+      ...(newKey !== undefined && { newKey }),
+      core,
+      async stop({ stopAll = false, hurry } = {}) {
+        stopsAll = stopAll;
+        hurrying = hurry;
+        if (stopAll) await core.stopAll();
+        await parts.disposeAsync();
+      },
+    };
+  } catch (error) {
+    // Why it failed is said whether or not what was begun can be undone in time.
+    const late = new Promise((resolve) => setTimeout(resolve, longestUndoing).unref());
+    await Promise.race([undo.disposeAsync().catch(trouble), late]);
+    throw error;
+  }
+}
+
+/** A daemon that runs on the same directory is the better explanation of a port that is taken. */
+async function requireFreeAddress({ host, port, dataDir }: Config): Promise<void> {
+  try {
+    await requireFree({ host, port });
+  } catch (error) {
+    if (existsSync(join(dataDir, "daemon.lock"))) lockDirectory(dataDir)();
+    throw error;
+  }
+}
+
+/** settings that have passwords and keys in them */
+const secretSettings = ["SANDKEEP_API_KEY", "SANDKEEP_DATABASE_URL", "SANDKEEP_EGRESS_PROXY"];
+
+/** a data directory and its database for "sandkeep recover", while no daemon uses them */
+export async function openForRecovery(args: string[], { create }: { create: boolean }): Promise<RecoveryPlace> {
+  const config = readConfig(args, process.env);
+  await using undo = new AsyncDisposableStack();
+  if (!statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory())
+    throw new SandkeepError("not-found", `Cannot recover "${config.dataDir}": there is no such directory`);
+  undo.defer(makeDirectory(runDirectory(config.runDir)));
+  undo.defer(lockDirectory(config.dataDir, "recover"));
+  const files = new DirectoryRecoveryFiles(config.dataDir);
+  const location = storeLocation(config);
+  const isMissing = "path" in location && !existsSync(location.path);
+  const store = await openStore(isMissing && !create ? { path: ":memory:" } : location, {
+    exclusive: endOvertaken,
+    seal: sealOf(config).seal,
+  });
+  undo.defer(() => store.close());
+  const guest = await nativeProgram({ root, dataDir: config.dataDir, say });
+  const roots = believedRootsOf(config).pems;
+  const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, { guest, progress: say, roots });
+  await runtime.open();
+  undo.defer(() => runtime.leave());
+  const context = contextOf(config, store, runtime, files);
+  const parts = undo.move();
+  return {
+    context,
+    belonging: belongingOf(config, store, files),
+    [Symbol.asyncDispose]: () => parts.disposeAsync(),
+  };
+}
+
+/** said at the start, not by every create */
+async function requireDefaultImage({ defaultImage, dataDir }: Config, runtime: LinuxRuntime): Promise<void> {
+  if (await runtime.images.get(defaultImage)) return;
+  const how = `sandkeep image import <path> --name ${defaultImage} --data-dir ${dataDir}`;
+  throw new SandkeepError(
+    "invalid",
+    `Cannot use SANDKEEP_DEFAULT_IMAGE "${defaultImage}": there is no such image (${how} brings one)`,
+  );
+}
+
+function reserveOf({ dataDir, diskReserve: reserve }: Config): { dataDir: string; reserve?: number } {
+  return { dataDir, ...(reserve !== undefined && { reserve }) };
+}
+
+/** the key is beside the database, not in it */
+function sealOf({ dataDir }: Config): Seal {
+  return openSeal(join(dataDir, "secret.key"));
+}
+
+function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Store> {
+  const location = storeLocation(config);
+  if ("path" in location && files.identity() !== undefined && !existsSync(location.path)) {
+    const recover = `sandkeep recover --data-dir ${shellWord(config.dataDir)}`;
+    const how = `Restore it from a backup; or run "${recover}", which lists what is here, and "${recover} --adopt", which makes a new one of it`;
+    throw new SandkeepError(
+      "conflict",
+      `Cannot serve "${config.dataDir}": its database "${location.path}" is missing. ${how}`,
+    );
+  }
+  return openStore(location, { exclusive: endOvertaken, seal: sealOf(config).seal });
+}
+
+/** another daemon has the database: whatever this one does from now on is wrong; sandboxes go on */
+function endOvertaken(error: SandkeepError): void {
+  trouble(error);
+  process.exit(1);
+}
+
+function storeLocation({ databaseUrl, dataDir }: Config): StoreLocation {
+  return databaseUrl === undefined ? { path: join(dataDir, "sandkeep.db") } : { url: databaseUrl };
+}
+
+function belongingOf(config: Config, store: Store, files: RecoveryFiles): Belonging {
+  return { store, files, directory: config.dataDir, database: placeOf(storeLocation(config)) };
+}
+
+/** What of the runtime's options is found out at the start. */
+type FoundOut = Pick<LinuxOptions, "guest" | "progress" | "roots" | "room">;
+
+function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
+  return new LinuxRuntime({
+    dataDir: config.dataDir,
+    runRoot: config.runDir,
+    ...found,
+    egress: [process.execPath, egressMain],
+    egressSettings: () => egressSettingsOf(config),
+    pool: { hot: config.poolHot, warm: config.poolWarm },
+    defaultImage: config.defaultImage,
+    limits: {
+      vcpus: config.defaultVcpus,
+      memory: config.defaultVcpus * 2 ** 31,
+      pids: config.maxProcesses,
+      disk: config.maxDisk,
+    },
+    durability: config.durability,
+    ...(config.storeSize !== undefined && { storage: { imageSize: config.storeSize, preallocated: true } }),
+    outputLimit: config.maxOutput,
+    journalLimit: config.maxOutputTotal,
+    ...(config.maxOpenFiles !== undefined && { maxOpenFiles: config.maxOpenFiles }),
+    trouble,
+  });
+}
+
+function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: RecoveryFiles): Context {
+  return {
+    store,
+    runtime,
+    files,
+    ids: idsFrom(randomBytes),
+    now: Date.now,
+    steady: () => performance.now(),
+    limits: {
+      defaultTimeout: config.defaultTimeout,
+      maxTimeout: config.maxTimeout,
+      defaultVcpus: config.defaultVcpus,
+      maxSandboxes: config.maxSandboxes,
+      disk: config.maxDisk,
+      maxDriveSize: config.maxDriveSize,
+      defaultRegion: config.regions[0] ?? "iad1",
+      snapshotExpiration: config.snapshotExpiration,
+      outputRetention: config.outputRetention,
+      sandboxRetention: config.sandboxRetention,
+      quarantine: config.quarantine,
+    },
+    defaultImage: config.defaultImage,
+    imageAliases: config.imageAliases,
+    seal: sealOf(config),
+    sandboxEnv: config.sandboxEnv,
+    notice: once(say),
+    trouble,
+  };
+}
+
+/** nothing where images know everybody whom this host believes */
+function trustOf({ pems, bundle }: BelievedRoots): Pick<Context, "hostRoots"> {
+  if (pems.length === 0) return {};
+  return { hostRoots: { pems, bundle, pem: pems.join(""), addToJava: (store) => withCertificates(store, pems) } };
+}
+
+/** Where the daemon is found. */
+interface Place {
+  config: Config;
+  /** the one it listens on, once it does */
+  port: number;
+}
+
+function publicUrlOf({ config, port }: Place): string {
+  return config.publicUrl ?? `http://${urlHost(config.host)}:${port}`;
+}
+
+/** where labels lead to sandboxes: what stands before the daemon stands before them too */
+function domainUrlOf(place: Place): string {
+  const url = new URL(publicUrlOf(place));
+  return `${url.protocol}//${place.config.domain}${url.port === "" ? "" : `:${url.port}`}`;
+}
+
+/** an authority for each sandbox, and the proof of who it is */
+function networkSecretsOf(place: Place, signingKey: () => SigningKey): NetworkSecrets {
+  const secret = secretFor("authorities of sandboxes", join(place.config.dataDir, "secret.key"));
+  return {
+    of({ id, sandboxId, sandboxName, teamId, projectId }) {
+      const { key, keyId } = signingKey();
+      const issuer = publicUrlOf(place).replace(/\/$/, "");
+      return {
+        authority: deriveAuthority(secret, sandboxId),
+        identity: { teamId, projectId, sandboxId: id, sandboxName, issuer, key, keyId },
+      };
+    },
+    certificateOf,
+  };
+}
+
+async function listen(
+  place: Place,
+  core: Core,
+  store: Store,
+  signingKey: () => SigningKey,
+): Promise<{ server: Server; drain: Drain; url: string }> {
+  const { config } = place;
+  const publicUrl = () => publicUrlOf(place);
+  const ownHosts = () => [new URL(publicUrl()).hostname];
+  const drain = new Drain();
+  const api = createApi({
+    core,
+    ending: drain.ending,
+    idempotency: storedIdempotency(store, Date.now),
+    publicUrl,
+    domain: () => domainUrlOf(place),
+    jwks: () => signingKey().jwks,
+    conformanceFixtures: config.conformanceFixtures,
+    allowedHosts: config.allowedHosts,
+    closing: () => !server.listening,
+    limits: {
+      ports: config.maxPorts,
+      timeout: config.maxTimeout,
+      vcpus: Math.min(config.maxVcpus, Math.floor(config.maxMemory / 2 ** 31)),
+      driveSize: config.maxDriveSize,
+      regions: config.regions,
+      defaultRegion: config.regions[0] ?? "iad1",
+    },
+    clock: Date.now,
+    trouble,
+  });
+  // Who is on this host needs no name server for localhost, whatever the world calls it. The domain itself may be below
+  // localhost, too.
+  const domain = (host: string) => (isBelow(host, config.domain) ? config.domain : "localhost");
+  const ingress = createIngress({ routes: core.routes, domain, ownHosts, trouble });
+  const answer = apiListener(api);
+  const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
+    if (ingress.matches(request)) ingress.handle(request, response);
+    else if (drain.admit(request, response)) answer(request, response);
+  });
+  server.on("clientError", answerMalformed);
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    if (ingress.matches(request)) ingress.upgrade(request, socket, head);
+    else api.upgrade(request, socket, head);
+  });
+  // commands and logs stream for as long as they like
+  server.requestTimeout = 0;
+  server.headersTimeout = 30_000;
+  await listenOn(server, config);
+  place.port = (server.address() as AddressInfo).port;
+  return { server, drain, url: `http://${urlHost(config.host)}:${place.port}` };
+}
+
+/** an address that stands for all of them is reached, from here, by loopback */
+function urlHost(host: string): string {
+  if (host === "0.0.0.0" || host === "::") return "127.0.0.1";
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+/** no new connections from now on; those that are open end once what is under way is `settled` */
+async function closeServer(server: Server, settled: Promise<void>): Promise<void> {
+  const closed = new Promise((resolve) => server.close(resolve));
+  await settled;
+  // Streams have been told to end, and say so.
+  await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, longestGoodbye).unref())]);
+  server.closeAllConnections();
+  await closed;
+}
+
+/** says nothing twice */
+function once(say: (sentence: string) => void): (sentence: string) => void {
+  const said = new Set<string>();
+  return (sentence) => {
+    if (!said.has(sentence)) say(sentence);
+    said.add(sentence);
+  };
+}
+
+function trouble(error: unknown): void {
+  say(messageOf(error));
+}
+
+/** for the person who waits for a first start */
+function progress(sentence: string): void {
+  process.stdout.write(`${sentence} …\n`);
+}
+
+function say(sentence: string): void {
+  process.stderr.write(`sandkeep: ${sentence}\n`);
+}

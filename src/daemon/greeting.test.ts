@@ -1,0 +1,25 @@
+/** What a person reads at a start: whether keys can be read on the way, and how to start it as root. */
+
+import { expect, test } from "vitest";
+import { readConfig } from "../config/config.ts";
+import { launcher } from "../installation/installation.ts";
+import { greeting, rootHint } from "./greeting.ts";
+
+test("the suggested command has the flags and variables that were given", () => {
+  const environment = { SANDKEEP_PORT: "7811", SANDKEEP_API_KEY: "secret", HOME: "/" };
+  expect(rootHint(["--data-dir", "/my data", "--stop-all"], environment)).toBe(
+    `hint: sudo --preserve-env=SANDKEEP_PORT,SANDKEEP_API_KEY ${launcher} serve --data-dir '/my data' --stop-all; "doctor" instead of "serve" says what else is missing`,
+  );
+  expect(rootHint([], {})).toMatch(/^hint: sudo \S+\/bin\/sandkeep serve; /);
+});
+
+test.each([
+  [[], false],
+  [["--host", "::1"], false],
+  [["--host", "0.0.0.0"], true],
+  [["--host", "192.0.2.7"], true],
+  [["--host", "0.0.0.0", "--public-url", "https://sandkeep.example.com"], false],
+])("that keys are sent in the clear is said where others can reach it: %j", (args, isSaid) => {
+  const said = greeting({ url: "http://127.0.0.1:7700" }, readConfig(args, {}), {});
+  expect(said.includes("without encryption")).toBe(isSaid);
+});

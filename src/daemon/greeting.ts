@@ -1,0 +1,56 @@
+/** What a person reads who starts the daemon: how to use it, or how to start it so that it can work. */
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { shellWord } from "../cli/print/output.ts";
+import { type Config, settings } from "../config/config.ts";
+import { ownCommand } from "../installation/installation.ts";
+
+/** Of a daemon that has started. */
+interface Started {
+  url: string;
+  /** the key that was made at this start, if one was */
+  newKey?: string;
+}
+
+/** what a person sees who has just started it */
+export function greeting({ url, newKey }: Started, config: Config, environment: NodeJS.ProcessEnv): string {
+  const keyFile = join(config.dataDir, "api-key");
+  const hasFile = existsSync(keyFile);
+  const keyPlace = hasFile ? `in ${keyFile}` : "what SANDKEEP_API_KEY is, or was at an earlier start";
+  const env = [ownCommand(environment), "env", "vercel", "--url", url, "--data-dir", config.dataDir];
+  const setKey = `export SANDKEEP_API_KEY=${newKey ?? "…"}`;
+  const lines = [
+    `sandkeep ready ${url}`,
+    "",
+    newKey !== undefined ? `Your API key: ${newKey} (also in ${keyFile})` : `Your API key is ${keyPlace}`,
+    "",
+    "To use it from another terminal with @vercel/sandbox or the sandbox CLI, unchanged:",
+    "",
+    `    eval "$(${env.map(shellWord).join(" ")})"`,
+    "",
+    hasFile
+      ? `Only root can read the key there: as another user, first run ${setKey}`
+      : `That takes the key from SANDKEEP_API_KEY: first run ${setKey}`,
+    "",
+    ...exposure(config),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+/** said where whoever is on the network reaches it, and nothing that it knows of encrypts what they say */
+function exposure({ host, publicUrl = "" }: Config): string[] {
+  const isLocal = host === "localhost" || host === "::1" || host.startsWith("127.");
+  if (isLocal || publicUrl.startsWith("https:")) return [];
+  const how = "put a proxy with TLS before it, and give its address as SANDKEEP_PUBLIC_URL";
+  return [`It listens on ${host} without encryption, so that keys can be read on the way: ${how}`, ""];
+}
+
+/** the command line that does as root what these arguments and this environment ask for */
+export function rootHint(args: string[], environment: NodeJS.ProcessEnv): string {
+  // sudo passes only those variables on that it is told to.
+  const passed = Object.values(settings).flatMap(({ env }) => (environment[env] ? [env] : []));
+  const sudo = ["sudo", ...(passed.length > 0 ? [`--preserve-env=${passed.join(",")}`] : [])];
+  const command = [...sudo, ownCommand(environment), "serve", ...args].map(shellWord).join(" ");
+  return `hint: ${command}; "doctor" instead of "serve" says what else is missing`;
+}

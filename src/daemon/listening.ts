@@ -1,0 +1,36 @@
+/** Listening on the address of the settings: whether it is free, and why it is not in a sentence. */
+
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import { messageOf, SandkeepError } from "../core/model/errors.ts";
+
+export interface Address {
+  host: string;
+  port: number;
+}
+
+/** resolves once it listens; an address that cannot be used is a sentence */
+export async function listenOn(server: Server, { host, port }: Address): Promise<void> {
+  try {
+    await once(server.listen(port, host), "listening");
+  } catch (cause) {
+    throw refusal({ host, port }, cause);
+  }
+}
+
+/** rejects when the address cannot be listened on, before anything that takes time is done in vain */
+export async function requireFree(address: Address): Promise<void> {
+  const server = createServer();
+  await listenOn(server, address);
+  await new Promise((resolve) => server.close(resolve));
+}
+
+function refusal({ host, port }: Address, cause: unknown): SandkeepError {
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+  const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const [why, hint] =
+    code === "EADDRINUSE"
+      ? ["another program uses this port", "--port or SANDKEEP_PORT names another one; 0 takes any that is free"]
+      : [messageOf(cause), "--host or SANDKEEP_HOST is the address, --port or SANDKEEP_PORT the port"];
+  return new SandkeepError("conflict", `Cannot listen on ${address}: ${why}\nhint: ${hint}`, { cause });
+}

@@ -1,0 +1,56 @@
+/** Seals secrets for storage (AES-256-GCM) with a key of this host, which is a file beside the database, not in it. */
+
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { writeDurably } from "../base/durable-file.ts";
+import type { Seal } from "../core/context.ts";
+import { SandkeepError } from "../core/model/errors.ts";
+
+const keyLength = 32;
+const nonceLength = 12;
+const tagLength = 16;
+const prefix = "sealed:1:";
+
+/** reads the key, or makes one at the first start */
+export function openSeal(keyFile: string): Seal {
+  const key = keyIn(keyFile);
+  return {
+    isSealed: (text) => text.startsWith(prefix),
+    seal(text) {
+      const nonce = randomBytes(nonceLength);
+      const cipher = createCipheriv("aes-256-gcm", key, nonce);
+      const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+      return prefix + Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64url");
+    },
+    open(sealed) {
+      const bytes = Buffer.from(sealed.slice(prefix.length), "base64url");
+      const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, nonceLength));
+      decipher.setAuthTag(bytes.subarray(nonceLength, nonceLength + tagLength));
+      try {
+        const text = [decipher.update(bytes.subarray(nonceLength + tagLength)), decipher.final()];
+        return Buffer.concat(text).toString("utf8");
+      } catch (cause) {
+        throw new SandkeepError("internal", "Cannot open a sealed secret: another key sealed it", { cause });
+      }
+    },
+  };
+}
+
+/** a secret for one purpose, always the same, that says nothing about the key or about those for other purposes */
+export function secretFor(purpose: string, keyFile: string): Buffer {
+  return Buffer.from(hkdfSync("sha256", keyIn(keyFile), "", `sandkeep ${purpose}`, keyLength));
+}
+
+/** how keys are remembered: enough to know one again, useless to whoever reads it */
+export function hashKey(secret: string): string {
+  return createHash("sha256").update(secret).digest("hex");
+}
+
+function keyIn(file: string): Buffer {
+  if (!existsSync(file)) writeDurably(file, randomBytes(keyLength));
+  const key = readFileSync(file);
+  if (key.length !== keyLength) {
+    throw new SandkeepError("internal", `Cannot open sealed secrets: "${file}" is not a key of ${keyLength} bytes`);
+  }
+  return key;
+}

@@ -1,0 +1,207 @@
+/**
+ * One request of a program and its answer: carries out what was decided about it. Body and answer stream, neither
+ * faster than the other side takes them, and whatever becomes of one side becomes of the other.
+ */
+
+import { constants } from "node:http2";
+import type { Writable } from "node:stream";
+import { messageOf } from "../../core/model/errors.ts";
+import { pour } from "../connection/pour.ts";
+import type { Answer, Client, Outgoing } from "./client.ts";
+import {
+  type Circumstances,
+  decide,
+  type FixedAnswer,
+  type Incoming,
+  refusal,
+  requestCost,
+  type SeenRequest,
+  seenOf,
+} from "./decision.ts";
+import { endToEnd, type Header, valuesOf, without } from "./headers.ts";
+import { type Origin, Unreachable, unsendable } from "./origin.ts";
+
+/** Where the program's answer goes. */
+export interface Answering {
+  /** whether its head has been sent */
+  readonly begun: boolean;
+  /** 1xx */
+  inform(status: number, headers: Header[]): void;
+  /** throws when this head cannot be sent */
+  begin(status: number, reason: string, headers: Header[]): Writable;
+  end(trailers: Header[]): void;
+  /** cuts it off, so that nobody takes it for whole; with a code of HTTP/2 */
+  cut(code: number): void;
+  /** told once: it has been sent whole, or the program is gone */
+  over(listener: () => void): void;
+}
+
+/** settles nothing and throws nothing: how it went is told to the program, and to `seen` */
+export function exchange(circumstances: Circumstances, incoming: Incoming, answering: Answering): void {
+  circumstances.asked();
+  const { share } = circumstances;
+  answering.over(share.request(requestCost, () => begin(circumstances, incoming, answering)));
+}
+
+function begin(circumstances: Circumstances, incoming: Incoming, answering: Answering): void {
+  const { share } = circumstances;
+  const seen: SeenRequest = seenOf(incoming);
+  /** whether the program has got, or is getting, all of its answer */
+  let whole = false;
+  const decision = decide(circumstances, incoming);
+  if (decision.rule) seen.rule = decision.rule;
+  incoming.body.on("data", (chunk: Buffer) => {
+    seen.sent += chunk.length;
+  });
+  // Counting must not set it flowing before somebody takes it.
+  incoming.body.pause();
+  incoming.body.on("error", () => undefined);
+  answering.over(() => circumstances.seen(seen));
+  if ("answer" in decision) answerWith(decision.answer);
+  else void relay(decision.origin, decision.request);
+
+  function answerWith({ status, headers, body, problem }: FixedAnswer): void {
+    if (answering.begun) return;
+    seen.status = status;
+    if (problem !== undefined) seen.problem = problem;
+    try {
+      const writable = answering.begin(status, "", headers);
+      if (incoming.method !== "HEAD" && body !== "") {
+        seen.received = Buffer.byteLength(body);
+        writable.write(body);
+      }
+      answering.end([]);
+    } catch (error) {
+      cut(messageOf(error), constants.NGHTTP2_INTERNAL_ERROR);
+    }
+    // Whoever writes first and reads later has to get to the answer.
+    incoming.body.resume();
+  }
+
+  async function relay(origin: Origin, request: Outgoing): Promise<void> {
+    let gone = false;
+    answering.over(() => {
+      gone = true;
+    });
+    let client: Client;
+    try {
+      client = await origin.client();
+    } catch (error) {
+      fail(error);
+      return;
+    }
+    if (gone) return;
+    try {
+      pass(client, request);
+    } catch (error) {
+      fail(unsendable(circumstances.host, error));
+    }
+  }
+
+  function pass(client: Client, request: Outgoing): void {
+    const sending = client.send(request, {
+      inform: (status, headers) => inform(status, endToEnd(headers)),
+      answer: (answer) => passBack(answer, sending.abort),
+      failed: (error, code) => fail(error, code),
+    });
+    if (!request.hasBody) {
+      sending.end([]);
+      incoming.body.resume();
+    } else {
+      let ended = false;
+      const end = () => {
+        ended = true;
+        try {
+          sending.end(trailersOf(incoming.trailers(), request.secret));
+        } catch {
+          sending.abort(constants.NGHTTP2_PROTOCOL_ERROR);
+        }
+      };
+      // A body without a byte may have ended before anybody asked for it.
+      if (incoming.body.readableEnded) end();
+      else incoming.body.once("end", end);
+      incoming.body.once("close", () => {
+        if (!ended) sending.abort(constants.NGHTTP2_CANCEL);
+      });
+      // A server may answer, or go, without taking all of it: then the rest is read and thrown away.
+      const stop = pour(incoming.body, sending.body, share);
+      const drain = () => {
+        stop();
+        incoming.body.resume();
+      };
+      sending.body.once("close", drain).once("error", drain);
+    }
+    answering.over(() => {
+      if (seen.problem !== undefined || !whole) sending.abort(constants.NGHTTP2_CANCEL);
+    });
+  }
+
+  /** a change of protocol is no hint, as nobody asked for one; a hint that cannot be passed on is left out */
+  function inform(status: number, headers: Header[]): void {
+    if (status === 101) return;
+    try {
+      answering.inform(status, headers);
+    } catch {
+      // It may say the same thing twice, which one version of HTTP allows and another does not.
+    }
+  }
+
+  function passBack(answer: Answer, abort: (code: number) => void): void {
+    seen.status = answer.status;
+    let writable: Writable;
+    try {
+      if (answer.status === 101) throw new Error("it changed the protocol unasked");
+      writable = answering.begin(answer.status, answer.reason, endToEnd(answer.headers));
+    } catch (error) {
+      abort(constants.NGHTTP2_CANCEL);
+      fail(new Unreachable(`Cannot pass on the answer of "${circumstances.host}": ${messageOf(error)}`));
+      return;
+    }
+    const { body } = answer;
+    const length = lengthOf(incoming.method, answer);
+    let ended = false;
+    body.on("error", () => undefined);
+    body.on("data", (chunk: Buffer) => {
+      seen.received += chunk.length;
+    });
+    body.once("end", () => {
+      // A connection that is closed nicely in the middle is still closed in the middle.
+      if (length !== undefined && length !== seen.received) return;
+      ended = true;
+      try {
+        answering.end(endToEnd(answer.trailers()));
+        whole = true;
+      } catch {
+        cut("what comes after its answer cannot be passed on", constants.NGHTTP2_INTERNAL_ERROR);
+      }
+    });
+    body.once("close", () => {
+      if (!ended) cut("the server broke off its answer", answer.code());
+    });
+    pour(body, writable, share);
+  }
+
+  function fail(error: unknown, code?: number): void {
+    if (answering.begun) return;
+    if (error instanceof Unreachable) answerWith(refusal(502, error.message));
+    // What a program would see of the server itself: it went away, or took the request back.
+    else cut(messageOf(error), code ?? constants.NGHTTP2_INTERNAL_ERROR);
+  }
+
+  function cut(why: string, code: number): void {
+    seen.problem ??= `Cannot pass on what "${circumstances.host}" says: ${why}`;
+    answering.cut(code);
+  }
+}
+
+/** what comes after a body cannot unsay what was said before it, nor what a rule has set */
+function trailersOf(trailers: Header[], set: string[]): Header[] {
+  return without(endToEnd(trailers), "host", "content-length", "content-type", "content-encoding", ...set);
+}
+
+/** bytes that the body of an answer has to have */
+function lengthOf(method: string, { status, headers }: Answer): number | undefined {
+  if (method === "HEAD" || status === 204 || status === 304) return undefined;
+  const [length] = valuesOf(headers, "content-length");
+  return length === undefined ? undefined : Number(length);
+}

@@ -1,0 +1,137 @@
+/** Takes requests of programs over HTTP/2, many at once over one connection. */
+
+import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import type { TLSSocket } from "node:tls";
+import { pairs } from "../../base/hop-by-hop.ts";
+import type { Allowance } from "../fairness/allowance.ts";
+import type { Watched } from "../fairness/strain.ts";
+import type { Circumstances, Incoming } from "./decision.ts";
+import { type Answering, exchange } from "./exchange.ts";
+import { headerObject, valuesOf } from "./headers.ts";
+import { longestHead } from "./http1-client.ts";
+import { sendTrailers } from "./http2-client.ts";
+
+/** requests at once over one connection; each may hold `window` bytes that its server has not taken yet */
+export const mostStreams = 100;
+/** requests that may be taken back over one connection: so many at once, and so many a second */
+const mostResets = { streamResetBurst: 2 * mostStreams, streamResetRate: 50 };
+/** about what one costs that is taken back, or a word about the connection, in µs */
+const nuisanceCost = 100;
+const window = 256 << 10;
+/** bytes of all its requests; programs are near, so they need not be many */
+const mostRoom = 1 << 20;
+const mostHeaders = 1_000;
+
+export interface Http2Options {
+  room?: number | undefined;
+  /** how often its machine may do what costs us much and itself nothing */
+  nuisances: Allowance;
+}
+
+export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, options: Http2Options): ServerHttp2Session {
+  const { room = mostRoom, nuisances } = options;
+  const { share } = circumstances;
+  const session = performServerHandshake(socket, {
+    ...mostResets,
+    maxHeaderListPairs: mostHeaders,
+    settings: {
+      maxConcurrentStreams: mostStreams,
+      initialWindowSize: window,
+      maxHeaderListSize: longestHead,
+      enablePush: false,
+    },
+  });
+  session.setLocalWindowSize(Math.min(room, mostRoom));
+  session.on("error", () => session.destroy());
+  const nuisance = () => {
+    // Whatever is under way is taken back when the connection ends.
+    if (session.destroyed) return;
+    share.spend(nuisanceCost);
+    if (nuisances.take()) return;
+    session.destroy(new Error("Too much is taken back"), constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  };
+  session.on("ping", nuisance);
+  // The first are how every connection begins.
+  session.once("remoteSettings", () => session.on("remoteSettings", nuisance));
+  const reading = readingOf(socket);
+  session.once("close", share.watch(reading));
+  // Programs may ask again for what is refused, as nothing of it has happened; but not without end.
+  const refuse = (stream: ServerHttp2Stream) => {
+    stream.close(constants.NGHTTP2_REFUSED_STREAM);
+    reading.hold();
+    void share.turn(nuisanceCost).then(reading.release);
+  };
+  session.on("stream", (stream, _headers, flags, raw: string[]) => {
+    stream.on("error", () => undefined);
+    // We hear of a stream a moment after it was opened, and it may have been taken back in the same breath.
+    if (stream.closed) return nuisance();
+    if (share.isFull) return refuse(stream);
+    stream.once("aborted", nuisance);
+    exchange(circumstances, incomingOf(stream, flags, raw), answeringOn(stream));
+  });
+  return session;
+}
+
+/** what HTTP/2 reads of a connection; Node has no word for stopping that, so its handle is told itself */
+function readingOf(socket: TLSSocket): Watched {
+  const tell = (word: "readStart" | "readStop") => {
+    const handle: unknown = Reflect.get(socket, "_handle");
+    if (typeof handle === "object" && handle !== null) Reflect.get(handle, word)?.call(handle);
+  };
+  let holds = 0;
+  const hold = () => {
+    if (holds++ === 0) tell("readStop");
+  };
+  const release = () => {
+    if (--holds === 0) tell("readStart");
+  };
+  return { bytes: () => socket.bytesRead, hold, release };
+}
+
+/** trailers may follow, and the date is the server's; the types do not know of that option */
+const asItCame = { waitForTrailers: true, sendDate: false };
+
+function incomingOf(stream: ServerHttp2Stream, flags: number, raw: string[]): Incoming {
+  const headers = pairs(raw);
+  const [method = ""] = valuesOf(headers, ":method");
+  const [target = ""] = valuesOf(headers, ":path");
+  let trailers: string[] = [];
+  stream.on("trailers", (_headers, _flags, rawTrailers: string[]) => {
+    trailers = rawTrailers;
+  });
+  const authorities = [...valuesOf(headers, ":authority"), ...valuesOf(headers, "host")];
+  return {
+    method,
+    target,
+    authorities,
+    headers,
+    hasBody: (flags & constants.NGHTTP2_FLAG_END_STREAM) === 0,
+    body: stream,
+    trailers: () => pairs(trailers),
+  };
+}
+
+function answeringOn(stream: ServerHttp2Stream): Answering {
+  let trailersOut: Record<string, string | string[]> = {};
+  // An answer that was cut off has no end, and trailers would be one.
+  stream.on("wantTrailers", () => sendTrailers(stream, trailersOut));
+  return {
+    get begun() {
+      return stream.headersSent;
+    },
+    inform(status, headers) {
+      if (!stream.headersSent && !stream.closed)
+        stream.additionalHeaders({ ...headerObject(headers), ":status": status });
+    },
+    begin(status, _reason, headers) {
+      stream.respond({ ...headerObject(headers), ":status": status }, asItCame);
+      return stream;
+    },
+    end(trailers) {
+      trailersOut = headerObject(trailers);
+      stream.end();
+    },
+    cut: (code) => stream.close(code),
+    over: (listener) => void stream.once("close", listener),
+  };
+}

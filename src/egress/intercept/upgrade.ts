@@ -1,0 +1,115 @@
+/** A request for another protocol, such as WebSocket: once the server agrees, bytes go both ways and nobody looks at them. */
+
+import { type IncomingMessage, STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
+import { offersHttp2, pairs } from "../../base/hop-by-hop.ts";
+import { pour, pourBoth } from "../connection/pour.ts";
+import type { Share } from "../fairness/turns.ts";
+import {
+  type Circumstances,
+  decide,
+  type FixedAnswer,
+  type Incoming,
+  refusal,
+  requestCost,
+  type SeenRequest,
+  seenOf,
+} from "./decision.ts";
+import { endToEnd, type Header, valuesOf } from "./headers.ts";
+import { sendUpgrade } from "./http1-client.ts";
+import { unsendable } from "./origin.ts";
+
+/** whether it is one: clients that merely offer HTTP/2 get an ordinary answer, and a body would come unparsed */
+export function isUpgrade({ headers }: IncomingMessage): boolean {
+  const bodiless = headers["transfer-encoding"] === undefined && Number(headers["content-length"] ?? 0) === 0;
+  return headers.upgrade !== undefined && !offersHttp2(headers.upgrade) && bodiless;
+}
+
+/** `head` is what the program sent after its request */
+export function upgrade(circumstances: Circumstances, incoming: Incoming, inside: Duplex, head: Buffer): void {
+  circumstances.asked();
+  inside.on("error", () => inside.destroy());
+  // It may last for ever, so it is none of the requests of which there may be so many.
+  void circumstances.share.turn(requestCost).then(() => begin(circumstances, incoming, inside, head));
+}
+
+function begin(circumstances: Circumstances, incoming: Incoming, inside: Duplex, head: Buffer): void {
+  if (inside.destroyed) return;
+  const seen = seenOf(incoming);
+  inside.once("close", () => circumstances.seen(seen));
+  const decision = decide(circumstances, incoming);
+  if (decision.rule) seen.rule = decision.rule;
+  if ("answer" in decision) {
+    answer(decision.answer);
+    return;
+  }
+  const { origin, request } = decision;
+  origin
+    .connect()
+    .then((outside) => {
+      if (inside.destroyed) return void outside.destroy();
+      inside.once("close", () => outside.destroy());
+      const onward = sendUpgrade(outside, request, valuesOf(incoming.headers, "upgrade").join(", "));
+      onward.once("upgrade", (response, upstream, first) => {
+        inside.write(headOf(response.statusCode ?? 101, response.statusMessage ?? "", upgradeHeaders(response)));
+        join(inside, head, upstream, first, seen, circumstances.share);
+        seen.status = response.statusCode ?? 101;
+      });
+      onward.once("response", (response) => {
+        seen.status = response.statusCode ?? 502;
+        // Its end is the end of the connection: the bytes after this request are in nobody's parser.
+        const headers: Header[] = [...endToEnd(pairs(response.rawHeaders)), ["Connection", "close"]];
+        inside.write(headOf(seen.status, response.statusMessage ?? "", headers));
+        response.on("error", () => inside.destroy());
+        pour(response, inside, circumstances.share);
+        response.once("end", () => inside.end());
+      });
+      onward.on("error", () => inside.destroy());
+      onward.end();
+    })
+    .catch((error) => answer(refusal(502, unsendable(circumstances.host, error).message)));
+
+  function answer({ status, headers, body, problem }: FixedAnswer): void {
+    if (inside.destroyed) return;
+    seen.status = status;
+    if (problem !== undefined) seen.problem = problem;
+    endWith(inside, Buffer.concat([headOf(status, "", [...headers, ["Connection", "close"]]), Buffer.from(body)]));
+  }
+}
+
+/** how long a program may take to hear the last word, in ms */
+const lingering = 2_000;
+
+/** the last word on a connection: closed at once, it could be lost with what the program still sends */
+export function endWith(socket: Duplex, text: string | Buffer): void {
+  socket.end(text);
+  socket.resume();
+  const timer = setTimeout(() => socket.destroy(), lingering);
+  socket.once("close", () => clearTimeout(timer));
+}
+
+function join(inside: Duplex, head: Buffer, outside: Duplex, first: Buffer, seen: SeenRequest, share: Share): void {
+  if (first.length > 0) inside.write(first);
+  if (head.length > 0) outside.write(head);
+  seen.sent += head.length;
+  seen.received += first.length;
+  inside.on("data", (chunk: Buffer) => {
+    seen.sent += chunk.length;
+  });
+  outside.on("data", (chunk: Buffer) => {
+    seen.received += chunk.length;
+  });
+  outside.on("error", () => inside.destroy());
+  outside.once("close", () => inside.destroy());
+  pourBoth(inside, outside, share);
+}
+
+function upgradeHeaders({ rawHeaders, headers }: IncomingMessage): Header[] {
+  return [...endToEnd(pairs(rawHeaders)), ["Connection", "Upgrade"], ["Upgrade", headers.upgrade ?? ""]];
+}
+
+/** Node reads headers as Latin-1, so they are written as that. */
+function headOf(status: number, reason: string, headers: Header[]): Buffer {
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  return Buffer.from(`HTTP/1.1 ${status} ${reason || STATUS_CODES[status] || ""}\r\n${lines}\r\n`, "latin1");
+}

@@ -1,0 +1,150 @@
+/**
+ * Who in a sandbox does something. netd asks inside which process holds a socket, and says so; which command the process
+ * belongs to is asked of the daemon, over the connection on which it gives policies (control.ts). What goes out waits
+ * for neither, only its line in the log does; where nobody answers, the line comes without.
+ */
+
+import type { EgressActor } from "../../core/network/egress-log.ts";
+import type { Holder } from "../channel.ts";
+import type { EgressLog } from "./log.ts";
+
+/** A search for somebody. */
+export interface Search {
+  /** who it was, as far as that was found out in time */
+  actor: Promise<EgressActor>;
+  /** resolves when whoever it was may end */
+  seen: Promise<void>;
+}
+
+/** Asks the daemon something; false where it has too much to read already. */
+export type Ask = (line: object) => boolean;
+
+interface Open {
+  machine: string;
+  search: Search;
+  holder?: Holder;
+  saw(): void;
+  tell(actor: EgressActor): void;
+}
+
+/** how long a line of the log waits, in ms */
+const patience = 500;
+/** how long a program waits that will be refused, in ms: it may end as soon as it hears of it */
+const refusalPatience = 50;
+/** how long processes are gathered before the daemon is asked about them, in ms: nobody is in a hurry by then */
+const gathering = 10;
+/** searches under way, of all machines; beyond it each machine still has its reserve */
+const mostAtOnce = 1024;
+const reserved = 8;
+const longestProgram = 64;
+
+const nobody: Search = { actor: Promise.resolve({}), seen: Promise.resolve() };
+
+export class Actors {
+  readonly #open = new Map<number, Open>();
+  /** how many of them are of each machine */
+  readonly #counts = new Map<string, number>();
+  readonly #daemons: Ask[] = [];
+  #found: number[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `id` is netd's number of the question, or 0 */
+  find(machine: string, id: number): Search {
+    const ofMachine = this.#counts.get(machine) ?? 0;
+    if (id === 0 || this.#open.has(id) || (this.#open.size >= mostAtOnce && ofMachine >= reserved)) return nobody;
+    const seen = Promise.withResolvers<void>();
+    const actor = Promise.withResolvers<EgressActor>();
+    const search = { seen: seen.promise, actor: actor.promise };
+    const timer = setTimeout(() => this.#end(id), patience);
+    const tell = (found: EgressActor) => {
+      clearTimeout(timer);
+      actor.resolve(found);
+    };
+    this.#open.set(id, { machine, search, saw: seen.resolve, tell });
+    this.#counts.set(machine, ofMachine + 1);
+    return search;
+  }
+
+  /** netd's answer; without a process, nobody was found */
+  found(id: number, holder: Holder): void {
+    const open = this.#open.get(id);
+    if (!open) return;
+    open.saw();
+    open.holder = holder;
+    if (holder.ancestry.length === 0) {
+      this.#end(id);
+      return;
+    }
+    this.#found.push(id);
+    this.#timer ??= setTimeout(() => this.#ask(), gathering);
+  }
+
+  /** the daemon's answer */
+  answered(id: number, command: string | undefined): void {
+    this.#end(id, command);
+  }
+
+  /** a daemon that may be asked from now on; returns what is to be called when it is gone */
+  connected(ask: Ask): () => void {
+    this.#daemons.push(ask);
+    return () => {
+      this.#daemons.splice(this.#daemons.indexOf(ask), 1);
+      // Whoever it was asked of: the next one does not know of the question.
+      for (const [id, { holder }] of [...this.#open]) if (holder && !this.#found.includes(id)) this.#end(id);
+    };
+  }
+
+  /** resolves when nobody of a machine is searched for any more of whom that was so when it was called */
+  async settled(machine: string): Promise<void> {
+    this.#ask();
+    const searches = [...this.#open.values()].filter((each) => each.machine === machine);
+    await Promise.all(searches.map((each) => each.search.actor));
+  }
+
+  #ask(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const found = this.#found;
+    this.#found = [];
+    const ask = this.#daemons.at(-1);
+    const questions = found.flatMap((question) => {
+      const { machine, holder } = this.#open.get(question) ?? {};
+      return holder ? [{ question, machine, ancestry: holder.ancestry }] : [];
+    });
+    if (questions.length === 0 || ask?.({ questions })) return;
+    for (const { question } of questions) this.#end(question);
+  }
+
+  #end(id: number, command?: string): void {
+    const open = this.#open.get(id);
+    if (!open) return;
+    this.#open.delete(id);
+    const others = (this.#counts.get(open.machine) ?? 1) - 1;
+    if (others === 0) this.#counts.delete(open.machine);
+    else this.#counts.set(open.machine, others);
+    const program = open.holder && plainName(open.holder.program);
+    open.saw();
+    open.tell({ ...(command !== undefined && { command }), ...(program && { program }) });
+  }
+}
+
+/** a log that hears everything once it is known who did it, in the same order */
+export function attributed(log: EgressLog, { actor }: Search): Pick<EgressLog, "decided" | "ended"> {
+  return {
+    decided: (event) => void actor.then((who) => log.decided({ ...event, ...who })),
+    ended: (event, traffic) => void actor.then((who) => log.ended({ ...event, ...who }, traffic)),
+  };
+}
+
+/** resolves when a program may hear that it is refused */
+export async function beforeRefusal({ seen }: Search): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, refusalPatience);
+  await Promise.race([seen, late.promise]);
+  clearTimeout(timer);
+}
+
+/** a program may call itself what it likes */
+function plainName(name: string): string {
+  return name.replace(/[\p{C}\p{Zl}\p{Zp}\ufffd]/gu, "?").slice(0, longestProgram);
+}

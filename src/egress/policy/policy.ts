@@ -1,0 +1,127 @@
+/**
+ * Whether a sandbox may reach what it wants to reach: the one place where that is decided. Of a sandbox that may reach
+ * nothing at all it is only told what its ruleset has stopped (barred.ts). Everything here is pure: what it says of a
+ * connection it says again, about the same connection, when the policy has changed.
+ */
+
+import { isAlone } from "../../core/network/cidr.ts";
+import type { MissingPermission } from "../../core/network/egress-log.ts";
+import {
+  type CustomNetwork,
+  compilePolicy,
+  hostOfQuestion,
+  type PolicyMatcher,
+  type RequestRule,
+} from "../../core/network/network-policy.ts";
+import type { Destination } from "../channel.ts";
+import { type AddressRules, embeddedIPv4 } from "./addresses.ts";
+
+/** What is in force for a machine. */
+export type Policy =
+  | { kind: "open" }
+  /** it has a policy that we have not been given: nothing gets out until we have */
+  | { kind: "unknown" }
+  | { kind: "custom"; matcher: PolicyMatcher; network: CustomNetwork };
+
+export type Verdict =
+  /** `rules` are what is to be done to requests; undefined where TLS stays closed */
+  | { allowed: true; rule: string; rules?: readonly RequestRule[] }
+  | { allowed: false; reason: string; rule?: string; missing?: MissingPermission };
+
+/** What is known of a connection or a flow. */
+export interface Wish extends Destination {
+  protocol: "tcp" | "udp";
+  /** the name in its TLS hello, once that was found to lead to the address */
+  name?: string;
+  /** the host that a request in plain HTTP names, which nothing proves */
+  claimed?: string;
+  /** what it speaks instead, as words that fit after "it" */
+  instead?: string;
+}
+
+export function customPolicy(network: CustomNetwork): Policy {
+  return { kind: "custom", matcher: compilePolicy(network), network };
+}
+
+/**
+ * Where resolvers answer. A subnet may have one of its own, through which any name, and what is hidden in it, would get
+ * out: a policy that lists names has to name such a resolver's very address.
+ */
+const resolverPorts = [53, 853];
+
+/** the verdict where the address alone decides; undefined where the name has to be known */
+export function judgeAddress(policy: Policy, wish: Wish, addresses: AddressRules): Verdict | undefined {
+  const { address, port } = wish;
+  if (policy.kind === "unknown") return { allowed: false, reason: "the sandbox's policy is not known yet" };
+  if (port === 0) return { allowed: false, reason: "port 0 is none" };
+  const range = policy.kind === "custom" ? rangeOf(policy.matcher, address) : undefined;
+  if (range && !range.allowed) {
+    const rule = `subnets.deny ${range.cidr.text}`;
+    return { allowed: false, rule, reason: `${address} is in ${range.cidr.text}, which the policy denies` };
+  }
+  const forbidden = addresses.forbidden(address);
+  if (forbidden !== undefined) return { allowed: false, reason: `${address} is ${forbidden}` };
+  if (policy.kind === "open") return { allowed: true, rule: "allow-all" };
+  const { openNames, everything, ruled } = policy.matcher;
+  if (everything && !ruled) return { allowed: true, rule: range ? `subnets.allow ${range.cidr.text}` : "allow *" };
+  if (range && !openNames && !everything && resolverPorts.includes(port) && !isAlone(range.cidr)) {
+    return { allowed: false, reason: "only names of the policy resolve, and only by the sandbox's own resolver" };
+  }
+  if (range) return { allowed: true, rule: `subnets.allow ${range.cidr.text}` };
+  if (wish.protocol === "tcp") return undefined;
+  return bySubnetOnly(wish, `datagrams are allowed by subnet only${everything ? ", as a domain has rules" : ""}`);
+}
+
+/** the verdict once it is known what the connection speaks; the name has been found to lead to its address */
+export function judge(policy: Policy, wish: Wish, addresses: AddressRules): Verdict {
+  const known = judgeAddress(policy, wish, addresses);
+  if (known) return known;
+  if (wish.name !== undefined) return judgeName(policy, wish.name);
+  if (policy.kind !== "custom" || !policy.matcher.everything)
+    return bySubnetOnly(wish, wish.instead ?? "it names no host");
+  const { claimed } = wish;
+  if (claimed === undefined || !hasRulesFor(policy, claimed)) return { allowed: true, rule: "allow *" };
+  return { allowed: false, reason: `plain HTTP would go around the rules for "${claimed}": use https` };
+}
+
+/** whether requests to the host are to be looked at */
+export function hasRulesFor(policy: Policy, name: string): boolean {
+  return policy.kind === "custom" && (policy.matcher.name(name)?.rules.length ?? 0) > 0;
+}
+
+/** whether everything but what has rules may be reached, by name or not */
+export function isOpenBesidesRules(policy: Policy): boolean {
+  return policy.kind === "custom" && policy.matcher.everything;
+}
+
+export function judgeName(policy: Policy, name: string): Verdict {
+  if (policy.kind === "unknown") return { allowed: false, reason: "the sandbox's policy is not known yet" };
+  if (policy.kind === "open") return { allowed: true, rule: "allow-all" };
+  const domain = policy.matcher.name(name);
+  if (domain) {
+    const { rules } = domain;
+    return { allowed: true, rule: `allow ${domain.domain}`, ...(rules.length > 0 && { rules }) };
+  }
+  const reason = `the policy does not allow "${name}"`;
+  return { allowed: false, reason, missing: { allow: [name] } };
+}
+
+/** whether the resolver answers for the name */
+export function judgeQuestion(policy: Policy, name: string, type: string): Verdict {
+  if (policy.kind === "custom" && policy.matcher.openNames) return { allowed: true, rule: "subnets.allow" };
+  return judgeName(policy, hostOfQuestion(name, type));
+}
+
+/** an address that stands for another is in the ranges of both, and in the one that denies before all */
+function rangeOf(matcher: PolicyMatcher, address: string): ReturnType<PolicyMatcher["address"]> {
+  const own = matcher.address(address);
+  const embedded = embeddedIPv4(address);
+  const other = embedded === undefined ? undefined : matcher.address(embedded);
+  return other && !other.allowed ? other : own;
+}
+
+function bySubnetOnly({ address }: Wish, why: string): Verdict {
+  const range = `${address}/${address.includes(":") ? 128 : 32}`;
+  const reason = `the policy does not allow ${address}: ${why}`;
+  return { allowed: false, reason, missing: { subnets: { allow: [range] } } };
+}

@@ -1,0 +1,34 @@
+/** Where this package's own files are: in a clone, where Node runs src/, and installed, where it runs dist/. */
+
+import { realpathSync } from "node:fs";
+import { delimiter, extname, join } from "node:path";
+
+/** the package's folder */
+export const root = join(import.meta.dirname, "../..");
+
+/** whether Node runs the sources as they are */
+export const isClone = extname(import.meta.filename) === ".ts";
+
+/** the `sandkeep` command */
+export const launcher = join(root, "bin/sandkeep");
+
+/** what is loaded into programs that use a vendor's SDK; the same files in a clone and installed */
+export const redirects = join(root, "src/redirect");
+
+/** the main module of the egress process */
+export const egressMain = join(import.meta.dirname, "../egress", `main${extname(import.meta.filename)}`);
+
+/** How a person runs this very Sandkeep: by its name if PATH leads here, else by its path. Not quoted for a shell. */
+export function ownCommand(environment: NodeJS.ProcessEnv): string {
+  const folders = (environment.PATH ?? "").split(delimiter).filter((folder) => folder.startsWith("/"));
+  const first = folders.map((folder) => resolved(join(folder, "sandkeep"))).find((path) => path !== undefined);
+  return first !== undefined && first === resolved(launcher) ? "sandkeep" : launcher;
+}
+
+function resolved(path: string): string | undefined {
+  try {
+    return realpathSync(path);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,114 @@
+/** bin/sandkeep: which Node it becomes, which it refuses, and that nothing stands between it and its caller. */
+
+import { spawn, spawnSync } from "node:child_process";
+import { appendFile, chmod, copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import manifest from "../../package.json" with { type: "json" };
+import { nodeDigests, refusalOf } from "../../scripts/packaged-node.mjs";
+import { eventually, root, tempDir } from "../../test/harness/harness.ts";
+
+const packageName = `node-linux-${process.arch}`;
+const packagedNode = join(root, "node_modules", packageName, "bin/node");
+const system = "/usr/bin:/bin";
+
+test("the digests are those of the packages in package.json, and the installed one has its digest", async () => {
+  const { optionalDependencies: packages } = manifest;
+  expect(Object.keys(nodeDigests()).sort()).toEqual(Object.keys(packages).sort());
+  const text = await readFile(join(root, "scripts/node-digests.txt"), "utf8");
+  for (const version of Object.values(packages)) expect(text).toContain(`Node ${version}.`);
+  expect(refusalOf(join(root, "node_modules"))).toBeUndefined();
+});
+
+test("without a recent Node on PATH it becomes the packaged one, wherever above it npm put it", async () => {
+  const { folder, run } = await installation({ main: "console.log(process.execPath, ...process.argv.slice(2))" });
+  const answers = [run(["a b", "c"]), run(["again"])];
+  await rename(join(folder, "node_modules"), join(folder, "../node_modules"));
+  answers.push(run([]));
+  expect(answers.map(({ stderr }) => stderr)).toEqual(["", "", ""]);
+  expect(answers.map(({ stdout }) => stdout)).toEqual([
+    `${packagedNode} a b c\n`,
+    `${packagedNode} again\n`,
+    `${packagedNode}\n`,
+  ]);
+});
+
+test("a packaged Node that is not the published one is refused, also after the right one has run", async () => {
+  const { folder, run } = await installation({ main: "" });
+  expect(run([])).toMatchObject({ status: 0, stderr: "" });
+  const node = join(folder, "node_modules", packageName, "bin/node");
+  await copyFile(packagedNode, `${node}.new`);
+  await appendFile(`${node}.new`, "\0");
+  await rename(`${node}.new`, node);
+  for (const attempt of [1, 2]) {
+    const { status, stderr } = run([]);
+    expect([attempt, status]).toEqual([attempt, 1]);
+    expect(stderr).toMatch(/^sandkeep: Cannot run .*: it is not the Node that nodejs\.org published, its SHA-256 is/);
+  }
+  expect(refusalOf(join(folder, "node_modules"))).toMatch(
+    /^Cannot run .* it is not the Node that nodejs.org published/,
+  );
+});
+
+test("the host's own Node runs it from version 24 on", async () => {
+  const { run } = await installation({ main: "" });
+  for (const [version, runs] of Object.entries({ "v18.20.0": false, "v24.0.0": true, "v26.1.0": true, weird: false })) {
+    const host = await tempDir();
+    await writeFile(
+      join(host, "node"),
+      `#!/bin/sh\nif [ "$1" = --version ]; then echo ${version}; else echo "host's own: $*"; fi\n`,
+      { mode: 0o755 },
+    );
+    expect([version, run([], { PATH: `${host}:${system}` }).stdout.includes("host's own")]).toEqual([version, runs]);
+  }
+});
+
+test("what npm puts on PATH is not the host's own", async () => {
+  const { folder, run } = await installation({ main: "console.log(process.execPath)" });
+  const bin = join(folder, "node_modules/.bin");
+  await mkdir(bin);
+  await writeFile(join(bin, "node"), "#!/bin/sh\necho v99.0.0\n", { mode: 0o755 });
+  expect(run([], { PATH: `${bin}:${system}` }).stdout).toBe(`${packagedNode}\n`);
+});
+
+test("without any Node that can run it, a sentence says so", async () => {
+  const { folder, run } = await installation({ main: "" });
+  await rm(join(folder, "node_modules"), { recursive: true });
+  expect(run([])).toMatchObject({
+    status: 1,
+    stderr: expect.stringMatching(/^sandkeep: Cannot find Node 24 or later: .*\nhint: install Sandkeep again/),
+  });
+});
+
+test("it is replaced by Node: the exit code is the program's, and a signal reaches it and nothing is left", async () => {
+  const { launcher } = await installation({
+    main: 'process.on("SIGTERM", () => process.exit(7)); console.log(process.pid); setInterval(() => {}, 1e6)',
+  });
+  expect((await installation({ main: "process.exitCode = 42" })).run([]).status).toBe(42);
+  const child = spawn(launcher, [], { env: { PATH: system }, stdio: ["ignore", "pipe", "inherit"] });
+  let said = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    said += text;
+  });
+  const ended = new Promise((resolve) => child.once("exit", (code) => resolve(code)));
+  await eventually("it runs", () => said.endsWith("\n"));
+  expect(Number(said)).toBe(child.pid);
+  child.kill("SIGTERM");
+  expect(await ended).toBe(7);
+});
+
+/** a package with this main module, the launcher, and the packaged Node; run through a link, as npm makes one */
+async function installation({ main }: { main: string }) {
+  const folder = join(await tempDir(), "sandkeep");
+  for (const part of ["bin", "dist", "scripts", `node_modules/${packageName}/bin`])
+    await mkdir(join(folder, part), { recursive: true });
+  for (const file of ["bin/sandkeep", "scripts/node-digests.txt"]) await copyFile(join(root, file), join(folder, file));
+  await chmod(join(folder, "bin/sandkeep"), 0o755);
+  await writeFile(join(folder, "dist/main.js"), main);
+  await symlink(packagedNode, join(folder, "node_modules", packageName, "bin/node"));
+  const launcher = join(await tempDir(), "sandkeep");
+  await symlink(join(folder, "bin/sandkeep"), launcher);
+  const run = (args: string[], env: NodeJS.ProcessEnv = { PATH: system }) =>
+    spawnSync(launcher, args, { env, encoding: "utf8" });
+  return { folder, launcher, run };
+}

@@ -1,0 +1,300 @@
+/** The parts that a Linux runtime is made of, opened in the order in which they need each other. */
+
+import { randomBytes } from "node:crypto";
+import { chmodSync, mkdirSync, realpathSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import type { EgressSettings } from "../../core/ports/egress-settings.ts";
+import type { Limits } from "../../core/ports/runtime.ts";
+import { Launcher } from "./guest-wire/launcher.ts";
+import { Builds } from "./host/builds.ts";
+import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts";
+import { HostMasks } from "./host/host-masks.ts";
+import { Ledger } from "./host/ledger.ts";
+import { OpenFilesWatch } from "./host/open-files-watch.ts";
+import { lookEvery, type RegularLook } from "./host/regular-look.ts";
+import { TcpMemoryWatch } from "./host/tcp-memory-watch.ts";
+import { ImageStore } from "./images/images.ts";
+import { Capturer } from "./layers/capture.ts";
+import { LayerStore } from "./layers/layers.ts";
+import { type MachineNeeds, SnapshotStore } from "./layers/snapshots.ts";
+import { requireSameRun } from "./machines/adopt.ts";
+import { BlankMaker } from "./machines/blank.ts";
+import type { LinuxMachine, MachineKeeper } from "./machines/machine.ts";
+import { egressUser, netdUser, type OrphanPlan, type Places } from "./machines/plan.ts";
+import { Pool, type PoolOptions, type PoolSize } from "./machines/pool.ts";
+import { EgressLink, type EgressLinkOptions } from "./network/egress-link.ts";
+import { egressView, realCommand } from "./network/egress-view.ts";
+import { PortMeters } from "./network/port-meters.ts";
+import type { DiskRoom } from "./storage/disk-room.ts";
+import { DiskWatch } from "./storage/disk-watch.ts";
+import { DriveStore } from "./storage/drives.ts";
+import { GrowthStop } from "./storage/growth-stop.ts";
+import { Volumes } from "./storage/volumes.ts";
+
+export interface Parts {
+  cgroups: CgroupHost;
+  cgroupParents: string[];
+  launcher: Launcher;
+  egress: EgressLink;
+  ports: PortMeters;
+  ledger: Ledger;
+  volumes: Volumes;
+  masks: HostMasks;
+  layers: LayerStore;
+  images: ImageStore;
+  snapshots: SnapshotStore;
+  drives: DriveStore;
+  maker: BlankMaker;
+  capturer: Capturer;
+  keeper: MachineKeeper;
+  pool: Pool;
+  builds: Builds;
+  countsLook: RegularLook;
+  diskWatch: DiskWatch;
+  filesWatch: OpenFilesWatch;
+  tcpWatch: TcpMemoryWatch;
+  /** there where the room on the disk is watched */
+  growthStop: GrowthStop | undefined;
+}
+
+/** what machines may use of the host besides their limits */
+export interface Bounds {
+  /** how much output of each command is kept, in bytes */
+  outputLimit?: number;
+  /** how much output of all commands of a machine is kept, in bytes */
+  journalLimit?: number;
+  /** open files on the host from which on machines lose processes; default half of what the kernel allows */
+  maxOpenFiles?: number;
+  /** pages of TCP on the host from which on machines lose processes; default half of where the kernel begins to save */
+  maxTcpPages?: number;
+}
+
+/** what an acknowledged stop or snapshot survives: the loss of power, or of the daemon's process only */
+export type Durability = "power" | "process";
+
+export interface PartsOptions extends Bounds {
+  dataDir: string;
+  guest: string;
+  egress: string[];
+  egressEnv?: Record<string, string>;
+  egressSettings?: () => EgressSettings;
+  pool: PoolSize;
+  limits: Limits;
+  durability: Durability;
+  /** which boot of the host this is */
+  bootId: string;
+  trouble: (error: unknown) => void;
+  places: Places;
+  /** whether the store has subvolumes */
+  hasVolumes: boolean;
+  /** whether the store is a file system of its own, with nothing else in it */
+  isOwnStore: boolean;
+  room?: DiskRoom;
+}
+
+/** what the parts ask of the runtime they belong to */
+export interface PartsHooks {
+  orphans: () => OrphanPlan[];
+  needs: () => MachineNeeds | Promise<MachineNeeds>;
+  release: (machine: LinuxMachine) => Promise<void>;
+  defaultRoot: PoolOptions["root"];
+  machines: () => Iterable<LinuxMachine>;
+}
+
+export async function openParts(options: PartsOptions, hooks: PartsHooks): Promise<Parts> {
+  const { places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble } = options;
+  const { store } = places;
+  const cgroups = thisHostsCgroups();
+  await requireSameRun(places, cgroups, options.bootId);
+  const cgroupParents = makeParent(cgroups, places.cgroupParent);
+  const settings = options.egressSettings?.();
+  if (settings) leaveSettings(places, settings);
+  // The egress process is somebody else, and has to find its folders in there.
+  mkdirSync(places.egressLogs, { recursive: true });
+  chmodSync(places.egressLogs, 0o711);
+  const command = realCommand(options.egress);
+  const launcher = await Launcher.open({
+    run: places.run,
+    binary: options.guest,
+    egress: command,
+    env: {
+      PATH: process.env.PATH ?? "",
+      SANDKEEP_STORE: realpathSync(store),
+      SANDKEEP_NETD_UID: String(netdUser),
+      SANDKEEP_EGRESS_UID: String(egressUser),
+      SANDKEEP_EGRESS_VIEW: egressView(command).join("\n"),
+      SANDKEEP_EGRESS_SETTINGS: places.egressSettings,
+      SANDKEEP_EGRESS_SOCKET: places.egress,
+      SANDKEEP_EGRESS_LOGS: places.egressLogs,
+      ...options.egressEnv,
+    },
+    orphans: hooks.orphans,
+  });
+  await using undo = new AsyncDisposableStack();
+  undo.defer(() => leave(launcher));
+  const commandOf: EgressLinkOptions["commandOf"] = (name, ancestry) => {
+    for (const machine of hooks.machines()) if (machine.plan.name === name) return machine.commandOf(ancestry);
+    return undefined;
+  };
+  const egress = new EgressLink({ socket: places.egress, settings, trouble, commandOf });
+  egress.open();
+  undo.defer(async () => egress.close());
+  if (options.egressSettings) keepConfigured(egress, places, options.egressSettings, trouble);
+  const ports = new PortMeters({ trouble });
+  if (options.hasVolumes) await launcher.enableVolumeLimits(store);
+  forgetCounts(launcher, options);
+  const countsLook = lookEvery(forgetEvery, () => forgetCounts(launcher, options), trouble);
+  undo.defer(async () => countsLook.close());
+  const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
+  const volumes = new Volumes(launcher, options.hasVolumes);
+  const masks = new HostMasks({
+    folder: join(store, "masks"),
+    filesAt: (directory) => launcher.filesAt(directory),
+    bootId: options.bootId,
+    // Those that are booted already have the old ones.
+    changed: () => pool.fill(),
+    trouble,
+  });
+  await masks.open();
+  undo.defer(() => masks.close());
+  const layers = new LayerStore(store, launcher, {
+    volumes: options.hasVolumes,
+    bootId: options.bootId,
+    shared: join(options.dataDir, "shared"),
+    masks,
+  });
+  const images = new ImageStore(store);
+  const snapshots = new SnapshotStore({ store, layers, images, machines: hooks.needs });
+  const drives = new DriveStore(store, volumes, trouble, (what) => options.room?.require(what));
+  await drives.open();
+  await Promise.all([layers.open(), images.open()]);
+  await snapshots.open();
+  const newName = () => `m${randomBytes(8).toString("hex")}`;
+  const hostCpus = cpus().length;
+  const output = { outputLimit, journalLimit };
+  const maker = new BlankMaker({ places, cgroups, launcher, ledger, volumes, layers, ...output, newName, hostCpus });
+  const capturer = new Capturer({ layers, snapshots, volumes, durable: options.durability === "power" });
+  const keeper: MachineKeeper = {
+    launcher,
+    egress,
+    ports,
+    ...output,
+    captureLive: (machine) => capturer.live(machine),
+    capture: (machine) => capturer.dead(machine.plan, machine.record),
+    discard: (machine) => volumes.delete(machine.plan.volume),
+    release: hooks.release,
+    limitDisk: async (machine, bytes) => {
+      const { line } = machine.spec;
+      if (line !== undefined) await volumes.limitLine(machine.plan.volume, line, bytes);
+      // While room is short a lower limit is in force, and this one afterwards.
+      if (!options.room?.isShort) await volumes.limit(machine.plan.volume, bytes);
+    },
+    requireRoom: (what) => options.room?.require(what),
+    diskUsage: (machine) => volumes.usage(machine.plan.volume),
+  };
+  const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });
+  const builds = new Builds({
+    launcher,
+    pool,
+    guest: options.guest,
+    egress: command,
+    machines: () => [...hooks.machines()].map(({ id }) => id),
+    configured: async () => {
+      if (options.egressSettings) await egress.configure(options.egressSettings());
+    },
+    trouble,
+  });
+  const diskWatch = new DiskWatch({ launcher, volumes, machines: hooks.machines, trouble });
+  const filesWatch = new OpenFilesWatch({
+    machines: hooks.machines,
+    trouble,
+    ...(options.maxOpenFiles !== undefined && { most: options.maxOpenFiles }),
+  });
+  const tcpWatch = new TcpMemoryWatch({
+    machines: hooks.machines,
+    trouble,
+    ...(options.maxTcpPages !== undefined && { most: options.maxTcpPages }),
+  });
+  const { room } = options;
+  const growthStop =
+    room &&
+    new GrowthStop({
+      room,
+      launcher,
+      volumes,
+      machines: hooks.machines,
+      store,
+      isOwnStore: options.isOwnStore,
+      note: join(places.run, "growth-stopped"),
+      resumed: () => pool.fill(0),
+      trouble,
+    });
+  undo.move();
+  return {
+    cgroups,
+    cgroupParents,
+    launcher,
+    egress,
+    ports,
+    ledger,
+    volumes,
+    masks,
+    layers,
+    images,
+    snapshots,
+    drives,
+    maker,
+    capturer,
+    keeper,
+    pool,
+    builds,
+    countsLook,
+    diskWatch,
+    filesWatch,
+    tcpWatch,
+    growthStop,
+  };
+}
+
+/** between two looks for what the kernel counts for volumes that are gone, in ms */
+const forgetEvery = 3_600_000;
+
+function forgetCounts(launcher: Launcher, { hasVolumes, places }: PartsOptions): void {
+  // What is left this time is found the next time.
+  if (hasVolumes) launcher.forgetCounts(places.store).catch(() => undefined);
+}
+
+/** for an egress process that is started while no daemon is there to tell it; whole at any time */
+function leaveSettings({ run, egressSettings: file }: Places, settings: EgressSettings): void {
+  mkdirSync(run, { recursive: true, mode: 0o700 });
+  writeFileSync(`${file}.new`, JSON.stringify(settings), { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+/** as if it had not been opened: one that knows no machine was started for nobody */
+async function leave(launcher: Launcher): Promise<void> {
+  const machines = await launcher.machines().catch(() => undefined);
+  if (machines?.length === 0) await launcher.shutdown();
+  else launcher.close();
+}
+
+/** how often to look whether the host has other resolvers, in ms */
+const resolversEvery = 5_000;
+
+/** the egress process does not see the host's files, so it is told when those change that say something to it */
+function keepConfigured(
+  egress: EgressLink,
+  places: Places,
+  settingsNow: () => EgressSettings,
+  trouble: (error: unknown) => void,
+): void {
+  const file = "/etc/resolv.conf";
+  const changed = () => {
+    const settings = settingsNow();
+    leaveSettings(places, settings);
+    egress.configure(settings).catch(trouble);
+  };
+  watchFile(file, { interval: resolversEvery, persistent: false }, changed);
+  egress.closing(() => unwatchFile(file, changed));
+}

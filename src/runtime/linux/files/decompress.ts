@@ -1,0 +1,53 @@
+/** Undoes the compression of a stream, whichever its first bytes say it has: gzip, zstd or none. */
+
+import { Readable } from "node:stream";
+import { createGunzip, createZstdDecompress } from "node:zlib";
+import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
+
+const kinds = [
+  { magic: Buffer.from([0x1f, 0x8b]), open: createGunzip },
+  { magic: Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), open: createZstdDecompress },
+];
+const longestMagic = 4;
+
+/** the plain bytes; a broken compression is an "invalid" error, an error of the source stays what it is */
+export async function* decompressed(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const chunks = source[Symbol.asyncIterator]();
+  const head: Uint8Array[] = [];
+  try {
+    for (let length = 0; length < longestMagic; ) {
+      const step = await chunks.next();
+      if (step.done) break;
+      head.push(step.value);
+      length += step.value.length;
+    }
+    const start = Buffer.concat(head);
+    const kind = kinds.find(({ magic }) => start.subarray(0, magic.length).equals(magic));
+    const whole = rest(start, chunks);
+    yield* kind ? through(whole, kind.open()) : whole;
+  } finally {
+    await chunks.return?.();
+  }
+}
+
+async function* rest(start: Uint8Array, chunks: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  if (start.length > 0) yield start;
+  for (let step = await chunks.next(); !step.done; step = await chunks.next()) yield step.value;
+}
+
+async function* through(source: AsyncIterable<Uint8Array>, transform: ReturnType<typeof createGunzip>) {
+  let sourceError: unknown;
+  const input = Readable.from(source, { objectMode: false });
+  input.on("error", (error) => {
+    sourceError = error;
+    transform.destroy(error);
+  });
+  try {
+    yield* input.pipe(transform) as AsyncIterable<Buffer>;
+  } catch (error) {
+    if (sourceError !== undefined) throw sourceError;
+    throw new SandkeepError("invalid", `Cannot decompress the data: ${messageOf(error)}`, { cause: error });
+  } finally {
+    input.destroy();
+  }
+}

@@ -1,0 +1,422 @@
+/**
+ * One connection for file requests: a method for each request that guest/files/files.c knows, where every payload is written
+ * down. Requests may be made without waiting for answers; each is sent whole before the next. Nothing is read off the
+ * connection while the consumer of an answer is slow.
+ *
+ * Paths are absolute and go out as UTF-8. A name that is no UTF-8 comes in with U+FFFD in its place, and cannot be named.
+ */
+
+import type { Duplex } from "node:stream";
+import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import type { FileChange } from "../../../core/ports/runtime.ts";
+import { failure } from "../guest-wire/failure.ts";
+import { Queue } from "../guest-wire/frame-queue.ts";
+import { chunkLength, type Frame, FrameParser, FrameReader, FrameWriter, Type, WireError } from "../guest-wire/wire.ts";
+import { decodeChange, decodeEntry, type Entry } from "./file-entry.ts";
+
+export interface WriteRequest {
+  /** permission bits of a file that is made; default 0o644 */
+  mode?: number;
+  parents?: boolean;
+  append?: boolean;
+  /** fail when it exists */
+  exclusive?: boolean;
+  /** put a new file in the place of whatever is there, but a directory */
+  replace?: boolean;
+  /** set `mode` also on a file that exists, and its setuid, setgid and sticky bits */
+  exactMode?: boolean;
+  owner?: { uid: number; gid: number };
+  modifiedAt?: number;
+}
+
+/** A write under way. */
+export interface Writing {
+  /** true once all data is on its way; false when it failed before, and no more data is wanted */
+  sent: Promise<boolean>;
+  /** settles once it is answered; fails also when the data could not be read */
+  done: Promise<void>;
+}
+
+/** A file that a walk came to; `contents`, if asked for, are exactly entry.size bytes, and lost once the walk goes on. */
+export interface WalkStep {
+  entry: Entry;
+  contents?: AsyncIterable<Buffer>;
+}
+
+export class FileSession {
+  readonly #socket: Duplex;
+  readonly #parser = new FrameParser();
+  readonly #receivers = new Map<number, Receiver>();
+  #lastId = 0;
+  #sending: Promise<void> = Promise.resolve();
+  #lost: Error | undefined;
+
+  /** takes over a connection; nothing else may read from it or write to it */
+  constructor(socket: Duplex) {
+    this.#socket = socket;
+    socket.on("error", (error) => this.#fail(lost(error)));
+    void this.#pump();
+  }
+
+  /** the first request of a connection: FILES with a user, or FILES_AT with a directory */
+  async begin(type: typeof Type.files | typeof Type.filesAt, name: string): Promise<void> {
+    await this.#ask(type, (frame) => frame.str(name));
+  }
+
+  close(): void {
+    this.#fail(lost());
+    this.#socket.destroy();
+  }
+
+  async *read(path: string, options: { offset?: number; length?: number } = {}): AsyncGenerator<Buffer> {
+    const { offset = 0, length = toTheEnd } = options;
+    for await (const frame of this.#stream(Type.read, (f) => f.str(path).u64(offset).u64(length))) yield frame.payload;
+  }
+
+  async write(path: string, data: Contents, request?: WriteRequest): Promise<void> {
+    const { sent, done } = this.beginWrite(path, data, request);
+    await Promise.all([sent, done]);
+  }
+
+  beginWrite(path: string, data: Contents, request: WriteRequest = {}): Writing {
+    const id = this.#nextId();
+    const head = requestFrame(Type.write, id, (frame) => writeFields(frame, path, request));
+    let answered = false;
+    const answer = this.#receive(id, Type.ok).finally(() => {
+      answered = true;
+    });
+    // A failure comes as soon as it is known: the rest of the data is of no use then.
+    const sent = this.#inTurn(() => this.#sendWrite(id, head, data, () => answered));
+    // Where the data ends in an error, that says more than the guest's word for a write that broke off.
+    const done = Promise.all([sent, answer]).then(() => undefined);
+    done.catch(() => undefined);
+    return { sent, done };
+  }
+
+  async stat(path: string, options: { follow?: boolean } = {}): Promise<Entry> {
+    const id = this.#nextId();
+    const answer = this.#receive(id, Type.entry);
+    this.#send(Type.stat, id, (frame) => frame.str(path).u8(options.follow === false ? 0 : 1));
+    return decoded(decodeEntry, await answer);
+  }
+
+  async *list(path: string): AsyncGenerator<Entry> {
+    for await (const frame of this.#stream(Type.list, (f) => f.str(path))) yield decoded(decodeEntry, frame.payload);
+  }
+
+  /** whether this made the directory; false when it was there, which is fine only with `recursive` */
+  async mkdir(path: string, options: { mode?: number; recursive?: boolean } = {}): Promise<boolean> {
+    const { mode = 0o755, recursive = false } = options;
+    const answer = await this.#ask(Type.mkdir, (f) =>
+      f
+        .str(path)
+        .u32(mode)
+        .u8(recursive ? 1 : 0),
+    );
+    return new FrameReader(answer).u8() !== 0;
+  }
+
+  async move(from: string, to: string): Promise<void> {
+    await this.#ask(Type.move, (f) => f.str(from).str(to));
+  }
+
+  async remove(path: string, options: { recursive?: boolean; force?: boolean } = {}): Promise<void> {
+    const { recursive = false, force = false } = options;
+    await this.#ask(Type.remove, (f) =>
+      f
+        .str(path)
+        .u8(recursive ? 1 : 0)
+        .u8(force ? 1 : 0),
+    );
+  }
+
+  async chmod(path: string, mode: number): Promise<void> {
+    await this.#ask(Type.chmod, (f) => f.str(path).u32(mode));
+  }
+
+  async chown(path: string, uid: number, gid: number, options: { follow?: boolean } = {}): Promise<void> {
+    await this.#ask(Type.chown, (f) =>
+      f
+        .str(path)
+        .u32(uid)
+        .u32(gid)
+        .u8(options.follow === false ? 0 : 1),
+    );
+  }
+
+  async symlink(target: string, path: string): Promise<void> {
+    await this.#ask(Type.symlink, (f) => f.str(target).str(path));
+  }
+
+  /** another name for a file; a symlink is linked itself */
+  async link(from: string, to: string): Promise<void> {
+    await this.#ask(Type.link, (f) => f.str(from).str(to));
+  }
+
+  async utime(path: string, modifiedAt: number, options: { follow?: boolean } = {}): Promise<void> {
+    await this.#ask(Type.utime, (f) =>
+      f
+        .str(path)
+        .u64(modifiedAt)
+        .u8(options.follow === false ? 0 : 1),
+    );
+  }
+
+  async fifo(path: string, mode: number): Promise<void> {
+    await this.#ask(Type.fifo, (f) => f.str(path).u32(mode));
+  }
+
+  /** fulfilled once the watch is in place; the changes end when the path itself is gone. The last request of a session */
+  async watch(path: string, options: { recursive?: boolean } = {}): Promise<AsyncIterable<FileChange>> {
+    const frames = this.#stream(Type.watch, (f) => f.str(path).u8(options.recursive ? 1 : 0));
+    const first = await frames.next();
+    if (first.value?.type !== Type.ok) throw new WireError("A watch began with no answer");
+    return changes(frames);
+  }
+
+  async *walk(path: string, options: { contents?: boolean; attributes?: boolean } = {}): AsyncGenerator<WalkStep> {
+    const { contents = false, attributes = false } = options;
+    let inFile = false;
+    // An END ends the contents of a file if one has begun, else the walk.
+    const isLast = (frame: Frame) => {
+      if (frame.type === Type.entry) inFile = contents && isFile(frame.payload);
+      const last = frame.type === Type.end && !inFile;
+      if (frame.type === Type.end) inFile = false;
+      return last;
+    };
+    const fields: Fill = (f) =>
+      f
+        .str(path)
+        .u8(contents ? 1 : 0)
+        .u8(attributes ? 1 : 0);
+    const frames = this.#stream(Type.walk, fields, isLast);
+    for await (const frame of frames) {
+      // Anything else is left of contents that nobody read.
+      if (frame.type !== Type.entry) continue;
+      const entry = decoded(decodeEntry, frame.payload);
+      yield contents && entry.type === "file" ? { entry, contents: untilEnd(frames) } : { entry };
+    }
+  }
+
+  /** only on a connection begun by FILES_AT, like the two below */
+  async whiteout(path: string): Promise<void> {
+    await this.#ask(Type.whiteout, (f) => f.str(path));
+  }
+
+  async setAttribute(path: string, name: string, value: Uint8Array): Promise<void> {
+    await this.#ask(Type.setxattr, (f) => f.str(path).str(name).bytes(value));
+  }
+
+  /** bytes on disk and inodes at and below a path */
+  async usage(path: string): Promise<{ bytes: number; inodes: number }> {
+    const reader = new FrameReader(await this.#ask(Type.usage, (f) => f.str(path)));
+    return { bytes: reader.u64(), inodes: reader.u64() };
+  }
+
+  #nextId(): number {
+    this.#lastId = this.#lastId === 0xffffffff ? 1 : this.#lastId + 1;
+    return this.#lastId;
+  }
+
+  /** a request with one OK */
+  #ask(type: number, fill: Fill): Promise<Buffer> {
+    const id = this.#nextId();
+    const answer = this.#receive(id, Type.ok);
+    this.#send(type, id, fill);
+    return answer;
+  }
+
+  /** one frame of the given type as the whole answer */
+  #receive(id: number, type: number): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      this.#listen(id, {
+        take(frame) {
+          if (frame.type !== type) throw new WireError(`An answer has the type ${frame.type} instead of ${type}`);
+          resolve(frame.payload);
+          return true;
+        },
+        fail: reject,
+      });
+    });
+  }
+
+  /** a request answered by frames up to the one that `isLast`, which is told only if it is no END */
+  async *#stream(type: number, fill: Fill, isLast = isEnd): AsyncGenerator<Frame, undefined> {
+    const id = this.#nextId();
+    const queue = new Queue<Frame>(queuedFrames);
+    this.#listen(id, {
+      async take(frame) {
+        if (isLast(frame)) {
+          queue.end();
+          return true;
+        }
+        await queue.put(frame);
+        return false;
+      },
+      fail: (error) => queue.end(error),
+    });
+    this.#send(type, id, fill);
+    yield* queue;
+  }
+
+  #listen(id: number, receiver: Receiver): void {
+    if (this.#lost) receiver.fail(this.#lost);
+    else this.#receivers.set(id, receiver);
+  }
+
+  /** sends a request in its turn; what goes wrong reaches the one who waits for its answer */
+  #send(type: number, id: number, fill: Fill): void {
+    this.#inTurn(async () => this.#put(requestFrame(type, id, fill))).catch((error) => {
+      this.#receivers.get(id)?.fail(error);
+      this.#receivers.delete(id);
+    });
+  }
+
+  async #sendWrite(id: number, head: Buffer, data: Contents, over: () => boolean): Promise<boolean> {
+    await this.#put(head);
+    let isWhole = false;
+    try {
+      for await (const piece of data instanceof Uint8Array ? [data] : data) {
+        for (let at = 0; at < piece.length && !over(); at += chunkLength) {
+          await this.#put(new FrameWriter().raw(piece.subarray(at, at + chunkLength)).frame(Type.data, id));
+        }
+        if (over()) return false;
+      }
+      isWhole = true;
+      return true;
+    } finally {
+      const end = isWhole ? new FrameWriter() : new FrameWriter().u8(1);
+      await this.#put(end.frame(Type.end, id));
+    }
+  }
+
+  #inTurn<T>(job: () => Promise<T>): Promise<T> {
+    const turn = this.#sending.then(job);
+    this.#sending = turn.then(
+      () => undefined,
+      () => undefined,
+    );
+    return turn;
+  }
+
+  /** resolves when the connection takes more */
+  async #put(bytes: Buffer): Promise<void> {
+    if (this.#lost) throw this.#lost;
+    if (!this.#socket.write(bytes)) await drained(this.#socket);
+    if (this.#lost) throw this.#lost;
+  }
+
+  async #pump(): Promise<void> {
+    try {
+      for await (const chunk of this.#socket) {
+        for (const frame of this.#parser.push(chunk)) await this.#dispatch(frame);
+      }
+      this.#fail(lost());
+    } catch (error) {
+      this.#fail(error instanceof WireError ? broken(error) : lost(error));
+      this.#socket.destroy();
+    }
+  }
+
+  async #dispatch(frame: Frame): Promise<void> {
+    const receiver = this.#receivers.get(frame.id);
+    if (!receiver) throw new WireError(`An answer has the number ${frame.id}, which no request has`);
+    if (frame.type === Type.fail) receiver.fail(failure(frame.payload));
+    if (frame.type === Type.fail || (await receiver.take(frame))) this.#receivers.delete(frame.id);
+  }
+
+  #fail(error: Error): void {
+    this.#lost ??= error;
+    for (const receiver of this.#receivers.values()) receiver.fail(error);
+    this.#receivers.clear();
+  }
+}
+
+type Contents = Uint8Array | AsyncIterable<Uint8Array>;
+type Fill = (frame: FrameWriter) => FrameWriter;
+
+/** Whoever waits for the answers to one request. */
+interface Receiver {
+  /** takes an answer other than FAIL; true when it was the last */
+  take(frame: Frame): boolean | Promise<boolean>;
+  fail(error: unknown): void;
+}
+
+/** length in READ: as far as the file goes */
+const toTheEnd = 2n ** 64n - 1n;
+// With frames of up to 128 KiB, 512 KiB may wait for a slow consumer.
+const queuedFrames = 4;
+
+const flags = { parents: 1, append: 2, exclusive: 4, replace: 8, exactMode: 16, owner: 32, modifiedAt: 64 } as const;
+
+function writeFields(frame: FrameWriter, path: string, request: WriteRequest): FrameWriter {
+  let bits = 0;
+  for (const [name, bit] of Object.entries(flags)) if (request[name as keyof typeof flags]) bits |= bit;
+  if (request.modifiedAt !== undefined) bits |= flags.modifiedAt;
+  const { uid = 0, gid = 0 } = request.owner ?? {};
+  const { mode = 0o644, modifiedAt = 0 } = request;
+  return frame.str(path).u32(mode).u32(bits).u32(uid).u32(gid).u64(modifiedAt);
+}
+
+function isEnd(frame: Frame): boolean {
+  return frame.type === Type.end;
+}
+
+/** a request whose values do not fit their fields is the caller's mistake */
+function requestFrame(type: number, id: number, fill: Fill): Buffer {
+  try {
+    return fill(new FrameWriter()).frame(type, id);
+  } catch (cause) {
+    const why = cause instanceof RangeError ? "a number does not fit its field" : messageOf(cause);
+    throw new SandkeepError("invalid", `Cannot ask for that file: ${why}`, { cause });
+  }
+}
+
+/** the type in an ENTRY that is not looked at any further yet */
+function isFile(payload: Buffer): boolean {
+  const reader = new FrameReader(payload);
+  reader.bytes();
+  return reader.u8() === 1;
+}
+
+function decoded<T>(decode: (payload: Buffer) => T, payload: Buffer): T {
+  try {
+    return decode(payload);
+  } catch (error) {
+    throw error instanceof WireError ? broken(error) : error;
+  }
+}
+
+async function* changes(frames: AsyncIterable<Frame>): AsyncGenerator<FileChange> {
+  for await (const frame of frames) yield decoded(decodeChange, frame.payload);
+}
+
+async function* untilEnd(frames: AsyncGenerator<Frame, undefined>): AsyncGenerator<Buffer> {
+  for (let step = await frames.next(); !step.done && step.value.type === Type.data; step = await frames.next()) {
+    yield step.value.payload;
+  }
+}
+
+function drained(socket: Duplex): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      socket.off("drain", go);
+      socket.off("close", go);
+      resolve();
+    };
+    socket.on("drain", go);
+    socket.on("close", go);
+    if (socket.destroyed) go();
+  });
+}
+
+function lost(cause?: unknown): SandkeepError {
+  if (isSandkeepError(cause)) return cause;
+  return new SandkeepError("gone", "Cannot finish the file request: the connection to the sandbox is closed", {
+    cause,
+  });
+}
+
+function broken(cause: WireError): SandkeepError {
+  return new SandkeepError("internal", `Cannot finish the file request: ${cause.message}`, { cause });
+}

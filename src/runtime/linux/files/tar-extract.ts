@@ -1,0 +1,395 @@
+/**
+ * Unpacks a tar stream into a sandbox or a layer over one connection, without waiting for the answer to each member.
+ *
+ * An archive is not trusted. Every member stays below the directory it is unpacked in: none is absolute, has ".." in its
+ * name, or lies below a symlink that the archive itself made. (That none leaves the sandbox is not our doing: the guest's
+ * process sees nothing else.) What was unpacked before a bad member stays.
+ */
+
+import { posix } from "node:path";
+import { type Extract, extract } from "tar-stream";
+import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { decompressed } from "./decompress.ts";
+import type { FileSession, WriteRequest } from "./file-session.ts";
+import { attributesOf, type TarHeader, written } from "./tar.ts";
+
+export interface ExtractOptions {
+  /**
+   * A layer, on a connection of FILES_AT: owners and extended attributes are restored, character devices 0/0 are
+   * whiteouts. Otherwise everything belongs to whoever the guest's process is.
+   */
+  layer?: boolean;
+  /** with `layer`: members named ".wh.…" are whiteouts, as in the layers of OCI images */
+  oci?: boolean;
+  /** on a connection of root's: whom everything that is made belongs to, directories on the way included */
+  owner?: FileOwner;
+  /** whether to leave a member out, by its path below the directory */
+  leaveOut?: (path: string) => boolean;
+}
+
+export interface FileOwner {
+  uid: number;
+  gid: number;
+}
+
+/** unpacks a tar (plain, gzip or zstd) below a directory, which is made when missing, as are parents of members */
+export async function extractTar(
+  session: FileSession,
+  directory: string,
+  tar: AsyncIterable<Uint8Array>,
+  options: ExtractOptions = {},
+): Promise<void> {
+  const members = extract();
+  const target = new Target(session, directory, options);
+  await target.begin();
+  let fed: unknown;
+  // Nobody waits for this one: it ends with the parser, or when the source has its next piece.
+  void feed(members, tar).catch((error) => {
+    fed = error;
+    members.destroy(new Error(messageOf(error)));
+  });
+  try {
+    for await (const member of members) await target.take(member);
+    await target.finish();
+  } catch (error) {
+    // An error of the archive's source explains whatever the parser then said.
+    throw fed ?? (isSandkeepError(error) ? error : notTar(error));
+  } finally {
+    members.destroy();
+    await target.settled();
+  }
+}
+
+/** requests that may be under way at a time */
+const inFlight = 64;
+/** what may be remembered of an archive's directories and symlinks, in characters of their names */
+const longestMemory = 32 << 20;
+const latestTime = 8_640_000_000_000_000;
+
+type Kind = NonNullable<TarHeader["type"]>;
+type Member = Extract extends AsyncIterable<infer Source> ? Source : never;
+
+/** The directory that an archive is unpacked in, and what must be remembered of the members so far. */
+class Target {
+  readonly #session: FileSession;
+  readonly #directory: string;
+  readonly #layer: boolean;
+  readonly #oci: boolean;
+  readonly #forOwner: FileOwner | undefined;
+  readonly #leaveOut: ExtractOptions["leaveOut"];
+  readonly #answers = new Answers(inFlight);
+  /** names of the symlinks that the archive made */
+  readonly #symlinks = new Set<string>();
+  readonly #directories: MadeDirectory[] = [];
+  /** directories that were there or are made, where each one needs an owner */
+  readonly #ways = new Set(["/"]);
+  #memory = 0;
+  #parent = "";
+
+  constructor(session: FileSession, directory: string, options: ExtractOptions) {
+    this.#session = session;
+    this.#directory = directory;
+    this.#layer = options.layer ?? false;
+    this.#oci = this.#layer && (options.oci ?? false);
+    this.#forOwner = options.owner;
+    this.#leaveOut = options.leaveOut;
+  }
+
+  /** makes the directory itself */
+  async begin(): Promise<void> {
+    await this.#makeWay(this.#directory);
+    await this.#answers.all();
+  }
+
+  async take(member: Member): Promise<void> {
+    // tar-stream hands its extended fields through, which its type does not say.
+    const header = member.header as TarHeader;
+    const kind = kindOf(header);
+    const name = cleanName(header.name, header.name);
+    this.#refuseBelowSymlink(name, header.name);
+    if (this.#leaveOut?.(name)) return void member.resume();
+    if (this.#oci && posix.basename(name).startsWith(".wh.")) await this.#ociWhiteout(name);
+    else if (kind === "file") await this.#file(name, header, member);
+    else await this.#other(kind, name, header);
+    member.resume();
+  }
+
+  /** waits for every answer, then gives directories the modes and times that their members would have changed again */
+  async finish(): Promise<void> {
+    await this.#answers.all();
+    for (const { path, header, made } of this.#directories.reverse()) {
+      if (!this.#layer && !(await made)) continue;
+      await this.#facts(path, header, true);
+    }
+    await this.#answers.all();
+  }
+
+  /** resolves once no request is under way, whatever became of them */
+  async settled(): Promise<void> {
+    await this.#answers.all().catch(() => undefined);
+  }
+
+  async #file(name: string, header: TarHeader, member: Member): Promise<void> {
+    if (name === "") throw refusal(header.name, "it has no name");
+    const path = this.#path(name);
+    this.#symlinks.delete(name);
+    if (this.#forOwner) await this.#makeWay(posix.dirname(path));
+    // tar-stream's type does not say that a member only ever holds buffers.
+    const contents = member as AsyncIterable<Buffer>;
+    const { sent, done } = this.#session.beginWrite(path, contents, this.#writeRequest(header));
+    try {
+      if (!(await sent)) await done;
+    } catch (error) {
+      // In a layer half a file stays where the archive ends inside this member, or the disk is full.
+      const begun = !isSandkeepError(error) || error.code === "limit";
+      if (begun && this.#layer) await this.#session.remove(path, { force: true }).catch(() => undefined);
+      throw error;
+    }
+    await this.#answers.add(done);
+    await this.#attributes(path, header);
+  }
+
+  async #other(kind: Kind, name: string, header: TarHeader): Promise<void> {
+    if (kind === "directory") return this.#makeDirectory(name, header);
+    if (name === "") throw refusal(header.name, "it has no name");
+    const path = this.#path(name);
+    if (kind === "link") return this.#link(name, header);
+    const make = this.#maker(kind, path, header);
+    await this.#clear(name);
+    if (kind === "symlink") this.#rememberSymlink(name);
+    await this.#answers.add(make());
+    if (kind === "symlink") await this.#own(path, header);
+    if (kind === "fifo") await this.#facts(path, header, false);
+  }
+
+  #maker(kind: Kind, path: string, header: TarHeader): () => Promise<void> {
+    if (kind === "symlink") return () => this.#session.symlink(header.linkname ?? "", path);
+    if (kind === "fifo") return () => this.#session.fifo(path, modeOf(header));
+    const isWhiteout = kind === "character-device" && header.devmajor === 0 && header.devminor === 0;
+    if (this.#layer && isWhiteout) return () => this.#session.whiteout(path);
+    throw refusal(header.name, "device nodes are not allowed");
+  }
+
+  async #makeDirectory(name: string, header: TarHeader): Promise<void> {
+    // A directory where the archive made a symlink would be whatever that leads to.
+    if (this.#symlinks.has(name)) throw refusal(header.name, "the archive made a symlink of that name");
+    // The target itself belongs to the caller; in a layer it is the root.
+    if (name === "" && !this.#layer) return;
+    const path = this.#path(name);
+    this.#remember(path);
+    if (this.#forOwner) await this.#makeWay(posix.dirname(path));
+    const made = this.#session.mkdir(path, { recursive: true, mode: modeOf(header) | 0o700 });
+    this.#directories.push({ path, header, made });
+    await this.#answers.add(made);
+    await this.#attributes(path, header);
+  }
+
+  async #link(name: string, header: TarHeader): Promise<void> {
+    const from = cleanName(header.linkname ?? "", header.name);
+    if (from === "") throw refusal(header.name, "it links to nothing");
+    this.#refuseBelowSymlink(from, header.name);
+    if (from === name) return;
+    await this.#clear(name);
+    // A link to a symlink is that symlink.
+    if (this.#symlinks.has(from)) this.#rememberSymlink(name);
+    await this.#answers.add(this.#session.link(this.#path(from), this.#path(name)));
+  }
+
+  async #ociWhiteout(name: string): Promise<void> {
+    const parent = parentOf(name);
+    const hidden = posix.basename(name).slice(".wh.".length);
+    await this.#makeParent(name);
+    if (hidden === ".wh..opq") {
+      await this.#answers.add(
+        this.#session.setAttribute(this.#path(parent), "trusted.overlay.opaque", Buffer.from("y")),
+      );
+    } else if (hidden !== "" && hidden !== "." && hidden !== ".." && !hidden.startsWith(".wh.")) {
+      await this.#answers.add(this.#session.whiteout(this.#path(posix.join(parent, hidden))));
+    }
+  }
+
+  /** makes room for a member that is neither file nor directory: its parents are there, and nothing of its name */
+  async #clear(name: string): Promise<void> {
+    await this.#makeParent(name);
+    this.#symlinks.delete(name);
+    await this.#answers.add(this.#session.remove(this.#path(name), { force: true }));
+  }
+
+  async #makeParent(name: string): Promise<void> {
+    const parent = parentOf(name);
+    if (parent === this.#parent) return;
+    this.#parent = parent;
+    await this.#makeWay(this.#path(parent));
+  }
+
+  /** a directory and those above it; where they need an owner, one by one, to tell what is new */
+  async #makeWay(path: string): Promise<void> {
+    const owner = this.#forOwner;
+    if (!owner) return this.#answers.add(this.#session.mkdir(path, { recursive: true }));
+    if (this.#ways.has(path)) return;
+    await this.#makeWay(posix.dirname(path));
+    this.#remember(path);
+    this.#ways.add(path);
+    const made = this.#session.mkdir(path, { recursive: true });
+    const give = () => this.#session.chown(path, owner.uid, owner.gid, { follow: false });
+    await this.#answers.add(made.then((isNew) => (isNew ? give() : undefined)));
+  }
+
+  #writeRequest(header: TarHeader): WriteRequest {
+    const request: WriteRequest = { mode: modeOf(header), parents: true, replace: true, exactMode: true };
+    const owner = this.#ownerOf(header);
+    if (owner) request.owner = owner;
+    request.modifiedAt = timeOf(header);
+    return request;
+  }
+
+  async #facts(path: string, header: TarHeader, directory: boolean): Promise<void> {
+    await this.#own(path, header);
+    const mode = modeOf(header);
+    // Made with these bits; others, and what the owner needs to fill a directory, are set or taken away here.
+    const settled = directory && !this.#layer && mode === ((mode | 0o700) & 0o777);
+    if (!settled) await this.#answers.add(this.#session.chmod(path, mode));
+    await this.#answers.add(this.#session.utime(path, timeOf(header), { follow: false }));
+  }
+
+  /** before the mode, which a change of owner would cut */
+  async #own(path: string, header: TarHeader): Promise<void> {
+    const owner = this.#ownerOf(header);
+    if (owner) await this.#answers.add(this.#session.chown(path, owner.uid, owner.gid, { follow: false }));
+  }
+
+  /** undefined where everything is the connection's own user's */
+  #ownerOf(header: TarHeader): FileOwner | undefined {
+    return this.#layer ? ownerOf(header) : this.#forOwner;
+  }
+
+  async #attributes(path: string, header: TarHeader): Promise<void> {
+    if (!this.#layer) return;
+    for (const { name, value } of attributesOf(header).filter(({ name }) => layerAttribute.test(name))) {
+      await this.#answers.add(this.#session.setAttribute(path, name, value));
+    }
+  }
+
+  #path(name: string): string {
+    return posix.join(this.#directory, name);
+  }
+
+  #rememberSymlink(name: string): void {
+    this.#remember(name);
+    this.#symlinks.add(name);
+  }
+
+  #remember(name: string): void {
+    this.#memory += name.length + 100;
+    if (this.#memory > longestMemory) {
+      throw new SandkeepError("limit", "Cannot extract the archive: it has too many directories and symlinks");
+    }
+  }
+
+  #refuseBelowSymlink(name: string, member: string): void {
+    if (this.#symlinks.size === 0) return;
+    for (let at = name.indexOf("/"); at > 0; at = name.indexOf("/", at + 1)) {
+      if (this.#symlinks.has(name.slice(0, at))) throw refusal(member, "it is below a symlink of the archive");
+    }
+  }
+}
+
+interface MadeDirectory {
+  path: string;
+  header: TarHeader;
+  /** whether it was not there before */
+  made: Promise<boolean>;
+}
+
+// Not the overlay's other attributes: they mean something only on the file system they were made on.
+const layerAttribute = /^(user\..+|security\.capability|trusted\.overlay\.(opaque|redirect))$/;
+
+/** Requests under way, at most so many; the first that fails is thrown to whoever adds or waits next. */
+class Answers {
+  readonly #limit: number;
+  readonly #waiting = new Set<Promise<void>>();
+  #error: unknown;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  async add(answer: Promise<unknown>): Promise<void> {
+    const settled: Promise<void> = answer.then(
+      () => void this.#waiting.delete(settled),
+      (error) => {
+        this.#error ??= error;
+        this.#waiting.delete(settled);
+      },
+    );
+    this.#waiting.add(settled);
+    while (this.#waiting.size >= this.#limit) await Promise.race(this.#waiting);
+    if (this.#error !== undefined) throw this.#error;
+  }
+
+  async all(): Promise<void> {
+    await Promise.all(this.#waiting);
+    if (this.#error !== undefined) throw this.#error;
+  }
+}
+
+/** puts the archive's bytes into the parser, as fast as it takes them */
+async function feed(members: Extract, tar: AsyncIterable<Uint8Array>): Promise<void> {
+  for await (const chunk of decompressed(tar)) {
+    if (members.destroyed) return;
+    await written(members, chunk);
+  }
+  members.end(null);
+}
+
+function kindOf(header: TarHeader): Kind {
+  // Before POSIX a directory was a file whose name ended in a slash.
+  if (header.type === "file" && header.name.endsWith("/")) return "directory";
+  if (Object.keys(header.pax ?? {}).some((key) => key.startsWith("GNU.sparse."))) {
+    throw refusal(header.name, "sparse files are not supported");
+  }
+  if (header.type === "contiguous-file") return "file";
+  if (!header.type) throw refusal(header.name, "its type is not supported");
+  return header.type;
+}
+
+/** the name relative to the target, "" for the target itself; `member` is whom an error names */
+function cleanName(name: string, member: string): string {
+  if (name.startsWith("/")) throw refusal(member, "its path is absolute");
+  const parts = name.split("/").filter((part) => part !== "" && part !== ".");
+  if (parts.includes("..")) throw refusal(member, 'its path has ".." in it');
+  return parts.join("/");
+}
+
+function parentOf(name: string): string {
+  const parent = posix.dirname(name);
+  return parent === "." ? "" : parent;
+}
+
+function modeOf(header: TarHeader): number {
+  return (header.mode ?? 0o644) & 0o7777;
+}
+
+function ownerOf(header: TarHeader): FileOwner {
+  const ids = { uid: Number(header.pax?.uid ?? header.uid ?? 0), gid: Number(header.pax?.gid ?? header.gid ?? 0) };
+  // A sandbox has this many users of its own; whoever is beyond them could not be shown in it.
+  const fits = (id: number) => Number.isInteger(id) && id >= 0 && id <= 65_535;
+  if (!fits(ids.uid) || !fits(ids.gid)) throw refusal(header.name, "its owner is not between 0 and 65535");
+  return ids;
+}
+
+/** in ms; what no file can have is cut to what it can */
+function timeOf(header: TarHeader): number {
+  const ms = header.pax?.mtime === undefined ? header.mtime?.getTime() : Number(header.pax.mtime) * 1000;
+  return ms !== undefined && ms > 0 ? Math.floor(Math.min(ms, latestTime)) : 0;
+}
+
+function refusal(member: string, why: string): SandkeepError {
+  return new SandkeepError("invalid", `Cannot extract "${member.slice(0, 300)}": ${why}`);
+}
+
+function notTar(cause: unknown): SandkeepError {
+  return new SandkeepError("invalid", `Cannot extract the archive: it is no whole tar file (${messageOf(cause)})`, {
+    cause,
+  });
+}

@@ -1,0 +1,365 @@
+/**
+ * The daemon's side of a sandbox's agent: one control connection with its requests and events, made again when it
+ * breaks, and connections of their own for files and ports. What an agent says is checked: it lives in the sandbox.
+ */
+
+import { rmSync } from "node:fs";
+import type { Socket } from "node:net";
+import { constants } from "node:os";
+import { join } from "node:path";
+import { keepLast } from "../../../base/bounded-map.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { ExecSpec } from "../../../core/ports/runtime.ts";
+import type { FileSession } from "../files/file-session.ts";
+import { type Ancestry, commandOf } from "../machines/ancestry.ts";
+import { journalEnd, listCommands, parseExit, readInfo } from "../machines/journal.ts";
+import { JournalBudget } from "../machines/journal-budget.ts";
+import { isTerminalSize } from "../machines/plan.ts";
+import { LinuxProcess } from "../machines/process.ts";
+import { Channel, dial, openFiles } from "./channel.ts";
+import { errnoOf, failure } from "./failure.ts";
+import { chunkLength, type Frame, FrameReader, FrameWriter, headerLength, maxPayload, Type } from "./wire.ts";
+
+export interface AgentOptions {
+  /** unix socket that the agent listens on */
+  socket: string;
+  /** folder of its journals */
+  journal: string;
+  /** how much output of a command is kept unless its caller says otherwise, in bytes */
+  outputLimit: number;
+  /** how much output of all commands together is kept, in bytes */
+  journalLimit: number;
+}
+
+const flags = { pty: 1, stdin: 2 } as const;
+const lastSignal = 64;
+/** WIRE_SIGNAL_ALONE */
+const signalAlone = 0x100;
+/** ended commands that are remembered without looking into their journal */
+const remembered = 256;
+
+export class Agent {
+  readonly journal: string;
+  readonly #options: AgentOptions;
+  readonly #running = new Map<string, LinuxProcess>();
+  readonly #ended = new Map<string, LinuxProcess>();
+  readonly #budget: JournalBudget;
+  #channel: Channel | undefined;
+  #closing = false;
+  #isGone = false;
+  #gone: () => void = () => {};
+
+  constructor(options: AgentOptions) {
+    this.#options = options;
+    this.journal = options.journal;
+    this.#budget = new JournalBudget({
+      directory: options.journal,
+      most: options.journalLimit,
+      isRunning: (command) => this.#running.has(command),
+    });
+  }
+
+  /** what to call once, when the agent answers no more; at once if it is so */
+  whenGone(call: () => void): void {
+    this.#gone = call;
+    if (this.#isGone) call();
+  }
+
+  /** connects and learns what runs */
+  async open(): Promise<void> {
+    const channel = await Channel.open(this.#options.socket, "the sandbox", {
+      event: (frame) => this.#event(frame),
+      closed: () => this.#closed(),
+    });
+    this.#channel = channel;
+    await this.#learn(channel);
+    this.#budget.recount();
+  }
+
+  /** lets go of the agent, which goes on */
+  close(): void {
+    this.#closing = true;
+    this.#channel?.close();
+    const reason = new SandkeepError("gone", "Cannot follow the command: the runtime was closed");
+    for (const process of this.#running.values()) process.release(reason);
+    this.#running.clear();
+  }
+
+  /** the machine has ended, and every command with it */
+  end(): void {
+    this.#closing = true;
+    this.#channel?.close();
+    for (const process of this.#running.values()) {
+      const exit = readInfo(this.journal, process.id)?.exit;
+      if (exit) process.finished(exit);
+      else process.lost(machineGone(), journalEnd(this.journal, process.id));
+    }
+    this.#running.clear();
+  }
+
+  async ping(): Promise<void> {
+    await this.#request(Type.ping);
+  }
+
+  async exec(spec: ExecSpec, env: Record<string, string>): Promise<LinuxProcess> {
+    if (this.#running.has(spec.id) || this.process(spec.id)) {
+      throw new SandkeepError("exists", `Cannot run command "${spec.id}": its id was used before`);
+    }
+    const process = new LinuxProcess(this, spec.id);
+    this.#running.set(spec.id, process);
+    try {
+      const answer = await this.#request(Type.exec, execPayload(spec, env, this.#options.outputLimit));
+      return process.started(answer.u32(), Date.now());
+    } catch (error) {
+      this.#running.delete(spec.id);
+      if (error instanceof SandkeepError) {
+        throw new SandkeepError(error.code, `Cannot run "${spec.argv[0] ?? ""}": ${error.message}`, { cause: error });
+      }
+      throw error;
+    }
+  }
+
+  /** runs a program that does nothing and of which nothing is kept: what the next one needs is in memory then */
+  async rehearse({ user, cwd }: { user: string; cwd: string }): Promise<void> {
+    const id = "rehearsal";
+    // an image need not have one
+    const process = await this.exec({ id, argv: ["true"], user, cwd }, {}).catch(() => undefined);
+    await process?.exited.catch(() => undefined);
+    this.#ended.delete(id);
+    rmSync(join(this.journal, `${id}.info`), { force: true });
+  }
+
+  /** a command that was started here at any time */
+  process(id: string): LinuxProcess | undefined {
+    const known = this.#running.get(id) ?? this.#ended.get(id);
+    if (known) return known;
+    const info = readInfo(this.journal, id);
+    if (!info) return undefined;
+    const process = new LinuxProcess(this, id).started(info.pid, info.startedAt);
+    if (info.exit) process.finished(info.exit);
+    else process.lost(machineGone(), journalEnd(this.journal, id));
+    return process;
+  }
+
+  processes(): LinuxProcess[] {
+    return [...this.#running.values()].filter((process) => process.pid > 0);
+  }
+
+  /** id of the command that a process inside belongs to */
+  commandOf(ancestry: Ancestry): string | undefined {
+    return commandOf(ancestry, this.#running.values(), this.#ended.values());
+  }
+
+  /** ids of all commands ever started here */
+  commands(): string[] {
+    return listCommands(this.journal);
+  }
+
+  async write(command: string, data: Uint8Array): Promise<void> {
+    for (let at = 0; at < data.length || at === 0; at += chunkLength) {
+      const piece = data.subarray(at, at + chunkLength);
+      await this.#request(Type.stdin, new FrameWriter().str(command).bytes(piece));
+    }
+  }
+
+  /**
+   * Writes at an offset of what was written before, and skips what the command was sent already. Resolves with how many
+   * bytes its pipe has taken in all, or when the signal aborts, with what it has taken until then.
+   */
+  async feed(command: string, data: Uint8Array, offset: number, signal: AbortSignal): Promise<number> {
+    let given = offset;
+    for (let at = 0; at < data.length && !signal.aborted; at += chunkLength) {
+      const piece = data.subarray(at, at + chunkLength);
+      const request = new FrameWriter()
+        .str(command)
+        .u64(offset + at)
+        .bytes(piece);
+      const taken = this.#counted(Type.stdinAt, request);
+      given = (await unlessAborted(taken, signal)) ?? given;
+    }
+    return signal.aborted || data.length === 0 ? this.given(command) : given;
+  }
+
+  /** how many bytes of standard input the command's pipe has taken */
+  async given(command: string): Promise<number> {
+    return this.#counted(Type.stdinGiven, new FrameWriter().str(command));
+  }
+
+  async closeStdin(command: string): Promise<void> {
+    await this.#request(Type.stdinClose, new FrameWriter().str(command));
+  }
+
+  async signal(command: string, signal: number, alone = false): Promise<void> {
+    if (!Number.isInteger(signal) || signal < 0 || signal > lastSignal) {
+      throw new SandkeepError("invalid", `Cannot send signal ${signal}: there is no such signal`);
+    }
+    const send = (flag: number) => this.#request(Type.signal, new FrameWriter().str(command).u32(signal + flag));
+    await send(alone ? signalAlone : 0).catch((error) => {
+      // An agent from before the flag takes it for a signal that does not exist. It can only signal the whole group.
+      if (alone && errnoOf(error) === constants.errno.EINVAL) return send(0);
+      throw error;
+    });
+  }
+
+  async resize(command: string, size: { rows: number; columns: number }): Promise<void> {
+    if (!isTerminalSize(size))
+      throw new SandkeepError("invalid", `Cannot resize: ${size.rows} x ${size.columns} is no size`);
+    await this.#request(Type.resize, new FrameWriter().str(command).u16(size.rows).u16(size.columns));
+  }
+
+  /** a file session as the given user */
+  files(user: string): Promise<FileSession> {
+    return openFiles(this.#options.socket, "the sandbox", Type.files, user);
+  }
+
+  /** a byte stream to a port inside */
+  async connect(port: number): Promise<Socket> {
+    const socket = await dial(this.#options.socket, "the sandbox");
+    socket.write(new FrameWriter().u16(port).frame(Type.dial, 1));
+    try {
+      await dialAnswer(socket);
+      return socket;
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+  }
+
+  /** a request that is answered with how many bytes of standard input were taken */
+  async #counted(type: number, payload: FrameWriter): Promise<number> {
+    try {
+      return (await this.#request(type, payload)).u64();
+    } catch (error) {
+      throw tooOld(error);
+    }
+  }
+
+  #request(type: number, payload?: FrameWriter): Promise<FrameReader> {
+    if (!this.#channel) return Promise.reject(machineGone());
+    return this.#channel.request(type, payload);
+  }
+
+  /** what runs now; of what ran before the connection was made, the journal tells the end */
+  async #learn(channel: Channel): Promise<void> {
+    const answer = await channel.request(Type.commands);
+    const alive = new Set<string>();
+    for (let count = answer.u32(); count > 0; count--) {
+      const id = answer.str();
+      const pid = answer.u32();
+      alive.add(id);
+      const process = this.#running.get(id) ?? new LinuxProcess(this, id);
+      if (process.pid === 0) process.started(pid, readInfo(this.journal, id)?.startedAt ?? Date.now());
+      process.grew(answer.u64());
+      this.#running.set(id, process);
+    }
+    for (const [id, process] of this.#running) {
+      if (alive.has(id) || process.pid === 0) continue;
+      const exit = readInfo(this.journal, id)?.exit;
+      if (exit) {
+        this.#finish(process, exit);
+      } else {
+        process.lost(new SandkeepError("internal", "Cannot tell how the command ended: its journal does not say"), 0);
+        this.#running.delete(id);
+      }
+    }
+  }
+
+  #event(frame: Frame): void {
+    const r = new FrameReader(frame.payload);
+    const process = this.#running.get(r.str());
+    if (!process) return;
+    const before = process.end;
+    if (frame.type === Type.grew) process.grew(r.u64());
+    if (frame.type === Type.exit) this.#finish(process, { ...parseExit(r), exitedAt: Date.now() });
+    this.#budget.grew(process.end - before);
+  }
+
+  #finish(process: LinuxProcess, exit: Parameters<LinuxProcess["finished"]>[0]): void {
+    process.finished(exit);
+    this.#running.delete(process.id);
+    this.#ended.set(process.id, process);
+    keepLast(this.#ended, remembered);
+  }
+
+  /** the agent cut us off, or it is gone: connecting again tells which */
+  #closed(): void {
+    this.#channel = undefined;
+    if (this.#closing) return;
+    this.open().catch(() => {
+      if (this.#closing) return;
+      this.end();
+      this.#isGone = true;
+      this.#gone();
+    });
+  }
+}
+
+/** the promise's value, or undefined if the signal aborts first; the promise may then fail unheard */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  promise.catch(() => {});
+  const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
+  const stop = () => resolve(undefined);
+  signal.addEventListener("abort", stop);
+  if (signal.aborted) stop();
+  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener("abort", stop));
+}
+
+/** An agent is of the release whose launcher started it, which outlives the daemon. */
+function tooOld(error: unknown): unknown {
+  if (errnoOf(error) !== constants.errno.ENOSYS) return error;
+  const message = "Cannot write to the command's standard input: an older release started the sandbox";
+  return new SandkeepError("unsupported", message, { cause: error });
+}
+
+function machineGone(): SandkeepError {
+  return new SandkeepError("gone", "The machine has stopped");
+}
+
+function execPayload(spec: ExecSpec, env: Record<string, string>, outputLimit: number): FrameWriter {
+  const bits = (spec.pty ? flags.pty : 0) | (spec.stdin ? flags.stdin : 0);
+  const variables = Object.entries({ ...env, ...spec.env }).map(([name, value]) => `${name}=${value}`);
+  return new FrameWriter()
+    .str(spec.id)
+    .u32(bits)
+    .u16(spec.pty?.rows ?? 0)
+    .u16(spec.pty?.columns ?? 0)
+    .u32(spec.timeLimit === undefined ? 0 : Math.max(1, Math.ceil(spec.timeLimit)))
+    .u64(spec.outputLimit ?? outputLimit)
+    .str(spec.user ?? "")
+    .list(spec.groups ?? [])
+    .str(spec.cwd ?? "")
+    .list(spec.argv)
+    .list(variables);
+}
+
+/** waits for the one frame that answers DIAL; whatever follows it stays in the socket */
+async function dialAnswer(socket: Socket): Promise<void> {
+  const header = await take(socket, headerLength);
+  const length = header.readUInt32LE(0);
+  if (length > maxPayload) throw new SandkeepError("internal", "Cannot connect: the sandbox answers nonsense");
+  const payload = length > 0 ? await take(socket, length) : Buffer.alloc(0);
+  if (header.readUInt8(4) !== Type.ok) throw failure(payload);
+}
+
+/** exactly so many bytes, in paused mode */
+function take(socket: Socket, length: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const done = (error?: Error) => {
+      socket.off("readable", attempt);
+      socket.off("end", ended);
+      socket.off("error", done);
+      if (error) reject(error);
+    };
+    const ended = () => done(new SandkeepError("gone", "Cannot connect: the sandbox closed the connection"));
+    const attempt = () => {
+      const chunk: Buffer | null = socket.read(length);
+      if (chunk === null) return;
+      done();
+      resolve(chunk);
+    };
+    socket.on("readable", attempt);
+    socket.on("end", ended);
+    socket.on("error", done);
+    attempt();
+  });
+}

@@ -1,0 +1,156 @@
+/**
+ * A connection to the launcher or to an agent: requests get their answers by number, events go to a listener.
+ * When the other side is gone every open request fails with the same sentence.
+ */
+
+import { connect, type Socket } from "node:net";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import { FileSession } from "../files/file-session.ts";
+import { failure } from "./failure.ts";
+import { type Frame, FrameParser, FrameReader, FrameWriter, Type, wireVersion } from "./wire.ts";
+
+export interface ChannelEvents {
+  /** a frame that answers no request */
+  event?(frame: Frame): void;
+  /** called once */
+  closed?(reason: Error): void;
+}
+
+interface Pending {
+  resolve(reader: FrameReader): void;
+  reject(error: Error): void;
+}
+
+export class Channel {
+  readonly #socket: Socket;
+  readonly #name: string;
+  readonly #parser = new FrameParser();
+  readonly #pending = new Map<number, Pending>();
+  readonly #events: ChannelEvents;
+  #nextId = 1;
+  #closed: Error | undefined;
+
+  private constructor(socket: Socket, name: string, events: ChannelEvents) {
+    this.#socket = socket;
+    this.#name = name;
+    this.#events = events;
+    socket.on("end", () => this.close());
+    socket.on("error", (error) => this.#end(error));
+    socket.on("close", () => this.#end());
+  }
+
+  /** connects and agrees on the version; `name` stands in error sentences */
+  static async open(path: string, name: string, events: ChannelEvents = {}): Promise<Channel> {
+    let channel: Channel | undefined;
+    const socket = await dial(path, name, (chunk) => {
+      if (channel) channel.#take(chunk);
+    });
+    channel = new Channel(socket, name, events);
+    try {
+      await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
+    } catch (error) {
+      channel.close();
+      throw error;
+    }
+    return channel;
+  }
+
+  request(type: number, payload: FrameWriter = new FrameWriter()): Promise<FrameReader> {
+    if (this.#closed) return Promise.reject(this.#closed);
+    const id = this.#nextId;
+    this.#nextId = id === 0xffffffff ? 1 : id + 1;
+    const frame = payload.frame(type, id);
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject });
+      this.#socket.write(frame);
+    });
+  }
+
+  close(): void {
+    this.#socket.destroy();
+    this.#end();
+  }
+
+  #take(chunk: Buffer): void {
+    try {
+      for (const frame of this.#parser.push(chunk)) this.#dispatch(frame);
+    } catch (error) {
+      this.#socket.destroy();
+      this.#end(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  #dispatch(frame: Frame): void {
+    const pending = this.#pending.get(frame.id);
+    if (frame.id === 0) {
+      this.#events.event?.(frame);
+    } else if (pending) {
+      this.#pending.delete(frame.id);
+      if (frame.type === Type.fail) pending.reject(failure(frame.payload));
+      else pending.resolve(new FrameReader(frame.payload));
+    }
+  }
+
+  #end(cause?: Error): void {
+    if (this.#closed) return;
+    this.#closed = new SandkeepError("gone", `The connection to ${this.#name} has ended`, { cause });
+    for (const pending of this.#pending.values()) pending.reject(this.#closed);
+    this.#pending.clear();
+    this.#events.closed?.(this.#closed);
+  }
+}
+
+/** a connection that begins with FILES (as a user) or FILES_AT (below a directory) and is a file session from then on */
+export async function openFiles(
+  path: string,
+  name: string,
+  type: typeof Type.files | typeof Type.filesAt,
+  argument: string,
+): Promise<FileSession> {
+  const session = new FileSession(await dial(path, name));
+  try {
+    await session.begin(type, argument);
+    return session;
+  } catch (error) {
+    session.close();
+    throw error;
+  }
+}
+
+/** how often, 1 ms apart, to try again where the queue of new connections is full */
+const patience = 5000;
+
+/** connects to a unix socket; what arrives goes to `taken`, if given, instead of the socket's reader */
+export async function dial(path: string, name: string, taken?: (chunk: Buffer) => void): Promise<Socket> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await connected(path, taken);
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code !== "EAGAIN" || attempt === patience) {
+        throw new SandkeepError("gone", `Cannot connect to ${name}: nothing answers`, { cause });
+      }
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  }
+}
+
+/** Node would make a buffer of 64 KiB for each answer of a few bytes: one for all of them does, as each is copied out */
+const arrivals = Buffer.allocUnsafeSlow(64 << 10);
+
+function connected(path: string, taken?: (chunk: Buffer) => void): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const onread = taken && {
+      buffer: arrivals,
+      callback: (length: number) => {
+        taken(Buffer.from(arrivals.subarray(0, length)));
+        return true;
+      },
+    };
+    const socket = connect({ path, allowHalfOpen: true, ...(onread && { onread }) });
+    socket.once("error", reject);
+    socket.once("connect", () => {
+      socket.off("error", reject);
+      resolve(socket);
+    });
+  });
+}

@@ -1,0 +1,372 @@
+/**
+ * The only file that talks to the launcher: starts it when it is not there, and turns each of its requests into a
+ * method. guest/launcher/launch.c and guest/launcher/machine.c say what they mean.
+ */
+
+import { spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync } from "node:fs";
+import { constants } from "node:os";
+import { join } from "node:path";
+import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
+import type { NetworkMode } from "../../../core/ports/runtime.ts";
+import type { FileSession } from "../files/file-session.ts";
+import type { LayerTools } from "../layers/layers.ts";
+import type { ActivatePlan, OrphanPlan, PreparePlan } from "../machines/plan.ts";
+import { Channel, type ChannelEvents, dial, openFiles } from "./channel.ts";
+import { errnoOf, failure, withoutFolders } from "./failure.ts";
+import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from "./wire.ts";
+
+export interface LauncherOptions {
+  /** its own folder, on a tmpfs */
+  run: string;
+  /** the guest binary */
+  binary: string;
+  /** command line of the egress process */
+  egress: string[];
+  /** environment of the launcher and, through it, of the egress process */
+  env: Record<string, string>;
+  /** machines that live, asked when the launcher has died and a new one is started */
+  orphans: () => OrphanPlan[];
+}
+
+export interface LaunchedMachine {
+  name: string;
+  pid: number;
+  state: "prepared" | "activating" | "running";
+}
+
+const modes: Record<NetworkMode, number> = { "deny-all": 0, "allow-all": 1, custom: 2 };
+const states = ["prepared", "activating", "running"] as const;
+/** how long a launcher may take to start, in ms, and how many are tried before that is given up */
+const startTime = 10_000;
+const attempts = 3;
+
+export class Launcher implements LayerTools {
+  readonly #options: LauncherOptions;
+  #channel: Promise<Channel>;
+  #closing = false;
+  /** the last one died, and no other could be started */
+  #isMissing = false;
+  /** requests that are not answered yet, and what those wait for that are made while it is replaced */
+  readonly #underWay = new Set<Promise<unknown>>();
+  #replaced: Promise<void> | undefined;
+  pid = 0;
+
+  private constructor(options: LauncherOptions) {
+    this.#options = options;
+    this.#channel = this.#connect();
+  }
+
+  /** connects to the launcher that is there, or starts one, which outlives this process */
+  static async open(options: LauncherOptions): Promise<Launcher> {
+    const launcher = new Launcher(options);
+    await launcher.#channel;
+    return launcher;
+  }
+
+  close(): void {
+    this.#closing = true;
+    void this.#channel.then(
+      (channel) => channel.close(),
+      () => undefined,
+    );
+  }
+
+  /** ends the launcher; machines go on */
+  async shutdown(): Promise<void> {
+    this.#closing = true;
+    await this.#request(Type.shutdown).catch((error) => {
+      // It is gone, as was asked, though its answer was not read or it had died before.
+      if (!isSandkeepError(error, "gone")) throw error;
+    });
+    this.close();
+  }
+
+  /** ends the launcher and starts another, which takes over what lives; requests made meanwhile wait for it */
+  async replace(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#replaced = promise;
+    try {
+      while (this.#underWay.size > 0) await Promise.allSettled([...this.#underWay]);
+      const before = this.#channel;
+      await (await before).request(Type.shutdown).catch((error) => {
+        if (!isSandkeepError(error, "gone")) throw error;
+      });
+      // The end of its connection is what #lost() is called for.
+      while (this.#channel === before) await new Promise((again) => setTimeout(again, 2));
+      await this.#channel;
+    } finally {
+      this.#replaced = undefined;
+      resolve();
+    }
+  }
+
+  /** namespaces, cgroups and network of a machine; returns its first process */
+  async prepare(plan: PreparePlan): Promise<number> {
+    const answer = await this.#request(
+      Type.prepare,
+      new FrameWriter()
+        .str(plan.name)
+        .u32(plan.base)
+        .str(plan.socket)
+        .str(plan.journal)
+        .str(plan.unified)
+        .list(plan.cgroups)
+        .str(plan.memoryEvents)
+        .u8(modes[plan.network]),
+    );
+    return answer.u32();
+  }
+
+  /** mounts its root and lets its agent serve */
+  async activate(plan: ActivatePlan): Promise<void> {
+    const payload = new FrameWriter()
+      .str(plan.name)
+      .list(plan.layers)
+      .str(plan.volume)
+      .u32(plan.noNewPrivileges ? 1 : 0)
+      .u32(plan.cpus)
+      .u64(plan.sharedMemory)
+      .u16(plan.mounts.length);
+    for (const mount of plan.mounts)
+      payload
+        .str(mount.path)
+        .str(mount.directory)
+        .u8(mount.readOnly ? 1 : 0);
+    await this.#request(Type.activate, payload);
+  }
+
+  /** resolves once no process of it is left; with false when the launcher does not know it */
+  async kill(name: string): Promise<boolean> {
+    try {
+      await this.#ask(Type.kill, new FrameWriter().str(name));
+      return true;
+    } catch (error) {
+      if (errnoOf(error) === constants.errno.ESRCH) return false;
+      throw error;
+    }
+  }
+
+  async setNetwork(name: string, mode: NetworkMode): Promise<void> {
+    await this.#ask(Type.network, new FrameWriter().str(name).u8(modes[mode]));
+  }
+
+  async counters(name: string): Promise<{ received: number; sent: number }> {
+    const answer = await this.#ask(Type.counters, new FrameWriter().str(name));
+    return { received: answer.u64(), sent: answer.u64() };
+  }
+
+  async readopt(orphan: OrphanPlan): Promise<void> {
+    await this.#request(Type.readopt, readoptPayload(orphan));
+  }
+
+  /** whether programs may add to files; `processes` is the list of the machine's cgroup */
+  async setWrites(name: string, processes: string, allowed: boolean): Promise<void> {
+    await this.#request(
+      Type.writes,
+      new FrameWriter()
+        .str(name)
+        .str(processes)
+        .u8(allowed ? 1 : 0),
+    );
+  }
+
+  async machines(): Promise<LaunchedMachine[]> {
+    const answer = await this.#ask(Type.machines);
+    return Array.from({ length: answer.u32() }, () => {
+      const name = answer.str();
+      const pid = answer.u32();
+      return { name, pid, state: states[answer.u8()] ?? "prepared" };
+    });
+  }
+
+  async createVolume(path: string): Promise<void> {
+    await this.#request(Type.volumeCreate, new FrameWriter().str(path));
+  }
+
+  /** a writable copy that shares its data; it and all that the original held are on the disk when this resolves */
+  async snapshotVolume(from: string, to: string): Promise<void> {
+    await this.#alone(Type.volumeSnapshot, new FrameWriter().str(from).str(to));
+  }
+
+  async deleteVolume(path: string): Promise<void> {
+    await this.#request(Type.volumeDelete, new FrameWriter().str(path));
+  }
+
+  async limitVolume(path: string, bytes: number): Promise<void> {
+    await this.#ask(Type.volumeLimit, new FrameWriter().str(path).u64(bytes));
+  }
+
+  /** for all volumes together that are given this line: a number from 1 to 2 ** 48 - 1 */
+  async limitLine(path: string, bytes: number, line: number): Promise<void> {
+    await this.#ask(Type.volumeLine, new FrameWriter().str(path).u64(bytes).u64(line)).catch((error) => {
+      // One of an earlier build counts volumes one by one.
+      if (errnoOf(error) !== constants.errno.ENOSYS) throw error;
+    });
+  }
+
+  /** of volumes and lines that are gone nothing is counted any more, in the file system that holds the path */
+  async forgetCounts(path: string): Promise<void> {
+    await this.#alone(Type.volumeForget, new FrameWriter().str(path)).catch((error) => {
+      if (errnoOf(error) !== constants.errno.ENOSYS) throw error;
+    });
+  }
+
+  /** turns limits on for the file system that holds the path */
+  async enableVolumeLimits(path: string): Promise<void> {
+    await this.#request(Type.volumeLimit, new FrameWriter().str(path).u64(0xffff_ffff_ffff_ffffn));
+  }
+
+  async volumeUsage(path: string): Promise<number> {
+    return (await this.#ask(Type.volumeUsage, new FrameWriter().str(path))).u64();
+  }
+
+  /** file requests below a directory, as the host's root, with nothing above it in reach */
+  filesAt(directory: string): Promise<FileSession> {
+    return openFiles(socketOf(this.#options), "the launcher", Type.filesAt, directory).catch((error) => {
+      throw withoutFolders(error);
+    });
+  }
+
+  /** merges layers, topmost first, into an empty directory */
+  async flatten(layers: string[], into: string): Promise<void> {
+    await this.#alone(Type.flatten, new FrameWriter().list(layers).str(into));
+  }
+
+  /** resolves when the file system that holds the path is on the disk */
+  async sync(path: string): Promise<void> {
+    await this.#alone(Type.sync, new FrameWriter().str(path));
+  }
+
+  /** a request that takes its time: the launcher's helper process answers it on a connection of its own */
+  #alone(type: number, payload: FrameWriter): Promise<void> {
+    return this.#counted(() => this.#aloneNow(type, payload));
+  }
+
+  async #aloneNow(type: number, payload: FrameWriter): Promise<void> {
+    const socket = await dial(socketOf(this.#options), "the launcher");
+    socket.write(payload.frame(type, 1));
+    const parser = new FrameParser();
+    try {
+      for await (const chunk of socket) {
+        for (const frame of parser.push(chunk)) {
+          if (frame.type === Type.ok) return;
+          throw withoutFolders(failure(frame.payload));
+        }
+      }
+      throw new SandkeepError("gone", "Cannot do it: the launcher's helper died");
+    } catch (cause) {
+      if (isSandkeepError(cause)) throw cause;
+      throw new SandkeepError("gone", "Cannot do it: the launcher died", { cause });
+    } finally {
+      socket.destroy();
+    }
+  }
+
+  /** as #request, of what may be asked twice: a launcher that dies over it has a successor that knows as much */
+  #ask(type: number, payload?: FrameWriter): Promise<FrameReader> {
+    return this.#request(type, payload).catch((error) => {
+      if (!isSandkeepError(error, "gone") || errnoOf(error) !== undefined) throw error;
+      return this.#request(type, payload);
+    });
+  }
+
+  #request(type: number, payload?: FrameWriter): Promise<FrameReader> {
+    return this.#counted(async () => {
+      if (this.#isMissing) this.#lost();
+      return (await this.#channel).request(type, payload).catch((error) => {
+        throw withoutFolders(error);
+      });
+    });
+  }
+
+  /** waits while the launcher is being replaced, and keeps it from being replaced meanwhile */
+  async #counted<T>(ask: () => Promise<T>): Promise<T> {
+    while (this.#replaced) await this.#replaced;
+    const answer = ask();
+    this.#underWay.add(answer);
+    return answer.finally(() => this.#underWay.delete(answer));
+  }
+
+  /** one may die before it has said a word, and its successor too */
+  async #connect(): Promise<Channel> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#connectOnce();
+      } catch (error) {
+        if (attempt === attempts || this.#closing) throw error;
+      }
+    }
+  }
+
+  async #connectOnce(): Promise<Channel> {
+    let isOpen = false;
+    const events = {
+      closed: () => {
+        if (isOpen) this.#lost();
+      },
+    };
+    const there = await Channel.open(socketOf(this.#options), "the launcher", events).catch(() => undefined);
+    const channel = there ?? (await start(this.#options, events));
+    const hello = await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
+    hello.u32();
+    this.pid = hello.u32();
+    isOpen = true;
+    return channel;
+  }
+
+  /**
+   * requests made from now on wait for a new launcher, which first takes over what lives; if it cannot be started now,
+   * the next request tries again
+   */
+  #lost(): void {
+    if (this.#closing) return;
+    this.#isMissing = false;
+    this.#channel = this.#connect().then(async (channel) => {
+      const taken = this.#options.orphans().map((orphan) => channel.request(Type.readopt, readoptPayload(orphan)));
+      // one that died with the launcher is found dead by whoever uses it
+      await Promise.allSettled(taken);
+      return channel;
+    });
+    this.#channel.catch(() => {
+      this.#isMissing = true;
+    });
+  }
+}
+
+function readoptPayload({ name, pid, base, socket, unified, network }: OrphanPlan): FrameWriter {
+  return new FrameWriter().str(name).u32(pid).u32(base).str(socket).str(unified).u8(modes[network]);
+}
+
+function socketOf(options: LauncherOptions): string {
+  return join(options.run, "launch.sock");
+}
+
+async function start(options: LauncherOptions, events: ChannelEvents): Promise<Channel> {
+  mkdirSync(options.run, { recursive: true, mode: 0o700 });
+  const log = openSync(join(options.run, "launcher.log"), "a", 0o600);
+  const child = spawn(options.binary, ["launch", options.run, "--", ...options.egress], {
+    detached: true,
+    stdio: ["ignore", log, log],
+    cwd: "/",
+    env: options.env,
+  });
+  closeSync(log);
+  let failed: Error | undefined;
+  child.once("error", (error) => {
+    failed = error;
+  });
+  child.unref();
+  const deadline = Date.now() + startTime;
+  for (;;) {
+    const channel = await Channel.open(socketOf(options), "the launcher", events).catch(() => undefined);
+    if (channel) return channel;
+    if (failed || child.exitCode !== null || Date.now() > deadline) {
+      const log = join(options.run, "launcher.log");
+      throw new SandkeepError("internal", `Cannot start the launcher "${options.binary}": see ${log}`, {
+        cause: failed,
+      });
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}

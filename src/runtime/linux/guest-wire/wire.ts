@@ -1,0 +1,238 @@
+/**
+ * The frames that the daemon, the launcher and the agents exchange; guest/shared/wire.h is the other side and says the same.
+ *
+ *   offset  size  what
+ *   0       4     u32 length of the payload, at most 1 MiB
+ *   4       1     u8  type
+ *   5       4     u32 id: a request's number, repeated in its answers; 0 for events
+ *   9       n     payload
+ *
+ * All numbers are little-endian. In a payload, a str or bytes is a u32 length and that many bytes (a str holds no NUL);
+ * a list is a u16 count and that many str. Both sides are tested against guest/vectors.txt.
+ */
+
+export const wireVersion = 1;
+export const headerLength = 9;
+export const maxPayload = 1 << 20;
+/** the largest piece of a stream put into one DATA frame */
+export const chunkLength = 128 << 10;
+
+export const Type = {
+  ok: 1,
+  fail: 2,
+  data: 3,
+  end: 4,
+  hello: 8,
+  ping: 9,
+  exec: 16,
+  stdin: 17,
+  stdinClose: 18,
+  stdinAt: 22,
+  stdinGiven: 23,
+  signal: 19,
+  resize: 20,
+  commands: 21,
+  grew: 24,
+  exit: 25,
+  files: 32,
+  read: 33,
+  write: 34,
+  stat: 35,
+  list: 36,
+  mkdir: 37,
+  move: 38,
+  remove: 39,
+  chmod: 40,
+  chown: 41,
+  symlink: 42,
+  link: 43,
+  utime: 44,
+  watch: 45,
+  walk: 46,
+  whiteout: 47,
+  setxattr: 48,
+  entry: 49,
+  changed: 50,
+  usage: 51,
+  fifo: 52,
+  dial: 64,
+  holders: 65,
+  holder: 66,
+  prepare: 96,
+  activate: 97,
+  kill: 98,
+  network: 99,
+  counters: 100,
+  machines: 101,
+  volumeCreate: 102,
+  volumeSnapshot: 103,
+  volumeDelete: 104,
+  volumeLimit: 105,
+  filesAt: 106,
+  flatten: 107,
+  readopt: 108,
+  shutdown: 109,
+  volumeUsage: 110,
+  writes: 111,
+  sync: 112,
+  volumeLine: 113,
+  volumeForget: 114,
+} as const;
+
+/** what a FAIL is about */
+export const What = { request: 0, user: 1, cwd: 2, executable: 3, path: 4, layer: 5, system: 6 } as const;
+
+export interface Frame {
+  type: number;
+  id: number;
+  payload: Buffer;
+}
+
+/** A frame whose bytes cannot be what the other side meant; the connection is of no more use. */
+export class WireError extends Error {
+  override readonly name = "WireError";
+}
+
+/** Builds one frame, field by field. */
+export class FrameWriter {
+  #parts: Buffer[] = [];
+  #length = 0;
+
+  u8(value: number): this {
+    return this.#number(1, (b) => b.writeUInt8(value));
+  }
+  u16(value: number): this {
+    return this.#number(2, (b) => b.writeUInt16LE(value));
+  }
+  u32(value: number): this {
+    return this.#number(4, (b) => b.writeUInt32LE(value));
+  }
+  u64(value: number | bigint): this {
+    return this.#number(8, (b) => b.writeBigUInt64LE(BigInt(value)));
+  }
+  bytes(value: Uint8Array): this {
+    this.u32(value.length);
+    return this.raw(value);
+  }
+  str(value: string): this {
+    if (value.includes("\0")) throw new WireError("A text holds a NUL byte");
+    return this.bytes(Buffer.from(value));
+  }
+  list(values: readonly string[]): this {
+    if (values.length > 0xffff) throw new WireError("A list has more than 65,535 entries");
+    this.u16(values.length);
+    for (const value of values) this.str(value);
+    return this;
+  }
+  raw(value: Uint8Array): this {
+    this.#parts.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+    this.#length += value.length;
+    return this;
+  }
+  frame(type: number, id: number): Buffer {
+    if (this.#length > maxPayload) throw new WireError(`A frame of ${this.#length} bytes is longer than ${maxPayload}`);
+    const header = Buffer.alloc(headerLength);
+    header.writeUInt32LE(this.#length, 0);
+    header.writeUInt8(type, 4);
+    header.writeUInt32LE(id, 5);
+    return Buffer.concat([header, ...this.#parts], headerLength + this.#length);
+  }
+
+  #number(size: number, put: (buffer: Buffer) => void): this {
+    const buffer = Buffer.alloc(size);
+    put(buffer);
+    this.#parts.push(buffer);
+    this.#length += size;
+    return this;
+  }
+}
+
+/** Reads the fields of a payload in order; throws WireError where they do not fit. */
+export class FrameReader {
+  readonly #payload: Buffer;
+  #at = 0;
+
+  constructor(payload: Buffer) {
+    this.#payload = payload;
+  }
+
+  u8(): number {
+    return this.#payload.readUInt8(this.#take(1));
+  }
+  u16(): number {
+    return this.#payload.readUInt16LE(this.#take(2));
+  }
+  u32(): number {
+    return this.#payload.readUInt32LE(this.#take(4));
+  }
+  /** as a number: exact up to 2^53, which no offset or size reaches */
+  u64(): number {
+    return Number(this.#payload.readBigUInt64LE(this.#take(8)));
+  }
+  bytes(): Buffer {
+    const length = this.u32();
+    const start = this.#take(length);
+    return this.#payload.subarray(start, start + length);
+  }
+  str(): string {
+    const bytes = this.bytes();
+    if (bytes.includes(0)) throw new WireError("A text holds a NUL byte");
+    return bytes.toString("utf8");
+  }
+  list(): string[] {
+    const count = this.u16();
+    return Array.from({ length: count }, () => this.str());
+  }
+  /** to be called after the last field: nothing may be left over */
+  done(): void {
+    if (this.#at !== this.#payload.length) {
+      throw new WireError(`A frame has ${this.#payload.length - this.#at} bytes too many`);
+    }
+  }
+
+  #take(count: number): number {
+    const start = this.#at;
+    if (start + count > this.#payload.length) throw new WireError("A frame is shorter than its fields");
+    this.#at = start + count;
+    return start;
+  }
+}
+
+/** Cuts a byte stream into frames. */
+export class FrameParser {
+  #chunks: Buffer[] = [];
+  #length = 0;
+  /** how much there must be before it is worth looking: however small the pieces, a frame is put together once */
+  #needed = headerLength;
+
+  /** takes what arrived and returns the frames that are complete now */
+  push(chunk: Buffer): Frame[] {
+    this.#chunks.push(chunk);
+    this.#length += chunk.length;
+    const frames: Frame[] = [];
+    if (this.#length < this.#needed) return frames;
+    this.#needed = headerLength;
+    let buffer = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#length);
+    while (buffer.length >= headerLength) {
+      const length = buffer.readUInt32LE(0);
+      if (length > maxPayload) throw new WireError(`A frame claims ${length} bytes, more than ${maxPayload}`);
+      this.#needed = headerLength + length;
+      if (buffer.length < this.#needed) break;
+      frames.push({
+        type: buffer.readUInt8(4),
+        id: buffer.readUInt32LE(5),
+        payload: buffer.subarray(headerLength, headerLength + length),
+      });
+      buffer = buffer.subarray(this.#needed);
+      this.#needed = headerLength;
+    }
+    this.#chunks = buffer.length > 0 ? [buffer] : [];
+    this.#length = buffer.length;
+    return frames;
+  }
+
+  /** bytes of a frame that has begun but is not complete */
+  get pending(): number {
+    return this.#length;
+  }
+}

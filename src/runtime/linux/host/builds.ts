@@ -1,0 +1,132 @@
+/**
+ * Replaces processes of ours that are of another build than this daemon (other-builds.ts): the egress process when
+ * somebody asks, because that cuts off what sandboxes have open; the launcher by itself, once no sandbox runs on it.
+ */
+
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { Builds as BuildsPort, OtherBuilds as OtherParts, ReplacedParts } from "../../../core/ports/runtime.ts";
+import type { Launcher } from "../guest-wire/launcher.ts";
+import type { Pool } from "../machines/pool.ts";
+import { changedAt, digestOf, inWords, type OtherBuilds, otherBuilds } from "./other-builds.ts";
+
+export interface BuildsOptions {
+  launcher: Launcher;
+  pool: Pool;
+  /** the guest binary, and the command line of the egress process */
+  guest: string;
+  egress: string[];
+  /** ids of the machines that run */
+  machines: () => string[];
+  /** resolves when an egress process has its settings */
+  configured: () => Promise<void>;
+  /** called with errors of background work, and with what is of another build */
+  trouble: (error: unknown) => void;
+}
+
+/** how long a new egress process may take to be there, in ms, and between two looks */
+const patience = 10_000;
+const pause = 20;
+
+export class Builds implements BuildsPort {
+  readonly #options: BuildsOptions;
+  /** what this daemon would start, as it was when this daemon began */
+  readonly #digest: string | undefined;
+  readonly #openedAt = Date.now();
+  /** whether the launcher of this process number is of another build: finding out reads the whole program */
+  #known: { pid: number; isOther: boolean } | undefined;
+  #round: Promise<void> = Promise.resolve();
+
+  constructor(options: BuildsOptions) {
+    this.#options = options;
+    this.#digest = digestOf(options.guest);
+  }
+
+  /** replaces what nothing depends on, and says what goes on */
+  async open(): Promise<void> {
+    await this.#replaceIdle();
+    for (const sentence of inWords(this.#look())) this.#options.trouble(new Error(sentence));
+  }
+
+  others(): OtherParts {
+    const { launcher, egress, netd } = this.#look();
+    return {
+      ...(launcher !== undefined && { launcher: { pid: launcher, machines: this.#options.machines() } }),
+      ...(egress !== undefined && { egress: { pid: egress, needsLauncher: netd === undefined } }),
+    };
+  }
+
+  async replace(): Promise<ReplacedParts> {
+    if (this.#isReplaced()) {
+      const why = "another build was installed since this daemon began";
+      throw new SandkeepError(
+        "conflict",
+        `Cannot upgrade: ${why}; restart the daemon first, sandboxes go on meanwhile`,
+      );
+    }
+    const before = this.#look();
+    await this.#replaceIdle();
+    const now = this.#look();
+    if (now.egress !== undefined && now.netd !== undefined) await this.#replaceEgress(now.netd);
+    const after = this.#look();
+    return {
+      ...(before.launcher !== undefined && after.launcher === undefined && { launcher: before.launcher }),
+      ...(before.egress !== undefined && after.egress === undefined && { egress: before.egress }),
+    };
+  }
+
+  /** a machine has ended: if it was the last one, the launcher can be replaced */
+  released(): void {
+    this.#replaceIdle().catch(this.#options.trouble);
+  }
+
+  #look(): OtherBuilds {
+    const { launcher, guest, egress } = this.#options;
+    return otherBuilds({ launcherPid: launcher.pid, guest, egress });
+  }
+
+  /** whether a new build lies where this daemon is from: it could not talk to what it would start */
+  #isReplaced(): boolean {
+    const { guest, egress } = this.#options;
+    return digestOf(guest) !== this.#digest || changedAt(egress) > this.#openedAt;
+  }
+
+  /** one after the other */
+  #replaceIdle(): Promise<void> {
+    const round = this.#round.then(() => this.#replaceIfIdle());
+    this.#round = round.catch(() => undefined);
+    return round;
+  }
+
+  async #replaceIfIdle(): Promise<void> {
+    const { launcher, pool } = this.#options;
+    if (!this.#isIdle() || !this.#isOther() || this.#isReplaced()) return;
+    await pool.empty();
+    try {
+      // A boot that began meanwhile has it for itself; the end of that machine comes back here.
+      if (this.#isIdle() && (await launcher.machines()).length === 0) await launcher.replace();
+    } finally {
+      pool.fill();
+    }
+  }
+
+  #isIdle(): boolean {
+    return this.#options.machines().length === 0 && !this.#options.pool.isBusy;
+  }
+
+  #isOther(): boolean {
+    const { pid } = this.#options.launcher;
+    if (this.#known?.pid !== pid) this.#known = { pid, isOther: this.#look().launcher !== undefined };
+    return this.#known.isOther;
+  }
+
+  /** netd's end is the end of the keeper and of the egress process; the launcher starts them again */
+  async #replaceEgress(netd: number): Promise<void> {
+    process.kill(netd, "SIGKILL");
+    const deadline = Date.now() + patience;
+    while (this.#look().egress !== undefined) {
+      if (Date.now() > deadline) throw new SandkeepError("internal", "Cannot replace the egress process: it goes on");
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+    await this.#options.configured();
+  }
+}

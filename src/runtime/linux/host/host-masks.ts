@@ -1,0 +1,199 @@
+/**
+ * Keeps what is closed to other users of the host (image/host-view.ts) away from sandboxes that show directories of the
+ * host: a layer of whiteouts that lies directly above these directories in every root.
+ *
+ *   <store>/masks/<id>/        whiteouts, and the directories on the way to them; the id is a digest of what is hidden
+ *   <store>/masks/index.json   which of them is the newest, for each list of directories
+ *
+ * The host is searched once, not at each boot, and again from time to time as its files change. Machines that boot
+ * afterwards, resumed ones too, have the newest masks below them; a machine that runs keeps those it was booted with. So
+ * a layer of masks stays until the host is restarted.
+ */
+
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import type { FileSession } from "../files/file-session.ts";
+import { closedIn } from "../images/host-view.ts";
+import { processTag } from "../layers/claims.ts";
+import { makePrivate, readJson, writeJson } from "../storage/json-file.ts";
+
+export interface HostMasksOptions {
+  /** <store>/masks */
+  folder: string;
+  filesAt(directory: string): Promise<FileSession>;
+  /** which boot of the host this is */
+  bootId: string;
+  /** called when machines that boot from now on have other masks */
+  changed: () => void;
+  /** called with errors of background work */
+  trouble: (error: unknown) => void;
+}
+
+/** between two searches of the host, in ms; one takes less than a second of one processor */
+const searchEvery = 10 * 60_000;
+
+interface Hidden {
+  /** the host's directory, and a path below it */
+  directory: string;
+  path: string;
+}
+
+export class HostMasks {
+  readonly #options: HostMasksOptions;
+  /** the newest masks for a list of directories: their id, or nothing where nothing is hidden */
+  readonly #newest = new Map<string, Promise<string>>();
+  #timer: NodeJS.Timeout | undefined;
+  #searching: Promise<void> = Promise.resolve();
+  /** what a search changes in the store; looking at the host, which takes longer, changes nothing */
+  #renewing: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(options: HostMasksOptions) {
+    this.#options = options;
+  }
+
+  /** goes on with what was found before the daemon was started anew, and searches again at once */
+  async open(): Promise<void> {
+    const { folder, bootId } = this.#options;
+    await makePrivate(folder);
+    const index = await readJson(this.#index, indexFile).catch(() => undefined);
+    for (const [key, id] of Object.entries(index?.newest ?? {})) {
+      if (id === "" || existsSync(join(folder, id))) this.#newest.set(key, Promise.resolve(id));
+    }
+    if (index?.bootId !== bootId) await this.#deleteOthers(Object.values(index?.newest ?? {}));
+    this.#timer = setInterval(() => void this.search(), searchEvery);
+    this.#timer.unref();
+    void this.search();
+  }
+
+  /** resolves when nothing of it uses the store any more */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await this.#renewing.catch(() => undefined);
+  }
+
+  /** what must lie directly above these directories of the host: one directory, or none */
+  async above(directories: readonly string[]): Promise<string[]> {
+    const key = JSON.stringify(directories);
+    let newest = this.#newest.get(key);
+    if (!newest) {
+      newest = hiddenIn(directories).then((hidden) => this.#layerOf(hidden));
+      this.#newest.set(key, newest);
+      newest.then(
+        () => this.#remember(),
+        () => this.#newest.delete(key),
+      );
+    }
+    const id = await newest;
+    return id === "" ? [] : [join(this.#options.folder, id)];
+  }
+
+  /** looks at the host again, one search at a time, and makes new masks where what is closed has changed */
+  search(): Promise<void> {
+    this.#searching = this.#searching.then(() => this.#search());
+    return this.#searching;
+  }
+
+  async #search(): Promise<void> {
+    try {
+      for (const [key, before] of [...this.#newest]) {
+        const hidden = await hiddenIn(z.array(z.string()).parse(JSON.parse(key)));
+        if (this.#isClosed) return;
+        this.#renewing = this.#renew(key, before, hidden);
+        await this.#renewing;
+      }
+    } catch (error) {
+      this.#options.trouble(error);
+    }
+  }
+
+  async #renew(key: string, before: Promise<string>, hidden: Hidden[]): Promise<void> {
+    const id = await this.#layerOf(hidden);
+    if (id === (await before)) return;
+    this.#newest.set(key, Promise.resolve(id));
+    await this.#remember();
+    this.#options.changed();
+  }
+
+  /** the id of the layer that hides these, made unless it is there */
+  async #layerOf(hidden: Hidden[]): Promise<string> {
+    if (hidden.length === 0) return "";
+    const id = createHash("sha256").update(JSON.stringify(hidden)).digest("hex").slice(0, 32);
+    const { folder } = this.#options;
+    if (existsSync(join(folder, id))) return id;
+    const building = join(folder, `building-${processTag()}`);
+    await mkdir(building, { mode: 0o755 });
+    try {
+      await this.#write(building, hidden);
+      await rename(building, join(folder, id)).catch((error) => {
+        if (!existsSync(join(folder, id))) throw error;
+      });
+    } finally {
+      await rm(building, { recursive: true, force: true });
+    }
+    return id;
+  }
+
+  async #write(into: string, hidden: Hidden[]): Promise<void> {
+    const files = await this.#options.filesAt(into);
+    try {
+      const made: Hidden[] = [];
+      for (const { directory, path } of hidden) {
+        for (const parent of parentsOf(path)) {
+          if (made.some((other) => other.path === parent)) continue;
+          await files.mkdir(`/${parent}`, { mode: 0o755 });
+          made.push({ directory, path: parent });
+        }
+        await files.whiteout(`/${path}`);
+      }
+      // The uppermost of several directories says what all of them look like; from the inside out, because of the times.
+      for (const { directory, path } of made.reverse()) {
+        const { uid, gid, mode, mtimeMs } = await lstat(join(directory, path));
+        await files.chown(`/${path}`, uid, gid);
+        await files.chmod(`/${path}`, mode & 0o7777);
+        await files.utime(`/${path}`, Math.floor(mtimeMs));
+      }
+    } finally {
+      files.close();
+    }
+  }
+
+  get #index(): string {
+    return join(this.#options.folder, "index.json");
+  }
+
+  async #remember(): Promise<void> {
+    const settled = await Promise.allSettled(
+      [...this.#newest].map(async ([key, id]): Promise<[string, string]> => [key, await id]),
+    );
+    const newest = Object.fromEntries(settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])));
+    const record = { bootId: this.#options.bootId, newest };
+    await writeJson(this.#index, record, { durable: false }).catch(this.#options.trouble);
+  }
+
+  /** after a restart of the host nothing runs that could have them below it */
+  async #deleteOthers(newest: readonly string[]): Promise<void> {
+    const { folder } = this.#options;
+    const old = (await readdir(folder)).filter((name) => name !== "index.json" && !newest.includes(name));
+    for (const name of old) await rm(join(folder, name), { recursive: true, force: true });
+  }
+}
+
+const indexFile = z.object({ bootId: z.string(), newest: z.record(z.string(), z.string().regex(/^[0-9a-f]*$/)) });
+
+async function hiddenIn(directories: readonly string[]): Promise<Hidden[]> {
+  const found = await Promise.all(
+    directories.map(async (directory) => (await closedIn(directory)).map((path) => ({ directory, path }))),
+  );
+  return found.flat();
+}
+
+/** "a", "a/b" of "a/b/c" */
+function parentsOf(path: string): string[] {
+  const parent = dirname(path);
+  return parent === "." ? [] : [...parentsOf(parent), parent];
+}

@@ -1,0 +1,128 @@
+/**
+ * The ledger: what this runtime has made on the host, written down before it is made and struck off after it is gone.
+ *
+ * A file of lines, each a JSON object { "make": Thing[] } or { "gone": Thing[] }. A line is in the kernel's hands when
+ * append() returns, so it outlives the daemon; after a crash of the host the kernel's own things are gone anyway and
+ * directories are found by looking. A last line that is cut short counts as not written: nothing was made yet. Any other
+ * line that cannot be read is left out; the file is set aside as <name>.damaged, and whoever opens it looks at the host.
+ */
+
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { z } from "zod";
+import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import type { Discrepancy } from "../../../core/ports/runtime.ts";
+
+export interface Thing {
+  kind: "cgroup" | "mount" | "directory" | "socket" | "namespace";
+  name: string;
+}
+
+export class Ledger {
+  readonly #things = new Map<string, Thing>();
+  #fd: number;
+  /** whether lines were lost, so that there may be more on the host than is written here */
+  readonly isDamaged: boolean;
+
+  /** reads what is outstanding and begins a fresh file with it */
+  constructor(path: string) {
+    this.isDamaged = existsSync(path) && !this.#replay(readFileSync(path, "utf8"));
+    if (this.isDamaged) copyFileSync(path, `${path}.damaged`);
+    const fresh = `${path}.new`;
+    const outstanding = [...this.#things.values()];
+    writeFileSync(fresh, outstanding.length > 0 ? line({ make: outstanding }) : "", { mode: 0o600 });
+    renameSync(fresh, path);
+    this.#fd = openSync(path, "a", 0o600);
+  }
+
+  make(things: Thing[]): void {
+    this.#append(line({ make: things }));
+    for (const thing of things) this.#things.set(key(thing), thing);
+  }
+
+  gone(things: Thing[]): void {
+    try {
+      this.#append(line({ gone: things }));
+    } catch {
+      // On disk it stays outstanding, and is found to be gone when the runtime is opened again.
+    }
+    for (const thing of things) this.#things.delete(key(thing));
+  }
+
+  outstanding(): Thing[] {
+    return [...this.#things.values()];
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+
+  /** a line that does not fit on the disk is taken back: half of one would spoil the next */
+  #append(text: string): void {
+    const size = fstatSync(this.#fd).size;
+    try {
+      if (writeSync(this.#fd, text) === Buffer.byteLength(text)) return;
+    } catch (cause) {
+      ftruncateSync(this.#fd, size);
+      throw new SandkeepError("limit", `Cannot write to the ledger: ${messageOf(cause)}`, { cause });
+    }
+    ftruncateSync(this.#fd, size);
+    throw new SandkeepError("limit", "Cannot write to the ledger: the disk is full");
+  }
+
+  /** false when a line could not be read */
+  #replay(text: string): boolean {
+    const entries = text.split("\n").slice(0, -1).map(parseLine);
+    for (const { make = [], gone = [] } of entries.filter((entry) => entry !== undefined)) {
+      for (const thing of make) this.#things.set(key(thing), thing);
+      for (const thing of gone) this.#things.delete(key(thing));
+    }
+    return entries.every((entry) => entry !== undefined);
+  }
+}
+
+const thingSchema = z.object({
+  kind: z.enum(["cgroup", "mount", "directory", "socket", "namespace"]),
+  name: z.string(),
+});
+const lineSchema = z.object({ make: z.array(thingSchema).optional(), gone: z.array(thingSchema).optional() });
+
+function parseLine(text: string): z.infer<typeof lineSchema> | undefined {
+  try {
+    return lineSchema.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** what is there against what is written down; both ways */
+export function difference(written: Thing[], real: Thing[]): Discrepancy[] {
+  const writtenKeys = new Set(written.map(key));
+  const realKeys = new Set(real.map(key));
+  return [
+    ...real.filter((thing) => !writtenKeys.has(key(thing))).map((thing) => problem(thing, "not in the ledger")),
+    ...written.filter((thing) => !realKeys.has(key(thing))).map((thing) => problem(thing, "gone")),
+  ];
+}
+
+function problem(thing: Thing, what: Discrepancy["problem"]): Discrepancy {
+  return { kind: thing.kind, name: thing.name, problem: what };
+}
+
+function key(thing: Thing): string {
+  return `${thing.kind} ${thing.name}`;
+}
+
+function line(entry: { make: Thing[] } | { gone: Thing[] }): string {
+  return `${JSON.stringify(entry)}\n`;
+}

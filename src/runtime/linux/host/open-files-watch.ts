@@ -1,0 +1,89 @@
+/**
+ * Keeps sandboxes from using up the host's table of open files, for which the kernel has no limit per sandbox. When more
+ * files are open on the host than sandboxes may bring about, the process that holds most of them is killed, in the
+ * machine that holds most: as the kernel does when memory runs out.
+ */
+
+import { readdirSync, readFileSync } from "node:fs";
+import type { LinuxMachine } from "../machines/machine.ts";
+import { processesIn } from "./cgroup.ts";
+import { lookEvery, type RegularLook } from "./regular-look.ts";
+
+export interface OpenFilesWatchOptions {
+  machines: () => Iterable<LinuxMachine>;
+  /** open files on the host from which on machines lose processes; default half of what the kernel allows */
+  most?: number;
+  /** called with what was killed, and with errors of background work */
+  trouble: (error: unknown) => void;
+}
+
+/** between two looks, in ms; a look reads one small file */
+const pause = 1000;
+/** processes killed in one round at most */
+const kills = 64;
+/** share of what is allowed that a machine must hold before it loses a process: others may have used up the rest */
+const share = 1 / 8;
+
+interface Holder {
+  pid: number;
+  files: number;
+}
+
+export class OpenFilesWatch {
+  readonly #options: OpenFilesWatchOptions;
+  readonly #looking: RegularLook;
+
+  constructor(options: OpenFilesWatchOptions) {
+    this.#options = options;
+    this.#looking = lookEvery(pause, () => this.#look(), options.trouble);
+  }
+
+  close(): void {
+    this.#looking.close();
+  }
+
+  /** open files on the host, and from where on machines lose processes */
+  reading(): { now: number; most: number } {
+    const [now = 0, , allowed = 0] = readFileSync("/proc/sys/fs/file-nr", "utf8").split("\t").map(Number);
+    return { now, most: this.#options.most ?? Math.floor(allowed / 2) };
+  }
+
+  #look(): void {
+    const { now, most } = this.reading();
+    let excess = now - most;
+    if (excess <= 0) return;
+    const machines = [...this.#options.machines()].map((machine) => ({ machine, holders: holdersOf(machine) }));
+    const worst = machines.sort((a, b) => total(b.holders) - total(a.holders))[0];
+    if (worst === undefined || total(worst.holders) < most * share) return;
+    // PID 1 is the agent, and holds few
+    const victims = worst.holders.filter(({ pid }) => pid !== worst.machine.record.pid).slice(0, kills);
+    for (const { pid, files } of victims) {
+      if (excess <= 0) return;
+      process.kill(pid, "SIGKILL");
+      excess -= files;
+      this.#options.trouble(
+        new Error(`Killed process ${pid} of machine "${worst.machine.id}": it held ${files} of the host's open files`),
+      );
+    }
+  }
+}
+
+/** its processes with the files each holds, most first */
+function holdersOf(machine: LinuxMachine): Holder[] {
+  return processesIn(machine.plan.cgroup)
+    .map((pid) => ({ pid, files: openFilesOf(pid) }))
+    .sort((a, b) => b.files - a.files);
+}
+
+/** none where the process has ended meanwhile */
+function openFilesOf(pid: number): number {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).length;
+  } catch {
+    return 0;
+  }
+}
+
+function total(holders: Holder[]): number {
+  return holders.reduce((sum, { files }) => sum + files, 0);
+}

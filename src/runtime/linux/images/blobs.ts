@@ -1,0 +1,182 @@
+/**
+ * The files that an image comes in: an OCI layout directory, or a tar of one or of `docker save`. A tar is read once to
+ * see where everything is, then each part from its place; only a compressed or piped one is put aside first.
+ */
+
+import { constants } from "node:fs";
+import { type FileHandle, lstat, open, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type Extract, extract } from "tar-stream";
+import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { decompressed } from "../files/decompress.ts";
+import { written } from "../files/tar.ts";
+import { processTag } from "../layers/claims.ts";
+
+export interface Blobs {
+  has(name: string): Promise<boolean>;
+  /** the whole file; names have no "..", are relative, and lead to regular files only */
+  read(name: string): AsyncIterable<Uint8Array>;
+  close(): Promise<void>;
+}
+
+/** where an image comes from: a path, or bytes of a tar */
+export type ImageSource = string | AsyncIterable<Uint8Array>;
+
+/** `scratch` is a folder for what must be put aside; nothing in it outlives this process */
+export async function openBlobs(source: ImageSource, scratch: string): Promise<Blobs> {
+  if (typeof source !== "string") return tarBlobs(await putAside(source, scratch));
+  const facts = await lstat(source).catch((cause) => {
+    throw new SandkeepError("not-found", `Cannot import "${source}": ${messageOf(cause)}`, { cause });
+  });
+  if (facts.isDirectory()) return directoryBlobs(source);
+  const file = await open(source, "r");
+  if (await isPlainTar(file)) return tarBlobs(file);
+  try {
+    return await tarBlobs(await putAside(range(file, null, Number.POSITIVE_INFINITY), scratch));
+  } finally {
+    await file.close();
+  }
+}
+
+/** all of a small file */
+export async function readSmall(blobs: Blobs, name: string): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of blobs.read(name)) {
+    length += chunk.length;
+    if (length > largestJson) throw refusal(`"${name}" is larger than ${largestJson} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+export function refusal(why: string, cause?: unknown): SandkeepError {
+  return new SandkeepError("invalid", `Cannot import the image: ${why}`, { cause });
+}
+
+const largestJson = 4 << 20;
+const mostMembers = 100_000;
+const pieceLength = 1 << 18;
+
+function directoryBlobs(directory: string): Blobs {
+  const facts = async (name: string) => {
+    if (!isPlainPath(name)) return undefined;
+    return lstat(join(directory, name)).catch(() => undefined);
+  };
+  return {
+    has: async (name) => (await facts(name))?.isFile() ?? false,
+    async *read(name) {
+      if (!(await facts(name))?.isFile()) throw refusal(`"${name}" is missing`);
+      const file = await open(join(directory, name), constants.O_RDONLY | constants.O_NOFOLLOW);
+      yield* file.createReadStream();
+    },
+    close: async () => {},
+  };
+}
+
+/** takes the file over */
+async function tarBlobs(file: FileHandle): Promise<Blobs> {
+  let places: Map<string, Place>;
+  try {
+    places = await placesIn(file);
+  } catch (error) {
+    await file.close();
+    throw isSandkeepError(error) ? error : refusal(`it is no whole tar file (${messageOf(error)})`, error);
+  }
+  const find = (name: string, hops = 0): Place | undefined => {
+    const place = places.get(name);
+    // Old versions of `docker save` say with a link that two images share a layer.
+    return place && "link" in place && hops < 3 ? find(place.link, hops + 1) : place;
+  };
+  return {
+    has: async (name) => find(name) !== undefined,
+    async *read(name) {
+      const place = find(name);
+      if (!place || "link" in place) throw refusal(`"${name}" is missing`);
+      const { start, size } = place;
+      yield* range(file, start, start + size);
+    },
+    close: () => file.close(),
+  };
+}
+
+type Place = { start: number; size: number } | { link: string };
+type Member = Extract extends AsyncIterable<infer Source> ? Source : never;
+
+async function placesIn(file: FileHandle): Promise<Map<string, Place>> {
+  const places = new Map<string, Place>();
+  const parser = extract();
+  let fed: unknown;
+  const feeding = feed(parser, file).catch((error) => {
+    fed = error;
+    parser.destroy();
+  });
+  try {
+    for await (const member of parser) {
+      const name = member.header.name.replace(/^(\.\/)+/, "");
+      const place = placeOf(member, name);
+      if (place && isPlainPath(name)) places.set(name, place);
+      if (places.size > mostMembers) throw refusal(`it has more than ${mostMembers} files`);
+      member.resume();
+    }
+  } catch (error) {
+    throw fed ?? error;
+  } finally {
+    parser.destroy();
+    await feeding;
+  }
+  return places;
+}
+
+function placeOf(member: Member, name: string): Place | undefined {
+  const { type, size, linkname } = member.header;
+  // A member's content follows its header, which is one block.
+  if (type === "file") return { start: member.offset + 512, size };
+  if (type === "link") return { link: linkname };
+  if (type === "symlink") return { link: join(name, "..", linkname) };
+  return undefined;
+}
+
+async function feed(parser: Extract, file: FileHandle): Promise<void> {
+  for await (const chunk of range(file, 0, Number.POSITIVE_INFINITY)) {
+    if (parser.destroyed) return;
+    await written(parser, chunk);
+  }
+  parser.end(null);
+}
+
+/** the bytes between two places, or from where the file is read next; ends with the file */
+async function* range(file: FileHandle, start: number | null, end: number): AsyncGenerator<Uint8Array> {
+  for (let at = start; ; at = at === null ? null : at + pieceLength) {
+    const length = Math.min(pieceLength, end - (at ?? 0));
+    if (length <= 0) return;
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, at);
+    if (bytesRead > 0) yield buffer.subarray(0, bytesRead);
+    if (bytesRead === 0 || (at !== null && bytesRead < length)) return;
+  }
+}
+
+async function isPlainTar(file: FileHandle): Promise<boolean> {
+  if (!(await file.stat()).isFile()) return false;
+  const magic = Buffer.alloc(5);
+  await file.read(magic, 0, 5, 257);
+  return magic.toString() === "ustar";
+}
+
+/** a plain copy that is gone with its last descriptor, also if we crash */
+async function putAside(source: AsyncIterable<Uint8Array>, scratch: string): Promise<FileHandle> {
+  const path = join(scratch, processTag());
+  const file = await open(path, "wx+", 0o600);
+  try {
+    await rm(path);
+    for await (const chunk of decompressed(source)) await file.write(chunk);
+    return file;
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+function isPlainPath(name: string): boolean {
+  return name.length < 1000 && name.split("/").every((part) => part !== "" && part !== "." && part !== "..");
+}

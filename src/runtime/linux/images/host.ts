@@ -1,0 +1,368 @@
+/**
+ * The image "host": a read-only view of the host's own userland that needs no download. Its layers, topmost first:
+ *
+ *   host        everything we write: /etc, homes, mount points, and a skeleton of /usr
+ *   node        see node-runtime.ts; above all others where the store has no place that machines share
+ *   host-usr    the host's /usr itself
+ *   host-dpkg   the host's /var/lib/dpkg itself, where there is one
+ *
+ * The directories of the host are lower layers as they are, so their names would show at the root. The skeleton puts
+ * them where they belong: its /usr/bin is a moved directory (an overlay redirect) that goes on at /bin below, which is
+ * the host's /usr/bin; and every name that they have at their top is hidden. Only directories named here are put
+ * anywhere, so nothing of the host is seen because it was forgotten: not /usr/local, not /usr/src, and of everything
+ * that is not /usr nothing at all. What is closed to other users of the host does not show either: see host-masks.ts.
+ * Writing copies up, as in any image; the host's files never change.
+ */
+
+import { createHash } from "node:crypto";
+import { lstat, readdir, readFile, readlink } from "node:fs/promises";
+import { join } from "node:path";
+import { hostRootsFile } from "../../../core/images/trust.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import { withBase } from "../layers/bases.ts";
+import type { Claim } from "../layers/claims.ts";
+import type { LayerStore } from "../layers/layers.ts";
+import { etcFiles, etcVersion, parseOsRelease, userBashrc, userProfile } from "./etc.ts";
+import { type HostEtcEntry, hostEtc, withRoots } from "./host-etc.ts";
+import { shownInDpkg, shownInUsr } from "./host-view.ts";
+import type { ImageRecord, ImageStore } from "./images.ts";
+import { LayerWriter, plainUser } from "./layer-writer.ts";
+import {
+  type NodeRuntime,
+  nodeFolder,
+  nodeLayer,
+  nodeLayerId,
+  nodePrograms,
+  ownNode,
+  sharedNodeFolder,
+  sharedNodeLayer,
+  writeWay,
+} from "./node-runtime.ts";
+import { ownPrograms } from "./programs.ts";
+import { defaultCwd, defaultUser, plainUsers } from "./users.ts";
+
+export const hostImage = "host";
+
+export interface HostImageOptions {
+  /** the host's root directory; default "/" */
+  root?: string;
+  node?: NodeRuntime;
+  /** PEMs that it is to believe besides the host's own list */
+  roots?: readonly string[];
+  /** called with a sentence before what takes seconds */
+  progress?: (sentence: string) => void;
+}
+
+/** the image as this host is now: the one in the store if it was made from the same, else a new one */
+export async function ensureHostImage(
+  layers: LayerStore,
+  images: ImageStore,
+  options: HostImageOptions = {},
+): Promise<ImageRecord> {
+  const { root = "/", node = ownNode(), roots = [] } = options;
+  const host = await readHost({ root, node, roots, sharesNode: layers.canShare });
+  const there = await images.get(hostImage);
+  if (there?.fingerprint === host.fingerprint && (await isComplete(layers, there))) {
+    return withBase({ layers, images }, there);
+  }
+  options.progress?.("Making the default image from this host's /usr");
+  const claim = await layers.claim();
+  try {
+    const chain = await makeLayers(layers, claim, host, node);
+    const image = await images.put({
+      name: hostImage,
+      layers: chain,
+      env: { PATH: host.path, LANG: "C.UTF-8" },
+      user: defaultUser,
+      cwd: defaultCwd,
+      createdAt: Date.now(),
+      fingerprint: host.fingerprint,
+      ...(roots.length > 0 && { roots: roots.join("") }),
+    });
+    return await withBase({ layers, images }, image);
+  } finally {
+    await claim.release();
+  }
+}
+
+/** directories of /usr that are links at the root of a merged-usr system */
+const linked = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+/** files of dpkg's database that are copied */
+const dpkgCopied = ["status", "diversions"];
+/** names that dpkg makes at the top of its database while it works, perhaps later than the image is made */
+const dpkgPassing = [
+  ...["tmp.ci", "updates", "parts", "reassemble.deb", "lock", "lock-frontend", "methlock"],
+  ...["arch", "available", "diversions", "statoverride", "status"].flatMap((name) => [`${name}-new`, `${name}-old`]),
+];
+
+/** What of the host goes into the image, read before anything is made. */
+interface Host {
+  root: string;
+  path: string;
+  /** names in /usr that are shown */
+  usr: string[];
+  /** names at the top of the lower layers */
+  hidden: string[];
+  dpkg: boolean;
+  /** names of the directories in /usr/lib with the libraries of a Python: "python3.13" */
+  pythons: string[];
+  etc: HostEtcEntry[];
+  roots: readonly string[];
+  /** whether Node is in a layer below, which all machines share */
+  sharesNode: boolean;
+  own: ReturnType<typeof etcFiles>;
+  fingerprint: string;
+}
+
+async function readHost({
+  root,
+  node,
+  roots,
+  sharesNode,
+}: Pick<Host, "root" | "roots" | "sharesNode"> & { node: NodeRuntime }): Promise<Host> {
+  await checkMerged(root);
+  const usrNames = await directories(join(root, "usr"));
+  const dpkgNames = await readdir(join(root, "var/lib/dpkg")).catch((): string[] => []);
+  const dpkg = dpkgNames.includes("status");
+  const release = await readFile(join(root, "usr/lib/os-release"), "utf8").catch(() => "");
+  const path = ["/vercel/bin", `${nodeFolder(node)}/bin`, ...standardPath].join(":");
+  const host = {
+    root,
+    path,
+    usr: shownInUsr.filter((name) => usrNames.includes(name)),
+    hidden: [
+      ...new Set([
+        ...(await readdir(join(root, "usr"))),
+        ...(dpkg ? [...dpkgNames, ...dpkgPassing] : []),
+        ...(sharesNode ? [sharedNodeFolder.slice(1)] : []),
+      ]),
+    ].sort(),
+    dpkg,
+    pythons: (await directories(join(root, "usr/lib"))).filter((name) => /^python3\.\d+$/.test(name)).sort(),
+    etc: withRoots(await hostEtc(root), roots),
+    roots,
+    sharesNode,
+    own: etcFiles(path, parseOsRelease(release)),
+  };
+  return { ...host, fingerprint: await fingerprintOf(host, node) };
+}
+
+const standardPath = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+async function checkMerged(root: string): Promise<void> {
+  for (const name of ["bin", "lib", "sbin"]) {
+    const target = await readlink(join(root, name)).catch(() => "");
+    if (target.replace(/^\//, "") === `usr/${name}`) continue;
+    throw new SandkeepError(
+      "unsupported",
+      `Cannot make the image "${hostImage}": /${name} of this host is not a link to usr/${name}; import an image instead`,
+    );
+  }
+}
+
+async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime): Promise<string> {
+  const hash = createHash("sha256");
+  const dpkgStatus = host.dpkg ? await lstat(join(host.root, "var/lib/dpkg/status")) : undefined;
+  hash.update(JSON.stringify([etcVersion, layoutVersion, nodeLayerId(node), host.root, host.path, ownPrograms]));
+  hash.update(host.roots.join());
+  hash.update(JSON.stringify([host.usr, host.hidden, host.pythons, host.own, dpkgStatus?.size, dpkgStatus?.mtimeMs]));
+  for (const entry of host.etc) {
+    hash.update(entry.path);
+    hash.update("content" in entry ? entry.content : entry.target);
+  }
+  return hash.digest("hex").slice(0, 32);
+}
+
+/** to be raised when what is written outside of /etc changes */
+const layoutVersion = 3;
+
+async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: NodeRuntime): Promise<string[]> {
+  const id = `host-${host.fingerprint}`;
+  await claim.add(id);
+  const own =
+    (await layers.get(id)) ??
+    (await layers.create(claim, async (files) => {
+      await writeHost(new LayerWriter(files), host, node);
+      return id;
+    }));
+  const usr = await layers.addPath(claim, pathId("host-usr", host.root), join(host.root, "usr"));
+  const chain = host.sharesNode
+    ? [own.id, (await sharedNodeLayer(layers, claim, node)).id, usr.id]
+    : [(await nodeLayer(layers, claim, node)).id, own.id, usr.id];
+  if (!host.dpkg) return chain;
+  const dpkg = await layers.addPath(claim, pathId("host-dpkg", host.root), join(host.root, "var/lib/dpkg"));
+  return [...chain, dpkg.id];
+}
+
+/** the host's own directories always have the same id; those of another root, in tests, have another */
+function pathId(name: string, root: string): string {
+  return root === "/" ? name : `${name}-${createHash("sha256").update(root).digest("hex").slice(0, 12)}`;
+}
+
+async function writeHost(writer: LayerWriter, host: Host, node: NodeRuntime): Promise<void> {
+  await writeUsr(writer, host, node);
+  if (host.sharesNode) await writeNode(writer, node);
+  await writePython(writer, host);
+  await writePrograms(writer, host);
+  await writeEtc(writer, host);
+  await writeRest(writer);
+  if (host.dpkg) await writeDpkg(writer, host);
+  await hideTop(writer, host);
+}
+
+async function writeUsr(writer: LayerWriter, host: Host, node: NodeRuntime): Promise<void> {
+  for (const name of host.usr) {
+    await writer.directory(`/usr/${name}`);
+    await writer.redirect(`/usr/${name}`, `/${name}`);
+  }
+  for (const name of linked.filter((name) => host.usr.includes(name))) await writer.symlink(`usr/${name}`, `/${name}`);
+  // The plain user's, so that what installs itself there, as `pip install` does, needs no sudo.
+  for (const name of ["", "/bin", "/sbin", "/lib", "/share", "/include", "/etc", "/src"]) {
+    await writer.directory(`/usr/local${name}`, { owner: plainUser });
+  }
+  for (const name of nodePrograms) {
+    await writer.symlink(`${nodeFolder(node)}/bin/${name}`, `/usr/local/bin/${name}`);
+  }
+  await writer.directory("/usr/src");
+  if (host.roots.length > 0) await writer.file(hostRootsFile, host.roots.join(""));
+}
+
+async function writeNode(writer: LayerWriter, node: NodeRuntime): Promise<void> {
+  await writeWay(writer);
+  await writer.directory(nodeFolder(node), { owner: plainUser });
+  await writer.redirect(nodeFolder(node), sharedNodeFolder);
+}
+
+/** `python`, and a pip that installs for everyone: the host's distribution keeps its own packages apart, a sandbox need not */
+async function writePython(writer: LayerWriter, host: Host): Promise<void> {
+  for (const name of host.pythons) {
+    const marker = `usr/lib/${name}/EXTERNALLY-MANAGED`;
+    if (await exists(join(host.root, marker))) await writer.whiteout(`/${marker}`, { parents: true });
+    for (const part of [name, `${name}/dist-packages`]) {
+      await writer.directory(`/usr/local/lib/${part}`, { owner: plainUser });
+    }
+  }
+  await writer.symlink("/usr/bin/python3", "/usr/local/bin/python");
+  for (const [name, target] of Object.entries({ python3: "python3", python: "python3", pip3: "pip3", pip: "pip3" })) {
+    await writer.symlink(`/usr/bin/${target}`, `/vercel/runtimes/python/bin/${name}`);
+  }
+}
+
+/** programs of other distributions that lead to what this one has */
+async function writePrograms(writer: LayerWriter, host: Host): Promise<void> {
+  for (const { path, text, needs } of ownPrograms) {
+    if (needs === undefined || (needs === "dpkg" && host.dpkg)) {
+      await writer.file(path, text, { mode: 0o755, owner: plainUser });
+    }
+  }
+}
+
+async function writeEtc(writer: LayerWriter, host: Host): Promise<void> {
+  await writer.directory("/etc");
+  for (const entry of host.etc) {
+    if ("target" in entry) await writer.symlink(entry.target, `/etc/${entry.path}`);
+    else await writer.file(`/etc/${entry.path}`, entry.content, { mode: entry.mode });
+  }
+  // After the host's, so that ours counts where both have a file.
+  for (const [path, { text, mode = 0o644, gid = 0 }] of Object.entries(host.own)) {
+    await writer.file(`/etc/${path}`, text, { mode, owner: { uid: 0, gid } });
+  }
+  await writer.directory("/etc/sudoers.d", { mode: 0o750 });
+  await writer.directory("/etc/profile.d");
+  await writer.symlink("../usr/lib/os-release", "/etc/os-release");
+  await writer.symlink("/usr/share/zoneinfo/Etc/UTC", "/etc/localtime");
+  await writer.symlink("/proc/self/mounts", "/etc/mtab");
+}
+
+async function writeRest(writer: LayerWriter): Promise<void> {
+  for (const path of ["/dev", "/proc", "/sys", "/run", "/mnt", "/media", "/srv", "/opt", "/boot", "/home"]) {
+    await writer.directory(path);
+  }
+  await writer.directory("/root", { mode: 0o700 });
+  for (const path of ["/tmp", "/var/tmp"]) await writer.directory(path, { mode: 0o1777 });
+  for (const path of ["cache", "lib", "log", "mail", "opt", "spool", "backups"]) await writer.directory(`/var/${path}`);
+  await writer.directory("/var/local", { mode: 0o2775, owner: { uid: 0, gid: 50 } });
+  await writer.symlink("/run", "/var/run");
+  await writer.symlink("/run/lock", "/var/lock");
+  for (const path of ["/vercel", "/vercel/bin"]) await writer.directory(path, { owner: plainUser });
+  // Agents' frameworks work in /workspace, and their own images have it.
+  for (const path of ["/vercel/sandbox", "/workspace"]) await writer.directory(path, { owner: plainUser });
+  await writeHomes(writer);
+}
+
+async function writeHomes(writer: LayerWriter): Promise<void> {
+  const homes = plainUsers.map((user) => ({ home: user.home, owner: plainUser }));
+  for (const { home, owner } of [...homes, { home: "/root", owner: { uid: 0, gid: 0 } }]) {
+    if (home !== "/root") await writer.directory(home, { owner });
+    await writer.file(`${home}/.bashrc`, userBashrc, { owner });
+    await writer.file(`${home}/.profile`, userProfile, { owner });
+  }
+}
+
+/** dpkg and apt see the host's packages as installed, and install more into the sandbox */
+async function writeDpkg(writer: LayerWriter, host: Host): Promise<void> {
+  const from = join(host.root, "var/lib/dpkg");
+  for (const name of shownInDpkg) {
+    await writer.directory(`/var/lib/dpkg/${name}`);
+    await writer.redirect(`/var/lib/dpkg/${name}`, `/${name}`);
+  }
+  for (const name of ["updates", "parts"]) await writer.directory(`/var/lib/dpkg/${name}`);
+  for (const name of dpkgCopied) {
+    await writer.file(`/var/lib/dpkg/${name}`, await readFile(join(from, name)).catch(() => ""));
+  }
+  // The host's overrides name its own users, without whom dpkg refuses to work.
+  for (const name of ["statoverride", "available"]) await writer.file(`/var/lib/dpkg/${name}`, "");
+  for (const path of ["/var/lib/apt/lists/partial", "/var/cache/apt/archives/partial", "/var/log/apt"]) {
+    await writer.directory(path);
+  }
+  await writer.directory("/var/cache/debconf");
+}
+
+/** hides the names that the lower layers have at their top, and what they have below names that are ours */
+async function hideTop(writer: LayerWriter, host: Host): Promise<void> {
+  for (const path of ownDirectories) await writer.opaque(path);
+  const ours = new Set([
+    ...ownDirectories.map((path) => path.slice(1)),
+    ...linked.filter((name) => host.usr.includes(name)),
+  ]);
+  for (const name of host.hidden.filter((name) => !ours.has(name))) await writer.whiteout(`/${name}`);
+}
+
+const ownDirectories = [
+  "/boot",
+  "/dev",
+  "/etc",
+  "/home",
+  "/media",
+  "/mnt",
+  "/opt",
+  "/proc",
+  "/root",
+  "/run",
+  "/srv",
+  "/sys",
+  "/tmp",
+  "/usr",
+  "/var",
+  "/vercel",
+  "/workspace",
+];
+
+async function isComplete(layers: LayerStore, image: ImageRecord): Promise<boolean> {
+  return layers.lowerDirs(image.layers).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function directories(path: string): Promise<string[]> {
+  const entries = await readdir(path, { withFileTypes: true });
+  return entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+}

@@ -1,0 +1,239 @@
+/**
+ * The images that machines boot from first, by name. What a name stands for may change (a new import, a host that was
+ * upgraded), but machines and snapshots need the layers they began with, so each content has a version of its own:
+ *
+ *   <store>/images/<name>.json             which version the name stands for now
+ *   <store>/images/<name>@<version>.json   an ImageRecord
+ *   <store>/image-aliases.json             images by further names for them, as the operator gave them
+ *
+ * A version is deleted when no name, snapshot or machine means it. Names are written as encodeURIComponent() does.
+ */
+
+import { createHash } from "node:crypto";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { ImageInfo, Images } from "../../../core/ports/runtime.ts";
+import { jsonNames, makePrivate } from "../storage/json-file.ts";
+import { lastLoss, readKept, removeKept, writeKept } from "../storage/kept-record.ts";
+
+export interface ImageRecord extends ImageInfo {
+  version: string;
+  /**
+   * the layer that all layers of the store together are, where the store has subvolumes: the volume of every machine
+   * begins as a copy of it. An image that was made before there were such layers gets it when it is first booted from
+   */
+  base?: string | undefined;
+  /** what it was made from, where that can be made again: the same inputs, the same text */
+  fingerprint?: string | undefined;
+}
+
+/** how a snapshot or machine names the very content it began with */
+export function imageReference(image: Pick<ImageRecord, "name" | "version">): string {
+  return `${image.name}@${image.version}`;
+}
+
+/** the name in a reference, or the name itself */
+export function imageName(nameOrReference: string): string {
+  return nameOrReference.split("@", 1)[0] ?? nameOrReference;
+}
+
+export class ImageStore implements Images {
+  readonly #folder: string;
+  /** the file that has the aliases */
+  readonly #aliases: string;
+  /** a version never changes, so it is read once */
+  readonly #versions = new Map<string, ImageRecord>();
+  /** what a name stood for when its file was as marked; another program may put another file there */
+  readonly #names = new Map<string, { mark: string; version: string | undefined }>();
+
+  constructor(store: string) {
+    this.#folder = join(store, "images");
+    this.#aliases = join(store, "image-aliases.json");
+  }
+
+  async open(): Promise<void> {
+    await makePrivate(this.#folder);
+  }
+
+  /** by name, or by reference for a certain version */
+  async get(nameOrReference: string): Promise<ImageRecord | undefined> {
+    const name = imageName(nameOrReference);
+    if (!isImageName(name)) return undefined;
+    const version = name === nameOrReference ? await this.#current(name) : nameOrReference.slice(name.length + 1);
+    if (version === undefined || !isVersion(version)) return undefined;
+    const path = this.#versionPath(name, version);
+    const known = this.#versions.get(path);
+    if (known) return known;
+    const file = await readKept(path, imageFile);
+    const image = file && { ...file, digest: digestOf(file) };
+    if (image) this.#versions.set(path, image);
+    return image;
+  }
+
+  async list(): Promise<ImageRecord[]> {
+    const names = (await jsonNames(this.#folder)).filter((name) => !name.includes("@")).map(decodeURIComponent);
+    const images = await Promise.all(names.map((name) => this.get(name)));
+    return images.filter((image) => image !== undefined).sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** makes the name stand for this content from now on */
+  async put(image: Omit<ImageRecord, "version" | "base">): Promise<ImageRecord> {
+    checkImageName(image.name);
+    const digest = digestOf(image);
+    const version = digest.slice(0, versionLength);
+    const base = (await this.get(`${image.name}@${version}`))?.base;
+    const record: ImageRecord = { ...image, version, digest, ...(base !== undefined && { base }) };
+    await writeKept(this.#versionPath(image.name, version), record);
+    this.#versions.set(this.#versionPath(image.name, version), record);
+    await writeKept(this.#namePath(image.name), { version: record.version });
+    return record;
+  }
+
+  /** images by further names for them */
+  async aliases(): Promise<Record<string, string>> {
+    return (await readKept(this.#aliases, aliasFile)) ?? {};
+  }
+
+  /** lets callers find the image under this name, in which `*` stands for any text */
+  async setAlias(pattern: string, image: string): Promise<void> {
+    if (!isAlias(pattern)) {
+      throw new SandkeepError(
+        "invalid",
+        `Cannot alias "${pattern}": it must be 1 to 255 of a-z A-Z 0-9 . _ / : @ - and *`,
+      );
+    }
+    if (!(await this.get(image))) {
+      throw new SandkeepError("not-found", `Cannot alias "${pattern}": there is no image named "${image}"`);
+    }
+    await writeKept(this.#aliases, { ...(await this.aliases()), [pattern]: image });
+  }
+
+  async deleteAlias(pattern: string): Promise<void> {
+    const { [pattern]: image, ...others } = await this.aliases();
+    if (image === undefined) {
+      throw new SandkeepError("not-found", `Cannot delete the alias "${pattern}": there is none of that name`);
+    }
+    await writeKept(this.#aliases, others);
+  }
+
+  /** writes down of which layer its machines begin as a copy */
+  async setBase(image: ImageRecord, base: string): Promise<ImageRecord> {
+    const path = this.#versionPath(image.name, image.version);
+    const record = { ...image, base };
+    await writeKept(path, record);
+    this.#versions.set(path, record);
+    return record;
+  }
+
+  /** takes the name away; snapshots and machines that began with it keep what they need */
+  async delete(name: string): Promise<void> {
+    if (!(await this.get(name)) || imageName(name) !== name) {
+      throw new SandkeepError("not-found", `Cannot delete image "${name}": there is none of that name`);
+    }
+    await removeKept(this.#namePath(name));
+  }
+
+  /** what every version needs that a name stands for or that `references` means */
+  async layersInUse(references: Iterable<string>): Promise<Set<string>> {
+    const wanted = [...(await this.list()).map(imageReference), ...references];
+    const images = await Promise.all(wanted.map((reference) => this.get(reference)));
+    return new Set(images.flatMap((image) => (image ? layersOf(image) : [])));
+  }
+
+  /** deletes the versions that nothing means; one whose layers are claimed may be about to get its name */
+  async collect(references: () => Promise<Iterable<string>>, claimed: Set<string>): Promise<void> {
+    const versions = await this.versions();
+    const wanted = new Set([...(await references()), ...(await this.list()).map(imageReference)]);
+    for (const reference of versions.filter((reference) => !wanted.has(reference))) {
+      const image = await this.get(reference);
+      if (!image || layersOf(image).some((id) => claimed.has(id))) continue;
+      this.#versions.delete(this.#versionPath(image.name, image.version));
+      await removeKept(this.#versionPath(image.name, image.version));
+    }
+  }
+
+  /** references of all versions that are on record, whether or not a name stands for them */
+  async versions(): Promise<string[]> {
+    return (await jsonNames(this.#folder)).filter((name) => name.includes("@")).map(decodeURIComponent);
+  }
+
+  /** see kept-record.ts */
+  lastLoss(): Promise<number> {
+    return lastLoss(this.#folder);
+  }
+
+  async #current(name: string): Promise<string | undefined> {
+    const path = this.#namePath(name);
+    const facts = statSync(path, { bigint: true, throwIfNoEntry: false });
+    if (!facts) return undefined;
+    const mark = `${facts.ino} ${facts.ctimeNs}`;
+    const known = this.#names.get(name);
+    if (known?.mark === mark) return known.version;
+    const version = (await readKept(path, nameFile))?.version;
+    this.#names.set(name, { mark, version });
+    return version;
+  }
+
+  #namePath(name: string): string {
+    return join(this.#folder, `${encodeURIComponent(name)}.json`);
+  }
+
+  #versionPath(name: string, version: string): string {
+    return join(this.#folder, `${encodeURIComponent(name)}@${version}.json`);
+  }
+}
+
+function layersOf({ layers, base }: ImageRecord): string[] {
+  return base === undefined ? layers : [base, ...layers];
+}
+
+/** refuses what is no name for an image */
+export function checkImageName(name: string): void {
+  if (isImageName(name)) return;
+  throw new SandkeepError(
+    "invalid",
+    `Cannot name an image "${name}": a name is 1 to 128 of a-z 0-9 . _ / : - and begins with a letter or digit`,
+  );
+}
+
+const nameFile = z.object({ version: z.string() });
+
+const imageFile = z.object({
+  name: z.string(),
+  version: z.string(),
+  layers: z.array(z.string()).min(1),
+  base: z.string().optional(),
+  env: z.record(z.string(), z.string()),
+  user: z.string(),
+  cwd: z.string(),
+  createdAt: z.number(),
+  fingerprint: z.string().optional(),
+  roots: z.string().optional(),
+});
+
+function isImageName(name: string): boolean {
+  return /^[a-z0-9][a-z0-9._/:-]{0,127}$/.test(name);
+}
+
+export function isAlias(pattern: string): boolean {
+  return /^[a-zA-Z0-9*._/:@-]{1,255}$/.test(pattern);
+}
+
+const aliasFile = z.record(z.string(), z.string());
+
+function isVersion(version: string): boolean {
+  return /^[0-9a-f]{16}$/.test(version);
+}
+
+/** a version is the beginning of the digest */
+const versionLength = 16;
+
+/** the same for the same content, so that an image imported twice is one */
+function digestOf({ layers, env, user, cwd }: Pick<ImageInfo, "layers" | "env" | "user" | "cwd">): string {
+  const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1));
+  return createHash("sha256")
+    .update(JSON.stringify([layers, sorted, user, cwd]))
+    .digest("hex");
+}

@@ -1,0 +1,49 @@
+/** What is written into a directory of the host: owners, modes and links, and what is the same file under another name. */
+
+import { chmod, lstat, mkdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { tempDir } from "../../../../test/harness/harness.ts";
+import { needs } from "../../../../test/runner/needs.ts";
+import { plainUser } from "./layer-writer.ts";
+import { copyTree } from "./tree-copy.ts";
+import { TreeWriter } from "./tree-writer.ts";
+
+test("a tree is copied with the owner that was asked for, programs as programs and links as links", async (context) => {
+  needs(context, "root");
+  const [from, to] = [await tempDir(), await tempDir()];
+  await mkdir(join(from, "bin"), { recursive: true });
+  for (const name of ["bin/run", "install.sh", "read.me"]) await writeFile(join(from, name), name, { mode: 0o600 });
+  await symlink("../read.me", join(from, "bin/link"));
+  await copyTree(new TreeWriter(to), from, "/package", { owner: plainUser });
+  const modes = await Promise.all(
+    ["", "bin", "bin/run", "install.sh", "read.me"].map(async (name) => {
+      const { uid, gid, mode } = await lstat(join(to, "package", name));
+      return [uid, gid, (mode & 0o7777).toString(8)];
+    }),
+  );
+  expect(modes).toEqual(["755", "755", "755", "755", "644"].map((mode) => [1000, 1000, mode]));
+  expect(await readFile(join(to, "package/bin/run"), "utf8")).toBe("bin/run");
+  expect(await readlink(join(to, "package/bin/link"))).toBe("../read.me");
+});
+
+test("a file is the same one under another name only where it has the right owner and mode", async (context) => {
+  needs(context, "root");
+  const [from, to] = [await tempDir(), await tempDir()];
+  const writer = new TreeWriter(to);
+  const program = join(from, "program");
+  await writeFile(program, "program");
+  const isSame = async (name: string) => (await stat(join(to, name))).ino === (await stat(program)).ino;
+  await chmod(program, 0o755);
+  await writer.copyFile(program, "/same", { mode: 0o755 });
+  expect(await isSame("same")).toBe(true);
+  await writer.copyFile(program, "/owned", { mode: 0o755, owner: plainUser });
+  await chmod(program, 0o775);
+  await writer.copyFile(program, "/closed", { mode: 0o755 });
+  expect(await Promise.all(["owned", "closed"].map(isSame))).toEqual([false, false]);
+  expect((await stat(join(to, "closed"))).mode & 0o7777).toBe(0o755);
+  // in the place of a file that is there, as programs of a package are
+  await chmod(program, 0o755);
+  await writer.copyFile(program, "/closed", { mode: 0o755 });
+  expect(await isSame("closed")).toBe(false);
+});

@@ -1,0 +1,182 @@
+/** Turns the writable side of machines into layers and snapshots: while they run, when they stop, after they died. */
+
+import { existsSync } from "node:fs";
+import { constants } from "node:os";
+import { join } from "node:path";
+import type { SnapshotInfo } from "../../../core/ports/runtime.ts";
+import { freeze } from "../machines/freezer.ts";
+import type { LinuxMachine } from "../machines/machine.ts";
+import { type MachineRecord, writeRecord } from "../machines/machine-record.ts";
+import type { BlankPlan } from "../machines/plan.ts";
+import type { Volumes } from "../storage/volumes.ts";
+import { type LayerInfo, newLayerId } from "./layer-record.ts";
+import type { LayerStore } from "./layers.ts";
+import { draftRecord, recordIn, type SnapshotRecord, type SnapshotStore } from "./snapshots.ts";
+
+export interface CapturerOptions {
+  layers: LayerStore;
+  snapshots: SnapshotStore;
+  volumes: Volumes;
+  /** whether what is captured must survive a loss of power from the moment it is acknowledged */
+  durable: boolean;
+}
+
+export class Capturer {
+  readonly #options: CapturerOptions;
+  /** the capture under way of each machine that lives, by name: each leaves its record in the volume */
+  readonly #captures = new Map<string, Promise<unknown>>();
+
+  constructor(options: CapturerOptions) {
+    this.#options = options;
+  }
+
+  /** of a machine that goes on, one after the other */
+  async live(machine: LinuxMachine): Promise<SnapshotInfo> {
+    const { name } = machine.plan;
+    const before = this.#captures.get(name);
+    const capture = (async () => {
+      await before?.catch(() => undefined);
+      return this.#live(machine);
+    })();
+    this.#captures.set(name, capture);
+    try {
+      return await capture;
+    } finally {
+      if (this.#captures.get(name) === capture) this.#captures.delete(name);
+    }
+  }
+
+  /** of a machine without processes: its volume becomes the layer, whatever is in it */
+  async dead(plan: BlankPlan, record: MachineRecord): Promise<SnapshotInfo> {
+    const { layers, snapshots, durable } = this.#options;
+    const claim = layers.hold();
+    try {
+      const { id, snapshot } = await this.#draft(plan, record);
+      const made = { id, size: snapshot.size, origin: plan.name, snapshot };
+      await this.#withRoom(plan, record.spec.line, 0, () => layers.adopt(claim, plan.volume, made));
+      const measure = () => this.#measure(layers.volume(id), record);
+      if (durable && layers.hasVolumes) {
+        // The kernel writes all of a volume to the disk before it copies it.
+        await layers.spare(id);
+        return await snapshots.publish({ ...snapshot, size: (await measure()) ?? snapshot.size });
+      }
+      if (durable) await layers.sync();
+      await snapshots.publish(snapshot);
+      snapshots.settle(snapshot.id, measure);
+      return snapshot;
+    } finally {
+      await claim.release();
+    }
+  }
+
+  /** of a machine that ended without a snapshot; undefined when its files are gone */
+  async salvage(plan: BlankPlan, record: MachineRecord): Promise<SnapshotInfo | undefined> {
+    if (!record.ended) return undefined;
+    if (record.ended.snapshot) return record.ended.snapshot;
+    if (existsSync(plan.volume)) {
+      record.ended.snapshot = await this.dead(plan, record);
+    } else {
+      // a daemon that died between the rename and the record left a layer that knows where it came from
+      const orphan = (await this.#options.layers.list()).find((layer) => layer.origin === plan.name);
+      if (!orphan) return undefined;
+      record.ended.snapshot = await this.#adopted(record, orphan);
+    }
+    writeRecord(plan.folder, record);
+    return record.ended.snapshot;
+  }
+
+  /** nothing of it moves while its volume is copied */
+  async #live({ plan, record }: LinuxMachine): Promise<SnapshotInfo> {
+    const { layers, snapshots, durable } = this.#options;
+    const claim = layers.hold();
+    try {
+      const snapshot = await frozen(plan, async () => {
+        const { id, snapshot } = await this.#draft(plan, record);
+        const made = { id, size: snapshot.size, snapshot };
+        await this.#withRoom(plan, record.spec.line, record.spec.limits.disk, () =>
+          layers.capture(claim, plan.volume, made),
+        );
+        const size = await this.#measure(plan.volume, record);
+        return { ...snapshot, size: size ?? snapshot.size };
+      });
+      if (durable && !layers.hasVolumes) await layers.sync();
+      return await snapshots.publish(snapshot);
+    } finally {
+      await claim.release();
+    }
+  }
+
+  /** the snapshot that an orphaned layer was made for; that of an older version does not say which */
+  async #adopted(record: MachineRecord, layer: LayerInfo): Promise<SnapshotInfo> {
+    const { snapshots, layers } = this.#options;
+    const known = recordIn(layer);
+    if (known) return (await snapshots.get(known.id)) ?? snapshots.publish(known);
+    const chain = [layer.id, ...(record.snapshotLayers ?? [])];
+    return snapshots.record({ ...origins(record), layers: chain, size: await layers.size(chain) });
+  }
+
+  /** the ids and the record of a snapshot that is to be made of a volume */
+  async #draft(plan: BlankPlan, record: MachineRecord): Promise<{ id: string; snapshot: SnapshotRecord }> {
+    const { volumes } = this.#options;
+    const id = newLayerId();
+    // where the kernel counts nothing, a walk, which takes as long as there are files
+    const own = (await volumes.usage(plan.volume)) ?? (await volumes.measure(join(plan.volume, "fs")));
+    const size = own + (await this.#inherited(record));
+    const layers = [id, ...(record.snapshotLayers ?? [])];
+    return { id, snapshot: draftRecord({ ...origins(record), layers, size }) };
+  }
+
+  /** a snapshot's size once all of it is on the disk; undefined where the kernel counts nothing */
+  async #measure(volume: string, record: MachineRecord): Promise<number | undefined> {
+    const own = await this.#options.volumes.usage(volume);
+    return own === undefined ? undefined : own + (await this.#inherited(record));
+  }
+
+  /** what was there before the machine was booted */
+  async #inherited({ volume, snapshotLayers = [] }: MachineRecord): Promise<number> {
+    return (volume?.inherited ?? 0) + (await this.#options.layers.size(snapshotLayers));
+  }
+
+  /** a volume that is full to its limit must still take the few bytes that make it a layer */
+  async #withRoom<T>(
+    { volume }: BlankPlan,
+    line: string | undefined,
+    limit: number,
+    use: () => Promise<T>,
+  ): Promise<T> {
+    const { volumes } = this.#options;
+    const setLimit = async (bytes: number) => {
+      await volumes.limit(volume, bytes);
+      if (line !== undefined) await volumes.limitLine(volume, line, bytes);
+    };
+    try {
+      return await use();
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      await setLimit(0);
+      try {
+        return await use();
+      } finally {
+        if (limit > 0) await setLimit(limit);
+      }
+    }
+  }
+}
+
+function origins(record: MachineRecord): Pick<SnapshotRecord, "image" | "whole"> {
+  return { image: record.image.reference, whole: record.volume?.whole ?? false };
+}
+
+/** the kernel's limit on the volume, which Node has no name for */
+function isFull(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException)?.errno === -constants.errno.EDQUOT;
+}
+
+async function frozen<T>(plan: BlankPlan, use: () => Promise<T>): Promise<T> {
+  try {
+    await freeze(plan.cgroup, true);
+    return await use();
+  } finally {
+    await freeze(plan.cgroup, false);
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * Claims on layers that no record names yet: what is being imported, flattened or captured must not be collected before
+ * its image or snapshot is written down. A claim is a file, because the command line builds images beside the daemon;
+ * it counts as long as the process that made it lives.
+ */
+
+import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { startTick } from "../host/kernel-file.ts";
+import { jsonNames, makePrivate, readJson, writeJson } from "../storage/json-file.ts";
+
+export interface Claim {
+  /** to be called before the layer is published or looked for */
+  add(layerId: string): Promise<void>;
+  /** to be called when a record names the layers, or nobody wants them */
+  release(): Promise<void>;
+}
+
+export class Claims {
+  readonly #folder: string;
+  readonly #held = new Map<object, Set<string>>();
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  async open(): Promise<void> {
+    await makePrivate(this.#folder);
+  }
+
+  /** known to every process that has the store open */
+  async claim(): Promise<Claim> {
+    const path = join(this.#folder, `${processTag()}.json`);
+    const layers: string[] = [];
+    return {
+      add: async (id) => {
+        layers.push(id);
+        await writeJson(path, { layers }, { durable: false });
+      },
+      release: () => rm(path, { force: true }),
+    };
+  }
+
+  /** known to this process only, at no cost: for the one process that also collects */
+  hold(): Claim {
+    const key = {};
+    const layers = new Set<string>();
+    this.#held.set(key, layers);
+    return {
+      add: async (id) => void layers.add(id),
+      release: async () => void this.#held.delete(key),
+    };
+  }
+
+  async claimed(): Promise<Set<string>> {
+    const all = new Set([...this.#held.values()].flatMap((layers) => [...layers]));
+    for (const name of await jsonNames(this.#folder)) {
+      const path = join(this.#folder, `${name}.json`);
+      if (!isTagAlive(name)) await rm(path, { force: true });
+      for (const id of (await readJson(path, claimFile))?.layers ?? []) all.add(id);
+    }
+    return all;
+  }
+}
+
+const claimFile = z.object({ layers: z.array(z.string()) });
+
+/** a name that says which process made a thing: its pid, the tick it started at, and something random */
+export function processTag(): string {
+  return `${process.pid}-${startTick(process.pid) ?? 0}-${randomBytes(6).toString("hex")}`;
+}
+
+/** whether the process that a tag names still runs; a pid alone may be someone else's by now */
+export function isTagAlive(tag: string): boolean {
+  const [pid = "", tick = ""] = tag.split("-");
+  return startTick(Number(pid)) === tick;
+}

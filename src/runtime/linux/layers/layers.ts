@@ -1,0 +1,444 @@
+/**
+ * The layers that machines boot from: directories that never change once they are published. Machines mount those of the
+ * host read-only below their own volume; of every other layer a machine's volume begins as a writable copy.
+ *
+ *   <store>/layers/<id>/{fs/, layer.json}   a layer; on btrfs a subvolume
+ *   <store>/empty/                          a directory for what has nothing below it; on btrfs a subvolume
+ *   <store>/building/<tag>/                 a layer under construction, by the process that the tag names
+ *   <store>/spares/<id>/                    see spares.ts
+ *   <store>/trash/<tag>/                    see trash.ts
+ *   <store>/claims/<tag>.json               see claims.ts
+ *
+ * Whatever is below fs/ was written by code nobody trusts, so no path below it is ever used here: that goes through
+ * file sessions that see nothing else. A layer may also be a directory of the host ("path"), which is never written.
+ */
+
+import { execFile } from "node:child_process";
+import { existsSync, renameSync, statSync } from "node:fs";
+import { mkdir, readdir, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
+import type { FileSession } from "../files/file-session.ts";
+import { hostBootId } from "../host/boot-id.ts";
+import { isMissing, makePrivate, readJson, syncDirectory, writeJson } from "../storage/json-file.ts";
+import { fileSystemOf } from "../storage/storage.ts";
+import { Trash } from "../storage/trash.ts";
+import { type Claim, Claims, isTagAlive, processTag } from "./claims.ts";
+import { isLayerId, type LayerInfo, layerFile, type MadeLayer, newLayerId } from "./layer-record.ts";
+import { canShareFrom, SharedLayers } from "./shared-layers.ts";
+import { Spares } from "./spares.ts";
+
+/** What needs the launcher: the kernel's volumes, and looking into layers. Paths are absolute. */
+export interface LayerTools {
+  createVolume(path: string): Promise<void>;
+  deleteVolume(path: string): Promise<void>;
+  snapshotVolume(from: string, to: string): Promise<void>;
+  /** file requests below a directory, as root, with nothing above it in reach */
+  filesAt(directory: string): Promise<FileSession>;
+  /** resolves when the file system that holds the path is on the disk */
+  sync(path: string): Promise<void>;
+  /** merges layers into an empty directory, on the disk when it resolves */
+  flatten(layersTopmostFirst: string[], into: string): Promise<void>;
+}
+
+export interface FlattenOptions {
+  bottom?: boolean;
+  /** bytes that are on record of it; default those of all layers together */
+  size?: number;
+}
+
+/** what hides files of the host: see host-masks.ts */
+export interface Masks {
+  above(directories: readonly string[]): Promise<string[]>;
+}
+
+export interface LayerStoreOptions {
+  /** default: nothing is hidden */
+  masks?: Masks;
+  /** whether the store has subvolumes; default false */
+  volumes?: boolean;
+  /** which boot of the host this is; default the one that it says */
+  bootId?: string;
+  /** a folder for layers that all machines read through one cache: see shared-layers.ts; default none */
+  shared?: string;
+}
+
+export class LayerStore {
+  readonly #layers: string;
+  readonly #building: string;
+  readonly #trash: Trash;
+  readonly #tools: LayerTools;
+  readonly #masks: Masks | undefined;
+  readonly #claims: Claims;
+  /** whether the store has subvolumes: layers are copied in constant time then */
+  readonly hasVolumes: boolean;
+  /** a directory with nothing in it, to be mounted below what is complete by itself */
+  readonly empty: string;
+  /** which boot of the host this is: of what was made in another one, only what was flushed is left */
+  readonly bootId: string;
+  readonly #spares: Spares;
+  readonly #shared: SharedLayers | undefined;
+  /** of directories of the host: whether they are on another file system */
+  readonly #elsewhere = new Map<string, boolean>();
+  readonly #known = new Map<string, LayerInfo>();
+
+  constructor(store: string, tools: LayerTools, options: LayerStoreOptions = {}) {
+    this.hasVolumes = options.volumes ?? false;
+    this.bootId = options.bootId ?? hostBootId();
+    this.#masks = options.masks;
+    this.empty = join(store, "empty");
+    this.#layers = join(store, "layers");
+    this.#building = join(store, "building");
+    this.#trash = new Trash(join(store, "trash"), tools);
+    this.#tools = tools;
+    this.#claims = new Claims(join(store, "claims"));
+    const { shared } = options;
+    const canShare = this.hasVolumes && shared !== undefined && canShareFrom(shared, store);
+    this.#shared = canShare ? new SharedLayers(shared, tools) : undefined;
+    this.#spares = new Spares({
+      folder: join(store, "spares"),
+      copy: (from, to) => this.#copyVolume(from, to),
+      discard: (volume) => this.#trash.discard(volume),
+    });
+  }
+
+  /** makes the folders, and deletes what processes that died left half made */
+  async open(): Promise<void> {
+    for (const folder of [this.#layers, this.#building]) await makePrivate(folder);
+    await this.#trash.open();
+    await this.#claims.open();
+    if (!existsSync(this.empty)) await this.#createVolume(this.empty).catch(unlessThere);
+    for (const tag of await readdir(this.#building)) {
+      if (!isTagAlive(tag)) await this.#trash.discard(join(this.#building, tag));
+    }
+    await this.#spares.open((id) => existsSync(join(this.#layers, id)));
+    await this.#shared?.open((id) => existsSync(join(this.#layers, id)));
+    this.#trash.empty();
+  }
+
+  /** makes no more copies for later; what was asked of it before is done when it resolves */
+  async close(): Promise<void> {
+    await this.#spares.close();
+    await this.settled();
+  }
+
+  /** a claim that other processes see */
+  claim(): Promise<Claim> {
+    return this.#claims.claim();
+  }
+
+  /** a claim that only this process sees */
+  hold(): Claim {
+    return this.#claims.hold();
+  }
+
+  async get(id: string): Promise<LayerInfo | undefined> {
+    const known = this.#known.get(id);
+    // Another process may have collected it since.
+    if (known && existsSync(join(this.#layers, id))) return known;
+    this.#known.delete(id);
+    const layer = isLayerId(id) ? await readJson(join(this.#layers, id, "layer.json"), layerFile) : undefined;
+    if (layer) this.#known.set(id, layer);
+    return layer;
+  }
+
+  async list(): Promise<LayerInfo[]> {
+    // One whose record is damaged cannot be used, but must not stand in the way of the others.
+    const layers = await Promise.all((await readdir(this.#layers)).map((id) => this.get(id).catch(() => undefined)));
+    return layers.filter((layer) => layer !== undefined);
+  }
+
+  /**
+   * the directories of layers, for mounting or merging, and above those of the host what hides some of their files;
+   * fails if one is not there
+   */
+  async lowerDirs(ids: readonly string[]): Promise<string[]> {
+    const directories = await Promise.all(ids.map((id) => this.#directory(id)));
+    const isHosts = (id: string) => this.#known.get(id)?.path !== undefined;
+    const hosts = directories.filter((_, index) => isHosts(ids[index] ?? ""));
+    if (hosts.length === 0 || !this.#masks) return directories;
+    directories.splice(ids.findIndex(isHosts), 0, ...(await this.#masks.above(hosts)));
+    return directories;
+  }
+
+  /** the volume that a layer is in the store */
+  volume(id: string): string {
+    return join(this.#layers, id);
+  }
+
+  /**
+   * a machine's volume, which begins as a copy of the layer. A layer that is booted from again and again, or `often` at
+   * the latest after this, has a copy ready for the next machine
+   */
+  async branch(id: string, to: string, options: { often: boolean }): Promise<void> {
+    const wasReady = this.#spares.take(id, to);
+    if (!wasReady) await this.#copyVolume(this.volume(id), to);
+    if (this.hasVolumes && (options.often || !wasReady)) this.#spares.restock(id, this.volume(id));
+  }
+
+  /** a copy of a layer for the machine that boots from it next; the layer is on the disk when this resolves */
+  async spare(id: string): Promise<void> {
+    await this.#spares.add(id, this.volume(id));
+  }
+
+  async filesAt(id: string): Promise<FileSession> {
+    return this.#tools.filesAt(await this.#directory(id));
+  }
+
+  /**
+   * the ids whose files are on the store's file system, and those that are directories of the host elsewhere, each
+   * topmost first: only the latter may lie below a volume
+   */
+  async sorted(ids: readonly string[]): Promise<{ own: string[]; host: string[] }> {
+    const layers = await Promise.all(ids.map((id) => this.get(id)));
+    const isHost = (_: string, index: number) => this.#isElsewhere(layers[index]);
+    return { own: ids.filter((id, index) => !isHost(id, index)), host: ids.filter(isHost) };
+  }
+
+  /** bytes on the disk of several layers together; a host's directory counts nothing */
+  async size(ids: readonly string[]): Promise<number> {
+    const layers = await Promise.all(ids.map((id) => this.get(id)));
+    return layers.reduce((sum, layer) => sum + (layer?.size ?? 0), 0);
+  }
+
+  /**
+   * a new layer, filled by `build`; nothing is left of it when that fails. `build` may return the id, if it knows that
+   * only then; a layer that has the id already takes its place
+   */
+  async create(claim: Claim, build: (files: FileSession) => Promise<string | undefined>): Promise<LayerInfo> {
+    return this.#build(claim, async (directory) => {
+      const files = await this.#tools.filesAt(directory);
+      try {
+        const id = await build(files);
+        const { bytes } = await files.usage("/");
+        await this.#tools.sync(directory);
+        return { id: id ?? newLayerId(), size: bytes };
+      } finally {
+        files.close();
+      }
+    });
+  }
+
+  /** one layer that means the same as several, topmost first; `bottom` says that no layer will ever lie below it */
+  async flatten(claim: Claim, ids: readonly string[], options: FlattenOptions = {}): Promise<LayerInfo> {
+    for (const id of ids) {
+      if (!this.#isElsewhere(await this.get(id))) continue;
+      throw new SandkeepError("invalid", `Cannot flatten layer "${id}": it is a directory of the host`);
+    }
+    const layers = await this.lowerDirs(ids);
+    return this.#build(claim, async (directory) => {
+      await this.#tools.flatten(options.bottom ? [...layers, await this.#nothing(directory)] : layers, directory);
+      return { id: newLayerId(), size: options.size ?? (await this.size(ids)) };
+    });
+  }
+
+  /** makes a machine's volume, which holds fs/, a layer: a rename, whatever is in it */
+  async adopt(claim: Claim, volume: string, made: MadeLayer): Promise<LayerInfo> {
+    const layer = await this.#note(claim, volume, made);
+    renameSync(volume, join(this.#layers, layer.id));
+    this.#known.set(layer.id, layer);
+    return layer;
+  }
+
+  /** as adopt, of a copy: the machine goes on with its volume. On btrfs the layer is on the disk when this resolves */
+  async capture(claim: Claim, volume: string, made: MadeLayer): Promise<LayerInfo> {
+    const layer = await this.#note(claim, volume, made);
+    // Its record is in it from the first moment, and a copy that failed half way has another name.
+    const copy = join(this.#building, processTag());
+    try {
+      await this.#copyVolume(volume, this.hasVolumes ? join(this.#layers, layer.id) : copy);
+      if (!this.hasVolumes) renameSync(copy, join(this.#layers, layer.id));
+    } catch (error) {
+      await this.#trash.discard(copy);
+      throw error;
+    }
+    this.#known.set(layer.id, layer);
+    return layer;
+  }
+
+  /**
+   * writes a layer's record into a volume. It is not flushed: the kernel does that with everything else in the volume
+   * before it copies it
+   */
+  async #note(claim: Claim, volume: string, made: MadeLayer): Promise<LayerInfo> {
+    const layer: LayerInfo = { ...made, createdAt: Date.now(), bootId: this.bootId };
+    await claim.add(layer.id);
+    await writeJson(join(volume, "layer.json"), layer, { durable: false });
+    return layer;
+  }
+
+  /** a directory of the host as a layer */
+  async addPath(claim: Claim, id: string, path: string): Promise<LayerInfo> {
+    if (!isLayerId(id)) throw new SandkeepError("invalid", `Cannot make layer "${id}": that is no id`);
+    await claim.add(id);
+    const layer: LayerInfo = { id, createdAt: Date.now(), size: 0, path };
+    await makePrivate(join(this.#layers, id));
+    await writeJson(join(this.#layers, id, "layer.json"), layer);
+    this.#known.set(id, layer);
+    return layer;
+  }
+
+  /** whether this store can have layers that are shared */
+  get canShare(): boolean {
+    return this.#shared !== undefined;
+  }
+
+  /** a layer that all machines read through one cache, filled by `build` unless it is there */
+  async share(claim: Claim, id: string, build: (folder: string) => Promise<void>): Promise<LayerInfo> {
+    if (!this.#shared)
+      throw new SandkeepError("unsupported", `Cannot share layer "${id}": the store has no place for it`);
+    // Its record comes first: a directory without one is taken for something left over.
+    const layer = await this.addPath(claim, id, this.#shared.path(id));
+    await this.#shared.make(id, build);
+    return layer;
+  }
+
+  /** deletes layers that were published but never recorded, because what they were made for failed */
+  async discard(ids: readonly string[]): Promise<void> {
+    const claimed = await this.claimed();
+    for (const id of ids.filter((id) => !claimed.has(id))) await this.#remove(id);
+    this.#trash.empty();
+  }
+
+  /** layers that a record is about to name, or that are being read */
+  claimed(): Promise<Set<string>> {
+    return this.#claims.claimed();
+  }
+
+  /**
+   * deletes the layers that are not in use, and says which. The order keeps it safe beside other processes: a layer
+   * that was there when it looked is claimed, or was released by someone who had written its record before.
+   */
+  async collect(inUse: () => Promise<Set<string>>): Promise<string[]> {
+    const candidates = await readdir(this.#layers);
+    const wanted = async () => new Set([...(await this.claimed()), ...(await inUse())]);
+    const before = await wanted();
+    const moved = new Map<string, string>();
+    for (const id of candidates.filter((id) => !before.has(id))) {
+      const trash = await this.#remove(id);
+      if (trash !== undefined) moved.set(id, trash);
+    }
+    // Whoever claimed one between our look and the rename saw it and counts on it, also when a record names it by now.
+    const after = moved.size > 0 ? await wanted() : before;
+    for (const [id, trash] of moved) {
+      if (after.has(id)) await rename(trash, join(this.#layers, id)).catch(() => this.#trash.discard(trash));
+    }
+    const deleted = [...moved.keys()].filter((id) => !after.has(id));
+    for (const id of deleted) await this.#shared?.remove(id);
+    this.#trash.empty();
+    return deleted;
+  }
+
+  /** resolves when all layers, and everything else in the store, are on the disk */
+  sync(): Promise<void> {
+    return this.#tools.sync(this.#layers);
+  }
+
+  /** resolves when everything in the trash is deleted */
+  settled(): Promise<void> {
+    return this.#trash.settled();
+  }
+
+  async #build(claim: Claim, fill: (directory: string) => Promise<{ id: string; size: number }>): Promise<LayerInfo> {
+    const volume = join(this.#building, processTag());
+    const directory = join(volume, "fs");
+    try {
+      await this.#createVolume(volume);
+      await mkdir(directory, { mode: 0o755 });
+      const { id, size } = await fill(directory);
+      return await this.#publish(claim, volume, { id, createdAt: Date.now(), size });
+    } catch (error) {
+      await this.#trash.discard(volume);
+      throw error;
+    }
+  }
+
+  /** an empty layer beside the one that is built, which says that nothing is below it */
+  async #nothing(directory: string): Promise<string> {
+    const path = join(directory, "..", "nothing");
+    await mkdir(path, { mode: 0o755 });
+    const files = await this.#tools.filesAt(path);
+    try {
+      await files.setAttribute("/", "trusted.overlay.opaque", Buffer.from("y"));
+    } finally {
+      files.close();
+    }
+    return path;
+  }
+
+  async #publish(claim: Claim, volume: string, layer: LayerInfo): Promise<LayerInfo> {
+    if (!isLayerId(layer.id)) throw new SandkeepError("invalid", `Cannot make layer "${layer.id}": that is no id`);
+    await claim.add(layer.id);
+    await writeJson(join(volume, "layer.json"), layer);
+    const there = await this.get(layer.id);
+    if (there) {
+      await this.#trash.discard(volume);
+      return there;
+    }
+    await rename(volume, join(this.#layers, layer.id));
+    await syncDirectory(this.#layers);
+    this.#known.set(layer.id, layer);
+    return layer;
+  }
+
+  async #createVolume(path: string): Promise<void> {
+    try {
+      await this.#tools.createVolume(path);
+    } catch (error) {
+      // A file system without volumes: a directory serves, only slower to copy and to delete.
+      if (!isSandkeepError(error, "unsupported")) throw error;
+      await mkdir(path, { mode: 0o700 });
+    }
+  }
+
+  async #copyVolume(from: string, to: string): Promise<void> {
+    try {
+      await this.#tools.snapshotVolume(from, to);
+    } catch (error) {
+      if (!isSandkeepError(error, "unsupported")) throw error;
+      await run("cp", ["-a", "--reflink=auto", from, to]);
+    }
+  }
+
+  async #directory(id: string): Promise<string> {
+    const layer = await this.get(id);
+    const directory = layer && (layer.path ?? join(this.#layers, id, "fs"));
+    if (!directory) throw new SandkeepError("not-found", `Cannot boot from layer "${id}": it is not in the store`);
+    if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
+      this.#known.delete(id);
+      throw new SandkeepError("not-found", `Cannot boot from layer "${id}": "${directory}" is not a directory`);
+    }
+    return directory;
+  }
+
+  /** whether it is a directory of the host. One on the store's own btrfs can be copied without its data */
+  #isElsewhere(layer: LayerInfo | undefined): boolean {
+    if (layer?.path === undefined) return false;
+    const known = this.#elsewhere.get(layer.path);
+    const isElsewhere = known ?? (!this.hasVolumes || fileSystemOf(layer.path) !== fileSystemOf(this.#layers));
+    this.#elsewhere.set(layer.path, isElsewhere);
+    return isElsewhere;
+  }
+
+  /** takes a layer out of the store; where it is now, or undefined when someone else was faster */
+  async #remove(id: string): Promise<string | undefined> {
+    this.#known.delete(id);
+    await this.#spares.drop(id);
+    const moved = this.#trash.newPath();
+    try {
+      await rename(join(this.#layers, id), moved);
+      return moved;
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+const run = promisify(execFile);
+
+/** another process may have made it at the same moment */
+function unlessThere(error: unknown): void {
+  if (!isSandkeepError(error, "exists") && (error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+}

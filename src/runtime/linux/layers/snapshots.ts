@@ -1,0 +1,330 @@
+/**
+ * Snapshots on disk: <store>/snapshots/<id>.json says which layer of the LayerStore a snapshot is, and of which image.
+ *
+ * Records of older versions name several layers that lie above those of the image. They are merged into one when a
+ * machine first boots from them; the files get new numbers then, once.
+ */
+
+import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { z } from "zod";
+import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
+import type { SnapshotInfo, Snapshots } from "../../../core/ports/runtime.ts";
+import { archiveTar } from "../files/tar.ts";
+import { extractTar } from "../files/tar-extract.ts";
+import { type ImageRecord, type ImageStore, imageName, imageReference } from "../images/images.ts";
+import { jsonNames, makePrivate, readJson, writeJson } from "../storage/json-file.ts";
+import { lastLoss, setAside } from "../storage/kept-record.ts";
+import { checkHostReach } from "./host-reach.ts";
+import { packArchive, readArchive } from "./layer-archive.ts";
+import type { LayerInfo } from "./layer-record.ts";
+import type { LayerStore } from "./layers.ts";
+
+export interface SnapshotRecord extends SnapshotInfo {
+  /**
+   * whether its one layer holds everything but the host's directories. Otherwise the layers lie above those of the
+   * image: always so in a store without subvolumes, and in records of older versions
+   */
+  whole: boolean;
+}
+
+export type SnapshotDraft = Pick<SnapshotRecord, "image" | "layers" | "size" | "whole">;
+
+/** a record with an id of its own, not written down yet */
+export function draftRecord(draft: SnapshotDraft): SnapshotRecord {
+  return { id: randomBytes(14).toString("hex"), ...draft, createdAt: Date.now() };
+}
+
+/** the record in a layer that was made for a snapshot */
+export function recordIn(layer: LayerInfo): SnapshotRecord | undefined {
+  return snapshotFile.safeParse(layer.snapshot).data;
+}
+
+/** a snapshot to boot from, the image it began with, and its one layer */
+export interface ReadySnapshot {
+  snapshot: SnapshotRecord;
+  image: ImageRecord;
+  layer: string;
+}
+
+/** What machines need that no snapshot and no image's name does. */
+export interface MachineNeeds {
+  layers: Iterable<string>;
+  /** image references */
+  images: Iterable<string>;
+}
+
+export interface SnapshotStoreOptions {
+  store: string;
+  layers: LayerStore;
+  images: ImageStore;
+  /** of every machine, alive or with files left on the disk; asked at each collection */
+  machines: () => MachineNeeds | Promise<MachineNeeds>;
+}
+
+export class SnapshotStore implements Snapshots {
+  readonly #folder: string;
+  readonly #layers: LayerStore;
+  readonly #images: ImageStore;
+  readonly #machines: SnapshotStoreOptions["machines"];
+  /** those whose size may still change, by id */
+  readonly #settling = new Map<string, Promise<void>>();
+  /** those of older versions whose layers are being merged, by id */
+  readonly #merging = new Map<string, Promise<SnapshotRecord>>();
+  #unflushed = false;
+  #flushing: Promise<void> | undefined;
+
+  constructor({ store, layers, images, machines }: SnapshotStoreOptions) {
+    this.#folder = join(store, "snapshots");
+    this.#layers = layers;
+    this.#images = images;
+    this.#machines = machines;
+  }
+
+  /**
+   * writes the records again that a restart of the host has cost, or that are damaged: they are in their layers, too.
+   * One that is damaged and in no layer is set aside, so that it stops nothing else
+   */
+  async open(): Promise<void> {
+    await makePrivate(this.#folder);
+    for (const layer of await this.#layers.list()) {
+      const record = recordIn(layer);
+      if (!record) continue;
+      const there = await this.get(record.id).catch(() => "damaged" as const);
+      const isLost = there === undefined && layer.bootId !== this.#layers.bootId;
+      if (isLost || there === "damaged") await writeJson(this.#path(record.id), record);
+    }
+    for (const id of await jsonNames(this.#folder)) {
+      const isDamaged = await this.get(id).then(
+        () => false,
+        (error: unknown) => isSandkeepError(error),
+      );
+      if (isDamaged) setAside(this.#path(id));
+    }
+  }
+
+  /** writes a snapshot down; of its layers there are several only on machines of older versions */
+  async record(draft: SnapshotDraft): Promise<SnapshotRecord> {
+    return this.publish(draftRecord(draft));
+  }
+
+  /**
+   * as record, of one that is on record in its layer already. The file is not flushed: after a power loss it is written
+   * again from there
+   */
+  async publish(record: SnapshotRecord): Promise<SnapshotRecord> {
+    await writeJson(this.#path(record.id), record, { durable: false });
+    return record;
+  }
+
+  async get(id: string): Promise<SnapshotRecord | undefined> {
+    return isSnapshotId(id) ? readJson(this.#path(id), snapshotFile) : undefined;
+  }
+
+  async settled(id: string): Promise<SnapshotRecord | undefined> {
+    await this.#settling.get(id);
+    return this.get(id);
+  }
+
+  /** measures a snapshot again once all of it is on the disk: what was deleted at the last moment is gone then */
+  settle(id: string, measure: () => Promise<number | undefined>): void {
+    const settling = this.#settle(id, measure)
+      // Where it cannot be told the estimate has to do.
+      .catch(() => undefined)
+      .finally(() => this.#settling.delete(id));
+    this.#settling.set(id, settling);
+  }
+
+  async list(): Promise<SnapshotRecord[]> {
+    const snapshots = await Promise.all((await jsonNames(this.#folder)).map((id) => this.get(id)));
+    return snapshots.filter((snapshot) => snapshot !== undefined).sort((a, b) => a.createdAt - b.createdAt);
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#must(id, "delete");
+    await rm(this.#path(id), { force: true });
+  }
+
+  /** a snapshot as machines boot from it; its layer is claimed before it is looked for */
+  async ready(id: string, claim: (layer: string) => Promise<void>, verb = "boot from"): Promise<ReadySnapshot> {
+    const image = await this.#imageOf(await this.#must(id, verb));
+    const snapshot = await this.#merged(id, image);
+    const [layer = ""] = snapshot.layers;
+    await claim(layer);
+    return { snapshot, image, layer };
+  }
+
+  async export(id: string): Promise<Readable> {
+    const claim = this.#layers.hold();
+    const { snapshot, layer } = await this.ready(id, claim.add, "export");
+    const { image, whole, createdAt } = snapshot;
+    const archive = packArchive({ image, layers: 1, whole, createdAt }, () => this.#layerTar(layer));
+    archive.once("close", () => void claim.release());
+    return archive;
+  }
+
+  async import(file: AsyncIterable<Uint8Array>): Promise<SnapshotRecord> {
+    const claim = await this.#layers.claim();
+    const made: string[] = [];
+    let image = "";
+    try {
+      const { whole } = await readArchive(file, async (manifest) => {
+        image = await this.#imageHere(manifest.image);
+        return async (_index, tar) => {
+          const layer = await this.#layers.create(claim, async (files) => {
+            await extractTar(files, "/", tar, { layer: true });
+            return undefined;
+          });
+          made.push(layer.id);
+        };
+      });
+      if (whole) await this.#checkWhole(image, made);
+      const draft = draftRecord({ image, layers: made, size: await this.#layers.size(made), whole });
+      await writeJson(this.#path(draft.id), draft);
+      return (await this.ready(draft.id, claim.add)).snapshot;
+    } catch (error) {
+      await claim.release();
+      await this.#layers.discard(made);
+      throw error;
+    } finally {
+      await claim.release();
+    }
+  }
+
+  async collect(): Promise<string[]> {
+    const needs = async () => {
+      const machines = await this.#machines();
+      const snapshots = await this.list();
+      const lost = await this.#lost();
+      return {
+        layers: [...machines.layers, ...snapshots.flatMap((snapshot) => snapshot.layers), ...lost.layers],
+        images: [...machines.images, ...snapshots.map((snapshot) => snapshot.image), ...lost.images],
+      };
+    };
+    await this.#images.collect(async () => (await needs()).images, await this.#layers.claimed());
+    return this.#layers.collect(async () => {
+      const { layers, images } = await needs();
+      return new Set([...layers, ...(await this.#images.layersInUse(images))]);
+    });
+  }
+
+  /** what records that were set aside may have named, so that all of it is there when they are restored */
+  async #lost(): Promise<{ layers: string[]; images: string[] }> {
+    const lastLost = Math.max(await lastLoss(this.#folder), await this.#images.lastLoss());
+    if (lastLost === 0) return { layers: [], images: [] };
+    const layers = (await this.#layers.list()).filter(({ createdAt }) => createdAt <= lastLost);
+    return { layers: layers.map(({ id }) => id), images: await this.#images.versions() };
+  }
+
+  /** resolves when everything recorded so far is on the disk, and measured */
+  async flushed(): Promise<void> {
+    await this.#flushing;
+    await Promise.all(this.#settling.values());
+  }
+
+  async #settle(id: string, measure: () => Promise<number | undefined>): Promise<void> {
+    await this.#flushed();
+    const size = await measure();
+    const snapshot = await this.get(id);
+    // Deleted meanwhile, or nobody can say.
+    if (snapshot && size !== undefined) await this.publish({ ...snapshot, size });
+  }
+
+  async #imageOf({ id, image }: SnapshotRecord): Promise<ImageRecord> {
+    const there = await this.#images.get(image);
+    if (there) return there;
+    throw new SandkeepError("not-found", `Cannot boot from snapshot "${id}": its image "${image}" is gone`);
+  }
+
+  /** the snapshot with one layer, as this store boots from it */
+  async #merged(id: string, image: ImageRecord): Promise<SnapshotRecord> {
+    // Of two who rewrite a record one must be the first.
+    await this.#settling.get(id);
+    const merging = this.#merging.get(id) ?? this.#merge(id, image).finally(() => this.#merging.delete(id));
+    this.#merging.set(id, merging);
+    return merging;
+  }
+
+  async #merge(id: string, image: ImageRecord): Promise<SnapshotRecord> {
+    const { hasVolumes } = this.#layers;
+    const snapshot = await this.#must(id, "boot from");
+    if (snapshot.layers.length === 1 && (snapshot.whole || !hasVolumes)) return snapshot;
+    const claim = await this.#layers.claim();
+    try {
+      for (const layer of [...snapshot.layers, ...image.layers]) await claim.add(layer);
+      const { own, host } = await this.#layers.sorted(image.layers);
+      const chain = hasVolumes ? [...snapshot.layers, ...own] : snapshot.layers;
+      const bottom = hasVolumes && host.length === 0;
+      const flat = await this.#layers.flatten(claim, chain, { bottom, size: snapshot.size });
+      const merged = { ...snapshot, layers: [flat.id], whole: hasVolumes };
+      // Deleted meanwhile: then it stays deleted, and the new layer is collected.
+      if (await this.get(snapshot.id)) await writeJson(this.#path(snapshot.id), merged);
+      return merged;
+    } finally {
+      await claim.release();
+    }
+  }
+
+  /** the very version that a snapshot began with, or else what its name stands for here */
+  async #imageHere(reference: string): Promise<string> {
+    const image = (await this.#images.get(reference)) ?? (await this.#images.get(imageName(reference)));
+    if (image) return imageReference(image);
+    throw new SandkeepError("not-found", `Cannot import the snapshot: its image "${reference}" is not here`);
+  }
+
+  async #checkWhole(reference: string, [layer = ""]: string[]): Promise<void> {
+    const image = await this.#images.get(reference);
+    if (image) await checkHostReach(this.#layers, image, layer);
+  }
+
+  async *#layerTar(id: string): AsyncGenerator<Buffer> {
+    const files = await this.#layers.filesAt(id);
+    try {
+      yield* archiveTar(files, "/", { layer: true });
+    } finally {
+      files.close();
+    }
+  }
+
+  async #must(id: string, verb: string): Promise<SnapshotRecord> {
+    const snapshot = await this.get(id);
+    if (!snapshot) throw new SandkeepError("not-found", `Cannot ${verb} snapshot "${id}": there is none`);
+    return snapshot;
+  }
+
+  /** flushes the store, at once for all who ask meanwhile */
+  async #flushed(): Promise<void> {
+    this.#unflushed = true;
+    this.#flushing ??= this.#flushAll().finally(() => {
+      this.#flushing = undefined;
+    });
+    await this.#flushing;
+  }
+
+  async #flushAll(): Promise<void> {
+    while (this.#unflushed) {
+      this.#unflushed = false;
+      // A store that cannot be flushed shows in everything else; the kernel goes on trying.
+      await this.#layers.sync().catch(() => undefined);
+    }
+  }
+
+  #path(id: string): string {
+    return join(this.#folder, `${id}.json`);
+  }
+}
+
+const snapshotFile = z.object({
+  id: z.string(),
+  image: z.string(),
+  layers: z.array(z.string()),
+  size: z.number(),
+  createdAt: z.number(),
+  whole: z.boolean().default(false),
+});
+
+function isSnapshotId(id: string): boolean {
+  return /^[0-9a-f]{28}$/.test(id);
+}

@@ -1,0 +1,184 @@
+/**
+ * Finds again what an earlier daemon left: machines that live are taken over, machines that died are recorded as lost
+ * with their files kept, and whatever was half made is undone.
+ */
+
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { MachineEnd } from "../../../core/ports/runtime.ts";
+import type { LaunchedMachine, Launcher } from "../guest-wire/launcher.ts";
+import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
+import type { Ledger } from "../host/ledger.ts";
+import type { BlankMaker } from "./blank.ts";
+import { LinuxMachine, type MachineKeeper } from "./machine.ts";
+import { type MachineFolder, type MachineRecord, readRecords, writeRecord } from "./machine-record.ts";
+import { type BlankPlan, orphanPlan, type Places, planBlank, slotOf } from "./plan.ts";
+
+export interface AdoptOptions {
+  places: Places;
+  /** which boot of the host this is */
+  bootId: string;
+  cgroups: CgroupHost;
+  launcher: Launcher;
+  ledger: Ledger;
+  maker: BlankMaker;
+  keeper: MachineKeeper;
+}
+
+export interface Adopted {
+  live: LinuxMachine[];
+  /** ended while no daemon was there */
+  lost: MachineEnd[];
+  /** ended before, but not forgotten */
+  ended: { plan: BlankPlan; record: MachineRecord }[];
+}
+
+/** how long processes of a machine that was told to end may take to be gone, and between two looks, in ms */
+const longestEnd = 3000;
+const endLook = 50;
+
+/** machines that run cannot follow to another run directory: a second launcher would start there, and take them for dead */
+export async function requireSameRun(places: Places, cgroups: CgroupHost, bootId: string): Promise<void> {
+  const find = () =>
+    readRecords(places.machines).filter(({ name, record }) => {
+      if (!record || record === "damaged" || record.ended || record.bootId !== bootId) return false;
+      const { cgroup, socket } = planBlank(places, cgroups, name, slotOf(record));
+      return !existsSync(socket) && isInCgroup(record.pid, cgroup);
+    });
+  const deadline = Date.now() + longestEnd;
+  let running = find();
+  // The socket of a machine that an earlier daemon was just stopping is gone before its processes are.
+  while (running.length > 0 && Date.now() < deadline) {
+    await pause(endLook);
+    running = find();
+  }
+  if (running.length === 0) return;
+  const [runRoot, instance] = [dirname(places.run), basename(places.run)];
+  const other = runRootOf(`/${instance}/m/${running[0]?.name}.sock`);
+  const why = `${running.length} of its sandboxes run with their sockets in ${other === undefined ? "another one" : `"${other}"`}`;
+  const back = other === undefined ? "set SANDKEEP_RUN_DIR back" : `set SANDKEEP_RUN_DIR to "${other}" again`;
+  throw new SandkeepError("conflict", `Cannot use the run directory "${runRoot}": ${why}; ${back}, or stop them first`);
+}
+
+/** the directory below which a socket of this host has such a path, as the kernel lists the sockets that are open */
+function runRootOf(end: string): string | undefined {
+  const lines = readFileSync("/proc/net/unix", "utf8").split("\n");
+  const line = lines.find((each) => each.endsWith(end));
+  return line && /^(?:\S+ +){7}(\/.*)$/.exec(line.slice(0, -end.length))?.[1];
+}
+
+export async function adopt(options: AdoptOptions): Promise<Adopted> {
+  const { places, cgroups } = options;
+  const adopted: Adopted = { live: [], lost: [], ended: [] };
+  const launched = new Map((await options.launcher.machines()).map((machine) => [machine.name, machine]));
+  const known = new Set<string>();
+  const folders = readRecords(places.machines);
+  note(options.ledger, folders);
+  const half = new Set(options.ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? [] : name)));
+  await Promise.all(
+    folders.map(async ({ name, record }) => {
+      known.add(name);
+      // It runs on, if it runs, and its files stay: nobody knows whose they are.
+      if (record === "damaged") return;
+      const plan = planBlank(places, cgroups, name, record ? slotOf(record) : 0);
+      if (!record) return options.maker.discard(plan);
+      if (record.ended) {
+        if (plan.things.some((thing) => half.has(thing.name))) await finish(options, plan);
+        return void adopted.ended.push({ plan, record });
+      }
+      const machine = await revive(options, plan, record, launched.get(name));
+      if (machine) return void adopted.live.push(machine);
+      adopted.lost.push(await bury(options, plan, record));
+      adopted.ended.push({ plan, record });
+    }),
+  );
+  await undo(options, launched, known);
+  tidyEgressLogs(
+    places,
+    [...adopted.live, ...adopted.ended].map(({ plan }) => plan),
+    known,
+  );
+  return adopted;
+}
+
+/** a loss of power may have cost the ledger's last lines: folders that are there are written down again */
+function note(ledger: Ledger, folders: MachineFolder[]): void {
+  const noted = new Set(ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? name : [])));
+  const missing = folders.filter(({ folder }) => !noted.has(folder));
+  if (missing.length > 0) ledger.make(missing.map(({ folder }) => ({ kind: "directory", name: folder })));
+}
+
+/**
+ * No other machines have folders for their egress logs. Those of an older version have theirs in their own folders, where an
+ * egress process of that version goes on writing them.
+ */
+function tidyEgressLogs(places: Places, plans: BlankPlan[], known: Set<string>): void {
+  for (const { egressLog, folder } of plans) if (!existsSync(egressLog)) symlinkSync(folder, egressLog);
+  for (const name of readdirSync(places.egressLogs)) {
+    if (!known.has(name)) rmSync(join(places.egressLogs, name), { recursive: true, force: true });
+  }
+}
+
+/** the machine, if its agent answers */
+async function revive(
+  { launcher, keeper, bootId }: AdoptOptions,
+  plan: BlankPlan,
+  record: MachineRecord,
+  launched: LaunchedMachine | undefined,
+): Promise<LinuxMachine | undefined> {
+  if (record.bootId !== bootId) return undefined;
+  const machine = new LinuxMachine(keeper, plan, record);
+  try {
+    await machine.open();
+    if (!launched) {
+      if (!isInCgroup(record.pid, plan.cgroup)) throw new Error("its pid is someone else's");
+      await launcher.readopt(orphanPlan(plan, record.pid, record.spec.network));
+    }
+    await machine.settleNetwork();
+    return machine;
+  } catch {
+    machine.close();
+    return undefined;
+  }
+}
+
+/** writes down that it is dead; its files stay until somebody salvages or forgets them */
+async function bury(options: AdoptOptions, plan: BlankPlan, record: MachineRecord): Promise<MachineEnd> {
+  killProcesses(plan.cgroup);
+  await options.launcher.kill(plan.name);
+  const host = record.bootId !== options.bootId;
+  const usage = { ...readUsage(plan.cgroup), network: { received: 0, sent: 0 } };
+  record.ended = {
+    machineId: record.id,
+    cause: host ? "host" : usage.outOfMemoryKills > 0 ? "out-of-memory" : "crash",
+    endedAt: Date.now(),
+    reason: host ? "The host was restarted" : "It died while the daemon was not running",
+    usage,
+  };
+  writeRecord(plan.folder, record);
+  await options.maker.release(plan);
+  return record.ended;
+}
+
+/** a daemon that died while it stopped the machine may have left more of it than its folder */
+async function finish({ launcher, maker }: AdoptOptions, plan: BlankPlan): Promise<void> {
+  killProcesses(plan.cgroup);
+  await launcher.kill(plan.name);
+  await maker.release(plan);
+}
+
+/** ends machines without a folder, and strikes off what the ledger still says of blanks that are gone */
+async function undo(options: AdoptOptions, launched: Map<string, LaunchedMachine>, known: Set<string>): Promise<void> {
+  const { places, cgroups, ledger, maker } = options;
+  const things = ledger.outstanding().filter(({ kind }) => kind !== "mount");
+  // A machine's cgroups are struck off last, when its folder may be gone already.
+  const names = new Set([...launched.keys(), ...things.map(({ name }) => basename(name, ".sock"))]);
+  for (const name of names) {
+    if (known.has(name) || name === "") continue;
+    const plan = planBlank(places, cgroups, name, 0);
+    killProcesses(plan.cgroup);
+    await maker.discard(plan);
+  }
+}

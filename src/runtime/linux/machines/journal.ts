@@ -1,0 +1,311 @@
+/**
+ * Reads the output journals that agents write (guest/agent/journal.h has the format): from any offset, while the command
+ * runs and after it ended. What it reads was written inside a sandbox's reach, so every length is checked.
+ */
+
+import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from "node:fs";
+import { join } from "node:path";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { ExitStatus, OutputChunk, OutputStream } from "../../../core/ports/runtime.ts";
+import { FrameParser, FrameReader, WireError } from "../guest-wire/wire.ts";
+
+/** what is known of a command while it is read */
+export interface OutputState {
+  /** end of its output so far */
+  readonly end: number;
+  /** nothing will be added before `end` any more */
+  readonly ended: boolean;
+  /** resolves when one of the two has changed */
+  changed(signal?: AbortSignal): Promise<void>;
+}
+
+export interface CommandInfo {
+  pid: number;
+  startedAt: number;
+  pty: boolean;
+  user: string;
+  cwd: string;
+  argv: string[];
+  exit?: ExitStatus;
+}
+
+const startedType = 1;
+const exitedType = 2;
+const recordHead = 5;
+const largestRecord = 64 << 10;
+const readLength = 128 << 10;
+/** of the frames that tell of a command: as long as its arguments may be, and some */
+const largestInfo = 16 << 20;
+const streams: Record<number, OutputStream> = { 1: "stdout", 2: "stderr", 3: "pty" };
+
+/** the chunks of a command's output from an offset on; ends when the state says that it has ended */
+export async function* readJournal(
+  directory: string,
+  command: string,
+  state: OutputState,
+  options: { from: number; follow: boolean; signal?: AbortSignal | undefined },
+): AsyncGenerator<OutputChunk> {
+  if (!Number.isSafeInteger(options.from) || options.from < 0) {
+    throw new SandkeepError("invalid", `Cannot read output from ${options.from}: an offset is a whole number of bytes`);
+  }
+  const reader = new SegmentReader(directory, command, options.from);
+  try {
+    for (;;) {
+      options.signal?.throwIfAborted();
+      const { end, ended } = state;
+      yield* reader.read(end, ended ? end : Number.MAX_SAFE_INTEGER);
+      if (state.end > reader.offset) continue;
+      if (ended || !options.follow) return;
+      await state.changed(options.signal);
+    }
+  } finally {
+    reader.close();
+  }
+}
+
+/** the whole output of a command on a machine that is gone */
+export function readEnded(
+  directory: string,
+  command: string,
+  info: CommandInfo,
+  from = 0,
+): AsyncGenerator<OutputChunk> {
+  const end = info.exit?.outputEnd ?? journalEnd(directory, command);
+  const state = { end, ended: true, changed: () => Promise.resolve() };
+  return readJournal(directory, command, state, { from, follow: false });
+}
+
+/** what the journal says about a command; undefined when it has none or its first frame is not whole */
+export function readInfo(directory: string, command: string): CommandInfo | undefined {
+  let info: CommandInfo | undefined;
+  try {
+    for (const frame of new FrameParser().push(readPlainFile(join(directory, `${command}.info`)))) {
+      if (frame.type === startedType) info = parseStarted(new FrameReader(frame.payload));
+      if (frame.type === exitedType && info) info.exit = parseExited(new FrameReader(frame.payload));
+    }
+  } catch (error) {
+    if (error instanceof WireError || isMissing(error)) return info;
+    throw error;
+  }
+  return info;
+}
+
+/** ids of all commands that have a journal */
+export function listCommands(directory: string): string[] {
+  return readdirSync(directory).flatMap((name) => (name.endsWith(".info") ? [name.slice(0, -".info".length)] : []));
+}
+
+/** where the journal's output ends, for a command that died with its machine */
+export function journalEnd(directory: string, command: string): number {
+  const last = segments(directory, command).at(-1);
+  if (last === undefined) return 0;
+  const reader = new SegmentReader(directory, command, last);
+  try {
+    for (const _ of reader.read(Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER));
+    return reader.offset;
+  } finally {
+    reader.close();
+  }
+}
+
+/** Walks over the records of one segment after the other. */
+class SegmentReader {
+  readonly #directory: string;
+  readonly #command: string;
+  /** offset of the next byte to hand out */
+  offset: number;
+  #fd: number | undefined;
+  /** first offset of the open segment; where in it the next record begins, and the offset of that */
+  #start = 0;
+  #position = 0;
+  #at = 0;
+  #dropped = 0;
+
+  constructor(directory: string, command: string, from: number) {
+    this.#directory = directory;
+    this.#command = command;
+    this.offset = from;
+  }
+
+  close(): void {
+    if (this.#fd !== undefined) closeSync(this.#fd);
+    this.#fd = undefined;
+  }
+
+  /**
+   * what is there now, at least up to `end`, never past `limit`; what the journal has lost is told with the chunk that
+   * follows, or at the end
+   */
+  *read(end: number, limit: number): Generator<OutputChunk> {
+    while (this.offset < end) {
+      if (this.#fd === undefined && !this.#open()) break;
+      const position = this.#position;
+      yield* this.#records(end, limit);
+      if (this.#position === position && !this.#next()) break;
+    }
+    if (this.offset < end && end !== Number.MAX_SAFE_INTEGER) {
+      this.#dropped += end - this.offset;
+      this.offset = end;
+      yield this.#chunk("stdout", Buffer.alloc(0));
+    }
+  }
+
+  /** opens the segment that holds the offset, or the first one after it */
+  #open(): boolean {
+    if (this.#openAt(this.offset)) return true;
+    // One that was deleted since we looked: look again.
+    for (;;) {
+      const starts = segments(this.#directory, this.#command);
+      const start = starts.findLast((candidate) => candidate <= this.offset) ?? starts[0];
+      if (start === undefined) return false;
+      if (this.#openAt(start)) return true;
+    }
+  }
+
+  #openAt(start: number): boolean {
+    try {
+      this.#fd = openPlainFile(join(this.#directory, segmentName(this.#command, start)));
+    } catch (error) {
+      if (isMissing(error)) return false;
+      throw error;
+    }
+    this.#start = start;
+    this.#position = 0;
+    this.#at = start;
+    if (start > this.offset) {
+      this.#dropped += start - this.offset;
+      this.offset = start;
+    }
+    return true;
+  }
+
+  /** goes on to the segment after this one, if there is one already */
+  #next(): boolean {
+    const before = this.#fd;
+    for (;;) {
+      const start = segments(this.#directory, this.#command).find((candidate) => candidate > this.#start);
+      if (start === undefined) return false;
+      if (this.#openAt(start)) break;
+    }
+    if (before !== undefined) closeSync(before);
+    return true;
+  }
+
+  /** the whole records that one read brings */
+  #records(end: number, limit: number): OutputChunk[] {
+    if (this.#fd === undefined) return [];
+    const buffer = Buffer.allocUnsafe(Math.min(readLength, Math.max(4096, end - this.#at + recordHead * 16)));
+    const length = readSync(this.#fd, buffer, 0, buffer.length, this.#position);
+    const chunks: OutputChunk[] = [];
+    let at = 0;
+    while (at + recordHead <= length) {
+      const stream = streams[buffer.readUInt8(at)];
+      const size = buffer.readUInt32LE(at + 1);
+      // A damaged record hides what follows it in its segment: that counts as dropped.
+      if (stream === undefined || size > largestRecord) break;
+      if (at + recordHead + size > length) {
+        if (at === 0 && length === buffer.length) return this.#largeRecord(stream, size, limit);
+        break;
+      }
+      this.#hand(chunks, stream, buffer.subarray(at + recordHead, at + recordHead + size), limit);
+      at += recordHead + size;
+    }
+    this.#position += at;
+    return chunks;
+  }
+
+  /** a record that is longer than what was asked for */
+  #largeRecord(stream: OutputStream, size: number, limit: number): OutputChunk[] {
+    const data = Buffer.allocUnsafe(size);
+    if (this.#fd === undefined || readSync(this.#fd, data, 0, size, this.#position + recordHead) < size) return [];
+    this.#position += recordHead + size;
+    const chunks: OutputChunk[] = [];
+    this.#hand(chunks, stream, data, limit);
+    return chunks;
+  }
+
+  #hand(chunks: OutputChunk[], stream: OutputStream, data: Buffer, limit: number): void {
+    const from = Math.max(0, this.offset - this.#at);
+    const upTo = Math.min(data.length, Math.max(0, limit - this.#at));
+    this.#at += data.length;
+    if (from < upTo) chunks.push(this.#chunk(stream, data.subarray(from, upTo)));
+  }
+
+  #chunk(stream: OutputStream, data: Buffer): OutputChunk {
+    const chunk: OutputChunk = { offset: this.offset, stream, data };
+    if (this.#dropped > 0) chunk.dropped = this.#dropped;
+    this.#dropped = 0;
+    this.offset += data.length;
+    return chunk;
+  }
+}
+
+const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** opens what an agent wrote; a link or anything else that is no file counts as missing, and is neither followed nor waited for */
+function openPlainFile(path: string): number {
+  const fd = openSync(path, flags);
+  if (fstatSync(fd).isFile()) return fd;
+  closeSync(fd);
+  throw Object.assign(new Error(`"${path}" is not a file`), { code: "ENOENT" });
+}
+
+function readPlainFile(path: string): Buffer {
+  const fd = openPlainFile(path);
+  try {
+    const size = Math.min(fstatSync(fd).size, largestInfo);
+    const data = Buffer.alloc(size);
+    return data.subarray(0, readSync(fd, data, 0, size, 0));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function segmentName(command: string, start: number): string {
+  return `${command}.${start.toString(16).padStart(16, "0")}`;
+}
+
+/** first offsets of the command's segments, ascending */
+function segments(directory: string, command: string): number[] {
+  const prefix = `${command}.`;
+  return readdirSync(directory, { withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.startsWith(prefix))
+    .filter(({ name }) => /^[0-9a-f]{16}$/.test(name.slice(prefix.length)))
+    .map(({ name }) => Number.parseInt(name.slice(prefix.length), 16))
+    .sort((a, b) => a - b);
+}
+
+function parseStarted(r: FrameReader): CommandInfo {
+  const pid = r.u32();
+  const startedAt = r.u64();
+  const flags = r.u32();
+  r.u64();
+  return { pid, startedAt, pty: (flags & 1) !== 0, user: r.str(), cwd: r.str(), argv: r.list() };
+}
+
+function parseExited(r: FrameReader): ExitStatus {
+  const status = parseExit(r);
+  return { ...status, exitedAt: r.u64() };
+}
+
+/** the fields that an EXIT event and an EXITED note share */
+export function parseExit(r: FrameReader): Omit<ExitStatus, "exitedAt"> {
+  const code = r.u32();
+  const signal = r.u32();
+  const flags = r.u32();
+  return {
+    code,
+    ...(signal > 0 && { signal }),
+    outOfMemory: (flags & 1) !== 0,
+    timedOut: (flags & 2) !== 0,
+    cpuTime: r.u64() / 1000,
+    peakMemory: r.u64(),
+    outputEnd: r.u64(),
+  };
+}
+
+function isMissing(error: unknown): boolean {
+  // O_NOFOLLOW says ELOOP of a link
+  const { code } = error as NodeJS.ErrnoException;
+  return error instanceof Error && (code === "ENOENT" || code === "ELOOP" || code === "ENXIO");
+}

@@ -1,0 +1,29 @@
+/** What may not be collected because of a machine. */
+
+import { existsSync } from "node:fs";
+import type { LayerStore } from "../layers/layers.ts";
+import type { MachineNeeds } from "../layers/snapshots.ts";
+import type { MachineRecord } from "./machine-record.ts";
+import type { BlankPlan } from "./plan.ts";
+
+/**
+ * A machine that may still become a snapshot needs its image; one that an older version booted also stands on layers.
+ * The output of a machine whose files are saved or gone needs none of them.
+ */
+export async function machineNeeds(
+  layers: LayerStore,
+  machines: { plan: BlankPlan; record: MachineRecord }[],
+): Promise<MachineNeeds> {
+  const unsaved = machines.filter(({ record }) => !record.ended?.snapshot);
+  // A daemon that died over a capture left a layer that no snapshot names yet; salvage() looks for it.
+  const names = new Set(unsaved.map(({ record }) => record.name));
+  const orphans = (await layers.list()).filter(({ origin }) => origin !== undefined && names.has(origin));
+  const origins = new Set(orphans.map(({ origin }) => origin));
+  const records = unsaved
+    .filter(({ plan, record }) => !record.ended || existsSync(plan.volume) || origins.has(record.name))
+    .map(({ record }) => record);
+  return {
+    layers: [...records.flatMap((record) => record.snapshotLayers ?? []), ...orphans.map(({ id }) => id)],
+    images: records.map((record) => record.image.reference),
+  };
+}

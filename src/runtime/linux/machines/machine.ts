@@ -1,0 +1,332 @@
+/** A booted machine: what callers do with it, and how it ends. The driver makes and adopts them. */
+
+import { existsSync } from "node:fs";
+import type { Duplex } from "node:stream";
+import { Persistence } from "../../../base/retry.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type {
+  ExecSpec,
+  Files,
+  Limits,
+  Machine,
+  MachineEnd,
+  MachineNetwork,
+  NetworkMode,
+  OutputChunk,
+  OutputOptions,
+  Process,
+  SnapshotInfo,
+  Usage,
+} from "../../../core/ports/runtime.ts";
+import { filesOver } from "../files/files.ts";
+import { Agent, type AgentOptions } from "../guest-wire/agent.ts";
+import { typed } from "../guest-wire/failure.ts";
+import type { Launcher } from "../guest-wire/launcher.ts";
+import { type CgroupUsage, isInCgroup, killProcesses, readUsage, setLimits } from "../host/cgroup.ts";
+import type { EgressLink } from "../network/egress-link.ts";
+import type { PortMeters } from "../network/port-meters.ts";
+import type { Ancestry } from "./ancestry.ts";
+import { type MachineRecord, writeRecord } from "./machine-record.ts";
+import { type BlankPlan, checkLimits, isPlainName, isTerminalSize, modeOf } from "./plan.ts";
+
+/** what a machine needs of the driver */
+export interface MachineKeeper {
+  launcher: Launcher;
+  egress: EgressLink;
+  ports: PortMeters;
+  outputLimit: number;
+  journalLimit: number;
+  /** captures the writable layer while the machine lives */
+  captureLive(machine: LinuxMachine): Promise<SnapshotInfo>;
+  /** turns the writable layer of a dead machine into a snapshot, or deletes it */
+  capture(machine: LinuxMachine): Promise<SnapshotInfo>;
+  discard(machine: LinuxMachine): Promise<void>;
+  /** cgroups, socket and names are no longer needed */
+  release(machine: LinuxMachine): Promise<void>;
+  limitDisk(machine: LinuxMachine, bytes: number): Promise<void>;
+  diskUsage(machine: LinuxMachine): Promise<number | undefined>;
+  /** throws while the host's disk is short of room for what is to be done */
+  requireRoom(what: string): void;
+}
+
+const nothing: Usage["network"] = { received: 0, sent: 0 };
+
+export class LinuxMachine implements Machine {
+  readonly id: string;
+  readonly plan: BlankPlan;
+  readonly record: MachineRecord;
+  readonly ended: Promise<MachineEnd>;
+  readonly #keeper: MachineKeeper;
+  readonly #agent: Agent;
+  #settle: (end: MachineEnd) => void = () => {};
+  #stopping: Promise<MachineEnd> | undefined;
+  #network = nothing;
+  #networkChange: Promise<void> = Promise.resolve();
+
+  constructor(keeper: MachineKeeper, plan: BlankPlan, record: MachineRecord, agent?: Agent) {
+    this.#keeper = keeper;
+    this.plan = plan;
+    this.record = record;
+    this.id = record.id;
+    this.ended = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+    this.#agent = agent ?? agentFor(plan, keeper);
+    this.#agent.whenGone(() => void this.#died());
+  }
+
+  /** connects to the agent; throws when it does not answer */
+  open(): Promise<void> {
+    return this.#agent.open();
+  }
+
+  /** lets go of it without stopping it */
+  close(): void {
+    this.#agent.close();
+  }
+
+  get spec(): Machine["spec"] {
+    return this.record.spec;
+  }
+
+  get bootedAt(): number {
+    return this.record.bootedAt;
+  }
+
+  async exec(spec: ExecSpec): Promise<Process> {
+    this.#mustRun("run a command");
+    checkExec(spec);
+    return this.#agent.exec(spec, this.record.image.env);
+  }
+
+  process(commandId: string): Process | undefined {
+    return isPlainName(commandId) ? this.#agent.process(commandId) : undefined;
+  }
+
+  processes(): Process[] {
+    return this.#agent.processes();
+  }
+
+  output(commandId: string, options?: OutputOptions): AsyncIterable<OutputChunk> {
+    const process = this.process(commandId);
+    if (!process) throw new SandkeepError("not-found", `Cannot read output: there is no command "${commandId}"`);
+    return process.output(options);
+  }
+
+  files(user = "root"): Files {
+    const files = filesOver((as) => {
+      this.#mustRun("use files");
+      return this.#agent.files(as === "root" ? as : user);
+    });
+    const { requireRoom } = this.#keeper;
+    return {
+      ...files,
+      async write(path, data, options) {
+        requireRoom(`write "${path}"`);
+        await files.write(path, data, options);
+      },
+      async extract(directory, tar, options) {
+        requireRoom(`write below "${directory}"`);
+        await files.extract(directory, tar, options);
+      },
+    };
+  }
+
+  async connect(port: number): Promise<Duplex> {
+    this.#mustRun("connect");
+    if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+      throw new SandkeepError("invalid", `Cannot connect to port ${port}: a port is 1 to 65535`);
+    }
+    const socket = await this.#agent.connect(port);
+    this.#keeper.ports.count(this.plan.folder, port, socket);
+    return socket;
+  }
+
+  /** id of the command that a process inside belongs to */
+  commandOf(ancestry: Ancestry): string | undefined {
+    return this.#agent.commandOf(ancestry);
+  }
+
+  /** one change after the other: each is two orders, of which the stricter goes first */
+  async setNetwork(network: MachineNetwork): Promise<void> {
+    const change = this.#networkChange.then(() => this.#changeNetwork(network));
+    this.#networkChange = change.catch(() => undefined);
+    return change;
+  }
+
+  async setLimits(limits: Partial<Limits>): Promise<void> {
+    this.#mustRun("change limits");
+    checkLimits(limits);
+    setLimits(this.plan.cgroup, limits);
+    if (limits.disk !== undefined) await this.#keeper.limitDisk(this, limits.disk);
+    Object.assign(this.record.spec.limits, limits);
+    writeRecord(this.plan.folder, this.record);
+  }
+
+  async usage(): Promise<Usage> {
+    if (this.record.ended) return this.record.ended.usage;
+    await this.#readCounters();
+    const disk = await this.#keeper.diskUsage(this);
+    return this.#usage(readUsage(this.plan.cgroup), disk);
+  }
+
+  async snapshot(): Promise<SnapshotInfo> {
+    this.#mustRun("take a snapshot");
+    this.#keeper.requireRoom("take a snapshot");
+    return this.#keeper.captureLive(this).catch((error) => {
+      throw typed(error, `Cannot take a snapshot of machine "${this.id}"`);
+    });
+  }
+
+  stop(options: { snapshot?: boolean } = {}): Promise<MachineEnd> {
+    this.#stopping ??= this.#end({ cause: "asked", reason: "It was asked to stop" }, options.snapshot ?? false);
+    return this.#stopping;
+  }
+
+  /** ends it with its files as they are, because what they are on has failed */
+  async lose(reason: string): Promise<void> {
+    this.#stopping ??= this.#end({ cause: "host", reason }, "keep");
+    await this.#stopping.catch(() => undefined);
+  }
+
+  async #changeNetwork(network: MachineNetwork): Promise<void> {
+    this.#mustRun("change the network");
+    const mode = modeOf(network);
+    if (typeof network !== "string") await this.#keeper.egress.set(this.plan.name, network);
+    if (mode !== this.record.spec.network || this.record.networkUnsure) await this.#changeMode(mode);
+    if (mode !== "custom") this.#keeper.egress.drop(this.plan.name);
+  }
+
+  /**
+   * says beforehand that it does: a daemon that is killed over it leaves either. To be cut off takes no note, since a
+   * machine may have filled the disk that it would be on
+   */
+  async #changeMode(mode: NetworkMode): Promise<void> {
+    const note = async () => {
+      const refused = await refusal(() => writeRecord(this.plan.folder, this.record));
+      if (refused !== undefined && mode !== "deny-all") throw typed(refused, "Cannot change the network");
+    };
+    this.record.networkUnsure = true;
+    await note();
+    await this.#keeper.launcher.setNetwork(this.plan.name, mode);
+    this.record.spec.network = mode;
+    delete this.record.networkUnsure;
+    await note();
+  }
+
+  /** nothing leaves it until somebody says what is in force, where that is not known */
+  async settleNetwork(): Promise<void> {
+    if (this.record.networkUnsure) await this.#changeMode("deny-all");
+  }
+
+  #mustRun(what: string): void {
+    if (this.#stopping) throw new SandkeepError("gone", `Cannot ${what} on machine "${this.id}": it has stopped`);
+  }
+
+  /** the agent is gone though nobody asked: its files are kept for whoever wants them back */
+  async #died(): Promise<void> {
+    if (this.#stopping) return;
+    const { outOfMemoryKills } = readUsage(this.plan.cgroup);
+    const memory = outOfMemoryKills > 0;
+    this.#stopping = this.#end(
+      memory
+        ? { cause: "out-of-memory", reason: "Its memory was used up and the kernel killed its first process" }
+        : { cause: "crash", reason: "Its first process died" },
+      "keep",
+    );
+    await this.#stopping.catch(() => undefined);
+  }
+
+  /**
+   * counters are read before the network goes, use after the last process has gone; a stop is on record at its end.
+   * Once its processes are gone the machine has ended, whatever the disk refuses: files that cannot be captured stay
+   * for salvage(), and the first refusal is thrown when nothing is left to do
+   */
+  async #end(why: Pick<MachineEnd, "cause" | "reason">, snapshot: boolean | "keep"): Promise<MachineEnd> {
+    await this.#readCounters();
+    // Without a launcher, too: a stop that failed here could never be tried again.
+    const isKilled = await this.#keeper.launcher.kill(this.plan.name).catch(() => false);
+    if (!isKilled) killFirst(this.record.pid, this.plan.cgroup);
+    const usage = this.#usage(readUsage(this.plan.cgroup));
+    const end: MachineEnd = { machineId: this.id, ...why, endedAt: Date.now(), usage };
+    const captured = snapshot === true ? await refusal(() => this.#capture(end)) : undefined;
+    this.record.ended = end;
+    let recorded = await refusal(() => writeRecord(this.plan.folder, this.record));
+    this.#agent.end();
+    const discarded = snapshot === false ? await refusal(() => this.#keeper.discard(this)) : undefined;
+    // a disk that was full may have room for the record now
+    recorded &&= await refusal(() => writeRecord(this.plan.folder, this.record));
+    if (recorded !== undefined) this.#recordLater();
+    const released = await refusal(() => this.#keeper.release(this));
+    this.#settle(end);
+    const first = captured ?? recorded ?? discarded ?? released;
+    if (first !== undefined) throw typed(first, `Cannot stop machine "${this.id}" in order`);
+    return end;
+  }
+
+  /** a record that says it runs would be believed by the next daemon: written as soon as there is room */
+  #recordLater(): void {
+    const record = async () => {
+      if (existsSync(this.plan.folder)) writeRecord(this.plan.folder, this.record);
+    };
+    new Persistence(() => undefined).again(this.id, record);
+  }
+
+  async #capture(end: MachineEnd): Promise<void> {
+    end.snapshot = await this.#keeper.capture(this);
+  }
+
+  async #readCounters(): Promise<void> {
+    this.#network = await this.#keeper.launcher.counters(this.plan.name).catch(() => this.#network);
+  }
+
+  #usage(cgroup: CgroupUsage, disk?: number): Usage {
+    return { ...cgroup, network: this.#network, ...(disk !== undefined && { disk }) };
+  }
+}
+
+export function agentFor(plan: BlankPlan, limits: Pick<AgentOptions, "outputLimit" | "journalLimit">): Agent {
+  const { outputLimit, journalLimit } = limits;
+  return new Agent({ socket: plan.socket, journal: plan.journal, outputLimit, journalLimit });
+}
+
+/** without the launcher; all others of a machine go with its first process */
+function killFirst(pid: number, cgroup: BlankPlan["cgroup"]): void {
+  killProcesses(cgroup);
+  try {
+    if (isInCgroup(pid, cgroup)) process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
+/** why a step failed, if it did */
+async function refusal(step: () => unknown): Promise<unknown> {
+  try {
+    await step();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+function checkExec(spec: ExecSpec): void {
+  const refuse = (why: string) => new SandkeepError("invalid", `Cannot run "${spec.argv[0] ?? ""}": ${why}`);
+  if (!isPlainName(spec.id)) throw refuse(`a command's id is 1 to 64 of A-Z a-z 0-9 _ -, not "${spec.id}"`);
+  if (spec.argv.length === 0 || spec.argv[0] === "") throw refuse("it names no program");
+  const texts = [...spec.argv, spec.cwd ?? "", spec.user ?? "", ...(spec.groups ?? [])];
+  if (texts.some((text) => text.includes("\0"))) throw refuse("a text holds a NUL byte");
+  for (const [name, value] of Object.entries(spec.env ?? {})) {
+    if (name === "" || /[=\0]/.test(name) || value.includes("\0")) throw refuse(`"${name}" is no environment variable`);
+  }
+  const all = [...texts, ...Object.entries(spec.env ?? {}).flat()];
+  const size = all.reduce((sum, text) => sum + Buffer.byteLength(text) + 8, 0);
+  if (size >= 512 << 10) throw refuse("its arguments and environment are longer than 512 KiB");
+  const { timeLimit, outputLimit, pty } = spec;
+  if (timeLimit !== undefined && !(timeLimit > 0 && timeLimit <= 0xffff_ffff))
+    throw refuse(`its time limit is ${timeLimit} ms`);
+  if (outputLimit !== undefined && !(Number.isSafeInteger(outputLimit) && outputLimit >= 0)) {
+    throw refuse(`its output limit is ${outputLimit} bytes`);
+  }
+  if (pty && !isTerminalSize(pty)) throw refuse("its terminal has no sensible size");
+}

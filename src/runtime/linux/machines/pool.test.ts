@@ -1,0 +1,224 @@
+/** The pool with a maker that makes nothing: what it holds, when it fills, and what becomes of blanks that fail. */
+
+import { describe, expect, test } from "vitest";
+import { eventually } from "../../../../test/harness/harness.ts";
+import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
+import type { Agent } from "../guest-wire/agent.ts";
+import type { Blank, BlankMaker } from "./blank.ts";
+import type { BlankPlan } from "./plan.ts";
+import { Pool, type PoolSize } from "./pool.ts";
+
+const limits: Limits = { vcpus: 1, memory: 1 << 30, pids: 100, disk: 1 << 30 };
+
+/** stands in for BlankMaker: counts, and fails when told to */
+class FakeMaker {
+  made = 0;
+  booted: string[] = [];
+  rehearsed: string[] = [];
+  discarded: string[] = [];
+  failing: "prepare" | "boot" | undefined;
+  /** a hold on prepare(), to look at the pool while it fills */
+  gate: Promise<void> = Promise.resolve();
+  readonly dead = new Map<string, () => void>();
+  readonly silentlyDead = new Set<string>();
+
+  async prepare(network: NetworkMode, inForce: Limits): Promise<Blank> {
+    await this.gate;
+    if (this.failing === "prepare") throw new Error("no namespaces left");
+    this.made++;
+    return { plan: { name: `b${this.made}` } as BlankPlan, pid: this.made, network, limits: inForce, hasVolume: true };
+  }
+
+  lives(blank: Blank): boolean {
+    return !this.silentlyDead.has(blank.plan.name);
+  }
+
+  async boot(blank: Blank): Promise<void> {
+    if (this.failing === "boot") throw new Error("no root");
+    this.booted.push(blank.plan.name);
+    const { name } = blank.plan;
+    const agent: Pick<Agent, "whenGone" | "close" | "rehearse"> = {
+      whenGone: (call) => void this.dead.set(name, call),
+      close() {},
+      rehearse: async () => void this.rehearsed.push(name),
+    };
+    // the pool uses three of its methods
+    blank.agent = agent as Agent;
+  }
+
+  async discard(plan: BlankPlan): Promise<void> {
+    this.discarded.push(plan.name);
+  }
+}
+
+function poolOf(size: PoolSize, maker = new FakeMaker()) {
+  const troubles: unknown[] = [];
+  const image: { key: string | undefined } = { key: "host@1" };
+  const pool = new Pool({
+    size,
+    // the pool uses four of its methods
+    maker: maker as unknown as BlankMaker,
+    network: "allow-all",
+    limits,
+    root: async () =>
+      image.key === undefined
+        ? undefined
+        : {
+            key: image.key,
+            user: "",
+            cwd: "",
+            from: undefined,
+            isImage: true,
+            layers: [],
+            limits,
+            sudo: true,
+            mounts: [],
+          },
+    trouble: (error) => troubles.push(error),
+  });
+  return { pool, maker, troubles, image };
+}
+
+describe("a pool", () => {
+  test("of no size makes nothing", async () => {
+    const { pool, maker } = poolOf({ hot: 0, warm: 0 });
+    await pool.full();
+    expect(maker.made).toBe(0);
+    expect(pool.takeHot("host@1")).toBeUndefined();
+    expect(pool.takeWarm()).toBeUndefined();
+  });
+
+  test("is filled to its size, hot ones booted and warm ones not", async () => {
+    const { pool, maker } = poolOf({ hot: 2, warm: 3 });
+    await pool.full();
+    expect(maker.made).toBe(5);
+    expect(maker.booted).toHaveLength(2);
+    expect(maker.rehearsed).toEqual(maker.booted);
+    await pool.full();
+    expect(maker.made).toBe(5);
+  });
+
+  test("gives each blank once, and a hot one only for the root it was booted from", async () => {
+    const { pool } = poolOf({ hot: 2, warm: 2 });
+    await pool.full();
+    expect(pool.takeHot("other@1")).toBeUndefined();
+    const taken = [pool.takeHot("host@1"), pool.takeHot("host@1"), pool.takeWarm(), pool.takeWarm()];
+    expect(new Set(taken.map((blank) => blank?.plan.name)).size).toBe(4);
+    expect(pool.takeHot("host@1")).toBeUndefined();
+    expect(pool.takeWarm()).toBeUndefined();
+  });
+
+  test("passes over a hot one that has died though nobody said so", async () => {
+    const { pool, maker } = poolOf({ hot: 2, warm: 0 });
+    await pool.full();
+    maker.silentlyDead.add("b1");
+    expect(pool.takeHot("host@1")?.plan.name).toBe("b2");
+    expect(pool.takeHot("host@1")).toBeUndefined();
+    expect(maker.discarded).toEqual(["b1"]);
+  });
+
+  test("has no hot blanks while there is no image to boot from, and makes them once there is", async () => {
+    const { pool, maker, image } = poolOf({ hot: 1, warm: 1 });
+    image.key = undefined;
+    await pool.full();
+    expect(maker.booted).toEqual([]);
+    expect(maker.made).toBe(1);
+    image.key = "host@1";
+    await pool.full();
+    expect(pool.takeHot("host@1")).toBeDefined();
+  });
+
+  test("replaces hot blanks when the image has changed", async () => {
+    const { pool, maker, image } = poolOf({ hot: 2, warm: 0 });
+    await pool.full();
+    image.key = "host@2";
+    await pool.full();
+    expect(maker.discarded).toEqual(["b1", "b2"]);
+    expect(pool.takeHot("host@1")).toBeUndefined();
+    expect(pool.takeHot("host@2")).toBeDefined();
+  });
+
+  test("fills again after one was used, but not while a caller is at work", async () => {
+    const { pool, maker } = poolOf({ hot: 0, warm: 1 });
+    await pool.full();
+    const done = pool.begin();
+    pool.takeWarm();
+    pool.fill(0);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(maker.made).toBe(1);
+    done();
+    await eventually("another blank", () => maker.made === 2);
+  });
+
+  test("stops filling when a caller comes, and goes on afterwards", async () => {
+    const { pool, maker } = poolOf({ hot: 0, warm: 5 });
+    let open: () => void = () => {};
+    maker.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const filling = pool.full();
+    const done = pool.begin();
+    open();
+    await filling;
+    expect(maker.made).toBe(1);
+    done();
+    await eventually("a full pool", () => maker.made === 5);
+  });
+
+  test("a blank that cannot be made is told, and nothing is left of it", async () => {
+    for (const failing of ["prepare", "boot"] as const) {
+      const { pool, maker, troubles } = poolOf({ hot: 1, warm: 0 });
+      maker.failing = failing;
+      await pool.full();
+      expect(troubles).toHaveLength(1);
+      expect(maker.discarded).toHaveLength(failing === "boot" ? 1 : 0);
+      expect(pool.takeHot("host@1")).toBeUndefined();
+      maker.failing = undefined;
+      await pool.full();
+      expect(pool.takeHot("host@1")).toBeDefined();
+      await pool.close();
+    }
+  });
+
+  test("a hot blank that dies is given to nobody and made again; one that was taken is the taker's", async () => {
+    const { pool, maker } = poolOf({ hot: 2, warm: 0 });
+    await pool.full();
+    maker.dead.get("b1")?.();
+    await eventually("a new blank", () => maker.made === 3);
+    const names = [pool.takeHot("host@1"), pool.takeHot("host@1")].map((blank) => blank?.plan.name);
+    expect(names).toEqual(["b2", "b3"]);
+    expect(maker.discarded).toEqual(["b1"]);
+    maker.dead.get("b2")?.();
+    expect(maker.discarded).toEqual(["b1"]);
+    await pool.close();
+  });
+
+  test("when the launcher died, blanks without a root are dead and booted ones are not", async () => {
+    const { pool, maker } = poolOf({ hot: 1, warm: 2 });
+    await pool.full();
+    const warm = ["b2", "b3"];
+    pool.orphaned();
+    await eventually("the dead are discarded", () => warm.every((name) => maker.discarded.includes(name)));
+    expect(pool.takeWarm()).toBeUndefined();
+    expect(pool.takeHot("host@1")?.plan.name).toBe("b1");
+  });
+
+  test("closing ends every blank, waits for one that is being made, and nothing is made afterwards", async () => {
+    const { pool, maker } = poolOf({ hot: 1, warm: 1 });
+    await pool.full();
+    pool.takeWarm();
+    let open: () => void = () => {};
+    maker.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const filling = pool.full();
+    const closing = pool.close();
+    open();
+    await Promise.all([filling, closing]);
+    expect(maker.discarded.sort()).toEqual(["b1", "b3"]);
+    pool.fill(0);
+    pool.begin()();
+    await pool.full();
+    expect(maker.made).toBe(3);
+  });
+});

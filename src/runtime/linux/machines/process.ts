@@ -1,0 +1,110 @@
+/** One command on a machine, as the daemon follows it: how far its output has grown and how it ended. */
+
+import { EventEmitter, once } from "node:events";
+import type { ExitStatus, OutputChunk, OutputOptions, Process } from "../../../core/ports/runtime.ts";
+import type { Agent } from "../guest-wire/agent.ts";
+import { type OutputState, readJournal } from "./journal.ts";
+
+export class LinuxProcess implements Process, OutputState {
+  readonly id: string;
+  readonly exited: Promise<ExitStatus>;
+  pid = 0;
+  startedAt = 0;
+  exit: ExitStatus | undefined;
+  /** end of the output so far */
+  end = 0;
+  readonly #agent: Agent;
+  readonly #changes = new EventEmitter().setMaxListeners(0);
+  #resolve: (status: ExitStatus) => void = () => {};
+  #reject: (error: Error) => void = () => {};
+  #lost = false;
+  #released: Error | undefined;
+
+  constructor(agent: Agent, id: string) {
+    this.#agent = agent;
+    this.id = id;
+    this.exited = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    // nobody has to wait for the end
+    this.exited.catch(() => {});
+  }
+
+  get ended(): boolean {
+    return this.exit !== undefined || this.#lost;
+  }
+
+  async changed(signal?: AbortSignal): Promise<void> {
+    if (!this.ended && !this.#released) await once(this.#changes, "change", signal ? { signal } : {});
+    if (this.#released) throw this.#released;
+  }
+
+  started(pid: number, startedAt: number): this {
+    this.pid = pid;
+    this.startedAt = startedAt;
+    return this;
+  }
+
+  grew(end: number): void {
+    this.end = Math.max(this.end, end);
+    this.#changes.emit("change");
+  }
+
+  finished(status: ExitStatus): void {
+    if (this.ended) return;
+    this.exit = status;
+    this.end = Math.max(this.end, status.outputEnd);
+    this.#changes.emit("change");
+    this.#resolve(status);
+  }
+
+  /** the machine is gone, and this command with it */
+  lost(reason: Error, end: number): void {
+    if (this.ended) return;
+    this.#lost = true;
+    this.end = Math.max(this.end, end);
+    this.#changes.emit("change");
+    this.#reject(reason);
+  }
+
+  /** nobody follows it here any more, though it may go on: readers must not take that for its end */
+  release(reason: Error): void {
+    if (this.ended) return;
+    this.#released = reason;
+    this.#changes.emit("change");
+    this.#reject(reason);
+  }
+
+  output(options: OutputOptions = {}): AsyncIterable<OutputChunk> {
+    return readJournal(this.#agent.journal, this.id, this, {
+      from: options.from ?? 0,
+      follow: options.follow ?? true,
+      signal: options.signal,
+    });
+  }
+
+  write(data: Uint8Array): Promise<void> {
+    return this.#agent.write(this.id, data);
+  }
+
+  feed(data: Uint8Array, offset: number, signal: AbortSignal): Promise<number> {
+    return this.#agent.feed(this.id, data, offset, signal);
+  }
+
+  given(): Promise<number> {
+    return this.#agent.given(this.id);
+  }
+
+  closeStdin(): Promise<void> {
+    return this.#agent.closeStdin(this.id);
+  }
+
+  signal(signal: number, options: { alone?: boolean } = {}): Promise<void> {
+    return this.#agent.signal(this.id, signal, options.alone);
+  }
+
+  resize(size: { rows: number; columns: number }): Promise<void> {
+    return this.#agent.resize(this.id, size);
+  }
+}

@@ -1,0 +1,249 @@
+/**
+ * The daemon's line to the egress process: gives it the operator's settings and the policies of machines, and gives it
+ * all of them again whenever either of the two was started anew; and tells it which commands processes belong to. src/egress/control.ts is the
+ * other end and says what the lines are.
+ */
+
+import { connect, type Socket } from "node:net";
+import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import type { CustomNetwork } from "../../../core/network/network-policy.ts";
+import type { EgressSettings } from "../../../core/ports/egress-settings.ts";
+import type { Ancestry } from "../machines/ancestry.ts";
+
+export interface EgressLinkOptions {
+  /** the egress process's unix socket */
+  socket: string;
+  /** in force before anything else is said; without them the process keeps its own */
+  settings?: EgressSettings | undefined;
+  /** told of what the egress process refuses where no caller waits */
+  trouble: (error: unknown) => void;
+  /** the command that a process inside a machine belongs to */
+  commandOf: (machine: string, ancestry: Ancestry) => string | undefined;
+  /** longest that a change may wait for the egress process, in ms */
+  patience?: number;
+}
+
+interface Waiting {
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+/** between attempts to connect, in ms: at first the process may be just starting */
+const firstPause = 5;
+const longestPause = 200;
+/** longest that a reader of the log waits for what is about to be written, in ms */
+const flushPatience = 1_000;
+
+export class EgressLink {
+  #options: EgressLinkOptions;
+  /** what each machine with a policy of its own may reach; the only place in the daemon where secrets stay open */
+  readonly #policies = new Map<string, CustomNetwork>();
+  readonly #waiting = new Map<number, Waiting>();
+  #socket: Socket | undefined;
+  #pause = firstPause;
+  #retry: NodeJS.Timeout | undefined;
+  #connected: Promise<void> = Promise.resolve();
+  #markConnected: () => void = () => {};
+  #nextId = 1;
+  #closed = false;
+  readonly #closers: (() => void)[] = [];
+  readonly #configured = Promise.withResolvers<void>();
+
+  constructor(options: EgressLinkOptions) {
+    this.#options = options;
+    // Whoever opens the line without asking for this does not have to hear of it.
+    this.#configured.promise.catch(() => undefined);
+    if (!options.settings) this.#configured.resolve();
+  }
+
+  /** other settings from now on; resolves when they are in force */
+  async configure(settings: EgressSettings): Promise<void> {
+    this.#options = { ...this.#options, settings };
+    const deadline = Date.now() + (this.#options.patience ?? 10_000);
+    while (this.#options.settings === settings && !this.#closed) {
+      if (await this.#tried(() => this.#say({ kind: "settings", settings }), deadline)) return;
+    }
+  }
+
+  /** resolves when the settings are in force, for what was open before too */
+  async configured(): Promise<void> {
+    const late = new SandkeepError("internal", `${unconfigured}: it does not answer`);
+    const timer = setTimeout(() => this.#configured.reject(late), this.#options.patience ?? 10_000);
+    await this.#configured.promise.finally(() => clearTimeout(timer));
+  }
+
+  open(): void {
+    this.#disconnected();
+  }
+
+  /** called when the line is closed for good */
+  closing(listener: () => void): void {
+    this.#closers.push(listener);
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const listener of this.#closers.splice(0)) listener();
+    clearTimeout(this.#retry);
+    this.#socket?.destroy();
+  }
+
+  /** resolves when the policy is in force, for what is open too; `fresh` where nothing can be */
+  async set(machine: string, network: CustomNetwork, { fresh = false } = {}): Promise<void> {
+    const before = this.#policies.get(machine);
+    this.#policies.set(machine, network);
+    try {
+      await this.#given(machine, network, fresh);
+    } catch (error) {
+      // Whoever asked hears that nothing has changed, so a later process shall not be told otherwise.
+      if (this.#policies.get(machine) === network && before) this.#policies.set(machine, before);
+      throw error;
+    }
+  }
+
+  async #given(machine: string, network: CustomNetwork, fresh: boolean): Promise<void> {
+    const deadline = Date.now() + (this.#options.patience ?? 10_000);
+    // A process that dies over it has a successor, which is given the policy as soon as it is there.
+    while (this.#policies.get(machine) === network && !this.#closed) {
+      if (await this.#tried(() => this.#say({ kind: "set", machine, network, fresh }), deadline)) return;
+    }
+  }
+
+  /** the machine has none any more: its mode decides alone. Not waited for, as it can only widen what is allowed */
+  drop(machine: string): void {
+    if (!this.#policies.delete(machine)) return;
+    this.#say({ kind: "drop", machine }).catch(() => undefined);
+  }
+
+  /** of all other machines nothing is to stay: they ended while no daemon was there to say so */
+  keep(machines: string[]): void {
+    void this.#connected.then(() => this.#say({ kind: "keep", machines })).catch(() => undefined);
+  }
+
+  /** resolves when what was decided of the machine is in its log; where nobody answers, after a moment and as it is */
+  async flush(machine: string): Promise<void> {
+    const ask = () => this.#say({ kind: "flush", machine });
+    await this.#tried(ask, Date.now() + flushPatience).catch(() => false);
+  }
+
+  /** true when it was answered, false when the line broke over it */
+  async #tried(ask: () => Promise<void>, deadline: number): Promise<boolean> {
+    const late = new SandkeepError("internal", "Cannot change the network policy: the egress process does not answer");
+    let timer: NodeJS.Timeout | undefined;
+    const timeout = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(late), Math.max(0, deadline - Date.now()));
+    });
+    try {
+      await Promise.race([this.#connected, timeout]);
+      await Promise.race([ask(), timeout]);
+      return true;
+    } catch (error) {
+      if (error === broken) return false;
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #say(order: object): Promise<void> {
+    const socket = this.#socket;
+    if (!socket) return Promise.reject(broken);
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      socket.write(`${JSON.stringify({ id, ...order })}\n`);
+    });
+  }
+
+  #disconnected(): void {
+    this.#socket = undefined;
+    for (const waiting of this.#waiting.values()) waiting.reject(broken);
+    this.#waiting.clear();
+    this.#connected = new Promise((resolve) => {
+      this.#markConnected = resolve;
+    });
+    this.#connect();
+  }
+
+  #connect(): void {
+    if (this.#closed) return;
+    const socket = connect(this.#options.socket);
+    socket.once("connect", () => this.#use(socket));
+    socket.on("error", () => undefined);
+    socket.once("close", () => {
+      if (this.#socket === socket) return this.#disconnected();
+      this.#retry = setTimeout(() => this.#connect(), this.#pause);
+      this.#retry.unref();
+      this.#pause = Math.min(this.#pause * 2, longestPause);
+    });
+    // Machines go on without the daemon, and the daemon ends without them.
+    socket.unref();
+  }
+
+  #use(socket: Socket): void {
+    if (this.#closed) {
+      socket.destroy();
+      return;
+    }
+    this.#socket = socket;
+    this.#pause = firstPause;
+    let rest = "";
+    socket.setEncoding("utf8").on("data", (text: string) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) this.#heard(line, socket);
+    });
+    const { settings } = this.#options;
+    if (settings) {
+      this.#say({ kind: "settings", settings }).then(this.#configured.resolve, (error) => {
+        if (error === broken) return;
+        this.#configured.reject(new SandkeepError("conflict", `${unconfigured}: ${refusalIn(error)}`));
+        this.#options.trouble(error);
+      });
+    }
+    const known = [...this.#policies].map(([machine, network]) =>
+      this.#say({ kind: "set", machine, network, fresh: false }),
+    );
+    for (const answer of known) {
+      answer.catch((error) => {
+        if (error !== broken) this.#options.trouble(error);
+      });
+    }
+    this.#markConnected();
+  }
+
+  #heard(line: string, socket: Socket): void {
+    // The egress process is ours, and says nothing but this.
+    const heard = JSON.parse(line) as { id: number; error?: string } | { questions: Question[] };
+    if ("questions" in heard) {
+      const answers = heard.questions.map(({ question, machine, ancestry }) => {
+        return { question, command: this.#options.commandOf(machine, ancestry) };
+      });
+      socket.write(`${JSON.stringify({ kind: "commands", answers })}\n`);
+      return;
+    }
+    const { id, error } = heard;
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (error === undefined) waiting?.resolve();
+    else waiting?.reject(new SandkeepError("internal", `${unchanged}${error}`));
+  }
+}
+
+interface Question {
+  question: number;
+  machine: string;
+  ancestry: Ancestry;
+}
+
+const unchanged = "Cannot change the network policy: ";
+const unconfigured = "Cannot give the network settings to the egress process that runs";
+
+/** one of another version may not know what it is told; it ends with the last sandbox */
+function refusalIn(error: unknown): string {
+  const why = messageOf(error).replace(unchanged, "");
+  return `${why} (it ends with the last sandbox: sandkeep serve --stop-all, with the settings of before)`;
+}
+
+/** why a line ended before its answer came */
+const broken = new Error("The connection to the egress process has ended");

@@ -1,0 +1,46 @@
+/** Records that are written twice: what damage they survive, and that a copy never says what was before. */
+
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { tempDir } from "../../../../test/harness/harness.ts";
+import { lastLoss, readKept, readKeptSync, writeKept, writeKeptSync } from "./kept-record.ts";
+
+const schema = z.object({ n: z.number() });
+const parse = (text: string) => (text === "" ? undefined : text);
+
+test("a damaged record is made again from its copy, and the damaged one kept", async () => {
+  const folder = await tempDir();
+  const path = join(folder, "a.json");
+  await writeKept(path, { n: 1 });
+  await writeFile(path, "torn");
+  expect(await readKept(path, schema)).toEqual({ n: 1 });
+  expect(await readFile(`${path}.damaged`, "utf8")).toBe("torn");
+  expect(schema.parse(JSON.parse(await readFile(path, "utf8")))).toEqual({ n: 1 });
+  expect(await lastLoss(folder)).toBe(0);
+});
+
+test("one whose copy is damaged too is set aside, and is a loss until it is restored", async () => {
+  const folder = await tempDir();
+  const path = join(folder, "a.json");
+  writeKeptSync(path, "1");
+  for (const file of [path, join(folder, ".a.json.copy")]) await writeFile(file, "");
+  for (const _start of ["first", "second"]) expect(readKeptSync(path, parse)).toBe("damaged");
+  expect(await lastLoss(folder)).toBeGreaterThan(0);
+  await writeFile(path, "1");
+  expect(readKeptSync(path, parse)).toBe("1");
+  expect(await lastLoss(folder)).toBe(0);
+});
+
+test("where no copy can be written the record is, and no older copy is left", async () => {
+  const folder = await tempDir();
+  const path = join(folder, "a.json");
+  const copy = join(folder, ".a.json.copy");
+  writeKeptSync(path, "1");
+  await mkdir(`${copy}.new`);
+  writeKeptSync(path, "2");
+  expect(readKeptSync(path, parse)).toBe("2");
+  await expect(readFile(copy)).rejects.toThrow("ENOENT");
+  await rm(`${copy}.new`, { recursive: true });
+});

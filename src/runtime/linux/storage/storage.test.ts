@@ -1,0 +1,82 @@
+/** Which kind of store a data directory has: decided once, and never changed in silence. */
+
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { refusal } from "../../../../test/harness/file-guest.ts";
+import { tempDir } from "../../../../test/harness/harness.ts";
+import { closeStorage, openStorage, type StorageKind } from "./storage.ts";
+
+const imageSize = 1 << 30;
+
+async function dataDir(): Promise<string> {
+  const directory = await tempDir();
+  onTestFinished(() => closeStorage(directory));
+  return directory;
+}
+
+const open = (dataDir: string, kind?: StorageKind) => openStorage({ dataDir, imageSize, ...(kind && { kind }) });
+
+/** opens it as a host without btrfs's tools would */
+async function withoutTools<T>(use: () => Promise<T>): Promise<T> {
+  const { PATH } = process.env;
+  process.env.PATH = "/nowhere";
+  try {
+    return await use();
+  } finally {
+    process.env.PATH = PATH;
+  }
+}
+
+describe("the kind of a store", () => {
+  test("of a plain folder stays, also where an image could be had", async () => {
+    const directory = await dataDir();
+    expect(await withoutTools(() => open(directory))).toMatchObject({ volumes: false });
+    await writeFile(join(directory, "store/kept"), "kept");
+    expect(await open(directory)).toMatchObject({ volumes: false });
+    expect(await readFile(join(directory, "store/kept"), "utf8")).toBe("kept");
+  });
+
+  test("is not changed by a setting, and the refusal says which it is", async () => {
+    const directory = await dataDir();
+    await open(directory, "directory");
+    expect(await refusal(open(directory, "image"))).toMatch(
+      /^conflict: Cannot open the store ".*": it is a plain folder, and would be hidden by a btrfs image$/,
+    );
+    const other = await dataDir();
+    await open(other, "image");
+    await closeStorage(other);
+    expect(await refusal(open(other, "directory"))).toMatch(
+      /it is a btrfs image, and would be hidden by a plain folder$/,
+    );
+  });
+
+  test("of an image that is missing is said, and no other is made in its place", async () => {
+    const directory = await dataDir();
+    await open(directory, "image");
+    await closeStorage(directory);
+    await rm(join(directory, "store.btrfs"));
+    expect(await refusal(open(directory))).toMatch(/its image ".*store.btrfs" is missing/);
+    expect(await refusal(withoutTools(() => open(directory)))).toMatch(/its image ".*store.btrfs" is missing/);
+  });
+
+  test("of a data directory that an older version made is found out", async () => {
+    const plain = await dataDir();
+    await mkdir(join(plain, "store/layers"), { recursive: true });
+    expect(await open(plain)).toMatchObject({ volumes: false });
+    const image = await dataDir();
+    await open(image, "image");
+    await closeStorage(image);
+    await rm(join(image, "store.json"));
+    expect(await open(image)).toMatchObject({ volumes: true });
+  });
+
+  test("is asked for where an image lies beside a folder that was used: an older version hid the one with the other", async () => {
+    const directory = await dataDir();
+    await mkdir(join(directory, "store/layers"), { recursive: true });
+    await writeFile(join(directory, "store.btrfs"), "");
+    expect(await refusal(open(directory))).toMatch(/there is a plain folder and an image.*store\.json/);
+    await writeFile(join(directory, "store.json"), '{"kind":"directory"}');
+    expect(await open(directory)).toMatchObject({ volumes: false });
+  });
+});

@@ -1,0 +1,133 @@
+/** The writable side of machines: a btrfs subvolume where the store can, a plain folder where it cannot. */
+
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { chownSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { constants } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { isSandkeepError } from "../../../core/model/errors.ts";
+import { errnoOf } from "../guest-wire/failure.ts";
+import type { Launcher } from "../guest-wire/launcher.ts";
+import type { BlankPlan } from "../machines/plan.ts";
+
+const run = promisify(execFile);
+const mountPrefix = "mount-";
+/** how often to try to delete a folder that somebody still writes into */
+const removals = 6;
+
+export class Volumes {
+  readonly #launcher: Launcher;
+  /** whether the store has subvolumes */
+  readonly real: boolean;
+
+  constructor(launcher: Launcher, real: boolean) {
+    this.#launcher = launcher;
+    this.real = real;
+  }
+
+  /** with what overlay wants: "fs" and an empty "work" */
+  async create(path: string, owner = 0): Promise<void> {
+    if (this.real) await this.#launcher.createVolume(path);
+    else mkdirSync(path, { mode: 0o700 });
+    mkdirSync(join(path, "fs"), { mode: 0o755 });
+    if (owner !== 0) chownSync(join(path, "fs"), owner, owner);
+    mkdirSync(join(path, "work"), { mode: 0o700 });
+  }
+
+  /** makes a copy of a machine's volume ready to be mounted */
+  renew(path: string): void {
+    mkdirSync(join(path, "work"), { recursive: true, mode: 0o700 });
+    // What the overlay noted about a mount that is gone would keep the next one from working.
+    rmSync(join(path, "work/work/incompat"), { recursive: true, force: true });
+  }
+
+  /** a copy that shares its data; of a plain folder, as cheap as the file system makes it */
+  async copy(from: string, to: string): Promise<void> {
+    if (this.real) await this.#launcher.snapshotVolume(from, to);
+    else await run("cp", ["-a", "--reflink=auto", from, to]);
+  }
+
+  async delete(path: string): Promise<void> {
+    if (this.real) {
+      await this.#launcher.deleteVolume(path).catch((error) => {
+        if (isSandkeepError(error, "not-found")) return;
+        // Something made volumes in it. The kernel deletes an empty one as it does a folder, so a walk gets them all.
+        if (errnoOf(error) === constants.errno.ENOTEMPTY) return this.#remove(path);
+        throw error;
+      });
+    } else {
+      await this.#remove(path);
+    }
+  }
+
+  /** a machine's folder with the volumes in it */
+  async deleteFolder({ folder, volume, egressLog }: Pick<BlankPlan, "folder" | "volume" | "egressLog">): Promise<void> {
+    rmSync(egressLog, { recursive: true, force: true });
+    await this.delete(volume);
+    await this.deleteMounts(folder);
+    await this.#remove(folder);
+  }
+
+  /** the frozen copies of drives that a machine had mounted */
+  async deleteMounts(folder: string): Promise<void> {
+    const names = existsSync(folder) ? readdirSync(folder) : [];
+    for (const name of names.filter((candidate) => candidate.startsWith(mountPrefix)))
+      await this.delete(join(folder, name));
+  }
+
+  /** freezes a drive for one machine; where the copy is */
+  async freeze(drive: string, folder: string, index: number): Promise<string> {
+    const copy = join(folder, `${mountPrefix}${index}`);
+    await this.copy(drive, copy);
+    return copy;
+  }
+
+  async limit(path: string, bytes: number): Promise<void> {
+    if (this.real) await this.#launcher.limitVolume(path, bytes);
+  }
+
+  /** for the volumes of all sessions of a sandbox together; what a deleted one shares with others counts on */
+  async limitLine(path: string, line: string, bytes: number): Promise<void> {
+    if (this.real) await this.#launcher.limitLine(path, bytes, numberOf(line));
+  }
+
+  /** undefined where it would cost a walk */
+  async usage(path: string): Promise<number | undefined> {
+    if (!this.real) return undefined;
+    return this.#launcher.volumeUsage(path).catch(() => undefined);
+  }
+
+  /** bytes below a path, counted one by one */
+  async measure(path: string): Promise<number> {
+    const session = await this.#launcher.filesAt(path);
+    try {
+      return (await session.usage("/")).bytes;
+    } finally {
+      session.close();
+    }
+  }
+
+  /** by the guest: hostile trees may be deeper than any path */
+  async #remove(path: string): Promise<void> {
+    const session = await this.#launcher.filesAt(dirname(path));
+    try {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await session.remove(`/${basename(path)}`, { recursive: true, force: true });
+        } catch (error) {
+          // The egress process may write its last lines about the machine while its folder is being emptied.
+          if (errnoOf(error) !== constants.errno.ENOTEMPTY || attempt === removals) throw error;
+          await new Promise((resolve) => setTimeout(resolve, 50 * attempt));
+        }
+      }
+    } finally {
+      session.close();
+    }
+  }
+}
+
+/** the kernel's groups have numbers of 48 bits */
+function numberOf(line: string): number {
+  return createHash("sha256").update(line).digest().readUIntBE(0, 6) || 1;
+}

@@ -1,0 +1,32 @@
+/** One daemon for a data directory: a lock on a file in it, which the kernel takes from a process that dies, however. */
+
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { SandkeepError } from "../../core/model/errors.ts";
+import { lockFile } from "./sqlite.ts";
+
+/**
+ * Takes the directory for this process, by whatever path it is named; what is returned gives it back. `purpose` is what
+ * it is taken for.
+ */
+export function lockDirectory(directory: string, purpose: "serve" | "recover" = "serve"): () => void {
+  const holder = join(directory, "daemon.pid");
+  const lock = lockFile(join(directory, "daemon.lock"));
+  if (!lock) {
+    throw new SandkeepError("conflict", `Cannot ${purpose} "${directory}": another daemon uses it${processIn(holder)}`);
+  }
+  writeFileSync(holder, `${process.pid}\n`, { mode: 0o600 });
+  return () => {
+    rmSync(holder, { force: true });
+    lock.release();
+  };
+}
+
+/** as its holder wrote it down, a moment after it had the lock */
+function processIn(holder: string): string {
+  try {
+    return ` (process ${Number.parseInt(readFileSync(holder, "utf8"), 10)})`;
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * The two engines behind the query layer: SQLite in a file of ours, PostgreSQL by its URL. What differs between them
+ * ends here: the way statements reach them, and the words of a table definition.
+ */
+
+import { type DatabaseConnection, Kysely, PostgresDialect, type RawBuilder, sql } from "kysely";
+import type { SandkeepError } from "../../core/model/errors.ts";
+import type { Store } from "../../core/ports/store.ts";
+import type { Database } from "../tables.ts";
+import { useOurWords } from "./faults.ts";
+import { Flush } from "./flush.ts";
+import { noteUncertain, patientStore } from "./outage.ts";
+import { openPool } from "./postgres.ts";
+import { DatabaseLock } from "./postgres-lock.ts";
+import { type FileLock, lockFile, NodeSqliteDialect } from "./sqlite.ts";
+
+/** a file, or ":memory:"; or where a PostgreSQL is */
+export type StoreLocation = { path: string } | { url: string };
+
+export interface Engine {
+  db: Database;
+  /** what a table definition calls text that is compared byte by byte */
+  text: string;
+  /** ends the definition of a table that is all key */
+  allKey: string;
+  /** a statement that makes other programs' migrations wait until the transaction ends; SQLite's do so anyway */
+  migrationLock?: string;
+  /** statements that let a transaction have runs for itself, or with others that do not cut them; SQLite's always do */
+  runLock?: { exclusive: string; shared: string };
+  /** the condition of being one of many, in words that do not depend on how many: such a statement is prepared once */
+  among(column: string, ids: string[]): RawBuilder<boolean>;
+  /** resolves when what was committed before is on the disk; an engine without it has it there by itself */
+  flushed?(): Promise<void>;
+  /** takes a lock that goes with the process, and with `close`; false when somebody else has it */
+  claim(): Promise<boolean>;
+  /** after a claim, once the schema is there */
+  begin?(): Promise<void>;
+  /** makes methods outlast a short outage */
+  patient?(store: Store): Store;
+  close(): Promise<void>;
+}
+
+/** `lost` is called when another daemon has taken over what was claimed */
+export function openEngine(location: StoreLocation, lost: (error: SandkeepError) => void = () => undefined): Engine {
+  return "path" in location ? openSqlite(location.path) : openPostgres(location.url, lost);
+}
+
+function openSqlite(path: string): Engine {
+  const db: Database = new Kysely({ dialect: new NodeSqliteDialect(path) });
+  let lock: FileLock | undefined;
+  const flush = new Flush(`${path}-wal`);
+  return {
+    db,
+    ...(path !== ":memory:" && { flushed: () => flush.flushed() }),
+    among: (column, ids) => sql`${sql.ref(column)} in (select value from json_each(${JSON.stringify(ids)}))`,
+    text: "text",
+    allKey: "without rowid",
+    async claim() {
+      if (path === ":memory:") return true;
+      lock ??= lockFile(`${path}-claim`);
+      return lock !== undefined;
+    },
+    async close() {
+      lock?.release();
+      await db.destroy();
+    },
+  };
+}
+
+// Any numbers that nobody else who uses the same database takes.
+const MIGRATION_LOCK = 7_392_640_117;
+const RUN_LOCK = 7_392_640_119;
+
+function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine {
+  let lock: DatabaseLock | undefined;
+  const pool = openPool(url, () => lock);
+  const onCreateConnection = async (connection: DatabaseConnection) => {
+    await noteUncertain(connection);
+    await useOurWords(connection);
+  };
+  const db: Database = new Kysely({ dialect: new PostgresDialect({ pool, onCreateConnection }) });
+  return {
+    db,
+    among: (column, ids) => sql`${sql.ref(column)} = any(${ids})`,
+    text: `text collate "C"`,
+    allKey: "",
+    migrationLock: `select pg_advisory_xact_lock(${MIGRATION_LOCK})`,
+    runLock: {
+      exclusive: `select pg_advisory_xact_lock(${RUN_LOCK})`,
+      shared: `select pg_advisory_xact_lock_shared(${RUN_LOCK})`,
+    },
+    async claim() {
+      if (lock) return lock.take();
+      const fresh = new DatabaseLock(url, lost);
+      if (!(await fresh.take())) return false;
+      lock = fresh;
+      return true;
+    },
+    begin: async () => lock?.begin(),
+    patient: patientStore,
+    async close() {
+      await db.destroy();
+      await lock?.close();
+    },
+  };
+}

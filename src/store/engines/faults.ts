@@ -1,0 +1,59 @@
+/**
+ * What the engines' refusals mean in the core's words, and the check that keeps out what only one of them would take.
+ */
+
+import type { CompiledQuery, DatabaseConnection, QueryResult } from "kysely";
+import { SandkeepError } from "../../core/model/errors.ts";
+
+/** makes every statement of a connection check its parameters, and fail in the core's words where it has some */
+export async function useOurWords(connection: DatabaseConnection): Promise<void> {
+  const execute = connection.executeQuery.bind(connection);
+  connection.executeQuery = async <R>(query: CompiledQuery): Promise<QueryResult<R>> => {
+    checkParameters(query.parameters);
+    try {
+      return await execute<R>(query);
+    } catch (error) {
+      throw inOurWords(error);
+    }
+  };
+}
+
+/** PostgreSQL takes neither NUL nor half a surrogate pair, SQLite both: with either the answer is the same. */
+function checkParameters(parameters: readonly unknown[]): void {
+  for (const parameter of parameters)
+    if (typeof parameter === "string" && (parameter.includes("\0") || !parameter.isWellFormed()))
+      throw new SandkeepError(
+        "invalid",
+        `Cannot use the text ${JSON.stringify(parameter.slice(0, 100))}: it is no Unicode`,
+      );
+}
+
+type Fault = "taken" | "orphan" | "too-long" | "full";
+
+/** SQLite's extended result codes (SQLITE_CONSTRAINT_UNIQUE, _PRIMARYKEY, _FOREIGNKEY), and PostgreSQL's SQLSTATE */
+const faultOfCode: Record<string, Fault> = {
+  "2067": "taken",
+  "1555": "taken",
+  "787": "orphan",
+  "23505": "taken",
+  "23503": "orphan",
+  // SQLITE_FULL and disk_full.
+  "13": "full",
+  "53100": "full",
+  // An index entry that fits no page.
+  "54000": "too-long",
+};
+
+const sentences: Record<Fault, (cause: Error) => SandkeepError> = {
+  taken: (cause) => new SandkeepError("exists", "Cannot record this: its id or name is taken", { cause }),
+  orphan: (cause) => new SandkeepError("not-found", "Cannot record this: what it belongs to is unknown", { cause }),
+  full: (cause) => new SandkeepError("no-room", "Cannot record this: the disk of the database is full", { cause }),
+  "too-long": (cause) => new SandkeepError("invalid", "Cannot record this: a name in it is too long", { cause }),
+};
+
+function inOurWords(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const code = "errcode" in error ? error.errcode : "code" in error ? error.code : undefined;
+  const fault = faultOfCode[String(code)];
+  return fault ? sentences[fault](error) : error;
+}

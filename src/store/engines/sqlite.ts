@@ -1,0 +1,159 @@
+/**
+ * SQLite through `node:sqlite`. The file belongs to this program, which has one connection to it: the query layer lets
+ * one transaction at a time use it, and every statement is over before the next line of JavaScript runs.
+ */
+
+import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  type QueryResult,
+  type SqliteDatabase,
+  SqliteDialect,
+  type SqliteDialectConfig,
+  SqliteDriver,
+  type SqliteStatement,
+} from "kysely";
+import { keepLast } from "../../base/bounded-map.ts";
+import { useOurWords } from "./faults.ts";
+
+export class NodeSqliteDialect extends SqliteDialect {
+  readonly #config: SqliteDialectConfig;
+
+  constructor(path: string) {
+    const config = {
+      database: async () => openDatabase(path),
+      async onCreateConnection(connection: DatabaseConnection) {
+        await waitWhileLocked(connection);
+        await useOurWords(connection);
+      },
+    };
+    super(config);
+    this.#config = config;
+  }
+
+  override createDriver(): SqliteDriver {
+    return new WritingDriver(this.#config);
+  }
+}
+
+export interface FileLock {
+  release(): void;
+}
+
+/** a connection that nobody names is closed when memory is collected, and its lock is gone with it */
+const locks = new Set<DatabaseSync>();
+
+/** undefined when another has it; a transaction without end on a file of its own, because the kernel ends it with us */
+export function lockFile(path: string): FileLock | undefined {
+  const database = openForUs(path);
+  try {
+    database.exec("begin exclusive");
+    locks.add(database);
+    return {
+      release() {
+        locks.delete(database);
+        database.close();
+      },
+    };
+  } catch (error) {
+    database.close();
+    if (isLocked(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Transactions here always write, so they take the write lock at once instead of failing when they come to need it. */
+class WritingDriver extends SqliteDriver {
+  override async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw("begin immediate"));
+  }
+
+  /** after some errors, such as a full disk, SQLite has done it by itself; what is thrown is then that error */
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    try {
+      await super.rollbackTransaction(connection);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.includes("no transaction is active"))) throw error;
+    }
+  }
+}
+
+/** how long another program may keep the file locked, in ms, and how often it is tried again */
+const patience = 5000;
+const retryEvery = 5;
+
+/** Another program may have the file open and write to it: then a statement is tried again until the lock is gone. */
+async function waitWhileLocked(connection: DatabaseConnection): Promise<void> {
+  const execute = connection.executeQuery.bind(connection);
+  connection.executeQuery = async <R>(query: CompiledQuery): Promise<QueryResult<R>> => {
+    const deadline = performance.now() + patience;
+    for (;;) {
+      try {
+        return await execute<R>(query);
+      } catch (error) {
+        if (!isLocked(error) || performance.now() > deadline) throw error;
+        await pause(retryEvery);
+      }
+    }
+  };
+}
+
+/** SQLITE_BUSY, whatever more the extended code says */
+function isLocked(error: unknown): boolean {
+  return error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === 5;
+}
+
+/** how many prepared statements are kept: more than the store has, but lists of values make many of one */
+const mostStatements = 500;
+
+function openDatabase(path: string): SqliteDatabase {
+  const database = openForUs(path);
+  // A reader never waits for a writer. A commit is in the kernel's hands when it returns, whatever becomes of us, and
+  // never half there, whatever becomes of the power; flush.ts puts it on the disk before it is acknowledged.
+  database.exec("pragma journal_mode = wal");
+  database.exec("pragma synchronous = normal");
+  database.exec("pragma foreign_keys = on");
+  // Waiting is done between statements, where it holds up nobody else.
+  database.exec("pragma busy_timeout = 0");
+  // KiB when negative: the inner pages of a million rows' indices.
+  database.exec("pragma cache_size = -32768");
+  const prepared = new Map<string, SqliteStatement>();
+  return {
+    close: () => database.close(),
+    prepare(sql) {
+      const statement = prepared.get(sql) ?? wrap(database.prepare(sql));
+      // What was used last is last in the map, so the first is what is needed least.
+      prepared.delete(sql);
+      prepared.set(sql, statement);
+      keepLast(prepared, mostStatements);
+      return statement;
+    },
+  };
+}
+
+/** A file that nobody else may read: there are secrets in it. The log files beside it get the mode that it has. */
+function openForUs(path: string): DatabaseSync {
+  if (path !== ":memory:") {
+    try {
+      closeSync(openSync(path, "wx", 0o600));
+    } catch (error) {
+      // One that is there is not opened: closing it would end the locks that others in this program have on it.
+      if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    }
+    for (const file of [path, `${path}-wal`, `${path}-shm`]) if (existsSync(file)) chmodSync(file, 0o600);
+  }
+  return new DatabaseSync(path);
+}
+
+/** Every column is text or a number, so parameters are nothing else. */
+function wrap(statement: StatementSync): SqliteStatement {
+  return {
+    reader: statement.columns().length > 0,
+    all: (parameters) => statement.all(...(parameters as SQLInputValue[])),
+    run: (parameters) => statement.run(...(parameters as SQLInputValue[])),
+    iterate: (parameters) => statement.iterate(...(parameters as SQLInputValue[])),
+  };
+}

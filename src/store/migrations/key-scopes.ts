@@ -1,0 +1,13 @@
+/** The schema's step for keys with limits: what a key is for, until when, and when it was used last. */
+
+import type { Engine } from "../engines/engines.ts";
+
+export function keyScopes({ text }: Pick<Engine, "text">): string[] {
+  return [
+    `alter table api_keys add column project_id ${text}`,
+    `alter table api_keys add column read_only smallint`,
+    `alter table api_keys add column policy_ceiling ${text}`,
+    `alter table api_keys add column expires_at bigint`,
+    `alter table api_keys add column last_used_at bigint`,
+  ];
+}

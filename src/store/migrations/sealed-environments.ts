@@ -1,0 +1,41 @@
+/**
+ * The schema's step that seals the environment variables of sandboxes and sessions: until then their values were kept in
+ * the clear. It has no statements, but needs the seal, which only the daemon has.
+ */
+
+import { SandkeepError } from "../../core/model/errors.ts";
+import type { Database } from "../tables.ts";
+
+const batch = 1000;
+
+export async function sealEnvironments(db: Database, seal: ((text: string) => string) | undefined): Promise<void> {
+  for (const table of ["sandboxes", "sessions"] as const) {
+    for (let last = ""; ; ) {
+      const rows = await db
+        .selectFrom(table)
+        .select(["id", "env"])
+        .where("id", ">", last)
+        .where("env", "<>", "{}")
+        .orderBy("id")
+        .limit(batch)
+        .execute();
+      if (rows.length > 0 && !seal) {
+        throw new SandkeepError(
+          "unsupported",
+          "Cannot open the store: the daemon has to seal its secrets first; start it once",
+        );
+      }
+      for (const { id, env } of rows) {
+        const values = Object.entries(JSON.parse(env) as Record<string, string>);
+        const sealed = Object.fromEntries(values.map(([name, value]) => [name, seal?.(value) ?? ""]));
+        await db
+          .updateTable(table)
+          .set({ env: JSON.stringify(sealed) })
+          .where("id", "=", id)
+          .execute();
+      }
+      if (rows.length < batch) break;
+      last = rows.at(-1)?.id ?? "";
+    }
+  }
+}

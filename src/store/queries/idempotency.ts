@@ -1,0 +1,44 @@
+/** Requests that carry a key of their caller's, so that a repeat gets the answer of the first instead of a second effect. */
+
+import type { Store } from "../../core/ports/store.ts";
+import type { Database } from "../tables.ts";
+
+type IdempotencyStore = Pick<Store, "beginIdempotent" | "endIdempotent" | "forgetIdempotent" | "abandonIdempotent">;
+
+export function idempotencyStore(db: Database): IdempotencyStore {
+  return {
+    async beginIdempotent(key, at) {
+      for (;;) {
+        const begun = await db
+          .insertInto("idempotent_requests")
+          .values({ key, began_at: at, status: null, body: null })
+          .onConflict((conflict) => conflict.column("key").doNothing())
+          .returning("key")
+          .executeTakeFirst();
+        if (begun) return "new";
+        const first = await db
+          .selectFrom("idempotent_requests")
+          .select(["status", "body"])
+          .where("key", "=", key)
+          .executeTakeFirst();
+        // Gone between the two statements: it is free again.
+        if (!first) continue;
+        if (first.status === null) return "running";
+        return { status: first.status, body: first.body ?? "" };
+      }
+    },
+
+    async endIdempotent(key, answer) {
+      if (answer) await db.updateTable("idempotent_requests").set(answer).where("key", "=", key).execute();
+      else await db.deleteFrom("idempotent_requests").where("key", "=", key).execute();
+    },
+
+    async forgetIdempotent(before) {
+      await db.deleteFrom("idempotent_requests").where("began_at", "<", before).execute();
+    },
+
+    async abandonIdempotent() {
+      await db.deleteFrom("idempotent_requests").where("status", "is", null).execute();
+    },
+  };
+}

@@ -1,0 +1,73 @@
+/**
+ * Pages of a list by keyset: each begins behind the last row of the one before, however many rows there are and
+ * whatever was inserted meanwhile.
+ */
+
+import { type RawBuilder, sql } from "kysely";
+import type { Page, PageQuery } from "../../core/ports/store.ts";
+import { type ListIdentity, type Position, readCursor, writeCursor } from "./cursor.ts";
+
+/** The column that a list is sorted by, and what is in it. */
+export interface Sort {
+  column: string;
+  type: "string" | "number";
+}
+
+export interface PageSource<R> {
+  query: PageQuery;
+  sort: Sort;
+  /** what the list is of and how it is filtered */
+  list: ListIdentity;
+  /** at most so many rows behind a position, in order */
+  read(position: Position | undefined, limit: number): Promise<R[]>;
+}
+
+export async function readPage<R extends { id: string }, T>(
+  { query, sort, list, read }: PageSource<R>,
+  toValue: (row: R) => T,
+): Promise<Page<T>> {
+  const identity = { ...list, sort: sort.column, order: query.order };
+  const position = query.cursor === undefined ? undefined : readCursor(identity, query.cursor, sort.type);
+  // One row more than wanted tells whether there is a next page.
+  const rows = await read(position, query.limit + 1);
+  const shown = rows.slice(0, query.limit);
+  const last = shown.at(-1);
+  const items = shown.map(toValue);
+  if (rows.length <= query.limit || !last) return { items };
+  return { items, next: writeCursor(identity, { value: sortValue(last, sort.column), id: last.id }) };
+}
+
+function sortValue(row: object, column: string): string | number {
+  const value: unknown = Reflect.get(row, column);
+  return typeof value === "number" ? value : String(value);
+}
+
+/** the condition of being behind a position in the order of these two columns */
+export function behind(position: Position, order: PageQuery["order"], column: string, id: string): RawBuilder<boolean> {
+  const sign = sql.raw(order === "asc" ? ">" : "<");
+  return sql`(${sql.ref(column)}, ${sql.ref(id)}) ${sign} (${position.value}, ${position.id})`;
+}
+
+/**
+ * The conditions of beginning with a prefix: a range, in which no character of the prefix has a meaning of its own.
+ * Where a page of a list sorted by this column begins behind a position, that is one end of the range; if both were
+ * said, an engine might begin to read at the wrong one.
+ */
+export function startingWith(column: string, prefix: string, pageBegins?: PageQuery["order"]): RawBuilder<boolean>[] {
+  const end = endOfPrefix(prefix);
+  const conditions: RawBuilder<boolean>[] = [];
+  if (pageBegins !== "asc") conditions.push(sql`${sql.ref(column)} >= ${prefix}`);
+  if (pageBegins !== "desc" && end !== undefined) conditions.push(sql`${sql.ref(column)} < ${end}`);
+  return conditions;
+}
+
+/** the first text, in the order of code points, behind all that begin with the prefix; none behind the last character */
+function endOfPrefix(prefix: string): string | undefined {
+  const characters = [...prefix];
+  for (let last = characters.pop(); last !== undefined; last = characters.pop()) {
+    const next = (last.codePointAt(0) ?? 0) + 1;
+    // Surrogates are not characters, and nothing is behind the last one.
+    if (next <= 0x10ffff) return characters.join("") + String.fromCodePoint(next === 0xd800 ? 0xe000 : next);
+  }
+  return undefined;
+}

@@ -1,0 +1,142 @@
+/**
+ * The list of sandboxes. Whatever its filter, a page is read along an index in the order of the page: by the sort
+ * column alone, by state, or by the rarest of its tags.
+ */
+
+import type { RawBuilder, SelectQueryBuilder } from "kysely";
+import type { Sandbox, SessionState } from "../../core/model/sandbox.ts";
+import type { Page, SandboxQuery } from "../../core/ports/store.ts";
+import type { Database, SandboxRow, Tables } from "../tables.ts";
+import type { Position } from "./cursor.ts";
+import { behind, readPage, type Sort, startingWith } from "./page.ts";
+import { filterPairs, hasPair, isRare, rarestFirst, sandboxTags, type TagPair, tagPairs } from "./tags.ts";
+
+const sorts = {
+  createdAt: { column: "created_at", type: "number" },
+  name: { column: "name", type: "string" },
+  stateChangedAt: { column: "state_changed_at", type: "number" },
+  // None is "", which is first when ascending.
+  currentSnapshotId: { column: "current_snapshot_id", type: "string" },
+} as const satisfies Record<SandboxQuery["sortBy"], Sort>;
+
+export function listSandboxes(
+  db: Database,
+  query: SandboxQuery,
+  toSandbox: (row: SandboxRow) => Sandbox,
+): Promise<Page<Sandbox>> {
+  const { projectId, namePrefix, states, tags, sortBy, order } = query;
+  const read = (position: Position | undefined, limit: number) => {
+    const slice: Slice = { column: sorts[sortBy].column, order, position, limit };
+    if (states?.length === 0) return Promise.resolve([]);
+    const pairs = filterPairs(tagPairs(tags ?? {}));
+    if (pairs.length > 0) return readTagged(db, query, pairs, slice);
+    if (states && sortBy === "createdAt") return readByState(db, query, states, slice);
+    return cut(filtered(db, query, sortBy === "name" && position ? order : undefined), slice).execute();
+  };
+  const list = { of: "sandboxes", projectId, namePrefix, states: states?.toSorted(), tags };
+  return readPage({ query, sort: sorts[sortBy], list, read }, toSandbox);
+}
+
+/** which rows of a sorted list, and how it is sorted */
+interface Slice {
+  column: (typeof sorts)[SandboxQuery["sortBy"]]["column"];
+  order: "asc" | "desc";
+  position: Position | undefined;
+  limit: number;
+}
+
+type Sandboxes = SelectQueryBuilder<Tables, "sandboxes", SandboxRow>;
+
+function filtered(db: Database, query: SandboxQuery, pageBegins?: "asc" | "desc"): Sandboxes {
+  const rows = db
+    .selectFrom("sandboxes")
+    .selectAll("sandboxes")
+    .where("project_id", "=", query.projectId)
+    .where("deleted_at", "is", null)
+    .where((eb) => eb.and(nameConditions(query, pageBegins)));
+  return query.states ? rows.where("sandboxes.state", "in", query.states) : rows;
+}
+
+function nameConditions({ namePrefix }: SandboxQuery, pageBegins?: "asc" | "desc"): RawBuilder<boolean>[] {
+  return namePrefix === undefined ? [] : startingWith("sandboxes.name", namePrefix, pageBegins);
+}
+
+function cut(rows: Sandboxes, { column, order, position, limit }: Slice): Sandboxes {
+  const left = position ? rows.where(behind(position, order, `sandboxes.${column}`, "sandboxes.id")) : rows;
+  return left.orderBy(`sandboxes.${column}`, order).orderBy("sandboxes.id", order).limit(limit);
+}
+
+/** Each state has its own order, so a page of several is the beginning of each, merged. */
+async function readByState(
+  db: Database,
+  query: SandboxQuery,
+  states: readonly SessionState[],
+  slice: Slice,
+): Promise<SandboxRow[]> {
+  const [first, ...more] = [...new Set(states)].map((state) =>
+    db.selectFrom(cut(filtered(db, { ...query, states: [state] }), slice).as("of_state")).selectAll(),
+  );
+  if (!first) return [];
+  return more
+    .reduce((merged, next) => merged.unionAll(next), first)
+    .orderBy(slice.column, slice.order)
+    .orderBy("id", slice.order)
+    .limit(slice.limit)
+    .execute();
+}
+
+async function readTagged(db: Database, query: SandboxQuery, pairs: TagPair[], slice: Slice): Promise<SandboxRow[]> {
+  const { projectId } = query;
+  const alongTag = slice.column === "created_at";
+  const [only, ...more] = pairs;
+  if (only && more.length === 0 && alongTag) return readAlongTag(db, query, only, more, slice);
+  const { rarest, others, count } = await rarestFirst(db, sandboxTags, projectId, pairs);
+  if (alongTag) return readAlongTag(db, query, rarest, others, slice);
+  // A common tag is met often enough on the way along any order.
+  if (!isRare(count)) {
+    const outer = { projectId, createdAt: "sandboxes.created_at", id: "sandboxes.id" };
+    const having = filtered(db, query).where((eb) => eb.and(pairs.map((pair) => hasPair(sandboxTags, pair, outer))));
+    return cut(having, slice).execute();
+  }
+  // All that have a rare one are few enough to be sorted.
+  const { column, order, position, limit } = slice;
+  const few = db
+    .with(
+      (name) => name("few").materialized(),
+      () => tagged(db, query, rarest, others),
+    )
+    .selectFrom("few")
+    .selectAll()
+    .orderBy(column, order)
+    .orderBy("id", order)
+    .limit(limit);
+  return (position ? few.where(behind(position, order, column, "id")) : few).execute();
+}
+
+/** the tag's own rows are in the order of creation */
+function readAlongTag(
+  db: Database,
+  query: SandboxQuery,
+  rarest: TagPair,
+  others: TagPair[],
+  { order, position, limit }: Slice,
+): Promise<SandboxRow[]> {
+  const rows = tagged(db, query, rarest, others)
+    .orderBy("tag.created_at", order)
+    .orderBy("tag.sandbox_id", order)
+    .limit(limit);
+  return (position ? rows.where(behind(position, order, "tag.created_at", "tag.sandbox_id")) : rows).execute();
+}
+
+function tagged(db: Database, query: SandboxQuery, rarest: TagPair, others: TagPair[]) {
+  const outer = { projectId: query.projectId, createdAt: "tag.created_at", id: "tag.sandbox_id" };
+  const rows = db
+    .selectFrom("sandbox_tags as tag")
+    .innerJoin("sandboxes", "sandboxes.id", "tag.sandbox_id")
+    .selectAll("sandboxes")
+    .where("tag.project_id", "=", query.projectId)
+    .where("tag.key", "=", rarest.key)
+    .where("tag.value", "=", rarest.value)
+    .where((eb) => eb.and([...others.map((pair) => hasPair(sandboxTags, pair, outer)), ...nameConditions(query)]));
+  return query.states ? rows.where("sandboxes.state", "in", query.states) : rows;
+}

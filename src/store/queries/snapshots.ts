@@ -1,0 +1,165 @@
+/** Snapshots. A deleted one stays as a tombstone: lists show it, and it keeps its place in the tree. */
+
+import { sql } from "kysely";
+import type { Snapshot } from "../../core/model/sandbox.ts";
+import type { Store } from "../../core/ports/store.ts";
+import type { Database } from "../tables.ts";
+import { byCreation, named, readByCreation } from "./creation-list.ts";
+import type { Position } from "./cursor.ts";
+import { readPage } from "./page.ts";
+import { all, first, mapping, type Row } from "./rows.ts";
+import type { Runs } from "./runs.ts";
+
+type SnapshotStore = Pick<
+  Store,
+  | "insertSnapshot"
+  | "getSnapshot"
+  | "updateSnapshot"
+  | "listSnapshots"
+  | "countSnapshots"
+  | "snapshotsOf"
+  | "snapshotChildren"
+  | "dueSnapshots"
+  | "liveRuntimeSnapshots"
+  | "isDeletedSnapshot"
+  | "snapshotsOfRuntime"
+  | "isCurrentSnapshot"
+>;
+
+const snapshots = mapping<Snapshot>({
+  id: "text",
+  name: "text",
+  teamId: "text",
+  projectId: "text",
+  sandboxId: "text",
+  sandboxName: "text",
+  sessionId: "text",
+  runtimeId: "text",
+  parentId: "text",
+  base: "json",
+  region: "text",
+  state: "text",
+  method: "text",
+  sizeBytes: "whole",
+  createdAt: "whole",
+  updatedAt: "whole",
+  lastUsedAt: "whole",
+  expiration: "whole",
+  expiresAt: "whole",
+});
+
+// In the words of the indices' conditions, or those would not serve.
+const isThere = sql<boolean>`state <> 'deleted'`;
+const hasCurrent = sql<boolean>`current_snapshot_id <> ''`;
+
+export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
+  return {
+    insertSnapshot: (snapshot) =>
+      db.transaction().execute(async (tx) => {
+        await tx.insertInto("snapshots").values(snapshots.toRow(snapshot)).execute();
+        await runs.add(tx, "snapshots", snapshot);
+      }),
+
+    getSnapshot: (id) => first(db.selectFrom("snapshots").selectAll().where("id", "=", id), snapshots.toValue),
+
+    updateSnapshot: (id, changes) =>
+      db.transaction().execute(async (tx) => {
+        const row = await tx
+          .updateTable("snapshots")
+          // The id for itself, because a statement that sets nothing is none.
+          .set({ ...snapshots.toChanges(changes), id })
+          .where("id", "=", id)
+          .returningAll()
+          .executeTakeFirst();
+        if (row?.state === "deleted")
+          await tx
+            .updateTable("sandboxes")
+            .set({ snapshot_gone: 1 })
+            .where("current_snapshot_id", "=", id)
+            .where("deleted_at", "is", null)
+            .where(hasCurrent)
+            .execute();
+        return row && snapshots.toValue(row);
+      }),
+
+    listSnapshots(query) {
+      const { projectId, sandboxName, after, before, there } = query;
+      const list = { of: "snapshots", projectId, sandboxName, after, before, there };
+      const more = there ? [isThere] : [];
+      const wanted = named(snapshots.columns);
+      const read = (position: Position | undefined, limit: number) =>
+        readByCreation<Row<Snapshot>>(db, "snapshots", query, { wanted, position, limit, more });
+      return readPage({ query, sort: byCreation, list, read }, snapshots.toValue);
+    },
+
+    countSnapshots: (query) => runs.count("snapshots", query),
+
+    snapshotsOf: (sandboxId) =>
+      all(
+        db
+          .selectFrom("snapshots")
+          .selectAll()
+          .where("sandbox_id", "=", sandboxId)
+          .where(isThere)
+          .orderBy("created_at", "desc")
+          .orderBy("id", "desc"),
+        snapshots.toValue,
+      ),
+
+    snapshotChildren: (parentId, limit) =>
+      all(
+        db
+          .selectFrom("snapshots")
+          .selectAll()
+          .where("parent_id", "=", parentId)
+          .orderBy("created_at")
+          .orderBy("id")
+          .limit(limit),
+        snapshots.toValue,
+      ),
+
+    dueSnapshots: (now, limit) =>
+      all(
+        db
+          .selectFrom("snapshots")
+          .selectAll()
+          .where(isThere)
+          .where("expires_at", "<=", now)
+          .orderBy("expires_at")
+          .orderBy("id")
+          .limit(limit),
+        snapshots.toValue,
+      ),
+
+    async liveRuntimeSnapshots() {
+      const rows = await db.selectFrom("snapshots").select("runtime_id").distinct().where(isThere).execute();
+      return rows.map((row) => row.runtime_id);
+    },
+
+    snapshotsOfRuntime: (runtimeId) =>
+      all(db.selectFrom("snapshots").selectAll().where("runtime_id", "=", runtimeId).where(isThere), snapshots.toValue),
+
+    async isDeletedSnapshot(runtimeId) {
+      const row = await db
+        .selectFrom("snapshots")
+        .select("id")
+        .where("runtime_id", "=", runtimeId)
+        .where("state", "=", "deleted")
+        .limit(1)
+        .executeTakeFirst();
+      return row !== undefined;
+    },
+
+    async isCurrentSnapshot(id) {
+      const row = await db
+        .selectFrom("sandboxes")
+        .select("id")
+        .where("current_snapshot_id", "=", id)
+        .where("deleted_at", "is", null)
+        .where(hasCurrent)
+        .limit(1)
+        .executeTakeFirst();
+      return row !== undefined;
+    },
+  };
+}

@@ -1,0 +1,132 @@
+/**
+ * Tags as rows of an index table, one for each pair, in the order in which sandboxes are listed. A value is its JSON,
+ * nested ones too: a filter compares them as a whole. What is too long for an index entry is there as its hash.
+ */
+
+import { createHash } from "node:crypto";
+import { type RawBuilder, sql } from "kysely";
+import { SandkeepError } from "../../core/model/errors.ts";
+import type { Sandbox, TagValue } from "../../core/model/sandbox.ts";
+import type { Database } from "../tables.ts";
+import { canonicalJson } from "./cursor.ts";
+
+/** Whose tags: both tables are alike but for the column of who has them. */
+export interface TagIndex {
+  table: "sandbox_tags" | "session_tags";
+  id: "sandbox_id" | "session_id";
+}
+
+export const sandboxTags: TagIndex = { table: "sandbox_tags", id: "sandbox_id" };
+export const sessionTags: TagIndex = { table: "session_tags", id: "session_id" };
+
+export interface TagPair {
+  key: string;
+  value: string;
+}
+
+/** bytes of a key or value that is kept as it is; an index entry of PostgreSQL has room for 2,700 in all */
+const longestText = 256;
+
+/** how many rows of a pair are counted at most: one that has fewer is rare */
+const mostCounted = 1000;
+
+/** of how many pairs a filter may be: each is a part of one statement */
+const mostPairs = 100;
+
+/** the pairs of a filter */
+export function filterPairs(pairs: TagPair[]): TagPair[] {
+  if (pairs.length > mostPairs)
+    throw new SandkeepError("invalid", `Cannot filter by ${pairs.length} tags: ${mostPairs} are the most`);
+  return pairs;
+}
+
+export function tagPairs(tags: Record<string, TagValue>): TagPair[] {
+  return Object.entries(tags).map(([key, value]) => ({
+    key: short(JSON.stringify(key)),
+    value: short(canonicalJson(value)),
+  }));
+}
+
+/** makes the rows of a sandbox what its tags are */
+export async function writeTags(
+  db: Database,
+  sandbox: Pick<Sandbox, "id" | "projectId" | "createdAt">,
+  tags: Record<string, TagValue>,
+): Promise<void> {
+  const rows = tagPairs(tags).map(({ key, value }) => ({
+    project_id: sandbox.projectId,
+    key,
+    value,
+    created_at: sandbox.createdAt,
+    sandbox_id: sandbox.id,
+  }));
+  // An engine takes so many parameters and no more.
+  for (let i = 0; i < rows.length; i += 1000)
+    await db
+      .insertInto("sandbox_tags")
+      .values(rows.slice(i, i + 1000))
+      .execute();
+}
+
+export async function deleteTags(db: Database, sandboxId: string): Promise<void> {
+  await db.deleteFrom("sandbox_tags").where("sandbox_id", "=", sandboxId).execute();
+}
+
+/** the pairs with the rarest apart, and how often that is there, up to `mostCounted` */
+export async function rarestFirst(
+  db: Database,
+  index: TagIndex,
+  projectId: string,
+  pairs: TagPair[],
+): Promise<{ rarest: TagPair; others: TagPair[]; count: number }> {
+  const met = await Promise.all(pairs.map(async (pair) => ({ pair, ...(await newestOf(db, index, projectId, pair)) })));
+  const { pair: rarest, count } = met.reduce((least, next) =>
+    // Of two that are common, the one whose newest are spread farther.
+    next.count < least.count || (next.count === least.count && (next.since ?? 0) < (least.since ?? 0)) ? next : least,
+  );
+  return { rarest, others: pairs.filter((pair) => pair !== rarest), count };
+}
+
+export function isRare(count: number): boolean {
+  return count < mostCounted;
+}
+
+/** how many a pair's newest rows are, and since when */
+async function newestOf(
+  db: Database,
+  { table }: TagIndex,
+  projectId: string,
+  { key, value }: TagPair,
+): Promise<{ count: number; since: number | null }> {
+  const { rows } = await sql<{ count: number; since: number | null }>`
+    select count(*) as count, min(created_at) as since from (
+      select created_at from ${sql.table(table)}
+      where project_id = ${projectId} and key = ${key} and value = ${value}
+      order by created_at desc limit ${mostCounted}
+    ) as newest`.execute(db);
+  return rows[0] ?? { count: 0, since: null };
+}
+
+/**
+ * The condition that whoever the outer query is about has this pair too; the creation time makes it one lookup. It is no
+ * `exists`, which PostgreSQL may turn into a join that reads all rows of the pair for a page of twenty.
+ */
+export function hasPair(
+  { table, id }: TagIndex,
+  { key, value }: TagPair,
+  outer: { projectId: string; createdAt: string; id: string },
+): RawBuilder<boolean> {
+  return sql`(
+    select 1 from ${sql.table(table)} as other
+    where other.project_id = ${outer.projectId} and other.key = ${key} and other.value = ${value}
+      and other.created_at = ${sql.ref(outer.createdAt)} and other.${sql.raw(id)} = ${sql.ref(outer.id)}
+    limit 1
+  ) = 1`;
+}
+
+/** what fits into an index entry */
+export function short(text: string): string {
+  if (Buffer.byteLength(text) <= longestText) return text;
+  // No JSON begins like this, so no value can be another's hash.
+  return `#${createHash("sha256").update(text).digest("hex")}`;
+}

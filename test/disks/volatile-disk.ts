@@ -1,0 +1,86 @@
+/**
+ * A disk that loses what was not flushed when the power goes: ext4 on a loop device, on volatile-disk-server.ts. All that
+ * is between a program's fsync and the disk is the kernel's own: only the disk is ours.
+ */
+
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { eventually, root, tempDir, type Undo } from "../harness/harness.ts";
+
+const run = promisify(execFile);
+
+export interface VolatileDisk {
+  /** where it is mounted */
+  directory: string;
+  /** fixes what a loss of power would leave at this moment; the disk goes on */
+  lose(seed: number): Promise<void>;
+  /** takes the disk away and mounts what the last loss left; nothing may be using it */
+  restart(): Promise<void>;
+}
+
+export async function volatileDisk(undo: Undo, size: number): Promise<VolatileDisk> {
+  const folder = await tempDir(undo);
+  const directory = join(folder, "disk");
+  const at = (name: string) => join(folder, name);
+  for (const path of [directory, at("fuse")]) await mkdir(path);
+  await run("truncate", ["-s", `${size}`, at("current")]);
+  await run("mkfs.ext4", ["-q", "-E", "lazy_itable_init=1,lazy_journal_init=1", at("current")]);
+  await run("cp", ["--sparse=always", "--reflink=auto", at("current"), at("durable")]);
+  let mounted = await mount(folder, directory);
+  undo.defer(() => mounted.away());
+  return {
+    directory,
+    lose: (seed) => writeFile(join(folder, "fuse/lose"), `${seed}`),
+    async restart() {
+      await mounted.away();
+      await rename(at("lost"), at("durable"));
+      await run("cp", ["--sparse=always", "--reflink=auto", at("durable"), at("current")]);
+      mounted = await mount(folder, directory);
+    },
+  };
+}
+
+async function mount(folder: string, directory: string): Promise<{ away(): Promise<void> }> {
+  const undo = new AsyncDisposableStack();
+  try {
+    const fuse = join(folder, "fuse");
+    const server = await serve(folder, fuse);
+    undo.defer(async () => {
+      await run("umount", ["--lazy", fuse]);
+      const exited = once(server, "exit");
+      if (server.exitCode === null && server.kill("SIGKILL")) await exited;
+    });
+    const { stdout } = await run("losetup", ["--find", "--show", join(fuse, "disk")]);
+    const device = stdout.trim();
+    // It goes with its last user: a launcher that another test starts meanwhile has it in its view of the mounts.
+    undo.defer(async () => void (await run("losetup", ["--detach", device])));
+    await run("mount", [device, directory]);
+    undo.defer(async () => void (await run("umount", ["--lazy", directory])));
+  } catch (error) {
+    await undo.disposeAsync();
+    throw error;
+  }
+  return { away: () => undo.disposeAsync() };
+}
+
+async function serve(folder: string, fuse: string): Promise<ChildProcess> {
+  const kernel = openSync("/dev/fuse", "r+");
+  try {
+    const files = ["current", "durable", "lost"].map((name) => join(folder, name));
+    const options = `fd=3,rootmode=40000,user_id=0,group_id=0`;
+    // Everything waits for the disk: on a busy host it must not wait for its turn.
+    const script = `mount -i -t fuse -o ${options} volatile-disk "$1" && shift && exec nice -n -15 "$@"`;
+    const server = [process.execPath, join(root, "test/disks/volatile-disk-server.ts"), ...files];
+    const child = spawn("sh", ["-c", script, "sh", fuse, ...server], {
+      stdio: ["ignore", "ignore", "inherit", kernel],
+    });
+    await eventually("the disk is there", async () => (await run("stat", [join(fuse, "disk")])).stdout !== "");
+    return child;
+  } finally {
+    closeSync(kernel);
+  }
+}

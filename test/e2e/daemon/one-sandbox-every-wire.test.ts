@@ -1,0 +1,80 @@
+/** One sandbox through every wire: made by one vendor's client, used by the next, ended by the last, and all of them say so. */
+
+import { Sandbox } from "@vercel/sandbox";
+import { Sandbox as Sandbox1 } from "vercel-sandbox-1";
+import { Sandbox as VeryfrontSandbox } from "veryfront/sandbox";
+import { afterAll, expect, test } from "vitest";
+import { daemonOfFile } from "../../harness/daemon.ts";
+import { credentials, fetchTo, raw } from "../clients.ts";
+import { instavm } from "../instavm/instavm.ts";
+import { call, connect, eras, veryfrontPath } from "../mcp/mcp.ts";
+
+const daemon = daemonOfFile();
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+
+test("a sandbox is the same one through every wire, until its end", async () => {
+  const vercel = { ...credentials(daemon()), fetch: fetchTo(daemon()) };
+  const veryfront = { apiUrl: daemon().url, authToken: daemon().key };
+  const ask = instavm(daemon);
+  const agents = await Promise.all(eras.map((era) => connect(daemon(), era, undo, veryfrontPath)));
+
+  // Made with version 3 of Vercel's SDK, beside another one that no filter must find.
+  const sandbox = await Sandbox.create({ ...vercel, name: "shared", tags: { team: "blue", run: "7" } });
+  const other = await Sandbox.create({ ...vercel, name: "other", tags: { team: "red", run: "7" } });
+  const { sessionId } = sandbox.currentSession();
+
+  // Version 1 knows the session as the sandbox.
+  const old = await Sandbox1.get({ ...vercel, sandboxId: sessionId });
+  const command = await old.runCommand("sh", ["-c", "echo from version 1 > file; cat file"]);
+  expect(await command.stdout()).toBe("from version 1\n");
+  expect((await sandbox.readFileToBuffer({ path: "file" }))?.toString()).toBe("from version 1\n");
+
+  // Veryfront's client reads the same file and sees the command.
+  const attached = await VeryfrontSandbox.get(sessionId, veryfront);
+  expect(await attached.readFile("file")).toBe("from version 1\n");
+  expect((await attached.listBackgroundCommands()).map(({ id }) => id)).toEqual([command.cmdId]);
+
+  // InstaVM finds it by its metadata, with the first session's id as the machine's.
+  const found = async () => {
+    const metadata = encodeURIComponent(JSON.stringify({ team: "blue", run: "7" }));
+    const { status, json } = await ask("GET", `/v1/sessions/sandboxes?metadata=${metadata}`);
+    expect(status).toBe(200);
+    return json;
+  };
+  expect(await found()).toMatchObject([
+    { sandbox_id: sessionId, metadata: { team: "blue", run: "7" }, status: "active", end_at: expect.any(String) },
+  ]);
+
+  // Agents see it, in both eras of the protocol.
+  const listed = async () => {
+    const answers = await Promise.all(agents.map((agent) => call(agent, "list_sandbox_sessions", {})));
+    return answers.map((answer) =>
+      (answer.data as { id: string; status: string }[]).map(({ id, status }) => ({ id, status })),
+    );
+  };
+  const both = [
+    { id: other.currentSession().sessionId, status: "running" },
+    { id: sessionId, status: "running" },
+  ];
+  expect(await listed()).toEqual([both, both]);
+
+  // Ended through Veryfront; each wire says so in its words.
+  await attached.close();
+  expect((await raw(daemon(), "GET", `/sandbox-sessions/${sessionId}`)).status).toBe(404);
+  const after = await Sandbox.get({ ...vercel, name: "shared", resume: false });
+  expect(after).toMatchObject({ status: "stopped", tags: { team: "blue", run: "7" } });
+  expect((await Sandbox1.get({ ...vercel, sandboxId: sessionId })).status).toBe("stopped");
+  expect(await found()).toMatchObject([{ sandbox_id: sessionId, status: "killed", end_at: null }]);
+  expect(await listed()).toEqual([both.slice(0, 1), both.slice(0, 1)]);
+
+  // What it was made with keeps its files: the next session has them, through every wire again.
+  await after.runCommand("true");
+  const next = await VeryfrontSandbox.get(after.currentSession().sessionId, veryfront);
+  expect(next.id).not.toBe(sessionId);
+  expect(await next.readFile("file")).toBe("from version 1\n");
+  expect(await found()).toMatchObject([
+    { sandbox_id: next.id, status: "active" },
+    { sandbox_id: sessionId, status: "killed" },
+  ]);
+});

@@ -1,0 +1,52 @@
+/** `npm start`, as a person or a service manager runs it in a clone: what it says, and that it ends with its daemon. */
+
+import { spawnSync } from "node:child_process";
+import { afterAll, expect, test } from "vitest";
+import { startDaemon } from "../../harness/daemon.ts";
+import { eventually, root } from "../../harness/harness.ts";
+import { needs } from "../../runner/needs.ts";
+import { hostNpm } from "./installed.ts";
+
+const undo = new AsyncDisposableStack();
+afterAll(() => undo.disposeAsync());
+
+test("a first start says what it does while it takes seconds, and SIGTERM to npm ends the daemon", async (context) => {
+  needs(context, "root", "the guest binary");
+  const { path } = hostNpm();
+  const daemon = await startDaemon(undo, {}, { command: ["npm", "start"], path });
+  const line = `eval "$(${root}/bin/sandkeep env vercel --url ${daemon.url} --data-dir ${daemon.dataDir})"`;
+  await eventually("the line to paste is printed", () => daemon.said().includes(line));
+  expect(daemon.said()).toContain(`Making the store for sandboxes in ${daemon.dataDir} …\n`);
+  expect(daemon.said()).toContain("Making the default image from this host's /usr …\n");
+  await daemon.stop();
+  expect(daemon.said()).toContain("Stopping; sandboxes go on …\n");
+  // npm is gone; so is what it started, and not left behind by itself.
+  await expect(fetch(`${daemon.url}/health`)).rejects.toThrow("fetch failed");
+});
+
+test("without root npm start says so before it installs or compiles anything", (context) => {
+  needs(context, "root", "the command setpriv");
+  const asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+  const args = [...asNobody, process.execPath, `${root}/scripts/bootstrap.mjs`];
+  expect(spawnSync("setpriv", args, { encoding: "utf8" })).toMatchObject({
+    status: 1,
+    stdout: "",
+    stderr:
+      "sandkeep: Cannot serve: making sandboxes takes root\nhint: sudo npm start, with the flags that you gave after --\n",
+  });
+});
+
+test("without root it is a sentence and not a stack trace", (context) => {
+  needs(context, "root", "the command setpriv");
+  const { PATH } = process.env;
+  const asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--", `${root}/bin/sandkeep`, "serve"];
+  const { status, stdout, stderr } = spawnSync("setpriv", asNobody, {
+    env: { PATH, HOME: "/nonexistent" },
+    encoding: "utf8",
+  });
+  expect({ status, stdout, stderr }).toEqual({
+    status: 1,
+    stdout: "",
+    stderr: `sandkeep: Cannot serve: making sandboxes takes root\nhint: sudo ${root}/bin/sandkeep serve; "doctor" instead of "serve" says what else is missing\n`,
+  });
+});

@@ -1,0 +1,145 @@
+/** Damaged files: a start either mends or sets aside what it finds and serves, or says which file and ends in seconds. */
+
+import { execFile, execFileSync } from "node:child_process";
+import { copyFileSync, existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { launcher } from "../../../src/installation/installation.ts";
+import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
+import { raw } from "../clients.ts";
+import { create, read, write } from "./kept-files.ts";
+
+const undo = new AsyncDisposableStack();
+let daemon: TestDaemon;
+let running: string;
+let stopped: string;
+
+beforeAll(async () => {
+  daemon = await startDaemon(undo);
+  running = await create(daemon, "running");
+  await write(daemon, running, "kept", "of the running one");
+  stopped = await create(daemon, "stopped");
+  await write(daemon, stopped, "kept", "of the stopped one");
+  expect((await raw(daemon, "POST", `/v2/sandboxes/sessions/${stopped}/stop`)).status).toBeLessThan(300);
+});
+afterAll(() => undo.disposeAsync());
+
+test("damaged lines of the ledger are left out, and everything goes on", async () => {
+  await daemon.stop();
+  const path = join(daemon.dataDir, "ledger.jsonl");
+  const [first = "", ...rest] = readFileSync(path, "utf8").split("\n");
+  writeFileSync(path, [`${first.slice(0, first.length / 2)}\0\0`, "[]", ...rest].join("\n"));
+  await daemon.start();
+  await expect.poll(() => daemon.complaints()).toContain(`The ledger "${path}" was damaged`);
+  expect(existsSync(`${path}.damaged`)).toBe(true);
+  await expectAll();
+});
+
+test("an empty record of a machine neither ends it nor deletes its files", async () => {
+  const pid = recordOf(running).pid;
+  await daemon.stop();
+  truncateSync(join(folderOf(running), "machine.json"), 0);
+  await daemon.start();
+  await expect
+    .poll(() => daemon.complaints())
+    .toMatch(/The record ".*machine\.json" was damaged and has been made again/);
+  expect(recordOf(running).pid).toBe(pid);
+  await expectAll();
+});
+
+test("a record of a machine whose copy is damaged too leaves the machine and its files alone", async () => {
+  const folder = folderOf(running);
+  const { pid } = recordOf(running);
+  await daemon.stop();
+  const kept = ["machine.json", ".machine.json.copy"].map((name) => join(folder, name));
+  for (const path of kept) copyFileSync(path, `${path}.backup`);
+  for (const path of kept) truncateSync(path, 0);
+  await daemon.start();
+  await expect.poll(() => daemon.complaints()).toMatch(/The record ".*machine\.json" is damaged and has no good copy/);
+  expect(existsSync(`/proc/${pid}`)).toBe(true);
+  expect(readFileSync(join(folder, "machine.json.damaged"), "utf8")).toBe("");
+  // An operator who restores it has the machine again, as a session that was lost meanwhile.
+  await daemon.stop();
+  const { stdout } = await promisify(execFile)(launcher, ["recover", "--data-dir", daemon.dataDir], {
+    env: { ...process.env, SANDKEEP_RUN_DIR: daemon.runDir },
+  });
+  expect(stdout).toContain(`damaged   "${join(folder, "machine.json.damaged")}": restore "${kept[0]}" from a backup`);
+  for (const path of kept) copyFileSync(`${path}.backup`, path);
+  await daemon.start();
+  expect((await raw(daemon, "GET", "/v2/sandboxes/stopped")).status).toBe(200);
+});
+
+test("empty records of snapshots are made again from their layers, and those of images from their copies", async () => {
+  const store = join(daemon.dataDir, "store");
+  await daemon.kill9(); // a stop would unmount the store, as nothing runs
+  for (const folder of ["snapshots", "images"]) {
+    for (const name of readdirSync(join(store, folder)).filter((name) => /^[^.].*\.json$/.test(name))) {
+      truncateSync(join(store, folder, name), 0);
+    }
+  }
+  await daemon.start();
+  expect(await read(daemon, "stopped", "kept")).toBe("of the stopped one");
+  await create(daemon, "after-the-damage");
+});
+
+test("a snapshot whose record is lost for good stops nothing else", async () => {
+  const lost = await create(daemon, "lost");
+  const { json } = await raw(daemon, "POST", `/v2/sandboxes/sessions/${lost}/stop`);
+  expect(json.snapshot).toBeDefined();
+  await daemon.kill9();
+  const store = join(daemon.dataDir, "store/snapshots");
+  const [newest = ""] = readdirSync(store)
+    .filter((name) => /^[^.].*\.json$/.test(name))
+    .sort((a, b) => createdAt(join(store, b)) - createdAt(join(store, a)));
+  // A layer has a copy of the record of the snapshot that it was made for.
+  const { layers } = JSON.parse(readFileSync(join(store, newest), "utf8"));
+  const copies = layers.map((id: string) => join(daemon.dataDir, "store/layers", id, "layer.json"));
+  for (const path of [join(store, newest), ...copies]) truncateSync(path, 0);
+  await daemon.start();
+  await expect
+    .poll(() => daemon.complaints())
+    .toContain(`The record "${join(store, newest)}" is damaged and has no good copy`);
+  expect((await raw(daemon, "GET", "/v2/sandboxes/lost?resume=true")).status).toBeGreaterThanOrEqual(400);
+  expect(await read(daemon, "stopped", "kept")).toBe("of the stopped one");
+  await raw(daemon, "DELETE", "/v2/sandboxes/lost");
+  await create(daemon, "beside-the-lost");
+});
+
+test("a store that was made read-only is writable after a start", async () => {
+  await using mine = new AsyncDisposableStack();
+  const other = await startDaemon(mine);
+  await other.kill9();
+  const store = join(other.dataDir, "store");
+  execFileSync("mount", ["-o", "remount,ro", store]);
+  await other.start();
+  const made = await raw(other, "POST", "/v3/sandboxes", { body: { name: "writable" } });
+  expect(made.status, made.text).toBe(200);
+});
+
+async function expectAll(): Promise<void> {
+  expect((await raw(daemon, "GET", "/v2/sandboxes/running")).json.session).toMatchObject({
+    id: running,
+    status: "running",
+  });
+  expect(await read(daemon, "running", "kept")).toBe("of the running one");
+}
+
+function folderOf(session: string): string {
+  const machines = join(daemon.dataDir, "store/machines");
+  const folders = readdirSync(machines).map((name) => join(machines, name));
+  const found = folders.find((folder) => {
+    const path = join(folder, "machine.json");
+    return existsSync(path) && readFileSync(path, "utf8").includes(session);
+  });
+  if (found === undefined) throw new Error(`No machine has the id "${session}"`);
+  return found;
+}
+
+function recordOf(session: string): { pid: number } {
+  return JSON.parse(readFileSync(join(folderOf(session), "machine.json"), "utf8"));
+}
+
+function createdAt(path: string): number {
+  return JSON.parse(readFileSync(path, "utf8")).createdAt;
+}

@@ -1,0 +1,123 @@
+/** A daemon as a service: how it ends when it is told to, and what does not end it. */
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { request } from "node:http";
+import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
+import { eventually, root } from "../../harness/harness.ts";
+import { raw } from "../clients.ts";
+
+const undo = new AsyncDisposableStack();
+let daemon: TestDaemon;
+
+beforeAll(async () => {
+  daemon = await startDaemon(undo);
+});
+afterAll(() => undo.disposeAsync());
+
+test("a create that is under way when the daemon is told to stop is finished and answered", async () => {
+  const creates = Array.from({ length: 8 }, (_, n) =>
+    raw(daemon, "POST", "/v3/sandboxes", { body: { name: `under-way-${n}` } }),
+  );
+  const answered = Promise.all(creates.map((create) => create.catch((error: Error) => error)));
+  await eventually(
+    "all creates have arrived",
+    async () => (await raw(daemon, "GET", "/v2/sandboxes")).json.sandboxes.length === 8,
+  );
+  await daemon.stop();
+  const answers = await answered;
+  expect(answers.filter((answer) => answer instanceof Error)).toEqual([]);
+  await daemon.start();
+  for (let n = 0; n < 8; n++) {
+    expect((await raw(daemon, "GET", `/v2/sandboxes/under-way-${n}`)).json.session.status).toBe("running");
+    await raw(daemon, "DELETE", `/v2/sandboxes/under-way-${n}`);
+  }
+});
+
+test("streams end with a line that says why, their commands go on, and nothing they print is lost", async () => {
+  const { json } = await raw(daemon, "POST", "/v3/sandboxes", { body: { name: "streams" } });
+  const commands = `/v2/sandboxes/sessions/${json.session.id}/cmd`;
+  const script = "for i in 1 2 3; do echo $i; sleep 1; done";
+  const body = { command: "sh", args: ["-c", script], wait: true, logs: true };
+  const attached = raw(daemon, "POST", commands, { body });
+  const id = await eventually("it runs", async () => (await raw(daemon, "GET", commands)).json.commands[0]?.id);
+  const logs = raw(daemon, "GET", `${commands}/${id}/logs`);
+  await pause(300);
+  await daemon.stop();
+  for (const { text } of await Promise.all([attached, logs])) {
+    expect(JSON.parse(text.trim().split("\n").at(-1) ?? "")).toEqual({
+      stream: "error",
+      data: { code: "sandbox_stream_closed", message: expect.stringContaining("the daemon is stopping") },
+    });
+  }
+  await daemon.start();
+  const again = await raw(daemon, "GET", `${commands}/${id}/logs`);
+  const printed = again.text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line).data);
+  expect(printed.join("")).toBe("1\n2\n3\n");
+  await raw(daemon, "DELETE", "/v2/sandboxes/streams");
+});
+
+test("a request that takes too long is waited for up to a bound, and no longer once somebody asks twice", async () => {
+  // Its body never ends, so it is never answered.
+  const headers = {
+    authorization: `Bearer ${daemon.key}`,
+    "content-type": "application/json",
+    "content-length": "100",
+  };
+  const hanging = request(`${daemon.url}/v3/sandboxes`, { method: "POST", headers });
+  hanging.on("error", () => undefined).write("{");
+  await pause(500);
+  const begun = performance.now();
+  process.kill(daemon.pid, "SIGTERM");
+  await pause(1500);
+  expect(daemon.ended()).toBeUndefined();
+  process.kill(daemon.pid, "SIGTERM");
+  await eventually("it has ended", () => daemon.ended() === 0);
+  expect(performance.now() - begun).toBeLessThan(9000);
+  hanging.destroy();
+  await daemon.start();
+});
+
+test("SIGHUP changes nothing", async () => {
+  const { pid } = daemon;
+  process.kill(pid, "SIGHUP");
+  expect((await raw(daemon, "GET", "/health")).status).toBe(200);
+  expect(daemon.pid).toBe(pid);
+});
+
+test("a daemon whose output nobody reads any more goes on, and SIGTERM to npm start reaches it", async () => {
+  await daemon.stop();
+  const env = {
+    ...process.env,
+    SANDKEEP_DATA_DIR: daemon.dataDir,
+    SANDKEEP_RUN_DIR: daemon.runDir,
+    SANDKEEP_PORT: "0",
+    SANDKEEP_API_KEY: daemon.key,
+  };
+  const npm = spawn("npm", ["start"], { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
+  const exited = once(npm, "exit");
+  let url = "";
+  for await (const line of createInterface(npm.stdout)) {
+    url = /^sandkeep ready (http:\S+)$/.exec(line)?.[1] ?? "";
+    if (url !== "") break;
+  }
+  npm.stdout.destroy();
+  npm.stderr.destroy();
+  expect((await fetch(`${url}/health`)).status).toBe(200);
+  npm.kill("SIGTERM");
+  await exited;
+  await eventually("nobody serves there any more", () =>
+    fetch(`${url}/health`).then(
+      () => false,
+      () => true,
+    ),
+  );
+  // The directory is free for the next one.
+  await daemon.start();
+});

@@ -1,0 +1,82 @@
+/** Clients of MCP for tests: the protocol's own package in both of its eras, and what a tool answers. */
+
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { hashKey } from "../../../src/daemon/secrets.ts";
+import { openStore } from "../../../src/store/sql-store.ts";
+import type { TestDaemon } from "../../harness/daemon.ts";
+import type { Undo } from "../../harness/harness.ts";
+
+export const eras = ["2025-11-25", "2026-07-28"] as const;
+export type Era = (typeof eras)[number];
+
+/** `path` is that of a family of tools, and of a project where it is not the default one */
+export async function connect(
+  daemon: Pick<TestDaemon, "url" | "key">,
+  era: Era,
+  undo: Undo,
+  path = "/mcp",
+): Promise<Client> {
+  const client = new Client({ name: "test", version: "1" }, negotiation(era));
+  const transport = new StreamableHTTPClientTransport(new URL(path, daemon.url), {
+    requestInit: { headers: { authorization: `Bearer ${daemon.key}` } },
+  });
+  await client.connect(transport);
+  undo.defer(() => client.close());
+  return client;
+}
+
+export function negotiation(era: Era) {
+  return { versionNegotiation: { mode: era === "2025-11-25" ? ("legacy" as const) : { pin: era } } };
+}
+
+/** where Veryfront's tools are */
+export const veryfrontPath = "/mcp/veryfront";
+
+export interface Progress {
+  progress: number;
+  message?: string | undefined;
+}
+
+export interface Options {
+  signal?: AbortSignal;
+  onprogress?: (progress: Progress) => void;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they please
+export type Answer = any;
+
+/** the data of an answer that is good, which its text repeats */
+export async function call(client: Client, name: string, args: object = {}, options: Options = {}): Promise<Answer> {
+  const { text, isError, data } = await answerOf(client, name, args, options);
+  if (isError) throw new Error(`${name}: ${text}`);
+  if (JSON.stringify(data) !== JSON.stringify(JSON.parse(text))) throw new Error(`${name} says two things: ${text}`);
+  return data;
+}
+
+/** the sentence of an answer that is an error */
+export async function refusal(client: Client, name: string, args: object = {}): Promise<string> {
+  const { text, isError } = await answerOf(client, name, args);
+  if (!isError) throw new Error(`${name} is not refused: ${text}`);
+  return text;
+}
+
+async function answerOf(client: Client, name: string, args: object, options: Options = {}) {
+  const { content, structuredContent, isError } = await client.callTool({ name, arguments: { ...args } }, options);
+  const [first] = content;
+  const text = first?.type === "text" ? first.text : "";
+  return { text, data: structuredContent as Answer, isError: isError === true };
+}
+
+/** another team with a project and a key of its own */
+export async function secondTeam({ dataDir }: TestDaemon): Promise<{ key: string; project: string }> {
+  const [key, project] = [`sk_${randomBytes(20).toString("hex")}`, crypto.randomUUID()];
+  const store = await openStore({ path: join(dataDir, "sandkeep.db") });
+  const at = { createdAt: Date.now() };
+  await store.insertTeam({ id: "team_second", slug: "second", ...at });
+  await store.insertProject({ id: "prj_second", uuid: project, teamId: "team_second", name: "default", ...at });
+  await store.insertKey({ id: "key_second", teamId: "team_second", name: "", hint: "", hash: hashKey(key), ...at });
+  await store.close();
+  return { key, project };
+}

@@ -1,0 +1,178 @@
+/**
+ * A real daemon for tests: what `npm start` runs, in a process, with data, sockets and a key of its own, on any free
+ * port. It can be killed and started again on the same data and port; at the end nothing of it is left on the host.
+ */
+
+import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { afterAll, beforeAll } from "vitest";
+import { launcher } from "../../src/installation/installation.ts";
+import { LinuxRuntime } from "../../src/runtime/linux/driver.ts";
+import type { Namespace } from "../internet/internet.ts";
+import { guestBinary } from "../runner/needs.ts";
+import { root, type Undo } from "./harness.ts";
+import { expectNothingLeft, processesOf } from "./linux-host.ts";
+
+export interface TestDaemon {
+  /** stays the same over restarts */
+  url: string;
+  key: string;
+  dataDir: string;
+  runDir: string;
+  pid: number;
+  /** the code that it ended with by itself; undefined while it runs */
+  ended(): number | undefined;
+  /** everything it has written to stdout since it was started the last time */
+  said(): string;
+  /** everything it has written to stderr */
+  complaints(): string;
+  /** ends it without a word; sandboxes go on */
+  kill9(): Promise<void>;
+  /** asks it to end and waits until it has; sandboxes go on */
+  stop(): Promise<void>;
+  /** starts it again after kill9() or stop(), from now on with these settings too */
+  start(changes?: Settings): Promise<void>;
+}
+
+/** Settings by their name in the environment: SANDKEEP_… */
+export type Settings = Record<`SANDKEEP_${string}`, string>;
+
+/** the daemon of this test file: runs before its first test, gone without a trace after its last */
+export function daemonOfFile(settings: Settings = {}): () => TestDaemon {
+  const undo = new AsyncDisposableStack();
+  let daemon: TestDaemon | undefined;
+  beforeAll(async () => {
+    daemon = await startDaemon(undo, settings);
+  });
+  afterAll(() => undo.disposeAsync());
+  return () => {
+    if (!daemon) throw new Error("The daemon of these tests did not start");
+    return daemon;
+  };
+}
+
+/** Where and how a daemon runs. */
+export interface Start {
+  /** the network that it is in, if not the host's; its url counts only there */
+  namespace?: Namespace;
+  /** what is run; default: this clone's `sandkeep serve` */
+  command?: [string, ...string[]];
+  /** PATH, if not that of the tests */
+  path?: string;
+  /** where its data is, which is there already; default, a new folder */
+  dataDir?: string;
+  /** the folder in which a new data directory is made; default that of temporary files */
+  folder?: string;
+}
+
+export async function startDaemon(undo: Undo, settings: Settings = {}, start: Start = {}): Promise<TestDaemon> {
+  const { namespace, command = [launcher, "serve"], path = process.env.PATH, folder = tmpdir() } = start;
+  const dataDir = start.dataDir ?? (await mkdtemp(join(folder, "sandkeep-e2e-")));
+  undo.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const runDir = await mkdtemp("/run/sandkeep-e2e-");
+  undo.defer(() => rm(runDir, { recursive: true, force: true }));
+  const key = `sk_test_${randomBytes(16).toString("hex")}`;
+  const own = { ...settings };
+  let complaints = "";
+  let running = await begin("0");
+  const { port } = new URL(running.url);
+  undo.defer(() => leaveNothing(dataDir, runDir));
+  undo.defer(() => end(running.child, "SIGTERM"));
+
+  function begin(port: string): Promise<Running> {
+    const env: NodeJS.ProcessEnv = {
+      ...process.env,
+      PATH: path,
+      SANDKEEP_POOL_HOT: "2",
+      SANDKEEP_POOL_WARM: "2",
+      // Nothing that a test looks up may leave this machine.
+      SANDKEEP_DNS: "127.0.0.1:9",
+      SANDKEEP_API_KEY: key,
+      SANDKEEP_RUN_DIR: runDir,
+      ...own,
+      SANDKEEP_DATA_DIR: dataDir,
+      SANDKEEP_PORT: port,
+    };
+    const [file = "", ...args] = namespace ? namespace.command(...command).flat() : command;
+    const child = spawn(file, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
+    return served(child, (text) => {
+      complaints += text;
+    });
+  }
+
+  return {
+    url: running.url,
+    key,
+    dataDir,
+    runDir,
+    get pid() {
+      return running.child.pid ?? 0;
+    },
+    ended: () => running.child.exitCode ?? undefined,
+    said: () => running.said,
+    complaints: () => complaints,
+    kill9: () => end(running.child, "SIGKILL"),
+    stop: () => end(running.child, "SIGTERM"),
+    async start(changes = {}) {
+      Object.assign(own, changes);
+      running = await begin(port);
+    },
+  };
+}
+
+interface Running {
+  child: ChildProcess;
+  url: string;
+  /** everything it has written to stdout */
+  said: string;
+}
+
+/** resolves when it serves */
+async function served(
+  child: ChildProcessByStdio<null, Readable, Readable>,
+  complain: (text: string) => void,
+): Promise<Running> {
+  let failure = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    failure += text;
+    complain(text);
+  });
+  const lines = createInterface(child.stdout);
+  const running: Running = { child, url: "", said: "" };
+  running.url = await new Promise<string>((resolve, reject) => {
+    lines.on("line", (line) => {
+      running.said += `${line}\n`;
+      const url = /^sandkeep ready (http:\S+)$/.exec(line)?.[1];
+      if (url !== undefined) resolve(url);
+    });
+    child.once("error", reject);
+    child.once("exit", (code) => reject(new Error(`The daemon ended with ${code} before it was ready: ${failure}`)));
+  });
+  return running;
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = new Promise((resolve) => child.once("exit", resolve));
+  child.kill(signal);
+  await exited;
+}
+
+/** stops the machines that outlived their daemon, its launcher and its mounts, and makes sure of it */
+async function leaveNothing(dataDir: string, runDir: string): Promise<void> {
+  const before = processesOf(dataDir);
+  const runtime = new LinuxRuntime({
+    dataDir,
+    runRoot: runDir,
+    guest: guestBinary,
+    egress: [process.execPath, join(root, "src/egress/main.ts")],
+  });
+  await runtime.open();
+  await runtime.shutdown();
+  await expectNothingLeft(dataDir, before);
+}

@@ -1,0 +1,104 @@
+/** Stands in for the launcher in the tests of layers and images: the guest's real file and flatten code, by the process. */
+
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
+import { SandkeepError } from "../../src/core/model/errors.ts";
+import { FileSession } from "../../src/runtime/linux/files/file-session.ts";
+import { ImageStore } from "../../src/runtime/linux/images/images.ts";
+import { LayerStore, type LayerTools } from "../../src/runtime/linux/layers/layers.ts";
+import { SnapshotStore } from "../../src/runtime/linux/layers/snapshots.ts";
+import { compileGuest, fileSources, sanitizers } from "./guest-program.ts";
+import { tempDir } from "./harness.ts";
+
+const run = promisify(execFile);
+
+/** A store in a directory of its own, with everything that works on it. */
+export interface TestStore {
+  path: string;
+  layers: LayerStore;
+  images: ImageStore;
+  snapshots: SnapshotStore;
+  /** layers and image references that machines would need */
+  needs: { layers: string[]; images: string[] };
+  /** opens the same directory again, as another process would */
+  reopen(): Promise<TestStore>;
+}
+
+export interface LayerToolsHandle {
+  tools: LayerTools;
+  /** guest/test/flatten_main.c, for looking at layers and making them */
+  flattenMain(...args: string[]): Promise<string>;
+  store(): Promise<TestStore>;
+}
+
+/** builds the tools for the tests of a file */
+export function useLayerTools(): LayerToolsHandle {
+  let programs = "";
+  beforeAll(async () => {
+    programs = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
+    await Promise.all([
+      compileGuest(join(programs, "files_serve"), [...fileSources, "test/files_serve"], sanitizers),
+      compileGuest(join(programs, "flatten_main"), flattenSources, sanitizers),
+    ]);
+  });
+  afterAll(() => rm(programs, { recursive: true, force: true }));
+
+  const flattenMain = async (...args: string[]) => {
+    const { stdout } = await run(join(programs, "flatten_main"), args, { maxBuffer: 64 << 20 });
+    return stdout;
+  };
+  const unsupported = () => Promise.reject(new SandkeepError("unsupported", "Cannot make a volume: this is a test"));
+  const tools: LayerTools = {
+    createVolume: unsupported,
+    deleteVolume: unsupported,
+    snapshotVolume: async (from, to) => void (await run("cp", ["-a", "--reflink=auto", from, to])),
+    sync: async (path) => void (await run("sync", ["-f", path])),
+    filesAt: (directory) => serve(join(programs, "files_serve"), directory),
+    flatten: async (layers, into) => void (await flattenMain("flatten", into, ...layers)),
+  };
+  return { tools, flattenMain, store: async () => openStore(join(await tempDir(), "store"), tools) };
+}
+
+/** the sources of guest/test/flatten_main.c, for building it */
+export const flattenSources = ["layers/flatten", "layers/merge", "layers/copy", "test/flatten_main"];
+
+async function openStore(path: string, tools: LayerTools): Promise<TestStore> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  const needs = { layers: [] as string[], images: [] as string[] };
+  const layers = new LayerStore(path, tools);
+  const images = new ImageStore(path);
+  const snapshots = new SnapshotStore({ store: path, layers, images, machines: () => needs });
+  await layers.open();
+  await images.open();
+  await snapshots.open();
+  onTestFinished(async () => {
+    await snapshots.flushed();
+    await layers.settled();
+  });
+  return { path, layers, images, snapshots, needs, reopen: () => openStore(path, tools) };
+}
+
+/** one process that serves one directory to one session and ends with it */
+async function serve(program: string, directory: string): Promise<FileSession> {
+  const folder = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
+  const path = join(folder, "socket");
+  const child = spawn(program, ["serve", path, "chroot", directory, "privileged"], {
+    stdio: ["ignore", "pipe", "inherit"],
+    // The leak checker needs /proc, which a root of its own lacks.
+    env: { ...process.env, ASAN_OPTIONS: "detect_leaks=0" },
+  });
+  await Promise.race([once(child.stdout, "data"), once(child, "exit")]);
+  const socket = connect(path);
+  await once(socket, "connect");
+  socket.once("close", () => {
+    child.kill();
+    void rm(folder, { recursive: true, force: true });
+  });
+  return new FileSession(socket);
+}

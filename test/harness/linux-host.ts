@@ -1,0 +1,131 @@
+/** A Linux runtime for a whole test file, and the proof at its end that the host is as it was before. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect } from "vitest";
+import type { LinuxOptions } from "../../src/runtime/linux/driver.ts";
+import { places } from "../../src/runtime/linux/machines/plan.ts";
+import { eventually } from "./harness.ts";
+import { type TestRuntime, withRuntime } from "./machine.ts";
+
+/** the runtime of this test file: opened before its first test, gone without a trace after its last */
+export function linuxHost(options: Partial<LinuxOptions> = {}): () => TestRuntime {
+  const undo = new AsyncDisposableStack();
+  let host: TestRuntime | undefined;
+  beforeAll(async () => {
+    host = await withRuntime(undo, options);
+  });
+  afterAll(async () => {
+    const directory = host?.directory;
+    const before = directory === undefined ? [] : processesOf(directory);
+    await undo.disposeAsync();
+    if (directory !== undefined) await expectNothingLeft(directory, before);
+  });
+  return () => {
+    if (!host) throw new Error("The runtime of these tests did not open");
+    return host;
+  };
+}
+
+/** the first process of a machine, as the host sees it */
+export function agentPid(host: TestRuntime, machineId: string): number {
+  return host.runtime.firstProcess(machineId);
+}
+
+/** the launcher is the one process of the runtime that descends from no other of them */
+export function launcherPid(host: TestRuntime): number {
+  const all = processesOf(host.directory);
+  const pid = all.find(
+    (candidate) => !all.includes(parentOf(candidate) ?? 0) && /\0launch\0/.test(read(`/proc/${candidate}/cmdline`)),
+  );
+  if (pid === undefined) throw new Error("The runtime has no launcher");
+  return pid;
+}
+
+/** the launcher's child that holds the sockets of all machines; undefined while there is none */
+export function netdPid(host: TestRuntime): number | undefined {
+  return processesOf(host.directory).find((pid) => read(`/proc/${pid}/comm`) === "sandkeep-netd\n");
+}
+
+/** no cgroup, mount, loop device or process of the runtime on this data directory is left */
+export async function expectNothingLeft(dataDir: string, pids: number[]): Promise<void> {
+  await eventually("nothing of the runtime is left", () => {
+    expect(cgroupsOf(dataDir)).toEqual([]);
+    expect(mountsOf(dataDir)).toEqual([]);
+    expect(loopDevicesOf(dataDir)).toEqual([]);
+    expect([...processesOf(dataDir), ...pids.filter(isAlive)]).toEqual([]);
+    return true;
+  });
+}
+
+/** the launcher, the network's processes and whatever else descends from them */
+export function processesOf(dataDir: string): number[] {
+  const instance = places(dataDir, "/").run;
+  const all = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+  const own = new Set(all.filter((pid) => read(`/proc/${pid}/cmdline`).includes(`${instance}\0`)));
+  const parents = new Map(all.map((pid) => [pid, parentOf(pid)]));
+  const descends = (pid: number | undefined): boolean =>
+    pid !== undefined && (own.has(pid) || descends(parents.get(pid)));
+  return all.filter((pid) => isAlive(pid) && descends(pid));
+}
+
+export function cgroupsOf(dataDir: string): string[] {
+  const parent = places(dataDir, "/").cgroupParent;
+  return readdirSync("/sys/fs/cgroup")
+    .map((tree) => join("/sys/fs/cgroup", tree))
+    .concat("/sys/fs/cgroup")
+    .filter((tree) => entries(tree).includes(parent))
+    .map((tree) => join(tree, parent));
+}
+
+export function mountsOf(dataDir: string): string[] {
+  return read("/proc/self/mountinfo")
+    .split("\n")
+    .filter((line) => line.includes(dataDir) || line.includes(places(dataDir, "/").run));
+}
+
+/**
+ * Where the host's mounts are private a launcher that was started meanwhile, by another test, has our store in its own
+ * view of them for as long as it lives; the device goes with it.
+ */
+function loopDevicesOf(dataDir: string): string[] {
+  const devices = loopDevicesOn(dataDir);
+  return devices.length > 0 && isSeenElsewhere(dataDir) ? [] : devices;
+}
+
+/** loop devices whose images are in the data directory */
+export function loopDevicesOn(dataDir: string): string[] {
+  return entries("/sys/block").filter((name) => read(`/sys/block/${name}/loop/backing_file`).includes(dataDir));
+}
+
+function isSeenElsewhere(dataDir: string): boolean {
+  return entries("/proc").some((pid) => /^\d+$/.test(pid) && read(`/proc/${pid}/mountinfo`).includes(`${dataDir}/`));
+}
+
+function isAlive(pid: number): boolean {
+  const state = /^State:\s+(\S)/m.exec(read(`/proc/${pid}/status`))?.[1];
+  return state !== undefined && state !== "Z" && state !== "X";
+}
+
+function parentOf(pid: number): number | undefined {
+  const parent = Number(/^PPid:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0);
+  return parent > 0 ? parent : undefined;
+}
+
+function entries(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,59 @@
+/** A Linux runtime of its own for a test file, in a folder of its own, and gone without a trace afterwards. */
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Machine, MachineSpec } from "../../src/core/ports/runtime.ts";
+import { type LinuxOptions, LinuxRuntime } from "../../src/runtime/linux/driver.ts";
+import { guestBinary } from "../runner/needs.ts";
+import { root, type Undo } from "./harness.ts";
+
+export interface TestRuntime {
+  runtime: LinuxRuntime;
+  /** its data */
+  directory: string;
+  /** where its sockets are */
+  runRoot: string;
+  /** a machine with an id of its own, from the default image unless the spec says otherwise */
+  boot(spec?: Partial<MachineSpec>): Promise<Machine>;
+  /** a second runtime on the same data, as a daemon that was started again would open it */
+  reopen(options?: Partial<LinuxOptions>): Promise<LinuxRuntime>;
+}
+
+let count = 0;
+
+/** a runtime of this checkout on these directories, not opened */
+export function runtimeAt(dataDir: string, runRoot: string, options: Partial<LinuxOptions>): LinuxRuntime {
+  const egress = [process.execPath, join(root, "src/egress/main.ts")];
+  return new LinuxRuntime({ dataDir, runRoot, guest: guestBinary, egress, ...options });
+}
+
+/** an open runtime with the default image; `undo` ends it and all that it made */
+export async function withRuntime(undo: Undo, options: Partial<LinuxOptions> = {}): Promise<TestRuntime> {
+  const directory = await mkdtemp(join(tmpdir(), "sandkeep-data-"));
+  undo.defer(() => rm(directory, { recursive: true, force: true }));
+  const runRoot = await mkdtemp("/run/sandkeep-test-");
+  undo.defer(() => rm(runRoot, { recursive: true, force: true }));
+  const make = (changes: Partial<LinuxOptions> = {}) =>
+    runtimeAt(directory, runRoot, { storage: { imageSize: 16 * 2 ** 30 }, ...options, ...changes });
+  let runtime = make();
+  undo.defer(() => runtime.shutdown());
+  await runtime.open();
+  const test: TestRuntime = {
+    runtime,
+    directory,
+    runRoot,
+    boot(spec = {}) {
+      count++;
+      return runtime.boot({ id: `test-${process.pid}-${count}`, root: { image: "host" }, ...spec });
+    },
+    async reopen(changes) {
+      await runtime.close();
+      runtime = make(changes);
+      await runtime.open();
+      test.runtime = runtime;
+      return runtime;
+    },
+  };
+  return test;
+}

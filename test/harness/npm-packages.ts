@@ -1,0 +1,71 @@
+/**
+ * Packages of npm that only one test file needs, too large to be devDependencies: a folder with a lockfile of its own,
+ * installed when it is first used, and kept in node_modules/.cache for the runs after that.
+ */
+
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { cp, mkdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { beforeAll, type TestContext } from "vitest";
+import { outOfReach } from "../runner/excuses.ts";
+import { root, tempDir } from "./harness.ts";
+
+const run = promisify(execFile);
+const cache = join(root, "node_modules/.cache/sandkeep-tests");
+/** longest that fetching everything may take, in ms: hundreds of megabytes, over any connection */
+const installTime = 15 * 60_000;
+/** npm fails with one of these where there is no registry, and with others where the lockfile is wrong */
+const unreachable = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET)/;
+
+export interface PackageFolder {
+  /** a copy of the folder, its packages installed; skips the test where the npm registry cannot be reached */
+  copy(context: TestContext): Promise<string>;
+}
+
+/** the folder below test/ of this name: its package.json and package-lock.json say what is installed */
+export function packageFolderOfFile(name: string): PackageFolder {
+  const folder = join(root, "test", name);
+  let modules: string | undefined;
+  beforeAll(async () => {
+    modules = await installed(folder);
+  }, installTime);
+  return {
+    async copy(context) {
+      if (modules === undefined) return context.skip(outOfReach("the npm registry"));
+      const copy = join(await tempDir(), name);
+      await cp(folder, copy, { recursive: true });
+      await symlink(modules, join(copy, "node_modules"));
+      return copy;
+    },
+  };
+}
+
+/** where the packages are; undefined where they are not and cannot be fetched */
+async function installed(folder: string): Promise<string | undefined> {
+  const lock = await readFile(join(folder, "package-lock.json"));
+  const kept = join(cache, createHash("sha256").update(lock).digest("hex").slice(0, 16));
+  const modules = join(kept, "node_modules");
+  if (await exists(modules)) return modules;
+  await rm(cache, { recursive: true, force: true });
+  const fresh = `${kept}.${process.pid}`;
+  await mkdir(fresh, { recursive: true });
+  for (const file of [".npmrc", "package.json", "package-lock.json"]) await cp(join(folder, file), join(fresh, file));
+  try {
+    await run("npm", ["ci", "--ignore-scripts", "--prefer-offline", "--loglevel=error"], { cwd: fresh });
+  } catch (error) {
+    await rm(fresh, { recursive: true, force: true });
+    if (unreachable.test(String(error))) return undefined;
+    throw error;
+  }
+  await rename(fresh, kept);
+  return modules;
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}

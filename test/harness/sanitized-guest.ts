@@ -1,0 +1,47 @@
+/** The guest built with the address and undefined behaviour sanitisers, and the reports that it leaves. */
+
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, readlink, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { demand } from "../runner/needs.ts";
+import { eventually, root, type Undo } from "./harness.ts";
+
+const run = promisify(execFile);
+
+export interface SanitizedGuest {
+  binary: string;
+  /** for the launcher, which every other process of the guest comes from */
+  env: Record<string, string>;
+  /**
+   * What the sanitisers complained about, once no process of the guest is left: the launcher looks for leaks at its
+   * end. An agent that they stop has no file to write to: its machine ends with the cause "crash" instead.
+   */
+  reports(): Promise<string[]>;
+}
+
+export async function sanitizedGuest(undo: Undo): Promise<SanitizedGuest> {
+  demand("the command make", "the command cc");
+  const folder = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
+  undo.defer(() => rm(folder, { recursive: true, force: true }));
+  const build = join(folder, "build");
+  await run("make", ["-s", "-C", join(root, "guest"), `BUILD=${build}`, "sanitize"]);
+  const options = `log_path=${join(folder, "report")}:halt_on_error=1`;
+  const binary = join(build, "sandkeep-guest-sanitize");
+  return {
+    binary,
+    env: { ASAN_OPTIONS: `${options}:quarantine_size_mb=8`, UBSAN_OPTIONS: `${options}:print_stacktrace=1` },
+    async reports() {
+      await eventually("the end of every process of the guest", async () => (await processesOf(binary)).length === 0);
+      const names = (await readdir(folder)).filter((name) => name.startsWith("report"));
+      return Promise.all(names.map((name) => readFile(join(folder, name), "utf8")));
+    },
+  };
+}
+
+async function processesOf(binary: string): Promise<string[]> {
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  const programs = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/exe`).catch(() => "")));
+  return pids.filter((_, i) => programs[i] === binary);
+}

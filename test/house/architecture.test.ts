@@ -1,0 +1,187 @@
+/** The rules of the house that a machine can hold: who may import whom, and how every file begins, ends and is named. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { describe, expect, test } from "vitest";
+import { root } from "../harness/harness.ts";
+
+/** which other parts of src/ each part may import; a part may always import itself */
+const mayImport: Record<string, string[]> = {
+  // What Node lacks: knows nothing of sandboxes.
+  base: [],
+  core: ["base"],
+  store: ["core", "base"],
+  runtime: ["core", "base"],
+  api: ["core"],
+  ingress: ["core", "base"],
+  egress: ["core", "base"],
+  // A client of the API like any other, so that the API is complete.
+  cli: ["base"],
+  // Commands that work on this host's data directory, without a daemon.
+  "cli/offline": ["cli", "core", "runtime"],
+  // Loaded into other people's programs, where nothing of ours is.
+  redirect: [],
+  config: ["core", "base"],
+  installation: ["core", "scripts/host-needs.mjs"],
+  daemon: ["cli", "config", "installation", "core", "base"],
+};
+
+/** files that know the parts: the composition root and the binary */
+const mayImportAll = ["src/daemon/daemon.ts", "src/main.ts"];
+
+const longestFile = 450;
+
+/** in one folder, without tests; a source and its header are one */
+const mostFiles = 24;
+
+describe("imports", () => {
+  test("every part of src/ has a row in the table", () => {
+    const parts = readdirSync(join(root, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    expect(parts.map((part) => part.name).filter((name) => !(name in mayImport))).toEqual([]);
+  });
+
+  test("a part imports only the parts that its row allows", () => {
+    const wrong = localImports()
+      .filter(({ from, to }) => partOf(from) !== partOf(to) && !mayImportAll.includes(from))
+      .filter(({ from, to }) => !mayImport[partOf(from)]?.includes(partOf(to)));
+    expect(wrong.map(({ from, to }) => `${from} must not import ${to}`)).toEqual([]);
+  });
+
+  test("the core uses no package, and of Node only types", () => {
+    const wrong = imports()
+      .filter(({ from, name }) => partOf(from) === "core" && !name.startsWith("."))
+      .filter(({ name, typeOnly }) => !(typeOnly && name.startsWith("node:")));
+    expect(wrong.map(({ from, name }) => `${from} must not import "${name}"`)).toEqual([]);
+  });
+
+  test("dialects do not import each other", () => {
+    const wrong = localImports().filter(({ from, to }) => {
+      const [here, there] = [dialectOf(from), dialectOf(to)];
+      return here !== undefined && there !== undefined && here !== there && !oneVendor(here, there);
+    });
+    expect(wrong.map(({ from, to }) => `${from} must not import ${to}`)).toEqual([]);
+  });
+});
+
+describe("files", () => {
+  test("every source file begins by saying what it is for", () => {
+    const silent = sources.filter(({ text }) => !/^(#!.*\n+)?(\/\*\*?\s|\/\/ )/.test(text));
+    expect(silent.map(({ path }) => `${path} must begin with a comment that says what it is for`)).toEqual([]);
+  });
+
+  test("no source file is too long to be read in one go", () => {
+    const long = sources.map(({ path, text }) => ({ path, lines: text.split("\n").length - 1 }));
+    const wrong = long.filter(({ lines }) => lines > longestFile);
+    expect(wrong.map(({ path, lines }) => `${path} has ${lines} lines, at most ${longestFile} may be`)).toEqual([]);
+  });
+
+  test("a folder has few enough files to be taken in at a glance", () => {
+    const names = sources
+      .filter(({ path }) => !path.endsWith(".test.ts"))
+      .map(({ path }) => path.replace(/\.\w+$/, ""));
+    const sizes = Map.groupBy(new Set(names), dirname);
+    const wrong = [...sizes].filter(([, files]) => files.length > mostFiles);
+    expect(wrong.map(([folder, files]) => `${folder} has ${files.length} files, at most ${mostFiles} may be`)).toEqual(
+      [],
+    );
+  });
+
+  test("files and folders are named after things, not after being useful", () => {
+    const vague = /(^|[/.-])(utils?|helpers?|common|misc)(?=[/.-]|$)/;
+    const wrong = sources.filter(({ path }) => vague.test(path));
+    expect(wrong.map(({ path }) => `${path} must be named after a noun of the product`)).toEqual([]);
+  });
+
+  test("no file names a path outside the repository, since a clone has nothing beside it", () => {
+    const wrong = sources.flatMap((source) => {
+      const outside = pathsNamedIn(source).filter((target) => target.startsWith(".."));
+      return outside.map((target) => `${source.path} must not name ${target}`);
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test("nobody silences the type checker", () => {
+    const wrong = sources.filter(({ text }) => /@ts-(ignore|nocheck)/.test(text));
+    expect(wrong.map(({ path }) => `${path} must not switch the type checker off`)).toEqual([]);
+  });
+});
+
+interface Source {
+  /** relative to the repository */
+  path: string;
+  text: string;
+}
+
+const sources: Source[] = ["src", "test", "bench", "scripts", "guest", "examples"].flatMap(sourcesBelow);
+
+function sourcesBelow(directory: string): Source[] {
+  return entriesOf(directory).flatMap((entry) => {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory()) return ["node_modules", "build"].includes(entry.name) ? [] : sourcesBelow(path);
+    return /\.(ts|mjs|c|h)$/.test(path) ? [{ path, text: readFileSync(join(root, path), "utf8") }] : [];
+  });
+}
+
+function entriesOf(directory: string) {
+  try {
+    return readdirSync(join(root, directory), { withFileTypes: true });
+  } catch {
+    // Not every folder of the house exists from the first day.
+    return [];
+  }
+}
+
+/** the paths that a file makes from the repository's root or its own place, relative to the root */
+function pathsNamedIn({ path, text }: Source): string[] {
+  const named = /\b(root|import\.meta\.dirname), ((?:"[^"]*",? ?)+)|new URL\("(\.[^"]*)"/g;
+  return [...text.matchAll(named)].map(([, from, list = "", url = ""]) => {
+    const parts = [...list.matchAll(/[^", ]+/g)].map(([part]) => part);
+    return join(from === "root" ? "." : dirname(path), ...parts, url);
+  });
+}
+
+interface Import {
+  from: string;
+  /** as written: "./wire.ts", "node:net", "zod" */
+  name: string;
+  typeOnly: boolean;
+}
+
+/** what the product's files import; tests may reach anywhere */
+function imports(): Import[] {
+  const statement =
+    /^\s*(?:import|export)\s+(type\s)?[\w$*\s{},]*from\s*["']([^"']+)["']|^\s*import\s*["']([^"']+)["']/gm;
+  const call = /\bimport\(\s*["']([^"']+)["']\s*\)/g;
+  const product = sources.filter(({ path }) => path.startsWith("src/") && !path.endsWith(".test.ts"));
+  return product.flatMap(({ path, text }) => [
+    ...[...text.matchAll(statement)].map(([, type, name, bare]) => ({
+      from: path,
+      name: name ?? bare ?? "",
+      typeOnly: type !== undefined,
+    })),
+    ...[...text.matchAll(call)].map(([, name = ""]) => ({ from: path, name, typeOnly: false })),
+  ]);
+}
+
+function localImports(): { from: string; to: string }[] {
+  return imports()
+    .filter(({ name }) => name.startsWith("."))
+    .map(({ from, name }) => ({ from, to: join(dirname(from), name) }));
+}
+
+/** "core" of src/core/ports/runtime.ts, "main.ts" of src/main.ts, the path itself of what lies outside src/ */
+function partOf(path: string): string {
+  if (path.startsWith("src/cli/offline/")) return "cli/offline";
+  const [part = path] = relative("src", path).split("/");
+  return part === ".." ? path : part;
+}
+
+/** MCP has Veryfront's tools, which show its nouns as its own wire does */
+function oneVendor(here: string, there: string): boolean {
+  return here === "mcp" && there === "veryfront";
+}
+
+/** "vercel" of src/api/vercel/vercel.ts; src/api/kit and the files directly in src/api belong to no dialect */
+function dialectOf(path: string): string | undefined {
+  return /^src\/api\/(?!kit\/)([^/]+)\//.exec(path)?.[1];
+}

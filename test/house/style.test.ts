@@ -1,0 +1,24 @@
+/** Style is a test: what Biome or the type checker object to fails the run, so no reviewer has to say it. */
+
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { root } from "../harness/harness.ts";
+
+test("Biome has nothing to say about formatting and lint", () => {
+  expect(complaintsOf("biome", "check", "--error-on-warnings", "--colors=off", ".")).toBe("");
+});
+
+test("the type checker accepts every file", () => {
+  expect(complaintsOf("tsc", "--pretty", "false")).toBe("");
+});
+
+/** what the tool printed if it failed, else nothing */
+function complaintsOf(tool: string, ...args: string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(join(root, "node_modules/.bin", tool), args, {
+    cwd: root,
+    encoding: "utf8",
+  });
+  if (error) throw error;
+  return status === 0 ? "" : `${stdout}${stderr}`;
+}

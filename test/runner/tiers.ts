@@ -1,0 +1,40 @@
+/**
+ * Which test files are which tier. Unit tests need neither root nor a program of the host; which they are follows from
+ * what they import: no module that uses the host, directly or through another module of test/.
+ */
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/** modules that demand root, run programs of the host, or start a server of its packages */
+const hostModules = ["test/harness/layer-tools.ts", "test/runner/needs.ts", "test/harness/postgres.ts"];
+
+/** Test files of every tier are in these folders. */
+export const folders = ["src", "test", "guest", "scripts"];
+
+/** The unit tests, by their paths from the repository's root, which is `root`. */
+export function unitTests(root: string): string[] {
+  return folders
+    .flatMap((folder) => filesBelow(root, folder))
+    .filter((path) => path.endsWith(".test.ts") && !path.endsWith(".slow.test.ts"))
+    .filter((path) => !modulesOf(root, path).some((module) => hostModules.includes(module)))
+    .sort();
+}
+
+function filesBelow(root: string, folder: string): string[] {
+  const directory = join(root, folder);
+  return existsSync(directory)
+    ? readdirSync(directory, { recursive: true }).map((name) => join(folder, `${name}`))
+    : [];
+}
+
+/** a file and what it imports from test/, over any number of steps; the product imports nothing from there */
+function modulesOf(root: string, path: string, found = new Set<string>()): string[] {
+  found.add(path);
+  const text = readFileSync(join(root, path), "utf8");
+  for (const [, name = ""] of text.matchAll(/^(?!import type).*\bfrom "(\.[^"]*\.ts)";$/gm)) {
+    const module = join(dirname(path), name);
+    if (module.startsWith("test/") && !found.has(module)) modulesOf(root, module, found);
+  }
+  return [...found];
+}

@@ -1,0 +1,90 @@
+/** A launcher that is not there when it is needed: to be started again, or to be ended. */
+
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { copyFile, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { messageOf } from "../../src/core/model/errors.ts";
+import { run } from "../conformance/runtime/run.ts";
+import { eventually, root, tempDir } from "../harness/harness.ts";
+import { agentPid, expectNothingLeft, launcherPid, processesOf } from "../harness/linux-host.ts";
+import { withRuntime } from "../harness/machine.ts";
+import { guestBinary } from "../runner/needs.ts";
+
+test("one that could not be started is started by the next request, and takes the machines over", async () => {
+  await using undo = new AsyncDisposableStack();
+  const guest = join(await tempDir(), "guest");
+  await copyFile(guestBinary, guest);
+  const host = await withRuntime(undo, { guest });
+  const machine = await host.boot();
+  await rename(guest, `${guest}.away`);
+  undo.defer(() => rename(`${guest}.away`, guest).catch(() => undefined));
+  process.kill(launcherPid(host), "SIGKILL");
+  await eventually("a request fails", async () => (await failureOf(host.runtime.reconcile())).includes(guest));
+  expect(await failureOf(host.boot())).toContain(`Cannot start the launcher "${guest}"`);
+  await rename(`${guest}.away`, guest);
+  expect((await run(await host.boot(), ["echo", "new"])).stdout).toBe("new\n");
+  expect(await machine.stop()).toMatchObject({ cause: "asked" });
+  // What the boots in between have begun is undone by the next daemon.
+  expect(await (await host.reopen()).reconcile()).toEqual([]);
+});
+
+test("a machine ends when it is told to, though no launcher can be started", async () => {
+  await using undo = new AsyncDisposableStack();
+  const guest = join(await tempDir(), "guest");
+  await copyFile(guestBinary, guest);
+  const host = await withRuntime(undo, { guest });
+  const machine = await host.boot();
+  const pid = agentPid(host, machine.id);
+  await rename(guest, `${guest}.away`);
+  undo.defer(() => rename(`${guest}.away`, guest).catch(() => undefined));
+  process.kill(launcherPid(host), "SIGKILL");
+  await eventually("a request fails", async () => (await failureOf(host.runtime.reconcile())).includes(guest));
+  // Its files cannot be deleted yet, which is said.
+  expect(await failureOf(machine.stop())).toContain(`Cannot start the launcher "${guest}"`);
+  expect(await machine.ended).toMatchObject({ cause: "asked" });
+  expect(host.runtime.machine(machine.id)).toBeUndefined();
+  await eventually("its first process is gone", () => !existsSync(`/proc/${pid}`));
+  await rename(`${guest}.away`, guest);
+  await host.runtime.forget(machine.id);
+  expect(await (await host.reopen()).reconcile()).toEqual([]);
+});
+
+test("one that is dead already is no hindrance to shutting down", async () => {
+  await using undo = new AsyncDisposableStack();
+  const host = await withRuntime(undo);
+  const machine = await host.boot();
+  await machine.stop({ snapshot: true });
+  const before = processesOf(host.directory);
+  process.kill(launcherPid(host), "SIGKILL");
+  await undo.disposeAsync();
+  await expectNothingLeft(host.directory, before);
+});
+
+test("and nothing else outlives a start that fails late, because the egress process does not answer", async () => {
+  await using undo = new AsyncDisposableStack();
+  const [data, runRoot] = [await tempDir(undo), await tempDir(undo)];
+  const start = `
+    import { noEgressSettings } from ${JSON.stringify(join(root, "src/core/ports/egress-settings.ts"))};
+    import { runtimeAt } from ${JSON.stringify(join(root, "test/harness/machine.ts"))};
+    const silent = { egress: ["/usr/bin/false", "/usr/bin/false"], egressSettings: () => noEgressSettings };
+    await runtimeAt(...process.argv.slice(1), silent).open().catch((error) => {
+      console.error(error.message);
+      process.exitCode = 1;
+    });`;
+  const args = ["--input-type=module", "-e", start, data, runRoot];
+  await expect(promisify(execFile)(process.execPath, args, { timeout: 120_000 })).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("egress process that runs: it does not answer"),
+  });
+  await expectNothingLeft(data, []);
+});
+
+async function failureOf(request: Promise<unknown>): Promise<string> {
+  return request.then(
+    () => "",
+    (error) => messageOf(error),
+  );
+}
