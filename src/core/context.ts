@@ -1,5 +1,6 @@
 /** What every service of the core stands on: the store, the runtime, the clock, ids and the host's limits. */
 
+import type { Events } from "./events/events.ts";
 import type { Ids } from "./model/ids.ts";
 import type { Session } from "./model/sandbox.ts";
 import type { AuthoritySpec, CustomNetwork } from "./network/network-policy.ts";
@@ -12,6 +13,8 @@ export interface Context {
   runtime: Runtime;
   files: RecoveryFiles;
   ids: Ids;
+  /** what others hear of changes */
+  events: Events;
   now: () => number;
   /** a clock that nobody sets, in ms since any moment; default the same */
   steady?: () => number;

@@ -7,6 +7,8 @@ import { Clock } from "./clock.ts";
 import { Commands } from "./commands/commands.ts";
 import type { Context } from "./context.ts";
 import { Drives } from "./drives/drives.ts";
+import { Events } from "./events/events.ts";
+import { ProjectEvents } from "./events/project-events.ts";
 import { SessionFiles } from "./files/files.ts";
 import { Host } from "./host.ts";
 import { EgressLogs } from "./network/egress-log.ts";
@@ -22,6 +24,7 @@ import { Endings } from "./sessions/end.ts";
 import { Expiry, stopsAtOnce } from "./sessions/expiry.ts";
 import { recover } from "./sessions/recovery.ts";
 import { Sessions } from "./sessions/sessions.ts";
+import { Transitions } from "./sessions/transitions.ts";
 import { Captures } from "./snapshots/captures.ts";
 import { Retention } from "./snapshots/retention.ts";
 import { SnapshotService } from "./snapshots/snapshots.ts";
@@ -38,14 +41,17 @@ export interface Core extends Guarded {
   stopAll(): Promise<void>;
 }
 
-export function createCore(given: Context, options: AccessOptions): Core {
+export function createCore(given: Omit<Context, "events">, options: AccessOptions): Core {
   const clock = new Clock(given.now, given.steady ?? given.now);
-  const context: Context = { ...given, now: () => clock.now(), settledNow: () => clock.settled() };
+  const now = () => clock.now();
+  const events = new Events({ run: given.ids.run(), now });
+  const context: Context = { ...given, events, now, settledNow: () => clock.settled() };
+  const transitions = new Transitions(context);
   const descriptions = new Descriptions(context);
   const quarantine = new Quarantine(context, descriptions);
   const retention = new Retention(context, descriptions, quarantine);
   const captures = new Captures(context, retention);
-  const endings = new Endings(context, retention, captures);
+  const endings = new Endings(context, transitions, retention, captures);
   const activity = new Activity(context);
   const expiry = new Expiry({ context, endings, retention, activity, quarantine });
   const expiryChanged = () => expiry.changed();
@@ -57,9 +63,9 @@ export function createCore(given: Context, options: AccessOptions): Core {
   const watch = (machine: Machine) => {
     void machine.ended.then((end) => endings.machineEnded(end)).catch(context.trouble);
   };
-  const boots = new Boots(context, descriptions, watch);
+  const boots = new Boots(context, transitions, descriptions, watch);
   const drives = new Drives(context, descriptions);
-  const sandboxes = new Sandboxes({ context, boots, endings, captures, retention, drives, expiryChanged });
+  const sandboxes = new Sandboxes({ context, transitions, boots, endings, captures, retention, drives, expiryChanged });
   const sessions = new Sessions({
     context,
     activity,
@@ -74,11 +80,12 @@ export function createCore(given: Context, options: AccessOptions): Core {
       sandboxes,
       sessions,
       commands,
-      files: new SessionFiles(sessions, context.ids),
+      files: new SessionFiles(context, sessions),
       egress: new EgressLogs(context, sessions, (id) => boots.settled(id)),
       snapshots: new SnapshotService(context, retention),
       drives,
       routes: new Routes(context),
+      events: new ProjectEvents(events),
     },
     context,
   );
@@ -88,7 +95,7 @@ export function createCore(given: Context, options: AccessOptions): Core {
     policies: new NetworkPolicies(context, services.sandboxes, services.sessions),
     host: new Host(context),
     async open({ keepAll = false } = {}) {
-      await recover({ context, activity, endings, commands, descriptions, watch });
+      await recover({ context, transitions, activity, endings, commands, descriptions, watch });
       await quarantine.open({ keepAll });
       expiry.open();
       retention.collect();

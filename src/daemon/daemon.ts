@@ -276,7 +276,7 @@ function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
   });
 }
 
-function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: RecoveryFiles): Context {
+function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: RecoveryFiles): Omit<Context, "events"> {
   return {
     store,
     runtime,

@@ -2,11 +2,13 @@
 
 import { expect, onTestFinished, test } from "vitest";
 import type { Context } from "../../src/core/context.ts";
+import { Events } from "../../src/core/events/events.ts";
 import { SandkeepError } from "../../src/core/model/errors.ts";
 import type { Session } from "../../src/core/model/sandbox.ts";
 import type { Store } from "../../src/core/ports/store.ts";
 import { Endings } from "../../src/core/sessions/end.ts";
 import { Expiry, stopsAtOnce } from "../../src/core/sessions/expiry.ts";
+import { Transitions } from "../../src/core/sessions/transitions.ts";
 import type { Captures } from "../../src/core/snapshots/captures.ts";
 import type { Retention } from "../../src/core/snapshots/retention.ts";
 import { openStore } from "../../src/store/sql-store.ts";
@@ -38,9 +40,11 @@ function worldOn(store: Store, disk: { isFull: boolean }) {
     command: () => undefined,
   };
   // Only what an end asks of them is there.
-  const context = { store, runtime, now: Date.now, trouble: () => undefined } as unknown as Context;
+  const events = new Events({ run: "run", now: Date.now });
+  const context = { store, runtime, events, now: Date.now, trouble: () => undefined } as unknown as Context;
   const retention = { record: async () => undefined } as unknown as Retention;
-  const endings = new Endings(context, retention, { settled: async () => undefined } as unknown as Captures);
+  const captures = { settled: async () => undefined } as unknown as Captures;
+  const endings = new Endings(context, new Transitions(context), retention, captures);
   return { context, endings };
 }
 

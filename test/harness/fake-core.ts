@@ -151,6 +151,7 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
     "snapshots",
     "drives",
     "routes",
+    "events",
     "host",
   ];
   return {

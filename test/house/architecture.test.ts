@@ -63,6 +63,11 @@ describe("imports", () => {
   });
 });
 
+test("a session changes its state in one place", () => {
+  const callers = sources.filter(({ path, text }) => path.startsWith("src/core/") && /\.moveSession\(/.test(text));
+  expect(callers.map(({ path }) => path)).toEqual(["src/core/sessions/transitions.ts"]);
+});
+
 describe("files", () => {
   test("every source file begins by saying what it is for", () => {
     const silent = sources.filter(({ text }) => !/^(#!.*\n+)?(\/\*\*?\s|\/\/ )/.test(text));

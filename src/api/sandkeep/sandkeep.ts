@@ -10,6 +10,7 @@ import { addressOf, bearerOf, requireRead } from "../kit/http.ts";
 import { callerRoutes } from "./caller.ts";
 import { egressRoutes } from "./egress.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
+import { eventRoutes } from "./events.ts";
 import { hostRoutes } from "./host.ts";
 import { keyRoutes } from "./keys.ts";
 
@@ -38,6 +39,7 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
   });
   callerRoutes(app, dialect);
   egressRoutes(app, dialect);
+  eventRoutes(app, dialect);
   keyRoutes(app, dialect);
   hostRoutes(app, dialect);
   return app;

@@ -8,6 +8,7 @@
 import type { Commands } from "../commands/commands.ts";
 import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";
+import type { ProjectEvents } from "../events/project-events.ts";
 import type { SessionFiles } from "../files/files.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
 import { policyFor, requireChange, requirePolicy, requireProject, requireUsable } from "../model/scope.ts";
@@ -41,6 +42,7 @@ export interface Guarded {
   snapshots: SnapshotService;
   drives: Drives;
   routes: Routes;
+  events: ProjectEvents;
 }
 
 export function guarded(services: Guarded, { store, seal }: Pick<Context, "store" | "seal">): Guarded {
@@ -182,6 +184,7 @@ export function guarded(services: Guarded, { store, seal }: Pick<Context, "store
     },
     tree: aboutSnapshot,
   };
+  const events: Checks<ProjectEvents> = { page: reads, follow: reads };
   const routes: Checks<Routes> = { expose: changes, withdraw: changes, find: reads };
 
   return {
@@ -193,6 +196,7 @@ export function guarded(services: Guarded, { store, seal }: Pick<Context, "store
     snapshots: checked(services.snapshots, snapshots),
     drives: checked(services.drives, drives),
     routes: checked(services.routes, routes),
+    events: checked(services.events, events),
   };
 
   async function forks(owner: Owner, name: string, { networkPolicy }: ForkSpec) {

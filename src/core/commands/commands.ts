@@ -1,5 +1,6 @@
 /** Commands: started in a running session, on record, their output readable for as long as their session is known. */
 
+import { after } from "../../base/after.ts";
 import type { Context } from "../context.ts";
 import { resolvePath } from "../files/files.ts";
 import { trustEnvironment, trusted } from "../images/trust.ts";
@@ -53,6 +54,9 @@ const terminate = 15;
 const patience = 3000;
 /** how far back a list over all sessions looks */
 const mostSessions = 1000;
+
+/** how long a change of an ending session is waited for before its record is looked at again, in ms */
+const longestChange = 1000;
 
 export class Commands {
   readonly #context: Context;
@@ -120,6 +124,7 @@ export class Commands {
   /** resolves once it has ended, also when its session ends */
   async wait(caller: Caller, sessionId: string, id: string, signal?: AbortSignal): Promise<Command> {
     for (;;) {
+      const changed = this.#context.events.changed(sessionId);
       const command = await this.get(caller, sessionId, id);
       if (command.exitCode !== undefined) return command;
       const exited = this.#process(command)?.exited.catch(() => undefined);
@@ -129,8 +134,8 @@ export class Commands {
       if (now.exitCode !== undefined) return now;
       const { state } = await this.#sessions.get(caller, command.sessionId);
       if (isOver(state)) return this.get(caller, sessionId, id);
-      // its session is ending: the store has the last word in a moment
-      await later();
+      // Its session is ending: the store has the last word when the session or the command has changed.
+      await unless(signal, Promise.race([changed, after(longestChange)]));
     }
   }
 
@@ -259,6 +264,8 @@ export class Commands {
       await started.value.signal(kill).catch(() => undefined);
       throw recorded.reason;
     }
+    const about = { sessionId: session.id, commandId: id, name };
+    this.#context.events.publish(session.projectId, { type: "command.started", ...about });
     this.#follow(command, started.value, session);
     return command;
   }
@@ -274,7 +281,7 @@ export class Commands {
   #follow(command: Command, process: Process, session: Session): void {
     this.#followed.set(command.id, command);
     process.exited
-      .then((exit) => this.#end(command.id, exit))
+      .then((exit) => this.#end(command, session, exit))
       // a machine that is gone takes its commands along: its session's end says so
       .catch((error) => {
         if (!(error instanceof SandkeepError && error.code === "gone")) this.#context.trouble(error);
@@ -286,11 +293,13 @@ export class Commands {
   }
 
   /** whoever waits for the end is answered first: until it is stored, the journal has it */
-  async #end(id: string, exit: ExitStatus): Promise<void> {
+  async #end({ id }: Command, session: Session, exit: ExitStatus): Promise<void> {
     const ending = later().then(() => this.#context.store.endCommand(id, endOf(exit)));
     this.#ending.add(ending);
     try {
       await ending;
+      const about = { sessionId: session.id, commandId: id, exitCode: exit.code };
+      this.#context.events.publish(session.projectId, { type: "command.ended", ...about });
     } finally {
       this.#ending.delete(ending);
     }

@@ -114,6 +114,7 @@ export class Drives {
     const resized = await store.updateDrive(drive.id, { maxSizeBytes, updatedAt: now() });
     if (!resized) throw new SandkeepError("not-found", `Drive '${id}' not found.`);
     await this.#descriptions.drive(resized);
+    this.#publish("drive.changed", resized);
     return resized;
   }
 
@@ -165,6 +166,7 @@ export class Drives {
       throw new SandkeepError("attached", `Cannot delete drive "${name}": a session writes to it`);
     }
     this.#descriptions.forget("drive", drive.id);
+    this.#publish("drive.deleted", drive);
     await runtime.drives.delete(drive.id);
     return drive;
   }
@@ -176,10 +178,15 @@ export class Drives {
       await make();
       await store.insertDrive(drive);
       await this.#descriptions.drive(drive);
+      this.#publish("drive.created", drive);
     } catch (error) {
       await runtime.drives.delete(drive.id);
       throw error;
     }
+  }
+
+  #publish(type: "drive.created" | "drive.changed" | "drive.deleted", { id, name, projectId }: Drive): void {
+    this.#context.events.publish(projectId, { type, drive: name, driveId: id });
   }
 
   #opened(id: string, change: 1 | -1): void {

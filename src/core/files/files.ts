@@ -1,20 +1,20 @@
 /** Files of a running session, as its own user sees them; relative paths begin at the session's directory. */
 
 import type { Readable } from "node:stream";
+import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
-import type { Ids } from "../model/ids.ts";
 import type { Caller } from "../model/sandbox.ts";
 import type { FileInfo, Files, WriteOptions } from "../ports/runtime.ts";
 import type { Running, Sessions } from "../sessions/sessions.ts";
 import { type Found, type SearchSpec, search } from "./search.ts";
 
 export class SessionFiles {
+  readonly #context: Pick<Context, "ids" | "events">;
   readonly #sessions: Sessions;
-  readonly #ids: Pick<Ids, "command">;
 
-  constructor(sessions: Sessions, ids: Pick<Ids, "command">) {
+  constructor(context: Pick<Context, "ids" | "events">, sessions: Sessions) {
+    this.#context = context;
     this.#sessions = sessions;
-    this.#ids = ids;
   }
 
   /** what is wrong with the file is known before the first byte */
@@ -50,7 +50,7 @@ export class SessionFiles {
   async search(caller: Caller, sessionId: string, spec: SearchSpec): Promise<Found> {
     return this.#at(caller, sessionId, { path: spec.path }, async (files, path, { session, machine }) => {
       await files.stat(path);
-      return search(machine, session.user, this.#ids.command(), { ...spec, path });
+      return search(machine, session.user, this.#context.ids.command(), { ...spec, path });
     });
   }
 
@@ -62,8 +62,9 @@ export class SessionFiles {
     data: Uint8Array | AsyncIterable<Uint8Array>,
     options: WriteOptions = {},
   ): Promise<FileInfo> {
-    return this.#at(caller, sessionId, { path }, async (files, absolute) => {
+    return this.#at(caller, sessionId, { path }, async (files, absolute, running) => {
       await files.write(absolute, data, options);
+      this.#written(running, absolute);
       return files.stat(absolute);
     });
   }
@@ -74,7 +75,10 @@ export class SessionFiles {
     path: string,
     { cwd, recursive = false }: { cwd?: string | undefined; recursive?: boolean | undefined } = {},
   ): Promise<void> {
-    await this.#at(caller, sessionId, { path, cwd }, (files, absolute) => files.mkdir(absolute, { recursive }));
+    await this.#at(caller, sessionId, { path, cwd }, async (files, absolute, running) => {
+      await files.mkdir(absolute, { recursive });
+      this.#written(running, absolute);
+    });
   }
 
   /**
@@ -87,14 +91,19 @@ export class SessionFiles {
     directory: string | undefined,
     tar: AsyncIterable<Uint8Array>,
   ): Promise<void> {
-    await this.#at(caller, sessionId, { path: directory ?? "." }, (files, absolute, { machine }) =>
-      files.extract(absolute, tar, { anywhere: machine.spec.sudo }),
-    );
+    await this.#at(caller, sessionId, { path: directory ?? "." }, async (files, absolute, running) => {
+      await files.extract(absolute, tar, { anywhere: running.machine.spec.sudo });
+      this.#written(running, absolute);
+    });
   }
 
   async open(caller: Caller, sessionId: string, user?: string): Promise<Files> {
     const { session, machine } = await this.#sessions.running(caller, sessionId);
     return machine.files(user ?? session.user);
+  }
+
+  #written({ session }: Running, path: string): void {
+    this.#context.events.publish(session.projectId, { type: "files.written", sessionId: session.id, path });
   }
 
   #at<T>(

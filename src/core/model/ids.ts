@@ -12,6 +12,8 @@ export interface Ids {
   /** for a sandbox without one */
   name(): string;
   apiKey(): { id: string; secret: string };
+  /** of one run of the daemon */
+  run(): string;
 }
 
 export type Random = (bytes: number) => Uint8Array;
@@ -32,6 +34,7 @@ export function idsFrom(random: Random): Ids {
     subdomain: () => `sb-${text(base36, 12)}`,
     name: () => `sandbox-${text(base36, 12)}`,
     apiKey: () => ({ id: `key_${text(base62, 20)}`, secret: `sk_${text(base62, 40)}` }),
+    run: () => text(base36, 12),
   };
 }
 

@@ -1,5 +1,7 @@
 /** Sandboxes: made, found, changed, run again, forked and deleted, each by its name within its project. */
 
+import { after } from "../../base/after.ts";
+import { SingleFlight } from "../../base/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";
 import { resolveBase, type WantedBase, type WantedImage } from "../images/images.ts";
@@ -20,7 +22,9 @@ import { routesFor } from "../network/routes.ts";
 import type { Page, SandboxChanges, SandboxQuery } from "../ports/store.ts";
 import { type Boots, sizeOf } from "../sessions/boot.ts";
 import { type Endings, notRunning } from "../sessions/end.ts";
+import { sessionOf } from "../sessions/new-session.ts";
 import { isOver } from "../sessions/states.ts";
+import type { Transitions } from "../sessions/transitions.ts";
 import type { Captures } from "../snapshots/captures.ts";
 import { beginsAnew } from "../snapshots/lost-snapshots.ts";
 import type { Retention } from "../snapshots/retention.ts";
@@ -81,6 +85,7 @@ export interface Booted {
 
 export interface SandboxesOptions {
   context: Context;
+  transitions: Transitions;
   boots: Boots;
   endings: Endings;
   captures: Captures;
@@ -90,13 +95,15 @@ export interface SandboxesOptions {
   expiryChanged: () => void;
 }
 
+/** how long a change of an ending session is waited for before its record is looked at again, in ms */
+const longestChange = 1000;
 const noTotals = { egressBytes: 0, ingressBytes: 0, cpuMs: 0, durationMs: 0 };
 
 export class Sandboxes {
   readonly #options: SandboxesOptions;
   readonly #context: Context;
   /** resumes under way, by sandbox */
-  readonly #resumes = new Map<string, Promise<Booted & { resumed: boolean }>>();
+  readonly #resumes = new SingleFlight<Booted & { resumed: boolean }>();
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
@@ -152,9 +159,7 @@ export class Sandboxes {
     const { id } = await this.#find(owner, name);
     const there = this.#resumes.get(id);
     if (there) return { ...(await there), resumed: false };
-    const flight = this.#resume(owner, name, options.fresh ?? false).finally(() => this.#resumes.delete(id));
-    this.#resumes.set(id, flight);
-    return flight;
+    return this.#resumes.start(id, () => this.#resume(owner, name, options.fresh ?? false));
   }
 
   /** counts for its next session, but for routes, which change at once */
@@ -172,6 +177,7 @@ export class Sandboxes {
     if (runtime !== undefined) stored.base = await resolveBase(this.#context, { runtime });
     const updated = await this.#context.store.updateSandbox(sandbox.id, stored);
     if (!updated) throw notFound(name);
+    this.#publish("sandbox.changed", updated);
     return updated;
   }
 
@@ -283,6 +289,8 @@ export class Sandboxes {
     } catch (cause) {
       throw isSandkeepError(cause, "exists") ? nameTaken(sandbox.name) : cause;
     }
+    this.#publish("sandbox.created", sandbox);
+    this.#options.transitions.begun(session);
   }
 
   async #boot(
@@ -303,18 +311,22 @@ export class Sandboxes {
       return { sandbox: { ...sandbox, state: running.state, stateChangedAt: running.updatedAt }, session: running };
     } catch (error) {
       // a create happened whole or not at all
-      await this.#context.store.deleteSandbox(sandbox.id, this.#context.now());
+      if (await this.#context.store.deleteSandbox(sandbox.id, this.#context.now())) {
+        this.#publish("sandbox.deleted", sandbox);
+      }
       throw error;
     }
   }
 
   async #resume(owner: Owner, name: string, fresh: boolean): Promise<Booted & { resumed: boolean }> {
     for (;;) {
+      const { currentSessionId } = await this.#find(owner, name);
+      const changed = this.#context.events.changed(currentSessionId);
       const { sandbox, session } = await this.get(owner, name);
       const hasDied = this.#context.runtime.end(session.id) !== undefined;
       if (session.state === "running" && !hasDied) return { sandbox, session, resumed: false };
       if (!isOver(session.state)) {
-        await this.#settle(session.id);
+        await this.#settle(session.id, changed);
         continue;
       }
       const isNew = fresh ? !sandbox.currentSnapshotId : await beginsAnew(this.#context, sandbox, session);
@@ -323,6 +335,7 @@ export class Sandboxes {
       const next = sessionOf(sandbox, this.#context.ids.session(), this.#context.now(), snapshot);
       // somebody else was faster: theirs is as good
       if (!(await this.#context.store.insertSession(next, session.id))) continue;
+      this.#options.transitions.begun(next);
       const root = snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image };
       const running = await this.#options.boots.boot(sandbox, next, { root });
       if (snapshot) await this.#options.retention.use(snapshot);
@@ -331,13 +344,13 @@ export class Sandboxes {
     }
   }
 
-  /** waits for what is under way here, or a moment when it is under way elsewhere; what died is said to be dead */
-  async #settle(sessionId: string): Promise<void> {
+  /** waits until what is under way has changed the session; what died is said to be dead */
+  async #settle(sessionId: string, changed: Promise<void>): Promise<void> {
     const end = this.#context.runtime.end(sessionId);
     if (end) await this.#options.endings.machineEnded(end);
     await this.#options.boots.settled(sessionId);
     await this.#options.endings.settled(sessionId);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await Promise.race([changed, after(longestChange)]);
   }
 
   async #resumable(owner: Owner, sandbox: Sandbox): Promise<Snapshot> {
@@ -359,10 +372,15 @@ export class Sandboxes {
     );
   }
 
+  #publish(type: "sandbox.created" | "sandbox.changed" | "sandbox.deleted", { id, name, projectId }: Sandbox): void {
+    this.#context.events.publish(projectId, { type, sandbox: name, sandboxId: id });
+  }
+
   async #delete(sandbox: Sandbox, withSnapshots: boolean): Promise<Sandbox> {
     const { store, now } = this.#context;
     // first, because what follows cannot be given back: from here on nobody finds it, and a restart goes through with it
     await store.deleteSandbox(sandbox.id, now());
+    this.#publish("sandbox.deleted", sandbox);
     const deleted = (await store.getSandbox(sandbox.id)) ?? sandbox;
     const session = await this.#discard(deleted);
     if (withSnapshots) {
@@ -406,38 +424,6 @@ export class Sandboxes {
     if (!sandbox) throw new SandkeepError("not-found", `The sandbox of session "${session.id}" is gone`);
     return { sandbox, session };
   }
-}
-
-/** a session as its sandbox is configured now */
-function sessionOf(
-  sandbox: Sandbox,
-  ids: { id: string; shortId: string },
-  at: number,
-  snapshot: Snapshot | undefined,
-): Session {
-  return {
-    ...ids,
-    teamId: sandbox.teamId,
-    projectId: sandbox.projectId,
-    sandboxId: sandbox.id,
-    sandboxName: sandbox.name,
-    state: "pending",
-    vcpus: sandbox.vcpus,
-    memory: sandbox.memory,
-    timeout: sandbox.timeout,
-    ...(sandbox.lifetime !== undefined && { lifetime: sandbox.lifetime }),
-    region: sandbox.region,
-    ...(sandbox.base.runtime !== undefined && { runtime: sandbox.base.runtime }),
-    cwd: sandbox.base.cwd,
-    user: sandbox.base.user,
-    env: sandbox.env,
-    persistent: sandbox.persistent,
-    networkPolicy: sandbox.networkPolicy,
-    ...(snapshot && { sourceSnapshotId: snapshot.id }),
-    requestedAt: at,
-    createdAt: at,
-    updatedAt: at,
-  };
 }
 
 const nameTaken = (name: string) =>

@@ -3,10 +3,12 @@
 import { expect, test } from "vitest";
 import { sandbox, session } from "../../../test/harness/fake-core.ts";
 import type { Context } from "../context.ts";
+import { Events } from "../events/events.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Machine } from "../ports/runtime.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 import { Boots } from "./boot.ts";
+import { Transitions } from "./transitions.ts";
 
 const pending = { ...session, state: "pending" as const };
 
@@ -41,9 +43,10 @@ function world({ drives = [] as string[], lost = 0 } = {}) {
     detachDrives: async () => undefined,
   };
   const limits = { maxSandboxes: 2, maxTimeout: 1e9, disk: 1 };
-  const context = { runtime, store, limits, now: () => 0, trouble: () => undefined } as unknown as Context;
+  const events = new Events({ run: "run", now: () => 0 });
+  const context = { runtime, store, events, limits, now: () => 0, trouble: () => undefined } as unknown as Context;
   const descriptions = { machine: async () => undefined, forgetMachine: async () => undefined };
-  const boots = new Boots(context, descriptions as unknown as Descriptions, () => undefined);
+  const boots = new Boots(context, new Transitions(context), descriptions as unknown as Descriptions, () => undefined);
   const boot = (id: string, mounts = sandbox.mounts) =>
     boots.boot({ ...sandbox, mounts }, { ...pending, id }, { root: { image: "host" } });
   return { boots, boot, open, states, machines };

@@ -4,18 +4,20 @@
  */
 
 import { Persistence } from "../../base/retry.ts";
+import { SingleFlight } from "../../base/single-flight.ts";
 import { userIds } from "../commands/user-ids.ts";
 import type { Context } from "../context.ts";
 import { memoryPerVcpu } from "../context.ts";
 import { ShownNames } from "../images/shown-name.ts";
 import { beginTrust } from "../images/trust.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../model/errors.ts";
-import type { Mount, Sandbox, Session, SessionState } from "../model/sandbox.ts";
+import type { Mount, Sandbox, Session } from "../model/sandbox.ts";
 import { networkOf } from "../network/networks.ts";
 import type { ImageInfo, Machine, MachineRoot } from "../ports/runtime.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 import { fetchSource, type Source } from "../sandboxes/sources.ts";
 import { expiryOf } from "./lifetime.ts";
+import type { Transitions } from "./transitions.ts";
 
 /** A machine that was booted, and the image that it was booted from, if it was one. */
 interface Made {
@@ -32,42 +34,47 @@ export interface BootOptions {
 
 export class Boots {
   readonly #context: Context;
+  readonly #transitions: Transitions;
   readonly #descriptions: Descriptions;
   readonly #booted: (machine: Machine) => void;
   readonly #persistence: Persistence;
   readonly #names = new ShownNames();
   /** boots under way, by session */
-  readonly #flights = new Map<string, Promise<unknown>>();
+  readonly #flights = new SingleFlight<Session>();
 
-  constructor(context: Context, descriptions: Descriptions, booted: (machine: Machine) => void) {
+  constructor(
+    context: Context,
+    transitions: Transitions,
+    descriptions: Descriptions,
+    booted: (machine: Machine) => void,
+  ) {
     this.#context = context;
+    this.#transitions = transitions;
     this.#descriptions = descriptions;
     this.#persistence = new Persistence(context.trouble);
     this.#booted = booted;
   }
 
   boot(sandbox: Sandbox, session: Session, options: BootOptions): Promise<Session> {
-    const flight = this.#boot(sandbox, session, options).finally(() => this.#flights.delete(session.id));
-    this.#flights.set(session.id, flight);
-    return flight;
+    return this.#flights.start(session.id, () => this.#boot(sandbox, session, options));
   }
 
   /** asked before a session is on record: one that cannot be made leaves no trace */
   requireRoom(): void {
     const { runtime, limits } = this.#context;
     runtime.requireRoom();
-    const unborn = [...this.#flights.keys()].filter((id) => !runtime.machine(id)).length;
+    const unborn = this.#flights.keys().filter((id) => !runtime.machine(id)).length;
     if (runtime.machines().length + unborn < limits.maxSandboxes) return;
     throw new SandkeepError("limit", "The concurrency limit has been exceeded.");
   }
 
   /** resolves when the session's boot is over, however it went */
   async settled(sessionId: string): Promise<void> {
-    await this.#flights.get(sessionId)?.catch(() => undefined);
+    await this.#flights.settled(sessionId);
   }
 
   async #boot(sandbox: Sandbox, session: Session, options: BootOptions): Promise<Session> {
-    const { store, now, limits } = this.#context;
+    const { now, limits } = this.#context;
     const settled = this.#context.settledNow ?? now;
     let machine: Machine | undefined;
     let early: Promise<Made> | undefined;
@@ -91,10 +98,10 @@ export class Boots {
         ...(session.lifetime === "idle" && { lastActivityAt: startedAt }),
       };
       const described = this.#descriptions.machine(sandbox, { ...session, ...changes, state: "running" });
-      const move = (from: SessionState[]) => store.moveSession(session.id, from, "running", changes);
-      const running = await move(["pending"]).catch((error) => {
-        // Nobody knows whether it happened; once more does no harm, as only this boot makes the session run.
-        if (isSandkeepError(error) && error.code === "unavailable") return move(["pending", "running"]);
+      const run = () => this.#transitions.apply(session, "booted", changes);
+      const running = await run().catch((error) => {
+        // It is unknown whether it happened. To say so again does no harm: only this boot makes the session run.
+        if (isSandkeepError(error, "unavailable")) return run();
         throw error;
       });
       await described;
@@ -150,9 +157,8 @@ export class Boots {
     await this.#descriptions.forgetMachine(session.id).catch(this.#context.trouble);
     await store.detachDrives(session.id, now()).catch(this.#context.trouble);
     const at = now();
-    // On record it may run: see the boot.
     const fail = () =>
-      store.moveSession(session.id, ["pending", "running"], "failed", {
+      this.#transitions.apply(session, "boot-failed", {
         updatedAt: at,
         stoppedAt: at,
         endCause: "crash",

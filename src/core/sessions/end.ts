@@ -3,7 +3,9 @@
  * ends once: whoever asks while it is ending waits for the same end.
  */
 
+import { after } from "../../base/after.ts";
 import { Persistence } from "../../base/retry.ts";
+import { SingleFlight } from "../../base/single-flight.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { EndCause, Session, Snapshot } from "../model/sandbox.ts";
@@ -11,6 +13,7 @@ import type { Machine, MachineEnd } from "../ports/runtime.ts";
 import type { Captures } from "../snapshots/captures.ts";
 import type { Retention } from "../snapshots/retention.ts";
 import { isOver } from "./states.ts";
+import type { Transitions } from "./transitions.ts";
 
 export interface Ended {
   session: Session;
@@ -33,13 +36,15 @@ const longestEnding = 60_000;
 
 export class Endings {
   readonly #context: Context;
+  readonly #transitions: Transitions;
   readonly #retention: Retention;
   readonly #captures: Captures;
-  readonly #flights = new Map<string, Promise<Ended>>();
+  readonly #flights = new SingleFlight<Ended>();
   readonly #persistence: Persistence;
 
-  constructor(context: Context, retention: Retention, captures: Captures) {
+  constructor(context: Context, transitions: Transitions, retention: Retention, captures: Captures) {
     this.#context = context;
+    this.#transitions = transitions;
     this.#retention = retention;
     this.#captures = captures;
     this.#persistence = new Persistence(context.trouble);
@@ -49,7 +54,7 @@ export class Endings {
   stop(session: Session, cause: EndCause, reason: string): Promise<Ended> {
     return this.#once(session.id, async () => {
       const changes = { requestedStopAt: this.#context.now() };
-      const stopping = await this.#context.store.moveSession(session.id, ["running"], "stopping", changes);
+      const stopping = await this.#transitions.apply(session, "stop", changes);
       if (!stopping) return this.#asItIs(session.id);
       const keep = await this.#isKept(stopping);
       return this.#end(stopping, { cause, reason, ...(keep && { capture: { method: "automatic" } }) });
@@ -60,8 +65,7 @@ export class Endings {
   discard(session: Session, reason: string): Promise<Ended> {
     return this.#once(session.id, async () => {
       const changes = { requestedStopAt: this.#context.now() };
-      const from = ["running", "stopping", "snapshotting"] as const;
-      const stopping = await this.#context.store.moveSession(session.id, from, "stopping", changes);
+      const stopping = await this.#transitions.apply(session, "discard", changes);
       if (!stopping) return this.#asItIs(session.id);
       return this.#end(stopping, { cause: "asked", reason });
     });
@@ -76,7 +80,7 @@ export class Endings {
     }
     const { session: ended, snapshot } = await this.#once(session.id, async () => {
       const changes = { snapshottedAt: this.#context.now() };
-      const moved = await this.#context.store.moveSession(session.id, ["running"], "snapshotting", changes);
+      const moved = await this.#transitions.apply(session, "capture", changes);
       if (!moved) throw notRunning(await this.#current(session.id));
       return this.#end(moved, {
         cause: "asked",
@@ -96,7 +100,7 @@ export class Endings {
       await this.#captures.settled(session.id);
       const kept = (await this.#isKept(current)) ? await this.#context.runtime.salvage(session.id) : undefined;
       const snapshot = kept && (await this.#retention.record(current, kept, { method: "automatic" }));
-      return this.#finish(current, "aborted", end, { cause: end.cause, reason: end.reason }, snapshot);
+      return this.#finish(current, "lost", end, { cause: end.cause, reason: end.reason }, snapshot);
     });
   }
 
@@ -110,7 +114,7 @@ export class Endings {
   /** something said that a machine is gone; if that is so, its end is on record when this resolves */
   async confirm(machine: Machine): Promise<void> {
     if (await answers(machine)) return;
-    const end = await Promise.race([machine.ended, later(longestDeath)]);
+    const end = await Promise.race([machine.ended, after(longestDeath)]);
     if (end) await this.machineEnded(end);
   }
 
@@ -135,15 +139,14 @@ export class Endings {
       () => true,
       () => true,
     );
-    if (await Promise.race([isOver, later(longestEnding)])) return;
+    if (await Promise.race([isOver, after(longestEnding)])) return;
     throw new SandkeepError("unavailable", "Cannot wait for the end of the session any longer: it is still stopping");
   }
 
   #once(id: string, end: () => Promise<Ended>): Promise<Ended> {
     const there = this.#flights.get(id);
     if (there) return there;
-    const flight = end().finally(() => this.#flights.delete(id));
-    this.#flights.set(id, flight);
+    const flight = this.#flights.start(id, end);
     // Whoever asked hears of it; it must not stay half ended because nobody asks again.
     flight.catch(() => this.#persistence.again(id, () => this.finish(id)));
     return flight;
@@ -177,13 +180,13 @@ export class Endings {
     const end = machine ? await machine.stop({ snapshot: ending.capture !== undefined }) : runtime.end(session.id);
     const kept = end?.snapshot ?? (ending.capture && (await runtime.salvage(session.id)));
     const snapshot = kept && ending.capture && (await this.#retention.record(session, kept, ending.capture));
-    return this.#finish(session, "stopped", end, ending, snapshot);
+    return this.#finish(session, "ended", end, ending, snapshot);
   }
 
   /** the state is written last: whoever sees it sees everything else */
   async #finish(
     session: Session,
-    state: "stopped" | "aborted",
+    event: "ended" | "lost",
     end: MachineEnd | undefined,
     why: { cause: EndCause; reason: string },
     snapshot: Snapshot | undefined,
@@ -192,8 +195,10 @@ export class Endings {
     await this.#endCommands(session);
     await store.detachDrives(session.id, now());
     const at = now();
-    const final = await store.moveSession(session.id, [session.state], state, {
-      ...(state === "stopped" ? { stoppedAt: at } : { abortedAt: at, stoppedAt: at }),
+    // A machine that is lost while it is made has never run.
+    const happened = event === "lost" && session.state === "pending" ? "boot-failed" : event;
+    const final = await this.#transitions.apply(session, happened, {
+      ...(happened === "lost" ? { abortedAt: at, stoppedAt: at } : { stoppedAt: at }),
       snapshottedAt: snapshot && (session.snapshottedAt ?? at),
       expiresAt: undefined,
       duration: at - (session.startedAt ?? session.requestedAt),
@@ -209,15 +214,15 @@ export class Endings {
 
   /** what still ran was killed with the machine, unless its journal says that it had ended by itself */
   async #endCommands(session: Session): Promise<void> {
-    const { store, runtime, now } = this.#context;
+    const { store, runtime, now, events } = this.#context;
     for (const command of await store.openCommands(session.id)) {
       const exit = runtime.command(session.id, command.id)?.exit;
-      await store.endCommand(
-        command.id,
-        exit
-          ? { exitCode: exit.code, endedAt: exit.exitedAt }
-          : { exitCode: killed, endedAt: now(), endCause: "session-ended" },
-      );
+      const end = exit
+        ? { exitCode: exit.code, endedAt: exit.exitedAt }
+        : { exitCode: killed, endedAt: now(), endCause: "session-ended" as const };
+      await store.endCommand(command.id, end);
+      const about = { sessionId: session.id, commandId: command.id, exitCode: end.exitCode };
+      events.publish(session.projectId, { type: "command.ended", ...about });
     }
   }
 
@@ -241,10 +246,6 @@ async function answers(machine: Machine): Promise<boolean> {
   } catch (error) {
     return !isSandkeepError(error, "gone");
   }
-}
-
-function later(ms: number): Promise<undefined> {
-  return new Promise((resolve) => setTimeout(resolve, ms, undefined).unref());
 }
 
 /** why a session cannot be used now */

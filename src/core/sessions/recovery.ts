@@ -14,9 +14,11 @@ import type { Descriptions } from "../recovery/descriptions.ts";
 import { settleLostSnapshots } from "../snapshots/lost-snapshots.ts";
 import type { Activity } from "./activity.ts";
 import type { Endings } from "./end.ts";
+import type { Transitions } from "./transitions.ts";
 
 export interface RecoveryOptions {
   context: Context;
+  transitions: Transitions;
   activity: Activity;
   endings: Endings;
   commands: Commands;
@@ -49,7 +51,7 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
   }
   switch (session.state) {
     case "pending":
-      return undoBoot(context, session);
+      return undoBoot(options, session);
     case "running":
       if (!machine) {
         await endings.lost(session, context.runtime.end(session.id) ?? vanished(session));
@@ -95,12 +97,13 @@ async function isDeleted({ store }: Context, session: Session): Promise<boolean>
 }
 
 /** nobody was told of it: a sandbox without any other session goes with it */
-async function undoBoot({ store, runtime, now, trouble }: Context, session: Session): Promise<void> {
+async function undoBoot({ context, transitions }: RecoveryOptions, session: Session): Promise<void> {
+  const { store, runtime, now, trouble } = context;
   await runtime.machine(session.id)?.stop().catch(trouble);
   await runtime.forget(session.id).catch(trouble);
   await store.detachDrives(session.id, now());
   const at = now();
-  await store.moveSession(session.id, ["pending"], "failed", {
+  await transitions.apply(session, "boot-failed", {
     updatedAt: at,
     stoppedAt: at,
     endCause: "crash",

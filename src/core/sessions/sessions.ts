@@ -176,6 +176,7 @@ export class Sessions {
     const changes = { networkPolicy, updatedAt: this.#context.now() };
     const changed = await this.#context.store.updateSession(id, ["running"], changes);
     if (!changed) throw notRunning(await this.get(caller, id));
+    this.#context.events.publish(changed.projectId, { type: "policy.changed", sessionId: id });
     return changed;
   }
 

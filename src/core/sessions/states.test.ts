@@ -2,10 +2,16 @@
 
 import { describe, expect, test } from "vitest";
 import type { SessionState } from "../model/sandbox.ts";
-import { isOver, type LifecycleEvent, nextState, statesBefore } from "./states.ts";
+import { isOver, type SessionEvent, transitions } from "./states.ts";
 
 const states: SessionState[] = ["pending", "running", "snapshotting", "stopping", "stopped", "failed", "aborted"];
-const events: LifecycleEvent[] = ["booted", "stop", "capture", "ended", "lost"];
+const events = Object.keys(transitions) as SessionEvent[];
+
+/** undefined when this cannot happen in that state */
+function nextState(state: SessionState, event: SessionEvent): SessionState | undefined {
+  const { from, to } = transitions[event];
+  return from.includes(state) ? to : undefined;
+}
 
 describe("a session", () => {
   test("goes from pending over running and stopping to stopped", () => {
@@ -15,7 +21,8 @@ describe("a session", () => {
   });
 
   test("that never ran has failed, one that ran was aborted", () => {
-    expect(nextState("pending", "lost")).toBe("failed");
+    expect(nextState("pending", "boot-failed")).toBe("failed");
+    expect(nextState("pending", "lost")).toBeUndefined();
     expect(nextState("running", "lost")).toBe("aborted");
     expect(nextState("snapshotting", "lost")).toBe("aborted");
   });
@@ -30,14 +37,14 @@ describe("a session", () => {
       expect(seen).not.toContain(state);
       for (const event of events) {
         const next = nextState(state, event);
-        if (next) reach(next, [...seen, state]);
+        if (next && next !== state) reach(next, [...seen, state]);
       }
     };
     for (const state of states) reach(state, []);
   });
 
   test("can be stopped or captured only while it runs", () => {
-    expect(statesBefore("stop")).toEqual(["running"]);
-    expect(statesBefore("capture")).toEqual(["running"]);
+    expect(transitions.stop.from).toEqual(["running"]);
+    expect(transitions.capture.from).toEqual(["running"]);
   });
 });

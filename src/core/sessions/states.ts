@@ -1,9 +1,11 @@
 /**
- * The states of a session and what moves it from one to the next.
+ * The states of a session and the events that move it from one to the next.
  *
  *   pending ──booted──▶ running ──stop──────▶ stopping ──────ended──▶ stopped
  *      │                   │ └──capture──▶ snapshotting ──ended────────▲
- *      └─lost─▶ failed     └──lost──▶ aborted ◀── lost ── stopping, snapshotting
+ *      │                   │                   └──discard──▶ stopping
+ *      └─boot-failed─▶ failed
+ *                          └──lost──▶ aborted ◀── lost ── stopping, snapshotting
  *
  *   pending       on record; its machine is being made
  *   running       its machine answers; commands and files work
@@ -13,33 +15,33 @@
  *   failed        over; it never ran
  *   aborted       over; its machine was lost
  *
- * A state never returns to an earlier one: running again is a new session.
+ * A state never returns to an earlier one: running again is a new session. Three events may happen in the state that they
+ * lead to, or after it, because the answer of the store to the first attempt can be lost: a session that is on record as
+ * running may have booted just now, or its boot may yet fail, and one that is stopping may still be discarded.
  */
 
 import type { SessionState } from "../model/sandbox.ts";
 
-export type LifecycleEvent = "booted" | "stop" | "capture" | "ended" | "lost";
+export type SessionEvent = "booted" | "boot-failed" | "stop" | "capture" | "discard" | "ended" | "lost";
 
-const table: Record<SessionState, Partial<Record<LifecycleEvent, SessionState>>> = {
-  pending: { booted: "running", lost: "failed" },
-  running: { stop: "stopping", capture: "snapshotting", lost: "aborted" },
-  stopping: { ended: "stopped", lost: "aborted" },
-  snapshotting: { ended: "stopped", lost: "aborted" },
-  stopped: {},
-  failed: {},
-  aborted: {},
+export interface Transition {
+  from: readonly SessionState[];
+  to: SessionState;
+}
+
+export const transitions: Record<SessionEvent, Transition> = {
+  booted: { from: ["pending", "running"], to: "running" },
+  "boot-failed": { from: ["pending", "running"], to: "failed" },
+  stop: { from: ["running"], to: "stopping" },
+  capture: { from: ["running"], to: "snapshotting" },
+  discard: { from: ["running", "snapshotting", "stopping"], to: "stopping" },
+  ended: { from: ["stopping", "snapshotting"], to: "stopped" },
+  lost: { from: ["running", "stopping", "snapshotting"], to: "aborted" },
 };
 
-/** undefined when this cannot happen in that state */
-export function nextState(state: SessionState, event: LifecycleEvent): SessionState | undefined {
-  return table[state][event];
-}
-
-/** the states from which an event is possible, for compare-and-set */
-export function statesBefore(event: LifecycleEvent): SessionState[] {
-  return (Object.keys(table) as SessionState[]).filter((state) => table[state][event] !== undefined);
-}
+/** states in which a session stays for ever */
+export const overStates = ["stopped", "failed", "aborted"] as const satisfies SessionState[];
 
 export function isOver(state: SessionState): boolean {
-  return Object.keys(table[state]).length === 0;
+  return (overStates as SessionState[]).includes(state);
 }

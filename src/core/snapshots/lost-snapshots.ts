@@ -27,9 +27,11 @@ export async function beginsAnew({ store, notice }: Context, sandbox: Sandbox, s
   return true;
 }
 
-async function settleLost({ store, now, notice }: Context, lost: Snapshot, there: Set<string>): Promise<void> {
+async function settleLost({ store, now, notice, events }: Context, lost: Snapshot, there: Set<string>): Promise<void> {
   const at = now();
   await store.updateSnapshot(lost.id, { state: "failed", updatedAt: at, expiresAt: undefined });
+  const about = { sandbox: lost.sandboxName, snapshotId: lost.id, sessionId: lost.sessionId };
+  events.publish(lost.projectId, { type: "snapshot.failed", ...about });
   const sandbox = await store.getSandbox(lost.sandboxId);
   const what = `The files of snapshot "${lost.id}" of sandbox "${lost.sandboxName}" are gone`;
   if (sandbox?.currentSnapshotId !== lost.id) return notice(what);

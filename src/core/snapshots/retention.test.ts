@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import { sandbox, session, snapshot, time } from "../../../test/harness/fake-core.ts";
 import type { Context } from "../context.ts";
+import { Events } from "../events/events.ts";
 import type { Snapshot } from "../model/sandbox.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 import { Retention } from "./retention.ts";
@@ -17,6 +18,7 @@ async function evicted(snapshotExpiration: number): Promise<Partial<Snapshot>> {
   const keepLastSnapshots = { count: 1, deleteEvicted: false };
   // Only what a capture asks of them is there.
   const context = {
+    events: new Events({ run: "run", now: () => 0 }),
     store: {
       getSandbox: async () => ({ ...sandbox, keepLastSnapshots }),
       insertSnapshot: async () => undefined,

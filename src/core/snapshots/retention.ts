@@ -61,6 +61,7 @@ export class Retention {
       ...(expiration > 0 && { expiresAt: at + expiration }),
     };
     await store.insertSnapshot(snapshot);
+    this.#publish("snapshot.created", snapshot);
     this.#correct(snapshot);
     if (sandbox) {
       await this.#descriptions.snapshot(sandbox, session, snapshot);
@@ -87,6 +88,7 @@ export class Retention {
   async delete(snapshot: Snapshot): Promise<Snapshot> {
     if (snapshot.state === "deleted") return snapshot;
     const deleted = await this.#context.store.updateSnapshot(snapshot.id, { state: "deleted" });
+    this.#publish("snapshot.deleted", snapshot);
     this.collect();
     return deleted ?? snapshot;
   }
@@ -134,6 +136,10 @@ export class Retention {
   async settled(): Promise<void> {
     await this.#collecting;
     await Promise.all(this.#corrections);
+  }
+
+  #publish(type: "snapshot.created" | "snapshot.deleted", { id, projectId, sandboxName, sessionId }: Snapshot): void {
+    this.#context.events.publish(projectId, { type, sandbox: sandboxName, snapshotId: id, sessionId });
   }
 
   /** writes its size down again once it is certain */

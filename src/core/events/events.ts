@@ -1,0 +1,155 @@
+/**
+ * The events of each project, in order, the last of them kept. Whoever follows them says after which one to go on:
+ *
+ *   … 41  42  43  44 ┃ next             after 42: 43 and 44 at once, then what comes
+ *     └── kept ────┘
+ *
+ * A cursor names an event of one run of the daemon. Where events between the cursor and the oldest kept one are lost, or
+ * the cursor is of an earlier run, the follower hears first that there is a gap, so that it looks at the whole again.
+ */
+
+import { SandkeepError } from "../model/errors.ts";
+import type { Event } from "./event.ts";
+
+/** An event with its place. */
+export type Published = (Event | { type: "gap" }) & {
+  /** names this event in `after` */
+  cursor: string;
+  /** in ms since 1970 */
+  at: number;
+};
+
+export interface EventsOptions {
+  /** names this run of the daemon; of letters and digits */
+  run: string;
+  now: () => number;
+  /** events kept for each project */
+  kept?: number;
+}
+
+interface Stream {
+  /** of no other stream: events of one that was forgotten are not taken for those of its successor */
+  name: string;
+  /** the number of the newest event; the first one is 1 */
+  newest: number;
+  events: Published[];
+  /** resolves with the next event */
+  next: PromiseWithResolvers<void>;
+}
+
+/** projects whose events are kept: of more, the one without an event for longest is forgotten */
+const mostProjects = 1000;
+const defaultKept = 500;
+
+export class Events {
+  readonly #options: Required<EventsOptions>;
+  /** by project, the one with the newest event last */
+  readonly #streams = new Map<string, Stream>();
+  #made = 0;
+  /** who waits for the next event about a session */
+  readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
+
+  constructor(options: EventsOptions) {
+    this.#options = { kept: defaultKept, ...options };
+  }
+
+  publish(projectId: string, event: Event): void {
+    const stream = this.#stream(projectId);
+    stream.newest++;
+    stream.events.push({ ...event, cursor: cursorOf(stream, stream.newest), at: this.#options.now() });
+    if (stream.events.length > this.#options.kept) stream.events.shift();
+    this.#streams.delete(projectId);
+    this.#streams.set(projectId, stream);
+    this.#forget();
+    stream.next.resolve();
+    stream.next = Promise.withResolvers();
+    if ("sessionId" in event) this.#wake(event.sessionId);
+  }
+
+  /** Resolves with the next event about this session. Ask before looking at its state, so that no change is missed. */
+  changed(sessionId: string): Promise<void> {
+    const waiting = this.#waiting.get(sessionId) ?? Promise.withResolvers<void>();
+    this.#waiting.set(sessionId, waiting);
+    return waiting.promise;
+  }
+
+  /** the kept events after a cursor, or all of them, and the cursor to go on with; `invalid` when it is malformed */
+  page(projectId: string, after: string | undefined): { events: Published[]; next: string } {
+    const stream = this.#stream(projectId);
+    const oldest = stream.newest - stream.events.length + 1;
+    const known = after === undefined ? oldest - 1 : numberOf(stream, after);
+    const next = cursorOf(stream, stream.newest);
+    if (!isKnown(stream, known)) {
+      const gap = { type: "gap" as const, cursor: cursorOf(stream, oldest - 1), at: this.#options.now() };
+      return { events: [gap, ...stream.events], next };
+    }
+    return { events: stream.events.slice(known + 1 - oldest), next };
+  }
+
+  /** the events after a cursor, or from now on, until the signal aborts; `invalid` when the cursor is malformed */
+  follow(projectId: string, after: string | undefined, signal: AbortSignal): AsyncIterable<Published> {
+    const stream = this.#stream(projectId);
+    const known = after === undefined ? stream.newest : numberOf(stream, after);
+    return this.#follow(projectId, stream, known, signal);
+  }
+
+  async *#follow(projectId: string, first: Stream, known: number, signal: AbortSignal): AsyncIterable<Published> {
+    let [stream, last] = [first, known];
+    const aborted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+    while (!signal.aborted) {
+      const current = this.#stream(projectId);
+      const oldest = current.newest - current.events.length + 1;
+      if (current !== stream || !isKnown(current, last)) {
+        [stream, last] = [current, oldest - 1];
+        yield { type: "gap", cursor: cursorOf(current, last), at: this.#options.now() };
+        continue;
+      }
+      const event = stream.events[last + 1 - oldest];
+      if (event) {
+        last++;
+        yield event;
+      } else {
+        await Promise.race([stream.next.promise, aborted]);
+      }
+    }
+  }
+
+  #stream(projectId: string): Stream {
+    const there = this.#streams.get(projectId);
+    if (there) return there;
+    const name = `${this.#options.run}x${++this.#made}`;
+    const stream = { name, newest: 0, events: [], next: Promise.withResolvers<void>() };
+    this.#streams.set(projectId, stream);
+    return stream;
+  }
+
+  /** whoever follows a project that is forgotten hears that there is a gap */
+  #forget(): void {
+    for (const [projectId, { next }] of this.#streams) {
+      if (this.#streams.size <= mostProjects) return;
+      this.#streams.delete(projectId);
+      next.resolve();
+    }
+  }
+
+  #wake(sessionId: string): void {
+    this.#waiting.get(sessionId)?.resolve();
+    this.#waiting.delete(sessionId);
+  }
+}
+
+/** whether every event after this one is kept */
+function isKnown({ newest, events }: Stream, number: number): boolean {
+  return number >= newest - events.length && number <= newest;
+}
+
+function cursorOf({ name }: Stream, number: number): string {
+  return `${name}-${number}`;
+}
+
+/** -1, before all events, when it is of another stream */
+function numberOf({ name }: Stream, cursor: string): number {
+  const [, stream, number] = /^([A-Za-z0-9]{1,64})-(\d{1,15})$/.exec(cursor) ?? [];
+  if (stream === undefined) throw new SandkeepError("invalid", "Invalid request: `after` is not a cursor of an event.");
+  return stream === name ? Number(number) : -1;
+}

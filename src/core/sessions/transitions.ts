@@ -1,0 +1,36 @@
+/**
+ * The one way to change the state of a session: an event of states.ts happens to it, which is on record before anybody
+ * hears of it.
+ */
+
+import type { Context } from "../context.ts";
+import type { Session } from "../model/sandbox.ts";
+import type { SessionChanges } from "../ports/store.ts";
+import { isOver, type SessionEvent, transitions } from "./states.ts";
+
+export class Transitions {
+  readonly #context: Pick<Context, "store" | "events">;
+
+  constructor(context: Pick<Context, "store" | "events">) {
+    this.#context = context;
+  }
+
+  /** the session as it is then; undefined when this cannot happen in its state, which then stays as it is */
+  async apply({ id }: Pick<Session, "id">, event: SessionEvent, changes: SessionChanges): Promise<Session | undefined> {
+    const { from, to } = transitions[event];
+    const moved = await this.#context.store.moveSession(id, from, to, changes);
+    if (moved) this.#publish(moved);
+    return moved;
+  }
+
+  /** a session that was just put on record */
+  begun(session: Session): void {
+    this.#publish(session);
+  }
+
+  #publish({ id, projectId, sandboxId, sandboxName, state, endCause, endReason }: Session): void {
+    const end = isOver(state) && endCause !== undefined ? { cause: endCause, reason: endReason ?? "" } : {};
+    const about = { sandbox: sandboxName, sandboxId, sessionId: id };
+    this.#context.events.publish(projectId, { type: `session.${state}`, ...about, ...end });
+  }
+}
