@@ -124,4 +124,27 @@ describe("live bodies", () => {
     expect(asked).toBeLessThan(4);
     expect(returned).toBe(true);
   });
+
+  test("a client that goes away while bytes are waited for is no trouble, whether they come or break off", async () => {
+    for (const breaks of [false, true]) {
+      const { promise, resolve, reject } = Promise.withResolvers<IteratorResult<Uint8Array>>();
+      const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+      const bytes: AsyncIterator<Uint8Array> = {
+        next() {
+          ask();
+          return promise;
+        },
+      };
+      const troubles: unknown[] = [];
+      const reader = byteBody({ bytes, trouble: (error) => troubles.push(error) }).getReader();
+      const read = reader.read();
+      await asked;
+      await reader.cancel();
+      if (breaks) reject(new Error("The machine has stopped"));
+      else resolve({ done: false, value: new Uint8Array(1) });
+      expect(await read).toEqual({ done: true, value: undefined });
+      await new Promise((settled) => setImmediate(settled));
+      expect(troubles).toEqual([]);
+    }
+  });
 });

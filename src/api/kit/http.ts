@@ -278,20 +278,27 @@ export interface ByteBody {
  */
 export function byteBody({ bytes, first, trouble, connection }: ByteBody): ReadableStream<Uint8Array> {
   let pending = first;
+  let isCancelled = false;
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     try {
       const { done, value } = pending ?? (await bytes.next());
       pending = undefined;
+      // A client that went away during the wait takes nothing more, and its stream is closed already.
+      if (isCancelled) return;
       if (done) controller.close();
       else controller.enqueue(value);
     } catch (error) {
+      if (isCancelled) return;
       trouble(error);
       if (!connection?.outgoing) throw error;
       connection.outgoing.destroy();
       controller.close();
     }
   }
-  const cancel = async () => void (await bytes.return?.());
+  async function cancel(): Promise<void> {
+    isCancelled = true;
+    await bytes.return?.();
+  }
   return new ReadableStream({ pull, cancel }, new ByteLengthQueuingStrategy({ highWaterMark: 128 << 10 }));
 }
 

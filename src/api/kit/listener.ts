@@ -90,11 +90,15 @@ async function last(response: Response, incoming: IncomingMessage): Promise<Resp
   const headers = new Headers(response.headers);
   headers.set("connection", "close");
   headers.set("content-length", String(answer.length));
+  let isCancelled = false;
   const lingering = new ReadableStream<Uint8Array>({
     async start(controller) {
       controller.enqueue(answer);
       await heardOut(incoming);
-      controller.close();
+      if (!isCancelled) controller.close();
+    },
+    cancel() {
+      isCancelled = true;
     },
   });
   return new Response(lingering, { status: response.status, headers });
