@@ -299,23 +299,19 @@ export class Sandboxes {
     source?: Exclude<Source, { kind: "snapshot" }>,
   ) {
     this.#options.boots.requireRoom();
-    const recorded = this.#record({ sandbox, session });
-    try {
-      const running = await this.#options.boots.boot(sandbox, session, {
-        recorded,
-        root: snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image },
-        ...(source && { source }),
-      });
-      if (snapshot) await this.#options.retention.use(snapshot);
-      this.#options.expiryChanged();
-      return { sandbox: { ...sandbox, state: running.state, stateChangedAt: running.updatedAt }, session: running };
-    } catch (error) {
+    const { store, now, trouble } = this.#context;
+    const running = await this.#options.boots.boot(sandbox, session, {
+      recorded: this.#record({ sandbox, session }),
+      root: snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image },
+      ...(source && { source }),
       // a create happened whole or not at all
-      if (await this.#context.store.deleteSandbox(sandbox.id, this.#context.now())) {
-        this.#publish("sandbox.deleted", sandbox);
-      }
-      throw error;
-    }
+      failed: async () => {
+        if (await store.deleteSandbox(sandbox.id, now())) this.#publish("sandbox.deleted", sandbox);
+      },
+    });
+    if (snapshot) await this.#options.retention.use(snapshot).catch(trouble);
+    this.#options.expiryChanged();
+    return { sandbox: { ...sandbox, state: running.state, stateChangedAt: running.updatedAt }, session: running };
   }
 
   async #resume(owner: Owner, name: string, fresh: boolean): Promise<Booted & { resumed: boolean }> {
@@ -329,7 +325,7 @@ export class Sandboxes {
         await this.#settle(session.id, changed);
         continue;
       }
-      const isNew = fresh ? !sandbox.currentSnapshotId : await beginsAnew(this.#context, sandbox, session);
+      const isNew = fresh ? !sandbox.currentSnapshotId : await beginsAnew(this.#context, sandbox);
       const snapshot = isNew ? undefined : await this.#resumable(owner, sandbox);
       this.#options.boots.requireRoom();
       const next = sessionOf(sandbox, this.#context.ids.session(), this.#context.now(), snapshot);

@@ -47,8 +47,8 @@ function world({ drives = [] as string[], lost = 0 } = {}) {
   const context = { runtime, store, events, limits, now: () => 0, trouble: () => undefined } as unknown as Context;
   const descriptions = { machine: async () => undefined, forgetMachine: async () => undefined };
   const boots = new Boots(context, new Transitions(context), descriptions as unknown as Descriptions, () => undefined);
-  const boot = (id: string, mounts = sandbox.mounts) =>
-    boots.boot({ ...sandbox, mounts }, { ...pending, id }, { root: { image: "host" } });
+  const boot = (id: string, mounts = sandbox.mounts, failed?: () => Promise<unknown>) =>
+    boots.boot({ ...sandbox, mounts }, { ...pending, id }, { root: { image: "host" }, ...(failed && { failed }) });
   return { boots, boot, open, states, machines };
 }
 
@@ -75,6 +75,20 @@ test("one whose answers are lost again and again does not stay there without its
   await expect(boot("sbx_1")).rejects.toMatchObject({ code: "unavailable" });
   expect(states.get("sbx_1")).toBe("failed");
   expect(machines.size).toBe(0);
+});
+
+test("the sandbox of a create that fails goes while its session is pending, and is tried again until it is gone", async () => {
+  const { boot, open, states } = world({ lost: 2 });
+  open();
+  const seen: (string | undefined)[] = [];
+  const failed = async () => {
+    seen.push(states.get("sbx_1"));
+    if (seen.length === 1) throw new SandkeepError("unavailable", "The database is away");
+  };
+  await expect(boot("sbx_1", sandbox.mounts, failed)).rejects.toThrow("The answer was lost");
+  await expect.poll(() => states.get("sbx_1")).toBe("failed");
+  expect(seen).not.toContain("failed");
+  expect(seen).toHaveLength(2);
 });
 
 test.each([

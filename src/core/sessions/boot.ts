@@ -29,6 +29,11 @@ export interface BootOptions {
   root: MachineRoot;
   /** resolves when the session is on record; default, it is */
   recorded?: Promise<void>;
+  /**
+   * called when it fails, before the session is on record as failed: a daemon that dies in between finds it pending, and
+   * undoes the rest
+   */
+  failed?: () => Promise<unknown>;
   source?: Exclude<Source, { kind: "snapshot" }>;
 }
 
@@ -109,7 +114,8 @@ export class Boots {
       this.#booted(machine);
       return running;
     } catch (error) {
-      await this.#undo(session, machine ?? (await early?.catch(() => undefined))?.machine, error);
+      const made = machine ?? (await early?.catch(() => undefined))?.machine;
+      await this.#undo(session, made, options.failed, error);
       throw error;
     }
   }
@@ -151,19 +157,26 @@ export class Boots {
     }
   }
 
-  async #undo(session: Session, machine: Machine | undefined, error: unknown): Promise<void> {
+  async #undo(
+    session: Session,
+    machine: Machine | undefined,
+    failed: BootOptions["failed"],
+    error: unknown,
+  ): Promise<void> {
     const { store, now } = this.#context;
     await machine?.stop().catch(this.#context.trouble);
     await this.#descriptions.forgetMachine(session.id).catch(this.#context.trouble);
     await store.detachDrives(session.id, now()).catch(this.#context.trouble);
     const at = now();
-    const fail = () =>
-      this.#transitions.apply(session, "boot-failed", {
+    const fail = async () => {
+      await failed?.();
+      await this.#transitions.apply(session, "boot-failed", {
         updatedAt: at,
         stoppedAt: at,
         endCause: "crash",
         endReason: messageOf(error),
       });
+    };
     // a store that is away now would leave it pending for ever
     await fail().catch(() => this.#persistence.again(session.id, fail));
   }

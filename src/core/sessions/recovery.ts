@@ -103,14 +103,15 @@ async function undoBoot({ context, transitions }: RecoveryOptions, session: Sess
   await runtime.forget(session.id).catch(trouble);
   await store.detachDrives(session.id, now());
   const at = now();
+  // first, as in a create that fails: a daemon that dies here too finds the session pending again
+  const sandbox = await store.getSandbox(session.sandboxId);
+  if (sandbox && sandbox.createdAt === session.createdAt) await store.deleteSandbox(sandbox.id, at);
   await transitions.apply(session, "boot-failed", {
     updatedAt: at,
     stoppedAt: at,
     endCause: "crash",
     endReason: "The daemon died while it was being made",
   });
-  const sandbox = await store.getSandbox(session.sandboxId);
-  if (sandbox && sandbox.createdAt === session.createdAt) await store.deleteSandbox(sandbox.id, at);
 }
 
 function vanished(session: Session): MachineEnd {

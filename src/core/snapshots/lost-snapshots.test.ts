@@ -8,29 +8,52 @@ import { beginsAnew } from "./lost-snapshots.ts";
 
 const { currentSnapshotId: _, ...plain } = sandbox;
 const uncaptured: Sandbox = { ...plain, persistent: true };
-const lost: Session = { ...session, state: "aborted", endCause: "host" };
+const lost: Session = { ...session, state: "aborted", startedAt: 1, endCause: "host" };
+const { startedAt: __, ...unstarted } = session;
+const failed: Session = { ...unstarted, state: "failed", endCause: "crash" };
 
-/** whether it begins anew, and what is said about that */
-async function asked(of: Sandbox, last: Session, snapshots: Partial<Snapshot>[] = []) {
+/** whether it begins anew, and what is said about that; a page of the store has one session, the newest first */
+async function asked(of: Sandbox, sessions: Session[], snapshots: Partial<Snapshot>[] = []) {
   const said: string[] = [];
-  const store = { snapshotsOf: async () => snapshots };
+  const store = {
+    snapshotsOf: async () => snapshots,
+    listSessions: async ({ cursor = "0" }) => {
+      const at = Number(cursor);
+      return { items: sessions.slice(at, at + 1), ...(at + 1 < sessions.length && { next: String(at + 1) }) };
+    },
+  };
   const context = { store, notice: (sentence: string) => void said.push(sentence) } as unknown as Context;
-  return { begins: await beginsAnew(context, of, last), said };
+  return { begins: await beginsAnew(context, of), said };
 }
 
 test("a sandbox that was lost with the host before anything of it was kept begins anew from its image, and that is said", async () => {
-  const { begins, said } = await asked(uncaptured, lost);
+  const { begins, said } = await asked(uncaptured, [lost]);
   expect(begins).toBe(true);
   expect(said).toEqual([
     `Sandbox "${sandbox.name}" begins anew from its image: the host was restarted before its files were on the disk`,
   ]);
 });
 
-test.each<[string, Sandbox, Session, Partial<Snapshot>[]]>([
-  ["keeps nothing", { ...uncaptured, persistent: false }, lost, []],
-  ["was stopped", uncaptured, { ...lost, state: "stopped", endCause: "asked" }, []],
-  ["has a snapshot", { ...uncaptured, currentSnapshotId: "snap_1" }, lost, [{ id: "snap_1" }]],
-  ["had snapshots, which were deleted", uncaptured, lost, [{ id: "snap_1", state: "deleted" }]],
-])("one that %s does not", async (_, of, last, snapshots) => {
-  expect(await asked(of, last, snapshots)).toEqual({ begins: false, said: [] });
+test("one that was lost so begins anew also after starts that failed in between", async () => {
+  expect((await asked(uncaptured, [failed, failed, lost])).begins).toBe(true);
+});
+
+test.each([true, false])("one that never ran begins from its image (persistent: %s)", async (persistent) => {
+  expect(await asked({ ...uncaptured, persistent }, [failed, failed])).toEqual({
+    begins: true,
+    said: [`Sandbox "${sandbox.name}" begins anew from its image: it has never run`],
+  });
+});
+
+const stopped: Session = { ...lost, state: "stopped", endCause: "asked" };
+
+test.each<[string, Sandbox, Session[], Partial<Snapshot>[]]>([
+  ["keeps nothing", { ...uncaptured, persistent: false }, [lost], []],
+  ["was stopped", uncaptured, [stopped], []],
+  ["was stopped, and then failed to start", uncaptured, [failed, stopped], []],
+  ["has a snapshot", { ...uncaptured, currentSnapshotId: "snap_1" }, [lost], [{ id: "snap_1" }]],
+  ["never ran, from a snapshot", { ...uncaptured, currentSnapshotId: "snap_1" }, [failed], []],
+  ["had snapshots, which were deleted", uncaptured, [lost], [{ id: "snap_1", state: "deleted" }]],
+])("one that %s does not", async (_, of, sessions, snapshots) => {
+  expect(await asked(of, sessions, snapshots)).toEqual({ begins: false, said: [] });
 });

@@ -1,11 +1,14 @@
 /**
  * Snapshots that are on record and whose files are gone, which only a loss of power or of the disk can bring about. Each
  * is said to have failed, and its sandbox goes on with the newest snapshot that is there. A sandbox that was never captured
- * begins anew.
+ * begins anew, and so does one that never ran.
  */
 
 import type { Context } from "../context.ts";
 import type { Sandbox, Session, Snapshot } from "../model/sandbox.ts";
+
+/** how many sessions are looked at in one step */
+const batch = 20;
 
 export async function settleLostSnapshots(context: Context): Promise<void> {
   const { store, runtime } = context;
@@ -18,13 +21,38 @@ export async function settleLostSnapshots(context: Context): Promise<void> {
   }
 }
 
-/** whether nothing of a sandbox that keeps its files could be kept: its only session was lost with the host */
-export async function beginsAnew({ store, notice }: Context, sandbox: Sandbox, session: Session): Promise<boolean> {
-  if (!sandbox.persistent || sandbox.currentSnapshotId !== undefined || session.endCause !== "host") return false;
-  if ((await store.snapshotsOf(sandbox.id)).length > 0) return false;
-  const why = "the host was restarted before its files were on the disk";
+/**
+ * whether a sandbox without any snapshot begins again from its image: it has never run, as when its create was cut off, or
+ * what it keeps was lost with the host. Sessions that failed to start in between change nothing about that
+ */
+export async function beginsAnew(context: Context, sandbox: Sandbox): Promise<boolean> {
+  const { store, notice } = context;
+  if (sandbox.currentSnapshotId !== undefined || (await store.snapshotsOf(sandbox.id)).length > 0) return false;
+  const last = await lastStarted(context, sandbox);
+  if (last && !(sandbox.persistent && last.endCause === "host")) return false;
+  const why = last ? "the host was restarted before its files were on the disk" : "it has never run";
   notice(`Sandbox "${sandbox.name}" begins anew from its image: ${why}`);
   return true;
+}
+
+/** the newest session that ran */
+async function lastStarted({ store }: Context, sandbox: Sandbox): Promise<Session | undefined> {
+  const { projectId, name, createdAt } = sandbox;
+  let cursor: string | undefined;
+  do {
+    const page = await store.listSessions({
+      projectId,
+      sandboxName: name,
+      after: { at: createdAt - 1 },
+      order: "desc",
+      limit: batch,
+      ...(cursor !== undefined && { cursor }),
+    });
+    const started = page.items.find(({ startedAt }) => startedAt !== undefined);
+    if (started) return started;
+    cursor = page.next;
+  } while (cursor !== undefined);
+  return undefined;
 }
 
 async function settleLost({ store, now, notice, events }: Context, lost: Snapshot, there: Set<string>): Promise<void> {
