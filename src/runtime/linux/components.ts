@@ -6,6 +6,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
 import type { Limits } from "../../core/ports/runtime.ts";
+import { ofReadOnlyStore } from "./guest-wire/failure.ts";
 import { Launcher } from "./guest-wire/launcher.ts";
 import { Builds } from "./host/builds.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts";
@@ -30,6 +31,7 @@ import type { DiskRoom } from "./storage/disk-room.ts";
 import { DiskWatch } from "./storage/disk-watch.ts";
 import { DriveStore } from "./storage/drives.ts";
 import { GrowthStop } from "./storage/growth-stop.ts";
+import { isReadOnly } from "./storage/storage.ts";
 import { Volumes } from "./storage/volumes.ts";
 
 export interface Parts {
@@ -191,6 +193,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
       if (!options.room?.isShort) await volumes.limit(machine.plan.volume, bytes);
     },
     requireRoom: (what) => options.room?.require(what),
+    explained: (error, what) => ofReadOnlyStore(error, what, () => isReadOnly(store)),
     diskUsage: (machine) => volumes.usage(machine.plan.volume),
   };
   const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });

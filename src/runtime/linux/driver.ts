@@ -214,7 +214,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   async boot(wanted: MachineSpec): Promise<Machine> {
-    const { pool } = this.#open();
+    const { pool, keeper } = this.#open();
     this.requireRoom();
     const spec = checkSpec(wanted, this.#limits);
     if (this.#machines.has(spec.id) || this.#ended.has(spec.id) || this.#booting.has(spec.id)) {
@@ -231,7 +231,7 @@ export class LinuxRuntime implements Runtime {
         return this.#boot(spec, network);
       });
     } catch (error) {
-      throw typed(error, `Cannot boot machine "${spec.id}"`);
+      throw keeper.explained(typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
     } finally {
       this.#booting.delete(spec.id);
       done();
@@ -251,11 +251,12 @@ export class LinuxRuntime implements Runtime {
   }
 
   async salvage(machineId: string): Promise<SnapshotInfo | undefined> {
-    const { capturer } = this.#open();
+    const { capturer, keeper } = this.#open();
     const ended = this.#ended.get(machineId);
     if (!ended) return undefined;
     return capturer.salvage(ended.plan, ended.record).catch((error) => {
-      throw typed(error, `Cannot keep the files of machine "${machineId}"`);
+      const what = `keep the files of machine "${machineId}"`;
+      throw keeper.explained(typed(error, `Cannot ${what}`), what);
     });
   }
 
@@ -444,7 +445,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   #open(): Parts {
-    if (!this.#parts) throw new SandkeepError("unavailable", "Cannot use the runtime: it is not open");
+    if (!this.#parts) throw new SandkeepError("unavailable", "Cannot use sandboxes: their store is not mounted now");
     return this.#parts;
   }
 }

@@ -16,12 +16,14 @@ import { extractTar, type FileOwner } from "./tar-extract.ts";
 /** makes a connection: of the user whose files these are, or of root in the same sandbox */
 export type OpenSession = (as: "user" | "root") => Promise<FileSession>;
 
-/** the operations of `Files` over connections of their own */
-export function filesOver(open: OpenSession): Files {
+/** the operations of `Files` over connections of their own; `explained` puts a failure into words for callers */
+export function filesOver(open: OpenSession, explained: (error: unknown) => unknown = (error) => error): Files {
   async function once<T>(use: (session: FileSession) => Promise<T>, as: "user" | "root" = "user"): Promise<T> {
     const session = await open(as);
     try {
       return await use(session);
+    } catch (error) {
+      throw explained(error);
     } finally {
       session.close();
     }
@@ -31,6 +33,8 @@ export function filesOver(open: OpenSession): Files {
     const session = await open("user");
     try {
       yield* use(session);
+    } catch (error) {
+      throw explained(error);
     } finally {
       session.close();
     }

@@ -2,7 +2,7 @@
 
 import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
-import { errnoOf, failure, typed } from "./failure.ts";
+import { errnoOf, failure, ofReadOnlyStore, typed } from "./failure.ts";
 import { FrameWriter, headerLength, Type, What } from "./wire.ts";
 
 function failed(errno: number, what: number, sentence = "Cannot do it: because") {
@@ -42,6 +42,31 @@ describe("failure", () => {
       code: "no-room",
       message: "Cannot keep the files: ENOSPC: no space left on device",
     });
+  });
+
+  const { EIO, EROFS, ENOENT } = constants.errno;
+  const ofNode = (errno: number) => Object.assign(new Error("it failed"), { errno: -errno });
+
+  test.each([
+    ["a guest's EIO", failed(EIO, What.system)],
+    ["a guest's EROFS about a path", failed(EROFS, What.path)],
+    ["Node's EIO, in other words", typed(ofNode(EIO), "Cannot stop it")],
+    ["one behind two others", new Error("outer", { cause: new Error("inner", { cause: ofNode(EROFS) }) })],
+  ])("%s is said to come of a store that is read-only, while it is", (_, error) => {
+    expect(ofReadOnlyStore(error, "run it", () => true)).toMatchObject({
+      code: "no-room",
+      message: "Cannot run it: the store of all sandboxes is read-only until the host's disk has room",
+    });
+    expect(ofReadOnlyStore(error, "run it", () => false)).toBe(error);
+  });
+
+  test("another error is not said to come of it, and the store is not looked at", () => {
+    const look = () => {
+      throw new Error("It was looked at");
+    };
+    for (const error of [failed(ENOENT, What.path), new Error("any"), "a text"]) {
+      expect(ofReadOnlyStore(error, "run it", look)).toBe(error);
+    }
   });
 
   test("an answer that cannot be read is an error all the same", () => {

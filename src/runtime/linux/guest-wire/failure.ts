@@ -44,6 +44,24 @@ export function errnoOf(error: unknown): number | undefined {
   return error instanceof SandkeepError && error.cause instanceof KernelError ? error.cause.errno : undefined;
 }
 
+/**
+ * an error that comes of a store that the kernel has made read-only, as callers read it: what could not be done, and until
+ * when; any other stays what it is. `isReadOnly` is asked only where the kernel's number allows it
+ */
+export function ofReadOnlyStore(error: unknown, what: string, isReadOnly: () => boolean): unknown {
+  if (!failedStore.has(numberOf(error) ?? 0) || !isReadOnly()) return error;
+  const why = "the store of all sandboxes is read-only until the host's disk has room";
+  return new SandkeepError("no-room", `Cannot ${what}: ${why}`, { cause: error });
+}
+
+/** the kernel's number behind an error of a guest or of Node's file calls, however often it was put into other words */
+function numberOf(error: unknown): number | undefined {
+  if (error instanceof KernelError) return error.errno;
+  if (!(error instanceof Error)) return undefined;
+  const { errno } = error as NodeJS.ErrnoException;
+  return errno === undefined ? numberOf(error.cause) : -errno;
+}
+
 /** whether there was no room in the store */
 export function isFull(error: unknown): boolean {
   return errnoOf(error) === constants.errno.ENOSPC || (error as NodeJS.ErrnoException)?.code === "ENOSPC";
@@ -100,6 +118,9 @@ const byErrno = new Map<number, ErrorCode>([
 
 /** of what is done outside a sandbox: the store, or the disk below it, has no room, or had none and went read-only */
 const hostIsFull = new Set([numbers.ENOSPC, numbers.EROFS]);
+
+/** what the kernel answers with when a file system has failed under it */
+const failedStore = new Set([numbers.EIO, numbers.EROFS]);
 
 const byWhat = new Map<number, ErrorCode>([
   [What.user, "unknown-user"],

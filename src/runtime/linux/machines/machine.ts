@@ -47,6 +47,8 @@ export interface MachineKeeper {
   diskUsage(machine: LinuxMachine): Promise<number | undefined>;
   /** throws while the host's disk is short of room for what is to be done */
   requireRoom(what: string): void;
+  /** why something could not be done, where the store has failed; else the error as it is */
+  explained(error: unknown, what: string): unknown;
 }
 
 const nothing: Usage["network"] = { received: 0, sent: 0 };
@@ -96,7 +98,11 @@ export class LinuxMachine implements Machine {
   async exec(spec: ExecSpec): Promise<Process> {
     this.#mustRun("run a command");
     checkExec(spec);
-    return this.#agent.exec(spec, this.record.image.env);
+    try {
+      return await this.#agent.exec(spec, this.record.image.env);
+    } catch (error) {
+      throw this.#keeper.explained(error, `run "${spec.argv[0]}"`);
+    }
   }
 
   process(commandId: string): Process | undefined {
@@ -114,11 +120,14 @@ export class LinuxMachine implements Machine {
   }
 
   files(user = "root"): Files {
-    const files = filesOver((as) => {
-      this.#mustRun("use files");
-      return this.#agent.files(as === "root" ? as : user);
-    });
-    const { requireRoom } = this.#keeper;
+    const { requireRoom, explained } = this.#keeper;
+    const files = filesOver(
+      (as) => {
+        this.#mustRun("use files");
+        return this.#agent.files(as === "root" ? as : user);
+      },
+      (error) => explained(error, "use files"),
+    );
     return {
       ...files,
       async write(path, data, options) {
@@ -174,7 +183,8 @@ export class LinuxMachine implements Machine {
     this.#mustRun("take a snapshot");
     this.#keeper.requireRoom("take a snapshot");
     return this.#keeper.captureLive(this).catch((error) => {
-      throw typed(error, `Cannot take a snapshot of machine "${this.id}"`);
+      const refused = typed(error, `Cannot take a snapshot of machine "${this.id}"`);
+      throw this.#keeper.explained(refused, `take a snapshot of machine "${this.id}"`);
     });
   }
 
@@ -260,8 +270,11 @@ export class LinuxMachine implements Machine {
     const released = await refusal(() => this.#keeper.release(this));
     this.#settle(end);
     const first = captured ?? recorded ?? discarded ?? released;
-    if (first !== undefined) throw typed(first, `Cannot stop machine "${this.id}" in order`);
-    return end;
+    if (first === undefined) return end;
+    throw this.#keeper.explained(
+      typed(first, `Cannot stop machine "${this.id}" in order`),
+      `stop machine "${this.id}" in order`,
+    );
   }
 
   /** a record that says it runs would be believed by the next daemon: written as soon as there is room */

@@ -1,0 +1,74 @@
+/** The store is read-only while a daemon runs: callers are told so with 507, and it comes back by itself once there is room. */
+
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type SmallDisk, smallDisk } from "../../disks/small-disk.ts";
+import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
+import { eventually } from "../../harness/harness.ts";
+import { raw } from "../clients.ts";
+import { create, read, write } from "./kept-files.ts";
+
+const mebibyte = 2 ** 20;
+const reserve = 160 * mebibyte;
+const why = "the store of all sandboxes is read-only until the host's disk has room";
+const undo = new AsyncDisposableStack();
+let disk: SmallDisk;
+let daemon: TestDaemon;
+
+beforeAll(async () => {
+  disk = await smallDisk(undo, 1400 * mebibyte);
+  daemon = await startDaemon(undo, { SANDKEEP_DISK_RESERVE: "160M" }, { folder: disk.directory });
+});
+afterAll(() => undo.disposeAsync());
+
+test("commands, files and stops are refused with a sentence, and everything goes on when there is room", async () => {
+  const session = await create(daemon, "writer");
+  await write(daemon, session, "kept", "acknowledged");
+  const path = `/v2/sandboxes/sessions/${session}`;
+  expect((await raw(daemon, "POST", `${path}/stop`)).status).toBe(200);
+  const { json } = await raw(daemon, "GET", "/v2/sandboxes/writer?resume=true");
+  const running = `/v2/sandboxes/sessions/${json.session.id}`;
+  // While room is short the daemon leaves the store as it is.
+  disk.fill(reserve / 4);
+  await eventually("growth is refused", async () => (await tryCreate()).status === 507);
+  makeReadOnly();
+  const command = { command: "sh", args: ["-c", "true"], wait: true };
+  const refused = await raw(daemon, "POST", `${running}/cmd`, { body: command });
+  expect(refused).toMatchObject({ status: 507, json: { error: { message: `Cannot run "sh": ${why}` } } });
+  const made = await raw(daemon, "POST", `${running}/fs/mkdir`, { body: { path: "folder" } });
+  expect(made).toMatchObject({ status: 507, json: { error: { message: `Cannot use files: ${why}` } } });
+  const stopped = await raw(daemon, "POST", `${running}/stop`);
+  expect(stopped).toMatchObject({ status: 507, json: { error: { code: "insufficient_storage" } } });
+  disk.empty();
+  await eventually("the store is writable", () => !isReadOnly());
+  await eventually("growth is allowed", async () => (await tryCreate()).status === 200);
+  expect(await read(daemon, "writer", "kept")).toBe("acknowledged");
+});
+
+let names = 0;
+
+function tryCreate(name = `try-${names++}`) {
+  return raw(daemon, "POST", "/v3/sandboxes", { body: { name } });
+}
+
+/** programs that are just ending may still have a file open in it */
+function makeReadOnly(): void {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      execFileSync("mount", ["-o", "remount,ro", join(daemon.dataDir, "store")], { stdio: "ignore" });
+      return;
+    } catch (error) {
+      if (attempt === 200) throw error;
+    }
+  }
+}
+
+function isReadOnly(): boolean {
+  const store = join(daemon.dataDir, "store");
+  const line = readFileSync("/proc/self/mountinfo", "utf8")
+    .split("\n")
+    .find((each) => each.split(" ")[4] === store);
+  return line === undefined || / - btrfs \S+ ro(,|$)/.test(line);
+}
