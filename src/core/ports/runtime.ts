@@ -22,6 +22,8 @@ export interface Runtime {
   machine(id: string): Machine | undefined;
   /** what became of machines that were on record at open() but are not alive */
   lost(): MachineEnd[];
+  /** how many machines were found at open() of which only the files are known, as their records are damaged */
+  damaged(): number;
   /** of every machine that is not forgotten yet */
   ends(): MachineEnd[];
   /** how a machine ended that is not forgotten yet */

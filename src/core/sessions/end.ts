@@ -104,6 +104,23 @@ export class Endings {
     });
   }
 
+  /**
+   * its machine, or what is left of it, was found after the session was given up: its files are kept, as those that its
+   * sandbox goes on with unless it has gone on without them. undefined where there is nothing to keep
+   */
+  async found(session: Session): Promise<Snapshot | undefined> {
+    const { runtime, store, now } = this.#context;
+    const sandbox = await store.getSandbox(session.sandboxId);
+    if (!sandbox || !(await this.#isKept(session))) return undefined;
+    const end = await runtime.machine(session.id)?.stop({ snapshot: true });
+    const kept = end?.snapshot ?? (await runtime.salvage(session.id));
+    if (!kept) return undefined;
+    const isOld = sandbox.currentSessionId !== session.id;
+    const snapshot = await this.#retention.record(session, kept, { method: "automatic", isOld });
+    await store.updateSession(session.id, [session.state], { snapshottedAt: now() });
+    return snapshot;
+  }
+
   /** its machine has ended: one that was asked to is taken care of by whoever asked */
   async machineEnded(end: MachineEnd): Promise<void> {
     if (end.cause === "asked") return;

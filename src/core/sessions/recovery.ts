@@ -16,6 +16,9 @@ import type { Activity } from "./activity.ts";
 import type { Endings } from "./end.ts";
 import type { Transitions } from "./transitions.ts";
 
+/** most ids in one statement */
+const batch = 500;
+
 export interface RecoveryOptions {
   context: Context;
   transitions: Transitions;
@@ -36,6 +39,7 @@ export async function recover(options: RecoveryOptions): Promise<void> {
   for (const id of await store.uncountedSessions()) await store.addTotals(id);
   const open = await store.openSessions();
   await Promise.all(open.map((session) => recoverSession(options, session).catch(trouble)));
+  await keepFound(options);
   await endLeftovers(options.context, new Set(open.map(({ id }) => id)));
   await settleLostSnapshots(options.context).catch(trouble);
 }
@@ -54,7 +58,7 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
       return undoBoot(options, session);
     case "running":
       if (!machine) {
-        await endings.lost(session, context.runtime.end(session.id) ?? vanished(session));
+        await endings.lost(session, context.runtime.end(session.id) ?? vanished(context, session));
         return;
       }
       watch(machine);
@@ -68,6 +72,25 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
     default:
       await endings.resume(session);
   }
+}
+
+/** keeps the files of machines that an earlier start could not find, as their records were damaged, and gave up */
+async function keepFound({ context, endings }: RecoveryOptions): Promise<void> {
+  const { store, runtime, notice, trouble } = context;
+  const unkept = runtime.ends().filter(({ cause, snapshot }) => cause !== "asked" && !snapshot);
+  const ids = [...runtime.machines().map(({ id }) => id), ...unkept.map(({ machineId }) => machineId)];
+  for (let at = 0; at < ids.length; at += batch) {
+    for (const session of await store.getSessions(ids.slice(at, at + batch))) {
+      if (!isGivenUp(session) || (await isDeleted(context, session))) continue;
+      const kept = await endings.found(session).catch(trouble);
+      if (kept) notice(`The machine of session "${session.id}" was found again: its files are snapshot "${kept.id}"`);
+    }
+  }
+}
+
+/** ended because its machine could not be found, and without its files */
+function isGivenUp({ state, endCause, snapshottedAt }: Session): boolean {
+  return state === "aborted" && endCause === "host" && snapshottedAt === undefined;
 }
 
 /** machines whose sessions are over: an end that was acknowledged, and that a daemon died over */
@@ -114,11 +137,12 @@ async function undoBoot({ context, transitions }: RecoveryOptions, session: Sess
   });
 }
 
-function vanished(session: Session): MachineEnd {
+function vanished({ runtime }: Context, session: Session): MachineEnd {
+  const isDamaged = runtime.damaged() > 0;
   return {
     machineId: session.id,
     cause: "host",
-    reason: "Its machine is gone",
+    reason: isDamaged ? "Its machine is gone, or is one whose record is damaged" : "Its machine is gone",
     endedAt: session.updatedAt,
     usage: {
       cpuTime: 0,

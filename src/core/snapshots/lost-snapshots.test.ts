@@ -13,7 +13,7 @@ const { startedAt: __, ...unstarted } = session;
 const failed: Session = { ...unstarted, state: "failed", endCause: "crash" };
 
 /** whether it begins anew, and what is said about that; a page of the store has one session, the newest first */
-async function asked(of: Sandbox, sessions: Session[], snapshots: Partial<Snapshot>[] = []) {
+async function asked(of: Sandbox, sessions: Session[], snapshots: Partial<Snapshot>[] = [], damaged = 0) {
   const said: string[] = [];
   const store = {
     snapshotsOf: async () => snapshots,
@@ -22,7 +22,8 @@ async function asked(of: Sandbox, sessions: Session[], snapshots: Partial<Snapsh
       return { items: sessions.slice(at, at + 1), ...(at + 1 < sessions.length && { next: String(at + 1) }) };
     },
   };
-  const context = { store, notice: (sentence: string) => void said.push(sentence) } as unknown as Context;
+  const runtime = { damaged: () => damaged };
+  const context = { store, runtime, notice: (sentence: string) => void said.push(sentence) } as unknown as Context;
   return { begins: await beginsAnew(context, of), said };
 }
 
@@ -32,6 +33,13 @@ test("a sandbox that was lost with the host before anything of it was kept begin
   expect(said).toEqual([
     `Sandbox "${sandbox.name}" begins anew from its image: the host was restarted before its files were on the disk`,
   ]);
+});
+
+test("one whose files may be those of a machine with a damaged record is refused instead", async () => {
+  await expect(asked(uncaptured, [lost], [], 1)).rejects.toThrow(
+    'Cannot resume sandbox: its files may be those of a machine whose record is damaged. "sandkeep recover" lists such records.',
+  );
+  expect((await asked(uncaptured, [failed], [], 1)).begins).toBe(true);
 });
 
 test("one that was lost so begins anew also after starts that failed in between", async () => {

@@ -5,6 +5,7 @@
  */
 
 import type { Context } from "../context.ts";
+import { SandkeepError } from "../model/errors.ts";
 import type { Sandbox, Session, Snapshot } from "../model/sandbox.ts";
 
 /** how many sessions are looked at in one step */
@@ -26,10 +27,14 @@ export async function settleLostSnapshots(context: Context): Promise<void> {
  * what it keeps was lost with the host. Sessions that failed to start in between change nothing about that
  */
 export async function beginsAnew(context: Context, sandbox: Sandbox): Promise<boolean> {
-  const { store, notice } = context;
+  const { store, runtime, notice } = context;
   if (sandbox.currentSnapshotId !== undefined || (await store.snapshotsOf(sandbox.id)).length > 0) return false;
   const last = await lastStarted(context, sandbox);
   if (last && !(sandbox.persistent && last.endCause === "host")) return false;
+  if (last && runtime.damaged() > 0) {
+    const why = "its files may be those of a machine whose record is damaged";
+    throw new SandkeepError("conflict", `Cannot resume sandbox: ${why}. "sandkeep recover" lists such records.`);
+  }
   const why = last ? "the host was restarted before its files were on the disk" : "it has never run";
   notice(`Sandbox "${sandbox.name}" begins anew from its image: ${why}`);
   return true;

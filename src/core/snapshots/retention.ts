@@ -10,6 +10,14 @@ const batch = 100;
 /** how long a repeated request gets the first one's answer, in ms */
 const repeatWithin = 24 * 60 * 60_000;
 
+interface RecordSpec {
+  method: Snapshot["method"];
+  name?: string | undefined;
+  expiration?: number | undefined;
+  /** whether its sandbox has gone on since it was written */
+  isOld?: boolean;
+}
+
 export class Retention {
   readonly #context: Context;
   readonly #descriptions: Descriptions;
@@ -24,12 +32,11 @@ export class Retention {
     this.#quarantine = quarantine;
   }
 
-  /** writes a captured file system down as a snapshot, makes it its sandbox's current one, and lets older ones go */
-  async record(
-    session: Session,
-    kept: SnapshotInfo,
-    how: { method: Snapshot["method"]; name?: string | undefined; expiration?: number | undefined },
-  ): Promise<Snapshot> {
+  /**
+   * writes a captured file system down as a snapshot, makes it its sandbox's current one unless that is newer, and lets
+   * older ones go
+   */
+  async record(session: Session, kept: SnapshotInfo, how: RecordSpec): Promise<Snapshot> {
     const { store, ids, now, limits } = this.#context;
     const sandbox = await store.getSandbox(session.sandboxId);
     const at = now();
@@ -65,6 +72,7 @@ export class Retention {
     this.#correct(snapshot);
     if (sandbox) {
       await this.#descriptions.snapshot(sandbox, session, snapshot);
+      if (how.isOld) return snapshot;
       await store.updateSandbox(sandbox.id, { currentSnapshotId: snapshot.id });
       await this.#evict(sandbox, snapshot.id);
     }

@@ -37,7 +37,7 @@ import type { Blank } from "./machines/blank.ts";
 import { readEnded, readInfo } from "./machines/journal.ts";
 import { LinuxMachine } from "./machines/machine.ts";
 import { machineNeeds } from "./machines/machine-needs.ts";
-import { flushRecord, type MachineRecord, writeRecord } from "./machines/machine-record.ts";
+import { flushRecord, type MachineRecord, writeRecord, writeSpare } from "./machines/machine-record.ts";
 import {
   type BlankPlan,
   checkSpec,
@@ -71,6 +71,7 @@ export class LinuxRuntime implements Runtime {
   readonly #ended = new Map<string, { plan: BlankPlan; record: MachineRecord }>();
   readonly #booting = new Set<string>();
   #lost: MachineEnd[] = [];
+  #damaged = 0;
   #parts: Parts | undefined;
   #hasMounted = false;
   #storeWatch: StoreWatch | undefined;
@@ -118,8 +119,8 @@ export class LinuxRuntime implements Runtime {
     const options = { dataDir, progress, ...this.#options.storage };
     const storage = await openWritable({ storage: options, places: this.#places, guest, room });
     this.#hasMounted = storage.isNewlyMounted;
-    const { machines, sockets } = this.#places;
-    for (const folder of [machines, sockets]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const { machines, spares, sockets } = this.#places;
+    for (const folder of [machines, spares, sockets]) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const parts = await this.#openParts(storage);
     this.#parts = parts;
     if (parts.ledger.isDamaged) this.#trouble(new Error(await rebuildLedger(parts, this.#places, dataDir)));
@@ -250,6 +251,10 @@ export class LinuxRuntime implements Runtime {
     return [...this.#lost];
   }
 
+  damaged(): number {
+    return this.#damaged;
+  }
+
   async salvage(machineId: string): Promise<SnapshotInfo | undefined> {
     const { capturer, keeper } = this.#open();
     const ended = this.#ended.get(machineId);
@@ -354,12 +359,13 @@ export class LinuxRuntime implements Runtime {
   }
 
   async #adopt(parts: Parts): Promise<void> {
-    const { live, lost, ended } = await adopt({ places: this.#places, bootId: this.#bootId, ...parts });
+    const { live, lost, ended, damaged } = await adopt({ places: this.#places, bootId: this.#bootId, ...parts });
     for (const machine of live) this.#machines.set(machine.id, machine);
     for (const entry of ended) this.#ended.set(entry.record.id, entry);
     parts.maker.use(live.map(({ plan, record }) => ({ plan, pid: record.pid })));
     parts.egress.keep(live.map(({ plan }) => plan.name));
     this.#lost = lost;
+    this.#damaged = damaged;
   }
 
   async #boot(spec: Machine["spec"], network: MachineNetwork): Promise<Machine> {
@@ -386,6 +392,7 @@ export class LinuxRuntime implements Runtime {
         volume: root.volume,
       };
       writeRecord(blank.plan.folder, record);
+      writeSpare(blank.plan, record);
       // Beside the caller, whose own record takes as long to get to the disk.
       if (this.#durability === "power") void flushRecord(blank.plan.folder);
       const machine = new LinuxMachine(keeper, blank.plan, record, blank.agent);

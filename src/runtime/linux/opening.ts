@@ -101,7 +101,7 @@ export async function shutDown(steps: (() => unknown)[]): Promise<void> {
 /** whether no machine can be alive: neither one that the launcher knows, nor one that outlived an earlier launcher */
 export async function isIdle({ launcher }: Parts, places: Places): Promise<boolean> {
   if ((await launcher.machines()).length > 0) return false;
-  return readRecords(places.machines).every(({ record }) => record !== "damaged" && (!record || record.ended));
+  return readRecords(places).every(({ record }) => record !== "damaged" && (!record || record.ended));
 }
 
 /** a store that cannot be written to is the host's to mend */

@@ -1,8 +1,8 @@
 /** Damaged files: a start either mends or sets aside what it finds and serves, or says which file and ends in seconds. */
 
 import { execFile, execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launcher } from "../../../src/installation/installation.ts";
@@ -48,26 +48,47 @@ test("an empty record of a machine neither ends it nor deletes its files", async
   await expectAll();
 });
 
-test("a record of a machine whose copy is damaged too leaves the machine and its files alone", async () => {
-  const folder = folderOf(running);
+test.each<[string, (path: string) => void]>([
+  ["damaged", (path) => truncateSync(path, 0)],
+  ["gone", (path) => rmSync(path)],
+])(
+  "a record of a machine that is %s, like its copy, is made again from its spare, and the machine goes on",
+  async (_, damage) => {
+    const { pid } = recordOf(running);
+    const [record = "", copy = ""] = recordsOf(running);
+    await daemon.stop();
+    for (const path of [record, copy]) damage(path);
+    await daemon.start();
+    expect(recordOf(running).pid).toBe(pid);
+    await expectAll();
+  },
+);
+
+test("a machine without any good record is left alone with its files, and found again once one is restored", async () => {
   const { pid } = recordOf(running);
+  const [record = "", ...copies] = recordsOf(running);
+  const good = readFileSync(record);
   await daemon.stop();
-  const kept = ["machine.json", ".machine.json.copy"].map((name) => join(folder, name));
-  for (const path of kept) copyFileSync(path, `${path}.backup`);
-  for (const path of kept) truncateSync(path, 0);
+  for (const path of [record, ...copies]) truncateSync(path, 0);
   await daemon.start();
   await expect.poll(() => daemon.complaints()).toMatch(/The record ".*machine\.json" is damaged and has no good copy/);
   expect(existsSync(`/proc/${pid}`)).toBe(true);
-  expect(readFileSync(join(folder, "machine.json.damaged"), "utf8")).toBe("");
-  // An operator who restores it has the machine again, as a session that was lost meanwhile.
+  expect(readFileSync(`${record}.damaged`, "utf8")).toBe("");
+  // Its sandbox does not begin anew behind the back of its owner.
+  const refused = await raw(daemon, "GET", "/v2/sandboxes/running?resume=true");
+  expect(refused.status).toBe(409);
+  expect(refused.json.error.message).toContain("its files may be those of a machine whose record is damaged");
   await daemon.stop();
   const { stdout } = await promisify(execFile)(launcher, ["recover", "--data-dir", daemon.dataDir], {
     env: { ...process.env, SANDKEEP_RUN_DIR: daemon.runDir },
   });
-  expect(stdout).toContain(`damaged   "${join(folder, "machine.json.damaged")}": restore "${kept[0]}" from a backup`);
-  for (const path of kept) copyFileSync(`${path}.backup`, path);
+  expect(stdout).toContain(`damaged   "${record}.damaged": restore "${record}" from a backup`);
+  writeFileSync(record, good);
   await daemon.start();
-  expect((await raw(daemon, "GET", "/v2/sandboxes/stopped")).status).toBe(200);
+  await expect
+    .poll(() => daemon.complaints())
+    .toMatch(new RegExp(`The machine of session "${running}" was found again: its files are snapshot "snap_`));
+  expect(await read(daemon, "running", "kept")).toBe("of the running one");
 });
 
 test("empty records of snapshots are made again from their layers, and those of images from their copies", async () => {
@@ -134,6 +155,13 @@ function folderOf(session: string): string {
   });
   if (found === undefined) throw new Error(`No machine has the id "${session}"`);
   return found;
+}
+
+/** its record, the copy beside it and the one outside the store */
+function recordsOf(session: string): string[] {
+  const folder = folderOf(session);
+  const beside = ["machine.json", ".machine.json.copy"].map((name) => join(folder, name));
+  return [...beside, join(daemon.dataDir, "records", `${basename(folder)}.json`)];
 }
 
 function recordOf(session: string): { pid: number } {

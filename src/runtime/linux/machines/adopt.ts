@@ -33,6 +33,8 @@ export interface Adopted {
   lost: MachineEnd[];
   /** ended before, but not forgotten */
   ended: { plan: BlankPlan; record: MachineRecord }[];
+  /** how many there are whose records are damaged */
+  damaged: number;
 }
 
 /** how long processes of a machine that was told to end may take to be gone, and between two looks, in ms */
@@ -42,7 +44,7 @@ const endLook = 50;
 /** machines that run cannot follow to another run directory: a second launcher would start there, and take them for dead */
 export async function requireSameRun(places: Places, cgroups: CgroupHost, bootId: string): Promise<void> {
   const find = () =>
-    readRecords(places.machines).filter(({ name, record }) => {
+    readRecords(places).filter(({ name, record }) => {
       if (!record || record === "damaged" || record.ended || record.bootId !== bootId) return false;
       const { cgroup, socket } = planBlank(places, cgroups, name, slotOf(record));
       return !existsSync(socket) && isInCgroup(record.pid, cgroup);
@@ -71,17 +73,17 @@ function runRootOf(end: string): string | undefined {
 
 export async function adopt(options: AdoptOptions): Promise<Adopted> {
   const { places, cgroups } = options;
-  const adopted: Adopted = { live: [], lost: [], ended: [] };
+  const adopted: Adopted = { live: [], lost: [], ended: [], damaged: 0 };
   const launched = new Map((await options.launcher.machines()).map((machine) => [machine.name, machine]));
   const known = new Set<string>();
-  const folders = readRecords(places.machines);
+  const folders = readRecords(places);
   note(options.ledger, folders);
   const half = new Set(options.ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? [] : name)));
   await Promise.all(
     folders.map(async ({ name, record }) => {
       known.add(name);
       // It runs on, if it runs, and its files stay: nobody knows whose they are.
-      if (record === "damaged") return;
+      if (record === "damaged") return void adopted.damaged++;
       const plan = planBlank(places, cgroups, name, record ? slotOf(record) : 0);
       if (!record) return options.maker.discard(plan);
       if (record.ended) {
@@ -95,12 +97,18 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
     }),
   );
   await undo(options, launched, known);
+  tidySpares(places, known);
   tidyEgressLogs(
     places,
     [...adopted.live, ...adopted.ended].map(({ plan }) => plan),
     known,
   );
   return adopted;
+}
+
+/** of machines whose folders are gone */
+function tidySpares({ spares }: Places, known: Set<string>): void {
+  for (const file of readdirSync(spares)) if (!known.has(basename(file, ".json"))) rmSync(join(spares, file));
 }
 
 /** a loss of power may have cost the ledger's last lines: folders that are there are written down again */

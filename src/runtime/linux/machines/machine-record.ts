@@ -1,14 +1,16 @@
 /**
  * What is on disk about a machine: <store>/machines/<name>/machine.json. It is written when a blank machine gets its
  * owner, when something about it changes, and when it has ended; a folder without it is a blank that nobody used. A
- * record that is damaged beyond repair says nothing, least of all that its machine may be ended.
+ * record that is damaged beyond repair says nothing, least of all that its machine may be ended. So there is a spare of it
+ * outside the store, as it was when the machine got its owner.
  */
 
-import { readdirSync } from "node:fs";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { Machine, MachineEnd } from "../../../core/ports/runtime.ts";
 import { readKeptSync, writeKeptSync } from "../storage/kept-record.ts";
+import { type BlankPlan, type Places, spareOf } from "./plan.ts";
 
 export interface MachineRecord {
   id: string;
@@ -46,6 +48,15 @@ export function writeRecord(folder: string, record: MachineRecord): void {
   writeKeptSync(join(folder, "machine.json"), JSON.stringify(record));
 }
 
+/** its network may be changed later, which the spare does not tell; without room for one there is none */
+export function writeSpare({ spare }: Pick<BlankPlan, "spare">, record: MachineRecord): void {
+  try {
+    writeFileSync(spare, JSON.stringify({ ...record, networkUnsure: true }), { mode: 0o600 });
+  } catch {
+    rmSync(spare, { force: true });
+  }
+}
+
 /** resolves when the record is on the disk, as far as that can be had: without it a loss of power costs the machine's files */
 export async function flushRecord(folder: string): Promise<void> {
   const file = await open(join(folder, "machine.json")).catch(() => undefined);
@@ -57,10 +68,6 @@ export async function flushRecord(folder: string): Promise<void> {
   } finally {
     await file.close();
   }
-}
-
-export function readRecord(folder: string): MachineRecord | "damaged" | undefined {
-  return readKeptSync(join(folder, "machine.json"), parse);
 }
 
 function parse(text: string): MachineRecord | undefined {
@@ -80,11 +87,11 @@ export interface MachineFolder {
 }
 
 /** every machine folder with its record, if it has one */
-export function readRecords(machines: string): MachineFolder[] {
-  return readdirSync(machines, { withFileTypes: true })
+export function readRecords(places: Pick<Places, "machines" | "spares">): MachineFolder[] {
+  return readdirSync(places.machines, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
-    .map((entry) => {
-      const folder = join(machines, entry.name);
-      return { folder, name: entry.name, record: readRecord(folder) };
+    .map(({ name }) => {
+      const folder = join(places.machines, name);
+      return { folder, name, record: readKeptSync(join(folder, "machine.json"), parse, spareOf(places, name)) };
     });
 }

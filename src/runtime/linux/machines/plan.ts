@@ -29,6 +29,8 @@ export interface Places {
   /** the file system that holds layers and machines */
   store: string;
   machines: string;
+  /** further copies of machines' records, outside the store */
+  spares: string;
   /** on a tmpfs: sockets */
   run: string;
   sockets: string;
@@ -53,6 +55,8 @@ export interface BlankPlan {
   journal: string;
   socket: string;
   record: string;
+  /** a further copy of the record */
+  spare: string;
   cgroup: MachineCgroup;
   /** what the ledger must know before any of it is made */
   things: Thing[];
@@ -116,6 +120,7 @@ export function places(dataDir: string, runRoot: string): Places {
   return {
     store,
     machines: join(store, "machines"),
+    spares: join(dataDir, "records"),
     run,
     sockets: join(run, "m"),
     egress: join(run, "egress.sock"),
@@ -137,6 +142,7 @@ export function planBlank(at: Places, host: CgroupHost, name: string, slot: numb
     egressLog: join(at.egressLogs, name),
     journal: join(folder, "journal"),
     record: join(folder, "machine.json"),
+    spare: spareOf(at, name),
     socket,
     cgroup,
     things: [
@@ -146,6 +152,11 @@ export function planBlank(at: Places, host: CgroupHost, name: string, slot: numb
       { kind: "namespace", name },
     ],
   };
+}
+
+/** where the further copy of a machine's record is */
+export function spareOf({ spares }: Pick<Places, "spares">, name: string): string {
+  return join(spares, `${name}.json`);
 }
 
 export function slotOf(machine: { base: number }): number {

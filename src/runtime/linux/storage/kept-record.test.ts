@@ -33,6 +33,25 @@ test("one whose copy is damaged too is set aside, and is a loss until it is rest
   expect(await lastLoss(folder)).toBe(0);
 });
 
+test("one that is missing though a copy of it is there is made again from the copy", async () => {
+  const folder = await tempDir();
+  const path = join(folder, "a.json");
+  writeKeptSync(path, "1");
+  await rm(path);
+  expect(readKeptSync(path, parse)).toBe("1");
+  expect(await readFile(path, "utf8")).toBe("1");
+});
+
+test.each(["torn", "missing"])("one that is %s and whose copy is damaged is made again from its spare", async (how) => {
+  const folder = await tempDir();
+  const [path, spare] = [join(folder, "a.json"), join(folder, "spare.json")];
+  for (const file of [path, spare]) writeKeptSync(file, "1");
+  for (const file of [path, join(folder, ".a.json.copy")]) await writeFile(file, "");
+  if (how === "missing") await rm(path);
+  expect(readKeptSync(path, parse, spare)).toBe("1");
+  expect(readKeptSync(path, parse)).toBe("1");
+});
+
 test("where no copy can be written the record is, and no older copy is left", async () => {
   const folder = await tempDir();
   const path = join(folder, "a.json");

@@ -1,7 +1,7 @@
 /**
  * Records that sandboxes cannot do without, each written twice: <name>.json, and .<name>.json.copy beside it. One that is
  * damaged is set aside as <name>.json.damaged, said, and made again from its copy. One whose copy is damaged too counts as
- * missing, so that it stops nothing else.
+ * missing, so that it stops nothing else. A spare is one more copy, in another folder.
  */
 
 import { copyFileSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -46,22 +46,26 @@ function replace(path: string, text: string): void {
   renameSync(`${path}.new`, path);
 }
 
-/** "damaged" when there is one and neither it nor its copy can be read */
-export function readKeptSync<T>(path: string, parse: (text: string) => T | undefined): T | "damaged" | undefined {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-    return existsSync(`${path}.damaged`) ? "damaged" : undefined;
-  }
-  return parse(text) ?? healed(path, parse) ?? "damaged";
+/** "damaged" when there is one and neither it nor a copy can be read; `spare` is where one more copy may be */
+export function readKeptSync<T>(
+  path: string,
+  parse: (text: string) => T | undefined,
+  spare?: string,
+): T | "damaged" | undefined {
+  const text = textOf(path);
+  const copies = [copyOf(path), ...(spare === undefined ? [] : [spare])];
+  // Copies are written after the record: where there is one, there was a record.
+  const was = text !== undefined || copies.some((copy) => existsSync(copy));
+  if (!was) return existsSync(`${path}.damaged`) ? "damaged" : undefined;
+  return (text === undefined ? undefined : parse(text)) ?? healed(path, parse, copies) ?? "damaged";
 }
 
 /** of a damaged record that nothing is left to make again from */
 export function setAside(path: string): void {
   const damaged = `${path}.damaged`;
-  renameSync(path, damaged);
+  if (existsSync(path)) renameSync(path, damaged);
+  else if (existsSync(damaged)) return;
+  else writeFileSync(damaged, "", { mode: 0o600 });
   const how = `restore "${path}" from a backup, or delete "${damaged}" to give up what it was about`;
   say(`The record "${path}" is damaged and has no good copy. It was set aside; ${how}`);
 }
@@ -75,24 +79,31 @@ export async function lastLoss(folder: string): Promise<number> {
   return Math.max(0, ...lost.map((path) => statSync(path, { throwIfNoEntry: false })?.ctimeMs ?? 0));
 }
 
-function healed<T>(path: string, parse: (text: string) => T | undefined): T | undefined {
+function healed<T>(path: string, parse: (text: string) => T | undefined, copies = [copyOf(path)]): T | undefined {
   const damaged = `${path}.damaged`;
-  let text = "";
+  for (const copy of copies) {
+    const text = textOf(copy) ?? "";
+    const record = parse(text);
+    if (record === undefined) continue;
+    const isThere = existsSync(path);
+    // Copied, not renamed: at no moment is there no record.
+    if (isThere) copyFileSync(path, damaged);
+    writeKeptSync(path, text);
+    const what = isThere ? `was damaged and has been made again from its copy; the damaged one is "${damaged}"` : "";
+    say(`The record "${path}" ${what || "was missing and has been made again from its copy"}`);
+    return record;
+  }
+  setAside(path);
+  return undefined;
+}
+
+function textOf(path: string): string | undefined {
   try {
-    text = readFileSync(copyOf(path), "utf8");
+    return readFileSync(path, "utf8");
   } catch (error) {
     if (!isMissing(error)) throw error;
-  }
-  const record = parse(text);
-  if (record === undefined) {
-    setAside(path);
     return undefined;
   }
-  // Copied, not renamed: at no moment is there no record.
-  copyFileSync(path, damaged);
-  writeKeptSync(path, text);
-  say(`The record "${path}" was damaged and has been made again from its copy; the damaged one is "${damaged}"`);
-  return record;
 }
 
 function parsed<T>(text: string, schema: z.ZodType<T>): T | undefined {

@@ -62,8 +62,10 @@ export class Volumes {
   }
 
   /** a machine's folder with the volumes in it */
-  async deleteFolder({ folder, volume, egressLog }: Pick<BlankPlan, "folder" | "volume" | "egressLog">): Promise<void> {
+  async deleteFolder(plan: Pick<BlankPlan, "folder" | "volume" | "egressLog" | "spare">): Promise<void> {
+    const { folder, volume, egressLog, spare } = plan;
     rmSync(egressLog, { recursive: true, force: true });
+    rmSync(spare, { force: true });
     await this.delete(volume);
     await this.deleteMounts(folder);
     await this.#remove(folder);
