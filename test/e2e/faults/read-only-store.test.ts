@@ -47,6 +47,20 @@ test("commands, files and stops are refused with a sentence, and everything goes
   expect(await read(daemon, "writer", "kept")).toBe("acknowledged");
 });
 
+test("a boot that fails says why to its caller, and leaves neither a sandbox nor its name", async () => {
+  // The daemon mends the store within a second, so a create may come too late to fail.
+  const refused = await eventually("a create meets the read-only store", async () => {
+    await eventually("the store is writable", () => !isReadOnly());
+    makeReadOnly();
+    const answer = await tryCreate("unlucky");
+    if (answer.status === 200) await raw(daemon, "DELETE", "/v2/sandboxes/unlucky");
+    return answer.status === 507 && answer;
+  });
+  expect(refused.json.error).toEqual({ code: "insufficient_storage", message: `Cannot start a sandbox: ${why}` });
+  expect((await raw(daemon, "GET", "/v2/sandboxes/unlucky")).status).toBe(404);
+  await eventually("the name can be used", async () => (await tryCreate("unlucky")).status === 200);
+});
+
 let names = 0;
 
 function tryCreate(name = `try-${names++}`) {
