@@ -80,13 +80,6 @@ class SandboxCheck {
       this.#sandbox.existence = "gone";
       return;
     }
-    // One that nobody was promised may have died before it ever ran: there is nothing to resume it from, and it can go.
-    if (existence === "unknown" && found.json.error?.code === "snapshot_not_found") {
-      const { status, text } = await raw(this.#daemon, "DELETE", `/v2/sandboxes/${name}`);
-      if (status !== 200) this.#violated(`which never ran, cannot be deleted: ${status} ${text}`);
-      this.#sandbox.existence = "gone";
-      return;
-    }
     if (found.status !== 200 || existence === "gone") {
       this.#violated(`which is ${existence}, is answered ${found.status}: ${found.text}`);
       return;
