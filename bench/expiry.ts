@@ -1,41 +1,71 @@
-/** Many sessions whose time is over at the same moment: how long a GET takes while they are stopped, and how long that lasts. */
+/**
+ * Very many sessions that end at the same moment, because their time is over or because clients delete their sandboxes: how
+ * long a GET takes meanwhile, and how long that lasts.
+ */
 
+import { Agent, request } from "node:http";
 import { raw } from "../test/e2e/clients.ts";
-import { startDaemon } from "../test/harness/daemon.ts";
+import { startDaemon, type TestDaemon } from "../test/harness/daemon.ts";
 import type { Undo } from "../test/harness/harness.ts";
+import { askedDuring, inWords, type Meanwhile, makeCrowd, many } from "./crowd.ts";
 import { quantile, verdict } from "./measure.ts";
 
-/** how long making them all may take, in ms */
-const lead = 90_000;
-const atOnce = 8;
+/** how many requests clients have open at the same time */
+const connections = 1000;
 
-export async function benchExpiry(undo: Undo, count: number): Promise<string> {
-  const daemon = await startDaemon(undo, { SANDKEEP_MAX_SANDBOXES: String(count + 100) });
-  const due = Date.now() + lead;
-  let made = 0;
-  const maker = async () => {
-    while (made < count) {
-      const body = { name: `due-${made++}`, timeout: Math.max(1000, due - Date.now()) };
-      const answer = await raw(daemon, "POST", "/v3/sandboxes", { body });
-      if (answer.status !== 200) throw new Error(answer.text);
-    }
-  };
-  await Promise.all(Array.from({ length: atOnce }, maker));
-  const early = Math.max(0, due - Date.now() - 200);
-  await new Promise((resolve) => setTimeout(resolve, early));
-  const waits: number[] = [];
-  const running = async () => (await raw(daemon, "GET", "/v2/sandboxes?limit=1&status=running")).json.sandboxes.length;
-  let left = count;
-  const headers = { authorization: `Bearer ${daemon.key}` };
-  while (left > 0) {
-    const asked = performance.now();
-    await (await fetch(`${daemon.url}/v2/sandboxes/due-0`, { headers })).text();
-    waits.push(performance.now() - asked);
-    if (waits.length % 20 === 0) left = await running();
-  }
-  const lasted = (Date.now() - due) / 1000;
+export interface ExpirySize {
+  /** sessions */
+  all: number;
+  /** how many of them have a machine */
+  live: number;
+}
+
+export async function benchExpiry(undo: Undo, size: ExpirySize): Promise<string> {
+  const settings = { SANDKEEP_MAX_SANDBOXES: String(size.all + 100) } as const;
+  const daemon = await startDaemon(undo, settings);
+  const due = await makeCrowd(daemon, size.live, size.all);
+  const expired = await askedDuring(daemon, "crowd-0", async () => {
+    await due.end();
+    while (await isAnyRunning(daemon)) await new Promise((resolve) => setTimeout(resolve, 500));
+  });
+  const other = await startDaemon(undo, settings);
+  const { names } = await makeCrowd(other, size.live, size.all);
+  await raw(other, "POST", "/v3/sandboxes", { body: { name: "watched" } });
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  const deleted = await askedDuring(other, "watched", () =>
+    many(connections, names, (name) => deletion(other, agent, name)),
+  );
+  agent.destroy();
+  const which = `${size.all} sessions, ${size.live} of them with a machine`;
+  return [...lines(`${which}, due at once`, expired), ...lines(`${which}, deleted at once`, deleted)].join("\n");
+}
+
+function lines(what: string, meanwhile: Meanwhile): string[] {
   return [
-    `${count} persistent sessions due at once: stopped within ${lasted.toFixed(1)} s (made ${early === 0 ? "too late" : "in time"})`,
-    verdict("GET meanwhile, p99", quantile(waits, 0.99), 100, "ms"),
-  ].join("\n");
+    `${what}: over after ${inWords(meanwhile)}`,
+    verdict("GET meanwhile, p99", quantile(meanwhile.waits, 0.99), 100, "ms"),
+  ];
+}
+
+async function isAnyRunning(daemon: TestDaemon): Promise<boolean> {
+  const states = ["running", "stopping"];
+  const counts = await Promise.all(
+    states.map(async (state) => {
+      const { json } = await raw(daemon, "GET", `/v2/sandboxes?limit=1&status=${state}`);
+      return json.sandboxes.length as number;
+    }),
+  );
+  return counts.some((count) => count > 0);
+}
+
+/** not by fetch(), which would have a connection of its own for each */
+function deletion(daemon: TestDaemon, agent: Agent, name: string): Promise<void> {
+  const headers = { authorization: `Bearer ${daemon.key}` };
+  return new Promise((resolve, reject) => {
+    const asked = request(`${daemon.url}/v2/sandboxes/${name}`, { method: "DELETE", agent, headers }, (answer) => {
+      answer.resume().on("end", resolve).on("error", reject);
+      if (answer.statusCode !== 200) reject(new Error(`DELETE of "${name}" was answered ${answer.statusCode}`));
+    });
+    asked.on("error", reject).end();
+  });
 }

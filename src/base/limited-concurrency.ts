@@ -1,5 +1,62 @@
 /** Many things to do, few of them at once, so that whoever asks meanwhile is answered. */
 
+/**
+ * Lets few of many callers work at once, the teams in turn and those of a team in the order in which they came, so that one
+ * team's thousands do not keep another waiting. Work that takes long is not waited for.
+ */
+export class Turns {
+  readonly #most: number;
+  readonly #patience: number;
+  /** who waits, by team; the team that is next is the first */
+  readonly #waiting = new Map<string, (() => void)[]>();
+  #busy = 0;
+
+  /** `patience` is how long one may hold up those who wait, in ms */
+  constructor(most: number, patience: number) {
+    this.#most = most;
+    this.#patience = patience;
+  }
+
+  async take<T>(team: string, work: () => Promise<T>): Promise<T> {
+    if (this.#busy < this.#most) this.#busy++;
+    else await this.#turn(team);
+    let isOver = false;
+    const over = () => {
+      if (isOver) return;
+      isOver = true;
+      clearTimeout(late);
+      this.#next();
+    };
+    const late = setTimeout(over, this.#patience).unref();
+    try {
+      return await work();
+    } finally {
+      over();
+    }
+  }
+
+  #turn(team: string): Promise<void> {
+    return new Promise((resolve) => {
+      const queue = this.#waiting.get(team);
+      if (queue) queue.push(resolve);
+      else this.#waiting.set(team, [resolve]);
+    });
+  }
+
+  #next(): void {
+    const [first] = this.#waiting;
+    if (!first) {
+      this.#busy--;
+      return;
+    }
+    const [team, queue] = first;
+    const begin = queue.shift();
+    this.#waiting.delete(team);
+    if (queue.length > 0) this.#waiting.set(team, queue);
+    begin?.();
+  }
+}
+
 export async function eachBounded<T>(
   most: number,
   items: Iterable<T>,

@@ -1,6 +1,6 @@
 /** Puts the services of the core together: what the wires call, and what goes on without anybody calling. */
 
-import { eachBounded } from "../base/limited-concurrency.ts";
+import { eachBounded, Turns } from "../base/limited-concurrency.ts";
 import { Access, type AccessOptions } from "./access/access.ts";
 import { type Guarded, guarded } from "./access/permissions.ts";
 import { Clock } from "./clock.ts";
@@ -28,6 +28,9 @@ import { Transitions } from "./sessions/transitions.ts";
 import { Captures } from "./snapshots/captures.ts";
 import { Retention } from "./snapshots/retention.ts";
 import { SnapshotService } from "./snapshots/snapshots.ts";
+
+/** how long an end that a caller asked for may hold up the others, in ms */
+const longestTurn = 5000;
 
 export interface Core extends Guarded {
   access: Access;
@@ -65,12 +68,24 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   };
   const boots = new Boots(context, transitions, descriptions, watch);
   const drives = new Drives(context, descriptions);
-  const sandboxes = new Sandboxes({ context, transitions, boots, endings, captures, retention, drives, expiryChanged });
+  const turns = new Turns(stopsAtOnce, longestTurn);
+  const sandboxes = new Sandboxes({
+    context,
+    transitions,
+    boots,
+    endings,
+    captures,
+    retention,
+    drives,
+    turns,
+    expiryChanged,
+  });
   const sessions = new Sessions({
     context,
     activity,
     endings,
     captures,
+    turns,
     booted: (id) => boots.settled(id),
     expiryChanged,
   });

@@ -1,6 +1,7 @@
 /** Sandboxes: made, found, changed, run again, forked and deleted, each by its name within its project. */
 
 import { after } from "../../base/after.ts";
+import type { Turns } from "../../base/limited-concurrency.ts";
 import { SingleFlight } from "../../base/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";
@@ -91,6 +92,8 @@ export interface SandboxesOptions {
   captures: Captures;
   retention: Retention;
   drives: Drives;
+  /** of callers who end sessions */
+  turns: Turns;
   /** the time at which a session expires has changed */
   expiryChanged: () => void;
 }
@@ -184,7 +187,7 @@ export class Sandboxes {
   /** ends it if it runs; its snapshots stay unless they are to go with it */
   async delete(owner: Owner, name: string, options: { orphanSnapshots?: boolean | undefined } = {}): Promise<Sandbox> {
     const sandbox = await this.#find(owner, name);
-    return this.#delete(sandbox, options.orphanSnapshots ?? false);
+    return this.#options.turns.take(owner.teamId, () => this.#delete(sandbox, options.orphanSnapshots ?? false));
   }
 
   /** a new sandbox from the other's snapshot, or from its image when it has none; or from another image altogether */

@@ -1,5 +1,6 @@
 /** Sessions, found by their id alone: whoever's team owns one may use it. */
 
+import type { Turns } from "../../base/limited-concurrency.ts";
 import type { Context } from "../context.ts";
 import { beginTrust, trusted } from "../images/trust.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
@@ -20,6 +21,8 @@ export interface SessionsOptions {
   activity: Activity;
   endings: Endings;
   captures: Captures;
+  /** of callers who end sessions */
+  turns: Turns;
   /** resolves when a boot that is under way is over */
   booted: (sessionId: string) => Promise<void>;
   /** the time at which a session expires has changed */
@@ -133,7 +136,8 @@ export class Sessions {
   async stop(caller: Caller, id: string): Promise<{ session: Session; sandbox: Sandbox; snapshot?: Snapshot }> {
     const session = await this.get(caller, id);
     if (session.state === "pending") await this.#options.booted(id);
-    const ended = await this.#options.endings.stop(session, "asked", "It was asked to stop");
+    const stop = () => this.#options.endings.stop(session, "asked", "It was asked to stop");
+    const ended = await this.#options.turns.take(caller.teamId, stop);
     const { state, requestedStopAt } = ended.session;
     // One that ended without being asked to was asked to now.
     const changes = { requestedStopAt: this.#context.now() };
