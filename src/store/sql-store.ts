@@ -8,6 +8,7 @@ import { migrate } from "./migrations/migrations.ts";
 import { commandStore } from "./queries/commands.ts";
 import { driveStore } from "./queries/drives.ts";
 import { idempotencyStore } from "./queries/idempotency.ts";
+import { pruningStore } from "./queries/pruning.ts";
 import { runsOf } from "./queries/runs.ts";
 import { sandboxStore } from "./queries/sandboxes.ts";
 import { sessionStore } from "./queries/sessions.ts";
@@ -45,6 +46,7 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     ...sandboxStore(db, runs),
     ...sessionStore(engine, runs, now),
     ...commandStore(db, now),
+    ...pruningStore(engine, runs),
     ...snapshotStore(db, runs),
     ...driveStore(db),
     ...idempotencyStore(db),

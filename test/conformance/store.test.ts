@@ -14,6 +14,7 @@ import { durabilitySuite } from "./store/durability.ts";
 import type { StoreHost } from "./store/host.ts";
 import { idempotencySuite } from "./store/idempotency.ts";
 import { listsSuite } from "./store/lists.ts";
+import { pruningSuite } from "./store/pruning.ts";
 import { sandboxesSuite } from "./store/sandboxes.ts";
 import { sessionsSuite } from "./store/sessions.ts";
 import { snapshotsSuite } from "./store/snapshots.ts";
@@ -70,6 +71,7 @@ for (const [name, start] of Object.entries(engines)) {
       countsSuite,
       tagsSuite,
       containmentSuite,
+      pruningSuite,
       durabilitySuite,
     ])
       suite(current);

@@ -105,6 +105,15 @@ export interface Store {
   /** sessions that are not over */
   openSessions(): Promise<Session[]>;
 
+  /** those of a part of a project's list that a rule lets go and that nothing needs; `next` is where to go on */
+  prunableSessions(query: PruneQuery): Promise<PrunePage>;
+  /** deletes prunable sessions with all that is theirs, and deleted sandboxes that had no others; how many went */
+  pruneSessions(ids: readonly string[]): Promise<number>;
+  /** the place of the newest session of a project that has so many newer ones */
+  sessionBehind(projectId: string, newer: number): Promise<Moment | undefined>;
+  /** makes the index behind counts as short as what is left after many rows went */
+  compactCounts(projectId: string): Promise<void>;
+
   insertCommand(command: Command): Promise<void>;
   /** one that never ran */
   deleteCommand(id: string): Promise<void>;
@@ -224,6 +233,33 @@ export interface SessionQuery extends PageQuery, Span {
   open?: boolean;
   /** contained in the tags of their sandboxes: every pair, and of a nested value every pair of it */
   contains?: Record<string, TagValue>;
+}
+
+/** Which sessions of a project may go. */
+export interface PruneQuery {
+  projectId: string;
+  /** those that ended before this time */
+  endedBefore?: number | undefined;
+  /** and this one with all older ones */
+  upTo?: Moment | undefined;
+  /** whatever the rule says, only those that ended before this time, in sandboxes that were not deleted since */
+  settledBefore: number;
+  /** where the part begins: only what was created later */
+  after?: number | undefined;
+  /** rows to look at */
+  limit: number;
+}
+
+export interface PrunePage {
+  /** in an order in which the places of timeline.ts stay right: of one millisecond the last first */
+  sessions: PrunableSession[];
+  /** `after` of the next part; undefined at the end */
+  next?: number;
+}
+
+export interface PrunableSession extends Pick<Session, "id" | "createdAt"> {
+  /** the runtime's ids of its deleted snapshots, which go with it */
+  runtimeSnapshots: string[];
 }
 
 export interface SnapshotQuery extends PageQuery, Span {

@@ -29,6 +29,8 @@ export interface Engine {
   runLock?: { exclusive: string; shared: string };
   /** the condition of being one of many, in words that do not depend on how many: such a statement is prepared once */
   among(column: string, ids: string[]): RawBuilder<boolean>;
+  /** rows of texts and numbers as a table with the columns c0, c1, …: such a statement is prepared once, too */
+  rows(types: readonly ("text" | "bigint")[], rows: readonly (string | number)[][]): RawBuilder<unknown>;
   /** resolves when what was committed before is on the disk; an engine without it has it there by itself */
   flushed?(): Promise<void>;
   /** takes a lock that goes with the process, and with `close`; false when somebody else has it */
@@ -53,6 +55,10 @@ function openSqlite(path: string): Engine {
     db,
     ...(path !== ":memory:" && { flushed: () => flush.flushed() }),
     among: (column, ids) => sql`${sql.ref(column)} in (select value from json_each(${JSON.stringify(ids)}))`,
+    rows: (types, rows) => {
+      const columns = types.map((_, i) => sql`value ->> ${sql.lit(i)} as ${sql.ref(`c${i}`)}`);
+      return sql`(select ${sql.join(columns)} from json_each(${JSON.stringify(rows)}))`;
+    },
     text: "text",
     allKey: "without rowid",
     async claim() {
@@ -82,6 +88,11 @@ function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine
   return {
     db,
     among: (column, ids) => sql`${sql.ref(column)} = any(${ids})`,
+    rows: (types, rows) => {
+      const columns = types.map((type, i) => sql`cast(${rows.map((row) => row[i])} as ${sql.raw(type)}[])`);
+      const names = types.map((_, i) => sql.ref(`c${i}`));
+      return sql`(select * from unnest(${sql.join(columns)}) as given (${sql.join(names)}))`;
+    },
     text: `text collate "C"`,
     allKey: "",
     migrationLock: `select pg_advisory_xact_lock(${MIGRATION_LOCK})`,

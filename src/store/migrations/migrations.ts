@@ -13,6 +13,7 @@ import { driveOrigins } from "./drive-origins.ts";
 import { firstSchema } from "./first-schema.ts";
 import { keyScopes } from "./key-scopes.ts";
 import { lifetimes } from "./lifetimes.ts";
+import { retentionIndex } from "./retention-index.ts";
 import { sealEnvironments } from "./sealed-environments.ts";
 import { indexSessions, sessionIndex } from "./session-index.ts";
 import { snapshotNames } from "./snapshot-names.ts";
@@ -38,6 +39,7 @@ const migrations: Migration[] = [
   { name: "key scopes", statements: keyScopes },
   { name: "sealed environments", statements: () => [], fill: sealEnvironments },
   { name: "drive origins", statements: driveOrigins },
+  { name: "retention index", statements: retentionIndex },
 ];
 
 /** brings the database to what this program knows; refuses one that a newer program wrote */

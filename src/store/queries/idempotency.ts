@@ -1,9 +1,13 @@
 /** Requests that carry a key of their caller's, so that a repeat gets the answer of the first instead of a second effect. */
 
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Store } from "../../core/ports/store.ts";
 import type { Database } from "../tables.ts";
 
 type IdempotencyStore = Pick<Store, "beginIdempotent" | "endIdempotent" | "forgetIdempotent" | "abandonIdempotent">;
+
+/** rows that are deleted before others have their turn */
+const rowsAtOnce = 100;
 
 export function idempotencyStore(db: Database): IdempotencyStore {
   return {
@@ -34,7 +38,16 @@ export function idempotencyStore(db: Database): IdempotencyStore {
     },
 
     async forgetIdempotent(before) {
-      await db.deleteFrom("idempotent_requests").where("began_at", "<", before).execute();
+      for (;;) {
+        const old = db.selectFrom("idempotent_requests").select("key").where("began_at", "<", before);
+        const gone = await db
+          .deleteFrom("idempotent_requests")
+          .where("key", "in", old.limit(rowsAtOnce))
+          .returning("key")
+          .execute();
+        if (gone.length < rowsAtOnce) return;
+        await nextTurn();
+      }
     },
 
     async abandonIdempotent() {

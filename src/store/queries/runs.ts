@@ -7,41 +7,57 @@
  *          ├─────┼──── sum ────┼─────────┤
  *         after: counted                 before: counted
  *
- *   A run, once cut, stays, and so do its ends.
- *   Its count is what is in it: a row that is older than the newest run's end adds itself, when it is inserted, to the
- *   run it falls into. Whoever cuts keeps inserting transactions out meanwhile, so each row is either seen or adds itself.
+ *   A run's count is what is in it. A row that is older than the newest run's end adds itself to the run it falls into
+ *   when it is inserted, and takes itself off when it is deleted, in the same transaction.
+ *   Runs that have become short are joined with the next: the later end stays, and its count is the sum.
+ *   Cutting and joining keep those transactions out, so each row is either seen or changes the count itself.
  *
- * Runs are cut when somebody counts, by density and not by the hour: with a million rows in one hour there are a
- * thousand runs in it, and years of a few rows are one. Their ends are remembered, so that counting is one statement.
+ * Runs are cut when a caller counts, by density and not by the hour: with a million rows in one hour there are a
+ * thousand runs in it, and years of a few rows are one. Their ends are remembered, so that counting is one statement. It
+ * also reads whether the two ends that it relies on are still there; after a join it is made again with new ends.
  */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
 import { keepLast } from "../../base/bounded-map.ts";
-import type { CountQuery } from "../../core/ports/store.ts";
+import type { CountQuery, Moment } from "../../core/ports/store.ts";
 import type { Engine } from "../engines/engines.ts";
 import type { Database } from "../tables.ts";
 import { beyond, type CreationList } from "./creation-list.ts";
 
 /** rows of a run; more of them when they are of one moment, or came late */
 const runLength = 1000;
-/** how many runs are cut before others have their turn */
+/** how many runs are cut, and how many are joined, before others have their turn */
 const cutsAtOnce = 20;
+const joinsAtOnce = 100;
 /** projects and lists whose runs are remembered */
 const mostKnown = 200;
 
 /** before every moment */
 const never = Number.MIN_SAFE_INTEGER;
+/** behind every moment */
+const forever = Number.MAX_SAFE_INTEGER;
 const always = sql<boolean>`1 = 1`;
 
 export interface Runs {
   /** in the transaction that inserts the row, as its last step: others wait for what it locks */
   add(tx: Database, list: CreationList, row: { projectId: string; createdAt: number }): Promise<void>;
+  /** in the transaction that deletes the rows, as its last step */
+  remove(tx: Database, list: CreationList, rows: { projectId: string; createdAt: number }[]): Promise<void>;
   count(list: CreationList, query: CountQuery): Promise<number>;
+  /** the place of the newest row that has so many newer ones; undefined when there are fewer rows */
+  behindNewest(list: CreationList, projectId: string, newer: number): Promise<Required<Moment> | undefined>;
+  /** joins short runs, a few at a time */
+  join(list: CreationList, projectId: string): Promise<void>;
+}
+
+interface Run {
+  ends_at: number;
+  count: number;
 }
 
 export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
-  /** the ends that were there when somebody looked, in order: as they stay, they are never wrong */
+  /** the ends that were there at the last look, in order */
   const known = new Map<string, number[]>();
 
   /** true when there may be more to cut */
@@ -60,17 +76,22 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
       return true;
     });
 
-  /** cuts what can be cut, and remembers */
-  const look = async (list: CreationList, projectId: string) => {
+  /** cuts what can be cut, and remembers the ends */
+  const look = async (list: CreationList, projectId: string): Promise<Run[]> => {
     if ((await read(db, nextCut(list, projectId))) !== undefined)
       while (await cutSome(list, projectId)) await nextTurn();
-    const { rows } = await sql<{ ends_at: number }>`
-      select ends_at from runs where project_id = ${projectId} and list = ${list} order by ends_at`.execute(db);
-    const ends = rows.map((row) => row.ends_at);
-    known.set(`${list} ${projectId}`, ends);
+    const { rows } = await sql<Run>`
+      select ends_at, count from runs where project_id = ${projectId} and list = ${list} order by ends_at`.execute(db);
+    known.set(
+      `${list} ${projectId}`,
+      rows.map((row) => row.ends_at),
+    );
     keepLast(known, mostKnown);
-    return ends;
+    return rows;
   };
+
+  const endsOf = async (list: CreationList, projectId: string) =>
+    known.get(`${list} ${projectId}`) ?? (await look(list, projectId)).map((run) => run.ends_at);
 
   return {
     async add(tx, list, { projectId, createdAt }) {
@@ -79,6 +100,24 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
       await sql`
         update runs set count = count + 1
         where project_id = ${projectId} and list = ${list} and ends_at = ${around}`.execute(tx);
+    },
+
+    async remove(tx, list, rows) {
+      if (rows.length === 0) return;
+      if (runLock) await sql.raw(runLock.shared).execute(tx);
+      for (const [projectId, some] of Map.groupBy(rows, (row) => row.projectId)) {
+        let times = some.map(({ createdAt }) => createdAt).sort((a, b) => a - b);
+        for (let [at] = times; at !== undefined; [at] = times) {
+          const end = await read(tx, endOfRun(list, projectId, "first", sql`ends_at > ${at}`));
+          // What is behind all runs is in no count.
+          if (end === undefined) break;
+          const later = times.filter((time) => time >= end);
+          await sql`
+            update runs set count = count - ${times.length - later.length}
+            where project_id = ${projectId} and list = ${list} and ends_at = ${end}`.execute(tx);
+          times = later;
+        }
+      }
     },
 
     async count(list, query) {
@@ -91,30 +130,100 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
       // No run ends within a moment.
       if (after && before && before.at - after.at <= 1) return (await read(db, counted(from, to))) ?? 0;
 
-      const ends = known.get(`${list} ${projectId}`) ?? (await look(list, projectId));
-      const first = after ? (ends.find((end) => end > after.at) ?? Number.MAX_SAFE_INTEGER) : never;
-      const last = (before ? ends.findLast((end) => end <= before.at) : ends.at(-1)) ?? never;
-      const summed = sql`(
-        select coalesce(sum(count), 0) from runs
-        where project_id = ${projectId} and list = ${list} and ends_at > ${first} and ends_at <= ${last}
-      )`;
-      const upTo = after ? sql`${counted(from, sql`created_at < ${first}`)} + ${summed}` : summed;
-      const [some, rest] = first < last ? [upTo, counted(sql`created_at >= ${last}`, to)] : [sql`0`, counted(from, to)];
-      // One statement, so that nothing is inserted between its parts.
-      const { rows } = await sql<{ summed: number; rest: number }>`
-        select cast(${some} as bigint) as summed, cast(${rest} as bigint) as rest`.execute(db);
-      const found = rows[0] ?? { summed: 0, rest: 0 };
-      const isBehindAll = last === (ends.at(-1) ?? never);
-      if (isBehindAll && found.rest > (after ? 2 : 1) * runLength) await look(list, projectId);
-      return found.summed + found.rest;
+      for (;;) {
+        const ends = await endsOf(list, projectId);
+        const first = after ? (ends.find((end) => end > after.at) ?? forever) : never;
+        const last = (before ? ends.findLast((end) => end <= before.at) : ends.at(-1)) ?? never;
+        const summed = sql`(
+          select coalesce(sum(count), 0) from runs
+          where project_id = ${projectId} and list = ${list} and ends_at > ${first} and ends_at <= ${last}
+        )`;
+        const upTo = after ? sql`${counted(from, sql`created_at < ${first}`)} + ${summed}` : summed;
+        const isCut = first < last;
+        const [some, rest] = isCut ? [upTo, counted(sql`created_at >= ${last}`, to)] : [sql`0`, counted(from, to)];
+        const reliedOn = isCut ? [first, last].filter((end) => end !== never) : [];
+        // One statement, so that nothing is inserted, deleted or joined between its parts.
+        const { rows } = await sql<{ summed: number; rest: number; ends: number }>`
+          select cast(${some} as bigint) as summed, cast(${rest} as bigint) as rest,
+            ${endsThere(list, projectId, reliedOn)} as ends`.execute(db);
+        const found = rows[0] ?? { summed: 0, rest: 0, ends: 0 };
+        if (found.ends !== reliedOn.length) {
+          known.delete(`${list} ${projectId}`);
+          continue;
+        }
+        const isBehindAll = last === (ends.at(-1) ?? never);
+        if (isBehindAll && found.rest > (after ? 2 : 1) * runLength) await look(list, projectId);
+        return found.summed + found.rest;
+      }
+    },
+
+    async behindNewest(list, projectId, newer) {
+      const runs = await look(list, projectId);
+      const rest = await read(
+        db,
+        sql<number>`(
+        select count(*) from ${sql.table(list)}
+        where project_id = ${projectId} and created_at >= ${runs.at(-1)?.ends_at ?? never}
+      )`,
+      );
+      let left = newer;
+      for (const { ends_at: end, count } of [{ ends_at: forever, count: rest ?? 0 }, ...runs.toReversed()]) {
+        if (left >= count) {
+          left -= count;
+          continue;
+        }
+        const { rows } = await sql<Required<Moment>>`
+          select created_at as at, id from ${sql.table(list)} where project_id = ${projectId} and created_at < ${end}
+          order by created_at desc, id desc limit 1 offset ${left}`.execute(db);
+        return rows[0];
+      }
+      return undefined;
+    },
+
+    async join(list, projectId) {
+      for (const { after, last } of shortRuns(await look(list, projectId))) {
+        await db.transaction().execute(async (tx) => {
+          if (runLock) await sql.raw(runLock.exclusive).execute(tx);
+          const own = sql`project_id = ${projectId} and list = ${list} and ends_at > ${after}`;
+          const sum = sql`(select sum(count) from runs where ${own} and ends_at <= ${last})`;
+          await sql`update runs set count = ${sum} where ${own} and ends_at = ${last}`.execute(tx);
+          await sql`delete from runs where ${own} and ends_at < ${last}`.execute(tx);
+        });
+        await nextTurn();
+      }
+      known.delete(`${list} ${projectId}`);
     },
   };
+}
+
+/** groups of neighbours that fit into one run: all behind `after`, up to `last` */
+function shortRuns(runs: Run[]): { after: number; last: number }[] {
+  const groups: { after: number; last: number; count: number; length: number }[] = [];
+  let after = never;
+  for (const { ends_at: last, count } of runs) {
+    const group = groups.at(-1);
+    if (group && group.count + count <= runLength && group.length <= joinsAtOnce) {
+      group.last = last;
+      group.count += count;
+      group.length++;
+    } else groups.push({ after, last, count, length: 1 });
+    after = last;
+  }
+  return groups.filter(({ length }) => length > 1);
 }
 
 /** the one number that a statement is about; undefined where it finds none */
 async function read(db: Database, number: RawBuilder<number | null>): Promise<number | undefined> {
   const { rows } = await sql<{ number: number | null }>`select cast(${number} as bigint) as number`.execute(db);
   return rows[0]?.number ?? undefined;
+}
+
+/** how many of these ends there are */
+function endsThere(list: CreationList, projectId: string, ends: number[]): RawBuilder<number> {
+  if (ends.length === 0) return sql`0`;
+  return sql`(
+    select count(*) from runs where project_id = ${projectId} and list = ${list} and ends_at in (${sql.join(ends)})
+  )`;
 }
 
 /** the end of the first or last run of those that the condition is about; NULL when there is none */

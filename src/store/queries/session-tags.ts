@@ -61,6 +61,14 @@ export async function writeSessionTags(db: Database, sessions: TaggedSession[], 
   await insertTerms(db, sessions, [...allTerms(tags).values()]);
 }
 
+/** an index row: project, key, value, creation, session */
+export type TagKey = [string, string, string, number, string];
+
+/** the whole keys of a session's rows, as its sandbox's tags are */
+export function tagKeysOf({ id, projectId, createdAt }: TaggedSession, tags: Tags): TagKey[] {
+  return [...allTerms(tags).values()].map(({ key, value }) => [projectId, key, value, createdAt, id]);
+}
+
 /** makes the rows of a sandbox's sessions what its tags are now */
 export async function changeSessionTags(db: Database, sandboxId: string, before: Tags, now: Tags): Promise<void> {
   const [old, wanted] = [allTerms(before), allTerms(now)];

@@ -1,0 +1,227 @@
+/**
+ * Deletes old sessions with what is theirs: commands, rows of tags, deleted snapshots, and the row of a deleted sandbox
+ * with its last session. Whatever can be long is deleted before, in statements of its own, so that the transaction which
+ * takes the session itself is short. Nothing that has ended begins again, so what was prunable stays prunable.
+ */
+
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { type RawBuilder, sql } from "kysely";
+import type { PrunableSession, PrunePage, PruneQuery, Store } from "../../core/ports/store.ts";
+import type { Engine } from "../engines/engines.ts";
+import type { Database } from "../tables.ts";
+import type { Runs } from "./runs.ts";
+import { type TaggedSession, type TagKey, tagKeysOf } from "./session-tags.ts";
+
+type PruningStore = Pick<Store, "prunableSessions" | "pruneSessions" | "sessionBehind" | "compactCounts">;
+type PruningEngine = Pick<Engine, "db" | "among" | "rows">;
+
+/** rows that one statement deletes */
+const rowsAtOnce = 50;
+
+const isOver = sql<boolean>`sessions.state in ('stopped', 'failed', 'aborted') and sessions.counted = 1`;
+const endedAt = sql<number>`coalesce(sessions.stopped_at, sessions.aborted_at, sessions.updated_at)`;
+
+/** A row of the list, and whether it may go. */
+interface Candidate {
+  id: string;
+  at: number;
+  prunable: number;
+}
+
+export function pruningStore(engine: PruningEngine, runs: Runs): PruningStore {
+  const { db } = engine;
+  return {
+    async prunableSessions(query) {
+      const { ids, next } = await candidatesOf(db, query);
+      const snapshots = await deletedSnapshotsOf(engine, [...ids.keys()]);
+      const sessions = [...ids].map(
+        ([id, createdAt]): PrunableSession => ({ id, createdAt, runtimeSnapshots: snapshots.get(id) ?? [] }),
+      );
+      return { sessions, ...(next !== undefined && { next }) } satisfies PrunePage;
+    },
+
+    async pruneSessions(ids) {
+      const going = [...ids];
+      if (going.length === 0) return 0;
+      await deleteCommands(engine, going);
+      await deleteSnapshots(engine, runs, going);
+      const cleared = await deleteManyTags(engine, going);
+      return db.transaction().execute((tx) => deleteSessions({ ...engine, db: tx }, runs, going, cleared));
+    },
+
+    sessionBehind: (projectId, newer) => runs.behindNewest("sessions", projectId, newer),
+
+    async compactCounts(projectId) {
+      await runs.join("sessions", projectId);
+      await runs.join("snapshots", projectId);
+    },
+  };
+}
+
+/** what may go of the next rows, with its time of creation; whole milliseconds, of each the last first */
+async function candidatesOf(db: Database, query: PruneQuery): Promise<{ ids: Map<string, number>; next?: number }> {
+  const { after, limit, endedBefore = Number.MIN_SAFE_INTEGER, upTo } = query;
+  // What was created later has not ended before.
+  const before = Math.max(endedBefore, (upTo?.at ?? Number.MIN_SAFE_INTEGER) + 1);
+  const from = sql<boolean>`created_at > ${after ?? Number.MIN_SAFE_INTEGER} and created_at < ${before}`;
+  const rows = await readCandidates(db, query, from, "asc", limit);
+  const last = rows.at(-1)?.at;
+  if (last === undefined) return { ids: new Map() };
+  if (rows.length < limit) return { ids: prunable(rows) };
+  // The last millisecond may have more rows than were read.
+  const whole = rows.filter(({ at }) => at < last);
+  const end = whole.at(-1)?.at;
+  if (end !== undefined) return { ids: prunable(whole), next: end };
+  const newest = await readCandidates(db, query, sql`created_at = ${last}`, "desc", limit);
+  return { ids: prunable(newest.toReversed()), next: last };
+}
+
+/** of rows in order: of each millisecond those behind which nothing stays, the last first */
+function prunable(rows: Candidate[]): Map<string, number> {
+  const ids = new Map<string, number>();
+  for (const group of Map.groupBy(rows, ({ at }) => at).values())
+    for (const { id, at, prunable } of group.toReversed()) {
+      if (prunable === 0) break;
+      ids.set(id, at);
+    }
+  return ids;
+}
+
+async function readCandidates(
+  db: Database,
+  query: PruneQuery,
+  condition: RawBuilder<boolean>,
+  order: "asc" | "desc",
+  limit: number,
+): Promise<Candidate[]> {
+  const sign = sql.raw(order);
+  const { rows } = await sql<Candidate>`
+    select id, created_at as at, case when ${mayGo(query)} then 1 else 0 end as prunable
+    from sessions where project_id = ${query.projectId} and ${condition}
+    order by created_at ${sign}, id ${sign} limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** over, let go by the rule, and needed by nothing */
+function mayGo({ endedBefore, upTo, settledBefore }: PruneQuery): RawBuilder<boolean> {
+  const rules = [
+    ...(endedBefore === undefined ? [] : [sql<boolean>`${endedAt} < ${endedBefore}`]),
+    ...(upTo?.id === undefined ? [] : [sql<boolean>`(sessions.created_at, sessions.id) <= (${upTo.at}, ${upTo.id})`]),
+  ];
+  if (rules.length === 0) return sql`1 = 0`;
+  return sql`${isOver} and ${endedAt} < ${settledBefore} and (${sql.join(rules, sql` or `)})
+    and not exists (
+      select 1 from sandboxes where sandboxes.id = sessions.sandbox_id and current_session_id = sessions.id
+        and (deleted_at is null or deleted_at >= ${settledBefore}))
+    and not exists (select 1 from commands where commands.session_id = sessions.id and commands.ended_at is null)
+    and not exists (select 1 from drives where drives.session_id = sessions.id)
+    and not exists (select 1 from snapshots where snapshots.session_id = sessions.id and ${isNeeded})`;
+}
+
+// A place in the list of snapshots counts those of its millisecond from the oldest on: the last of them goes first.
+const isNeeded = sql<boolean>`(
+  snapshots.state <> 'deleted'
+  or exists (select 1 from sandboxes
+    where current_snapshot_id = snapshots.id and deleted_at is null and current_snapshot_id <> '')
+  or exists (select 1 from snapshots as newer
+    where newer.project_id = snapshots.project_id and newer.created_at = snapshots.created_at
+      and newer.id > snapshots.id and newer.session_id <> snapshots.session_id)
+)`;
+
+async function deletedSnapshotsOf({ db, among }: PruningEngine, ids: string[]): Promise<Map<string, string[]>> {
+  const { rows } = await sql<{ session_id: string; runtime_id: string }>`
+    select session_id, runtime_id from snapshots where ${among("session_id", ids)}`.execute(db);
+  const found = new Map<string, string[]>();
+  for (const { session_id, runtime_id } of rows) found.set(session_id, [...(found.get(session_id) ?? []), runtime_id]);
+  return found;
+}
+
+async function deleteCommands({ db, among }: PruningEngine, ids: string[]): Promise<void> {
+  await untilNone(async () => {
+    const { rows } = await sql`
+      delete from commands where id in (select id from commands where ${among("session_id", ids)} limit ${rowsAtOnce})
+      returning id`.execute(db);
+    return rows.length;
+  });
+}
+
+async function deleteSnapshots({ db, among }: PruningEngine, runs: Runs, ids: string[]): Promise<void> {
+  await untilNone(() =>
+    db.transaction().execute(async (tx) => {
+      const { rows } = await sql<{ projectId: string; createdAt: number }>`
+        delete from snapshots where id in (
+          select id from snapshots where ${among("session_id", ids)} and state = 'deleted'
+          order by created_at, id desc limit ${rowsAtOnce})
+        returning project_id as "projectId", created_at as "createdAt"`.execute(tx);
+      await runs.remove(tx, "snapshots", rows);
+      return rows.length;
+    }),
+  );
+}
+
+/** a statement that deletes up to so many rows, again and again until it deletes fewer */
+async function untilNone(deleteSome: () => Promise<number>): Promise<void> {
+  while ((await deleteSome()) === rowsAtOnce) await nextTurn();
+}
+
+/** the tags, as JSON, of sandboxes whose sessions have so many rows that these are deleted before; they are gone then */
+async function deleteManyTags(engine: PruningEngine, ids: string[]): Promise<Map<string, string>> {
+  const { rows } = await sql<TaggedSession & { tags: string }>`
+    select sessions.id, sessions.project_id as "projectId", sessions.created_at as "createdAt", sandboxes.tags
+    from sessions join sandboxes on sandboxes.id = sessions.sandbox_id
+    where ${engine.among("sessions.id", ids)}`.execute(engine.db);
+  const cleared = new Map<string, string>();
+  for (const { tags, ...session } of rows) {
+    const keys = tagKeysOf(session, JSON.parse(tags));
+    if (keys.length <= rowsAtOnce) continue;
+    for (let at = 0; at < keys.length; at += rowsAtOnce) {
+      await deleteTagRows(engine, keys.slice(at, at + rowsAtOnce));
+      await nextTurn();
+    }
+    cleared.set(session.id, tags);
+  }
+  return cleared;
+}
+
+async function deleteTagRows({ db, rows }: PruningEngine, keys: TagKey[]): Promise<void> {
+  if (keys.length === 0) return;
+  const given = rows(["text", "text", "text", "bigint", "text"], keys);
+  await sql`
+    delete from session_tags where (project_id, key, value, created_at, session_id) in ${given}`.execute(db);
+}
+
+/** sessions first and sandboxes second, as everywhere; then what others wait for */
+async function deleteSessions(
+  engine: PruningEngine,
+  runs: Runs,
+  ids: string[],
+  cleared: Map<string, string>,
+): Promise<number> {
+  const { db: tx, among } = engine;
+  const { rows: gone } = await sql<TaggedSession & { sandboxId: string }>`
+    delete from sessions where ${among("id", ids)} and ${isOver}
+      and case when exists (select 1 from commands where commands.session_id = sessions.id)
+        or exists (select 1 from snapshots where snapshots.session_id = sessions.id)
+        or exists (select 1 from sandboxes where sandboxes.id = sessions.sandbox_id
+          and current_session_id = sessions.id and deleted_at is null) then 0 else 1 end = 1
+    returning id, project_id as "projectId", created_at as "createdAt", sandbox_id as "sandboxId"`.execute(tx);
+  if (gone.length === 0) return 0;
+  // A change of tags holds the sandbox's row, so these are the last ones. The update holds it, too, and changes nothing.
+  const { rows: sandboxes } = await sql<{ id: string; tags: string }>`
+    update sandboxes set memory = memory where ${among("id", [...new Set(gone.map(({ sandboxId }) => sandboxId))])}
+    returning id, tags`.execute(tx);
+  const tags = new Map(sandboxes.map((sandbox) => [sandbox.id, sandbox.tags]));
+  const keys = gone.flatMap((session) => {
+    const now = tags.get(session.sandboxId) ?? "{}";
+    return cleared.get(session.id) === now ? [] : tagKeysOf(session, JSON.parse(now));
+  });
+  await deleteTagRows(engine, keys);
+  await sql`
+    delete from sandboxes where ${among("id", [...tags.keys()])} and deleted_at is not null
+      and case when exists (select 1 from sessions where sessions.sandbox_id = sandboxes.id)
+        or exists (select 1 from snapshots where snapshots.sandbox_id = sandboxes.id) then 0 else 1 end = 1`.execute(
+    tx,
+  );
+  await runs.remove(tx, "sessions", gone);
+  return gone.length;
+}
