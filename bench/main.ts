@@ -1,6 +1,6 @@
 /**
- * `npm run bench [boot|exec|snapshots|density|store|lists|http|egress|expiry …]`: what SPECIFICATION.md promises, measured on this machine, with
- * the tools people would use instead in the same run. Nothing is asserted; a goal that was missed says by how much.
+ * `npm run bench [boot|exec|snapshots|density|store|lists|pruning|http|egress|expiry …]`: what SPECIFICATION.md promises, measured on this
+ * machine, with the tools people would use instead in the same run. Nothing is asserted; a goal that was missed says by how much.
  */
 
 import { rm } from "node:fs/promises";
@@ -11,6 +11,7 @@ import { benchEgress } from "./egress.ts";
 import { benchExpiry } from "./expiry.ts";
 import { benchHttp } from "./http.ts";
 import { benchLists } from "./lists.ts";
+import { benchPruning } from "./pruning.ts";
 import { benchSnapshots } from "./snapshots.ts";
 import { benchStore } from "./store.ts";
 
@@ -39,6 +40,7 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
   },
   store: (undo) => benchStore(undo, 1_000_000),
   lists: (undo) => benchLists(undo, 1_000_000),
+  pruning: (undo) => benchPruning(undo, 1_000_000),
   http: (undo) => benchHttp(undo),
   egress: (undo) => benchEgress(undo),
   expiry: (undo) => benchExpiry(undo, { all: 10_000, live: 1000 }),

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { z } from "zod";
 import { SandkeepError } from "../core/model/errors.ts";
+import { retentionSettings } from "./retention-settings.ts";
 import {
   aliases,
   day,
@@ -225,43 +226,7 @@ const schema = z.object({
     meaning: "machines kept ready to boot from anything",
   }),
 
-  snapshotExpiration: duration(day, 0)
-    .default(30 * day)
-    .register(about, {
-      env: "SANDKEEP_SNAPSHOT_EXPIRATION",
-      value: "duration",
-      meaning: "how long a snapshot lives after its last use when its caller does not say; 0 for ever",
-      preset: "30d",
-    }),
-  sandboxRetention: duration(minute, 0)
-    .default(14 * day)
-    .register(about, {
-      env: "SANDKEEP_SANDBOX_RETENTION",
-      value: "duration",
-      meaning: "how long a stopped sandbox that has no snapshot to resume from is remembered; 0 for ever",
-      preset: "14d",
-    }),
-  quarantine: duration(minute, 0)
-    .default(30 * day)
-    .register(about, {
-      env: "SANDKEEP_QUARANTINE",
-      value: "duration",
-      meaning: "how long machines, snapshots and drives that the database does not know are kept; 0 for ever",
-      preset: "30d",
-    }),
-  durability: z.enum(["power", "process"], "power or process").default("power").register(about, {
-    env: "SANDKEEP_DURABILITY",
-    value: "power|process",
-    meaning: "what an acknowledged stop or snapshot survives: a loss of power, or only the death of the daemon",
-  }),
-  outputRetention: duration(minute, 0)
-    .default(7 * day)
-    .register(about, {
-      env: "SANDKEEP_OUTPUT_RETENTION",
-      value: "duration",
-      meaning: "how long the output of commands is kept after their session has ended; 0 for ever",
-      preset: "7d",
-    }),
+  ...retentionSettings(about),
 
   regions: list(name("names of lowercase letters and digits, separated by commas"), regionNames).register(about, {
     env: "SANDKEEP_REGIONS",

@@ -18,7 +18,7 @@ export interface Setting {
 
 export const second = 1000;
 export const minute = 60 * second;
-const hour = 60 * minute;
+export const hour = 60 * minute;
 export const day = 24 * hour;
 export const mebibyte = 2 ** 20;
 export const gibibyte = 2 ** 30;

@@ -54,6 +54,10 @@ export interface CoreLimits {
   outputRetention: number;
   /** how long a stopped sandbox without a snapshot is remembered; 0 for ever */
   sandboxRetention: number;
+  /** how long a session is remembered after its end; 0 for ever */
+  sessionRetention: number;
+  /** how many sessions of a project are remembered; 0 for all */
+  sessionsKept: number;
   /** how long what the database does not know is kept; 0 for ever */
   quarantine: number;
 }

@@ -22,6 +22,7 @@ import { Activity } from "./sessions/activity.ts";
 import { Boots } from "./sessions/boot.ts";
 import { Endings } from "./sessions/end.ts";
 import { Expiry, stopsAtOnce } from "./sessions/expiry.ts";
+import { Pruning } from "./sessions/pruning.ts";
 import { recover } from "./sessions/recovery.ts";
 import { Sessions } from "./sessions/sessions.ts";
 import { Transitions } from "./sessions/transitions.ts";
@@ -56,7 +57,8 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   const captures = new Captures(context, retention);
   const endings = new Endings(context, transitions, retention, captures);
   const activity = new Activity(context);
-  const expiry = new Expiry({ context, endings, retention, activity, quarantine });
+  const pruning = new Pruning(context, descriptions);
+  const expiry = new Expiry({ context, endings, retention, activity, quarantine, pruning });
   const expiryChanged = () => expiry.changed();
   clock.move = async (by) => {
     context.notice(`The clock was set by ${Math.round(by / 1000)} s: sessions keep the time that they had left`);
@@ -117,6 +119,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     },
     async close() {
       await expiry.close();
+      await pruning.close();
       endings.close();
       activity.close();
       await commands.settled();

@@ -295,6 +295,8 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
       snapshotExpiration: config.snapshotExpiration,
       outputRetention: config.outputRetention,
       sandboxRetention: config.sandboxRetention,
+      sessionRetention: config.sessionRetention,
+      sessionsKept: config.sessionsKept,
       quarantine: config.quarantine,
     },
     defaultImage: config.defaultImage,

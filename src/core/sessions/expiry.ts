@@ -9,6 +9,7 @@ import type { Quarantine } from "../recovery/quarantine.ts";
 import type { Retention } from "../snapshots/retention.ts";
 import type { Activity } from "./activity.ts";
 import type { Endings } from "./end.ts";
+import type { Pruning } from "./pruning.ts";
 
 /** more at once would end no sooner, and leave no time for those who ask */
 export const stopsAtOnce = 8;
@@ -20,6 +21,7 @@ const retryAfter = 1000;
 const longestStop = 30_000;
 const retentionRound = 60_000;
 const quarantineRound = 10 * 60_000;
+const pruningRound = 10 * 60_000;
 
 export interface ExpiryOptions {
   context: Context;
@@ -27,6 +29,7 @@ export interface ExpiryOptions {
   retention: Retention;
   activity: Activity;
   quarantine: Quarantine;
+  pruning: Pruning;
 }
 
 export class Expiry {
@@ -35,6 +38,7 @@ export class Expiry {
   readonly #retention: Retention;
   readonly #activity: Activity;
   readonly #quarantine: Quarantine;
+  readonly #pruning: Pruning;
   #timer: NodeJS.Timeout | undefined;
   readonly #rounds: NodeJS.Timeout[] = [];
   /** sessions that are being stopped because their time is over */
@@ -43,18 +47,22 @@ export class Expiry {
   #again = false;
   #closed = false;
 
-  constructor({ context, endings, retention, activity, quarantine }: ExpiryOptions) {
+  constructor({ context, endings, retention, activity, quarantine, pruning }: ExpiryOptions) {
     this.#context = context;
     this.#endings = endings;
     this.#retention = retention;
     this.#activity = activity;
     this.#quarantine = quarantine;
+    this.#pruning = pruning;
   }
 
   open(): void {
     this.changed();
     this.#every(retentionRound, () => Promise.all([this.#retention.expire(), this.#retention.tidy()]));
     this.#every(quarantineRound, () => this.#quarantine.round());
+    const prune = () => this.#pruning.round();
+    void prune().catch(this.#context.trouble);
+    this.#every(pruningRound, prune);
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,84 @@
+/** What a round of pruning does beside the store: output goes first, and files of snapshots keep their session. */
+
+import { expect, test } from "vitest";
+import type { Context } from "../context.ts";
+import type { PrunePage, PruneQuery } from "../ports/store.ts";
+import { Pruning } from "./pruning.ts";
+
+const now = 1_800_000_000_000;
+const hour = 3_600_000;
+
+interface World {
+  pages?: PrunePage[];
+  /** machines whose output is there, and snapshots whose files are */
+  ends?: string[];
+  machines?: string[];
+  files?: string[];
+  limits?: Partial<Context["limits"]>;
+}
+
+async function round({ pages = [], ends = [], machines = [], files = [], limits = {} }: World) {
+  const steps: string[] = [];
+  const queries: PruneQuery[] = [];
+  const left = [...pages];
+  // Only what a round asks of them is there.
+  const context = {
+    store: {
+      uncountedSessions: async () => ["sbx_uncounted"],
+      addTotals: async (id: string) => void steps.push(`count ${id}`),
+      listTeams: async () => [{ id: "team" }],
+      listProjects: async () => [{ id: "project" }],
+      sessionBehind: async (_: string, newer: number) => ({ at: newer, id: "x" }),
+      async prunableSessions(query: PruneQuery) {
+        queries.push(query);
+        return left.shift() ?? { sessions: [] };
+      },
+      async pruneSessions(ids: string[]) {
+        steps.push(...ids.map((id) => `prune ${id}`));
+        return ids.length;
+      },
+      compactCounts: async (id: string) => void steps.push(`compact ${id}`),
+    },
+    runtime: {
+      snapshots: { list: async () => files.map((id) => ({ id })) },
+      machine: (id: string) => (machines.includes(id) ? {} : undefined),
+      end: (id: string) => (ends.includes(id) ? {} : undefined),
+    },
+    now: () => now,
+    steady: () => 0,
+    limits: { sessionRetention: 90 * 24 * hour, sessionsKept: 100, ...limits },
+  } as unknown as Context;
+  const pruning = new Pruning(context, { forgetMachine: async (id) => void steps.push(`forget ${id}`) });
+  const gone = await pruning.round();
+  return { gone, steps: steps.slice(1), first: steps[0], queries };
+}
+
+const session = (id: string, createdAt = 1, runtimeSnapshots: string[] = []) => ({ id, createdAt, runtimeSnapshots });
+
+test("output goes before the session's row, page after page", async () => {
+  const pages = [{ sessions: [session("a"), session("b")], next: 7 }, { sessions: [session("c", 8)] }];
+  const { gone, steps, first, queries } = await round({ pages, ends: ["a", "c"] });
+  expect(first).toBe("count sbx_uncounted");
+  expect(steps).toEqual(["forget a", "prune a", "prune b", "forget c", "prune c", "compact project"]);
+  expect(gone).toBe(3);
+  expect(queries[0]).toMatchObject({
+    endedBefore: now - 90 * 24 * hour,
+    upTo: { at: 100, id: "x" },
+    settledBefore: now - hour,
+    after: undefined,
+  });
+  expect(queries[1]?.after).toBe(7);
+});
+
+test("a session stays whose machine, or a file of whose snapshots, is still there, with those before it in its millisecond", async () => {
+  const sessions = [session("a", 1, ["gone"]), session("b", 2, ["there"]), session("c", 2), session("d", 3)];
+  const { steps } = await round({ pages: [{ sessions }], files: ["there"], machines: ["d"] });
+  expect(steps).toEqual(["prune a", "compact project"]);
+});
+
+test("nothing goes where everything is to be kept, and each of the two rules can be switched off", async () => {
+  const pages = [{ sessions: [session("a")] }];
+  expect((await round({ pages, limits: { sessionRetention: 0, sessionsKept: 0 } })).gone).toBe(0);
+  expect((await round({ limits: { sessionRetention: 0 } })).queries[0]?.endedBefore).toBeUndefined();
+  expect((await round({ limits: { sessionsKept: 0 } })).queries[0]?.upTo).toBeUndefined();
+});

@@ -1,0 +1,123 @@
+/**
+ * Deletes old sessions of every project: by the time since their end, and beyond a number of newest ones. Each goes with
+ * its commands and their output, its tags and its deleted snapshots; a deleted sandbox goes with its last session.
+ *
+ * What stays whatever the settings say:
+ *   a session that is not over, or is not yet in its sandbox's totals
+ *   the newest session of a sandbox that exists
+ *   a session with a snapshot that exists, that a sandbox resumes from, or whose files are still there
+ *   a session with a command or a drive that is not done with it
+ *   a session that ended, or whose sandbox was deleted, within the last hour: a caller may still work with it
+ *
+ * The work is cut into steps of a few milliseconds with pauses between them, because with SQLite a step keeps every
+ * request waiting.
+ */
+
+import type { Context } from "../context.ts";
+import type { PrunableSession } from "../ports/store.ts";
+import type { Descriptions } from "../recovery/descriptions.ts";
+
+/** how long what has ended is left alone, in ms */
+const settledAfter = 60 * 60_000;
+/** rows that are looked at in one step */
+const rowsAtOnce = 100;
+/** how long a step shall take, in ms, and how many sessions one may delete */
+const goal = 2;
+const mostAtOnce = 50;
+/** the pause after a step is as long as the step, and at least so many ms */
+const shortestPause = 1;
+
+export class Pruning {
+  readonly #context: Context;
+  readonly #descriptions: Pick<Descriptions, "forgetMachine">;
+  #working: Promise<number> | undefined;
+  #closed = false;
+  /** sessions that one step deletes */
+  #atOnce = 4;
+
+  constructor(context: Context, descriptions: Pick<Descriptions, "forgetMachine">) {
+    this.#context = context;
+    this.#descriptions = descriptions;
+  }
+
+  /** looks through all projects; how many sessions went. One that is under way is not begun twice */
+  round(): Promise<number> {
+    this.#working ??= this.#round().finally(() => {
+      this.#working = undefined;
+    });
+    return this.#working;
+  }
+
+  /** ends a round that is under way after its step */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#working?.catch(() => undefined);
+  }
+
+  async #round(): Promise<number> {
+    const { store, runtime, limits } = this.#context;
+    if (limits.sessionRetention === 0 && limits.sessionsKept === 0) return 0;
+    // Otherwise a session that failed to boot would not be in the totals before the next start.
+    for (const id of await store.uncountedSessions()) await store.addTotals(id);
+    const files = new Set((await runtime.snapshots.list()).map(({ id }) => id));
+    let gone = 0;
+    for (const team of await store.listTeams())
+      for (const { id } of await store.listProjects(team.id)) gone += await this.#project(id, files);
+    return gone;
+  }
+
+  async #project(projectId: string, files: Set<string>): Promise<number> {
+    const { store, now, limits } = this.#context;
+    const { sessionRetention, sessionsKept } = limits;
+    const rule = {
+      ...(sessionRetention > 0 && { endedBefore: now() - sessionRetention }),
+      upTo: sessionsKept > 0 ? await store.sessionBehind(projectId, sessionsKept) : undefined,
+    };
+    let gone = 0;
+    for (let after: number | undefined; !this.#closed; ) {
+      const settledBefore = now() - settledAfter;
+      const query = { projectId, ...rule, settledBefore, after, limit: rowsAtOnce };
+      const page = await this.#step(() => store.prunableSessions(query));
+      gone += await this.#prune(page.sessions, files);
+      if (page.next === undefined) break;
+      after = page.next;
+    }
+    if (gone > 0) await store.compactCounts(projectId);
+    return gone;
+  }
+
+  async #prune(sessions: PrunableSession[], files: Set<string>): Promise<number> {
+    const { store, runtime } = this.#context;
+    const isThere = ({ id, runtimeSnapshots }: PrunableSession) =>
+      runtime.machine(id) !== undefined || runtimeSnapshots.some((snapshot) => files.has(snapshot));
+    const left = without(sessions, isThere).map(({ id }) => id);
+    let gone = 0;
+    while (left.length > 0 && !this.#closed) {
+      const some = left.splice(0, this.#atOnce);
+      // Before its row: output whose session the database does not know would be kept for its adoption.
+      for (const id of some) if (runtime.end(id)) await this.#descriptions.forgetMachine(id);
+      gone += await this.#step(() => store.pruneSessions(some), true);
+    }
+    return gone;
+  }
+
+  /** does a part of the work, lets others have their turn, and learns how much the next step may do */
+  async #step<T>(work: () => Promise<T>, sized = false): Promise<T> {
+    const { steady = this.#context.now } = this.#context;
+    const began = steady();
+    const result = await work();
+    const took = steady() - began;
+    if (sized) this.#atOnce = Math.max(1, Math.min(mostAtOnce, took > goal ? this.#atOnce >> 1 : this.#atOnce + 1));
+    await new Promise((resolve) => setTimeout(resolve, Math.max(shortestPause, took)));
+    return result;
+  }
+}
+
+/** but for those that stay; of one millisecond none behind which another one stays */
+function without(sessions: PrunableSession[], stays: (session: PrunableSession) => boolean): PrunableSession[] {
+  let kept: number | undefined;
+  return sessions.filter((session) => {
+    if (stays(session)) kept = session.createdAt;
+    return session.createdAt !== kept;
+  });
+}
