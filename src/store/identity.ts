@@ -1,6 +1,7 @@
 /** The schema's fifth step, and what is in it: which data directory this database belongs to, in one row. */
 
 import type { Store } from "../core/ports/store.ts";
+import { durable } from "./durable.ts";
 import type { Engine } from "./engines/engines.ts";
 import type { Database } from "./tables.ts";
 
@@ -13,12 +14,12 @@ export function identityStore(db: Database): Pick<Store, "identity" | "setIdenti
     async identity() {
       return (await db.selectFrom("identity").select("id").executeTakeFirst())?.id;
     },
-    async setIdentity(id) {
+    setIdentity: durable(async (id) => {
       await db
         .insertInto("identity")
         .values({ slot: 1, id })
         .onConflict((conflict) => conflict.column("slot").doUpdateSet({ id }))
         .execute();
-    },
+    }),
   };
 }

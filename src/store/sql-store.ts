@@ -2,7 +2,8 @@
 
 import { isSandkeepError, messageOf, SandkeepError } from "../core/model/errors.ts";
 import type { Store } from "../core/ports/store.ts";
-import { type Engine, openEngine, type StoreLocation } from "./engines/engines.ts";
+import { flushing } from "./durable.ts";
+import { openEngine, type StoreLocation } from "./engines/engines.ts";
 import { identityStore } from "./identity.ts";
 import { migrate } from "./migrations/migrations.ts";
 import { commandStore } from "./queries/commands.ts";
@@ -31,7 +32,7 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
   const engine = openEngine(location, exclusive);
   const { db } = engine;
   const runs = runsOf(engine);
-  const sql: Store = onDisk(engine, {
+  const sql: Store = {
     async open() {
       if (exclusive && !(await engine.claim())) {
         throw new SandkeepError("conflict", `Cannot serve: another daemon uses the database ${placeOf(location)}`);
@@ -50,8 +51,9 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     ...snapshotStore(db, runs),
     ...driveStore(db),
     ...idempotencyStore(db),
-  });
-  const store = engine.patient?.(sql) ?? sql;
+  };
+  const flushed = engine.flushed ? flushing(sql, engine.flushed) : sql;
+  const store = engine.patient?.(flushed) ?? flushed;
   try {
     await store.open();
   } catch (error) {
@@ -62,40 +64,6 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     });
   }
   return store;
-}
-
-/** what is acknowledged by these is on the disk before; the other changes follow with the next of these */
-const acknowledged = [
-  "setIdentity",
-  "insertTeam",
-  "insertProject",
-  "insertKey",
-  "renameKey",
-  "deleteKey",
-  "updateSandbox",
-  "deleteSandbox",
-  "moveSession",
-  "updateSession",
-  "insertSnapshot",
-  "updateSnapshot",
-  "insertDrive",
-  "updateDrive",
-  "deleteDrive",
-  "endIdempotent",
-] as const satisfies (keyof Store)[];
-
-function onDisk({ flushed }: Engine, store: Store): Store {
-  if (!flushed) return store;
-  const durable = acknowledged.map((name) => {
-    const change = store[name] as (...args: unknown[]) => Promise<unknown>;
-    const changeAndFlush = async (...args: unknown[]) => {
-      const result = await change(...args);
-      await flushed();
-      return result;
-    };
-    return [name, changeAndFlush];
-  });
-  return { ...store, ...Object.fromEntries(durable) };
 }
 
 /** without what is secret in a URL */

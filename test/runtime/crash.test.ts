@@ -320,7 +320,7 @@ function endedIds(): string[] {
 /** runs test/runtime/owner.ts until it has made its machines, and for as long after that, and kills it */
 async function ownThenKill(machines: number, churnMs?: number): Promise<Owned> {
   const args = [host().directory, runRoot, `${machines}`, ...(churnMs === undefined ? [] : ["booting"])];
-  const child = spawn(process.execPath, [join(import.meta.dirname, "runtime-owner.ts"), ...args], {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "owner.ts"), ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const exited = new Promise((resolve) => child.once("exit", resolve));

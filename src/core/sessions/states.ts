@@ -39,6 +39,9 @@ export const transitions: Record<SessionEvent, Transition> = {
   lost: { from: ["running", "stopping", "snapshotting"], to: "aborted" },
 };
 
+/** states of a session that is not over */
+export const openStates = ["pending", "running", "snapshotting", "stopping"] as const satisfies SessionState[];
+
 /** states in which a session stays for ever */
 export const overStates = ["stopped", "failed", "aborted"] as const satisfies SessionState[];
 

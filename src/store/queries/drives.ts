@@ -3,6 +3,7 @@
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Drive } from "../../core/model/sandbox.ts";
 import type { DriveQuery, Store } from "../../core/ports/store.ts";
+import { durable } from "../durable.ts";
 import type { Database } from "../tables.ts";
 import { behind, readPage, type Sort, startingWith } from "./page.ts";
 import { first, mapping, type Row } from "./rows.ts";
@@ -42,7 +43,7 @@ const sorts = {
 
 export function driveStore(db: Database): DriveStore {
   return {
-    async insertDrive(drive) {
+    insertDrive: durable(async (drive) => {
       const inserted = await db
         .insertInto("drives")
         .values(drives.toRow(drive))
@@ -51,7 +52,7 @@ export function driveStore(db: Database): DriveStore {
         .executeTakeFirst();
       if (!inserted)
         throw new SandkeepError("exists", `Cannot create the drive "${drive.name}": the project has one of that name`);
-    },
+    }),
 
     findDrive: (projectId, name) =>
       first(
@@ -61,11 +62,12 @@ export function driveStore(db: Database): DriveStore {
 
     getDrive: (id) => first(db.selectFrom("drives").selectAll().where("id", "=", id), drives.toValue),
 
-    updateDrive: (id, changes) =>
+    updateDrive: durable((id, changes) =>
       first(
         db.updateTable("drives").set(drives.toChanges(changes)).where("id", "=", id).returningAll(),
         drives.toValue,
       ),
+    ),
 
     async attachDrive(id, sessionId, sandboxName, at) {
       const attached = await db
@@ -86,7 +88,7 @@ export function driveStore(db: Database): DriveStore {
         .execute();
     },
 
-    async deleteDrive(id) {
+    deleteDrive: durable(async (id) => {
       const deleted = await db
         .deleteFrom("drives")
         .where("id", "=", id)
@@ -94,7 +96,7 @@ export function driveStore(db: Database): DriveStore {
         .returning("id")
         .executeTakeFirst();
       return deleted !== undefined;
-    },
+    }),
 
     listDrives(query) {
       const { projectId, namePrefix, sortBy, order } = query;

@@ -2,6 +2,7 @@
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Store } from "../../core/ports/store.ts";
+import { durable } from "../durable.ts";
 import type { Database } from "../tables.ts";
 
 type IdempotencyStore = Pick<Store, "beginIdempotent" | "endIdempotent" | "forgetIdempotent" | "abandonIdempotent">;
@@ -32,10 +33,10 @@ export function idempotencyStore(db: Database): IdempotencyStore {
       }
     },
 
-    async endIdempotent(key, answer) {
+    endIdempotent: durable(async (key, answer) => {
       if (answer) await db.updateTable("idempotent_requests").set(answer).where("key", "=", key).execute();
       else await db.deleteFrom("idempotent_requests").where("key", "=", key).execute();
-    },
+    }),
 
     async forgetIdempotent(before) {
       for (;;) {

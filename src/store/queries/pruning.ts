@@ -10,6 +10,7 @@ import type { PrunableSession, PrunePage, PruneQuery, Store } from "../../core/p
 import type { Engine } from "../engines/engines.ts";
 import type { Database } from "../tables.ts";
 import type { Runs } from "./runs.ts";
+import { isOver } from "./session-states.ts";
 import { type TaggedSession, type TagKey, tagKeysOf } from "./session-tags.ts";
 
 type PruningStore = Pick<Store, "prunableSessions" | "pruneSessions" | "sessionBehind" | "compactCounts">;
@@ -18,7 +19,7 @@ type PruningEngine = Pick<Engine, "db" | "among" | "rows">;
 /** rows that one statement deletes */
 const rowsAtOnce = 50;
 
-const isOver = sql<boolean>`sessions.state in ('stopped', 'failed', 'aborted') and sessions.counted = 1`;
+const isPrunable = sql<boolean>`sessions.${isOver} and sessions.counted = 1`;
 const endedAt = sql<number>`coalesce(sessions.stopped_at, sessions.aborted_at, sessions.updated_at)`;
 
 /** A row of the list, and whether it may go. */
@@ -109,7 +110,7 @@ function mayGo({ endedBefore, upTo, settledBefore }: PruneQuery): RawBuilder<boo
     ...(upTo?.id === undefined ? [] : [sql<boolean>`(sessions.created_at, sessions.id) <= (${upTo.at}, ${upTo.id})`]),
   ];
   if (rules.length === 0) return sql`1 = 0`;
-  return sql`${isOver} and ${endedAt} < ${settledBefore} and (${sql.join(rules, sql` or `)})
+  return sql`${isPrunable} and ${endedAt} < ${settledBefore} and (${sql.join(rules, sql` or `)})
     and not exists (
       select 1 from sandboxes where sandboxes.id = sessions.sandbox_id and current_session_id = sessions.id
         and (deleted_at is null or deleted_at >= ${settledBefore}))
@@ -199,7 +200,7 @@ async function deleteSessions(
 ): Promise<number> {
   const { db: tx, among } = engine;
   const { rows: gone } = await sql<TaggedSession & { sandboxId: string }>`
-    delete from sessions where ${among("id", ids)} and ${isOver}
+    delete from sessions where ${among("id", ids)} and ${isPrunable}
       and case when exists (select 1 from commands where commands.session_id = sessions.id)
         or exists (select 1 from snapshots where snapshots.session_id = sessions.id)
         or exists (select 1 from sandboxes where sandboxes.id = sessions.sandbox_id

@@ -7,10 +7,12 @@ import { sql } from "kysely";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Route, Sandbox } from "../../core/model/sandbox.ts";
 import type { Store } from "../../core/ports/store.ts";
+import { durable } from "../durable.ts";
 import type { Database, SandboxRow } from "../tables.ts";
 import { all, first, mapping } from "./rows.ts";
 import type { Runs } from "./runs.ts";
 import { listSandboxes } from "./sandbox-list.ts";
+import { isOver } from "./session-states.ts";
 import { changeSessionTags, checkTags } from "./session-tags.ts";
 import { insertSessionRow } from "./sessions.ts";
 import { deleteTags, writeTags } from "./tags.ts";
@@ -59,7 +61,7 @@ const sandboxes = mapping<Omit<Sandbox, "totals">>({
 });
 
 // In the words of the index's condition, or that would not serve.
-const isStale = sql<boolean>`state in ('stopped', 'failed', 'aborted')
+const isStale = sql<boolean>`${isOver}
   and (current_snapshot_id = '' or snapshot_gone = 1)`;
 
 export function sandboxStore(db: Database, runs: Runs): SandboxStore {
@@ -115,7 +117,7 @@ export function sandboxStore(db: Database, runs: Runs): SandboxStore {
         toSandbox,
       ),
 
-    async updateSandbox(id, changes) {
+    updateSandbox: durable(async (id, changes) => {
       if (changes.tags) checkTags(changes.tags);
       const columns = sandboxes.toChanges(changes);
       const snapshot = "currentSnapshotId" in changes ? { snapshot_gone: 0 } : {};
@@ -142,9 +144,9 @@ export function sandboxStore(db: Database, runs: Runs): SandboxStore {
         }
         return sandbox;
       });
-    },
+    }),
 
-    deleteSandbox: (id, at) =>
+    deleteSandbox: durable((id, at) =>
       db.transaction().execute(async (tx) => {
         const deleted = await tx
           .updateTable("sandboxes")
@@ -158,6 +160,7 @@ export function sandboxStore(db: Database, runs: Runs): SandboxStore {
         await deleteRoutes(tx, id);
         return true;
       }),
+    ),
 
     listSandboxes: (query) => listSandboxes(db, query, toSandbox),
 

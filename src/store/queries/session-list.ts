@@ -14,11 +14,9 @@ import { between, byCreation, readByCreation } from "./creation-list.ts";
 import type { Position } from "./cursor.ts";
 import { readPage } from "./page.ts";
 import type { Row } from "./rows.ts";
+import { isOpen } from "./session-states.ts";
 import { contains, needsCheck, wantedTerms } from "./session-tags.ts";
 import { filterPairs, hasPair, rarestFirst, sessionTags, type TagPair } from "./tags.ts";
-
-// In the words of the index's condition, or that would not serve.
-export const isOpen = sql<boolean>`state in ('pending', 'running', 'snapshotting', 'stopping')`;
 
 /** of each session what is wanted, among which are the columns that the list is sorted by */
 export async function listSessions<T extends Listed>(

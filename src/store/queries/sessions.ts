@@ -6,12 +6,14 @@
 import { sql } from "kysely";
 import type { Session, TagValue } from "../../core/model/sandbox.ts";
 import type { SessionSummary, Store } from "../../core/ports/store.ts";
+import { durable } from "../durable.ts";
 import type { Engine } from "../engines/engines.ts";
 import type { Database } from "../tables.ts";
 import { named } from "./creation-list.ts";
 import { all, first, mapping } from "./rows.ts";
 import type { Runs } from "./runs.ts";
-import { isOpen, listSessions } from "./session-list.ts";
+import { listSessions } from "./session-list.ts";
+import { isOpen, isOver, isRunning } from "./session-states.ts";
 import { writeSessionTags } from "./session-tags.ts";
 
 type SessionStore = Pick<
@@ -85,9 +87,8 @@ const summaries = mapping<SessionSummary & Pick<Session, "createdAt">>({
 // In one statement with the session: two of a hundred rows each take longer.
 const tagsOfSandbox = sql`(select tags from sandboxes where sandboxes.id = sessions.sandbox_id) as tags`;
 
-// A condition in words of its own, because an index with a condition serves only a query that says the same.
-const isRunning = sql<boolean>`state = 'running'`;
-const isUncounted = sql<boolean>`counted = 0 and state in ('stopped', 'failed', 'aborted')`;
+// In the words of its index.
+const isUncounted = sql<boolean>`counted = 0 and ${isOver}`;
 
 export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, now: () => number): SessionStore {
   const { db } = engine;
@@ -123,7 +124,7 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
     findSessionByShortId: (shortId) =>
       first(db.selectFrom("sessions").selectAll().where("short_id", "=", shortId), sessions.toValue),
 
-    moveSession: (id, from, to, changes) =>
+    moveSession: durable((id, from, to, changes) =>
       db.transaction().execute(async (tx) => {
         const row = await tx
           .updateTable("sessions")
@@ -141,8 +142,9 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
           .execute();
         return sessions.toValue(row);
       }),
+    ),
 
-    updateSession: (id, states, changes) =>
+    updateSession: durable((id, states, changes) =>
       first(
         db
           .updateTable("sessions")
@@ -153,6 +155,7 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
           .returningAll(),
         sessions.toValue,
       ),
+    ),
 
     addTotals: (sessionId) =>
       db.transaction().execute(async (tx) => {

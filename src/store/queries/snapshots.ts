@@ -3,6 +3,7 @@
 import { sql } from "kysely";
 import type { Snapshot } from "../../core/model/sandbox.ts";
 import type { Store } from "../../core/ports/store.ts";
+import { durable } from "../durable.ts";
 import type { Database } from "../tables.ts";
 import { byCreation, named, readByCreation } from "./creation-list.ts";
 import type { Position } from "./cursor.ts";
@@ -54,15 +55,16 @@ const hasCurrent = sql<boolean>`current_snapshot_id <> ''`;
 
 export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
   return {
-    insertSnapshot: (snapshot) =>
+    insertSnapshot: durable((snapshot) =>
       db.transaction().execute(async (tx) => {
         await tx.insertInto("snapshots").values(snapshots.toRow(snapshot)).execute();
         await runs.add(tx, "snapshots", snapshot);
       }),
+    ),
 
     getSnapshot: (id) => first(db.selectFrom("snapshots").selectAll().where("id", "=", id), snapshots.toValue),
 
-    updateSnapshot: (id, changes) =>
+    updateSnapshot: durable((id, changes) =>
       db.transaction().execute(async (tx) => {
         const row = await tx
           .updateTable("snapshots")
@@ -81,6 +83,7 @@ export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
             .execute();
         return row && snapshots.toValue(row);
       }),
+    ),
 
     listSnapshots(query) {
       const { projectId, sandboxName, after, before, there } = query;

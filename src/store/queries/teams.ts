@@ -3,6 +3,7 @@
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Project, Team } from "../../core/model/sandbox.ts";
 import type { ApiKey, Store } from "../../core/ports/store.ts";
+import { durable } from "../durable.ts";
 import type { Database } from "../tables.ts";
 import { all, first, mapping } from "./rows.ts";
 
@@ -41,13 +42,13 @@ const keys = mapping<ApiKey>({
 
 export function teamStore(db: Database): TeamStore {
   return {
-    async insertTeam(team) {
+    insertTeam: durable(async (team) => {
       await db
         .insertInto("teams")
         .values(teams.toRow(team))
         .onConflict((conflict) => conflict.column("id").doNothing())
         .execute();
-    },
+    }),
 
     async findTeam(idOrSlug) {
       const found = await db
@@ -61,7 +62,7 @@ export function teamStore(db: Database): TeamStore {
 
     listTeams: () => all(db.selectFrom("teams").selectAll().orderBy("created_at").orderBy("id"), teams.toValue),
 
-    async insertProject(project) {
+    insertProject: durable(async (project) => {
       const inserted = await db
         .insertInto("projects")
         .values(projects.toRow(project))
@@ -70,7 +71,7 @@ export function teamStore(db: Database): TeamStore {
         .executeTakeFirst();
       if (!inserted)
         throw new SandkeepError("exists", `Cannot create the project "${project.name}": the team has one of that name`);
-    },
+    }),
 
     async findProject(teamId, idOrName) {
       const found = await db
@@ -100,9 +101,9 @@ export function teamStore(db: Database): TeamStore {
         projects.toValue,
       ),
 
-    async insertKey(key) {
+    insertKey: durable(async (key) => {
       await db.insertInto("api_keys").values(keys.toRow(key)).execute();
-    },
+    }),
 
     findKey: (hash) => first(db.selectFrom("api_keys").selectAll().where("hash", "=", hash), keys.toValue),
 
@@ -112,17 +113,18 @@ export function teamStore(db: Database): TeamStore {
         keys.toValue,
       ),
 
-    renameKey: (teamId, id, name) =>
+    renameKey: durable((teamId, id, name) =>
       first(
         db.updateTable("api_keys").set({ name }).where("team_id", "=", teamId).where("id", "=", id).returningAll(),
         keys.toValue,
       ),
+    ),
 
     async touchKey(id, at) {
       await db.updateTable("api_keys").set({ last_used_at: at }).where("id", "=", id).execute();
     },
 
-    async deleteKey(teamId, id) {
+    deleteKey: durable(async (teamId, id) => {
       const deleted = await db
         .deleteFrom("api_keys")
         .where("team_id", "=", teamId)
@@ -130,6 +132,6 @@ export function teamStore(db: Database): TeamStore {
         .returning("id")
         .executeTakeFirst();
       return deleted !== undefined;
-    },
+    }),
   };
 }

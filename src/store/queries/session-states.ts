@@ -1,0 +1,18 @@
+/**
+ * Conditions on the states of sessions, in the words of the indexes that serve them: an index with a condition serves
+ * only a query that says the same.
+ */
+
+import { sql } from "kysely";
+import type { SessionState } from "../../core/model/sandbox.ts";
+import { openStates, overStates } from "../../core/sessions/states.ts";
+
+const running: SessionState = "running";
+
+export const isRunning = sql<boolean>`state = ${sql.lit(running)}`;
+export const isOpen = stateIn(openStates);
+export const isOver = stateIn(overStates);
+
+function stateIn(states: readonly SessionState[]) {
+  return sql<boolean>`state in (${sql.join(states.map((state) => sql.lit(state)))})`;
+}
