@@ -1,13 +1,8 @@
-/** The schema's fifth step, and what is in it: which data directory this database belongs to, in one row. */
+/** Which data directory this database belongs to, in one row. */
 
 import type { Store } from "../core/ports/store.ts";
 import { durable } from "./durable.ts";
-import type { Engine } from "./engines/engines.ts";
 import type { Database } from "./tables.ts";
-
-export function identityTable({ text }: Pick<Engine, "text">): string[] {
-  return [`create table identity (slot integer primary key check (slot = 1), id ${text} not null)`];
-}
 
 export function identityStore(db: Database): Pick<Store, "identity" | "setIdentity"> {
   return {

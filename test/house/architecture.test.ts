@@ -54,6 +54,13 @@ describe("imports", () => {
     expect(wrong.map(({ from, name }) => `${from} must not import "${name}"`)).toEqual([]);
   });
 
+  test("a migration uses nothing that may change after its release", () => {
+    const wrong = imports()
+      .filter(({ from }) => /^src\/store\/migrations\/\d{4}-/.test(from))
+      .filter(({ name }) => !name.startsWith("node:") && !["kysely", "./migration.ts"].includes(name));
+    expect(wrong.map(({ from, name }) => `${from} must not import "${name}"`)).toEqual([]);
+  });
+
   test("dialects do not import each other", () => {
     const wrong = localImports().filter(({ from, to }) => {
       const [here, there] = [dialectOf(from), dialectOf(to)];

@@ -6,7 +6,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { type Engine, openEngine } from "../engines/engines.ts";
 import { openStore } from "../sql-store.ts";
-import { type Migration, migrate } from "./migrations.ts";
+import type { Migration } from "./migration.ts";
+import { migrate } from "./migrations.ts";
 
 const now = () => 1;
 

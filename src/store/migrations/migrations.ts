@@ -6,27 +6,17 @@
 import { sql } from "kysely";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Engine } from "../engines/engines.ts";
-import { identityTable } from "../identity.ts";
-import type { Database } from "../tables.ts";
-import { claimsTable } from "./claims-table.ts";
-import { driveOrigins } from "./drive-origins.ts";
-import { firstSchema } from "./first-schema.ts";
-import { keyScopes } from "./key-scopes.ts";
-import { lifetimes } from "./lifetimes.ts";
-import { retentionIndex } from "./retention-index.ts";
-import { sealEnvironments } from "./sealed-environments.ts";
-import { indexSessions, sessionIndex } from "./session-index.ts";
-import { snapshotNames } from "./snapshot-names.ts";
-
-/** what makes a text unreadable for others; only the daemon has it */
-type Sealing = ((text: string) => string) | undefined;
-
-export interface Migration {
-  name: string;
-  statements(engine: Engine): string[];
-  /** fills what the statements made with what is there already */
-  fill?(db: Database, seal: Sealing): Promise<void>;
-}
+import { firstSchema } from "./0001-first-schema.ts";
+import { lifetimes } from "./0002-lifetimes.ts";
+import { snapshotNames } from "./0003-snapshot-names.ts";
+import { indexSessions, sessionIndex } from "./0004-session-index.ts";
+import { identityTable } from "./0005-identity.ts";
+import { claimsTable } from "./0006-claims.ts";
+import { keyScopes } from "./0007-key-scopes.ts";
+import { sealEnvironments } from "./0008-sealed-environments.ts";
+import { driveOrigins } from "./0009-drive-origins.ts";
+import { retentionIndex } from "./0010-retention-index.ts";
+import type { Migration, Sealing } from "./migration.ts";
 
 /** in the order they are applied; a migration's number is its place, from 1 */
 const migrations: Migration[] = [

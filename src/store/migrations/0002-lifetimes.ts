@@ -1,8 +1,8 @@
-/** The schema's second step: how a session's time is counted, and when it was last used. */
+/** How a session's time is counted, and when it was last used. */
 
-import type { Engine } from "../engines/engines.ts";
+import type { Words } from "./migration.ts";
 
-export function lifetimes({ text }: Pick<Engine, "text">): string[] {
+export function lifetimes({ text }: Words): string[] {
   return [
     `alter table sandboxes add column lifetime ${text}`,
     `alter table sessions add column lifetime ${text}`,

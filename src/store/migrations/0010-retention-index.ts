@@ -1,4 +1,4 @@
-/** The schema's tenth step: finds what refers to a session or a sandbox, so that deleting one does not read all snapshots. */
+/** Finds what refers to a session or a sandbox, so that deleting one does not read all snapshots. */
 
 export function retentionIndex(): string[] {
   return [

@@ -6,7 +6,7 @@ import { newOwner, newSandbox, sessionOf } from "../../../test/conformance/store
 import { tempDir } from "../../../test/harness/harness.ts";
 import { openEngine } from "../engines/engines.ts";
 import { openStore } from "../sql-store.ts";
-import { indexSessions } from "./session-index.ts";
+import { indexSessions } from "./0004-session-index.ts";
 
 test("sessions that were there before are found by tags, those of deleted sandboxes too", async () => {
   const path = join(await tempDir(), "store.db");
@@ -22,7 +22,7 @@ test("sessions that were there before are found by tags, those of deleted sandbo
   const { db, close } = openEngine({ path });
   onTestFinished(close);
   await db.deleteFrom("session_tags").execute();
-  await db.transaction().execute(indexSessions);
+  await indexSessions(db as never);
   const found = async (contains: { a: { b: number } } | { i: number }) =>
     (await store.listSessions({ projectId: owner.projectId, order: "asc", limit: 5, contains })).items.length;
   expect(await found({ a: { b: 1 } })).toBe(2);

@@ -3,9 +3,9 @@
  * both engines but for the words that an engine brings. Every list and every lookup has its index, in its order.
  */
 
-import type { Engine } from "../engines/engines.ts";
+import type { Words } from "./migration.ts";
 
-export function firstSchema({ text, allKey }: Pick<Engine, "text" | "allKey">): string[] {
+export function firstSchema({ text, allKey }: Words): string[] {
   return [
     `create table teams (
       id ${text} primary key,

@@ -1,8 +1,8 @@
-/** The schema's step for keys with limits: what a key is for, until when, and when it was used last. */
+/** What a key is for, until when, and when it was used last. */
 
-import type { Engine } from "../engines/engines.ts";
+import type { Words } from "./migration.ts";
 
-export function keyScopes({ text }: Pick<Engine, "text">): string[] {
+export function keyScopes({ text }: Words): string[] {
   return [
     `alter table api_keys add column project_id ${text}`,
     `alter table api_keys add column read_only smallint`,

@@ -1,14 +1,20 @@
 /**
- * The schema's step that seals the environment variables of sandboxes and sessions: until then their values were kept in
- * the clear. It has no statements, but needs the seal, which only the daemon has.
+ * Seals the environment variables of sandboxes and sessions: until then their values were kept in the clear. It has no statements, but needs the seal, which only the daemon has.
  */
 
-import { SandkeepError } from "../../core/model/errors.ts";
-import type { Database } from "../tables.ts";
+import type { Kysely } from "kysely";
 
 const batch = 1000;
 
-export async function sealEnvironments(db: Database, seal: ((text: string) => string) | undefined): Promise<void> {
+interface Tables {
+  sandboxes: { id: string; env: string };
+  sessions: { id: string; env: string };
+}
+
+export async function sealEnvironments(
+  db: Kysely<Tables>,
+  seal: ((text: string) => string) | undefined,
+): Promise<void> {
   for (const table of ["sandboxes", "sessions"] as const) {
     for (let last = ""; ; ) {
       const rows = await db
@@ -20,10 +26,7 @@ export async function sealEnvironments(db: Database, seal: ((text: string) => st
         .limit(batch)
         .execute();
       if (rows.length > 0 && !seal) {
-        throw new SandkeepError(
-          "unsupported",
-          "Cannot open the store: the daemon has to seal its secrets first; start it once",
-        );
+        throw new Error("the daemon has to seal its secrets first; start it once");
       }
       for (const { id, env } of rows) {
         const values = Object.entries(JSON.parse(env) as Record<string, string>);
