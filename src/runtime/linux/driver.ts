@@ -4,7 +4,6 @@
  */
 
 import { mkdirSync, rmSync } from "node:fs";
-import { cpus } from "node:os";
 import { isSandkeepError, messageOf, SandkeepError } from "../../core/model/errors.ts";
 import type {
   Discrepancy,
@@ -34,20 +33,13 @@ import type { LayerStore } from "./layers/layers.ts";
 import type { SnapshotStore } from "./layers/snapshots.ts";
 import { adopt } from "./machines/adopt.ts";
 import type { Blank } from "./machines/blank.ts";
+import { bootedBlank } from "./machines/booted-blank.ts";
 import { readEnded, readInfo } from "./machines/journal.ts";
 import { LinuxMachine } from "./machines/machine.ts";
 import { machineNeeds } from "./machines/machine-needs.ts";
 import { flushRecord, type MachineRecord, writeRecord, writeSpare } from "./machines/machine-record.ts";
-import {
-  type BlankPlan,
-  checkSpec,
-  isPlainName,
-  type OrphanPlan,
-  type Places,
-  places,
-  shownCpus,
-} from "./machines/plan.ts";
-import { type BootRoot, bootRoot, hotRoot, mountPlans } from "./machines/roots.ts";
+import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places } from "./machines/plan.ts";
+import { bootRoot, hotRoot } from "./machines/roots.ts";
 import { egressJournal } from "./network/egress-journal.ts";
 import { abandoned, isIdle, letGo, rebuildLedger, shutDown } from "./opening.ts";
 import { defaultLimits, type LinuxOptions } from "./options.ts";
@@ -59,7 +51,6 @@ import { vitalsOf } from "./vitals.ts";
 export type { LinuxOptions };
 
 /** asked once: the answer is read from files that are written as they are read */
-const hostCpus = cpus().length;
 
 export class LinuxRuntime implements Runtime {
   readonly #options: LinuxOptions;
@@ -374,7 +365,7 @@ export class LinuxRuntime implements Runtime {
     let blank: Blank | undefined;
     try {
       const root = await bootRoot(this.#open(), spec.root, claim.add);
-      blank = await this.#bootedBlank(spec, root);
+      blank = await bootedBlank(this.#open(), spec, root, this.#limits);
       // Nothing of the user's runs in it yet, so neither has to wait for the other.
       await Promise.all([
         typeof network === "string" ? undefined : egress.set(blank.plan.name, network, { fresh: true }),
@@ -406,32 +397,6 @@ export class LinuxRuntime implements Runtime {
     } finally {
       await claim.release();
     }
-  }
-
-  /** out of the pool where that has one; one that died there, alone or with the launcher, is passed over */
-  async #bootedBlank(spec: Machine["spec"], root: BootRoot): Promise<Blank> {
-    const { maker } = this.#open();
-    const { limits, sudo, network, line } = spec;
-    for (;;) {
-      const pooled = this.#pooledBlank(spec, root);
-      const blank = pooled ?? (await maker.prepare(network, limits, { ...root, line }));
-      if (blank.agent) return blank;
-      try {
-        const mounts = await mountPlans(this.#open(), blank.plan, spec.mounts);
-        await maker.boot(blank, { ...root, line, limits, sudo, mounts });
-        return blank;
-      } catch (error) {
-        await maker.abandon(blank.plan);
-        if (!pooled || !isSandkeepError(error, "gone")) throw error;
-      }
-    }
-  }
-
-  #pooledBlank(spec: Machine["spec"], root: BootRoot): Blank | undefined {
-    const { pool } = this.#open();
-    const sameCpus = shownCpus(spec.limits, hostCpus) === shownCpus(this.#limits, hostCpus);
-    const hot = root.isImage && spec.mounts.length === 0 && spec.sudo && sameCpus ? pool.takeHot(root.key) : undefined;
-    return hot ?? pool.takeWarm();
   }
 
   async #release(machine: LinuxMachine): Promise<void> {
