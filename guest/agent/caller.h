@@ -34,6 +34,10 @@ int caller_write(const struct caller *c, uint64_t address, const void *from, siz
 /* its descriptor as one of ours, or -1 with errno */
 int caller_descriptor(const struct caller *c, uint64_t fd, const struct seccomp_pass *pass);
 
+/* makes what belongs to a user as a thread would; 0 or errno, and caller_leave() ends it either way */
+int caller_enter(pid_t thread);
+void caller_leave(void);
+
 /* what a path means to it, opened with O_PATH, under its own permissions; -1 with errno */
 int caller_open(const struct caller *c, uint64_t address);
 

@@ -32,6 +32,7 @@
 #include "agent/caller.h"
 #include "confinement/filters.h"
 #include "shared/loop.h"
+#include "confinement/socket_count.h"
 #include "view/view.h"
 #include "view/view_disk.h"
 
@@ -44,8 +45,6 @@
 
 static struct source notices;
 static struct seccomp_pass key;
-/* of the sandbox's network namespace; says how many sockets of each protocol there are */
-static int protocols = -1;
 /* shared with the process, and outlives it */
 struct shared {
   /* the call that it is about: if that has an id, the agent answers it should the process die */
@@ -88,25 +87,22 @@ static long with_later_pass(long number, uint64_t a, uint64_t b) {
 
 /* ---- sockets ---- */
 
-/* how many netlink sockets there are, or more than any limit when it cannot be found out */
-static long netlink_sockets(void) {
-  char text[8192];
-  ssize_t n = pread(protocols, text, sizeof text - 1, 0);
-  if (n <= 0) return GRANTS_NETLINK;
-  text[n] = 0;
-  const char *line = strstr(text, "\nNETLINK ");
-  long size, count;
-  return line && sscanf(line, " NETLINK %ld %ld", &size, &count) == 2 ? count : GRANTS_NETLINK;
+static bool has_socket_left(int family) {
+  return family == AF_NETLINK ? socket_count_netlink() < GRANTS_NETLINK : socket_count_datagram() < GRANTS_DATAGRAM;
+}
+
+/* the caller's own, since the owner of a socket decides who may share its port; -1 with errno */
+static int open_socket(const __u64 *args) {
+  errno = has_socket_left((int)args[0]) ? caller_enter((pid_t)notice->pid) : EMFILE;
+  int fd = errno ? -1 : (int)with_pass(SYS_socket, args[0], (uint32_t)args[1] | SOCK_CLOEXEC, args[2], 0, 0), error = errno;
+  caller_leave();
+  errno = error;
+  return fd;
 }
 
 static void grant_socket(void) {
   const __u64 *args = notice->data.args;
-  if (netlink_sockets() >= GRANTS_NETLINK) {
-    answer(0, EMFILE);
-    return;
-  }
-  int type = (int)args[1];
-  int fd = (int)with_pass(SYS_socket, args[0], (uint32_t)(type | SOCK_CLOEXEC), args[2], 0, 0);
+  int type = (int)args[1], fd = open_socket(args);
   if (fd < 0) {
     answer(0, errno);
     return;
@@ -204,8 +200,9 @@ static void keep_only(const int *fds, size_t count) {
 
 static _Noreturn void work(void) {
   prctl(PR_SET_NAME, "sandkeep-grants");
-  int kept[4 + VIEW_DISKS] = {notices.fd, protocols, view_source()->cpu_time, view_source()->processes};
-  keep_only(kept, 4 + view_disk_descriptors(kept + 4));
+  int kept[3 + SOCKET_COUNT_FILES + VIEW_DISKS] = {notices.fd, view_source()->cpu_time, view_source()->processes};
+  size_t count = 3 + socket_count_descriptors(kept + 3);
+  keep_only(kept, count + view_disk_descriptors(kept + count));
   struct pollfd polled = {.fd = notices.fd, .events = POLLIN};
   while (poll(&polled, 1, PATIENCE) > 0) {
     memset(notice, 0, NOTICE);
@@ -269,10 +266,7 @@ bool grants_waited(pid_t pid, int status) {
   return true;
 }
 
-int grants_open(void) {
-  protocols = open("/proc/net/protocols", O_RDONLY | O_CLOEXEC);
-  return protocols < 0 ? errno : 0;
-}
+int grants_open(void) { return socket_count_open(); }
 
 int grants_begin(int listener, const struct seccomp_pass *pass) {
   key = *pass;

@@ -4,6 +4,8 @@
  *
  *   socket(AF_NETLINK, …, NETLINK_ROUTE)    up to GRANTS_NETLINK at once. The kernel charges to nobody what such a socket
  *                                           holds and has not been read.
+ *   socket(AF_INET…, SOCK_DGRAM, …)         while there are fewer than GRANTS_DATAGRAM: a datagram that is begun (MSG_MORE) and
+ *                                           never sent is charged to nobody
  *   setsockopt(…, SOL_SOCKET, SO_RCVBUF)    for every socket but those: a larger buffer would multiply what they hold. Of
  *                                           TCP at most GRANTS_WAITING before it is connected: connections that wait to
  *                                           be accepted inherit the buffer, and are charged to nobody either.
@@ -24,6 +26,8 @@
 
 /* routing sockets of one sandbox, some that the launcher opened in its network namespace included */
 #define GRANTS_NETLINK 32
+/* sockets of UDP of one sandbox; of TCP those that are not connected count too (socket_count.h) */
+#define GRANTS_DATAGRAM 512
 /* bytes of a buffer, of which the kernel makes twice as many: what a socket has unless it asks */
 #define GRANTS_WAITING 65536
 

@@ -302,9 +302,9 @@ static void check_socket(struct program *p, const struct seccomp_pass *pass) {
 
   size_t datagram = when(p, SOCK_DGRAM);
   load_argument(p, 2);
-  answer_if(p, 0, ALLOW);
-  answer_if(p, IPPROTO_UDP, ALLOW);
-  answer(p, FAIL(EPROTONOSUPPORT));
+  put(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0);
+  answer_unless(p, IPPROTO_UDP, FAIL(EPROTONOSUPPORT));
+  answer_by_agent(p, pass, 0);
   done(p, datagram);
 
   answer_if(p, SOCK_RAW, FAIL(EPERM));

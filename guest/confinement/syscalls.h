@@ -217,7 +217,7 @@ static const uint16_t SYSCALLS_REFUSED[] = {
 enum syscall_check {
   CHECK_CLONE,       /* no new namespace */
   CHECK_UNSHARE,     /* no new namespace */
-  CHECK_SOCKET,      /* local, TCP and UDP, and routing information through the agent */
+  CHECK_SOCKET,      /* local and TCP; UDP and routing information through the agent */
   CHECK_SOCKETPAIR,  /* local only */
   CHECK_IOCTL,       /* IOCTLS_ALLOWED; no typing into a terminal, no other line discipline */
   CHECK_PERSONALITY, /* the plain one, with or without random addresses */

@@ -177,6 +177,19 @@ static int take_netlink(void) {
   return fd;
 }
 
+/* a datagram that is begun, as long as one may be, and never sent */
+static int take_datagram(void) {
+  static char piece[60000];
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), reuse = 1;
+  if (fd < 0) return -1;
+  /* there are more sockets than ports */
+  setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &reuse, sizeof reuse);
+  struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons(4000), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  if (bind(fd, (struct sockaddr *)&own, sizeof own)) return -1;
+  return sendto(fd, piece, sizeof piece, MSG_MORE, (struct sockaddr *)&address, sizeof address) < 0 ? -1 : fd;
+}
+
 /* what the kernel holds for a socket, in bytes */
 static long held(int fd) {
   uint32_t facts[16] = {0};
@@ -227,10 +240,11 @@ int main(int argc, char **argv) {
   if (!strcmp(what, "terminals")) hog_each(take_terminal, most);
   if (!strcmp(what, "aio")) hog_each(take_aio, most);
   if (!strcmp(what, "netlink")) hog_each(take_netlink, most);
+  if (!strcmp(what, "datagrams")) hog_each(take_datagram, most);
   if (!strcmp(what, "tcp")) hog_buffers(SOCK_STREAM, most);
   if (!strcmp(what, "udp")) hog_buffers(SOCK_DGRAM, most);
   fprintf(stderr,
           "usage: hog threads | processes | files | files-everywhere | memory | inodes DIR | disk FILE\n"
-          "       hog inotify | timers | signals | terminals | aio | netlink | tcp | udp [MOST]\n");
+          "       hog inotify | timers | signals | terminals | aio | netlink | datagrams | tcp | udp [MOST]\n");
   return 64;
 }

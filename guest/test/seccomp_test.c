@@ -205,6 +205,7 @@ static const struct argument_case CASES[] = {
     {"another's descriptor", __NR_pidfd_getfd, {3, 4, 0}, FAIL(ENOSYS)},
     {"the agent's look at another's descriptor", __NR_pidfd_getfd, {SHOWN(3, 0), SHOWN(4, 1), SHOWN(0, 2)}, ALLOW},
     {"two thirds of the pass", __NR_pidfd_getfd, {SHOWN(3, 0), SHOWN(4, 1), 0}, FAIL(ENOSYS)},
+    {"a socket for datagrams of the agent", __NR_socket, {SHOWN(2, 0), SHOWN(2, 1), SHOWN(17, 2)}, ALLOW},
     {"a routing socket of the agent", __NR_socket, {SHOWN(16, 0), SHOWN(3, 1), SHOWN(0, 2)}, ALLOW},
 };
 
@@ -214,7 +215,7 @@ static uint32_t socket_answer(int family, int type, int protocol) {
   if (family == 16) return protocol == 0 ? TOLD : FAIL(EPROTONOSUPPORT);
   if (family != 2 && family != 10) return FAIL(EAFNOSUPPORT);
   if (kind == 1) return protocol == 0 || protocol == 6 ? ALLOW : FAIL(EPROTONOSUPPORT);
-  if (kind == 2) return protocol == 0 || protocol == 17 ? ALLOW : FAIL(EPROTONOSUPPORT);
+  if (kind == 2) return protocol == 0 || protocol == 17 ? TOLD : FAIL(EPROTONOSUPPORT);
   return kind == 3 || kind == 10 ? FAIL(EPERM) : FAIL(ESOCKTNOSUPPORT);
 }
 

@@ -101,7 +101,7 @@ type NativeProgram =
   | "seccomp_run";
 
 const grantSources = [
-  ...["agent/grants", "agent/caller", "confinement/filters", "shared/loop"],
+  ...["agent/grants", "agent/caller", "confinement/filters", "confinement/socket_count", "shared/loop"],
   ...["fuse", "view", "view_disk", "view_source"].map((name) => `view/${name}`),
 ];
 const headers = ["confinement/seccomp.h", "confinement/syscalls.h", "confinement/caps.h", "test/probes/probe.h"];

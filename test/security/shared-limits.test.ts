@@ -101,6 +101,15 @@ describe.each(users)("what %s inside takes", (user) => {
     expect(await taken(neighbour, user, "netlink", 4)).toEqual([4, "enough"]);
   });
 
+  test("of datagrams that are begun and never sent is counted by their sockets, and does not grow with processes", async () => {
+    const [count, why] = await taken(victim, user, "datagrams");
+    expect(count).toBeGreaterThan(480);
+    expect(count).toBeLessThanOrEqual(512);
+    expect(why).toBe("Too many open files");
+    expect(await taken(victim, user, "datagrams")).toEqual([0, "Too many open files"]);
+    expect(await taken(neighbour, user, "datagrams", 4)).toEqual([4, "enough"]);
+  });
+
   test.each(["tcp", "udp"])("of buffers of %s stays within its share of memory", async (kind) => {
     const [held] = await taken(victim, user, kind, 100);
     expect(held).toBeGreaterThan(0);
