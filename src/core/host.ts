@@ -29,10 +29,11 @@ export class Host {
     this.#context = context;
   }
 
-  /** also for a key that may only read */
+  /** for a key without limits, or one whose only limit is that it may only read */
   async vitals(caller: Caller): Promise<Vitals & { sessions: OpenSessions }> {
     requireOperator(caller);
-    if (caller.scope?.projectId !== undefined) requireUnlimited(caller, "the numbers of all projects");
+    const { readOnly: _, ...limits } = caller.scope ?? {};
+    requireUnlimited({ ...caller, scope: limits }, "a look at the numbers of the whole host");
     const { runtime, store } = this.#context;
     const sessions = { pending: 0, running: 0, snapshotting: 0, stopping: 0 };
     for (const { state } of await store.openSessions()) if (state in sessions) sessions[state as keyof OpenSessions]++;

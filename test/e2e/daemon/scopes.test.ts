@@ -221,6 +221,19 @@ describe("a key with a ceiling", () => {
   });
 });
 
+test("the numbers of the whole host are for keys without limits, and for those whose only limit is to read", async () => {
+  keys.readsProject = await keyWith({ readOnly: true, project: "other" });
+  keys.readsNpm = await keyWith({ readOnly: true, policyCeiling: "registry.npmjs.org" });
+  for (const key of [daemon().key, keys.readOnly ?? ""]) {
+    expect((await raw(daemon(), "GET", "/metrics", { key })).status).toBe(200);
+  }
+  for (const name of ["other", "npm", "readsProject", "readsNpm"]) {
+    const answer = await raw(daemon(), "GET", "/metrics", { key: keys[name] ?? "" });
+    expect([name, answer.status]).toEqual([name, 403]);
+    expect(answer.text).not.toContain("sandkeep_");
+  }
+});
+
 describe("over MCP", () => {
   const sandbox = "locked";
   let client: Client;
