@@ -18,6 +18,12 @@ struct seccomp_pass {
 };
 
 /*
+ * An option: files share no content with others. btrfs counts what is shared for the volume that wrote it, until nobody has it
+ * any more: of two drives one could hold what counts for the other, also after that is deleted.
+ */
+#define SECCOMP_NO_CLONES 1u
+
+/*
  * Puts the calling thread, and all it will ever fork or exec, behind the filter, and ends core dumps for them: neither
  * to a file, nor to the helper that the host's core_pattern may name, which would run as the host's root and parse a
  * hostile process's memory. The filter freezes that limit. It does not set no_new_privs, so that sudo keeps working
@@ -26,12 +32,12 @@ struct seccomp_pass {
  * Calls that are counted are told to whoever reads `listener`, which must be the caller; without one they are allowed.
  * Returns 0 or an errno.
  */
-int seccomp_install(const struct seccomp_pass *pass, int *listener);
+int seccomp_install(const struct seccomp_pass *pass, unsigned options, int *listener);
 
 /*
  * Writes the filter; returns its length, or 0 when it does not fit. With a pass, calls that are counted are held back
  * unless they show it. The tests run it in user space.
  */
-size_t seccomp_build(struct sock_filter *program, size_t room, const struct seccomp_pass *pass);
+size_t seccomp_build(struct sock_filter *program, size_t room, const struct seccomp_pass *pass, unsigned options);
 
 #endif

@@ -98,7 +98,7 @@ static const uint16_t SYSCALLS_ALLOWED[] = {
     /* reading and writing */
     __NR_read, __NR_write, __NR_readv, __NR_writev, __NR_pread64, __NR_pwrite64, __NR_preadv, __NR_pwritev,
     __NR_preadv2, __NR_pwritev2, __NR_lseek, __NR_sendfile, __NR_splice, __NR_tee, __NR_vmsplice,
-    __NR_copy_file_range, __NR_readahead, __NR_fadvise64, __NR_cachestat,
+    __NR_readahead, __NR_fadvise64, __NR_cachestat,
 
     /* opening and describing files */
     __NR_openat, __NR_openat2, __NR_close, __NR_close_range, __NR_dup, __NR_dup3, __NR_fcntl, __NR_flock,
@@ -226,6 +226,7 @@ enum syscall_check {
   CHECK_SETRLIMIT,   /* any limit but that of core dumps */
   CHECK_HANDLE,      /* no file handles: EOPNOTSUPP, as from a file system that has none */
   CHECK_SYNC,        /* done without doing anything */
+  CHECK_COPY,        /* not where it could clone from one drive to another */
   CHECK_SOCKET_OPTION, /* the size of a receive buffer only through the agent; none of SOCKET_OPTIONS */
   CHECK_SHOWN,         /* tells of the host: through the agent, which tells of the sandbox */
   CHECK_SECCOMP,       /* filters only as many as the agent lets through */
@@ -314,6 +315,7 @@ static const struct {
     {__NR_setrlimit, CHECK_SETRLIMIT},
     {__NR_name_to_handle_at, CHECK_HANDLE},
     {__NR_sync, CHECK_SYNC},
+    {__NR_copy_file_range, CHECK_COPY},
     {__NR_setsockopt, CHECK_SOCKET_OPTION},
     {__NR_statfs, CHECK_SHOWN},
     {__NR_fstatfs, CHECK_SHOWN},

@@ -377,17 +377,17 @@ static struct agent_fds last_descriptors(const struct sandbox_spec *spec, bool i
 }
 
 /* the order matters: the filter may only be loaded without no_new_privs while we still have a capability */
-static void drop_privileges(uint32_t flags, struct agent_fds *fds) {
+static void drop_privileges(const struct sandbox_options *options, struct agent_fds *fds) {
   /* the soft limit is the launcher's (launch.c), and counts for the whole sandbox */
   struct rlimit signals;
   if (getrlimit(RLIMIT_SIGPENDING, &signals) == 0) {
     signals.rlim_max = signals.rlim_cur;
     MUST(setrlimit(RLIMIT_SIGPENDING, &signals), "limiting pending signals");
   }
-  errno = flags & SANDBOX_NO_NEW_PRIVS ? no_new_privs() : 0;
+  errno = options->flags & SANDBOX_NO_NEW_PRIVS ? no_new_privs() : 0;
   if (errno) give_up("setting no_new_privs");
   MUST(getrandom(&fds->pass, sizeof fds->pass, 0), "choosing the agent's pass");
-  errno = seccomp_install(&fds->pass, &fds->grants);
+  errno = seccomp_install(&fds->pass, options->mount_count > 1 ? SECCOMP_NO_CLONES : 0, &fds->grants);
   if (errno) give_up("installing the system call filter");
   errno = caps_drop();
   if (errno) give_up("dropping capabilities");
@@ -432,7 +432,7 @@ static _Noreturn void first_process(const struct sandbox_spec *spec, const struc
   MUST(sethostname("sandbox", strlen("sandbox")), "setting the host name");
   show_cpus(options.cpus);
   struct agent_fds fds = last_descriptors(spec, is_served);
-  drop_privileges(options.flags, &fds);
+  drop_privileges(&options, &fds);
   errno = grants_open();
   if (errno) give_up("opening the numbers of sockets");
   struct answer ready = {0};

@@ -39,7 +39,7 @@ static void run(char **argv, int uid, int no_privileges) {
   if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)) fail("make mounts private", errno);
   if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL)) fail("mount proc", errno);
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)) fail("become undumpable", errno);
-  if ((error = seccomp_install(NULL, NULL))) fail("install the filter", error);
+  if ((error = seccomp_install(NULL, 0, NULL))) fail("install the filter", error);
   if ((error = caps_drop())) fail("drop capabilities", error);
   if (no_privileges && (error = no_new_privs())) fail("set no_new_privs", error);
   pid_t child = fork();

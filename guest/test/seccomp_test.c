@@ -45,16 +45,18 @@ static void test_arguments(void);
 static void test_architectures(void);
 static void test_tables(void);
 static void test_room(void);
+static void test_no_clones(void);
 static uint32_t run(const struct seccomp_data *call);
 
 int main(void) {
-  length = seccomp_build(program, SECCOMP_ROOM, &PASS);
+  length = seccomp_build(program, SECCOMP_ROOM, &PASS, 0);
   if (!length) return puts("the filter does not fit"), 1;
   test_tables();
   test_numbers();
   test_arguments();
   test_architectures();
   test_room();
+  test_no_clones();
   printf("%zu instructions, at most %zu run, %d mismatches\n", length, longest, mismatches);
   return mismatches ? 1 : 0;
 }
@@ -140,6 +142,7 @@ static const struct argument_case CASES[] = {
     {"a number below terminals", __NR_ioctl, {0, 0x5400}, FAIL(ENOTTY)},
     {"a number above terminals", __NR_ioctl, {0, 0x5461}, FAIL(ENOTTY)},
     {"a terminal's number of a ptmx", __NR_ioctl, {0, TIOCGPTN}, ALLOW},
+    {"copy", __NR_copy_file_range, {3, 0, 4, 0}, ALLOW},
     {"reflink", __NR_ioctl, {0, FICLONE}, ALLOW},
     {"reflink, upper bits", __NR_ioctl, {0, FICLONERANGE | HIGH}, ALLOW},
     {"a subvolume", __NR_ioctl, {0, 0x5000940e}, FAIL(ENOTTY)},
@@ -264,9 +267,33 @@ static void test_room(void) {
   for (size_t room = 0; room < length; room++) {
     struct sock_filter *small = malloc((room ? room : 1) * sizeof *small);
     if (!small) abort();
-    if (seccomp_build(small, room, &PASS)) mismatches++, printf("%zu instructions were said to be enough\n", room);
+    if (seccomp_build(small, room, &PASS, 0)) mismatches++, printf("%zu instructions were said to be enough\n", room);
     free(small);
   }
+}
+
+/* with the option, and nothing else changes; the last test, as it exchanges the program */
+static void test_no_clones(void) {
+  static const struct {
+    const char *what;
+    int number;
+    uint64_t command;
+    uint32_t wanted;
+  } OTHERS[] = {
+      {"clone", __NR_ioctl, FICLONE, FAIL(EOPNOTSUPP)},
+      {"clone of a range, upper bits", __NR_ioctl, FICLONERANGE | HIGH, FAIL(EOPNOTSUPP)},
+      {"sharing of equal content", __NR_ioctl, FIDEDUPERANGE, FAIL(EOPNOTSUPP)},
+      {"where a file lies", __NR_ioctl, FS_IOC_FIEMAP, ALLOW},
+      {"copy", __NR_copy_file_range, 0, FAIL(ENOSYS)},
+      {"sendfile", __NR_sendfile, 0, ALLOW},
+  };
+  size_t before = length;
+  length = seccomp_build(program, SECCOMP_ROOM, &PASS, SECCOMP_NO_CLONES);
+  for (size_t i = 0; i < COUNT(OTHERS); i++) {
+    struct seccomp_data call = {.nr = OTHERS[i].number, .arch = ARCH, .args = {3, OTHERS[i].command}};
+    expect(OTHERS[i].what, &call, OTHERS[i].wanted);
+  }
+  length = before;
 }
 
 static uint32_t load(const struct seccomp_data *call, uint32_t offset) {

@@ -73,6 +73,56 @@ describe.each(users)("to %s inside", (user) => {
   });
 });
 
+/** tries each way to share content from a file to another, and prints how it ended and what the other has then */
+const share = (from: string, to: string) => `python3 - <<'END'
+import fcntl, os, struct
+size = 8 << 20
+source, target = os.open("${from}", os.O_RDONLY), os.open("${to}", os.O_RDWR | os.O_CREAT)
+ways = {
+    "clone": lambda: fcntl.ioctl(target, 0x40049409, source),
+    "range": lambda: fcntl.ioctl(target, 0x4020940d, struct.pack("qQQQ", source, 0, size, 0)),
+    "equal": lambda: fcntl.ioctl(source, 0xc0189436, bytearray(struct.pack("QQHHIqQQiI", 0, size, 1, 0, 0, target, 0, 0, 0, 0))),
+    "copy": lambda: os.copy_file_range(source, target, size, 0, 0),
+}
+for name, way in ways.items():
+    try: way(); print(name, "done")
+    except OSError as error: print(name, os.strerror(error.errno))
+END`;
+
+describe.each(users)("between two drives, to %s inside", (user) => {
+  test("no content is shared: each counts what it holds, and copies are copies", async () => {
+    const second = `drive-${randomUUID()}`;
+    await host.runtime.drives.create(second, { maxSize });
+    await using both = await bootWith(drive, second);
+    const line = `head -c 8M /dev/urandom > /one/file && sync -f /one && ${share("/one/file", "/two/file")}`;
+    const refused = ["clone", "range", "equal"].map((way) => `${way} Operation not supported`);
+    expect((await shell(both.machine, user, line)).trim().split("\n")).toEqual([
+      ...refused,
+      "copy Function not implemented",
+    ]);
+    await shell(both.machine, user, "cp /one/file /two/file && cmp /one/file /two/file && sync -f /two");
+    expect(Number(await shell(both.machine, user, "df --output=used -BM /two | tail -1 | tr -d ' M'"))).toBeGreaterThan(
+      7,
+    );
+    const fill = 'for i in $(seq 20); do cp --reflink=auto /one/file "/two/$i" || exit 1; done; sync -f /two';
+    expect((await run(both.machine, user, ["sh", "-c", fill])).out).toMatch(/Disk quota exceeded|No space left/);
+  });
+
+  test("within one drive files still share it", async () => {
+    const line = `head -c 8M /dev/urandom > /drive/file && ${share("/drive/file", "/drive/other")}`;
+    const ways = ["clone done", "range done", "equal done", "copy done"];
+    expect((await shell(machine, user, line)).trim().split("\n")).toEqual(ways);
+  });
+});
+
+async function bootWith(one: string, two: string): Promise<{ machine: Machine } & AsyncDisposable> {
+  const mount = (path: string, each: string) => ({ path, drive: each, mode: "read-write" as const });
+  // The first machine has the drive until then.
+  await machine.stop();
+  const both = await host.boot({ mounts: [mount("/one", one), mount("/two", two)] });
+  return { machine: both, [Symbol.asyncDispose]: async () => void (await both.stop()) };
+}
+
 test("a drive with volumes in it is deleted with them", async () => {
   const folder = join(places(host.directory, host.runRoot).store, "drives");
   await machine.stop();

@@ -104,13 +104,17 @@ const grantSources = [
   ...["agent/grants", "agent/caller", "confinement/filters", "confinement/socket_count", "shared/loop"],
   ...["fuse", "view", "view_disk", "view_source"].map((name) => `view/${name}`),
 ];
-const headers = ["confinement/seccomp.h", "confinement/syscalls.h", "confinement/caps.h", "test/probes/probe.h"];
+const filterSources = ["confinement/seccomp", "confinement/seccomp_check"];
+const headers = [
+  ...["filter_program.h", "seccomp.h", "seccomp_check.h", "syscalls.h", "caps.h"].map((name) => `confinement/${name}`),
+  "test/probes/probe.h",
+];
 
 async function sourcesOf(name: NativeProgram): Promise<string[]> {
   if (name === "hog" || name === "channel") return [`test/${name}`];
-  if (name === "seccomp_run") return ["test/seccomp_run", "confinement/seccomp", "confinement/caps"];
+  if (name === "seccomp_run") return ["test/seccomp_run", ...filterSources, "confinement/caps"];
   if (name === "grants_test") return [`test/${name}`, ...grantSources];
-  if (name !== "probe") return ["test/seccomp_test", "confinement/seccomp"];
+  if (name !== "probe") return ["test/seccomp_test", ...filterSources];
   const files = await readdir(join(guest, "test/probes"));
   return files.filter((file) => /^probe(_\w+)?\.c$/.test(file)).map((file) => join("test/probes", parse(file).name));
 }
