@@ -12,7 +12,7 @@ import type { Duplex } from "node:stream";
 import { advice, missing } from "../../scripts/host-needs.mjs";
 import { Drain } from "../api/kit/drain.ts";
 import { storedIdempotency } from "../api/kit/idempotency.ts";
-import { answerMalformed, apiListener } from "../api/kit/listener.ts";
+import { answerMalformed, answerTwoHosts, apiListener, namesTwoHosts } from "../api/kit/listener.ts";
 import { createApi } from "../api/server.ts";
 import { writeDurably } from "../base/durable-file.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
@@ -384,12 +384,14 @@ async function listen(
   const ingress = createIngress({ routes: core.routes, domain, ownHosts, trouble });
   const answer = apiListener(api);
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
-    if (ingress.matches(request)) ingress.handle(request, response);
+    if (namesTwoHosts(request)) answerTwoHosts(response);
+    else if (ingress.matches(request)) ingress.handle(request, response);
     else if (drain.admit(request, response)) answer(request, response);
   });
   server.on("clientError", answerMalformed);
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (ingress.matches(request)) ingress.upgrade(request, socket, head);
+    if (namesTwoHosts(request)) answerMalformed(new Error("it names two hosts"), socket);
+    else if (ingress.matches(request)) ingress.upgrade(request, socket, head);
     else api.upgrade(request, socket, head);
   });
   // commands and logs stream for as long as they like

@@ -3,7 +3,7 @@
  * the answer, and what is no HTTP at all is told so in the same shape as everything else.
  */
 
-import type { IncomingMessage, RequestListener } from "node:http";
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { getRequestListener, RequestError } from "@hono/node-server";
 import type { Api } from "../server.ts";
@@ -30,6 +30,23 @@ function answerUnaddressed(error: unknown): Response {
   const message = isTheirs ? "Invalid request: its host or its path is malformed." : "An internal error occurred.";
   const code = isTheirs ? malformed.code : "internal_server_error";
   return json({ error: { code, message } }, isTheirs ? 400 : 500);
+}
+
+/**
+ * Whether a request names two hosts: by two headers, or by one and an address that has another. A proxy before us may have
+ * decided by the one that we do not look at.
+ */
+export function namesTwoHosts({ rawHeaders, headers, url = "" }: IncomingMessage): boolean {
+  const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host");
+  const [, named] = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(url) ?? [];
+  return hosts.length > 1 || (named !== undefined && named.toLowerCase() !== headers.host?.toLowerCase());
+}
+
+/** answers a request that names two hosts */
+export function answerTwoHosts(outgoing: ServerResponse): void {
+  const message = "Invalid request: it names two hosts.";
+  const headers = { "content-type": "application/json; charset=utf-8", connection: "close" };
+  outgoing.writeHead(malformed.status, headers).end(JSON.stringify({ error: { code: malformed.code, message } }));
 }
 
 /** answers what Node's parser refuses; for the server's "clientError" */

@@ -4,6 +4,7 @@
  */
 
 import { request } from "node:http";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
@@ -35,6 +36,35 @@ describe("a name of another host", () => {
       expect((await ask("GET", "/v2/user", { host })).status).toBe(200);
     },
   );
+});
+
+describe("a request that names two hosts", () => {
+  const two = "Host: 127.0.0.1\r\nHost: sb-000000000000.sandboxes.test";
+  const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AA==";
+  test.each([
+    ["by two headers", `GET /v2/user HTTP/1.1\r\n${two}\r\nConnection: close`],
+    ["by two that are equal", "GET /v2/user HTTP/1.1\r\nHost: 127.0.0.1\r\nhost: 127.0.0.1\r\nConnection: close"],
+    [
+      "by its address",
+      "GET http://127.0.0.1/v2/user HTTP/1.1\r\nHost: sb-000000000000.sandboxes.test\r\nConnection: close",
+    ],
+    ["of a port", `GET / HTTP/1.1\r\nHost: sb-000000000000.sandboxes.test\r\nHost: 127.0.0.1\r\nConnection: close`],
+    ["for another protocol", `GET /v2/user HTTP/1.1\r\n${two}\r\n${upgrade}`],
+  ])("%s is refused", async (_, head) => {
+    expect(await said(`${head}\r\n\r\n`)).toMatch(/^HTTP\/1.1 400 /);
+  });
+
+  test("by one name twice in the same words is answered: clients behind a proxy ask like that", async () => {
+    const head = "GET http://127.0.0.1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close";
+    expect(await said(`${head}\r\n\r\n`)).toMatch(/^HTTP\/1.1 200 /);
+  });
+
+  /** everything that the daemon says to this */
+  const said = (request: string) => {
+    const socket = connect(Number(new URL(daemon().url).port), "127.0.0.1");
+    socket.write(request);
+    return text(socket);
+  };
 });
 
 describe("wrong keys", () => {
