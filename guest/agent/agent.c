@@ -157,6 +157,16 @@ static void hand_over(struct connection *c, const struct header *header, struct 
 
 static bool wants_worker(uint8_t type) { return type == WIRE_FILES || type == WIRE_DIAL || type == WIRE_HOLDERS; }
 
+static void limit_filters(struct connection *c, uint32_t id, struct reader *r) {
+  uint32_t most = read_u32(r);
+  if (!reader_done(r)) {
+    connection_fail(c, id, EBADMSG, WIRE_WHAT_REQUEST, "Cannot read the request: it is malformed");
+    return;
+  }
+  grants_limit_filters(most);
+  connection_ok(c, id);
+}
+
 static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
   struct reader r = reader_of(payload, header->length);
   uint32_t id = header->id;
@@ -176,6 +186,7 @@ static void on_frame(struct connection *c, const struct header *header, const ui
     case WIRE_SIGNAL: command_signal(&commands, c, id, &r); break;
     case WIRE_RESIZE: command_resize(&commands, c, id, &r); break;
     case WIRE_COMMANDS: command_list(&commands, c, id); break;
+    case WIRE_FILTERS: limit_filters(c, id, &r); break;
     default: connection_fail(c, id, ENOSYS, WIRE_WHAT_REQUEST, "Cannot do request %u: unknown", header->type);
   }
 }

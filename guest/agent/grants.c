@@ -266,6 +266,10 @@ bool grants_waited(pid_t pid, int status) {
   return true;
 }
 
+void grants_limit_filters(uint32_t most) {
+  if (shared) shared->filters.most = most < FILTERS_MOST ? most : FILTERS_MOST;
+}
+
 int grants_open(void) { return socket_count_open(); }
 
 int grants_begin(int listener, const struct seccomp_pass *pass) {
@@ -273,5 +277,6 @@ int grants_begin(int listener, const struct seccomp_pass *pass) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return errno;
   notice = &shared->notice;
+  grants_limit_filters(FILTERS_MOST);
   return loop_add(&notices, listener, EPOLLIN, on_notice);
 }

@@ -20,6 +20,7 @@
 #define SANDKEEP_GRANTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "confinement/seccomp.h"
@@ -36,6 +37,9 @@ int grants_open(void);
 
 /* answers what arrives on `listener` in the agent's loop; takes it over. 0 or errno */
 int grants_begin(int listener, const struct seccomp_pass *pass);
+
+/* how many filters programs may have from now on; those that are there stay, and more than FILTERS_MOST are not to be had */
+void grants_limit_filters(uint32_t most);
 
 /* to be told of every child of the agent's that ended or stopped; true when it was the process of the grants */
 bool grants_waited(pid_t pid, int status);

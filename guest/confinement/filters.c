@@ -101,11 +101,11 @@ static int count_again(struct filters *f) {
 int filters_permit(struct filters *f, pid_t thread) {
   struct facts facts;
   if (!look(thread, &facts)) return ESRCH;
-  int error = f->most_now >= FILTERS_MOST ? count_again(f) : 0;
+  int error = f->most_now >= f->most ? count_again(f) : 0;
   if (error) return ENOMEM;
   uint32_t row = row_of(f, facts.process);
   /* every process in the book has asked, and every permission counts: a bound below the limit leaves a row */
-  if (f->most_now >= FILTERS_MOST || row == FILTERS_MOST) return ENOMEM;
+  if (f->most_now >= f->most || row == FILTERS_MOST) return ENOMEM;
   if (row == f->count) {
     f->asked[row].process = facts.process;
     f->asked[row].inherited = f->asked[row].own = 0;

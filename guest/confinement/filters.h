@@ -11,6 +11,9 @@
  *   any other process            as many as it has
  *
  * Between two counts of all processes every permission adds one; processes are counted again when the bound is reached.
+ *
+ * Many sandboxes that take all they may would still use up what the host has. The daemon watches for that, and lowers how many
+ * each may have (src/runtime/linux/host/filter-watch.ts).
  */
 #ifndef SANDKEEP_FILTERS_H
 #define SANDKEEP_FILTERS_H
@@ -22,6 +25,7 @@
 #define FILTERS_MOST 128
 
 struct filters {
+  uint32_t most; /* that there may be now: at most FILTERS_MOST */
   uint32_t most_now; /* there are not more than these */
   uint32_t count;
   struct {
@@ -30,7 +34,7 @@ struct filters {
   } asked[FILTERS_MOST];
 };
 
-/* 0 when a thread may install another, or what its call fails with. Reads /proc, and view_last_process(). `f` begins as zeroes */
+/* 0 when a thread may install another, or what its call fails with. Reads /proc, and view_last_process(). `f` begins as zeroes but for `most` */
 int filters_permit(struct filters *f, pid_t thread);
 
 #endif

@@ -7,7 +7,9 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Machine, Process } from "../../src/core/ports/runtime.ts";
 import { thisHostsCgroups } from "../../src/runtime/linux/host/cgroup.ts";
+import { kernelMemory } from "../../src/runtime/linux/host/kernel-memory-watch.ts";
 import { tcpPages } from "../../src/runtime/linux/host/tcp-memory-watch.ts";
+import { parseTcpSockets } from "../../src/runtime/linux/host/tcp-socket-watch.ts";
 import { places } from "../../src/runtime/linux/machines/plan.ts";
 import { eventually } from "../harness/harness.ts";
 import { type TestRuntime, withRuntime } from "../harness/machine.ts";
@@ -19,6 +21,10 @@ const megabyte = 1 << 20;
 const journalLimit = 8 * megabyte;
 /** pages of TCP on the host that the runtime of this test allows */
 const tcpMost = tcpPages() + 20_000;
+/** sockets of TCP on the host, and those that are closed but not done, that the runtime of this test allows */
+const sockets = () => parseTcpSockets(readFileSync("/proc/net/sockstat", "utf8"));
+const mostSockets = sockets().sockets + 20_000;
+const mostOrphans = sockets().orphans + 2000;
 
 /** fills the queues of listening sockets with connections that carry as much as they can, and are closed at the far end */
 const unaccepted = `
@@ -45,6 +51,65 @@ while True:
         client.close()
 `;
 
+/** fills the queues of listening sockets with connections that carry nothing, and are closed at the far end */
+const empty = `
+import itertools, socket
+listeners = []
+for number in itertools.count():
+    server = socket.socket()
+    server.bind((f"127.{1 + number // 250}.0.{1 + number % 250}", 0))
+    server.listen(512)
+    listeners.append(server)
+    for _ in range(500):
+        client = socket.socket()
+        client.connect(server.getsockname())
+        client.close()
+`;
+
+/** closes connections whose last bytes nobody reads */
+const orphans = `
+import itertools, socket
+held = []
+for number in itertools.count():
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    server.bind((f"127.{1 + number // 250}.0.{1 + number % 250}", 0))
+    server.listen(512)
+    held.append(server)
+    for _ in range(500):
+        client = socket.socket()
+        client.connect(server.getsockname())
+        client.setblocking(False)
+        try:
+            while True: client.send(bytes(4096))
+        except BlockingIOError: pass
+        client.close()
+`;
+
+/** opens directories and keeps them */
+const directories = `
+import os, time
+os.fork(), os.fork()
+try:
+    while True: os.open("/tmp", os.O_RDONLY)
+except OSError: time.sleep(600)
+`;
+
+/** keeps copies of the listing of a directory of the overlay, each from before the next change */
+const listings = `
+import os, time
+for number in range(20_000): open(f"/{number:0250}", "w").close()
+held = []
+while True:
+    held.append(os.open("/", os.O_RDONLY))
+    os.listdir(held[-1])
+    open("/change", "w").close()
+    os.unlink("/change")
+`;
+
+/** bytes of the kernel's own memory on the host that the runtime of this test allows */
+const mostKernelMemory = kernelMemory() + 150 * megabyte;
+
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 let host: TestRuntime;
@@ -58,7 +123,10 @@ beforeAll(async () => {
   const trouble = (error: unknown) => said.push(String(error));
   host = await withRuntime(undo, {
     maxOpenFiles: openFiles,
+    maxKernelMemory: mostKernelMemory,
     maxTcpPages: tcpMost,
+    maxTcpSockets: mostSockets,
+    maxTcpOrphans: mostOrphans,
     outputLimit: 2 * megabyte,
     journalLimit,
     trouble,
@@ -129,7 +197,7 @@ describe.each(users)("what %s inside takes", (user) => {
     await eventually("the files to be closed", async () => openFilesNow() < openFiles);
     expect((await run(neighbour, user, ["cat", "/etc/hostname"])).code).toBe(0);
     said.length = 0;
-    await run(victim, "root", ["sh", "-c", "kill -9 -1 || true"]);
+    await endPrograms(victim);
   }, 120_000);
 
   test("of connections that it does not accept is taken back before the host's memory for TCP is full", async () => {
@@ -140,6 +208,42 @@ describe.each(users)("what %s inside takes", (user) => {
     expect(await taken(neighbour, user, "tcp", 1)).toEqual([expect.any(Number), "enough"]);
     said.length = 0;
   }, 120_000);
+
+  test.each([
+    ["connections without content that it does not accept", empty, () => sockets().sockets < mostSockets],
+    ["connections that it closes with bytes on their way", orphans, () => sockets().orphans < mostOrphans],
+  ])(
+    "of %s is taken back before the host has no more",
+    async (_, program, isEnough) => {
+      const command = await begin(victim, user, ["python3", "-c", program]);
+      running.push(command);
+      await eventually("its processes to be killed", async () => said.some((line) => line.includes("sockets of TCP")));
+      await command.exited;
+      await eventually("the sockets to be gone", async () => isEnough());
+      expect((await run(neighbour, user, ["cat", "/etc/hostname"])).code).toBe(0);
+      said.length = 0;
+    },
+    120_000,
+  );
+
+  const ofDirectories: [what: string, program: string][] = [["open directories", directories]];
+  // The plain user may write to no directory that the overlay is made of.
+  if (user === "root") ofDirectories.push(["copies of their listings", listings]);
+  test.each(ofDirectories)(
+    "of %s is taken back before the host's memory is full",
+    async (_, program) => {
+      const command = await begin(victim, user, ["python3", "-c", program]);
+      running.push(command);
+      await eventually("its processes to be killed", async () =>
+        said.some((line) => line.includes("open directories")),
+      );
+      await eventually("the memory to be free", async () => kernelMemory() < mostKernelMemory);
+      expect((await run(neighbour, user, ["cat", "/etc/hostname"])).code).toBe(0);
+      await endPrograms(victim);
+      said.length = 0;
+    },
+    120_000,
+  );
 
   test("by printing stays within a budget for all its commands, the oldest go first, and readers hear of it", async () => {
     const commands: Process[] = [];
@@ -161,6 +265,17 @@ test("all machines together cannot take every process number of the host", () =>
   const together = Number(readFileSync(join(pids, cgroupParent, "pids.max"), "utf8"));
   expect(together).toBeLessThanOrEqual(Number(readFileSync("/proc/sys/kernel/pid_max", "utf8")) - 1024);
 });
+
+/** as soon as there is room for the program that ends them */
+async function endPrograms(machine: Machine): Promise<void> {
+  const end = () => run(machine, "root", ["sh", "-c", "kill -9 -1 || true"]);
+  await eventually("its programs to be ended", () =>
+    end().then(
+      () => true,
+      () => false,
+    ),
+  );
+}
 
 /** how many of a kind a program inside got, and why not more; it keeps them until the test ends */
 async function taken(machine: Machine, user: User, kind: string, most?: number): Promise<[number, string]> {

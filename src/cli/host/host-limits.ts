@@ -16,6 +16,7 @@ type SettingName =
   | "kernel.threads-max"
   | "kernel.pty.max"
   | "fs.file-max"
+  | "net.core.bpf_jit_limit"
   | "user.max_user_namespaces"
   | "user.max_net_namespaces";
 
@@ -27,12 +28,17 @@ const mostProcesses = 4_194_304;
 /** of each sandbox (guest/launcher/sandbox.c, guest/agent/spawn.c) */
 const terminals = 64;
 const files = 65_536;
+/** bytes of compiled filters: of the one that every sandbox runs behind, and of all that one may install (guest/confinement/filters.h) */
+const ownFilter = 8 << 10;
+const otherFilters = 128 * (112 << 10);
 
 const needed: Record<SettingName, (limits: HostLimits) => number> = {
   "kernel.pid_max": ({ sandboxes, processes }) => Math.min(mostProcesses, sandboxes * processes + hostProcesses),
   "kernel.threads-max": ({ sandboxes, processes }) => Math.min(mostProcesses, sandboxes * processes + hostProcesses),
   "kernel.pty.max": ({ sandboxes }) => sandboxes * terminals + hostTerminals,
   "fs.file-max": ({ sandboxes }) => sandboxes * files,
+  // From half of it on sandboxes lose processes (src/runtime/linux/host/filter-watch.ts).
+  "net.core.bpf_jit_limit": ({ sandboxes }) => 2 * (sandboxes * ownFilter + otherFilters),
   "user.max_user_namespaces": ({ sandboxes }) => sandboxes + hostProcesses,
   "user.max_net_namespaces": ({ sandboxes }) => sandboxes + hostProcesses,
 };

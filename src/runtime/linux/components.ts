@@ -10,11 +10,14 @@ import { ofReadOnlyStore } from "./guest-wire/failure.ts";
 import { Launcher } from "./guest-wire/launcher.ts";
 import { Builds } from "./host/builds.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts";
+import { FilterWatch } from "./host/filter-watch.ts";
 import { HostMasks } from "./host/host-masks.ts";
+import { KernelMemoryWatch } from "./host/kernel-memory-watch.ts";
 import { Ledger } from "./host/ledger.ts";
 import { OpenFilesWatch } from "./host/open-files-watch.ts";
 import { lookEvery, type RegularLook } from "./host/regular-look.ts";
 import { TcpMemoryWatch } from "./host/tcp-memory-watch.ts";
+import { TcpSocketWatch } from "./host/tcp-socket-watch.ts";
 import { ImageStore } from "./images/images.ts";
 import { Capturer } from "./layers/capture.ts";
 import { LayerStore } from "./layers/layers.ts";
@@ -55,7 +58,10 @@ export interface Parts {
   countsLook: RegularLook;
   diskWatch: DiskWatch;
   filesWatch: OpenFilesWatch;
+  filterWatch: FilterWatch;
+  kernelMemoryWatch: KernelMemoryWatch;
   tcpWatch: TcpMemoryWatch;
+  tcpSocketWatch: TcpSocketWatch;
   /** there where the room on the disk is watched */
   growthStop: GrowthStop | undefined;
 }
@@ -68,8 +74,16 @@ export interface Bounds {
   journalLimit?: number;
   /** open files on the host from which on machines lose processes; default half of what the kernel allows */
   maxOpenFiles?: number;
+  /** bytes of compiled filters on the host from which on machines lose processes; default half of what the kernel allows */
+  maxFilterBytes?: number;
+  /** bytes of the kernel's own memory from which on machines lose processes; default an eighth of the host's memory */
+  maxKernelMemory?: number;
   /** pages of TCP on the host from which on machines lose processes; default half of where the kernel begins to save */
   maxTcpPages?: number;
+  /** sockets of TCP on the host from which on machines lose processes; default as many as fill a sixteenth of its memory */
+  maxTcpSockets?: number;
+  /** of these, those whose program has closed them; default half of what the kernel allows */
+  maxTcpOrphans?: number;
 }
 
 /** what an acknowledged stop or snapshot survives: the loss of power, or of the daemon's process only */
@@ -214,10 +228,26 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     trouble,
     ...(options.maxOpenFiles !== undefined && { most: options.maxOpenFiles }),
   });
+  const filterWatch = new FilterWatch({
+    machines: hooks.machines,
+    trouble,
+    ...(options.maxFilterBytes !== undefined && { most: options.maxFilterBytes }),
+  });
+  const kernelMemoryWatch = new KernelMemoryWatch({
+    machines: hooks.machines,
+    trouble,
+    ...(options.maxKernelMemory !== undefined && { most: options.maxKernelMemory }),
+  });
   const tcpWatch = new TcpMemoryWatch({
     machines: hooks.machines,
     trouble,
     ...(options.maxTcpPages !== undefined && { most: options.maxTcpPages }),
+  });
+  const tcpSocketWatch = new TcpSocketWatch({
+    machines: hooks.machines,
+    trouble,
+    ...(options.maxTcpSockets !== undefined && { most: options.maxTcpSockets }),
+    ...(options.maxTcpOrphans !== undefined && { mostOrphans: options.maxTcpOrphans }),
   });
   const { room } = options;
   const growthStop =
@@ -255,7 +285,10 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
     countsLook,
     diskWatch,
     filesWatch,
+    filterWatch,
+    kernelMemoryWatch,
     tcpWatch,
+    tcpSocketWatch,
     growthStop,
   };
 }

@@ -71,7 +71,10 @@ export function letGo(parts: Parts, machines: Iterable<LinuxMachine>): Promise<v
   parts.diskWatch.close();
   parts.growthStop?.close();
   parts.filesWatch.close();
+  parts.filterWatch.close();
+  parts.kernelMemoryWatch.close();
   parts.tcpWatch.close();
+  parts.tcpSocketWatch.close();
   return shutDown([
     () => parts.masks.close(),
     () => parts.pool.close(),

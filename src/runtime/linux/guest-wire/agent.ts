@@ -185,6 +185,11 @@ export class Agent {
     return this.#counted(Type.stdinGiven, new FrameWriter().str(command));
   }
 
+  /** how many filters of system calls programs may have from now on */
+  async limitFilters(most: number): Promise<void> {
+    await this.#request(Type.filters, new FrameWriter().u32(most));
+  }
+
   async closeStdin(command: string): Promise<void> {
     await this.#request(Type.stdinClose, new FrameWriter().str(command));
   }

@@ -34,6 +34,7 @@ export const Type = {
   commands: 21,
   grew: 24,
   exit: 25,
+  filters: 26,
   files: 32,
   read: 33,
   write: 34,

@@ -4,7 +4,7 @@
  * machine that holds most: as the kernel does when memory runs out.
  */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { processesIn } from "./cgroup.ts";
 import { lookEvery, type RegularLook } from "./regular-look.ts";
@@ -75,10 +75,10 @@ function holdersOf(machine: LinuxMachine): Holder[] {
     .sort((a, b) => b.files - a.files);
 }
 
-/** none where the process has ended meanwhile */
+/** none where the process has ended meanwhile; the kernel says the number since 6.2, and before that it takes long to count */
 function openFilesOf(pid: number): number {
   try {
-    return readdirSync(`/proc/${pid}/fd`).length;
+    return statSync(`/proc/${pid}/fd`).size || readdirSync(`/proc/${pid}/fd`).length;
   } catch {
     return 0;
   }

@@ -7,9 +7,10 @@
 
 import { readdirSync, readlinkSync } from "node:fs";
 import type { LinuxMachine } from "../machines/machine.ts";
-import { processesIn } from "./cgroup.ts";
 import { kernelText } from "./kernel-file.ts";
+import { killProgram, programsOf } from "./programs.ts";
 import { lookEvery, type RegularLook } from "./regular-look.ts";
+import { tcpSocketsOf } from "./tcp-socket-watch.ts";
 
 export interface TcpMemoryWatchOptions {
   machines: () => Iterable<LinuxMachine>;
@@ -24,6 +25,8 @@ const pause = 100;
 const pageSize = 4096;
 /** share of what is allowed that a machine must hold before it loses processes: others may have used up the rest */
 const share = 1 / 8;
+/** sockets of a machine that are looked at one by one: the kernel takes about 10 µs for each, and the daemon waits */
+const mostLines = 8192;
 
 /** what a machine's network namespace says of connections that nobody has accepted */
 export interface Unaccepted {
@@ -55,18 +58,34 @@ export class TcpMemoryWatch {
 
   #look(): void {
     if (tcpPages() <= this.#most) return;
-    const held = [...this.#options.machines()].map((machine) => ({ machine, ...unacceptedOf(machine) }));
+    const machines = [...this.#options.machines()];
+    const crowded = machines.filter((machine) => tcpSocketsOf(machine) > mostLines);
+    if (crowded.length > 0) {
+      this.#end(crowded);
+      return;
+    }
+    const held = machines.map((machine) => ({ machine, ...unacceptedOf(machine) }));
     const worst = held.sort((a, b) => b.bytes - a.bytes)[0];
     if (worst === undefined || worst.bytes < this.#most * pageSize * share) return;
     const { machine, bytes } = worst;
     const sockets = new Set(worst.listeners.map((inode) => `socket:[${inode}]`));
-    const processes = processesOf(machine);
+    const processes = programsOf(machine);
     const holders = processes.filter((pid) => holdsOneOf(pid, sockets));
     // A socket may be on its way between two processes, where none holds it.
     const victims = holders.length > 0 ? holders : processes;
-    for (const pid of victims) kill(pid);
+    for (const pid of victims) killProgram(pid);
     const what = `${bytes} bytes waited in connections that it did not accept`;
     this.#options.trouble(new Error(`Killed ${victims.length} processes of machine "${machine.id}": ${what}`));
+  }
+
+  /** of machines with very many sockets: whatever these hold, each takes a page, and a look at all of them takes too long */
+  #end(machines: LinuxMachine[]): void {
+    for (const machine of machines) {
+      const victims = programsOf(machine);
+      for (const pid of victims) killProgram(pid);
+      const what = `it had more than ${mostLines} sockets of TCP while the host had no room for more`;
+      this.#options.trouble(new Error(`Killed ${victims.length} processes of machine "${machine.id}": ${what}`));
+    }
   }
 }
 
@@ -93,11 +112,6 @@ function unacceptedOf(machine: LinuxMachine): Unaccepted {
   };
 }
 
-/** all but the first one, which is the agent */
-function processesOf(machine: LinuxMachine): number[] {
-  return processesIn(machine.plan.cgroup).filter((pid) => pid !== machine.record.pid);
-}
-
 function holdsOneOf(pid: number, sockets: Set<string>): boolean {
   try {
     return readdirSync(`/proc/${pid}/fd`).some((fd) => sockets.has(linkOf(`/proc/${pid}/fd/${fd}`)));
@@ -111,14 +125,6 @@ function linkOf(path: string): string {
     return readlinkSync(path);
   } catch {
     return "";
-  }
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch {
-    // it has ended by itself
   }
 }
 

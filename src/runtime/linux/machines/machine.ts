@@ -151,6 +151,11 @@ export class LinuxMachine implements Machine {
     return socket;
   }
 
+  /** how many filters of system calls its programs may have from now on */
+  limitFilters(most: number): Promise<void> {
+    return this.#agent.limitFilters(most);
+  }
+
   /** id of the command that a process inside belongs to */
   commandOf(ancestry: Ancestry): string | undefined {
     return this.#agent.commandOf(ancestry);
