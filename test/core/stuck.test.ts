@@ -18,7 +18,7 @@ import { eventually } from "../harness/harness.ts";
 const usage = { cpuTime: 0, memory: 0, network: { received: 0, sent: 0 } };
 
 /** a machine that stops, and whose files cannot be captured while the disk is full */
-function worldOn(store: Store, disk: { isFull: boolean }) {
+function worldOn(store: Store, disk: { isFull: boolean; hasLost?: boolean }) {
   const full = () => new SandkeepError("limit", "Cannot stop the machine in order: no space left on device");
   const ended = new Set<string>();
   const runtime = {
@@ -35,6 +35,7 @@ function worldOn(store: Store, disk: { isFull: boolean }) {
     end: (id: string) => (ended.has(id) ? { cause: "asked", usage } : undefined),
     salvage: async () => {
       if (disk.isFull) throw full();
+      if (disk.hasLost) return undefined;
       return { id: "kept", image: "host", layers: [], size: 1, createdAt: 0 };
     },
     command: () => undefined,
@@ -58,7 +59,7 @@ async function running(store: Store, expiresAt = Date.now()): Promise<Session> {
 async function stuck() {
   const store = await openStore({ path: ":memory:" });
   onTestFinished(() => store.close());
-  const disk = { isFull: true };
+  const disk = { isFull: true, hasLost: false };
   const { endings } = worldOn(store, disk);
   onTestFinished(() => endings.close());
   const session = await running(store);
@@ -80,6 +81,13 @@ test("whoever resumes a session that got stuck ends it, as soon as there is room
   disk.isFull = false;
   await endings.settled(session.id);
   expect((await store.getSession(session.id))?.state).toBe("stopped");
+});
+
+test("a session whose files are gone when there is room again is said to be lost, so that its sandbox begins anew", async () => {
+  const { store, disk, endings, session } = await stuck();
+  Object.assign(disk, { isFull: false, hasLost: true });
+  await endings.settled(session.id);
+  expect(await store.getSession(session.id)).toMatchObject({ state: "aborted", endCause: "host" });
 });
 
 test("of many sessions that are due at once few are stopped at a time, and others are answered meanwhile", async () => {

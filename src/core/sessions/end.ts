@@ -28,6 +28,8 @@ interface Ending {
   capture?: { method: Snapshot["method"]; expiration?: number | undefined };
 }
 
+/** only a store that has failed leaves nothing of files that are to be kept: the sandbox may begin anew then */
+const filesGone = { cause: "host", reason: "Its machine is gone with its files" } as const;
 const killed = 128 + 9;
 /** how long a machine that does not answer may take to have ended, in ms */
 const longestDeath = 10_000;
@@ -98,9 +100,12 @@ export class Endings {
       const current = await this.#current(session.id);
       if (isOver(current.state)) return { session: current };
       await this.#captures.settled(session.id);
-      const kept = (await this.#isKept(current)) ? await this.#context.runtime.salvage(session.id) : undefined;
+      const isKept = await this.#isKept(current);
+      const kept = isKept ? await this.#context.runtime.salvage(session.id) : undefined;
       const snapshot = kept && (await this.#retention.record(current, kept, { method: "automatic" }));
-      return this.#finish(current, "lost", end, { cause: end.cause, reason: end.reason }, snapshot);
+      const isGone = isKept && !kept && end.cause !== "host";
+      const why = isGone ? filesGone : { cause: end.cause, reason: end.reason };
+      return this.#finish(current, "lost", end, why, snapshot);
     });
   }
 
@@ -197,6 +202,7 @@ export class Endings {
     const end = machine ? await machine.stop({ snapshot: ending.capture !== undefined }) : runtime.end(session.id);
     const kept = end?.snapshot ?? (ending.capture && (await runtime.salvage(session.id)));
     const snapshot = kept && ending.capture && (await this.#retention.record(session, kept, ending.capture));
+    if (ending.capture && !kept) return this.#finish(session, "lost", end, filesGone, undefined);
     return this.#finish(session, "ended", end, ending, snapshot);
   }
 

@@ -31,7 +31,7 @@ test("a sandbox that was lost with the host before anything of it was kept begin
   const { begins, said } = await asked(uncaptured, [lost]);
   expect(begins).toBe(true);
   expect(said).toEqual([
-    `Sandbox "${sandbox.name}" begins anew from its image: the host was restarted before its files were on the disk`,
+    `Sandbox "${sandbox.name}" begins anew from its image: its files were lost before they were on the disk`,
   ]);
 });
 

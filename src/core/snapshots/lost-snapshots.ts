@@ -35,7 +35,7 @@ export async function beginsAnew(context: Context, sandbox: Sandbox): Promise<bo
     const why = "its files may be those of a machine whose record is damaged";
     throw new SandkeepError("conflict", `Cannot resume sandbox: ${why}. "sandkeep recover" lists such records.`);
   }
-  const why = last ? "the host was restarted before its files were on the disk" : "it has never run";
+  const why = last ? "its files were lost before they were on the disk" : "it has never run";
   notice(`Sandbox "${sandbox.name}" begins anew from its image: ${why}`);
   return true;
 }
