@@ -81,7 +81,10 @@ export const faults = {
 
 /** drawn when CHAOS_HOST_DISK is set */
 export const faultsOfHostDisk: Record<string, Fault> = {
-  "the disk below the store is full": (scene) => withoutRoom(scene, scene.disk.directory),
+  "the disk below the store is full": async (scene) => {
+    await withoutRoom(scene, scene.disk.directory);
+    scene.load.known.diskWasFull();
+  },
 };
 
 export const faultsOfPostgres: Record<string, Fault> = {
@@ -139,6 +142,8 @@ async function withoutRoom({ daemon, load, random }: Scene, folder: string): Pro
     const fillers = await filled(folder);
     await pause(500 + random() * 1500);
     for (const path of fillers) await rm(path, { force: true });
+    // A write that failed meanwhile shows at the next commit, and must do so before the daemon is said to be over it.
+    await run("sync", ["--file-system", join(daemon.dataDir, "store")]).catch(() => undefined);
     await boots(daemon, 1);
   });
   load.known.hadNoRoom(begun);

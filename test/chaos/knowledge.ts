@@ -80,6 +80,11 @@ export class Knowledge {
     }
   }
 
+  /** the kernel could not write what it had accepted: what no stop and no snapshot has acknowledged may be gone */
+  diskWasFull(): void {
+    this.powerWentOff("power");
+  }
+
   /** everything that was only in memory is gone, with `process` the latest captures too */
   powerWentOff(durability: Durability): void {
     for (const sandbox of this.sandboxes) {

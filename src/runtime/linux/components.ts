@@ -6,7 +6,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
 import type { Limits } from "../../core/ports/runtime.ts";
-import { ofReadOnlyStore } from "./guest-wire/failure.ts";
+import { ofClosedStore, ofReadOnlyStore } from "./guest-wire/failure.ts";
 import { Launcher } from "./guest-wire/launcher.ts";
 import { Builds } from "./host/builds.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts";
@@ -106,6 +106,8 @@ export interface PartsOptions extends Bounds {
   hasVolumes: boolean;
   /** whether the store is a file system of its own, with nothing else in it */
   isOwnStore: boolean;
+  /** whether the store was not mounted before: what was not flushed is lost, if it failed */
+  isNewlyMounted: boolean;
   room?: DiskRoom;
 }
 
@@ -116,6 +118,8 @@ export interface PartsHooks {
   release: (machine: LinuxMachine) => Promise<void>;
   defaultRoot: PoolOptions["root"];
   machines: () => Iterable<LinuxMachine>;
+  /** whether these are still the runtime's: its store may have been mounted anew since */
+  isOpen: (keeper: MachineKeeper) => boolean;
 }
 
 export async function openParts(options: PartsOptions, hooks: PartsHooks): Promise<Parts> {
@@ -185,7 +189,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const drives = new DriveStore(store, volumes, trouble, (what) => options.room?.require(what));
   await drives.open();
   await Promise.all([layers.open(), images.open()]);
-  await snapshots.open();
+  await snapshots.open(options);
   const newName = () => `m${randomBytes(8).toString("hex")}`;
   const hostCpus = cpus().length;
   const output = { outputLimit, journalLimit };
@@ -207,7 +211,8 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
       if (!options.room?.isShort) await volumes.limit(machine.plan.volume, bytes);
     },
     requireRoom: (what) => options.room?.require(what),
-    explained: (error, what) => ofReadOnlyStore(error, what, () => isReadOnly(store)),
+    explained: (error, what) =>
+      hooks.isOpen(keeper) ? ofReadOnlyStore(error, what, () => isReadOnly(store)) : ofClosedStore(error),
     diskUsage: (machine) => volumes.usage(machine.plan.volume),
   };
   const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });

@@ -21,7 +21,7 @@ import type {
   Vitals,
 } from "../../core/ports/runtime.ts";
 import { type Durability, openParts, type Parts } from "./components.ts";
-import { isFull, typed } from "./guest-wire/failure.ts";
+import { isFull, ofClosedStore, typed } from "./guest-wire/failure.ts";
 import { hostBootId } from "./host/boot-id.ts";
 import type { Builds } from "./host/builds.ts";
 import { removeCgroup } from "./host/cgroup.ts";
@@ -63,6 +63,7 @@ export class LinuxRuntime implements Runtime {
   readonly #booting = new Set<string>();
   #lost: MachineEnd[] = [];
   #damaged = 0;
+  readonly damaged = (): number => this.#damaged;
   #parts: Parts | undefined;
   #hasMounted = false;
   #storeWatch: StoreWatch | undefined;
@@ -206,16 +207,16 @@ export class LinuxRuntime implements Runtime {
   }
 
   async boot(wanted: MachineSpec): Promise<Machine> {
-    const { pool, keeper } = this.#open();
+    const parts = this.#open();
     this.requireRoom();
     const spec = checkSpec(wanted, this.#limits);
     if (this.#machines.has(spec.id) || this.#ended.has(spec.id) || this.#booting.has(spec.id)) {
       throw new SandkeepError("exists", `Cannot boot machine "${spec.id}": its id was used before`);
     }
     this.#booting.add(spec.id);
-    const done = pool.begin();
+    const done = parts.pool.begin();
+    const network = wanted.network ?? "allow-all";
     try {
-      const network = wanted.network ?? "allow-all";
       return await this.#boot(spec, network).catch(async (error) => {
         if (isFull(error)) await reclaim(this.#places.store);
         // a launcher that died has a successor
@@ -223,7 +224,7 @@ export class LinuxRuntime implements Runtime {
         return this.#boot(spec, network);
       });
     } catch (error) {
-      throw keeper.explained(typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
+      throw parts.keeper.explained(typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
     } finally {
       this.#booting.delete(spec.id);
       done();
@@ -242,17 +243,12 @@ export class LinuxRuntime implements Runtime {
     return [...this.#lost];
   }
 
-  damaged(): number {
-    return this.#damaged;
-  }
-
   async salvage(machineId: string): Promise<SnapshotInfo | undefined> {
     const { capturer, keeper } = this.#open();
     const ended = this.#ended.get(machineId);
     if (!ended) return undefined;
     return capturer.salvage(ended.plan, ended.record).catch((error) => {
-      const what = `keep the files of machine "${machineId}"`;
-      throw keeper.explained(typed(error, `Cannot ${what}`), what);
+      throw keeper.explained(typed(error, `Cannot keep the files of machine "${machineId}"`), "keep its files");
     });
   }
 
@@ -338,6 +334,7 @@ export class LinuxRuntime implements Runtime {
         places: this.#places,
         hasVolumes: storage.volumes,
         isOwnStore: storage.isOwn,
+        isNewlyMounted: storage.isNewlyMounted,
       },
       {
         orphans: () => this.#orphans(),
@@ -345,6 +342,7 @@ export class LinuxRuntime implements Runtime {
         release: (machine) => this.#release(machine),
         defaultRoot: () => hotRoot(this.#open(), this.#defaultImage, this.#limits),
         machines: () => this.#machines.values(),
+        isOpen: (keeper) => this.#parts?.keeper === keeper,
       },
     );
   }
@@ -417,7 +415,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   #open(): Parts {
-    if (!this.#parts) throw new SandkeepError("unavailable", "Cannot use sandboxes: their store is not mounted now");
+    if (!this.#parts) throw ofClosedStore(undefined);
     return this.#parts;
   }
 }

@@ -2,7 +2,7 @@
 
 import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
-import { errnoOf, failure, ofReadOnlyStore, typed } from "./failure.ts";
+import { errnoOf, failure, ofClosedStore, ofReadOnlyStore, typed } from "./failure.ts";
 import { FrameWriter, headerLength, Type, What } from "./wire.ts";
 
 function failed(errno: number, what: number, sentence = "Cannot do it: because") {
@@ -51,6 +51,7 @@ describe("failure", () => {
     ["a guest's EIO", failed(EIO, What.system)],
     ["a guest's EROFS about a path", failed(EROFS, What.path)],
     ["Node's EIO, in other words", typed(ofNode(EIO), "Cannot stop it")],
+    ["a mount that the kernel refuses", failed(constants.errno.EINVAL, What.system)],
     ["one behind two others", new Error("outer", { cause: new Error("inner", { cause: ofNode(EROFS) }) })],
   ])("%s is said to come of a store that is read-only, while it is", (_, error) => {
     expect(ofReadOnlyStore(error, "run it", () => true)).toMatchObject({
@@ -67,6 +68,14 @@ describe("failure", () => {
     for (const error of [failed(ENOENT, What.path), new Error("any"), "a text"]) {
       expect(ofReadOnlyStore(error, "run it", look)).toBe(error);
     }
+  });
+
+  test("what seems to be missing while the store is mounted anew is not said to be missing", () => {
+    for (const error of [failed(ENOENT, What.path), failed(EIO, What.system), ofNode(ENOENT)]) {
+      expect(ofClosedStore(error)).toMatchObject({ code: "unavailable" });
+    }
+    const gone = failed(constants.errno.EPIPE, What.path);
+    expect(ofClosedStore(gone)).toBe(gone);
   });
 
   test("an answer that cannot be read is an error all the same", () => {

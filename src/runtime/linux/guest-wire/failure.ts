@@ -46,12 +46,20 @@ export function errnoOf(error: unknown): number | undefined {
 
 /**
  * an error that comes of a store that the kernel has made read-only, as callers read it: what could not be done, and until
- * when; any other stays what it is. `isReadOnly` is asked only where the kernel's number allows it
+ * when; any other stays what it is. The kernel may have another word for it, as when a root is mounted, so that what would be
+ * our own fault counts too. `isReadOnly` is asked only where that may be
  */
 export function ofReadOnlyStore(error: unknown, what: string, isReadOnly: () => boolean): unknown {
-  if (!failedStore.has(numberOf(error) ?? 0) || !isReadOnly()) return error;
+  const isOurs = error instanceof SandkeepError && error.code === "internal";
+  if (!(isOurs || failedStore.has(numberOf(error) ?? 0)) || !isReadOnly()) return error;
   const why = "the store of all sandboxes is read-only until the host's disk has room";
   return new SandkeepError("no-room", `Cannot ${what}: ${why}`, { cause: error });
+}
+
+/** as above, of a store that was unmounted meanwhile, where files seem to be missing; of a machine it is said that it is gone */
+export function ofClosedStore(error: unknown): unknown {
+  if (error instanceof SandkeepError && error.code !== "not-found" && error.code !== "internal") return error;
+  return new SandkeepError("unavailable", "Cannot use sandboxes: their store is being mounted", { cause: error });
 }
 
 /** the kernel's number behind an error of a guest or of Node's file calls, however often it was put into other words */

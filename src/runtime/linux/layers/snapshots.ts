@@ -84,16 +84,16 @@ export class SnapshotStore implements Snapshots {
   }
 
   /**
-   * writes the records again that a restart of the host has cost, or that are damaged: they are in their layers, too.
-   * One that is damaged and in no layer is set aside, so that it stops nothing else
+   * writes the records again that a restart of the host or a store that failed has cost, or that are damaged: they are in
+   * their layers, too. One that is damaged and in no layer is set aside, so that it stops nothing else
    */
-  async open(): Promise<void> {
+  async open({ isNewlyMounted = false } = {}): Promise<void> {
     await makePrivate(this.#folder);
     for (const layer of await this.#layers.list()) {
       const record = recordIn(layer);
       if (!record) continue;
       const there = await this.get(record.id).catch(() => "damaged" as const);
-      const isLost = there === undefined && layer.bootId !== this.#layers.bootId;
+      const isLost = there === undefined && (isNewlyMounted || layer.bootId !== this.#layers.bootId);
       if (isLost || there === "damaged") await writeJson(this.#path(record.id), record);
     }
     for (const id of await jsonNames(this.#folder)) {

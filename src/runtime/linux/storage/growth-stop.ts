@@ -66,7 +66,9 @@ export class GrowthStop {
   }
 
   async #begin(): Promise<void> {
-    const { note, store, isOwnStore, volumes, room } = this.#options;
+    const { note, store, isOwnStore, volumes, room, launcher } = this.#options;
+    // What was accepted so far gets to the disk while there is room for it; by itself the kernel takes half a minute.
+    launcher.sync(store).catch(() => undefined);
     mkdirSync(dirname(note), { recursive: true, mode: 0o700 });
     writeFileSync(note, "");
     this.#isStopped = true;
