@@ -12,6 +12,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { root, tempDir } from "../test/harness/harness.ts";
 import { guestBinary, needs } from "../test/runner/needs.ts";
+import { vercelConventions } from "./api/vercel/conventions.ts";
 import { openWorkshop } from "./cli/offline/image-store.ts";
 
 const run = promisify(execFile);
@@ -53,7 +54,12 @@ test("an image command whose reader has gone closes what it has opened", async (
   needs(context, "root", "the guest binary", "the command mkfs.btrfs");
   const [dataDir, runDir] = [await tempDir(), await tempDir()];
   const places = ["--data-dir", dataDir, "--run-dir", runDir];
-  const workshop = await openWorkshop({ dataDir, runRoot: runDir, guest: async () => guestBinary });
+  const workshop = await openWorkshop({
+    dataDir,
+    conventions: vercelConventions.image,
+    runRoot: runDir,
+    guest: async () => guestBinary,
+  });
   const claim = await workshop.layers.claim();
   const layer = await workshop.layers.create(claim, async (files) => void (await files.write("/a", Buffer.from("a"))));
   const image = { layers: [layer.id], env: {}, user: "root", cwd: "/", createdAt: 0 };

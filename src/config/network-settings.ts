@@ -12,7 +12,7 @@ import { messageOf, SandkeepError } from "../core/model/errors.ts";
 import type { EgressSettings } from "../core/ports/egress-settings.ts";
 import type { Config } from "./config.ts";
 
-export function egressSettingsOf(config: Config): EgressSettings {
+export function egressSettingsOf(config: Config): Omit<EgressSettings, "forwardHeaders"> {
   return {
     allow: config.egressAllow,
     deny: config.egressDeny,

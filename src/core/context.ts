@@ -66,6 +66,8 @@ export interface NetworkSecrets {
   of(session: Session): Pick<CustomNetwork, "authority" | "identity">;
   /** what programs have to believe, as PEM: the same one as long as the daemon runs */
   certificateOf(authority: AuthoritySpec): string;
+  /** name of the file that it is in, inside a sandbox */
+  certificateFile: string;
 }
 
 /** Certificates of authorities that programs inside believe because the host does, such as a company's. */

@@ -14,6 +14,7 @@ import { Drain } from "../api/kit/drain.ts";
 import { storedIdempotency } from "../api/kit/idempotency.ts";
 import { answerMalformed, answerTwoHosts, apiListener, namesTwoHosts } from "../api/kit/listener.ts";
 import { createApi } from "../api/server.ts";
+import { vercelConventions } from "../api/vercel/conventions.ts";
 import { writeDurably } from "../base/durable-file.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { shellWord } from "../cli/print/output.ts";
@@ -44,6 +45,9 @@ import { greeting, rootHint } from "./greeting.ts";
 import { listenOn, requireFree } from "./listening.ts";
 import { hashKey, openSeal, secretFor } from "./secrets.ts";
 import { heedSignals, outliveReaders } from "./signals.ts";
+
+/** names and places inside every sandbox, whichever dialect it is used by */
+const conventions = vercelConventions;
 
 export interface Daemon {
   url: string;
@@ -256,9 +260,10 @@ function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
   return new LinuxRuntime({
     dataDir: config.dataDir,
     runRoot: config.runDir,
+    conventions: conventions.image,
     ...found,
     egress: [process.execPath, egressMain],
-    egressSettings: () => egressSettingsOf(config),
+    egressSettings: () => ({ ...egressSettingsOf(config), forwardHeaders: conventions.forwardHeaders }),
     pool: { hot: config.poolHot, warm: config.poolWarm },
     defaultImage: config.defaultImage,
     limits: {
@@ -344,6 +349,7 @@ function networkSecretsOf(place: Place, signingKey: () => SigningKey): NetworkSe
       };
     },
     certificateOf,
+    certificateFile: conventions.certificateFile,
   };
 }
 

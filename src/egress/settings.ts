@@ -7,6 +7,7 @@ import { Resolver } from "node:dns";
 import { existsSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { z } from "zod";
+import type { ForwardHeaders } from "../core/model/conventions.ts";
 import { type EgressProxy, type EgressSettings, noEgressSettings } from "../core/ports/egress-settings.ts";
 import type { Destination } from "./channel.ts";
 import { isProxied, type Target } from "./connection/proxy.ts";
@@ -27,6 +28,9 @@ export const egressSettings: z.ZodType<EgressSettings> = z.object({
       direct: z.array(z.string()),
     })
     .optional(),
+  forwardHeaders: z
+    .object({ host: z.string(), scheme: z.string(), port: z.string(), path: z.string(), token: z.string() })
+    .optional(),
 });
 
 /** The settings in force: whoever asks gets the latest answer, so none of these is to be remembered. */
@@ -38,6 +42,7 @@ export interface Settings {
   roots(): readonly string[];
   /** what connections to a target go through, if not straight there; the same as long as nobody changes it */
   proxyFor(target: Target): EgressProxy | undefined;
+  forwardHeaders(): ForwardHeaders | undefined;
   /** in force from now on; throws, and changes nothing, where one of them cannot be used */
   use(given: EgressSettings): void;
 }
@@ -56,6 +61,7 @@ export function newSettings(given: EgressSettings, now: () => number): Settings 
     resolvers: () => (current.resolvers.length > 0 ? current.resolvers : host.resolvers()),
     roots: () => current.roots,
     proxyFor: (target) => (current.proxy && isProxied(current.proxy, target) ? current.proxy : undefined),
+    forwardHeaders: () => current.forwardHeaders,
     use(next) {
       const changed = understood(next);
       const { roots, proxy } = current;
@@ -63,9 +69,10 @@ export function newSettings(given: EgressSettings, now: () => number): Settings 
     },
   };
 
-  function understood({ allow, deny, resolvers, roots, proxy }: EgressSettings) {
+  function understood({ allow, deny, resolvers, roots, proxy, forwardHeaders }: EgressSettings) {
     return {
       proxy,
+      forwardHeaders,
       addresses: addressRules({ allow, deny, hostAddresses: host.addresses }),
       resolvers: resolvers.map(parseResolver),
       roots: roots as readonly string[],

@@ -10,6 +10,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
+import { vercelConventions } from "../../src/api/vercel/conventions.ts";
 import { launcher } from "../../src/installation/installation.ts";
 import { LinuxRuntime } from "../../src/runtime/linux/driver.ts";
 import { type VolatileDisk, volatileDisk } from "../disks/volatile-disk.ts";
@@ -70,8 +71,9 @@ function ofAnotherBoot(bootId: string): [string, ...string[]] {
 export async function runtimeOf({ daemon, bootId }: Scene): Promise<LinuxRuntime> {
   const { dataDir, runDir } = daemon;
   const egress = [process.execPath, join(root, "src/egress/main.ts")];
-  const options = { dataDir, runRoot: runDir, guest: guestBinary, egress, bootId: readFileSync(bootId, "utf8") };
-  const runtime = new LinuxRuntime(options);
+  const conventions = vercelConventions.image;
+  const options = { dataDir, runRoot: runDir, conventions, guest: guestBinary, egress };
+  const runtime = new LinuxRuntime({ ...options, bootId: readFileSync(bootId, "utf8") });
   await runtime.open();
   return runtime;
 }

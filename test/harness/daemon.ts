@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { afterAll, beforeAll } from "vitest";
+import { vercelConventions } from "../../src/api/vercel/conventions.ts";
 import { launcher } from "../../src/installation/installation.ts";
 import { LinuxRuntime } from "../../src/runtime/linux/driver.ts";
 import type { Namespace } from "../internet/internet.ts";
@@ -169,6 +170,7 @@ async function leaveNothing(dataDir: string, runDir: string): Promise<void> {
   const runtime = new LinuxRuntime({
     dataDir,
     runRoot: runDir,
+    conventions: vercelConventions.image,
     guest: guestBinary,
     egress: [process.execPath, join(root, "src/egress/main.ts")],
   });

@@ -3,6 +3,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { vercelConventions } from "../../src/api/vercel/conventions.ts";
 import type { Machine, MachineSpec } from "../../src/core/ports/runtime.ts";
 import { type LinuxOptions, LinuxRuntime } from "../../src/runtime/linux/driver.ts";
 import { guestBinary } from "../runner/needs.ts";
@@ -25,7 +26,8 @@ let count = 0;
 /** a runtime of this checkout on these directories, not opened */
 export function runtimeAt(dataDir: string, runRoot: string, options: Partial<LinuxOptions>): LinuxRuntime {
   const egress = [process.execPath, join(root, "src/egress/main.ts")];
-  return new LinuxRuntime({ dataDir, runRoot, guest: guestBinary, egress, ...options });
+  const conventions = vercelConventions.image;
+  return new LinuxRuntime({ dataDir, runRoot, conventions, guest: guestBinary, egress, ...options });
 }
 
 /** an open runtime with the default image; `undo` ends it and all that it made */

@@ -14,6 +14,7 @@ import { createServer as createHttps, type Server as HttpsServer } from "node:ht
 import { type AddressInfo, connect as connectTcp, createServer, type Server, type Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from "node:tls";
 import { onTestFinished } from "vitest";
+import { vercelConventions } from "../../src/api/vercel/conventions.ts";
 import type { RequestRule } from "../../src/core/network/network-policy.ts";
 import { newTurns } from "../../src/egress/fairness/turns.ts";
 import { type Authority, certificateOf, deriveAuthority, openAuthority } from "../../src/egress/intercept/authority.ts";
@@ -70,6 +71,7 @@ export async function open(port: number, rules: RequestRule[], changes: Partial<
       failed: (problem) => failures.push(problem),
       signal: abort.signal,
       roots: [certificateOf(worldSpec)],
+      forwardHeaders: vercelConventions.forwardHeaders,
       ...changes,
     });
     pending--;

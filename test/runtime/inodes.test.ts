@@ -6,6 +6,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
+import { vercelConventions } from "../../src/api/vercel/conventions.ts";
 import type { Machine } from "../../src/core/ports/runtime.ts";
 import { importRootfs } from "../../src/runtime/linux/images/import.ts";
 import { bootFor, dismiss } from "../conformance/runtime/host.ts";
@@ -89,6 +90,6 @@ async function importTiny(name: string): Promise<void> {
     done; tar cf image.tar bin data etc lib* usr 2>/dev/null || tar cf image.tar bin data etc lib*`;
   await promisify(execFile)("sh", ["-c", script], { cwd: root, env: { PATH: "/usr/bin:/bin:/usr/sbin:/sbin" } });
   const { layers, images } = host().runtime;
-  const stores = { store: join(host().directory, "store"), layers, images };
+  const stores = { store: join(host().directory, "store"), layers, images, conventions: vercelConventions.image };
   await importRootfs(stores, createReadStream(join(root, "image.tar")), { name, node: false });
 }

@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { root, tempDir } from "../../../test/harness/harness.ts";
 import { guestBinary, needs } from "../../../test/runner/needs.ts";
+import { vercelConventions } from "../../api/vercel/conventions.ts";
 import { openWorkshop } from "./image-store.ts";
 
 const run = promisify(execFile);
@@ -16,7 +17,12 @@ const main = join(root, "src/main.ts");
 test("a layer is made, flattened and collected by the launcher, and nothing is left", async (context) => {
   needs(context, "root", "the guest binary");
   const [dataDir, runRoot] = [await tempDir(), await tempDir()];
-  const workshop = await openWorkshop({ dataDir, guest: async () => guestBinary, runRoot });
+  const workshop = await openWorkshop({
+    dataDir,
+    conventions: vercelConventions.image,
+    guest: async () => guestBinary,
+    runRoot,
+  });
   const { layers } = workshop;
   try {
     const claim = await layers.claim();

@@ -6,6 +6,7 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import type { ImageConventions } from "../../core/model/conventions.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { Launcher } from "../../runtime/linux/guest-wire/launcher.ts";
 import { ImageStore } from "../../runtime/linux/images/images.ts";
@@ -23,6 +24,8 @@ export interface Workshop extends ImageStores {
 
 export interface WorkshopOptions {
   dataDir: string;
+  /** what images are fitted out with */
+  conventions: ImageConventions;
   /** the native program; compiles it if need be */
   guest(): Promise<string>;
   /** where its socket is */
@@ -39,7 +42,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
   for (const removeMade of options.directories ?? []) failure.defer(removeMade);
   const guest = await options.guest();
   const dataDir = resolve(options.dataDir);
-  const { runRoot, reserve } = options;
+  const { runRoot, reserve, conventions } = options;
   await endOrphans(runRoot, guest);
   const run = join(runRoot, `admin-${processTag()}`);
   await using undo = new AsyncDisposableStack();
@@ -63,7 +66,7 @@ export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> 
     for (const forget of ends) forget();
   });
   const place = { dataDir, store, ...(reserve !== undefined && { reserve }) };
-  return { store, layers, images, requireRoom: (what) => requireRoom(place, what), close };
+  return { store, layers, images, conventions, requireRoom: (what) => requireRoom(place, what), close };
 }
 
 const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;

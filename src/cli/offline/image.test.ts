@@ -5,6 +5,7 @@ import { pack } from "tar-stream";
 import { expect, test } from "vitest";
 import { refusal } from "../../../test/harness/file-guest.ts";
 import { type TestStore, useLayerTools } from "../../../test/harness/layer-tools.ts";
+import { vercelConventions } from "../../api/vercel/conventions.ts";
 import { imageCommand } from "./image.ts";
 
 const { store } = useLayerTools();
@@ -17,6 +18,7 @@ async function run(at: TestStore, args: string[], input: Uint8Array = Buffer.all
       store: at.path,
       layers: at.layers,
       images: at.images,
+      conventions: vercelConventions.image,
       requireRoom: () => {},
       close: async () => {},
     }),

@@ -101,6 +101,7 @@ test("variables are set only under a policy with rules, or where the host has ro
   const host = { NODE_EXTRA_CA_CERTS: own, NODE_USE_SYSTEM_CA: "1", REQUESTS_CA_BUNDLE: bundle, SSL_CERT_FILE: bundle };
   expect(trustEnvironment({ mode: "allow-all" }, { hostRoots: company })).toEqual(host);
   expect(trustEnvironment(ruled, { hostRoots: company }).NODE_EXTRA_CA_CERTS).toBe(bundle);
+  expect(trustEnvironment(ruled, { networkSecrets }).NODE_EXTRA_CA_CERTS).toBe(anchors[1]);
 });
 
 test("the operator's variables take the place of ours", () => {
@@ -179,7 +180,11 @@ function pem(name: string): string {
 }
 
 /** an authority here is nothing but its certificate */
-const networkSecrets: NetworkSecrets = { of: () => ({}), certificateOf: ({ keyMaterial }) => keyMaterial };
+const networkSecrets: NetworkSecrets = {
+  of: () => ({}),
+  certificateOf: ({ keyMaterial }) => keyMaterial,
+  certificateFile: "vercel-proxy-ca.pem",
+};
 
 function network(certificate: string): CustomNetwork {
   const authority = { keyMaterial: certificate, serial: "" };

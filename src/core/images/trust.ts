@@ -4,9 +4,9 @@
  * roots, and variables point those there that look elsewhere. Nothing happens where there is nothing of this to trust.
  */
 
-import type { Context, HostRoots } from "../context.ts";
+import type { Context, HostRoots, NetworkSecrets } from "../context.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../model/errors.ts";
-import { hasRules, type NetworkPolicy } from "../network/network-policy.ts";
+import { type AuthoritySpec, hasRules, type NetworkPolicy } from "../network/network-policy.ts";
 import type { Files, Machine, MachineNetwork } from "../ports/runtime.ts";
 
 /** what Debian's programs read, and what most others are told to read */
@@ -15,16 +15,15 @@ const bundle = "/etc/ssl/certs/ca-certificates.crt";
 const otherBundle = "/etc/pki/tls/certs/ca-bundle.crt";
 /** what the tools that make bundles read, so that the next bundle has it too */
 const anchorFolders = ["/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors"] as const;
-const anchors = anchorFolders.map((folder) => `${folder}/vercel-proxy-ca.pem`);
 const rootAnchors = anchorFolders.map((folder) => `${folder}/sandkeep-host-roots.crt`);
 /** what Node reads besides its own: the host's roots, where no authority is beside them */
 export const hostRootsFile = `${anchorFolders[0]}/sandkeep-host-roots.crt`;
 
 /**
  * Node 24 reads certificates when it first needs them: these cost nothing at its start, where Node 20 pays 18 ms for
- * NODE_EXTRA_CA_CERTS with one certificate and 38 ms with the bundle. Hence the one certificate there; the bundle is
- * read for NODE_USE_SYSTEM_CA, 25 ms before the first connection. (--use-openssl-ca in NODE_OPTIONS would save those,
- * but whoever sets NODE_OPTIONS would lose it.)
+ * NODE_EXTRA_CA_CERTS with one certificate and 38 ms with the bundle. Hence trustEnvironment() puts the one certificate
+ * there; the bundle is read for NODE_USE_SYSTEM_CA, 25 ms before the first connection. (--use-openssl-ca in NODE_OPTIONS
+ * would save those, but whoever sets NODE_OPTIONS would lose it.)
  */
 const environment: Record<string, string> = {
   AWS_CA_BUNDLE: bundle,
@@ -32,7 +31,7 @@ const environment: Record<string, string> = {
   CURL_CA_BUNDLE: bundle,
   GIT_SSL_CAINFO: bundle,
   GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: bundle,
-  NODE_EXTRA_CA_CERTS: `${anchorFolders[0]}/vercel-proxy-ca.pem`,
+  NODE_EXTRA_CA_CERTS: bundle,
   NODE_USE_SYSTEM_CA: "1",
   NPM_CONFIG_CAFILE: bundle,
   PIP_CERT: bundle,
@@ -54,12 +53,17 @@ const hostEnvironment: Record<string, string> = {
 /** what commands under this policy are given, unless they say otherwise */
 export function trustEnvironment(
   policy: NetworkPolicy,
-  { hostRoots, sandboxEnv }: Pick<Context, "hostRoots" | "sandboxEnv">,
+  { networkSecrets, hostRoots, sandboxEnv }: Pick<Context, "networkSecrets" | "hostRoots" | "sandboxEnv">,
 ): Record<string, string> {
   const host = hostRoots ? hostEnvironment : {};
   if (!hasRules(policy)) return { ...host, ...sandboxEnv };
   // One file for both, where there are both.
-  return { ...environment, ...(hostRoots && { NODE_EXTRA_CA_CERTS: bundle }), ...sandboxEnv };
+  const [anchor] = networkSecrets && !hostRoots ? anchorsOf(networkSecrets) : [];
+  return { ...environment, ...(anchor !== undefined && { NODE_EXTRA_CA_CERTS: anchor }), ...sandboxEnv };
+}
+
+function anchorsOf({ certificateFile }: NetworkSecrets): string[] {
+  return anchorFolders.map((folder) => `${folder}/${certificateFile}`);
 }
 
 /** longest that it may take, in ms: what it reads and writes is the sandbox's, which may not want it to end */
@@ -92,9 +96,9 @@ export function beginTrust(
   { fresh = false, rooted = false } = {},
 ): void {
   const authority = typeof network === "object" ? network.authority : undefined;
-  const certificate = authority && networkSecrets?.certificateOf(authority);
+  const certificate = authority && networkSecrets && certificateFor(networkSecrets, authority);
   const roots = rooted ? undefined : hostRoots;
-  if (certificate === undefined && !roots) return;
+  if (!certificate && !roots) return;
   const before = installing.get(machine);
   before?.begin();
   const { promise: begun, resolve } = Promise.withResolvers<void>();
@@ -108,7 +112,7 @@ export function beginTrust(
     .catch((cause) => {
       // one that has ended meanwhile needs no trust
       if (!isSandkeepError(cause, "gone")) {
-        const whom = certificate === undefined ? "the host's certificates" : "its authority";
+        const whom = certificate ? "its authority" : "the host's certificates";
         const sentence = `Cannot make "${machine.id}" trust ${whom}: ${messageOf(cause)}`;
         trouble(new SandkeepError("internal", sentence, { cause }));
       }
@@ -120,14 +124,24 @@ export function beginTrust(
   });
 }
 
+/** That of a sandbox's authority, and where it goes besides the bundle. */
+interface Certificate {
+  pem: string;
+  anchors: string[];
+}
+
+function certificateFor(secrets: NetworkSecrets, authority: AuthoritySpec): Certificate {
+  return { pem: secrets.certificateOf(authority), anchors: anchorsOf(secrets) };
+}
+
 /** one after the other, as both change the bundle */
 async function installAll(
   files: Files,
-  { certificate, roots }: { certificate: string | undefined; roots: HostRoots | undefined },
+  { certificate, roots }: { certificate: Certificate | undefined; roots: HostRoots | undefined },
   fresh: boolean,
 ): Promise<void> {
   if (roots) await installRoots(files, roots);
-  if (certificate !== undefined) await install(files, certificate, fresh && !roots);
+  if (certificate) await install(files, certificate, fresh && !roots);
 }
 
 /** where Java keeps its list, by who packages it; one below another path is found through a link of the package's */
@@ -171,13 +185,13 @@ function withoutRoots(text: string): string {
   return [before, ...rest].join("");
 }
 
-async function install(files: Files, certificate: string, fresh: boolean): Promise<void> {
+async function install(files: Files, { pem, anchors }: Certificate, fresh: boolean): Promise<void> {
   const roots = fresh ? "" : ((await contentOf(files, bundle)) ?? "");
-  if (roots.includes(certificate)) return;
+  if (roots.includes(pem)) return;
   const replace = { mode: 0o644, parents: true, replace: true };
   await Promise.all([
-    ...anchors.map((path) => files.write(path, Buffer.from(certificate), replace)),
-    roots.includes(label) ? put(files, bundle, withAuthority(roots, certificate)) : append(files, certificate),
+    ...anchors.map((path) => files.write(path, Buffer.from(pem), replace)),
+    roots.includes(label) ? put(files, bundle, withAuthority(roots, pem)) : append(files, pem),
   ]);
 }
 

@@ -1,5 +1,7 @@
 /** What the operator says about the way out of all sandboxes, whatever the policy of each says. */
 
+import type { ForwardHeaders } from "../model/conventions.ts";
+
 export interface EgressSettings {
   /** ranges that sandboxes may reach although they are not public */
   allow: string[];
@@ -11,6 +13,8 @@ export interface EgressSettings {
   roots: string[];
   /** what connections to public addresses go through */
   proxy?: EgressProxy | undefined;
+  /** names of the headers of forwarded requests; without them nothing is forwarded */
+  forwardHeaders?: ForwardHeaders | undefined;
 }
 
 /** An HTTP proxy that opens tunnels (CONNECT). */

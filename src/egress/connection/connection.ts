@@ -273,6 +273,7 @@ class Connection implements Open {
       authority: opened,
       share,
       ...(inForce.network.identity && { identity: inForce.network.identity }),
+      forwardHeaders: this.#options.settings.forwardHeaders(),
       seen: ({ method, path, status, rule, sent, received, problem }) => {
         const { sni: _, ...base } = this.#event("https");
         const request = {

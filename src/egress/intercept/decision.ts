@@ -4,6 +4,7 @@
  */
 
 import type { Readable } from "node:stream";
+import type { ForwardHeaders } from "../../core/model/conventions.ts";
 import type { ForwardIdentity, RequestRule, RuleAction } from "../../core/network/network-policy.ts";
 import type { Share } from "../fairness/turns.ts";
 import type { Outgoing } from "./client.ts";
@@ -33,6 +34,7 @@ export interface Circumstances {
   port: number;
   rules: readonly RequestRule[];
   identity?: ForwardIdentity | undefined;
+  forwardHeaders?: ForwardHeaders | undefined;
   /** the host itself */
   origin: Origin;
   /** where a rule forwards to */
@@ -125,20 +127,21 @@ function outgoing(incoming: Incoming): Omit<Outgoing, "authority" | "headers"> {
   return { method, target, hasBody, scheme: "https", secret: [], takesTrailers: takesTrailers(incoming.headers) };
 }
 
-function forwarded({ host, port, identity, forwardOrigin }: Circumstances, incoming: Incoming, to: string): Decision {
-  if (!identity) return { answer: refusal(502, `Cannot forward to "${to}": the sandbox has no identity`) };
+function forwarded(circumstances: Circumstances, incoming: Incoming, to: string): Decision {
+  const { host, port, identity, forwardHeaders: names, forwardOrigin } = circumstances;
+  if (!identity || !names) return { answer: refusal(502, `Cannot forward to "${to}": the sandbox has no identity`) };
   const url = new URL(to);
   const about = {
-    "vercel-forwarded-host": host,
-    "vercel-forwarded-scheme": "https",
-    "vercel-forwarded-port": String(port),
-    "vercel-forwarded-path": incoming.target,
-    "vercel-sandbox-oidc-token": tokenFor(identity, to, Date.now()),
+    [names.host]: host,
+    [names.scheme]: "https",
+    [names.port]: String(port),
+    [names.path]: incoming.target,
+    [names.token]: tokenFor(identity, to, Date.now()),
   };
   const headers = without(overridden(endToEnd(incoming.headers), about), "host");
   const scheme = url.protocol === "https:" ? "https" : "http";
   const target = `${url.pathname}${url.search}`;
-  const secret = ["vercel-sandbox-oidc-token"];
+  const secret = [names.token];
   return {
     origin: forwardOrigin(url),
     request: { ...outgoing(incoming), scheme, target, authority: url.host, headers, secret },

@@ -8,6 +8,7 @@
 
 import type { Socket } from "node:net";
 import { type SecureContext, TLSSocket } from "node:tls";
+import type { ForwardHeaders } from "../../core/model/conventions.ts";
 import { messageOf } from "../../core/model/errors.ts";
 import type { ForwardIdentity, RequestRule } from "../../core/network/network-policy.ts";
 import type { Allowance } from "../fairness/allowance.ts";
@@ -43,6 +44,7 @@ export interface Interception {
   share: Share;
   /** who the sandbox is; rules that forward need it */
   identity?: ForwardIdentity | undefined;
+  forwardHeaders?: ForwardHeaders | undefined;
   /** told of each request once its answer has ended */
   seen(request: SeenRequest): void;
   /** told, in a sentence, why a program's connection never got as far as a request */
@@ -182,7 +184,7 @@ function towards(
   closed: () => void,
   asked: () => void,
 ): Served {
-  const { host, port, rules, identity, share, seen } = options;
+  const { host, port, rules, identity, forwardHeaders, share, seen } = options;
   // Over HTTP/1.1 the next request waits for the last answer, so one connection is enough, and its order is the program's.
   const common = { connections: http2 ? mostStreams : 1, context, room: options.room };
   const origin = new Origin({ ...common, host, port, secure: true, http2, open: options.connect, closed });
@@ -201,7 +203,7 @@ function towards(
     return made;
   };
   return {
-    circumstances: { host, port, rules, identity, origin, forwardOrigin, share, asked, seen },
+    circumstances: { host, port, rules, identity, forwardHeaders, origin, forwardOrigin, share, asked, seen },
     close() {
       origin.close();
       for (const forward of forwards.values()) forward.close();

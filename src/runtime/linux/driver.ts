@@ -106,7 +106,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   async #openAll(): Promise<void> {
-    const { dataDir, guest, room, progress = () => undefined } = this.#options;
+    const { dataDir, guest, room, conventions, roots = [], progress = () => undefined } = this.#options;
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     const options = { dataDir, progress, ...this.#options.storage };
     const storage = await openWritable({ storage: options, places: this.#places, guest, room });
@@ -119,7 +119,7 @@ export class LinuxRuntime implements Runtime {
     await this.#adopt(parts);
     await parts.builds.open();
     if (this.#defaultImage === hostImage)
-      await ensureHostImage(parts.layers, parts.images, { roots: this.#options.roots ?? [], progress });
+      await ensureHostImage(parts.layers, parts.images, { conventions, roots, progress });
     await parts.egress.configured();
     await parts.growthStop?.apply();
     if (!room?.isShort) parts.pool.fill(0);

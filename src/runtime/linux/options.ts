@@ -1,5 +1,6 @@
 /** What a Linux runtime is told when it is made, and what it takes for granted otherwise. */
 
+import type { ImageConventions } from "../../core/model/conventions.ts";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
 import type { Limits } from "../../core/ports/runtime.ts";
 import type { Bounds, Durability } from "./components.ts";
@@ -9,6 +10,8 @@ import type { StorageOptions } from "./storage/storage.ts";
 
 export interface LinuxOptions extends Bounds {
   dataDir: string;
+  /** what images are fitted out with */
+  conventions: ImageConventions;
   /** where sockets are; a tmpfs; default /run/sandkeep */
   runRoot?: string;
   /** the guest binary */

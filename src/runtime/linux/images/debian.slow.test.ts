@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import { useLayerTools } from "../../../../test/harness/layer-tools.ts";
 import { needs } from "../../../../test/runner/needs.ts";
+import { vercelConventions } from "../../../api/vercel/conventions.ts";
 import { buildDebian } from "./debian.ts";
 
 const { store } = useLayerTools();
@@ -10,7 +11,8 @@ const { store } = useLayerTools();
 test("a Debian image has what every sandbox has, and nothing of how this host gets its packages", async (context) => {
   needs(context, "root", "the command mmdebstrap");
   const at = await store();
-  const image = await buildDebian({ store: at.path, layers: at.layers, images: at.images }, { node: false });
+  const stores = { store: at.path, layers: at.layers, images: at.images, conventions: vercelConventions.image };
+  const image = await buildDebian(stores, { node: false });
   expect(image).toMatchObject({ name: "debian", user: "vercel-sandbox", cwd: "/vercel/sandbox" });
   const files = await at.layers.filesAt(image.layers.at(-1) ?? "");
   for (const path of ["/usr/bin/git", "/usr/bin/curl", "/usr/bin/python3", "/usr/bin/sudo", "/usr/sbin/useradd"]) {

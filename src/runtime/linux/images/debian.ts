@@ -52,7 +52,7 @@ export async function buildDebian(stores: ImageStores, options: DebianOptions = 
   const sources = options.suite === undefined ? await hostSources() : [];
   const bootstrap = start(mmdebstrapArguments(suite, packages, sources), options.progress);
   try {
-    const ours = Object.entries(etcFiles("", { ...release, VERSION_CODENAME: suite }));
+    const ours = Object.entries(etcFiles("", { ...release, VERSION_CODENAME: suite }, stores.conventions));
     const etc = Object.fromEntries(ours.filter(([path]) => path.startsWith("apt/")));
     return await importRootfs(stores, bootstrap.output, { ...options, name: options.name ?? "debian", etc });
   } finally {

@@ -1,6 +1,7 @@
 /** The /etc of the host's image as we write it ourselves. Nothing here is read from the host's own. */
 
-import { groupFile, passwdFile, shadowFile, sudoersFile } from "./users.ts";
+import type { ImageConventions } from "../../../core/model/conventions.ts";
+import { groupFile, passwdFile, plainUsers, shadowFile, sudoersFile } from "./users.ts";
 
 /** A file of /etc: its text, and its mode if that is not 0644. */
 export interface EtcFile {
@@ -24,16 +25,17 @@ export const hostsFile = `127.0.0.1 localhost
 export const resolvFile = `nameserver ${nameserver}\n`;
 
 /** every file we write, by its path below /etc; `path` is what programs are looked for in */
-export function etcFiles(path: string, release: OsRelease): Record<string, EtcFile> {
+export function etcFiles(path: string, release: OsRelease, conventions: ImageConventions): Record<string, EtcFile> {
+  const plain = plainUsers(conventions);
   return {
-    passwd: { text: passwdFile() },
-    group: { text: groupFile() },
-    shadow: { text: shadowFile(), mode: 0o640, gid: 42 },
+    passwd: { text: passwdFile(plain) },
+    group: { text: groupFile(plain) },
+    shadow: { text: shadowFile(plain), mode: 0o640, gid: 42 },
     gshadow: { text: "", mode: 0o640, gid: 42 },
     subuid: { text: "" },
     subgid: { text: "" },
     shells: { text: "/bin/sh\n/bin/bash\n/usr/bin/bash\n/bin/dash\n/usr/bin/dash\n" },
-    sudoers: { text: sudoersFile(path), mode: 0o440 },
+    sudoers: { text: sudoersFile(path, plain), mode: 0o440 },
     "pam.d/sudo": { text: permit },
     "pam.d/sudo-i": { text: permit },
     "pam.d/su": { text: permit },

@@ -3,14 +3,29 @@
  * our users beside the image's own, names and name servers, sudo without a password where there is sudo.
  */
 
+import type { ImageConventions } from "../../../core/model/conventions.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { hostname, hostsFile, resolvFile } from "./etc.ts";
 import { type LayerWriter, plainUser } from "./layer-writer.ts";
-import { keptVariables, plainUsers, sudoRules, withPlainGroup, withPlainShadow, withPlainUsers } from "./users.ts";
+import {
+  keptVariables,
+  plainUsers,
+  sudoRules,
+  type User,
+  withPlainGroup,
+  withPlainShadow,
+  withPlainUsers,
+} from "./users.ts";
 import type { ImageView } from "./view.ts";
 
 /** writes the layer; `view` is the image below it, `path` is where its programs are looked for */
-export async function writeFitting(writer: LayerWriter, view: ImageView, path: string): Promise<void> {
+export async function writeFitting(
+  writer: LayerWriter,
+  view: ImageView,
+  path: string,
+  conventions: ImageConventions,
+): Promise<void> {
+  const users = plainUsers(conventions);
   const etc = await view.find("/etc");
   if (etc && etc.type !== "directory") {
     throw new SandkeepError("invalid", "Cannot import the image: its /etc is not a directory");
@@ -22,11 +37,11 @@ export async function writeFitting(writer: LayerWriter, view: ImageView, path: s
   }
   await directories.need("/root", 0o700);
   for (const path of ["/tmp", "/var/tmp"]) await directories.set(path, 0o1777);
-  for (const path of ["/vercel", "/vercel/sandbox"]) await directories.set(path, 0o755, plainUser);
+  for (const path of [conventions.folder, conventions.cwd]) await directories.set(path, 0o755, plainUser);
   await directories.need("/workspace", 0o755, plainUser);
-  for (const { home } of plainUsers) await directories.need(home, 0o755, plainUser);
-  await writeNames(writer, view);
-  if (await view.exists("/usr/bin/sudo", "/bin/sudo")) await writeSudo(writer, directories, path);
+  for (const { home } of users) await directories.need(home, 0o755, plainUser);
+  await writeNames(writer, view, users);
+  if (await view.exists("/usr/bin/sudo", "/bin/sudo")) await writeSudo(writer, directories, path, users);
 }
 
 /** whether programs that are linked against glibc run in the image */
@@ -37,23 +52,23 @@ export function hasGlibc(view: ImageView): Promise<boolean> {
   return view.exists(...folders.map((folder) => `${folder}/${linker}`));
 }
 
-async function writeNames(writer: LayerWriter, view: ImageView): Promise<void> {
+async function writeNames(writer: LayerWriter, view: ImageView, users: User[]): Promise<void> {
   const shadow = await view.text("/etc/shadow");
-  await writer.file("/etc/passwd", withPlainUsers((await view.text("/etc/passwd")) ?? ""));
-  await writer.file("/etc/group", withPlainGroup((await view.text("/etc/group")) ?? ""));
+  await writer.file("/etc/passwd", withPlainUsers((await view.text("/etc/passwd")) ?? "", users));
+  await writer.file("/etc/group", withPlainGroup((await view.text("/etc/group")) ?? "", users));
   const found = await view.find("/etc/shadow");
   const owner = { uid: found?.uid ?? 0, gid: found?.gid ?? 0 };
-  await writer.file("/etc/shadow", withPlainShadow(shadow ?? ""), { mode: found?.mode ?? 0o600, owner });
+  await writer.file("/etc/shadow", withPlainShadow(shadow ?? "", users), { mode: found?.mode ?? 0o600, owner });
   await writer.file("/etc/resolv.conf", resolvFile);
   await writer.file("/etc/hosts", hostsFile);
   await writer.file("/etc/hostname", `${hostname}\n`);
 }
 
-async function writeSudo(writer: LayerWriter, directories: Directories, path: string): Promise<void> {
+async function writeSudo(writer: LayerWriter, directories: Directories, path: string, users: User[]): Promise<void> {
   await directories.need("/etc/sudoers.d", 0o750);
   // The image's own PATH may hold anything; what could end the quotes is left out.
   const safePath = path.replaceAll(/[^A-Za-z0-9/:._+-]/g, "");
-  const rules = ["Defaults !requiretty", keptVariables, `Defaults secure_path="${safePath}"`, ...sudoRules()];
+  const rules = ["Defaults !requiretty", keptVariables, `Defaults secure_path="${safePath}"`, ...sudoRules(users)];
   await writer.file("/etc/sudoers.d/sandkeep", rules.map((line) => `${line}\n`).join(""), { mode: 0o440 });
 }
 

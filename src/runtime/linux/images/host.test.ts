@@ -8,11 +8,13 @@ import { describe, expect, test } from "vitest";
 import { refusal } from "../../../../test/harness/file-guest.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/layer-tools.ts";
 import { needs } from "../../../../test/runner/needs.ts";
+import { vercelConventions } from "../../../api/vercel/conventions.ts";
 import { ensureHostImage } from "./host.ts";
 import { ownNode } from "./node-runtime.ts";
 
 const { store } = useLayerTools();
 const run = promisify(execFile);
+const conventions = vercelConventions.image;
 
 /** a stand-in for the package's Node, so that no test copies 120 MB */
 function smallNode() {
@@ -46,7 +48,7 @@ describe("on this host", () => {
   test("programs of the host run, with a world of their own around them", async (context) => {
     needs(context, "root", "the file system overlay");
     const at = await store();
-    const image = await ensureHostImage(at.layers, at.images, { node: smallNode() });
+    const image = await ensureHostImage(at.layers, at.images, { conventions, node: smallNode() });
     const shell = await shellOn(at, image.layers);
     expect(await shell("id vercel-sandbox")).toMatch(/^uid=1000\(vercel-sandbox\) gid=1000\(vercel-sandbox\)/);
     expect(await shell("id -u ubuntu user root")).toBe("1000\n1000\n0");
@@ -72,7 +74,7 @@ describe("on this host", () => {
   test("dpkg knows what is installed, and installs more", async (context) => {
     needs(context, "root", "the file system overlay", "the command dpkg");
     const at = await store();
-    const image = await ensureHostImage(at.layers, at.images, { node: smallNode() });
+    const image = await ensureHostImage(at.layers, at.images, { conventions, node: smallNode() });
     const shell = await shellOn(at, image.layers);
     expect(await shell("dpkg -s coreutils | grep Status; dpkg -L coreutils | grep -x /bin/ls; dpkg --audit")).toBe(
       "Status: install ok installed\n/bin/ls",
@@ -93,7 +95,7 @@ describe("on this host", () => {
   test("what is written, moved or removed inside leaves the host as it is", async (context) => {
     needs(context, "root", "the file system overlay");
     const at = await store();
-    const image = await ensureHostImage(at.layers, at.images, { node: smallNode() });
+    const image = await ensureHostImage(at.layers, at.images, { conventions, node: smallNode() });
     const shell = await shellOn(at, image.layers);
     const before = await Promise.all(["/usr", "/usr/share", "/usr/share/doc", "/usr/bin"].map((path) => readdir(path)));
     const script = `
@@ -163,7 +165,7 @@ describe("on a made-up host", () => {
     needs(context, "root", "the file system overlay");
     const at = await store();
     const host = await makeHost(at);
-    const image = await ensureHostImage(at.layers, at.images, { root: host, node: smallNode() });
+    const image = await ensureHostImage(at.layers, at.images, { conventions, root: host, node: smallNode() });
     const shows = await dump(at, image.layers);
     expect(shows).not.toMatch(/SECRET/);
     expect(shows).toMatch(/^\.\/usr\/bin\/tool$/m);
@@ -182,7 +184,7 @@ describe("on a made-up host", () => {
     needs(context, "root");
     const at = await store();
     const host = await makeHost(at);
-    const options = { root: host, node: smallNode() };
+    const options = { conventions, root: host, node: smallNode() };
     const first = await ensureHostImage(at.layers, at.images, options);
     expect(await ensureHostImage(at.layers, at.images, options)).toEqual(first);
     await mkdir(join(host, "usr/extra"));
@@ -200,9 +202,9 @@ describe("on a made-up host", () => {
     const host = await makeHost(at);
     await rm(join(host, "bin"));
     await mkdir(join(host, "bin"));
-    expect(await refusal(ensureHostImage(at.layers, at.images, { root: host, node: smallNode() }))).toMatch(
-      /^unsupported: Cannot make the image "host": \/bin of this host is not a link/,
-    );
+    expect(
+      await refusal(ensureHostImage(at.layers, at.images, { conventions, root: host, node: smallNode() })),
+    ).toMatch(/^unsupported: Cannot make the image "host": \/bin of this host is not a link/);
     expect(await readFile(join(host, "usr/bin/tool"), "utf8")).toBe("tool");
   });
 });

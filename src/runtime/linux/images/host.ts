@@ -18,6 +18,7 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import { hostRootsFile } from "../../../core/images/trust.ts";
+import type { ImageConventions } from "../../../core/model/conventions.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { withBase } from "../layers/bases.ts";
 import type { Claim } from "../layers/claims.ts";
@@ -39,11 +40,12 @@ import {
   writeWay,
 } from "./node-runtime.ts";
 import { ownPrograms } from "./programs.ts";
-import { defaultCwd, defaultUser, plainUsers } from "./users.ts";
+import { plainUsers } from "./users.ts";
 
 export const hostImage = "host";
 
 export interface HostImageOptions {
+  conventions: ImageConventions;
   /** the host's root directory; default "/" */
   root?: string;
   node?: NodeRuntime;
@@ -57,10 +59,10 @@ export interface HostImageOptions {
 export async function ensureHostImage(
   layers: LayerStore,
   images: ImageStore,
-  options: HostImageOptions = {},
+  options: HostImageOptions,
 ): Promise<ImageRecord> {
-  const { root = "/", node = ownNode(), roots = [] } = options;
-  const host = await readHost({ root, node, roots, sharesNode: layers.canShare });
+  const { conventions, root = "/", node = ownNode(), roots = [] } = options;
+  const host = await readHost({ conventions, root, node, roots, sharesNode: layers.canShare });
   const there = await images.get(hostImage);
   if (there?.fingerprint === host.fingerprint && (await isComplete(layers, there))) {
     return withBase({ layers, images }, there);
@@ -73,8 +75,8 @@ export async function ensureHostImage(
       name: hostImage,
       layers: chain,
       env: { PATH: host.path, LANG: "C.UTF-8" },
-      user: defaultUser,
-      cwd: defaultCwd,
+      user: conventions.users[0].name,
+      cwd: conventions.cwd,
       createdAt: Date.now(),
       fingerprint: host.fingerprint,
       ...(roots.length > 0 && { roots: roots.join("") }),
@@ -97,6 +99,7 @@ const dpkgPassing = [
 
 /** What of the host goes into the image, read before anything is made. */
 interface Host {
+  conventions: ImageConventions;
   root: string;
   path: string;
   /** names in /usr that are shown */
@@ -115,18 +118,20 @@ interface Host {
 }
 
 async function readHost({
+  conventions,
   root,
   node,
   roots,
   sharesNode,
-}: Pick<Host, "root" | "roots" | "sharesNode"> & { node: NodeRuntime }): Promise<Host> {
+}: Pick<Host, "conventions" | "root" | "roots" | "sharesNode"> & { node: NodeRuntime }): Promise<Host> {
   await checkMerged(root);
   const usrNames = await directories(join(root, "usr"));
   const dpkgNames = await readdir(join(root, "var/lib/dpkg")).catch((): string[] => []);
   const dpkg = dpkgNames.includes("status");
   const release = await readFile(join(root, "usr/lib/os-release"), "utf8").catch(() => "");
-  const path = ["/vercel/bin", `${nodeFolder(node)}/bin`, ...standardPath].join(":");
+  const path = [`${conventions.folder}/bin`, `${nodeFolder(node, conventions)}/bin`, ...standardPath].join(":");
   const host = {
+    conventions,
     root,
     path,
     usr: shownInUsr.filter((name) => usrNames.includes(name)),
@@ -142,7 +147,7 @@ async function readHost({
     etc: withRoots(await hostEtc(root), roots),
     roots,
     sharesNode,
-    own: etcFiles(path, parseOsRelease(release)),
+    own: etcFiles(path, parseOsRelease(release), conventions),
   };
   return { ...host, fingerprint: await fingerprintOf(host, node) };
 }
@@ -163,7 +168,8 @@ async function checkMerged(root: string): Promise<void> {
 async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime): Promise<string> {
   const hash = createHash("sha256");
   const dpkgStatus = host.dpkg ? await lstat(join(host.root, "var/lib/dpkg/status")) : undefined;
-  hash.update(JSON.stringify([etcVersion, layoutVersion, nodeLayerId(node), host.root, host.path, ownPrograms]));
+  const programs = ownPrograms(host.conventions);
+  hash.update(JSON.stringify([etcVersion, layoutVersion, nodeLayerId(node), host.root, host.path, programs]));
   hash.update(host.roots.join());
   hash.update(JSON.stringify([host.usr, host.hidden, host.pythons, host.own, dpkgStatus?.size, dpkgStatus?.mtimeMs]));
   for (const entry of host.etc) {
@@ -188,7 +194,7 @@ async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: No
   const usr = await layers.addPath(claim, pathId("host-usr", host.root), join(host.root, "usr"));
   const chain = host.sharesNode
     ? [own.id, (await sharedNodeLayer(layers, claim, node)).id, usr.id]
-    : [(await nodeLayer(layers, claim, node)).id, own.id, usr.id];
+    : [(await nodeLayer({ layers, claim, conventions: host.conventions }, node)).id, own.id, usr.id];
   if (!host.dpkg) return chain;
   const dpkg = await layers.addPath(claim, pathId("host-dpkg", host.root), join(host.root, "var/lib/dpkg"));
   return [...chain, dpkg.id];
@@ -201,11 +207,11 @@ function pathId(name: string, root: string): string {
 
 async function writeHost(writer: LayerWriter, host: Host, node: NodeRuntime): Promise<void> {
   await writeUsr(writer, host, node);
-  if (host.sharesNode) await writeNode(writer, node);
+  if (host.sharesNode) await writeNode(writer, host.conventions, node);
   await writePython(writer, host);
   await writePrograms(writer, host);
   await writeEtc(writer, host);
-  await writeRest(writer);
+  await writeRest(writer, host.conventions);
   if (host.dpkg) await writeDpkg(writer, host);
   await hideTop(writer, host);
 }
@@ -221,16 +227,17 @@ async function writeUsr(writer: LayerWriter, host: Host, node: NodeRuntime): Pro
     await writer.directory(`/usr/local${name}`, { owner: plainUser });
   }
   for (const name of nodePrograms) {
-    await writer.symlink(`${nodeFolder(node)}/bin/${name}`, `/usr/local/bin/${name}`);
+    await writer.symlink(`${nodeFolder(node, host.conventions)}/bin/${name}`, `/usr/local/bin/${name}`);
   }
   await writer.directory("/usr/src");
   if (host.roots.length > 0) await writer.file(hostRootsFile, host.roots.join(""));
 }
 
-async function writeNode(writer: LayerWriter, node: NodeRuntime): Promise<void> {
-  await writeWay(writer);
-  await writer.directory(nodeFolder(node), { owner: plainUser });
-  await writer.redirect(nodeFolder(node), sharedNodeFolder);
+async function writeNode(writer: LayerWriter, conventions: ImageConventions, node: NodeRuntime): Promise<void> {
+  const folder = nodeFolder(node, conventions);
+  await writeWay(writer, conventions);
+  await writer.directory(folder, { owner: plainUser });
+  await writer.redirect(folder, sharedNodeFolder);
 }
 
 /** `python`, and a pip that installs for everyone: the host's distribution keeps its own packages apart, a sandbox need not */
@@ -244,13 +251,13 @@ async function writePython(writer: LayerWriter, host: Host): Promise<void> {
   }
   await writer.symlink("/usr/bin/python3", "/usr/local/bin/python");
   for (const [name, target] of Object.entries({ python3: "python3", python: "python3", pip3: "pip3", pip: "pip3" })) {
-    await writer.symlink(`/usr/bin/${target}`, `/vercel/runtimes/python/bin/${name}`);
+    await writer.symlink(`/usr/bin/${target}`, `${host.conventions.folder}/runtimes/python/bin/${name}`);
   }
 }
 
 /** programs of other distributions that lead to what this one has */
 async function writePrograms(writer: LayerWriter, host: Host): Promise<void> {
-  for (const { path, text, needs } of ownPrograms) {
+  for (const { path, text, needs } of ownPrograms(host.conventions)) {
     if (needs === undefined || (needs === "dpkg" && host.dpkg)) {
       await writer.file(path, text, { mode: 0o755, owner: plainUser });
     }
@@ -274,7 +281,7 @@ async function writeEtc(writer: LayerWriter, host: Host): Promise<void> {
   await writer.symlink("/proc/self/mounts", "/etc/mtab");
 }
 
-async function writeRest(writer: LayerWriter): Promise<void> {
+async function writeRest(writer: LayerWriter, conventions: ImageConventions): Promise<void> {
   for (const path of ["/dev", "/proc", "/sys", "/run", "/mnt", "/media", "/srv", "/opt", "/boot", "/home"]) {
     await writer.directory(path);
   }
@@ -284,14 +291,15 @@ async function writeRest(writer: LayerWriter): Promise<void> {
   await writer.directory("/var/local", { mode: 0o2775, owner: { uid: 0, gid: 50 } });
   await writer.symlink("/run", "/var/run");
   await writer.symlink("/run/lock", "/var/lock");
-  for (const path of ["/vercel", "/vercel/bin"]) await writer.directory(path, { owner: plainUser });
+  for (const path of [conventions.folder, `${conventions.folder}/bin`])
+    await writer.directory(path, { owner: plainUser });
   // Agents' frameworks work in /workspace, and their own images have it.
-  for (const path of ["/vercel/sandbox", "/workspace"]) await writer.directory(path, { owner: plainUser });
-  await writeHomes(writer);
+  for (const path of [conventions.cwd, "/workspace"]) await writer.directory(path, { owner: plainUser });
+  await writeHomes(writer, conventions);
 }
 
-async function writeHomes(writer: LayerWriter): Promise<void> {
-  const homes = plainUsers.map((user) => ({ home: user.home, owner: plainUser }));
+async function writeHomes(writer: LayerWriter, conventions: ImageConventions): Promise<void> {
+  const homes = plainUsers(conventions).map((user) => ({ home: user.home, owner: plainUser }));
   for (const { home, owner } of [...homes, { home: "/root", owner: { uid: 0, gid: 0 } }]) {
     if (home !== "/root") await writer.directory(home, { owner });
     await writer.file(`${home}/.bashrc`, userBashrc, { owner });
@@ -320,9 +328,10 @@ async function writeDpkg(writer: LayerWriter, host: Host): Promise<void> {
 
 /** hides the names that the lower layers have at their top, and what they have below names that are ours */
 async function hideTop(writer: LayerWriter, host: Host): Promise<void> {
-  for (const path of ownDirectories) await writer.opaque(path);
+  const directories = [...ownDirectories, host.conventions.folder, "/workspace"];
+  for (const path of directories) await writer.opaque(path);
   const ours = new Set([
-    ...ownDirectories.map((path) => path.slice(1)),
+    ...directories.map((path) => path.slice(1)),
     ...linked.filter((name) => host.usr.includes(name)),
   ]);
   for (const name of host.hidden.filter((name) => !ours.has(name))) await writer.whiteout(`/${name}`);
@@ -344,8 +353,6 @@ const ownDirectories = [
   "/tmp",
   "/usr",
   "/var",
-  "/vercel",
-  "/workspace",
 ];
 
 async function isComplete(layers: LayerStore, image: ImageRecord): Promise<boolean> {

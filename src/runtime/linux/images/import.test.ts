@@ -9,6 +9,7 @@ import { pack } from "tar-stream";
 import { describe, expect, test } from "vitest";
 import { all, refusal } from "../../../../test/harness/file-guest.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/layer-tools.ts";
+import { vercelConventions } from "../../../api/vercel/conventions.ts";
 import type { TarHeader } from "../files/tar.ts";
 import { importImage, importRootfs } from "./import.ts";
 import { ownNode } from "./node-runtime.ts";
@@ -85,7 +86,7 @@ async function fileOf(at: TestStore, content: Buffer): Promise<string> {
 }
 
 function stores(at: TestStore) {
-  return { store: at.path, layers: at.layers, images: at.images };
+  return { store: at.path, layers: at.layers, images: at.images, conventions: vercelConventions.image };
 }
 
 /** what an image's layers look like when they are one */

@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import type { ImageConventions } from "../../../core/model/conventions.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { decompressed } from "../files/decompress.ts";
 import { extractTar } from "../files/tar-extract.ts";
@@ -16,7 +17,6 @@ import { checkImageName, type ImageRecord, type ImageStore } from "./images.ts";
 import { LayerWriter } from "./layer-writer.ts";
 import { type NodeRuntime, nodeFolder, nodeLayer, ownNode } from "./node-runtime.ts";
 import { type OciImage, type OciLayer, readOciImage } from "./oci.ts";
-import { defaultCwd, defaultUser } from "./users.ts";
 import { ImageView } from "./view.ts";
 
 export interface ImageStores {
@@ -24,6 +24,8 @@ export interface ImageStores {
   store: string;
   layers: LayerStore;
   images: ImageStore;
+  /** what images are fitted out with */
+  conventions: ImageConventions;
 }
 
 export interface ImportOptions {
@@ -79,7 +81,8 @@ export async function importRootfs(
       return `sha256-${hash.digest("hex")}`;
     });
     made.push(layer.id);
-    const base = { name: options.name, chain: [layer.id], env: {}, user: defaultUser, cwd: defaultCwd };
+    const { users, cwd } = stores.conventions;
+    const base = { name: options.name, chain: [layer.id], env: {}, user: users[0].name, cwd };
     return finish(stores, claim, made, base, options);
   });
 }
@@ -148,7 +151,7 @@ async function finish(
   image: Imported,
   options: ImportOptions & { etc?: Record<string, EtcFile> },
 ): Promise<ImageRecord> {
-  const { layers, images } = stores;
+  const { layers, images, conventions } = stores;
   const node = options.node === undefined ? ownNode() : options.node;
   let { chain } = image;
   if (chain.length > longestChain) {
@@ -162,17 +165,17 @@ async function finish(
     const withNode = node && (await hasGlibc(view)) ? node : undefined;
     const ownPath = image.env.PATH ?? standardPath;
     // Last, so that a Node that the image brings is the one that runs.
-    const path = withNode ? `${ownPath}:${nodeFolder(withNode)}/bin` : ownPath;
+    const path = withNode ? `${ownPath}:${nodeFolder(withNode, conventions)}/bin` : ownPath;
     const top = await layers.create(claim, async (files) => {
       const writer = new LayerWriter(files);
-      await writeFitting(writer, view, path);
+      await writeFitting(writer, view, path, conventions);
       for (const [path, { text, mode = 0o644 }] of Object.entries(options.etc ?? {})) {
         await writer.file(`/etc/${path}`, text, { mode });
       }
       return undefined;
     });
     made.push(top.id);
-    const nodeIds = withNode ? [(await nodeLayer(layers, claim, withNode)).id] : [];
+    const nodeIds = withNode ? [(await nodeLayer({ layers, claim, conventions }, withNode)).id] : [];
     const record = await images.put({
       name: image.name,
       layers: [top.id, ...nodeIds, ...chain],

@@ -1,5 +1,5 @@
 /**
- * The layer with our own Node in /vercel/runtimes, and beside it npm, pnpm, and yarn by way of corepack, which fetches
+ * The layer with our own Node, and beside it npm, pnpm, and yarn by way of corepack, which fetches
  * the release that a project names. It lies on top of every imported image whose C library can run it, and is made once
  * for each version. The default image has it below, where all machines share it.
  */
@@ -7,6 +7,7 @@
 import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
 import { dirname, join } from "node:path";
+import type { ImageConventions } from "../../../core/model/conventions.ts";
 import type { Claim } from "../layers/claims.ts";
 import type { LayerInfo } from "../layers/layer-record.ts";
 import type { LayerStore } from "../layers/layers.ts";
@@ -55,8 +56,8 @@ export function ownNode(): NodeRuntime {
 }
 
 /** where it is in a sandbox; programs are found there first */
-export function nodeFolder(node: NodeRuntime): string {
-  return `/vercel/runtimes/node${node.version.split(".", 1)[0]}`;
+export function nodeFolder(node: NodeRuntime, { folder }: ImageConventions): string {
+  return `${folder}/runtimes/node${node.version.split(".", 1)[0]}`;
 }
 
 /** to be raised when what is written beside the packages changes */
@@ -72,16 +73,23 @@ export function nodeLayerId(node: NodeRuntime): string {
   return id.replaceAll(/[^a-z0-9-]/g, "-");
 }
 
+/** Where the layer goes, and what its folder is called. */
+interface NodePlace {
+  layers: LayerStore;
+  claim: Claim;
+  conventions: ImageConventions;
+}
+
 /** the layer, made unless it is in the store */
-export async function nodeLayer(layers: LayerStore, claim: Claim, node: NodeRuntime): Promise<LayerInfo> {
+export async function nodeLayer({ layers, claim, conventions }: NodePlace, node: NodeRuntime): Promise<LayerInfo> {
   const id = nodeLayerId(node);
   await claim.add(id);
   const there = await layers.get(id);
   if (there) return there;
   return layers.create(claim, async (files) => {
     const writer = new LayerWriter(files);
-    await writeWay(writer);
-    await writeFiles(writer, node, nodeFolder(node));
+    await writeWay(writer, conventions);
+    await writeFiles(writer, node, nodeFolder(node, conventions));
     return id;
   });
 }
@@ -94,8 +102,8 @@ export function sharedNodeLayer(layers: LayerStore, claim: Claim, node: NodeRunt
 }
 
 /** the folders that lead to Node, in the topmost layer: what that has on the way is what a sandbox sees */
-export async function writeWay(writer: LayerWriter): Promise<void> {
-  for (const path of ["/vercel", "/vercel/runtimes"]) await writer.directory(path, { owner: plainUser });
+export async function writeWay(writer: LayerWriter, { folder }: ImageConventions): Promise<void> {
+  for (const path of [folder, `${folder}/runtimes`]) await writer.directory(path, { owner: plainUser });
 }
 
 /**

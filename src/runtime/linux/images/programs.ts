@@ -3,6 +3,8 @@
  * `uv`, which fetches itself when it is first called.
  */
 
+import type { ImageConventions } from "../../../core/model/conventions.ts";
+
 export interface OwnProgram {
   path: string;
   text: string;
@@ -169,9 +171,11 @@ echo "hint: allow pypi.org and files.pythonhosted.org in the network policy, or 
 exit 127
 `;
 
-export const ownPrograms: OwnProgram[] = [
-  { path: "/vercel/bin/dnf", text: dnf, needs: "dpkg" },
-  { path: "/vercel/bin/yum", text: dnf, needs: "dpkg" },
-  { path: "/usr/local/bin/uv", text: uv },
-  { path: "/usr/local/bin/uvx", text: uv },
-];
+export function ownPrograms({ folder }: ImageConventions): OwnProgram[] {
+  return [
+    { path: `${folder}/bin/dnf`, text: dnf, needs: "dpkg" },
+    { path: `${folder}/bin/yum`, text: dnf, needs: "dpkg" },
+    { path: "/usr/local/bin/uv", text: uv },
+    { path: "/usr/local/bin/uvx", text: uv },
+  ];
+}

@@ -3,6 +3,8 @@
  * names, because each dialect has its own; the first in the file is what programs show.
  */
 
+import type { ImageConventions } from "../../../core/model/conventions.ts";
+
 export interface User {
   name: string;
   uid: number;
@@ -16,16 +18,11 @@ const noShell = "/usr/sbin/nologin";
 
 export const root: User = { name: "root", uid: 0, gid: 0, home: "/root", shell };
 
-/** the names of uid 1000, and where each is at home */
-export const plainUsers: User[] = [
-  { name: "vercel-sandbox", uid: 1000, gid: 1000, home: "/home/vercel-sandbox", shell },
-  { name: "ubuntu", uid: 1000, gid: 1000, home: "/vercel", shell },
-  { name: "user", uid: 1000, gid: 1000, home: "/home/user", shell },
-];
-
-/** what a session runs as and where, unless its image or its caller says otherwise */
-export const defaultUser = "vercel-sandbox";
-export const defaultCwd = "/vercel/sandbox";
+/** the names of uid 1000, and the home of each; "user" is what agents' frameworks call it */
+export function plainUsers({ users }: ImageConventions): User[] {
+  const named = [...users, { name: "user", home: "/home/user" }];
+  return named.map(({ name, home }) => ({ name, uid: 1000, gid: 1000, home, shell }));
+}
 
 const systemUsers: User[] = [
   system("daemon", 1, 1, "/usr/sbin"),
@@ -88,36 +85,36 @@ const systemGroups: Record<string, number> = {
   nogroup: 65534,
 };
 
-export function passwdFile(): string {
-  return lines([root, ...plainUsers, ...systemUsers].map(passwdLine));
+export function passwdFile(plain: User[]): string {
+  return lines([root, ...plain, ...systemUsers].map(passwdLine));
 }
 
-export function groupFile(): string {
-  const plain = plainUsers.map((user) => user.name).join(",");
-  const groups = Object.entries(systemGroups).map(([name, gid]) => `${name}:x:${gid}:${name === "sudo" ? plain : ""}`);
-  return lines([...groups, ...plainUsers.slice(0, 1).map(groupLine)]);
+export function groupFile(plain: User[]): string {
+  const names = plain.map((user) => user.name).join(",");
+  const groups = Object.entries(systemGroups).map(([name, gid]) => `${name}:x:${gid}:${name === "sudo" ? names : ""}`);
+  return lines([...groups, ...plain.slice(0, 1).map(groupLine)]);
 }
 
 /** nobody has a password, and no password opens an account */
-export function shadowFile(): string {
-  return lines([root, ...plainUsers, ...systemUsers].map(({ name }) => shadowLine(name)));
+export function shadowFile(plain: User[]): string {
+  return lines([root, ...plain, ...systemUsers].map(({ name }) => shadowLine(name)));
 }
 
 /** a passwd file of somebody else's with our users in it; what it has stays */
-export function withPlainUsers(passwd: string): string {
-  return withMissing(passwd, [root, ...plainUsers], passwdLine);
+export function withPlainUsers(passwd: string, plain: User[]): string {
+  return withMissing(passwd, [root, ...plain], passwdLine);
 }
 
-export function withPlainGroup(group: string): string {
+export function withPlainGroup(group: string, plain: User[]): string {
   const rootGroup = { ...root };
-  return withMissing(group, [rootGroup, ...plainUsers.slice(0, 1)], groupLine);
+  return withMissing(group, [rootGroup, ...plain.slice(0, 1)], groupLine);
 }
 
-export function withPlainShadow(shadow: string): string {
-  return withMissing(shadow, [root, ...plainUsers], ({ name }) => shadowLine(name));
+export function withPlainShadow(shadow: string, plain: User[]): string {
+  return withMissing(shadow, [root, ...plain], ({ name }) => shadowLine(name));
 }
 
-export function sudoersFile(path: string): string {
+export function sudoersFile(path: string, plain: User[]): string {
   return lines([
     "Defaults env_reset",
     "Defaults !use_pty",
@@ -127,7 +124,7 @@ export function sudoersFile(path: string): string {
     `Defaults secure_path="${path}"`,
     "",
     "root ALL=(ALL:ALL) ALL",
-    ...sudoRules(),
+    ...sudoRules(plain),
   ]);
 }
 
@@ -135,8 +132,8 @@ export function sudoersFile(path: string): string {
 export const keptVariables = `Defaults env_keep += "${["NODE_EXTRA_CA_CERTS", "NODE_USE_SYSTEM_CA", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"].join(" ")}"`;
 
 /** by number as well: in an image of somebody else's uid 1000 may have another name */
-export function sudoRules(): string[] {
-  return [...plainUsers.map((user) => user.name), "#1000", "%sudo"].map((who) => `${who} ALL=(ALL:ALL) NOPASSWD: ALL`);
+export function sudoRules(plain: User[]): string[] {
+  return [...plain.map((user) => user.name), "#1000", "%sudo"].map((who) => `${who} ALL=(ALL:ALL) NOPASSWD: ALL`);
 }
 
 function withMissing(file: string, users: User[], lineOf: (user: User) => string): string {
