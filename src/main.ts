@@ -113,7 +113,7 @@ async function recover(args: string[]): Promise<void> {
 async function image(args: string[]): Promise<void> {
   const { imageCommand } = await import("./cli/offline/image.ts");
   const { openWorkshop } = await import("./cli/offline/image-store.ts");
-  const { vercelConventions } = await import("./api/vercel/conventions.ts");
+  const { conventions } = await import("./api/default-dialect.ts");
   const { nativeProgram } = await import("./installation/native-program.ts");
   const { dataDirectory, makeDirectory, runDirectory } = await import("./config/directories.ts");
   const { readConfig } = await import("./config/config.ts");
@@ -124,7 +124,7 @@ async function image(args: string[]): Promise<void> {
       const [data, runRoot] = [dataDirectory(resolve(dataDir)), runDirectory(resolve(runDir))];
       return openWorkshop({
         dataDir: data.path,
-        conventions: vercelConventions.image,
+        conventions: conventions.image,
         runRoot: runRoot.path,
         reserve: diskReserve,
         directories: [data, runRoot].values().map(makeDirectory),
@@ -139,7 +139,7 @@ async function image(args: string[]): Promise<void> {
 
 async function env(args: string[]): Promise<void> {
   const { envCommand } = await import("./cli/commands/env.ts");
-  const { makeOidcToken } = await import("./core/access/token.ts");
+  const { makeOidcToken } = await import("./api/default-dialect.ts");
   await envCommand(args, {
     environment: process.env,
     preload: pathToFileURL(join(redirects, "preload.mjs")).href,

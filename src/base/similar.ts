@@ -1,6 +1,6 @@
 /** What somebody may have meant who wrote a name that is not known. */
 
-/** 'Did you mean "vercel"?' with the most similar of the known names; nothing where none is similar */
+/** 'Did you mean "serve"?' with the most similar of the known names; nothing where none is similar */
 export function didYouMean(name: string, known: Iterable<string>): string {
   const nearest = nearestOf(name, known);
   return nearest === undefined ? "" : `Did you mean "${nearest}"?`;

@@ -10,11 +10,11 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { advice, missing } from "../../scripts/host-needs.mjs";
+import { clients, conventions, keyOfToken } from "../api/default-dialect.ts";
 import { Drain } from "../api/kit/drain.ts";
 import { storedIdempotency } from "../api/kit/idempotency.ts";
 import { answerMalformed, answerTwoHosts, apiListener, namesTwoHosts } from "../api/kit/listener.ts";
 import { createApi } from "../api/server.ts";
-import { vercelConventions } from "../api/vercel/conventions.ts";
 import { writeDurably } from "../base/durable-file.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { shellWord } from "../cli/print/output.ts";
@@ -45,9 +45,6 @@ import { greeting, rootHint } from "./greeting.ts";
 import { listenOn, requireFree } from "./listening.ts";
 import { hashKey, openSeal, secretFor } from "./secrets.ts";
 import { heedSignals, outliveReaders } from "./signals.ts";
-
-/** names and places inside every sandbox, whichever dialect it is used by */
-const conventions = vercelConventions;
 
 export interface Daemon {
   url: string;
@@ -84,7 +81,7 @@ export async function serve(args: string[]): Promise<void> {
   const daemon = await startDaemon(config);
   const { asked, hurry } = heedSignals();
   // whoever reads that it is ready may end it the next moment
-  process.stdout.write(greeting(daemon, config, process.env));
+  process.stdout.write(greeting(daemon, config, process.env, clients));
   await asked;
   process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
   hurry.addEventListener("abort", () => {
@@ -131,7 +128,7 @@ async function startDaemon(config: Config): Promise<Daemon> {
     const place: Place = { config, port: config.port };
     const networkSecrets = networkSecretsOf(place, signingKey);
     const context = { ...contextOf(config, store, runtime, files), ...trustOf(roots), networkSecrets };
-    const core = createCore(context, { hash: hashKey });
+    const core = createCore(context, { hash: hashKey, keyOfToken });
     const newKey = await core.access.prepare(config.apiKey);
     if (newKey !== undefined) writeDurably(join(config.dataDir, "api-key"), `${newKey}\n`);
     await core.open({ keepAll: !isBound });
@@ -296,7 +293,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
       maxSandboxes: config.maxSandboxes,
       disk: config.maxDisk,
       maxDriveSize: config.maxDriveSize,
-      defaultRegion: config.regions[0] ?? "iad1",
+      defaultRegion: regionsOf(config)[0],
       snapshotExpiration: config.snapshotExpiration,
       outputRetention: config.outputRetention,
       sandboxRetention: config.sandboxRetention,
@@ -311,6 +308,11 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     notice: once(say),
     trouble,
   };
+}
+
+/** those that callers may name, the default first */
+function regionsOf({ regions: [first, ...others] }: Config): readonly [string, ...string[]] {
+  return first === undefined ? conventions.regions : [first, ...others];
 }
 
 /** nothing where images know everybody whom this host believes */
@@ -378,8 +380,8 @@ async function listen(
       timeout: config.maxTimeout,
       vcpus: Math.min(config.maxVcpus, Math.floor(config.maxMemory / 2 ** 31)),
       driveSize: config.maxDriveSize,
-      regions: config.regions,
-      defaultRegion: config.regions[0] ?? "iad1",
+      regions: regionsOf(config),
+      defaultRegion: regionsOf(config)[0],
     },
     clock: Date.now,
     trouble,

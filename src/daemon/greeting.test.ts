@@ -1,6 +1,7 @@
 /** What a person reads at a start: whether keys can be read on the way, and how to start it as root. */
 
 import { expect, test } from "vitest";
+import { clients } from "../api/default-dialect.ts";
 import { readConfig } from "../config/config.ts";
 import { launcher } from "../installation/installation.ts";
 import { greeting, rootHint } from "./greeting.ts";
@@ -20,6 +21,6 @@ test.each([
   [["--host", "192.0.2.7"], true],
   [["--host", "0.0.0.0", "--public-url", "https://sandkeep.example.com"], false],
 ])("that keys are sent in the clear is said where others can reach it: %j", (args, isSaid) => {
-  const said = greeting({ url: "http://127.0.0.1:7700" }, readConfig(args, {}), {});
+  const said = greeting({ url: "http://127.0.0.1:7700" }, readConfig(args, {}), {}, clients);
   expect(said.includes("without encryption")).toBe(isSaid);
 });

@@ -13,19 +13,30 @@ interface Started {
   newKey?: string;
 }
 
+/** Programs that it can be used with unchanged, and their name for `sandkeep env`. */
+interface Clients {
+  service: string;
+  names: string;
+}
+
 /** what a person sees who has just started it */
-export function greeting({ url, newKey }: Started, config: Config, environment: NodeJS.ProcessEnv): string {
+export function greeting(
+  { url, newKey }: Started,
+  config: Config,
+  environment: NodeJS.ProcessEnv,
+  clients: Clients,
+): string {
   const keyFile = join(config.dataDir, "api-key");
   const hasFile = existsSync(keyFile);
   const keyPlace = hasFile ? `in ${keyFile}` : "what SANDKEEP_API_KEY is, or was at an earlier start";
-  const env = [ownCommand(environment), "env", "vercel", "--url", url, "--data-dir", config.dataDir];
+  const env = [ownCommand(environment), "env", clients.service, "--url", url, "--data-dir", config.dataDir];
   const setKey = `export SANDKEEP_API_KEY=${newKey ?? "…"}`;
   const lines = [
     `sandkeep ready ${url}`,
     "",
     newKey !== undefined ? `Your API key: ${newKey} (also in ${keyFile})` : `Your API key is ${keyPlace}`,
     "",
-    "To use it from another terminal with @vercel/sandbox or the sandbox CLI, unchanged:",
+    `To use it from another terminal with ${clients.names}, unchanged:`,
     "",
     `    eval "$(${env.map(shellWord).join(" ")})"`,
     "",

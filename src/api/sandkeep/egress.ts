@@ -96,7 +96,7 @@ function printSession({ id, sandboxName, state }: Session): object {
   return { id, sandbox: sandboxName, state };
 }
 
-/** as Vercel's clients send it */
+/** as the default dialect's clients send it */
 function requestForm({ domains, allowedCidrs }: CustomPolicy): object {
   return {
     allow: domains.map(({ domain }) => domain),

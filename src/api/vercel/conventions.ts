@@ -2,6 +2,9 @@
 
 import type { Conventions } from "../../core/model/conventions.ts";
 
+/** Programs that a daemon can be used with unchanged, and their name for `sandkeep env`. */
+export const clients = { service: "vercel", names: "@vercel/sandbox or the sandbox CLI" };
+
 export const vercelConventions: Conventions = {
   image: {
     users: [
@@ -19,4 +22,9 @@ export const vercelConventions: Conventions = {
     path: "vercel-forwarded-path",
     token: "vercel-sandbox-oidc-token",
   },
+  regions: [
+    "iad1",
+    ...["sfo1", "cle1", "cdg1", "fra1", "arn1", "sin1", "pdx1", "lhr1", "icn1", "bom1", "cpt1"],
+    ...["dub1", "gru1", "hkg1", "syd1", "yul1", "hnd1", "kix1"],
+  ],
 };

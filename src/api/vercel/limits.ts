@@ -1,5 +1,7 @@
 /** The bounds that Vercel's documents name, each of which a host may set otherwise; the messages stay the same. */
 
+import { vercelConventions } from "./conventions.ts";
+
 export interface VercelLimits {
   ports: number;
   tags: number;
@@ -29,11 +31,8 @@ export const defaultLimits: VercelLimits = {
   vcpus: 32,
   driveSize: 16 * 2 ** 40,
   body: 4 * 2 ** 20,
-  regions: [
-    ...["iad1", "sfo1", "cle1", "cdg1", "fra1", "arn1", "sin1", "pdx1", "lhr1", "icn1", "bom1", "cpt1"],
-    ...["dub1", "gru1", "hkg1", "syd1", "yul1", "hnd1", "kix1"],
-  ],
-  defaultRegion: "iad1",
+  regions: vercelConventions.regions,
+  defaultRegion: vercelConventions.regions[0],
   patience: 15_000,
   interactive: { tokenLife: 5 * 60_000, grace: 60_000 },
 };

@@ -7,7 +7,6 @@ import { requireProject, requireUnlimited } from "../model/scope.ts";
 import type { NetworkPolicy } from "../network/network-policy.ts";
 import type { ApiKey } from "../ports/store.ts";
 import { DeviceLogins } from "./login.ts";
-import { keyOfToken } from "./token.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
 /** What a new key may do less than its team, and until when. */
@@ -30,6 +29,8 @@ interface KnownKey {
 export interface AccessOptions {
   /** SHA-256 in hex */
   hash: (text: string) => string;
+  /** the key inside a token that carries one; undefined for anything else */
+  keyOfToken?: (token: string) => string | undefined;
 }
 
 export const defaultTeam = { id: "team_default", slug: "default" };
@@ -45,6 +46,7 @@ const mostProjects = 1000;
 export class Access {
   readonly #context: Context;
   readonly #hash: (text: string) => string;
+  readonly #keyOfToken: (token: string) => string | undefined;
   readonly logins: DeviceLogins;
   readonly #wrongKeys: WrongKeys;
   /** keys that were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
@@ -55,6 +57,7 @@ export class Access {
   constructor(context: Context, options: AccessOptions) {
     this.#context = context;
     this.#hash = options.hash;
+    this.#keyOfToken = options.keyOfToken ?? (() => undefined);
     this.logins = new DeviceLogins(context);
     this.#wrongKeys = new WrongKeys(context.now);
   }
@@ -78,7 +81,7 @@ export class Access {
   /** a key, or a token that carries one; `address` is where it comes from, which may not try many */
   async authenticate(secret: string, address = ""): Promise<Caller> {
     // a key is looked up by its hash: how long that takes says nothing about any other key
-    const hash = this.#hash(keyOfToken(secret) ?? secret);
+    const hash = this.#hash(this.#keyOfToken(secret) ?? secret);
     const seen = this.#callers.get(hash);
     if (!seen?.from.has(address)) this.#wrongKeys.check(address, hash);
     const known = seen ?? (await this.#find(hash, address));

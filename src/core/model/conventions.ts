@@ -8,6 +8,8 @@ export interface Conventions {
   /** name of the file with the certificate of a sandbox's authority */
   certificateFile: string;
   forwardHeaders: ForwardHeaders;
+  /** names of regions, the default first, where the operator gives none */
+  regions: readonly [string, ...string[]];
 }
 
 /** What every image is fitted out with. */
