@@ -5,7 +5,7 @@
 
 import { Readable } from "node:stream";
 import type { Core } from "../../src/core/core.ts";
-import { SandkeepError } from "../../src/core/model/errors.ts";
+import { notFound, SandkeepError } from "../../src/core/model/errors.ts";
 import type { Caller, Command, Drive, Sandbox, Session, Snapshot } from "../../src/core/model/sandbox.ts";
 import type { OutputChunk } from "../../src/core/ports/runtime.ts";
 
@@ -208,8 +208,7 @@ const usual: Overrides = {
   "access.createProject": async (_: Caller, __: string | undefined, name: string) => ({ ...project, name }),
   "sandboxes.create": async () => ({ sandbox, session }),
   "sandboxes.get": async (_: Caller, name: string) => {
-    if (name !== sandbox.name)
-      throw new SandkeepError("not-found", `Named sandbox '${name}' not found for this project.`);
+    if (name !== sandbox.name) throw notFound("sandbox", name);
     return { sandbox, session };
   },
   "sandboxes.resume": async () => ({ sandbox, session, resumed: true }),

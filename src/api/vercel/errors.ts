@@ -1,6 +1,13 @@
 /** What went wrong, in Vercel's words: which status, which code, which sentence. */
 
-import { type ErrorCode, isSandkeepError, messageOf, type SandkeepError } from "../../core/model/errors.ts";
+import {
+  type ErrorCode,
+  isSandkeepError,
+  messageOf,
+  notFound as noSuch,
+  type SandkeepError,
+  type Subject,
+} from "../../core/model/errors.ts";
 import { InvalidInput, json } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
 import { isForTheLog, retryAfter } from "../kit/refusal.ts";
@@ -18,8 +25,14 @@ export class VercelError extends Error {
   }
 }
 
-/** how each of the core's errors is told, unless the route knows better */
-type Wording = { status: number; code: string; message?: string };
+/** how each of the core's errors is told, unless the route knows better; the core's own sentence where there is none */
+interface Wording {
+  status: number;
+  code: string;
+  message?: string;
+  /** where it depends on what the error is about */
+  about?: Partial<Record<Subject["kind"], (name: string) => string>>;
+}
 
 const wordings: Record<ErrorCode, Wording> = {
   invalid: { status: 400, code: "bad_request" },
@@ -33,7 +46,14 @@ const wordings: Record<ErrorCode, Wording> = {
   unauthenticated: { status: 401, code: "unauthorized", message: "Not authorized: the token is missing or invalid." },
   forbidden: { status: 403, code: "forbidden" },
   "out-of-scope": { status: 403, code: "forbidden" },
-  "not-found": { status: 404, code: "not_found" },
+  "not-found": {
+    status: 404,
+    code: "not_found",
+    about: {
+      sandbox: (name) => `Named sandbox '${name}' not found for this project.`,
+      drive: (name) => `Drive '${name}' not found for this project.`,
+    },
+  },
   exists: { status: 409, code: "conflict" },
   conflict: { status: 409, code: "conflict" },
   attached: { status: 409, code: "conflict" },
@@ -52,7 +72,11 @@ const wordings: Record<ErrorCode, Wording> = {
   },
   // Not a 5xx, which the clients would send again: what took too long once will do so twice.
   timeout: { status: 422, code: "timeout" },
-  limit: { status: 429, code: "rate_limited" },
+  limit: {
+    status: 429,
+    code: "rate_limited",
+    about: { sandbox: () => "The concurrency limit has been exceeded." },
+  },
   unavailable: { status: 503, code: "service_unavailable" },
   "no-room": { status: 507, code: "insufficient_storage" },
   internal: { status: 500, code: "internal_server_error", message: "An internal error occurred." },
@@ -69,8 +93,10 @@ export function inVercelsWords(error: unknown): VercelError {
   if (error instanceof VercelError) return error;
   if (error instanceof InvalidInput) return new VercelError(400, "bad_request", invalidWords(error.issues));
   if (!isSandkeepError(error)) return new VercelError(500, "internal_server_error", wordings.internal.message ?? "");
-  const { status, code, message } = wordings[error.code];
-  return new VercelError(status, code, message ?? error.message, { cause: error });
+  const { status, code, message, about = {} } = wordings[error.code];
+  const word = error.about && about[error.about.kind];
+  const sentence = message ?? word?.(error.about?.name ?? "") ?? error.message;
+  return new VercelError(status, code, sentence, { cause: error });
 }
 
 /** the promise; where it fails with one of these codes, in the words of the route */
@@ -91,7 +117,7 @@ export function notFound(message: string): VercelError {
 }
 
 export function sandboxNotFound(name: string): VercelError {
-  return notFound(`Named sandbox '${name.slice(0, 128)}' not found for this project.`);
+  return inVercelsWords(noSuch("sandbox", name.slice(0, 128)));
 }
 
 export function badRequest(message: string): VercelError {

@@ -1,7 +1,7 @@
 /** Drives: durable volumes of a project, mounted into sessions. */
 
 import type { Context } from "../context.ts";
-import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import { isSandkeepError, notFound, SandkeepError, tooMany } from "../model/errors.ts";
 import type { Drive, Owner } from "../model/sandbox.ts";
 import type { Files, MachineSpec } from "../ports/runtime.ts";
 import type { DriveQuery, Page } from "../ports/store.ts";
@@ -34,7 +34,7 @@ export class Drives {
 
   async get(owner: Owner, name: string): Promise<Drive> {
     const drive = await this.#context.store.findDrive(owner.projectId, name);
-    if (!drive) throw new SandkeepError("not-found", `Drive '${name}' not found for this project.`);
+    if (!drive) throw notFound("drive", name);
     return drive;
   }
 
@@ -127,7 +127,7 @@ export class Drives {
     const { runtime, ids, limits, trouble } = this.#context;
     const drive = await this.byId(owner, id);
     if (runtime.machines().length >= limits.maxSandboxes) {
-      throw new SandkeepError("limit", "The concurrency limit has been exceeded.");
+      throw tooMany(limits.maxSandboxes);
     }
     const spec: MachineSpec = {
       id: ids.session().id,

@@ -54,17 +54,37 @@ export type ErrorCode =
   /** our own fault or the kernel's */
   | "internal";
 
+/** What an error is about; dialects have sentences of their own for some of these. */
+export interface Subject {
+  kind: "sandbox" | "drive";
+  /** its name, where it is about one of them */
+  name?: string;
+}
+
 export class SandkeepError extends Error {
   override readonly name = "SandkeepError";
   readonly code: ErrorCode;
   /** seconds after which it is worth asking again, where that is known */
   readonly retryAfter: number | undefined;
+  readonly about: Subject | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions & { retryAfter?: number }) {
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions & { retryAfter?: number; about?: Subject }) {
     super(message, options);
     this.code = code;
     this.retryAfter = options?.retryAfter;
+    this.about = options?.about;
   }
+}
+
+export function notFound(kind: Subject["kind"], name: string): SandkeepError {
+  const message = `${kind === "drive" ? "Drive" : "Sandbox"} '${name}' not found in this project`;
+  return new SandkeepError("not-found", message, { about: { kind, name } });
+}
+
+/** of a host that runs as many sandboxes as it may */
+export function tooMany(most: number): SandkeepError {
+  const message = `Cannot start a sandbox: ${most} run already, and no more may`;
+  return new SandkeepError("limit", message, { about: { kind: "sandbox" } });
 }
 
 export function isSandkeepError(error: unknown, code?: ErrorCode): error is SandkeepError {

@@ -2,7 +2,7 @@
 
 import type { Duplex } from "node:stream";
 import type { Context } from "../context.ts";
-import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type { Ids } from "../model/ids.ts";
 import type { Owner, Route, Sandbox, Session, SessionState } from "../model/sandbox.ts";
 import { isOver } from "../sessions/states.ts";
@@ -109,7 +109,7 @@ export class Routes {
   async #expose(owner: Owner, name: string, { port, closed }: { port: number; closed: boolean }, most: number) {
     const { store, ids, now } = this.#context;
     const sandbox = await store.findSandbox(owner.projectId, name);
-    if (!sandbox) throw new SandkeepError("not-found", `Named sandbox '${name}' not found for this project.`);
+    if (!sandbox) throw notFound("sandbox", name);
     const there = sandbox.routes.find((route) => route.port === port);
     if (there && (there.closed ?? false) === closed) return there;
     if (!there && sandbox.routes.length >= most) {

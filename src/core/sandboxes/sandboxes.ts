@@ -6,7 +6,7 @@ import { SingleFlight } from "../../base/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";
 import { resolveBase, type WantedBase, type WantedImage } from "../images/images.ts";
-import { isSandkeepError, SandkeepError } from "../model/errors.ts";
+import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type {
   KeepLastSnapshots,
   Lifetime,
@@ -132,7 +132,7 @@ export class Sandboxes {
     const sandbox = await this.#context.store.getSandbox(id);
     const named = sandbox && (await this.#context.store.findSandbox(sandbox.projectId, sandbox.name));
     // one that was deleted has left its name
-    if (named?.id !== id) throw notFound(id);
+    if (named?.id !== id) throw notFound("sandbox", id);
     if (named.projectId === owner.projectId) return named;
     throw new SandkeepError("forbidden", `Not authorized: sandbox "${id}" belongs to someone else`);
   }
@@ -179,7 +179,7 @@ export class Sandboxes {
     if (keepLastSnapshots !== undefined) stored.keepLastSnapshots = keepLastSnapshots ?? undefined;
     if (runtime !== undefined) stored.base = await resolveBase(this.#context, { runtime });
     const updated = await this.#context.store.updateSandbox(sandbox.id, stored);
-    if (!updated) throw notFound(name);
+    if (!updated) throw notFound("sandbox", name);
     this.#publish("sandbox.changed", updated);
     return updated;
   }
@@ -354,7 +354,7 @@ export class Sandboxes {
 
   async #resumable(owner: Owner, sandbox: Sandbox): Promise<Snapshot> {
     if (sandbox.currentSnapshotId === undefined) {
-      throw new SandkeepError("no-snapshot", "Cannot resume sandbox: no snapshot available.");
+      throw new SandkeepError("no-snapshot", `Cannot resume sandbox "${sandbox.name}": it has no snapshot`);
     }
     return this.#usable(owner, sandbox.currentSnapshotId);
   }
@@ -408,7 +408,7 @@ export class Sandboxes {
 
   async #find(owner: Owner, name: string): Promise<Sandbox> {
     const sandbox = await this.#context.store.findSandbox(owner.projectId, name);
-    if (!sandbox) throw notFound(name);
+    if (!sandbox) throw notFound("sandbox", name);
     return sandbox;
   }
 
@@ -426,9 +426,7 @@ export class Sandboxes {
 }
 
 const nameTaken = (name: string) =>
-  new SandkeepError("name-taken", `A sandbox with the name '${name}' already exists for this project`);
-const notFound = (name: string) =>
-  new SandkeepError("not-found", `Named sandbox '${name}' not found for this project.`);
+  new SandkeepError("name-taken", `Cannot name a sandbox "${name}": one of that name already exists in the project`);
 
 function definedOf<T extends object>(changes: T): Partial<T> {
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Partial<T>;

@@ -55,11 +55,11 @@ function world({ drives = [] as string[], lost = 0 } = {}) {
 test("boots under way count, so that a crowd does not pass the limit together", async () => {
   const { boots, boot, open } = world();
   const first = [boot("sbx_1"), boot("sbx_2")];
-  expect(() => boots.requireRoom()).toThrow("The concurrency limit has been exceeded.");
+  expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run already, and no more may");
   await expect(boot("sbx_3")).rejects.toMatchObject({ code: "limit" });
   open();
   await Promise.all(first);
-  expect(() => boots.requireRoom()).toThrow("The concurrency limit has been exceeded.");
+  expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run already, and no more may");
 });
 
 test("a session that is on record as running, though the answer was lost, runs", async () => {

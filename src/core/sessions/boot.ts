@@ -10,7 +10,7 @@ import type { Context } from "../context.ts";
 import { memoryPerVcpu } from "../context.ts";
 import { ShownNames } from "../images/shown-name.ts";
 import { beginTrust } from "../images/trust.ts";
-import { isSandkeepError, messageOf, SandkeepError } from "../model/errors.ts";
+import { isSandkeepError, messageOf, SandkeepError, tooMany } from "../model/errors.ts";
 import type { Mount, Sandbox, Session } from "../model/sandbox.ts";
 import { networkOf } from "../network/networks.ts";
 import type { ImageInfo, Machine, MachineRoot } from "../ports/runtime.ts";
@@ -70,7 +70,7 @@ export class Boots {
     runtime.requireRoom();
     const unborn = this.#flights.keys().filter((id) => !runtime.machine(id)).length;
     if (runtime.machines().length + unborn < limits.maxSandboxes) return;
-    throw new SandkeepError("limit", "The concurrency limit has been exceeded.");
+    throw tooMany(limits.maxSandboxes);
   }
 
   /** resolves when the session's boot is over, however it went */

@@ -273,12 +273,13 @@ async function answers(machine: Machine): Promise<boolean> {
 
 /** why a session cannot be used now */
 export function notRunning(session: Session): SandkeepError {
+  const what = `Cannot use session "${session.id}"`;
   switch (session.state) {
     case "stopping":
-      return new SandkeepError("stopping", "Sandbox is stopping and is no longer available.");
+      return new SandkeepError("stopping", `${what}: it is stopping`);
     case "snapshotting":
-      return new SandkeepError("snapshotting", "Sandbox is creating a snapshot and will be stopped shortly.");
+      return new SandkeepError("snapshotting", `${what}: it is being captured, and stops then`);
     default:
-      return new SandkeepError("stopped", "Sandbox has stopped execution and is no longer available");
+      return new SandkeepError("stopped", `${what}: it has stopped`);
   }
 }
