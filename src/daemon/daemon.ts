@@ -391,15 +391,16 @@ async function listen(
   const domain = (host: string) => (isBelow(host, config.domain) ? config.domain : "localhost");
   const ingress = createIngress({ routes: core.routes, domain, ownHosts, trouble });
   const answer = apiListener(api);
+  const isForPort = (request: IncomingMessage) => !api.servesHost(request.headers.host) && ingress.matches(request);
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
     if (namesTwoHosts(request)) answerTwoHosts(response);
-    else if (ingress.matches(request)) ingress.handle(request, response);
+    else if (isForPort(request)) ingress.handle(request, response);
     else if (drain.admit(request, response)) answer(request, response);
   });
   server.on("clientError", answerMalformed);
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     if (namesTwoHosts(request)) answerMalformed(new Error("it names two hosts"), socket);
-    else if (ingress.matches(request)) ingress.upgrade(request, socket, head);
+    else if (isForPort(request)) ingress.upgrade(request, socket, head);
     else api.upgrade(request, socket, head);
   });
   // commands and logs stream for as long as they like

@@ -2,7 +2,7 @@
 
 import type { Answer, Idempotency } from "../../src/api/kit/idempotency.ts";
 import { type Api, createApi } from "../../src/api/server.ts";
-import type { VercelLimits } from "../../src/api/vercel/limits.ts";
+import { defaultLimits, type VercelLimits } from "../../src/api/vercel/limits.ts";
 import { type FakeCore, fakeCore, key, type Overrides, time } from "./fake-core.ts";
 
 export interface Client extends FakeCore {
@@ -38,7 +38,7 @@ export function apiClient(overrides: Overrides = {}, limits: Partial<VercelLimit
     domain: () => "http://localhost:7700",
     clock: () => time,
     trouble: (error) => void troubles.push(error),
-    limits,
+    limits: { ...defaultLimits, ...limits },
   });
   const send: Client["send"] = (method, path, { token = key, headers = {}, body, signal } = {}) => {
     const init: RequestInit = {

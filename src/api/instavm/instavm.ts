@@ -1,6 +1,7 @@
 /** InstaVM's dialect: its routes put together, and which paths are its own. */
 
 import type { Hono } from "hono";
+import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { egressRoutes } from "./egress.ts";
 import { executionRoutes } from "./executions.ts";
 import { fileRoutes } from "./files.ts";
@@ -18,12 +19,17 @@ import { volumeRoutes } from "./volumes.ts";
 const nouns =
   "sessions|vms|executions|snapshots|egress|volumes|shares|api-keys|custom-domains|ssh-keys|audit|webhooks|browser|computeruse";
 
-export const instavmPaths = new RegExp(`^/((execute|execute_async|kill|upload|download)/?$|v1/(${nouns})(/|$))`);
+const paths = new RegExp(`^/((execute|execute_async|kill|upload|download)/?$|v1/(${nouns})(/|$))`);
 
-export function createInstavm(options: Omit<Dialect, "schemas">): { app: Hono<Env>; terminals: Ptys } {
-  const dialect = { ...options, schemas: schemas(options.limits) };
+export function createInstavm(service: Service): ApiDialect {
+  const { vcpus, timeout: lifetime, ports, driveSize: volume } = service.limits;
+  const limits = { vcpus, lifetime, ports, volume };
+  const dialect: Dialect = { ...service, limits, schemas: schemas(limits) };
   const terminals = new Ptys(dialect);
-  return { app: instavmApi(dialect, terminals), terminals };
+  return {
+    mounts: [{ path: paths, app: instavmApi(dialect, terminals), forPages: true }],
+    upgrade: (request, socket, head) => terminals.upgrade(request, socket, head),
+  };
 }
 
 export function instavmApi(dialect: Dialect, ptys: Ptys): Hono<Env> {

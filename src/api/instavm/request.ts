@@ -5,34 +5,18 @@ import type { z } from "zod";
 import type { Core } from "../../core/core.ts";
 import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import type { Owner, Sandbox, Session } from "../../core/model/sandbox.ts";
-import {
-  addressOf,
-  bearerOf,
-  bodyBytes,
-  bodyText,
-  type Connection,
-  jsonOf,
-  parsed,
-  queryParameters,
-  requireRead,
-} from "../kit/http.ts";
+import { bearerOf, requireRead } from "../kit/authentication.ts";
+import type { Service } from "../kit/dialect.ts";
+import { addressOf, bodyBytes, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
+import { ids } from "../kit/ids.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { errorResponse, located, notFound, Unprocessable, words } from "./errors.ts";
 import type { Schemas } from "./schemas.ts";
 
 /** What the routes stand on. */
-export interface Dialect {
-  core: Core;
+export interface Dialect extends Pick<Service, "core" | "publicUrl" | "domain" | "clock" | "trouble"> {
   schemas: Schemas;
   limits: InstavmLimits;
-  /** the address of this daemon as its clients know it, without a slash at its end */
-  publicUrl: () => string;
-  /** where labels lead to sandboxes, and how one gets there (port-url.ts) */
-  domain: () => string;
-  /** ms since 1970 */
-  clock: () => number;
-  /** told of what is our own fault */
-  trouble: (error: unknown) => void;
 }
 
 /** What the host allows, where that may be less than the wire does. */
@@ -63,7 +47,7 @@ export function router({ core, trouble }: Dialect): Hono<Env> {
     const hasKey = key !== undefined || c.req.header("authorization") !== undefined;
     if (hasKey) {
       const owner = await ownerWith(core, c.req.raw, key ?? bearerOf(c.req.raw));
-      requireRead(owner, c.req.raw, c.req.path, /^\/download\/?$/);
+      requireRead(owner, c.req, /^\/download\/?$/);
       c.set("owner", owner);
     } else if (!takesKeyInBody(c.req.method, c.req.path)) throw new SandkeepError("unauthenticated", "There is no key");
     await next();
@@ -84,7 +68,7 @@ export async function ownerByBody(c: InstavmContext, { core }: Dialect, key: str
   if (key === undefined) throw new Unprocessable([{ loc: ["body", "api_key"], msg: words.missing, type: "missing" }]);
   const byBody = await ownerWith(core, c.req.raw, key);
   if (byHeader && byHeader.keyId !== byBody.keyId) throw new SandkeepError("unauthenticated", "Two different keys");
-  requireRead(byBody, c.req.raw, c.req.path, /^$/);
+  requireRead(byBody, c.req);
   return byBody;
 }
 
@@ -122,7 +106,7 @@ export async function formOf<S extends z.ZodType>(c: InstavmContext, schema: S):
 
 /** a session in the words of this wire: a sandbox, by its id or, where another wire named it, by its name */
 export async function sessionOf({ core }: Dialect, owner: Owner, id: string): Promise<Sandbox> {
-  if (sandboxId.test(id)) {
+  if (ids.sandbox.test(id)) {
     const sandbox = await core.sandboxes.byId(owner, id).catch((error: unknown) => {
       if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden")) return undefined;
       throw error;
@@ -135,7 +119,7 @@ export async function sessionOf({ core }: Dialect, owner: Owner, id: string): Pr
 
 /** a machine in the words of this wire: a session, or what went on with its files after it was suspended */
 export async function vmOf({ core }: Dialect, owner: Owner, id: string): Promise<Vm> {
-  if (!vmId.test(id)) throw notFound("VM");
+  if (!ids.session.test(id)) throw notFound("VM");
   const session = await told(core.sessions.successor(owner, id), "VM");
   return { session, sandbox: await core.sessions.sandboxOf(owner, session.id) };
 }
@@ -161,21 +145,19 @@ export async function told<T>(promise: Promise<T>, noun: string): Promise<T> {
 }
 
 /** an id in the path; what cannot be one is not looked for */
-export function idOf(c: InstavmContext, kind: keyof typeof ids): string {
+export function idOf(c: InstavmContext, kind: keyof typeof kinds): string {
   const id = c.req.param("id") ?? "";
-  if (!ids[kind].test(id)) throw notFound(kind);
+  if (!kinds[kind].test(id)) throw notFound(kind);
   return id;
 }
 
-const sandboxId = /^sandbox_[A-Za-z0-9]{1,64}$/;
 const name = /^[A-Za-z0-9_-]{1,128}$/;
-const vmId = /^sbx_[A-Za-z0-9]{1,64}$/;
-const ids = {
-  Execution: /^cmd_[A-Za-z0-9]{1,64}$/,
-  Snapshot: /^snap_[A-Za-z0-9]{1,64}$/,
-  Volume: /^drv_[A-Za-z0-9]{1,64}$/,
+const kinds = {
+  Execution: ids.command,
+  Snapshot: ids.snapshot,
+  Volume: ids.drive,
   Share: /^[a-z0-9-]{1,63}$/,
-  "API key": /^key_[A-Za-z0-9_]{1,64}$/,
+  "API key": ids.key,
 };
 
 async function ownerWith(core: Core, request: Request, key: string): Promise<Owner> {

@@ -8,8 +8,6 @@ import type { Readable } from "node:stream";
 import type { Context } from "hono";
 import type { z } from "zod";
 import { SandkeepError } from "../../core/model/errors.ts";
-import type { Caller } from "../../core/model/sandbox.ts";
-import { requireChange } from "../../core/model/scope.ts";
 import { bytesOf } from "../../core/network/cidr.ts";
 
 /** What came in is not what the schema says. */
@@ -21,21 +19,6 @@ export class InvalidInput extends Error {
     super("The request is not what it should be");
     this.issues = issues;
   }
-}
-
-/** the token that a request carries */
-export function bearerOf(request: Request): string {
-  const secret = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
-  if (secret !== undefined && secret.length <= longestToken) return secret;
-  throw new SandkeepError("unauthenticated", "There is no token");
-}
-
-/**
- * refuses a request that would change something, to a caller that may only read: before its body is read. The core refuses
- * such calls all the same; `reading` are the paths of a wire's requests that read by another method than GET
- */
-export function requireRead(caller: Caller, { method }: Request, path: string, reading: RegExp): void {
-  if (method !== "GET" && method !== "HEAD" && !(method === "POST" && reading.test(path))) requireChange(caller);
 }
 
 /** a query's parameters; one that is there several times is a list */
@@ -302,7 +285,6 @@ export function byteBody({ bytes, first, trouble, connection }: ByteBody): Reada
   return new ReadableStream({ pull, cancel }, new ByteLengthQueuingStrategy({ highWaterMark: 128 << 10 }));
 }
 
-const longestToken = 8192;
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 
 /** the promise's value, or undefined when it takes longer */

@@ -4,24 +4,24 @@
  */
 
 import { createMcpHandler, InMemoryServerEventBus, isLegacyRequest } from "@modelcontextprotocol/server";
+import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { authenticated, metadataResponse, resourceOf, strangerResponse } from "./access.ts";
 import { serverFactory } from "./factory.ts";
 import { type Family, families } from "./families.ts";
 import { LegacySessions } from "./legacy.ts";
 import type { McpDialect } from "./tool.ts";
 
-export interface McpOptions extends McpDialect {
-  /** ms since 1970 */
-  clock: () => number;
-  /** adds what the protocol's conformance suite asks for; for tests only */
-  conformanceFixtures: boolean;
-}
+type McpOptions = McpDialect & Pick<Service, "clock" | "conformanceFixtures">;
 
 const paths = families.map(({ path }) => path.slice(1)).join("|");
 
-export const mcpPaths = new RegExp(`^/(${paths}|\\.well-known/oauth-protected-resource(/(${paths}))?)$`);
+const path = new RegExp(`^/(${paths}|\\.well-known/oauth-protected-resource(/(${paths}))?)$`);
 
-export function mcpApi(options: McpOptions): { fetch(request: Request): Promise<Response> } {
+export function createMcp(service: Service): ApiDialect {
+  return { mounts: [{ path, app: mcpApi(service) }] };
+}
+
+function mcpApi(options: McpOptions): { fetch(request: Request): Promise<Response> } {
   const { core, publicUrl } = options;
   const endpoints = new Map(families.map((family) => [family.path, endpointOf(family, options)]));
 

@@ -2,32 +2,17 @@
 
 import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
 import type { z } from "zod";
-import type { Core } from "../../core/core.ts";
 import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
+import type { Service, ServiceLimits } from "../kit/dialect.ts";
 import { inputSchema, outputSchema, type Vocabulary } from "./schema.ts";
 
 /** What the tools stand on. */
-export interface McpDialect {
-  core: Core;
+export interface McpDialect extends Pick<Service, "core" | "publicUrl" | "domain" | "closing" | "trouble"> {
   limits: McpLimits;
-  /** the address of this daemon as its clients know it, without a slash at its end */
-  publicUrl: () => string;
-  /** where labels lead to sandboxes, and how one gets there (port-url.ts) */
-  domain: () => string;
-  /** whether it is the daemon that goes away when a connection breaks */
-  closing: () => boolean;
-  /** told of what is our own fault */
-  trouble: (error: unknown) => void;
 }
 
-export interface McpLimits {
-  /** most ports of a sandbox that have an address */
-  ports: number;
-  vcpus: number;
-  /** longest a session may run, in ms */
-  timeout: number;
-}
+export type McpLimits = Pick<ServiceLimits, "ports" | "vcpus" | "timeout">;
 
 /** Who calls, and what is true of all calls that come the same way. */
 export interface Visitor {

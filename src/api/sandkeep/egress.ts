@@ -8,6 +8,7 @@ import type { EgressPage } from "../../core/network/egress-log.ts";
 import type { CustomPolicy } from "../../core/network/network-policy.ts";
 import type { PolicySuggestion } from "../../core/network/policy-suggestion.ts";
 import { json, parsed, queryParameters, requireText } from "../kit/http.ts";
+import { ids } from "../kit/ids.ts";
 import { ndjson } from "../kit/live.ts";
 import { errorLine } from "./errors.ts";
 import type { Dialect, Env, SandkeepContext } from "./sandkeep.ts";
@@ -66,7 +67,7 @@ export function egressRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
     }
     if (project !== undefined) throw new SandkeepError("invalid", "Invalid request: a session needs no `project`.");
     const id = c.req.param("session") ?? "";
-    if (!/^sbx_[A-Za-z0-9]{1,64}$/.test(id)) throw new SandkeepError("not-found", "Session not found.");
+    if (!ids.session.test(id)) throw new SandkeepError("not-found", "Session not found.");
     return id;
   }
 }

@@ -6,6 +6,7 @@ import { SandkeepError } from "../../core/model/errors.ts";
 import { policyOfText, textOfPolicy } from "../../core/network/policy-text.ts";
 import type { ApiKey } from "../../core/ports/store.ts";
 import { bodyText, json, jsonOf, parsed } from "../kit/http.ts";
+import { ids } from "../kit/ids.ts";
 import type { Dialect, Env } from "./sandkeep.ts";
 
 const longestBody = 64 << 10;
@@ -33,7 +34,7 @@ export function keyRoutes(app: Hono<Env>, { core }: Dialect): void {
 
   app.delete("/keys/:key", async (c) => {
     const id = c.req.param("key");
-    if (!/^key_[A-Za-z0-9_]{1,64}$/.test(id)) throw new SandkeepError("not-found", "Key not found.");
+    if (!ids.key.test(id)) throw new SandkeepError("not-found", "Key not found.");
     await core.access.deleteKey(c.get("caller"), id);
     return new Response(null, { status: 204 });
   });

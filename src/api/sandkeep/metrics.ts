@@ -4,11 +4,9 @@
  */
 
 import type { Host } from "../../core/host.ts";
-import { addressOf, bearerOf } from "../kit/http.ts";
+import { authenticate } from "../kit/authentication.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
 import type { Dialect } from "./sandkeep.ts";
-
-export const metricsPath = /^\/metrics$/;
 
 type Vitals = Awaited<ReturnType<Host["vitals"]>>;
 
@@ -23,7 +21,7 @@ export function metricsApi({ core, trouble }: Dialect): { fetch(request: Request
     async fetch(request) {
       try {
         if (!["GET", "HEAD"].includes(request.method)) throw nothingHere();
-        const caller = await core.access.authenticate(bearerOf(request), addressOf(request));
+        const caller = await authenticate(core, { raw: request, path: "/metrics" });
         const text = metricsText(await core.host.vitals(caller));
         return new Response(text, { headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" } });
       } catch (error) {

@@ -4,27 +4,31 @@
  */
 
 import { type Context, Hono } from "hono";
-import type { Core } from "../../core/core.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
-import { addressOf, bearerOf, requireRead } from "../kit/http.ts";
+import { authenticate } from "../kit/authentication.ts";
+import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { callerRoutes } from "./caller.ts";
 import { egressRoutes } from "./egress.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
 import { eventRoutes } from "./events.ts";
 import { hostRoutes } from "./host.ts";
 import { keyRoutes } from "./keys.ts";
-
-export const sandkeepPaths = /^\/sandkeep\/v1(\/|$)/;
+import { metricsApi } from "./metrics.ts";
 
 /** What the routes stand on. */
-export interface Dialect {
-  core: Core;
-  /** told of what is our own fault */
-  trouble: (error: unknown) => void;
-}
+export type Dialect = Pick<Service, "core" | "trouble">;
 
 export type Env = { Variables: { caller: Caller } };
 export type SandkeepContext = Context<Env>;
+
+export function createSandkeep(service: Service): ApiDialect {
+  return {
+    mounts: [
+      { path: /^\/metrics$/, app: metricsApi(service) },
+      { path: /^\/sandkeep\/v1(\/|$)/, app: sandkeepApi(service), forPages: true },
+    ],
+  };
+}
 
 export function sandkeepApi(dialect: Dialect): Hono<Env> {
   const { core, trouble } = dialect;
@@ -32,9 +36,7 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
   app.onError((error) => errorResponse(error, trouble));
   app.notFound(() => errorResponse(nothingHere(), trouble));
   app.use(async (c, next) => {
-    const caller = await core.access.authenticate(bearerOf(c.req.raw), addressOf(c.req.raw));
-    requireRead(caller, c.req.raw, c.req.path, /^$/);
-    c.set("caller", caller);
+    c.set("caller", await authenticate(core, c.req));
     await next();
   });
   callerRoutes(app, dialect);

@@ -1,23 +1,13 @@
 /** The bounds that Vercel's documents name, each of which a host may set otherwise; the messages stay the same. */
 
+import type { ServiceLimits } from "../kit/dialect.ts";
 import { vercelConventions } from "./conventions.ts";
 
-export interface VercelLimits {
-  ports: number;
+export interface VercelLimits extends ServiceLimits {
   tags: number;
   /** characters of a tag's value */
   tagLength: number;
   mounts: number;
-  /** longest a session may run, in ms */
-  timeout: number;
-  vcpus: number;
-  driveSize: number;
-  /** bytes of a JSON body */
-  body: number;
-  regions: readonly string[];
-  defaultRegion: string;
-  /** longest silence on a stream, in ms */
-  patience: number;
   /** how long an interactive token may be used for the first time, and how long a terminal outlives its connection */
   interactive: { tokenLife: number; grace: number };
 }

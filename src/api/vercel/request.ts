@@ -3,19 +3,11 @@
 import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import type { z } from "zod";
-import type { Core } from "../../core/core.ts";
 import type { Caller, Owner } from "../../core/model/sandbox.ts";
-import {
-  addressOf,
-  bearerOf,
-  bodyText,
-  type Connection,
-  jsonOf,
-  parsed,
-  queryParameters,
-  requireRead,
-} from "../kit/http.ts";
-import type { Idempotency } from "../kit/idempotency.ts";
+import { authenticate } from "../kit/authentication.ts";
+import type { Service } from "../kit/dialect.ts";
+import { bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
+import { ids } from "../kit/ids.ts";
 import { errorResponse, notFound } from "./errors.ts";
 import type { VercelLimits } from "./limits.ts";
 import { RateHeaders } from "./rate-headers.ts";
@@ -23,21 +15,9 @@ import type { Schemas } from "./schemas.ts";
 import type { Addresses } from "./wire.ts";
 
 /** What the routes stand on. */
-export interface Dialect {
-  core: Core;
+export interface Dialect extends Service {
   schemas: Schemas;
   limits: VercelLimits;
-  idempotency: Idempotency;
-  /** the address of this daemon as its clients know it, without a slash at its end */
-  publicUrl: () => string;
-  /** where labels lead to sandboxes, and how one gets there (port-url.ts) */
-  domain: () => string;
-  /** ms since 1970 */
-  clock: () => number;
-  /** told of what is our own fault */
-  trouble: (error: unknown) => void;
-  /** aborted when streams have to end, because the daemon does */
-  ending?: AbortSignal | undefined;
 }
 
 export type Env = { Variables: { caller: Caller }; Bindings: Connection };
@@ -48,8 +28,7 @@ export function authenticated({ core, clock, trouble }: Dialect): Hono<Env> {
   const app = open(trouble);
   const rates = new RateHeaders(clock);
   app.use(async (c, next) => {
-    const caller = await core.access.authenticate(bearerOf(c.req.raw), addressOf(c.req.raw));
-    requireRead(caller, c.req.raw, c.req.path, /\/fs\/read$/);
+    const caller = await authenticate(core, c.req, /\/fs\/read$/);
     c.set("caller", caller);
     const left = rates.count(caller.teamId, c.req.method, c.req.path);
     await next();
@@ -130,15 +109,15 @@ export function wantsSystemRoutes(hidden: Private): boolean {
 /** an id in the path; what cannot be one is not looked for */
 export function idOf(c: VercelContext, name: "sessionId" | "commandId" | "snapshotId"): string {
   const id = c.req.param(name) ?? "";
-  const { pattern, noun } = ids[name];
+  const { pattern, noun } = kinds[name];
   if (!pattern.test(id)) throw notFound(`${noun} not found.`);
   return id;
 }
 
-const ids = {
-  sessionId: { pattern: /^sbx_[A-Za-z0-9]{1,64}$/, noun: "Session" },
-  commandId: { pattern: /^cmd_[A-Za-z0-9]{1,64}$/, noun: "Command" },
-  snapshotId: { pattern: /^snap_[A-Za-z0-9]{1,64}$/, noun: "Snapshot" },
+const kinds = {
+  sessionId: { pattern: ids.session, noun: "Session" },
+  commandId: { pattern: ids.command, noun: "Command" },
+  snapshotId: { pattern: ids.snapshot, noun: "Snapshot" },
 };
 
 function apart(value: unknown): { own: unknown; hidden: Private } {

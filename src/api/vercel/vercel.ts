@@ -1,16 +1,44 @@
 /** Vercel's dialect, versions 1 to 4: its routes put together. */
 
 import type { Hono } from "hono";
+import type { ApiDialect, Service } from "../kit/dialect.ts";
+import { json } from "../kit/http.ts";
 import { accountRoutes, loginRoutes } from "./account.ts";
 import { commandRoutes, stdinRoute } from "./commands.ts";
 import { driveRoutes } from "./drives.ts";
 import { fileRoutes } from "./files.ts";
-import { type Interactive, interactiveRoutes } from "./interactive.ts";
+import { Interactive, interactiveRoutes } from "./interactive.ts";
+import { defaultLimits } from "./limits.ts";
 import { authenticated, type Dialect, type Env, open } from "./request.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
+import { schemas } from "./schemas.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { snapshotLists, snapshotRoutes } from "./snapshots.ts";
 import { firstVersion } from "./v1/v1.ts";
+
+/** `jwks`: what the tokens of forwarded requests are checked with, a JSON Web Key Set */
+export function createVercel(service: Service, jwks: () => object): ApiDialect {
+  const limits = { ...defaultLimits, ...service.limits };
+  const dialect: Dialect = { ...service, limits, schemas: schemas(limits) };
+  const interactive = new Interactive(dialect);
+  const app = vercelApi(dialect, interactive);
+  const login = vercelLogin(dialect);
+  return {
+    mounts: [
+      { path: /^\/\.well-known\/jwks$/, app: { fetch: () => json(jwks()) } },
+      { path: /^\/(\.well-known\/openid-configuration$|api\/login\/|login\/device$)/, app: login },
+      // Version 1 is nobody else's: who comes without a key is told so in its words.
+      { path: /^\/(api\/v\d+\/|v1\/sandboxes(\/|$))/, app, forPages: true },
+      // Who comes with no credential at all is told so; another vendor's key is not ours to judge.
+      { path: /^\/v\d+\//, headers: mayBeOurs, app, forPages: true },
+    ],
+    upgrade: (request, socket, head) => interactive.upgrade(request, socket, head),
+  };
+}
+
+function mayBeOurs(headers: Headers): boolean {
+  return headers.has("authorization") || !headers.has("x-api-key");
+}
 
 /** everything that needs a token; paths begin with the version */
 export function vercelApi(dialect: Dialect, interactive: Interactive): Hono<Env> {

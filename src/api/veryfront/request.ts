@@ -2,34 +2,20 @@
 
 import { type Context, Hono } from "hono";
 import type { z } from "zod";
-import type { Core } from "../../core/core.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
-import {
-  addressOf,
-  bearerOf,
-  bodyText,
-  type Connection,
-  jsonOf,
-  parsed,
-  queryParameters,
-  requireRead,
-} from "../kit/http.ts";
+import { authenticate } from "../kit/authentication.ts";
+import type { Service } from "../kit/dialect.ts";
+import { bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
+import { ids } from "../kit/ids.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { errorResponse } from "./errors.ts";
-import { commandId, type Schemas, sessionId, type VeryfrontLimits } from "./schemas.ts";
+import type { Schemas, VeryfrontLimits } from "./schemas.ts";
 
 /** What the routes stand on. */
-export interface Dialect {
-  core: Core;
+export interface Dialect extends Pick<Service, "core" | "publicUrl" | "closing" | "trouble"> {
   schemas: Schemas;
   limits: VeryfrontLimits;
-  /** the address of this daemon as its clients know it, without a slash at its end */
-  publicUrl: () => string;
-  /** whether it is the daemon that goes away when a connection breaks */
-  closing: () => boolean;
-  /** told of what is our own fault */
-  trouble: (error: unknown) => void;
 }
 
 export type Env = { Variables: { caller: Caller }; Bindings: Connection };
@@ -41,9 +27,7 @@ export function authenticated({ core, trouble }: Dialect): Hono<Env> {
   app.onError((error) => errorResponse(error, trouble));
   app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), trouble));
   app.use(async (c, next) => {
-    const caller = await core.access.authenticate(bearerOf(c.req.raw), addressOf(c.req.raw));
-    requireRead(caller, c.req.raw, c.req.path, /^$/);
-    c.set("caller", caller);
+    c.set("caller", await authenticate(core, c.req));
     await next();
   });
   return app;
@@ -61,12 +45,12 @@ export function queryOf<S extends z.ZodType>(c: VeryfrontContext, schema: S): z.
 /** what cannot be an id is not looked for */
 export function sessionOf(c: VeryfrontContext): string {
   const id = c.req.param("session") ?? "";
-  if (!sessionId.test(id)) throw new SandkeepError("not-found", `Session "${id.slice(0, 128)}" not found`);
+  if (!ids.session.test(id)) throw new SandkeepError("not-found", `Session "${id.slice(0, 128)}" not found`);
   return id;
 }
 
 export function commandOf(c: VeryfrontContext): string {
   const id = c.req.param("command") ?? "";
-  if (!commandId.test(id)) throw new SandkeepError("not-found", `Command "${id.slice(0, 128)}" not found`);
+  if (!ids.command.test(id)) throw new SandkeepError("not-found", `Command "${id.slice(0, 128)}" not found`);
   return id;
 }

@@ -1,24 +1,15 @@
 /** What Veryfront's clients send, field by field. A member that no schema names is refused rather than ignored. */
 
 import { z } from "zod";
+import type { ServiceLimits } from "../kit/dialect.ts";
 import { environment } from "../kit/environment.ts";
 import { hour } from "./session.ts";
 
-export interface VeryfrontLimits {
-  /** longest a session or a command may run, in ms */
-  timeout: number;
-  /** bytes of a JSON body */
-  body: number;
-  /** longest silence of a stream, in ms */
-  patience: number;
-}
+export type VeryfrontLimits = Pick<ServiceLimits, "timeout" | "body" | "patience">;
 
 /** bytes of a body with files in it */
 export const filesBody = 64 << 20;
 const mostFiles = 1024;
-
-export const sessionId = /^sbx_[A-Za-z0-9]{1,64}$/;
-export const commandId = /^cmd_[A-Za-z0-9]{1,64}$/;
 
 const path = z.string().min(1).max(4096);
 const project = z.string().min(1).max(255);

@@ -1,11 +1,18 @@
 /** Veryfront's dialect: its routes put together. */
 
 import type { Hono } from "hono";
+import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { commandRoutes } from "./commands.ts";
 import { fileRoutes } from "./files.ts";
 import { authenticated, type Dialect, type Env } from "./request.ts";
 import { schemas } from "./schemas.ts";
 import { sessionRoutes } from "./sessions.ts";
+
+export function createVeryfront(service: Service): ApiDialect {
+  return {
+    mounts: [{ path: /^\/(sandbox-sessions|veryfront)(\/|$)/, app: veryfrontApi(service), forPages: true }],
+  };
+}
 
 /** the API below /sandbox-sessions, and each session's endpoint below /veryfront */
 export function veryfrontApi(options: Omit<Dialect, "schemas">): Hono<Env> {

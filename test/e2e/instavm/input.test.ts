@@ -5,7 +5,8 @@
  */
 
 import { beforeAll, describe, expect, test } from "vitest";
-import { createInstavm } from "../../../src/api/instavm/instavm.ts";
+import { instavmApi } from "../../../src/api/instavm/instavm.ts";
+import { schemas } from "../../../src/api/instavm/schemas.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { refusal } from "../../schemas/instavm.ts";
 import { violations } from "../../schemas/schema.ts";
@@ -188,7 +189,7 @@ const endpoints: Endpoint[] = [
 test("the table of endpoints is whole", () => {
   // Routes are only looked at: nothing that they stand on is ever asked.
   const limits = { vcpus: 8, lifetime: 86_400_000, ports: 15, volume: 1 << 30 };
-  const { app } = createInstavm({ limits } as never);
+  const app = instavmApi({ limits, schemas: schemas(limits) } as never, {} as never);
   const blank = (path: string) => path.replace(/:[a-z]+|\{[a-z]+\}/g, "{}");
   const routes = app.routes.filter(({ method }) => method !== "ALL");
   const known = new Set(endpoints.map(({ method, path }) => `${method} ${blank(path)}`));

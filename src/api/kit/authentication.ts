@@ -1,0 +1,39 @@
+/** Who asks: the key that a request carries, and whether its owner may do what it asks for. */
+
+import type { Core } from "../../core/core.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
+import type { Caller } from "../../core/model/sandbox.ts";
+import { requireChange } from "../../core/model/scope.ts";
+import { addressOf } from "./http.ts";
+
+/** A request, and its path as the dialect's router reads it. */
+interface Routed {
+  raw: Request;
+  path: string;
+}
+
+/** whom the request's token belongs to; `reading` as with requireRead() */
+export async function authenticate({ access }: Pick<Core, "access">, request: Routed, reading = none): Promise<Caller> {
+  const caller = await access.authenticate(bearerOf(request.raw), addressOf(request.raw));
+  requireRead(caller, request, reading);
+  return caller;
+}
+
+const none = /^$/;
+
+/** the token that a request carries */
+export function bearerOf(request: Request): string {
+  const secret = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
+  if (secret !== undefined && secret.length <= longestToken) return secret;
+  throw new SandkeepError("unauthenticated", "There is no token");
+}
+
+const longestToken = 8192;
+
+/**
+ * refuses a request that would change something, to a caller that may only read: before its body is read. The core refuses
+ * such calls all the same; `reading` are the paths of a wire's requests that read by another method than GET
+ */
+export function requireRead(caller: Caller, { raw: { method }, path }: Routed, reading = none): void {
+  if (method !== "GET" && method !== "HEAD" && !(method === "POST" && reading.test(path))) requireChange(caller);
+}

@@ -1,0 +1,10 @@
+/** What ids of the core look like: what cannot be one is not looked for. */
+
+export const ids = {
+  sandbox: /^sandbox_[A-Za-z0-9]{1,64}$/,
+  session: /^sbx_[A-Za-z0-9]{1,64}$/,
+  command: /^cmd_[A-Za-z0-9]{1,64}$/,
+  snapshot: /^snap_[A-Za-z0-9]{1,64}$/,
+  drive: /^drv_[A-Za-z0-9]{1,64}$/,
+  key: /^key_[A-Za-z0-9_]{1,64}$/,
+};

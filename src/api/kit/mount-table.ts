@@ -1,0 +1,31 @@
+/** The mount table: which dialect answers a request, by its path, host, method and headers. */
+
+import type { ApiDialect, Mount } from "./dialect.ts";
+import { hostnameOf } from "./hosts.ts";
+
+export class MountTable {
+  readonly #mounts: Mount[];
+
+  /** rows are tried from the top: the first dialect's first */
+  constructor(dialects: readonly ApiDialect[]) {
+    this.#mounts = dialects.flatMap(({ mounts }) => mounts);
+  }
+
+  find(request: Request): Mount | undefined {
+    const { pathname } = new URL(request.url);
+    const host = hostnameOf(request.headers.get("host") ?? "") ?? "";
+    return this.#mounts.find(
+      (mount) =>
+        mount.path.test(pathname) &&
+        (mount.host?.test(host) ?? true) &&
+        (mount.methods?.includes(request.method) ?? true) &&
+        (mount.headers?.(request.headers) ?? true),
+    );
+  }
+
+  /** whether a dialect serves this host name itself, whatever else it may lead to */
+  servesHost(header: string | null | undefined): boolean {
+    const host = hostnameOf(header ?? "");
+    return host !== undefined && this.#mounts.some((mount) => mount.host?.test(host));
+  }
+}
