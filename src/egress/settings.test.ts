@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../test/harness/harness.ts";
+import { vercelConventions } from "../api/vercel/conventions.ts";
 import { noEgressSettings } from "../core/ports/egress-settings.ts";
 import { newSettings, settingsIn } from "./settings.ts";
 
@@ -14,6 +15,18 @@ test("nothing set means the host's resolvers and no exception", () => {
   expect(settings.addresses.forbidden("10.0.0.1")).toContain("private");
   expect(settings.resolvers().every(({ port }) => port > 0)).toBe(true);
   expect(settings.roots()).toEqual([]);
+});
+
+test("names of headers are as the daemon gives them, and a daemon need not give any", async () => {
+  const file = join(await tempDir(), "settings.json");
+  await writeFile(file, JSON.stringify(noEgressSettings));
+  const settings = newSettings(settingsIn(file), now);
+  expect(settings.forwardHeaders()).toBeUndefined();
+  const { forwardHeaders } = vercelConventions;
+  settings.use({ ...noEgressSettings, forwardHeaders });
+  expect(settings.forwardHeaders()).toEqual(forwardHeaders);
+  await writeFile(file, JSON.stringify({ ...noEgressSettings, forwardHeaders }));
+  expect(settingsIn(file).forwardHeaders).toEqual(forwardHeaders);
 });
 
 test("what the last daemon left is read, and what the next one gives takes its place at once", async () => {

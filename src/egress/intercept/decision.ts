@@ -129,7 +129,8 @@ function outgoing(incoming: Incoming): Omit<Outgoing, "authority" | "headers"> {
 
 function forwarded(circumstances: Circumstances, incoming: Incoming, to: string): Decision {
   const { host, port, identity, forwardHeaders: names, forwardOrigin } = circumstances;
-  if (!identity || !names) return { answer: refusal(502, `Cannot forward to "${to}": the sandbox has no identity`) };
+  if (!names) return { answer: refusal(502, `Cannot forward to "${to}": the names of its headers are not set`) };
+  if (!identity) return { answer: refusal(502, `Cannot forward to "${to}": the sandbox has no identity`) };
   const url = new URL(to);
   const about = {
     [names.host]: host,

@@ -37,6 +37,13 @@ function tell(message: IncomingMessage): Promise<string> {
 }
 
 describe("forward", () => {
+  test("sends nothing where the names of its headers are not set", async () => {
+    const { identity } = await identityOf();
+    const rules: RequestRule[] = [{ action: { kind: "forward", url: "http://127.0.0.1:1/" } }];
+    const reply = await ask(await open(1, rules, { identity, forwardHeaders: undefined }), { headers: { host } });
+    expect([reply.status, reply.body]).toEqual([502, expect.stringContaining("headers are not set")]);
+  });
+
   test("sends the request there, with what it was about and who asks", async () => {
     const server = createServer((message, response) => void tell(message).then((told) => response.end(told)));
     const url = `http://127.0.0.1:${await listening(server)}/proxy?key=1`;
