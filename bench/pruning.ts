@@ -81,7 +81,8 @@ async function paced(subjects: Subject[], goesOn: (round: number) => boolean): P
       // A reader that is late does not catch up with more than one list.
       due = Math.max(due + every, performance.now() - every);
       // A timer may be a millisecond late: the rest is waited for turn by turn.
-      if (due - performance.now() > 2) await pause(due - performance.now() - 2);
+      const early = due - performance.now();
+      if (early > 2) await pause(early - 2);
       do await nextTurn();
       while (performance.now() < due);
       await run();

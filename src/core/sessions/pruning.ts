@@ -21,19 +21,18 @@ import type { Descriptions } from "../recovery/descriptions.ts";
 const settledAfter = 60 * 60_000;
 /** rows that are looked at in one step */
 const rowsAtOnce = 100;
-/** how long a step shall take, in ms, and how many sessions one may delete */
+/** how long a step shall take, and the pause after it, in ms; and how many sessions one may delete */
 const goal = 2;
+const pause = 2;
 const mostAtOnce = 50;
-/** the pause after a step is as long as the step, and at least so many ms */
-const shortestPause = 1;
 
 export class Pruning {
   readonly #context: Context;
   readonly #descriptions: Pick<Descriptions, "forgetMachine">;
   #working: Promise<number> | undefined;
   #closed = false;
-  /** sessions that one step deletes */
-  #atOnce = 4;
+  /** how long a session takes, in ms */
+  #each = 0.5;
 
   constructor(context: Context, descriptions: Pick<Descriptions, "forgetMachine">) {
     this.#context = context;
@@ -93,22 +92,22 @@ export class Pruning {
     const left = without(sessions, isThere).map(({ id }) => id);
     let gone = 0;
     while (left.length > 0 && !this.#closed) {
-      const some = left.splice(0, this.#atOnce);
+      const some = left.splice(0, Math.max(1, Math.min(mostAtOnce, Math.floor(goal / Math.max(this.#each, 0.01)))));
       // Before its row: output whose session the database does not know would be kept for its adoption.
       for (const id of some) if (runtime.end(id)) await this.#descriptions.forgetMachine(id);
-      gone += await this.#step(() => store.pruneSessions(some), true);
+      gone += await this.#step(() => store.pruneSessions(some), some.length);
     }
     return gone;
   }
 
-  /** does a part of the work, lets others have their turn, and learns how much the next step may do */
-  async #step<T>(work: () => Promise<T>, sized = false): Promise<T> {
+  /** does a part of the work, lets others have their turn, and learns from how long so many sessions took */
+  async #step<T>(work: () => Promise<T>, sessions = 0): Promise<T> {
     const { steady = this.#context.now } = this.#context;
     const began = steady();
     const result = await work();
-    const took = steady() - began;
-    if (sized) this.#atOnce = Math.max(1, Math.min(mostAtOnce, took > goal ? this.#atOnce >> 1 : this.#atOnce + 1));
-    await new Promise((resolve) => setTimeout(resolve, Math.max(shortestPause, took)));
+    // A step that took very long waited for a processor or a disk: it says little about the next.
+    if (sessions > 0) this.#each += (Math.min((steady() - began) / sessions, 2 * this.#each) - this.#each) / 8;
+    await new Promise((resolve) => setTimeout(resolve, pause));
     return result;
   }
 }

@@ -44,9 +44,10 @@ export function pruningStore(engine: PruningEngine, runs: Runs): PruningStore {
     async pruneSessions(ids) {
       const going = [...ids];
       if (going.length === 0) return 0;
-      await deleteCommands(engine, going);
-      await deleteSnapshots(engine, runs, going);
-      const cleared = await deleteManyTags(engine, going);
+      const belongings = await belongingsOf(engine, going);
+      if (belongings.some(({ commands }) => commands === 1)) await deleteCommands(engine, going);
+      if (belongings.some(({ snapshots }) => snapshots === 1)) await deleteSnapshots(engine, runs, going);
+      const cleared = await deleteManyTags(engine, belongings);
       return db.transaction().execute((tx) => deleteSessions({ ...engine, db: tx }, runs, going, cleared));
     },
 
@@ -165,14 +166,28 @@ async function untilNone(deleteSome: () => Promise<number>): Promise<void> {
   while ((await deleteSome()) === rowsAtOnce) await nextTurn();
 }
 
-/** the tags, as JSON, of sandboxes whose sessions have so many rows that these are deleted before; they are gone then */
-async function deleteManyTags(engine: PruningEngine, ids: string[]): Promise<Map<string, string>> {
-  const { rows } = await sql<TaggedSession & { tags: string }>`
-    select sessions.id, sessions.project_id as "projectId", sessions.created_at as "createdAt", sandboxes.tags
+/** A session, its sandbox's tags as JSON, and whether it has commands and snapshots. */
+interface Belongings extends TaggedSession {
+  tags: string;
+  commands: number;
+  snapshots: number;
+}
+
+async function belongingsOf({ db, among }: PruningEngine, ids: string[]): Promise<Belongings[]> {
+  const has = (table: string) =>
+    sql`case when exists (select 1 from ${sql.table(table)} where session_id = sessions.id) then 1 else 0 end`;
+  const { rows } = await sql<Belongings>`
+    select sessions.id, sessions.project_id as "projectId", sessions.created_at as "createdAt", sandboxes.tags,
+      ${has("commands")} as commands, ${has("snapshots")} as snapshots
     from sessions join sandboxes on sandboxes.id = sessions.sandbox_id
-    where ${engine.among("sessions.id", ids)}`.execute(engine.db);
+    where ${among("sessions.id", ids)}`.execute(db);
+  return rows;
+}
+
+/** deletes rows of tags before where a session has many; its tags by its id, as they were then */
+async function deleteManyTags(engine: PruningEngine, belongings: Belongings[]): Promise<Map<string, string>> {
   const cleared = new Map<string, string>();
-  for (const { tags, ...session } of rows) {
+  for (const { tags, ...session } of belongings) {
     const keys = tagKeysOf(session, JSON.parse(tags));
     if (keys.length <= rowsAtOnce) continue;
     for (let at = 0; at < keys.length; at += rowsAtOnce) {
