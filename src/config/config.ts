@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { z } from "zod";
 import { SandkeepError } from "../core/model/errors.ts";
+import { logFormats, logLevels } from "../log/log-line.ts";
 import { retentionSettings } from "./retention-settings.ts";
 import {
   aliases,
@@ -281,6 +282,26 @@ const schema = z.object({
     meaning: "variables that every command in a sandbox gets unless its caller sets them; or a JSON object",
     preset: "none",
     secret: true,
+  }),
+  logFormat: z
+    .enum(logFormats, logFormats.join(" or "))
+    .default("pretty")
+    .register(about, {
+      env: "SANDKEEP_LOG_FORMAT",
+      value: logFormats.join("|"),
+      meaning: "how the log on stderr is written: a sentence a line for people, or JSON for programs",
+    }),
+  logLevel: z
+    .enum(logLevels, logLevels.join(", "))
+    .default("info")
+    .register(about, {
+      env: "SANDKEEP_LOG_LEVEL",
+      value: logLevels.join("|"),
+      meaning: "the least important lines that the log has",
+    }),
+  logRequests: z.stringbool("true or false").default(false).register(about, {
+    env: "SANDKEEP_LOG_REQUESTS",
+    meaning: "write a line for each request at level info; else at level debug",
   }),
   drainTimeout: duration(0)
     .default(10 * second)

@@ -34,8 +34,24 @@ export interface Context {
   sandboxEnv?: Record<string, string>;
   /** told, each sentence once, where callers get something else than they may think */
   notice: (sentence: string) => void;
-  /** told of what went wrong where no caller waits */
-  trouble: (error: unknown) => void;
+  /** called with errors of background work, and with the things that they are about */
+  trouble: (error: unknown, about?: About) => void;
+  /** tells the log what the call that is under way is about */
+  about?: (about: About) => void;
+  /** called with each secret that passes through in the clear: no line of the log shows it */
+  conceal?: (secret: string) => void;
+}
+
+/** What a line of the log is about. */
+export interface About {
+  team?: string;
+  key?: string;
+  /** its name */
+  sandbox?: string;
+  session?: string;
+  command?: string;
+  /** of the host's, such as "egress" */
+  process?: string;
 }
 
 export interface CoreLimits {

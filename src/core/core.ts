@@ -66,7 +66,8 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     expiryChanged();
   };
   const watch = (machine: Machine) => {
-    void machine.ended.then((end) => endings.machineEnded(end)).catch(context.trouble);
+    const trouble = (error: unknown) => context.trouble(error, { session: machine.id });
+    void machine.ended.then((end) => endings.machineEnded(end)).catch(trouble);
   };
   const boots = new Boots(context, transitions, descriptions, watch);
   const drives = new Drives(context, descriptions);

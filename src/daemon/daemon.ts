@@ -24,7 +24,7 @@ import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "../config
 import { unknownSettings } from "../config/unknown-settings.ts";
 import type { Context, NetworkSecrets, Seal } from "../core/context.ts";
 import { type Core, createCore } from "../core/core.ts";
-import { messageOf, SandkeepError } from "../core/model/errors.ts";
+import { SandkeepError } from "../core/model/errors.ts";
 import { idsFrom } from "../core/model/ids.ts";
 import type { RecoveryFiles } from "../core/ports/recovery-files.ts";
 import type { Store } from "../core/ports/store.ts";
@@ -35,6 +35,9 @@ import { isBelow } from "../ingress/host.ts";
 import { createIngress } from "../ingress/ingress.ts";
 import { egressMain, isClone, root } from "../installation/installation.ts";
 import { isForCompiling, nativeProgram } from "../installation/native-program.ts";
+import { conceal, concealing, notices, openLog, trouble, warn } from "../log/daemon-log.ts";
+import type { Log } from "../log/log.ts";
+import { about, inRequest, type RequestLog } from "../log/request-scope.ts";
 import { type LinuxOptions, LinuxRuntime } from "../runtime/linux/driver.ts";
 import { withCertificates } from "../runtime/linux/images/java-store.ts";
 import { DiskRoom } from "../runtime/linux/storage/disk-room.ts";
@@ -73,12 +76,18 @@ export async function serve(args: string[]): Promise<void> {
     throw new SandkeepError("forbidden", `Cannot serve: making sandboxes takes root\n${rootHint(args, process.env)}`);
   }
   // Before `npm start` in a clone, bootstrap.mjs has said so.
-  if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) say(line);
+  if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) warn(line);
   outliveReaders();
-  for (const sentence of unknownSettings(process.env)) say(sentence);
+  const log = openLog(config);
+  for (const sentence of unknownSettings(process.env)) warn(sentence);
   // Programs that it runs, such as mount, would inherit them.
   for (const name of secretSettings) delete process.env[name];
-  const daemon = await startDaemon(config);
+  const daemon = await startDaemon(config, log).catch((error: unknown) => {
+    // For people it is said where every command says it; a program that reads the log finds it there.
+    if (config.logFormat === "pretty") throw error;
+    trouble(error);
+    process.exit(1);
+  });
   const { asked, hurry } = heedSignals();
   // whoever reads that it is ready may end it the next moment
   process.stdout.write(greeting(daemon, config, process.env, clients));
@@ -94,7 +103,7 @@ export async function serve(args: string[]): Promise<void> {
   process.exit(0);
 }
 
-async function startDaemon(config: Config): Promise<Daemon> {
+async function startDaemon(config: Config, log: Log): Promise<Daemon> {
   const undo = new AsyncDisposableStack();
   let hasStarted = false;
   let stopsAll = false;
@@ -108,7 +117,7 @@ async function startDaemon(config: Config): Promise<Daemon> {
     DiskRoom.makeStartable(reserveOf(config));
     undo.defer(lockDirectory(config.dataDir));
     const guest = await nativeProgram({ root, dataDir: config.dataDir, say: progress });
-    const room = await DiskRoom.open({ ...reserveOf(config), say });
+    const room = await DiskRoom.open({ ...reserveOf(config), say: warn });
     undo.defer(async () => room.close());
     const files = new DirectoryRecoveryFiles(config.dataDir);
     const store = await openStoreOf(config, files);
@@ -137,7 +146,7 @@ async function startDaemon(config: Config): Promise<Daemon> {
       if (stopsAll) await core.stopAll();
       await core.close();
     });
-    const { server, drain, url } = await listen(place, core, store, signingKey);
+    const { server, drain, url } = await listen(place, core, store, signingKey, log);
     let hurrying: AbortSignal | undefined;
     undo.defer(() => closeServer(server, drain.settled(config.drainTimeout, hurrying)));
     const parts = undo.move();
@@ -190,9 +199,9 @@ export async function openForRecovery(args: string[], { create }: { create: bool
     seal: sealOf(config).seal,
   });
   undo.defer(() => store.close());
-  const guest = await nativeProgram({ root, dataDir: config.dataDir, say });
+  const guest = await nativeProgram({ root, dataDir: config.dataDir, say: warn });
   const roots = believedRootsOf(config).pems;
-  const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, { guest, progress: say, roots });
+  const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, { guest, progress: warn, roots });
   await runtime.open();
   undo.defer(() => runtime.leave());
   const context = contextOf(config, store, runtime, files);
@@ -220,7 +229,7 @@ function reserveOf({ dataDir, diskReserve: reserve }: Config): { dataDir: string
 
 /** the key is beside the database, not in it */
 function sealOf({ dataDir }: Config): Seal {
-  return openSeal(join(dataDir, "secret.key"));
+  return concealing(openSeal(join(dataDir, "secret.key")));
 }
 
 function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Store> {
@@ -305,8 +314,10 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     imageAliases: config.imageAliases,
     seal: sealOf(config),
     sandboxEnv: config.sandboxEnv,
-    notice: once(say),
+    notice: notices(),
     trouble,
+    about,
+    conceal,
   };
 }
 
@@ -360,6 +371,7 @@ async function listen(
   core: Core,
   store: Store,
   signingKey: () => SigningKey,
+  log: Log,
 ): Promise<{ server: Server; drain: Drain; url: string }> {
   const { config } = place;
   const publicUrl = () => publicUrlOf(place);
@@ -392,10 +404,12 @@ async function listen(
   const ingress = createIngress({ routes: core.routes, domain, ownHosts, trouble });
   const answer = apiListener(api);
   const isForPort = (request: IncomingMessage) => !api.servesHost(request.headers.host) && ingress.matches(request);
+  const level: RequestLog["level"] = config.logRequests ? "info" : "debug";
+  const requests: RequestLog = { log, level, now: () => performance.now(), conceal };
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
     if (namesTwoHosts(request)) answerTwoHosts(response);
     else if (isForPort(request)) ingress.handle(request, response);
-    else if (drain.admit(request, response)) answer(request, response);
+    else if (drain.admit(request, response)) inRequest(requests, request, response, () => answer(request, response));
   });
   server.on("clientError", answerMalformed);
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -427,24 +441,7 @@ async function closeServer(server: Server, settled: Promise<void>): Promise<void
   await closed;
 }
 
-/** says nothing twice */
-function once(say: (sentence: string) => void): (sentence: string) => void {
-  const said = new Set<string>();
-  return (sentence) => {
-    if (!said.has(sentence)) say(sentence);
-    said.add(sentence);
-  };
-}
-
-function trouble(error: unknown): void {
-  say(messageOf(error));
-}
-
 /** for the person who waits for a first start */
 function progress(sentence: string): void {
   process.stdout.write(`${sentence} …\n`);
-}
-
-function say(sentence: string): void {
-  process.stderr.write(`sandkeep: ${sentence}\n`);
 }

@@ -12,7 +12,7 @@ import { parseRequest, replies } from "./channel.ts";
 import { openControl } from "./control.ts";
 import { Egress } from "./egress.ts";
 import { Actors } from "./log/actors.ts";
-import { newComplaints } from "./log/complaints.ts";
+import { newComplaints, tell } from "./log/complaints.ts";
 import { LogFiles } from "./log/log-file.ts";
 import { newSettings, settingsIn } from "./settings.ts";
 
@@ -42,7 +42,7 @@ process.on("message", (message, handle) => {
 process.on("disconnect", () => process.exit(0));
 if (socket !== undefined) {
   // Without it machines with a policy of their own reach nothing, but all others do.
-  openControl(socket, egress).catch((error) => console.error("Cannot be given policies:", error));
+  openControl(socket, egress).catch((error) => tell("Cannot be given policies:", error));
 }
 
 function descriptorIn(text: string | undefined): number | undefined {

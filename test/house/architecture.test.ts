@@ -21,9 +21,10 @@ const mayImport: Record<string, string[]> = {
   "cli/offline": ["cli", "core", "runtime"],
   // Loaded into other people's programs, where nothing of ours is.
   redirect: [],
-  config: ["core", "base"],
+  config: ["core", "base", "log"],
+  log: ["core", "base", "config"],
   installation: ["core", "scripts/host-needs.mjs"],
-  daemon: ["cli", "config", "installation", "core", "base"],
+  daemon: ["cli", "config", "installation", "log", "core", "base"],
 };
 
 /** files that know the parts: the composition root and the binary */

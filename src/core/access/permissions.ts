@@ -45,7 +45,10 @@ export interface Guarded {
   events: ProjectEvents;
 }
 
-export function guarded(services: Guarded, { store, seal }: Pick<Context, "store" | "seal">): Guarded {
+export function guarded(
+  services: Guarded,
+  { store, seal, about = () => undefined }: Pick<Context, "store" | "seal" | "about">,
+): Guarded {
   const sessionIn = async (caller: Caller, id: string) => {
     const session = await store.getSession(id);
     // What is another team's is the service's to deny.
@@ -187,16 +190,21 @@ export function guarded(services: Guarded, { store, seal }: Pick<Context, "store
   const events: Checks<ProjectEvents> = { page: reads, follow: reads };
   const routes: Checks<Routes> = { expose: changes, withdraw: changes, find: reads };
 
+  const tell = (of: "sandbox" | "session" | undefined) => (caller: Caller, first: unknown, check: Check) => {
+    const { teamId: team, keyId: key } = caller;
+    const what = check === aboutCommand ? "command" : of;
+    about({ team, ...(key !== undefined && { key }), ...(what && typeof first === "string" && { [what]: first }) });
+  };
   return {
-    sandboxes: checked(services.sandboxes, sandboxes),
-    sessions: checked(services.sessions, sessions),
-    commands: checked(services.commands, commands),
-    files: checked(services.files, files),
-    egress: checked(services.egress, egress),
-    snapshots: checked(services.snapshots, snapshots),
-    drives: checked(services.drives, drives),
-    routes: checked(services.routes, routes),
-    events: checked(services.events, events),
+    sandboxes: checked(services.sandboxes, sandboxes, tell("sandbox")),
+    sessions: checked(services.sessions, sessions, tell("session")),
+    commands: checked(services.commands, commands, tell("session")),
+    files: checked(services.files, files, tell("session")),
+    egress: checked(services.egress, egress, tell("session")),
+    snapshots: checked(services.snapshots, snapshots, tell(undefined)),
+    drives: checked(services.drives, drives, tell(undefined)),
+    routes: checked(services.routes, routes, tell(undefined)),
+    events: checked(services.events, events, tell(undefined)),
   };
 
   async function forks(owner: Owner, name: string, { networkPolicy }: ForkSpec) {
@@ -214,15 +222,21 @@ export function guarded(services: Guarded, { store, seal }: Pick<Context, "store
 }
 
 /** the service, whose methods with an entry are called after their check */
-function checked<T extends object>(service: T, checks: Record<string, Check>): T {
+function checked<T extends object>(
+  service: T,
+  checks: Record<string, Check>,
+  tell: (caller: Caller, first: unknown, check: Check) => void,
+): T {
   return new Proxy(service, {
     get(target, name) {
       const method = Reflect.get(target, name, target);
       if (typeof method !== "function") return method;
       const check = typeof name === "string" && Object.hasOwn(checks, name) ? checks[name] : undefined;
       return (...args: unknown[]) => {
-        const scope = (args[0] as Caller | undefined)?.scope; // checked methods take a caller first
-        if (!check || !scope) return method.apply(target, args);
+        if (!check) return method.apply(target, args);
+        const caller = args[0] as Caller; // checked methods take a caller first
+        tell(caller, args[1], check);
+        if (!caller?.scope) return method.apply(target, args);
         return permitted(check, args).then((others) => method.apply(target, others));
       };
     },

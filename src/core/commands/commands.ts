@@ -75,6 +75,7 @@ export class Commands {
 
   /** resolves when the program runs and is on record */
   async run(caller: Caller, sessionId: string, spec: RunSpec): Promise<Command> {
+    for (const value of Object.values(spec.env ?? {})) this.#context.conceal?.(value);
     return this.#sessions.use(caller, sessionId, (running) => this.#run(running, spec));
   }
 

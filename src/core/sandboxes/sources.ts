@@ -26,13 +26,14 @@ const longestComplaint = 2000;
 
 /** done inside, as the session's user: what the network policy forbids cannot be fetched */
 export async function fetchSource(
-  context: Pick<Context, "hostRoots" | "sandboxEnv" | "seal">,
+  context: Pick<Context, "hostRoots" | "sandboxEnv" | "seal" | "conceal">,
   machine: Machine,
   session: Session,
   source: Exclude<Source, { kind: "snapshot" }>,
 ): Promise<void> {
   const own = openEnvironment(session.env, context.seal);
   const base = { ...trustEnvironment(session.networkPolicy, context), ...own };
+  if (source.kind === "git" && source.password !== undefined) context.conceal?.(source.password);
   if (source.kind === "git") await clone(machine, { ...session, env: base }, source);
   else await unpack(machine, { ...session, env: base }, source.url);
 }

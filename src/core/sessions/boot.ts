@@ -164,9 +164,11 @@ export class Boots {
     error: unknown,
   ): Promise<void> {
     const { store, now } = this.#context;
-    await machine?.stop().catch(this.#context.trouble);
-    await this.#descriptions.forgetMachine(session.id).catch(this.#context.trouble);
-    await store.detachDrives(session.id, now()).catch(this.#context.trouble);
+    const about = { sandbox: session.sandboxName, session: session.id };
+    const trouble = (reason: unknown) => this.#context.trouble(reason, about);
+    await machine?.stop().catch(trouble);
+    await this.#descriptions.forgetMachine(session.id).catch(trouble);
+    await store.detachDrives(session.id, now()).catch(trouble);
     const at = now();
     const fail = async () => {
       await failed?.();

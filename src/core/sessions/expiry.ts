@@ -129,7 +129,7 @@ export class Expiry {
     this.#endings.stop(session, "timeout", reason).then(
       () => done(0),
       (error: unknown) => {
-        this.#context.trouble(error);
+        this.#context.trouble(error, { sandbox: session.sandboxName, session: session.id });
         done(retryAfter);
       },
     );

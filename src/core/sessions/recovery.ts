@@ -38,7 +38,11 @@ export async function recover(options: RecoveryOptions): Promise<void> {
   await store.abandonIdempotent();
   for (const id of await store.uncountedSessions()) await store.addTotals(id);
   const open = await store.openSessions();
-  await Promise.all(open.map((session) => recoverSession(options, session).catch(trouble)));
+  const recovered = open.map((session) => {
+    const about = { sandbox: session.sandboxName, session: session.id };
+    return recoverSession(options, session).catch((error) => trouble(error, about));
+  });
+  await Promise.all(recovered);
   await keepFound(options);
   await endLeftovers(options.context, new Set(open.map(({ id }) => id)));
   await settleLostSnapshots(options.context).catch(trouble);

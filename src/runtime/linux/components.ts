@@ -13,6 +13,7 @@ import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts"
 import { FilterWatch } from "./host/filter-watch.ts";
 import { HostMasks } from "./host/host-masks.ts";
 import { KernelMemoryWatch } from "./host/kernel-memory-watch.ts";
+import { LauncherLog, type Trouble } from "./host/launcher-log.ts";
 import { Ledger } from "./host/ledger.ts";
 import { OpenFilesWatch } from "./host/open-files-watch.ts";
 import { lookEvery, type RegularLook } from "./host/regular-look.ts";
@@ -100,7 +101,7 @@ export interface PartsOptions extends Bounds {
   durability: Durability;
   /** which boot of the host this is */
   bootId: string;
-  trouble: (error: unknown) => void;
+  trouble: Trouble;
   places: Places;
   /** whether the store has subvolumes */
   hasVolumes: boolean;
@@ -134,6 +135,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   mkdirSync(places.egressLogs, { recursive: true });
   chmodSync(places.egressLogs, 0o711);
   const command = realCommand(options.egress);
+  const launcherLog = new LauncherLog(join(places.run, "launcher.log"), trouble);
   const launcher = await Launcher.open({
     run: places.run,
     binary: options.guest,
@@ -159,6 +161,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   };
   const egress = new EgressLink({ socket: places.egress, settings, trouble, commandOf });
   egress.open();
+  egress.closing(() => launcherLog.close());
   undo.defer(async () => egress.close());
   if (options.egressSettings) keepConfigured(egress, places, options.egressSettings, trouble);
   const ports = new PortMeters({ trouble });

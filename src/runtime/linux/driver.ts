@@ -25,6 +25,7 @@ import { isFull, ofClosedStore, typed } from "./guest-wire/failure.ts";
 import { hostBootId } from "./host/boot-id.ts";
 import type { Builds } from "./host/builds.ts";
 import { removeCgroup } from "./host/cgroup.ts";
+import type { Trouble } from "./host/launcher-log.ts";
 import { difference } from "./host/ledger.ts";
 import { lasting, realThings } from "./host/reconcile.ts";
 import { ensureHostImage, hostImage } from "./images/host.ts";
@@ -44,6 +45,7 @@ import { egressJournal } from "./network/egress-journal.ts";
 import { abandoned, isIdle, letGo, rebuildLedger, shutDown } from "./opening.ts";
 import { defaultLimits, type LinuxOptions } from "./options.ts";
 import type { DriveStore } from "./storage/drives.ts";
+import { tellOfDamage } from "./storage/kept-record.ts";
 import { closeStorage, isReadOnly, reclaim, type Storage } from "./storage/storage.ts";
 import { openWritable, StoreWatch } from "./storage/store-rescue.ts";
 import { vitalsOf } from "./vitals.ts";
@@ -67,11 +69,12 @@ export class LinuxRuntime implements Runtime {
   #parts: Parts | undefined;
   #hasMounted = false;
   #storeWatch: StoreWatch | undefined;
-  readonly #trouble: (error: unknown) => void;
+  readonly #trouble: Trouble;
 
   constructor(options: LinuxOptions) {
     this.#options = options;
     this.#trouble = options.trouble ?? ((error) => console.error(`sandkeep: ${messageOf(error)}`));
+    tellOfDamage((sentence) => this.#trouble(new Error(sentence)));
     this.#places = places(options.dataDir, options.runRoot ?? "/run/sandkeep");
     this.#limits = { ...defaultLimits, ...options.limits };
     this.#bootId = options.bootId ?? hostBootId();

@@ -4,6 +4,7 @@ import type { ImageConventions } from "../../core/model/conventions.ts";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
 import type { Limits } from "../../core/ports/runtime.ts";
 import type { Bounds, Durability } from "./components.ts";
+import type { Trouble } from "./host/launcher-log.ts";
 import type { PoolSize } from "./machines/pool.ts";
 import type { DiskRoom } from "./storage/disk-room.ts";
 import type { StorageOptions } from "./storage/storage.ts";
@@ -36,8 +37,8 @@ export interface LinuxOptions extends Bounds {
   durability?: Durability;
   /** which boot of the host this is: machines of another one cannot be alive; default the one that the kernel says */
   bootId?: string;
-  /** told of what went wrong in the background */
-  trouble?: (error: unknown) => void;
+  /** called with errors of background work, and with the machine or the process that they are about */
+  trouble?: Trouble;
   /** called with a sentence before each step of a first start that takes seconds */
   progress?: (sentence: string) => void;
 }

@@ -7,6 +7,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { processesIn } from "./cgroup.ts";
+import type { Trouble } from "./launcher-log.ts";
 import { lookEvery, type RegularLook } from "./regular-look.ts";
 
 export interface OpenFilesWatchOptions {
@@ -14,7 +15,7 @@ export interface OpenFilesWatchOptions {
   /** open files on the host from which on machines lose processes; default half of what the kernel allows */
   most?: number;
   /** called with what was killed, and with errors of background work */
-  trouble: (error: unknown) => void;
+  trouble: Trouble;
 }
 
 /** between two looks, in ms; a look reads one small file */
@@ -61,9 +62,10 @@ export class OpenFilesWatch {
       if (excess <= 0) return;
       process.kill(pid, "SIGKILL");
       excess -= files;
-      this.#options.trouble(
-        new Error(`Killed process ${pid} of machine "${worst.machine.id}": it held ${files} of the host's open files`),
-      );
+      const why = `it held ${files} of the host's open files`;
+      this.#options.trouble(new Error(`Killed process ${pid} of machine "${worst.machine.id}": ${why}`), {
+        session: worst.machine.id,
+      });
     }
   }
 }

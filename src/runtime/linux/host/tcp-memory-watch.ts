@@ -8,6 +8,7 @@
 import { readdirSync, readlinkSync } from "node:fs";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { kernelText } from "./kernel-file.ts";
+import type { Trouble } from "./launcher-log.ts";
 import { killProgram, programsOf } from "./programs.ts";
 import { lookEvery, type RegularLook } from "./regular-look.ts";
 import { tcpSocketsOf } from "./tcp-socket-watch.ts";
@@ -17,7 +18,7 @@ export interface TcpMemoryWatchOptions {
   /** pages of TCP on the host from which on machines lose processes; default half of where the kernel begins to save */
   most?: number;
   /** called with what was killed, and with errors of background work */
-  trouble: (error: unknown) => void;
+  trouble: Trouble;
 }
 
 /** between two looks, in ms; a look reads one small file */
@@ -75,7 +76,8 @@ export class TcpMemoryWatch {
     const victims = holders.length > 0 ? holders : processes;
     for (const pid of victims) killProgram(pid);
     const what = `${bytes} bytes waited in connections that it did not accept`;
-    this.#options.trouble(new Error(`Killed ${victims.length} processes of machine "${machine.id}": ${what}`));
+    const error = new Error(`Killed ${victims.length} processes of machine "${machine.id}": ${what}`);
+    this.#options.trouble(error, { session: machine.id });
   }
 
   /** of machines with very many sockets: whatever these hold, each takes a page, and a look at all of them takes too long */

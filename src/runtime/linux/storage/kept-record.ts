@@ -10,6 +10,13 @@ import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
 import { isMissing, textIfThere, writeJson } from "./json-file.ts";
 
+/** called with a sentence for each damaged record; the records are this process's, and so is this */
+let say = (sentence: string): void => void process.stderr.write(`sandkeep: ${sentence}\n`);
+
+export function tellOfDamage(tell: (sentence: string) => void): void {
+  say = tell;
+}
+
 export async function writeKept(path: string, record: object): Promise<void> {
   await writeJson(path, record);
   // The record is written: without room for a copy there is none, which is better than one that says what was.
@@ -116,8 +123,4 @@ function parsed<T>(text: string, schema: z.ZodType<T>): T | undefined {
 
 function copyOf(path: string): string {
   return join(dirname(path), `.${basename(path)}.copy`);
-}
-
-function say(sentence: string): void {
-  process.stderr.write(`sandkeep: ${sentence}\n`);
 }

@@ -1,0 +1,73 @@
+/**
+ * Takes secrets out of lines of the log. Two ways, because neither knows all of them: secrets that were told to it while
+ * they passed through the daemon, and texts that look like secrets (keys, tokens, credentials in URLs).
+ */
+
+import { keepLast } from "../base/bounded-map.ts";
+
+/** secrets that are remembered, the last ones told, and the least length of one: shorter texts are in every sentence */
+const mostSecrets = 2000;
+const shortest = 6;
+/** the least length of a line of a longer secret, such as a private key */
+const shortestLine = 16;
+
+const removed = "[redacted]";
+
+/** what looks like a secret, and what stays of it */
+const patterns: [RegExp, string][] = [
+  // API keys of ours.
+  [/\bsk_[A-Za-z0-9_-]{8,}/g, removed],
+  [/\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{4,}/gi, `$1 ${removed}`],
+  // JSON Web Tokens.
+  [/\beyJ[\w-]{5,}\.[\w-]+\.[\w-]*/g, removed],
+  // A user and a password before the host of a URL.
+  [/(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#"'<>]*@/gi, `$1${removed}@`],
+  [
+    /\b((?:access_|refresh_|id_)?token|api[-_]?key|key|password|passwd|pwd|secret|signature|sig)=[^&\s"'\\]+/gi,
+    `$1=${removed}`,
+  ],
+];
+
+export class Redaction {
+  readonly #secrets = new Map<string, true>();
+
+  /** from now on no line shows it */
+  readonly add = (secret: string): void => {
+    const lines = secret.split("\n").filter((line) => line !== secret && line.length >= shortestLine);
+    for (const text of [secret, ...lines]) {
+      if (text.length < shortest) continue;
+      // As it is, as JSON and as a part of a URL has it.
+      for (const form of new Set([text, JSON.stringify(text).slice(1, -1), encoded(text)])) {
+        this.#secrets.delete(form);
+        this.#secrets.set(form, true);
+      }
+    }
+    keepLast(this.#secrets, mostSecrets);
+  };
+
+  /** a line of JSON without secrets in its texts */
+  readonly line = (json: string): string => {
+    if (this.text(json) === json) return json;
+    // Text by text, so that a secret which looks like JSON cannot break the line.
+    const clean = (key: string, value: unknown) =>
+      typeof value === "string" && key !== "level" && key !== "time" ? this.text(value) : value;
+    return `${JSON.stringify(JSON.parse(json, clean))}\n`;
+  };
+
+  text(text: string): string {
+    const found = [...this.#secrets.keys()].filter((secret) => text.includes(secret));
+    // The longest first: one may be the beginning of another.
+    const known = found.sort((a, b) => b.length - a.length);
+    const without = known.reduce((left, secret) => left.replaceAll(secret, removed), text);
+    return patterns.reduce((left, [pattern, stays]) => left.replace(pattern, stays), without);
+  }
+}
+
+function encoded(text: string): string {
+  try {
+    return encodeURIComponent(text);
+  } catch {
+    // A lone surrogate has no such form.
+    return text;
+  }
+}

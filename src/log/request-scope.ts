@@ -1,0 +1,67 @@
+/**
+ * What is known of the request that is under way, wherever its work goes on: its id, and which sandbox and session it is
+ * about. Lines of the log have these fields; the request's own line says how it ended.
+ */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { About } from "../core/context.ts";
+import type { Log } from "./log.ts";
+
+interface Scope extends About {
+  request?: string;
+}
+
+const credentialHeaders = ["authorization", "x-api-key", "cookie"];
+
+const scopes = new AsyncLocalStorage<Scope>();
+
+/** the fields of the request that is under way; none outside of one */
+export function currentScope(): Scope {
+  return scopes.getStore() ?? {};
+}
+
+/** adds to the request that is under way */
+export function about(fields: About): void {
+  const scope = scopes.getStore();
+  if (scope) Object.assign(scope, fields);
+}
+
+export interface RequestLog {
+  log: Log;
+  /** of the lines of requests */
+  level: "info" | "debug";
+  /** in ms since any moment */
+  now: () => number;
+  /** called with the secrets that a request proves its caller with */
+  conceal: (secret: string) => void;
+}
+
+/** does the work of a request within a scope of its own, and writes its line when the answer has ended */
+export function inRequest(
+  { log, level, now, conceal }: RequestLog,
+  request: IncomingMessage,
+  response: ServerResponse,
+  work: () => void,
+): void {
+  const scope: Scope = { request: `r-${randomBytes(9).toString("base64url")}` };
+  response.setHeader("x-request-id", scope.request ?? "");
+  for (const name of credentialHeaders) {
+    const value = request.headers[name];
+    if (typeof value === "string") conceal(value.replace(/^\w+ /, ""));
+  }
+  if (log.isLevelEnabled(level)) {
+    const began = now();
+    response.once("close", () => {
+      // Without the query: it may have tokens in it.
+      const path = (request.url ?? "").split("?")[0];
+      const ended = response.writableFinished ? {} : { aborted: true };
+      const ms = Math.round((now() - began) * 10) / 10;
+      const { method } = request;
+      const { statusCode: status } = response;
+      log[level]({ ...scope, method, path, status, ms, ...ended }, `${method} ${path} ${status} in ${ms} ms`);
+    });
+  }
+  scopes.run(scope, work);
+}

@@ -1,0 +1,52 @@
+/** Lines of the processes beside the daemon, as its log gets them. */
+
+import { appendFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { tempDir } from "../../../../test/harness/harness.ts";
+import { LauncherLog } from "./launcher-log.ts";
+
+async function follow(before?: string) {
+  const path = join(await tempDir(), "launcher.log");
+  if (before !== undefined) writeFileSync(path, before);
+  const heard: { message: string; process?: string; stack?: string }[] = [];
+  const log = new LauncherLog(path, (error, about) => {
+    const { message, stack } = error as Error;
+    heard.push({ message, ...about, ...(stack?.startsWith("at ") && { stack }) });
+  });
+  onTestFinished(() => log.close());
+  return { path, log, heard };
+}
+
+test("what is written while a daemon runs is heard once, line by line, with its process where the line says it", async () => {
+  const { path, log, heard } = await follow("of another daemon's time\n");
+  appendFileSync(path, 'Cannot serve machine "x": gone\n\n{"process":"egress","sentence":"Cannot go on","stack":"at a');
+  log.look();
+  log.look();
+  expect(heard).toEqual([{ message: 'Cannot serve machine "x": gone', process: "launcher" }]);
+  appendFileSync(path, '.ts"}\n{"no":1}\n');
+  log.look();
+  expect(heard.slice(1)).toEqual([
+    { message: "Cannot go on", process: "egress", stack: "at a.ts" },
+    { message: '{"no":1}', process: "launcher" },
+  ]);
+});
+
+test("a file that is not there yet, and one that was emptied, are read from their beginning", async () => {
+  const { path, log, heard } = await follow();
+  writeFileSync(path, "first\n");
+  log.look();
+  writeFileSync(path, "");
+  log.look();
+  writeFileSync(path, "second\n");
+  log.look();
+  expect(heard.map(({ message }) => message)).toEqual(["first", "second"]);
+});
+
+test("of a flood a few lines are heard, and how many more there are", async () => {
+  const { path, log, heard } = await follow("");
+  appendFileSync(path, "again\n".repeat(100));
+  log.look();
+  expect(heard).toHaveLength(21);
+  expect(heard.at(-1)?.message).toBe(`80 more lines are in "${path}"`);
+});

@@ -1,0 +1,104 @@
+/**
+ * What the launcher, netd and the egress process say of themselves, for the daemon's log. They outlive daemons, so they write to
+ * a file, a line for each event; here new lines of it are read while a daemon runs. A line is a sentence, or JSON:
+ *
+ *   {"process":"egress","sentence":"Cannot go on …","stack":"Error: …"}
+ */
+
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { lookEvery, type RegularLook } from "./regular-look.ts";
+
+/** called with an error, and with the machine (by its session) or the process that it is about */
+export type Trouble = (error: unknown, about?: { session?: string; process?: string }) => void;
+
+interface LauncherLine {
+  /** which of them, where it says so */
+  process?: string;
+  sentence: string;
+  stack?: string;
+}
+
+/** how often the file is looked at, in ms, how much of it is read at once, and how many lines of that are passed on */
+const pause = 500;
+const mostBytes = 64 << 10;
+const mostLines = 20;
+
+export class LauncherLog {
+  readonly #path: string;
+  readonly #trouble: Trouble;
+  readonly #looking: RegularLook;
+  /** bytes of the file that are read */
+  #read: number;
+
+  /** begins with what is written from now on */
+  constructor(path: string, trouble: Trouble) {
+    this.#path = path;
+    this.#trouble = trouble;
+    this.#read = this.#open((fd) => fstatSync(fd).size) ?? 0;
+    this.#looking = lookEvery(pause, () => this.look(), trouble);
+  }
+
+  /** passes on the lines that are there by now */
+  look(): void {
+    const text = this.#open((fd) => {
+      const size = fstatSync(fd).size;
+      if (size <= this.#read) {
+        // Smaller: somebody has emptied it.
+        this.#read = size;
+        return undefined;
+      }
+      // Of a flood the end, which says how it ended.
+      const from = Math.max(this.#read, size - mostBytes);
+      const bytes = Buffer.alloc(size - from);
+      const length = readSync(fd, bytes, 0, bytes.length, from);
+      const whole = bytes.subarray(0, bytes.subarray(0, length).lastIndexOf("\n") + 1);
+      if (whole.length > 0) this.#read = from + whole.length;
+      return whole.toString("utf8");
+    });
+    const lines = (text ?? "").split("\n").filter((line) => line.trim() !== "");
+    for (const line of lines.slice(0, mostLines)) this.#tell(parseLine(line));
+    const left = lines.length - mostLines;
+    if (left > 0) this.#tell({ sentence: `${left} more lines are in "${this.#path}"` });
+  }
+
+  close(): void {
+    this.#looking.close();
+    this.look();
+  }
+
+  #tell({ sentence, stack, process = "launcher" }: LauncherLine): void {
+    const error = new Error(sentence);
+    if (stack !== undefined) error.stack = stack;
+    this.#trouble(error, { process });
+  }
+
+  #open<T>(use: (fd: number) => T): T | undefined {
+    let fd: number;
+    try {
+      fd = openSync(this.#path, "r");
+    } catch {
+      // Not there before the first launcher starts, nor when the host takes its folder away.
+      return undefined;
+    }
+    try {
+      return use(fd);
+    } finally {
+      closeSync(fd);
+    }
+  }
+}
+
+function parseLine(line: string): LauncherLine {
+  if (line.startsWith("{")) {
+    try {
+      const { process, sentence, stack } = JSON.parse(line) as Record<string, unknown>; // checked below
+      if (typeof sentence === "string") {
+        const more = { ...(typeof process === "string" && { process }), ...(typeof stack === "string" && { stack }) };
+        return { sentence, ...more };
+      }
+    } catch {
+      // A line that was cut off is shown as it is.
+    }
+  }
+  return { sentence: line };
+}
