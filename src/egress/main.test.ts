@@ -21,5 +21,9 @@ test("goes on for all others when one request is more than it can bear", async (
   child.send({ kind: "tcp", id: 7, machine: "m0", address: "93.184.216.34", port: 443 });
   await eventually("it answers", () => heard.length >= 2);
   expect(heard).toEqual(["taken 7 1", "closed 7 1"]);
-  await eventually("it complains", () => complaint.includes('Cannot understand a message of kind "nonsense"'));
+  await eventually("it complains", () => complaint.endsWith("\n"));
+  expect(JSON.parse(complaint)).toMatchObject({
+    process: "egress",
+    sentence: expect.stringContaining('Cannot understand a message of kind "nonsense"'),
+  });
 });

@@ -22,7 +22,7 @@ export function newComplaints(now: () => number, write: Complain = tell): Compla
   };
 }
 
-/** in the form that runtime/linux/launcher-log.ts reads */
+/** in the form that runtime/linux/host/launcher-log.ts reads */
 export function tell(sentence: string, error: unknown): void {
   const { stack } = error instanceof Error ? error : {};
   console.error(JSON.stringify({ process: "egress", sentence: `${sentence} ${messageOf(error)}`, stack }));
