@@ -23,6 +23,8 @@ export interface KernelMemoryWatchOptions {
 
 /** between two looks, in ms; a look reads one small file */
 const pause = 500;
+/** after how long directories are looked at again though the memory has not grown much, in ms */
+const again = 10_000;
 /** what an open directory costs besides its listing, in bytes */
 const openSize = 4400;
 /** bytes of memory for each byte of a directory's size, which is twice the length of its names: at least this many */
@@ -37,8 +39,9 @@ export class KernelMemoryWatch {
   readonly #options: KernelMemoryWatchOptions;
   readonly #looking: RegularLook;
   readonly #most: number;
-  /** where all directories are looked at next: that takes long, and is in vain where others use the memory */
+  /** where all directories are looked at next, or when: that takes long, and is in vain where others use the memory */
   #next: number;
+  #nextAt = 0;
 
   constructor(options: KernelMemoryWatchOptions) {
     this.#options = options;
@@ -54,7 +57,8 @@ export class KernelMemoryWatch {
   #look(): void {
     const now = kernelMemory();
     if (now <= this.#most) this.#next = this.#most;
-    if (now <= this.#next) return;
+    if (now <= this.#most || (now <= this.#next && performance.now() < this.#nextAt)) return;
+    this.#nextAt = performance.now() + again;
     const machines = [...this.#options.machines()].map((machine) => ({ machine, bytes: directoriesOf(machine) }));
     const worst = machines.sort((a, b) => b.bytes - a.bytes)[0];
     if (worst === undefined || worst.bytes < this.#most * share) {
