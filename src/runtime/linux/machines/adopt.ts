@@ -3,7 +3,7 @@
  * with their files kept, and whatever was half made is undone.
  */
 
-import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { SandkeepError } from "../../../core/model/errors.ts";
@@ -33,7 +33,7 @@ export interface Adopted {
   lost: MachineEnd[];
   /** ended before, but not forgotten */
   ended: { plan: BlankPlan; record: MachineRecord }[];
-  /** how many there are whose records are damaged */
+  /** how many there are, alive or with files of some age, whose records are damaged */
   damaged: number;
 }
 
@@ -71,6 +71,11 @@ function runRootOf(end: string): string | undefined {
   return line && /^(?:\S+ +){7}(\/.*)$/.exec(line.slice(0, -end.length))?.[1];
 }
 
+/** whether anything of a damaged record was on the disk: a loss of power leaves new records empty */
+function wasWritten(folder: string): boolean {
+  return (statSync(join(folder, "machine.json.damaged"), { throwIfNoEntry: false })?.size ?? 0) > 0;
+}
+
 export async function adopt(options: AdoptOptions): Promise<Adopted> {
   const { places, cgroups } = options;
   const adopted: Adopted = { live: [], lost: [], ended: [], damaged: 0 };
@@ -80,10 +85,13 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
   note(options.ledger, folders);
   const half = new Set(options.ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? [] : name)));
   await Promise.all(
-    folders.map(async ({ name, record }) => {
+    folders.map(async ({ folder, name, record }) => {
       known.add(name);
-      // It runs on, if it runs, and its files stay: nobody knows whose they are.
-      if (record === "damaged") return void adopted.damaged++;
+      // It runs on, if it runs, and its files stay: it is unknown whose they are.
+      if (record === "damaged") {
+        if (launched.has(name) || wasWritten(folder)) adopted.damaged++;
+        return;
+      }
       const plan = planBlank(places, cgroups, name, record ? slotOf(record) : 0);
       if (!record) return options.maker.discard(plan);
       if (record.ended) {
