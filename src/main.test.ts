@@ -13,7 +13,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { root, tempDir } from "../test/harness/harness.ts";
 import { guestBinary, needs } from "../test/runner/needs.ts";
 import { vercelConventions } from "./api/vercel/conventions.ts";
-import { openWorkshop } from "./cli/offline/image-store.ts";
+import { openOfflineStore } from "./cli/offline/offline-store.ts";
 
 const run = promisify(execFile);
 const main = join(root, "src/main.ts");
@@ -54,18 +54,18 @@ test("an image command whose reader has gone closes what it has opened", async (
   needs(context, "root", "the guest binary", "the command mkfs.btrfs");
   const [dataDir, runDir] = [await tempDir(), await tempDir()];
   const places = ["--data-dir", dataDir, "--run-dir", runDir];
-  const workshop = await openWorkshop({
+  const store = await openOfflineStore({
     dataDir,
     conventions: vercelConventions.image,
     runRoot: runDir,
     guest: async () => guestBinary,
   });
-  const claim = await workshop.layers.claim();
-  const layer = await workshop.layers.create(claim, async (files) => void (await files.write("/a", Buffer.from("a"))));
+  const claim = await store.layers.claim();
+  const layer = await store.layers.create(claim, async (files) => void (await files.write("/a", Buffer.from("a"))));
   const image = { layers: [layer.id], env: {}, user: "root", cwd: "/", createdAt: 0 };
-  for (const name of ["one", "two"]) await workshop.images.put({ ...image, name });
+  for (const name of ["one", "two"]) await store.images.put({ ...image, name });
   await claim.release();
-  await workshop.close();
+  await store.close();
   const child = spawn(process.execPath, [main, "image", "list", ...places], { stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.destroy();
   const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);

@@ -112,7 +112,7 @@ async function recover(args: string[]): Promise<void> {
 
 async function image(args: string[]): Promise<void> {
   const { imageCommand } = await import("./cli/offline/image.ts");
-  const { openWorkshop } = await import("./cli/offline/image-store.ts");
+  const { openOfflineStore } = await import("./cli/offline/offline-store.ts");
   const { conventions } = await import("./api/default-dialect.ts");
   const { nativeProgram } = await import("./installation/native-program.ts");
   const { dataDirectory, makeDirectory, runDirectory } = await import("./config/directories.ts");
@@ -122,7 +122,7 @@ async function image(args: string[]): Promise<void> {
   await imageCommand(args, {
     open({ dataDir = home || "/var/lib/sandkeep", runDir = run || "/run/sandkeep" }) {
       const [data, runRoot] = [dataDirectory(resolve(dataDir)), runDirectory(resolve(runDir))];
-      return openWorkshop({
+      return openOfflineStore({
         dataDir: data.path,
         conventions: conventions.image,
         runRoot: runRoot.path,

@@ -6,7 +6,7 @@
 import type { Socket } from "node:net";
 
 /** The sandbox that something belongs to. */
-export interface Origin {
+export interface Sender {
   /** netd's number for it, never given twice */
   id: number;
   /** its name */
@@ -37,13 +37,13 @@ export interface Holder {
 
 export type Request =
   /** a program connected: the connection comes beside the message */
-  | ({ kind: "tcp" } & Origin & Destination & Held)
+  | ({ kind: "tcp" } & Sender & Destination & Held)
   /** a program sent its first datagram to somewhere */
-  | ({ kind: "udp"; flow: number } & Origin & Destination & Held)
+  | ({ kind: "udp"; flow: number } & Sender & Destination & Held)
   /** a program asked the resolver */
-  | ({ kind: "dns"; flow: number; packet: Buffer } & Origin & Held)
+  | ({ kind: "dns"; flow: number; packet: Buffer } & Sender & Held)
   /** a flow of datagrams has ended; bytes as the sandbox sees them */
-  | ({ kind: "flow"; sent: number; received: number } & Origin & Destination)
+  | ({ kind: "flow"; sent: number; received: number } & Sender & Destination)
   /** the answer to the question of that number */
   | ({ kind: "holder"; id: number } & Holder)
   /** the sandbox has ended or was cut off: nothing of it may stay open */
@@ -106,11 +106,11 @@ export function parseRequest(message: unknown): Request {
     const packet = Buffer.from(textOf(fields, "packet"), "hex");
     return { kind, id, machine, protocol: numberOf(fields, "protocol"), ...destination, packet };
   }
-  const origin = { id, machine, custom };
-  if (kind === "tcp") return { kind, ...origin, ...destination, holder };
-  if (kind === "udp") return { kind, ...origin, flow: numberOf(fields, "flow"), ...destination, holder };
+  const sender = { id, machine, custom };
+  if (kind === "tcp") return { kind, ...sender, ...destination, holder };
+  if (kind === "udp") return { kind, ...sender, flow: numberOf(fields, "flow"), ...destination, holder };
   if (kind === "flow") {
-    return { kind, ...origin, ...destination, sent: numberOf(fields, "sent"), received: numberOf(fields, "received") };
+    return { kind, ...sender, ...destination, sent: numberOf(fields, "sent"), received: numberOf(fields, "received") };
   }
   throw new Error(`Cannot understand a message of kind "${String(kind)}"`);
 }

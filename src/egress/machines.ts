@@ -2,16 +2,16 @@
 
 import { setMaxListeners } from "node:events";
 import type { AuthoritySpec, CustomNetwork } from "../core/network/network-policy.ts";
-import type { Origin } from "./channel.ts";
+import type { Sender } from "./channel.ts";
 import type { Asker } from "./dns/questions.ts";
 import { type Allowance, newAllowance } from "./fairness/allowance.ts";
-import type { Share, Turns } from "./fairness/turns.ts";
+import type { TimeShare, Turns } from "./fairness/turns.ts";
 import type { Authority } from "./intercept/authority.ts";
 import { newNames } from "./policy/names.ts";
 import { customPolicy, type Policy } from "./policy/policy.ts";
 
 /** Something open that a change of policy may end. */
-export interface Open {
+export interface OpenConnection {
   /** ends it unless it is still allowed, in the same way as before */
   recheck(): void;
   /** tells the log what has moved since the last time */
@@ -20,13 +20,13 @@ export interface Open {
 
 export interface Machine extends Asker {
   name: string;
-  open: Set<Open>;
+  open: Set<OpenConnection>;
   /** connections to the outside for those whose TLS is opened: one of a program may lead to many */
   outside: number;
   /** of this process's time */
-  share: Share;
+  share: TimeShare;
   /** how often it may do what costs us much and itself nothing, such as to take requests back */
-  nuisances: Allowance;
+  costlyFrames: Allowance;
   /** aborts when nothing of it may stay open */
   signal: AbortSignal;
   /** what signs for hosts whose TLS is opened; undefined where its policy brings none */
@@ -41,7 +41,7 @@ const patience = 2_000;
 const questions = { atOnce: 500, perSecond: 50 };
 const texts = { atOnce: 20, perSecond: 2 };
 /** requests taken back, and words about connections of HTTP/2 */
-const nuisances = { atOnce: 2_000, perSecond: 200 };
+const costlyFrames = { atOnce: 2_000, perSecond: 200 };
 
 interface Given {
   policy: Policy;
@@ -68,9 +68,9 @@ export class Machines {
   }
 
   /** the machine that a request came from */
-  of(origin: Origin): Machine {
-    const machine = this.#byId.get(origin.id) ?? this.#meet(origin);
-    machine.custom = origin.custom;
+  of(sender: Sender): Machine {
+    const machine = this.#byId.get(sender.id) ?? this.#meet(sender);
+    machine.custom = sender.custom;
     return machine;
   }
 
@@ -117,7 +117,7 @@ export class Machines {
     return [...this.#byId.values()].filter((machine) => machine.name === name);
   }
 
-  #meet({ id, machine: name, custom }: Origin): Known {
+  #meet({ id, machine: name, custom }: Sender): Known {
     const abort = new AbortController();
     // as many listen to it as a machine may have connections
     setMaxListeners(0, abort.signal);
@@ -130,7 +130,7 @@ export class Machines {
       open: new Set(),
       outside: 0,
       share: this.#turns.share(),
-      nuisances: newAllowance({ ...nuisances, now: this.#now }),
+      costlyFrames: newAllowance({ ...costlyFrames, now: this.#now }),
       names: newNames(this.#now),
       questions: newAllowance({ ...questions, now: this.#now }),
       texts: newAllowance({ ...texts, now: this.#now }),

@@ -15,7 +15,7 @@ import { createIngress, type IngressOptions } from "../../src/ingress/ingress.ts
 
 export const webHost = "sb-web.localhost";
 
-export interface World extends Partial<IngressOptions> {
+export interface IngressFixture extends Partial<IngressOptions> {
   /** the program in the sandbox */
   app?: (request: IncomingMessage, response: ServerResponse) => unknown;
   onApp?: (app: Server) => unknown;
@@ -39,7 +39,7 @@ interface Answer {
 }
 
 /** an ingress in front of a program, and a way to ask it */
-export async function asking(options: World): Promise<(question?: Question) => Promise<Answer>> {
+export async function asking(options: IngressFixture): Promise<(question?: Question) => Promise<Answer>> {
   const { port } = await serving(options);
   return ({ method, path, headers, body } = {}) => {
     const asked = request({ port, method, path, headers: { host: webHost, ...headers } });
@@ -48,7 +48,7 @@ export async function asking(options: World): Promise<(question?: Question) => P
   };
 }
 
-export async function serving({ app = () => undefined, onApp, tcp, ...options }: World) {
+export async function serving({ app = () => undefined, onApp, tcp, ...options }: IngressFixture) {
   const inside = tcp ? createTcpServer(tcp) : createServer((req, res) => void app(req, res));
   if (onApp && !tcp) onApp(inside as Server);
   const target = await listening(inside);

@@ -66,7 +66,7 @@ export async function open(port: number, rules: RequestRule[], changes: Partial<
       dial: (url) => tcp(Number(url.port)),
       authority: sandbox,
       share,
-      nuisances: { take: () => true },
+      costlyFrames: { take: () => true },
       seen: (request) => seen.push(request),
       failed: (problem) => failures.push(problem),
       signal: abort.signal,

@@ -12,7 +12,7 @@ import {
 } from "../../src/core/network/network-policy.ts";
 import { isNoWider, isPatternWithin, withRulesOf } from "../../src/core/network/policy-width.ts";
 import { type AddressRules, addressRules } from "../../src/egress/policy/addresses.ts";
-import { customPolicy, judge, judgeQuestion, type Policy, type Wish } from "../../src/egress/policy/policy.ts";
+import { type Attempt, customPolicy, judge, judgeQuestion, type Policy } from "../../src/egress/policy/policy.ts";
 
 const names = ["a.test", "b.test", "x.a.test", "y.x.a.test", "x.b.test", "a.other", "x.a.other", "test"];
 const patterns = [
@@ -195,7 +195,7 @@ describe("a policy that is no wider", () => {
 test("a pattern is within another exactly when each of its names is", () => {
   const many = ["test", "a", "b.a", "a.test", "b.test", "a.b.test", "b.b.test", "a.a.a.test", "c.b.a.other", "other"];
   const matches = (pattern: string, name: string) =>
-    judge(customPolicy(custom({ domains: plain(pattern) })), wish(name), rules).allowed;
+    judge(customPolicy(custom({ domains: plain(pattern) })), attempt(name), rules).allowed;
   for (const inner of patterns) {
     for (const outer of patterns) {
       if (!isPatternWithin(inner, outer)) continue;
@@ -228,9 +228,9 @@ function reach(network: NetworkPolicy, operator: AddressRules): Map<string, stri
   if (allowsNothing(network)) return ways;
   const policy: Policy = network.mode === "custom" ? customPolicy(network) : { kind: "open" };
   for (const address of addresses) {
-    for (const wish of wishes) {
-      const verdict = judge(policy, { address, ...wish }, operator);
-      if (verdict.allowed) ways.set(`${address} ${JSON.stringify(wish)}`, JSON.stringify(verdict.rules ?? []));
+    for (const attempt of wishes) {
+      const verdict = judge(policy, { address, ...attempt }, operator);
+      if (verdict.allowed) ways.set(`${address} ${JSON.stringify(attempt)}`, JSON.stringify(verdict.rules ?? []));
     }
   }
   for (const name of names) if (judgeQuestion(policy, name, "A").allowed) ways.set(`? ${name}`, "[]");
@@ -238,14 +238,14 @@ function reach(network: NetworkPolicy, operator: AddressRules): Map<string, stri
 }
 
 /** a datagram, something that names no host, plain HTTP and TLS; TLS to a resolver's port is like any other */
-const wishes: Omit<Wish, "address">[] = [
+const wishes: Omit<Attempt, "address">[] = [
   ...[53, 443, 853].map((port) => ({ port, protocol: "udp" as const })),
   ...[22, 53, 853].map((port) => ({ port, protocol: "tcp" as const })),
   ...["a.test", "x.b.test", "a.other"].map((claimed) => ({ port: 80, protocol: "tcp" as const, claimed })),
   ...names.map((name) => ({ port: 443, protocol: "tcp" as const, name })),
 ];
 
-function wish(name: string) {
+function attempt(name: string) {
   return { address: "8.8.8.8", port: 443, protocol: "tcp" as const, name };
 }
 

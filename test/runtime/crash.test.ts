@@ -280,7 +280,7 @@ describe("a launcher that is killed", () => {
 });
 
 describe("what an earlier daemon left", () => {
-  test("is undone: folders without a record, cgroups and blanks that nobody knows", async () => {
+  test("is undone: folders without a record, cgroups and prepared machines that nobody knows", async () => {
     const store = join(host().directory, "store");
     await host().runtime.close();
     await mkdir(join(store, "machines", "m0000000000000000", "journal"), { recursive: true });

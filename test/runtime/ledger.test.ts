@@ -10,7 +10,7 @@ import { cgroupsOf, linuxHost } from "../harness/linux-host.ts";
 const host = linuxHost({ pool: { hot: 1, warm: 1 } });
 
 describe("reconciling", () => {
-  test("finds nothing while machines and blanks live, and after they came and went", async () => {
+  test("finds nothing while machines and prepared machines live, and after they came and went", async () => {
     await host().runtime.ready();
     await expectReconciled(host());
     const machines = await Promise.all([bootFor(host()), bootFor(host()), bootFor(host())]);

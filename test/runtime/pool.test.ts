@@ -1,4 +1,4 @@
-/** The Linux runtime with blanks made in advance: machines out of the pool are like all others, and none is left over. */
+/** The Linux runtime with prepared machines made in advance: machines out of the pool are like all others, and none is left over. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,19 +13,19 @@ import { agentPid, launcherPid, linuxHost } from "../harness/linux-host.ts";
 const host = linuxHost({ pool: { hot: 2, warm: 2 } });
 
 describe("a runtime with a pool", () => {
-  test("boots from blanks, which are replaced in the background", async () => {
+  test("boots from prepared machines, which are replaced in the background", async () => {
     await host().runtime.ready();
-    const before = blanks();
+    const before = preparedMachines();
     expect(before).toHaveLength(4);
     const machine = await bootFor(host());
     expect((await run(machine, ["echo", "hello"])).stdout).toBe("hello\n");
-    await eventually("the pool is full again", () => blanks().length === 5);
+    await eventually("the pool is full again", () => preparedMachines().length === 5);
     await host().runtime.ready();
-    expect(before.filter((name) => !blanks().includes(name))).toEqual([]);
+    expect(before.filter((name) => !preparedMachines().includes(name))).toEqual([]);
     await expectReconciled(host());
   });
 
-  test("keeps nothing of what a blank ran before it was given away", async () => {
+  test("keeps nothing of what a prepared machine ran before it was given away", async () => {
     await host().runtime.ready();
     const machine = await bootFor(host());
     expect(machine.processes()).toEqual([]);
@@ -35,7 +35,7 @@ describe("a runtime with a pool", () => {
     expect(await process.exited).toMatchObject({ code: 0 });
   });
 
-  test("gives every machine what it asked for, whatever the blank was made for", async () => {
+  test("gives every machine what it asked for, whatever the prepared machine was made for", async () => {
     await host().runtime.ready();
     const limits = { vcpus: 1, memory: 128 << 20, pids: 40, disk: 48 << 20 };
     const machine = await bootFor(host(), { limits, network: "deny-all", sudo: false });
@@ -66,7 +66,7 @@ describe("a runtime with a pool", () => {
     expect(outputs.map((output) => output.stdout.trim())).toEqual(machines.map((machine) => machine.id));
   });
 
-  test("blanks that died are given to nobody", async () => {
+  test("prepared machines that died are given to nobody", async () => {
     await host().runtime.ready();
     const machine = await bootFor(host());
     await host().runtime.ready();
@@ -92,19 +92,19 @@ describe("a runtime with a pool", () => {
     await expectReconciled(host());
   });
 
-  test("closing it leaves no blank, and opening it again makes them anew", async () => {
+  test("closing it leaves no prepared machine, and opening it again makes them anew", async () => {
     await host().runtime.ready();
     await host().runtime.close();
-    expect(blanks()).toEqual([]);
+    expect(preparedMachines()).toEqual([]);
     await host().reopen();
     await host().runtime.ready();
-    expect(blanks()).toHaveLength(4);
+    expect(preparedMachines()).toHaveLength(4);
   });
 });
 
 adoptSuite(host);
 
-/** first processes of machines and blanks, as the host sees them */
+/** first processes of machines and prepared machines, as the host sees them */
 function agents(): number[] {
   const launcher = launcherPid(host());
   const children = readFileSync(`/proc/${launcher}/task/${launcher}/children`, "utf8").trim().split(" ").map(Number);
@@ -112,6 +112,6 @@ function agents(): number[] {
 }
 
 /** folders of machines, used or not */
-function blanks(): string[] {
+function preparedMachines(): string[] {
   return readdirSync(join(host().directory, "store/machines")).sort();
 }

@@ -6,7 +6,7 @@ import { buildDebian } from "../../runtime/linux/images/debian.ts";
 import { hostImage } from "../../runtime/linux/images/host.ts";
 import type { ImageRecord } from "../../runtime/linux/images/images.ts";
 import { importImage } from "../../runtime/linux/images/import.ts";
-import type { Workshop } from "./image-store.ts";
+import type { OfflineStore } from "./offline-store.ts";
 
 export const imageUsage = `Usage:
   sandkeep image import <path> [--name <name>] [--no-node]
@@ -26,7 +26,7 @@ Options:
 
 /** What a command reads and writes besides the store. */
 export interface ImageCommandWorld {
-  open(places: { dataDir: string | undefined; runDir: string | undefined }): Promise<Workshop>;
+  open(places: { dataDir: string | undefined; runDir: string | undefined }): Promise<OfflineStore>;
   input: AsyncIterable<Uint8Array>;
   print(line: string): void;
   /** what is being done right now */
@@ -41,11 +41,11 @@ export async function imageCommand(args: string[], world: ImageCommandWorld): Pr
   if (!command) throw usageError(`Cannot do "image ${verb}": there is no such command`);
   if (rest.length !== command.operands)
     throw usageError(`Cannot do "image ${verb}": it takes ${command.operands} names`);
-  const workshop = await world.open({ dataDir: values["data-dir"], runDir: values["run-dir"] });
+  const store = await world.open({ dataDir: values["data-dir"], runDir: values["run-dir"] });
   try {
-    await command.run({ workshop, world, values, operand: rest[0] ?? "", second: rest[1] ?? "" });
+    await command.run({ store, world, values, operand: rest[0] ?? "", second: rest[1] ?? "" });
   } finally {
-    await workshop.close();
+    await store.close();
   }
 }
 
@@ -60,7 +60,7 @@ const options = {
 } as const;
 
 interface Job {
-  workshop: Workshop;
+  store: OfflineStore;
   world: ImageCommandWorld;
   values: ReturnType<typeof parse>["values"];
   operand: string;
@@ -70,76 +70,76 @@ interface Job {
 const commands: Record<string, { operands: number; run(job: Job): Promise<void> }> = {
   import: {
     operands: 1,
-    async run({ workshop, world, values, operand }) {
+    async run({ store, world, values, operand }) {
       const source = operand === "-" ? world.input : operand;
-      const options = { name: values.name, ...shared(values, world, workshop) };
-      const image = await importImage(workshop, source, options);
-      world.print(await described(workshop, image));
+      const options = { name: values.name, ...shared(values, world, store) };
+      const image = await importImage(store, source, options);
+      world.print(await described(store, image));
     },
   },
   build: {
     operands: 1,
-    async run({ workshop, world, values, operand }) {
+    async run({ store, world, values, operand }) {
       if (operand !== "debian") throw usageError(`Cannot build "${operand}": only "debian" can be built`);
       const packages = values.include?.split(",").filter((name) => name !== "") ?? [];
       const { name, suite } = values;
-      const image = await buildDebian(workshop, { name, suite, packages, ...shared(values, world, workshop) });
-      world.print(await described(workshop, image));
+      const image = await buildDebian(store, { name, suite, packages, ...shared(values, world, store) });
+      world.print(await described(store, image));
     },
   },
   list: {
     operands: 0,
-    async run({ workshop, world }) {
-      for (const image of await workshop.images.list()) world.print(await described(workshop, image));
+    async run({ store, world }) {
+      for (const image of await store.images.list()) world.print(await described(store, image));
     },
   },
   delete: {
     operands: 1,
-    async run({ workshop, world, operand }) {
+    async run({ store, world, operand }) {
       if (operand === hostImage) {
         throw new SandkeepError(
           "invalid",
           `Cannot delete image "${hostImage}": it is this host's own /usr, and made at every start`,
         );
       }
-      await workshop.images.delete(operand);
+      await store.images.delete(operand);
       world.print(`deleted ${operand}; its layers go when no snapshot needs them`);
     },
   },
   alias: {
     operands: 2,
-    async run({ workshop, world, operand, second }) {
-      await workshop.images.setAlias(operand, second);
+    async run({ store, world, operand, second }) {
+      await store.images.setAlias(operand, second);
       world.print(`${operand} is ${second}`);
     },
   },
   aliases: {
     operands: 0,
-    async run({ workshop, world }) {
-      const all = Object.entries(await workshop.images.aliases());
+    async run({ store, world }) {
+      const all = Object.entries(await store.images.aliases());
       for (const [pattern, image] of all) world.print(`${pattern} is ${image}`);
     },
   },
   unalias: {
     operands: 1,
-    async run({ workshop, world, operand }) {
-      await workshop.images.deleteAlias(operand);
+    async run({ store, world, operand }) {
+      await store.images.deleteAlias(operand);
       world.print(`${operand} is no alias any more`);
     },
   },
 };
 
 /** what makes the store grow is refused while room is short, at the beginning and before each further step */
-function shared(values: Job["values"], world: ImageCommandWorld, workshop: Workshop) {
-  workshop.requireRoom("bring in an image");
+function shared(values: Job["values"], world: ImageCommandWorld, store: OfflineStore) {
+  store.requireRoom("bring in an image");
   const progress = (line: string) => {
-    workshop.requireRoom("bring in an image");
+    store.requireRoom("bring in an image");
     world.progress(line);
   };
   return { progress, ...(values["no-node"] && { node: false as const }) };
 }
 
-async function described({ layers }: Workshop, image: ImageRecord): Promise<string> {
+async function described({ layers }: OfflineStore, image: ImageRecord): Promise<string> {
   const size = Math.ceil((await layers.size(image.layers)) / 1e6);
   return `${image.name}  ${image.layers.length} layers  ${size} MB  ${new Date(image.createdAt).toISOString()}`;
 }

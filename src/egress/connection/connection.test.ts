@@ -123,7 +123,7 @@ async function begun(
     open: new Set(),
     outside: 0,
     share: newTurns(() => performance.now()).share(),
-    nuisances: { take: () => true },
+    costlyFrames: { take: () => true },
     signal: new AbortController().signal,
     ready: async () => {},
     authority: async () => {

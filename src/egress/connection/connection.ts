@@ -19,15 +19,15 @@ import type { Destination } from "../channel.ts";
 import { addressesOf } from "../dns/questions.ts";
 import { attributed, beforeRefusal, type Search } from "../log/actors.ts";
 import type { EgressEvent, EgressLog } from "../log/log.ts";
-import type { Machine, Open } from "../machines.ts";
+import type { Machine, OpenConnection } from "../machines.ts";
 import {
+  type Attempt,
   hasRulesFor,
   isOpenBesidesRules,
   judge,
   judgeAddress,
   judgeName,
   type Verdict,
-  type Wish,
 } from "../policy/policy.ts";
 import type { Settings } from "../settings.ts";
 import { type Opening, openingIn, readOpening } from "./opening.ts";
@@ -68,9 +68,9 @@ export async function serveConnection(
 
 let intercepting: Promise<typeof import("../intercept/intercept.ts")> | undefined;
 
-class Connection implements Open {
+class Connection implements OpenConnection {
   readonly #inside: Socket;
-  readonly #wish: Wish;
+  readonly #attempt: Attempt;
   readonly #machine: Machine;
   readonly #options: ConnectionOptions;
   readonly #log: Pick<EgressLog, "decided" | "ended">;
@@ -91,7 +91,7 @@ class Connection implements Open {
 
   constructor(inside: Socket, { address, port }: Destination, machine: Machine, options: ConnectionOptions) {
     this.#inside = inside;
-    this.#wish = { protocol: "tcp", address, port };
+    this.#attempt = { protocol: "tcp", address, port };
     this.#machine = machine;
     this.#options = options;
     this.#log = attributed(options.log, options.search);
@@ -101,7 +101,7 @@ class Connection implements Open {
   recheck(): void {
     if (!this.#granted) return;
     const { settings } = this.#options;
-    const verdict = judge(this.#machine.policy(), this.#wish, settings.addresses);
+    const verdict = judge(this.#machine.policy(), this.#attempt, settings.addresses);
     const believed = this.#roots === undefined || this.#roots === settings.roots();
     const sameWay = !this.#way || this.#way.proxy === settings.proxyFor(this.#way.target);
     if (verdict.allowed && sameRules(verdict.rules, this.#granted.rules) && believed && sameWay) {
@@ -124,7 +124,7 @@ class Connection implements Open {
     const { bytesRead, bytesWritten } = this.#inside;
     const [bytesIn, bytesOut] = [bytesWritten - this.#metered.bytesIn, bytesRead - this.#metered.bytesOut];
     if (bytesIn === 0 && bytesOut === 0 && this.#begun) return;
-    const host = this.#hostName() ?? this.#wish.address;
+    const host = this.#hostName() ?? this.#attempt.address;
     this.#options.log.moved(this.#machine.name, host, { bytesIn, bytesOut }, !this.#begun);
     this.#metered = { bytesIn: bytesWritten, bytesOut: bytesRead };
     this.#begun = true;
@@ -134,7 +134,7 @@ class Connection implements Open {
     this.#machine.open.add(this);
     try {
       await this.#machine.ready();
-      const verdict = judgeAddress(this.#machine.policy(), this.#wish, this.#options.settings.addresses);
+      const verdict = judgeAddress(this.#machine.policy(), this.#attempt, this.#options.settings.addresses);
       if (verdict?.allowed) await this.#relay(verdict);
       else await this.#serveOpening(verdict);
     } finally {
@@ -159,47 +159,47 @@ class Connection implements Open {
     } else {
       this.#log.decided({ ...this.#event(protocolOf(opening)), ...requestOf(opening), ...outcomeOf(verdict) });
       await beforeRefusal(this.#options.search);
-      await refuse(this.#inside, opening, this.#wish, verdict);
+      await refuse(this.#inside, opening, this.#attempt, verdict);
     }
   }
 
   async #judgeOpening(opening: Opening): Promise<Verdict> {
-    const wish = this.#wish;
+    const attempt = this.#attempt;
     const { addresses } = this.#options.settings;
-    const now = () => judge(this.#machine.policy(), wish, addresses);
+    const now = () => judge(this.#machine.policy(), attempt, addresses);
     if (opening.kind === "http") {
-      wish.instead = "plain HTTP is allowed by subnet only";
+      attempt.instead = "plain HTTP is allowed by subnet only";
       const claimed = hostName(opening.host?.replace(/:\d+$/, "") ?? "");
-      if (claimed !== undefined) wish.claimed = claimed;
+      if (claimed !== undefined) attempt.claimed = claimed;
     }
-    if (opening.kind === "other") wish.instead = opening.why;
+    if (opening.kind === "other") attempt.instead = opening.why;
     if (opening.kind !== "tls" || opening.name === undefined) return now();
     const { name } = opening;
     // A name that is not allowed is not looked up either: that would tell the world about it.
-    const byName = judgeAddress(this.#machine.policy(), wish, addresses) ?? judgeName(this.#machine.policy(), name);
+    const byName = judgeAddress(this.#machine.policy(), attempt, addresses) ?? judgeName(this.#machine.policy(), name);
     if (!byName.allowed) return byName;
     const policy = this.#machine.policy();
     if (isOpenBesidesRules(policy) && !hasRulesFor(policy, name)) {
       // Remembered for a policy that may come later, which this connection would have to fit.
-      if (this.#machine.names.has(name, wish.address)) wish.name = name;
+      if (this.#machine.names.has(name, attempt.address)) attempt.name = name;
       return now();
     }
     if (!(await this.#leadsHere(name))) {
-      const reason = `"${name}" does not lead to ${wish.address}`;
+      const reason = `"${name}" does not lead to ${attempt.address}`;
       return {
         allowed: false,
         reason,
-        missing: { subnets: { allow: [`${wish.address}/${isIP(wish.address) === 6 ? 128 : 32}`] } },
+        missing: { subnets: { allow: [`${attempt.address}/${isIP(attempt.address) === 6 ? 128 : 32}`] } },
       };
     }
-    wish.name = name;
+    attempt.name = name;
     return now();
   }
 
   /** whether the name stands for the address: by what we told the program before, or by what the world says now */
   async #leadsHere(name: string): Promise<boolean> {
     const { names } = this.#machine;
-    const { address } = this.#wish;
+    const { address } = this.#attempt;
     if (names.has(name, address)) return true;
     if (!this.#machine.questions.take()) return false;
     const found = await addressesOf(name, { ...this.#options.settings, signal: this.#signal });
@@ -217,14 +217,14 @@ class Connection implements Open {
       if (typeof found === "number") return true;
       const { names } = this.#machine;
       const name = found.kind === "tls" ? found.name : undefined;
-      if (name !== undefined && names.has(name, this.#wish.address)) this.#wish.name = name;
+      if (name !== undefined && names.has(name, this.#attempt.address)) this.#attempt.name = name;
       this.#told(found);
       return false;
     };
-    await relay(this.#inside, this.#wish, {
+    await relay(this.#inside, this.#attempt, {
       share: this.#machine.share,
       signal: this.#signal,
-      dial: (signal) => this.#dial({ ...this.#wish, name: this.#hostName() }, signal),
+      dial: (signal) => this.#dial({ ...this.#attempt, name: this.#hostName() }, signal),
       connected: () => void (opening && this.#told()),
       failed: (error) => this.#failed(messageOf(error)),
       ...(opening ? { head: opening.head, postgres: opening.kind === "tls" && opening.postgres } : { first }),
@@ -237,16 +237,16 @@ class Connection implements Open {
     rules: NonNullable<typeof verdict.rules>,
     head: Buffer,
   ): Promise<void> {
-    const { name, policy, authority, share, nuisances } = this.#machine;
+    const { name, policy, authority, share, costlyFrames } = this.#machine;
     await share.turn(openingCost);
     const opened = await authority();
     // Most hosts never open TLS, so they need not load what does.
     intercepting ??= import("../intercept/intercept.ts");
     const { intercept } = await intercepting;
-    const host = this.#wish.name;
+    const host = this.#attempt.name;
     const inForce = policy();
     // The policy may have changed meanwhile; from here on recheck() sees to that.
-    const now = judge(inForce, this.#wish, this.#options.settings.addresses);
+    const now = judge(inForce, this.#attempt, this.#options.settings.addresses);
     if (!now.allowed || !sameRules(now.rules, rules)) {
       await this.#reset(now.allowed ? { allowed: false, reason: "its rules have changed" } : now);
       return;
@@ -264,11 +264,11 @@ class Connection implements Open {
       inside: this.#inside,
       head,
       host,
-      port: this.#wish.port,
+      port: this.#attempt.port,
       rules,
       room: Math.floor(Math.min(mostRoom, Math.max(leastRoom, machineRoom / this.#machine.open.size))),
-      nuisances,
-      connect: () => this.#outside(() => this.#dial({ ...this.#wish, name: host }, signal)),
+      costlyFrames,
+      connect: () => this.#outside(() => this.#dial({ ...this.#attempt, name: host }, signal)),
       dial: (url) => this.#outside(() => this.#dialForward(url)),
       authority: opened,
       share,
@@ -341,7 +341,7 @@ class Connection implements Open {
 
   /** the name it is known by, as far as anybody said so */
   #hostName(): string | undefined {
-    return this.#wish.name ?? this.#machine.names.nameOf(this.#wish.address);
+    return this.#attempt.name ?? this.#machine.names.nameOf(this.#attempt.address);
   }
 
   /** the decision goes to the log once, with what is known of the connection by then */
@@ -373,7 +373,7 @@ class Connection implements Open {
   }
 
   #event(protocol: EgressEvent["protocol"]): Omit<EgressEvent, "allowed"> {
-    const { address, port, name: sni } = this.#wish;
+    const { address, port, name: sni } = this.#attempt;
     const name = this.#hostName();
     const names = { ...(name !== undefined && { name }), ...(sni !== undefined && { sni }) };
     return { machine: this.#machine.name, protocol, ...names, address, port };

@@ -2,7 +2,7 @@
 
 import { Duplex, PassThrough, Readable, Writable } from "node:stream";
 import { expect, test } from "vitest";
-import type { Share } from "../fairness/turns.ts";
+import type { TimeShare } from "../fairness/turns.ts";
 import { pour, pourBoth } from "./pour.ts";
 
 test("a machine that has to wait gets one chunk a turn, whether or not the other side is slow", async () => {
@@ -61,7 +61,7 @@ test("an end that came before anybody listened is passed on", async () => {
   expect(await outside.heard()).toBe("");
 });
 
-function shareOf(changes: Partial<Share>): Share {
+function shareOf(changes: Partial<TimeShare>): TimeShare {
   return {
     spend: () => true,
     turn: () => Promise.resolve(),

@@ -1,14 +1,14 @@
 /** Passes bytes on from one stream to another: no faster than the other takes them, and in turns with other machines. */
 
 import type { Duplex, Readable, Writable } from "node:stream";
-import type { Share } from "../fairness/turns.ts";
+import type { TimeShare } from "../fairness/turns.ts";
 
 /** about what a chunk takes, in µs: whatever is in it, and by its bytes */
 const chunkCost = 30;
 const bytesPerMicrosecond = 1_000;
 
 /** passes on all but the end; returns what stops it */
-export function pour(from: Readable, to: Writable, share: Share): () => void {
+export function pour(from: Readable, to: Writable, share: TimeShare): () => void {
   /** what has to happen before it goes on */
   let obstacles = 0;
   let stopped = false;
@@ -37,12 +37,12 @@ export function pour(from: Readable, to: Writable, share: Share): () => void {
 }
 
 /** passes on what each of the two says to the other, also that it has said everything */
-export function pourBoth(one: Duplex, other: Duplex, share: Share): void {
+export function pourBoth(one: Duplex, other: Duplex, share: TimeShare): void {
   pourAll(one, other, share);
   pourAll(other, one, share);
 }
 
-function pourAll(from: Readable, to: Writable, share: Share): void {
+function pourAll(from: Readable, to: Writable, share: TimeShare): void {
   pour(from, to, share);
   // It may have said so while nobody listened yet.
   if (from.readableEnded) to.end();

@@ -1,7 +1,7 @@
 /** Tells a program that it is refused, in the words of what it speaks, so that it need not guess: an alert, or a page. */
 
 import type { Socket } from "node:net";
-import type { Verdict, Wish } from "../policy/policy.ts";
+import type { Attempt, Verdict } from "../policy/policy.ts";
 import type { Opening } from "./opening.ts";
 
 type Denial = Extract<Verdict, { allowed: false }>;
@@ -12,13 +12,13 @@ const accessDenied = Buffer.from([21, 3, 3, 0, 2, 2, 49]);
 const patience = 1_000;
 
 /** settles when the connection is closed */
-export function refuse(inside: Socket, opening: Opening, wish: Wish, denial: Denial): Promise<void> {
+export function refuse(inside: Socket, opening: Opening, attempt: Attempt, denial: Denial): Promise<void> {
   return new Promise((resolve) => {
     inside.on("error", () => {});
     inside.once("close", () => resolve());
     if (inside.destroyed) return resolve();
     const words =
-      opening.kind === "tls" ? accessDenied : opening.kind === "http" ? page(opening, wish, denial) : undefined;
+      opening.kind === "tls" ? accessDenied : opening.kind === "http" ? page(opening, attempt, denial) : undefined;
     if (!words) {
       inside.resetAndDestroy();
       return;
@@ -32,11 +32,15 @@ export function refuse(inside: Socket, opening: Opening, wish: Wish, denial: Den
   });
 }
 
-function page(opening: Extract<Opening, { kind: "http" }>, wish: Wish, { reason, rule, missing }: Denial): Buffer {
+function page(
+  opening: Extract<Opening, { kind: "http" }>,
+  attempt: Attempt,
+  { reason, rule, missing }: Denial,
+): Buffer {
   const { method, path, host } = opening;
-  const url = `http://${host ?? wish.address}${path.startsWith("/") ? path : "/"}`;
+  const url = `http://${host ?? attempt.address}${path.startsWith("/") ? path : "/"}`;
   const message = `Cannot ${method} ${url}: ${reason}${advice(missing)}`;
-  const { address, port } = wish;
+  const { address, port } = attempt;
   const error = { code: "egress_denied", message, reason, host, address, port, method, path, rule, missing };
   const body = Buffer.from(`${JSON.stringify({ error }, null, 2)}\n`);
   const head = [

@@ -2,7 +2,7 @@
 
 import { connect, type Socket } from "node:net";
 import type { Destination } from "../channel.ts";
-import type { Share } from "../fairness/turns.ts";
+import type { TimeShare } from "../fairness/turns.ts";
 import { sslRequest } from "./opening.ts";
 import { pourBoth } from "./pour.ts";
 
@@ -19,7 +19,7 @@ export interface RelayOptions {
   /** what was agreed with the program before: the server is asked for it too */
   postgres?: boolean;
   /** whose time it takes */
-  share: Share;
+  share: TimeShare;
   signal: AbortSignal;
 }
 
@@ -99,7 +99,7 @@ function showFirst(inside: Socket, first: (bytes: Buffer) => boolean): void {
   inside.on("data", look);
 }
 
-function joined(inside: Socket, outside: Socket, share: Share, signal: AbortSignal): Promise<void> {
+function joined(inside: Socket, outside: Socket, share: TimeShare, signal: AbortSignal): Promise<void> {
   const reset = () => {
     inside.resetAndDestroy();
     outside.resetAndDestroy();

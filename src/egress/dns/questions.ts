@@ -203,8 +203,8 @@ function addressesIn(answers: Answer[]): { name: string; ttl: number }[] {
 /** a name must not lead to where no name may: to private addresses, or to the host (rebinding) */
 function mayBeTold(answer: Answer, policy: Policy, addresses: AddressRules): boolean {
   if (answer.type !== "A" && answer.type !== "AAAA") return true;
-  const wish = { protocol: "tcp" as const, address: answer.data, port: 443 };
-  const verdict = judgeAddress(policy, wish, addresses);
+  const attempt = { protocol: "tcp" as const, address: answer.data, port: 443 };
+  const verdict = judgeAddress(policy, attempt, addresses);
   // One that a range denies is told, and refused with the reason when it is used.
   return verdict === undefined || verdict.allowed || addresses.forbidden(answer.data) === undefined;
 }

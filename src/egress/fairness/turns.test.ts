@@ -1,7 +1,7 @@
 /** Turns, by a clock of the test's own: who is served when, and that nothing stays behind. */
 
 import { expect, test } from "vitest";
-import { mostRequests, type Share, Turns } from "./turns.ts";
+import { mostRequests, type TimeShare, Turns } from "./turns.ts";
 
 /** more than a machine has at once, in µs */
 const all = 1_000_000;
@@ -124,7 +124,7 @@ test("nothing of a machine that has ended waits, and its requests do not begin",
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 /** the share of a machine that has used up what it may do at once */
-function exhausted(turns: Turns): Share {
+function exhausted(turns: Turns): TimeShare {
   const share = turns.share();
   share.spend(all);
   return share;

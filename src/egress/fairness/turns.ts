@@ -8,13 +8,13 @@
  *   several are              it comes when nothing was to do for as long as something was since the last one: half of
  *                            the time is free for whoever wants little
  *
- * Nothing is lost: whatever waits holds up what causes it. What needs no turn at all is the business of strain.ts.
+ * Nothing is lost: whatever waits holds up what causes it. What needs no turn at all is the business of load.ts.
  */
 
 import { type Budget, newAllowance } from "./allowance.ts";
-import { Strain, type Watched } from "./strain.ts";
+import { LoadWatch, type Watched } from "./load-watch.ts";
 
-export interface Share {
+export interface TimeShare {
   /** resolves when a piece of work may begin that takes about `cost` µs; when the machine has ended, at once */
   turn(cost: number): Promise<void>;
   /** counts work that is done already, and says whether more of its kind may go on without waiting for a turn */
@@ -72,7 +72,7 @@ interface Piece {
 
 export class Turns {
   readonly #options: TurnsOptions;
-  readonly #strain: Strain;
+  readonly #load: LoadWatch;
   /** shares with waiting pieces; whose turn is next comes first */
   readonly #queue = new Set<MachineShare>();
   /** who was active last, and who before that */
@@ -84,16 +84,16 @@ export class Turns {
 
   constructor(options: TurnsOptions) {
     this.#options = options;
-    this.#strain = new Strain(options);
+    this.#load = new LoadWatch(options);
   }
 
   /** for a machine of which nothing is known yet */
-  share(): Share {
+  share(): TimeShare {
     return new MachineShare(this.#options.now, {
       isActive: (share) => this.#isActive(share),
       isAlone: () => !this.#isShared(),
       waits: (share) => this.#waits(share),
-      watch: (watched, share) => this.#strain.watch(watched, share),
+      watch: (watched, share) => this.#load.watch(watched, share),
     });
   }
 
@@ -101,7 +101,7 @@ export class Turns {
     const at = this.#options.now();
     if (this.#last && this.#last.share !== share) this.#other = this.#last;
     this.#last = { share, at };
-    this.#strain.look();
+    this.#load.look();
   }
 
   /** whether more than one machine is active */
@@ -153,7 +153,7 @@ interface Among {
   watch(watched: Watched, share: MachineShare): () => void;
 }
 
-class MachineShare implements Share {
+class MachineShare implements TimeShare {
   readonly #allowance: Budget;
   readonly #among: Among;
   readonly #pieces = new Set<Piece>();

@@ -6,12 +6,12 @@
 import type { Readable } from "node:stream";
 import type { ForwardHeaders } from "../../core/model/conventions.ts";
 import type { ForwardIdentity, RequestRule, RuleAction } from "../../core/network/network-policy.ts";
-import type { Share } from "../fairness/turns.ts";
+import type { TimeShare } from "../fairness/turns.ts";
 import type { Outgoing } from "./client.ts";
 import { endToEnd, type Header, overridden, takesTrailers, valuesOf, without } from "./headers.ts";
 import { tokenFor } from "./identity.ts";
 import { ruleFor, TooCostly } from "./matching.ts";
-import type { Origin } from "./origin.ts";
+import type { Upstream } from "./upstream.ts";
 
 /** What a program asks, whichever version of HTTP it speaks. */
 export interface Incoming {
@@ -36,11 +36,11 @@ export interface Circumstances {
   identity?: ForwardIdentity | undefined;
   forwardHeaders?: ForwardHeaders | undefined;
   /** the host itself */
-  origin: Origin;
+  origin: Upstream;
   /** where a rule forwards to */
-  forwardOrigin(url: URL): Origin;
+  forwardUpstream(url: URL): Upstream;
   /** whose time they take */
-  share: Share;
+  share: TimeShare;
   /** told of each request when it comes, and of what became of it when it is over */
   asked(): void;
   seen(request: SeenRequest): void;
@@ -65,7 +65,7 @@ export interface SeenRequest {
 
 /** Whom to ask and in which words, or what the program is answered without anybody being asked. */
 export type Decision = { rule?: NonNullable<SeenRequest["rule"]> } & (
-  | { origin: Origin; request: Outgoing }
+  | { origin: Upstream; request: Outgoing }
   | { answer: FixedAnswer }
 );
 
@@ -128,7 +128,7 @@ function outgoing(incoming: Incoming): Omit<Outgoing, "authority" | "headers"> {
 }
 
 function forwarded(circumstances: Circumstances, incoming: Incoming, to: string): Decision {
-  const { host, port, identity, forwardHeaders: names, forwardOrigin } = circumstances;
+  const { host, port, identity, forwardHeaders: names, forwardUpstream } = circumstances;
   if (!names) return { answer: refusal(502, `Cannot forward to "${to}": the names of its headers are not set`) };
   if (!identity) return { answer: refusal(502, `Cannot forward to "${to}": the sandbox has no identity`) };
   const url = new URL(to);
@@ -144,7 +144,7 @@ function forwarded(circumstances: Circumstances, incoming: Incoming, to: string)
   const target = `${url.pathname}${url.search}`;
   const secret = [names.token];
   return {
-    origin: forwardOrigin(url),
+    origin: forwardUpstream(url),
     request: { ...outgoing(incoming), scheme, target, authority: url.host, headers, secret },
   };
 }

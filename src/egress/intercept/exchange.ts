@@ -19,7 +19,7 @@ import {
   seenOf,
 } from "./decision.ts";
 import { endToEnd, type Header, valuesOf, without } from "./headers.ts";
-import { type Origin, Unreachable, unsendable } from "./origin.ts";
+import { Unreachable, type Upstream, unsendable } from "./upstream.ts";
 
 /** Where the program's answer goes. */
 export interface Answering {
@@ -78,7 +78,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
     incoming.body.resume();
   }
 
-  async function relay(origin: Origin, request: Outgoing): Promise<void> {
+  async function relay(origin: Upstream, request: Outgoing): Promise<void> {
     let gone = false;
     answering.over(() => {
       gone = true;

@@ -35,8 +35,8 @@ export function http1Client({ open, connections }: Http1Options): Client {
 /** a request for another protocol, over a connection of its own */
 export function sendUpgrade(socket: Socket, request: Outgoing, protocol: string): ClientRequest {
   const { headers, ...line } = lineOf(request);
-  const wish = ["Connection", "Upgrade", "Upgrade", protocol];
-  return send({ ...line, headers: [...headers, ...wish], createConnection: () => socket });
+  const upgrade = ["Connection", "Upgrade", "Upgrade", protocol];
+  return send({ ...line, headers: [...headers, ...upgrade], createConnection: () => socket });
 }
 
 /** how the length of a body is told where no Content-Length does */

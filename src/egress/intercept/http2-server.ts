@@ -4,7 +4,7 @@ import { constants, performServerHandshake, type ServerHttp2Session, type Server
 import type { TLSSocket } from "node:tls";
 import { pairs } from "../../base/hop-by-hop.ts";
 import type { Allowance } from "../fairness/allowance.ts";
-import type { Watched } from "../fairness/strain.ts";
+import type { Watched } from "../fairness/load-watch.ts";
 import type { Circumstances, Incoming } from "./decision.ts";
 import { type Answering, exchange } from "./exchange.ts";
 import { headerObject, valuesOf } from "./headers.ts";
@@ -16,7 +16,7 @@ export const mostStreams = 100;
 /** requests that may be taken back over one connection: so many at once, and so many a second */
 const mostResets = { streamResetBurst: 2 * mostStreams, streamResetRate: 50 };
 /** about what one costs that is taken back, or a word about the connection, in µs */
-const nuisanceCost = 100;
+const costlyFrameCost = 100;
 const window = 256 << 10;
 /** bytes of all its requests; programs are near, so they need not be many */
 const mostRoom = 1 << 20;
@@ -25,11 +25,11 @@ const mostHeaders = 1_000;
 export interface Http2Options {
   room?: number | undefined;
   /** how often its machine may do what costs us much and itself nothing */
-  nuisances: Allowance;
+  costlyFrames: Allowance;
 }
 
 export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, options: Http2Options): ServerHttp2Session {
-  const { room = mostRoom, nuisances } = options;
+  const { room = mostRoom, costlyFrames } = options;
   const { share } = circumstances;
   const session = performServerHandshake(socket, {
     ...mostResets,
@@ -43,30 +43,30 @@ export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, opti
   });
   session.setLocalWindowSize(Math.min(room, mostRoom));
   session.on("error", () => session.destroy());
-  const nuisance = () => {
+  const costlyFrame = () => {
     // Whatever is under way is taken back when the connection ends.
     if (session.destroyed) return;
-    share.spend(nuisanceCost);
-    if (nuisances.take()) return;
+    share.spend(costlyFrameCost);
+    if (costlyFrames.take()) return;
     session.destroy(new Error("Too much is taken back"), constants.NGHTTP2_ENHANCE_YOUR_CALM);
   };
-  session.on("ping", nuisance);
+  session.on("ping", costlyFrame);
   // The first are how every connection begins.
-  session.once("remoteSettings", () => session.on("remoteSettings", nuisance));
+  session.once("remoteSettings", () => session.on("remoteSettings", costlyFrame));
   const reading = readingOf(socket);
   session.once("close", share.watch(reading));
   // Programs may ask again for what is refused, as nothing of it has happened; but not without end.
   const refuse = (stream: ServerHttp2Stream) => {
     stream.close(constants.NGHTTP2_REFUSED_STREAM);
     reading.hold();
-    void share.turn(nuisanceCost).then(reading.release);
+    void share.turn(costlyFrameCost).then(reading.release);
   };
   session.on("stream", (stream, _headers, flags, raw: string[]) => {
     stream.on("error", () => undefined);
     // We hear of a stream a moment after it was opened, and it may have been taken back in the same breath.
-    if (stream.closed) return nuisance();
+    if (stream.closed) return costlyFrame();
     if (share.isFull) return refuse(stream);
-    stream.once("aborted", nuisance);
+    stream.once("aborted", costlyFrame);
     exchange(circumstances, incomingOf(stream, flags, raw), answeringOn(stream));
   });
   return session;

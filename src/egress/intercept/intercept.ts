@@ -12,12 +12,12 @@ import type { ForwardHeaders } from "../../core/model/conventions.ts";
 import { messageOf } from "../../core/model/errors.ts";
 import type { ForwardIdentity, RequestRule } from "../../core/network/network-policy.ts";
 import type { Allowance } from "../fairness/allowance.ts";
-import type { Share } from "../fairness/turns.ts";
+import type { TimeShare } from "../fairness/turns.ts";
 import type { Authority } from "./authority.ts";
 import type { Circumstances, SeenRequest } from "./decision.ts";
 import { type Http1Connection, serveHttp1 } from "./http1-server.ts";
 import { mostStreams, serveHttp2 } from "./http2-server.ts";
-import { Origin, trustedContext } from "./origin.ts";
+import { trustedContext, Upstream } from "./upstream.ts";
 
 export type { SeenRequest } from "./decision.ts";
 
@@ -32,7 +32,7 @@ export interface Interception {
   /** bytes that may be under way in either direction before the other side has taken them, over HTTP/2 */
   room?: number | undefined;
   /** how often the machine may do what costs us much and itself nothing */
-  nuisances: Allowance;
+  costlyFrames: Allowance;
   /** in order; header values in the clear */
   rules: readonly RequestRule[];
   /** a raw connection to an address of the host that may be reached; rejects with a sentence */
@@ -41,7 +41,7 @@ export interface Interception {
   dial(url: URL): Promise<Socket>;
   authority: Authority;
   /** whose time it takes */
-  share: Share;
+  share: TimeShare;
   /** who the sandbox is; rules that forward need it */
   identity?: ForwardIdentity | undefined;
   forwardHeaders?: ForwardHeaders | undefined;
@@ -187,23 +187,23 @@ function towards(
   const { host, port, rules, identity, forwardHeaders, share, seen } = options;
   // Over HTTP/1.1 the next request waits for the last answer, so one connection is enough, and its order is the program's.
   const common = { connections: http2 ? mostStreams : 1, context, room: options.room };
-  const origin = new Origin({ ...common, host, port, secure: true, http2, open: options.connect, closed });
-  const forwards = new Map<string, Origin>();
+  const origin = new Upstream({ ...common, host, port, secure: true, http2, open: options.connect, closed });
+  const forwards = new Map<string, Upstream>();
   const [first] = rules;
   const elsewhere = first && !first.match && first.action.kind !== "set-headers";
   if (!elsewhere) origin.warm();
-  const forwardOrigin = (url: URL): Origin => {
+  const forwardUpstream = (url: URL): Upstream => {
     const known = forwards.get(url.origin);
     if (known) return known;
     const secure = url.protocol === "https:";
     const open = () => options.dial(url);
     const place = { host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || (secure ? 443 : 80)) };
-    const made = new Origin({ ...common, ...place, secure, http2: false, open });
+    const made = new Upstream({ ...common, ...place, secure, http2: false, open });
     forwards.set(url.origin, made);
     return made;
   };
   return {
-    circumstances: { host, port, rules, identity, forwardHeaders, origin, forwardOrigin, share, asked, seen },
+    circumstances: { host, port, rules, identity, forwardHeaders, origin, forwardUpstream, share, asked, seen },
     close() {
       origin.close();
       for (const forward of forwards.values()) forward.close();

@@ -6,7 +6,7 @@ import { eventually } from "../../../test/harness/harness.ts";
 import { type Door, host, http2, http2Server, open } from "../../../test/internet/interception.ts";
 import type { RequestRule } from "../../core/network/network-policy.ts";
 import { newAllowance } from "../fairness/allowance.ts";
-import type { Watched } from "../fairness/strain.ts";
+import type { Watched } from "../fairness/load-watch.ts";
 import { mostRequests, newTurns, type Turns } from "../fairness/turns.ts";
 
 const inject: RequestRule = { action: { kind: "set-headers", headers: { "x-key": "secret" } } };
@@ -91,8 +91,8 @@ test("a machine that has ended leaves nothing waiting", async () => {
 
 test("a program that takes back more requests than its machine may is cut off, and can come again", async () => {
   const server = await holding();
-  const nuisances = newAllowance({ atOnce: perSession / 2, perSecond: 0, now: () => 0 });
-  const door = await open(server.port, [inject], { nuisances });
+  const costlyFrames = newAllowance({ atOnce: perSession / 2, perSecond: 0, now: () => 0 });
+  const door = await open(server.port, [inject], { costlyFrames });
   const session = await http2(door);
   const cut = new Promise((resolve) => session.once("close", () => resolve("cut off")));
   const streams: ClientHttp2Stream[] = [];

@@ -4,7 +4,7 @@ import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { offersHttp2, pairs } from "../../base/hop-by-hop.ts";
 import { pour, pourBoth } from "../connection/pour.ts";
-import type { Share } from "../fairness/turns.ts";
+import type { TimeShare } from "../fairness/turns.ts";
 import {
   type Circumstances,
   decide,
@@ -17,7 +17,7 @@ import {
 } from "./decision.ts";
 import { endToEnd, type Header, valuesOf } from "./headers.ts";
 import { sendUpgrade } from "./http1-client.ts";
-import { unsendable } from "./origin.ts";
+import { unsendable } from "./upstream.ts";
 
 /** whether it is one: clients that merely offer HTTP/2 get an ordinary answer, and a body would come unparsed */
 export function isUpgrade({ headers }: IncomingMessage): boolean {
@@ -88,7 +88,7 @@ export function endWith(socket: Duplex, text: string | Buffer): void {
   socket.once("close", () => clearTimeout(timer));
 }
 
-function join(inside: Duplex, head: Buffer, outside: Duplex, first: Buffer, seen: SeenRequest, share: Share): void {
+function join(inside: Duplex, head: Buffer, outside: Duplex, first: Buffer, seen: SeenRequest, share: TimeShare): void {
   if (first.length > 0) inside.write(first);
   if (head.length > 0) outside.write(head);
   seen.sent += head.length;

@@ -19,7 +19,7 @@ export interface Search {
 /** Asks the daemon something; false where it has too much to read already. */
 export type Ask = (line: object) => boolean;
 
-interface Open {
+interface PendingSearch {
   machine: string;
   search: Search;
   holder?: Holder;
@@ -41,7 +41,7 @@ const longestProgram = 64;
 const nobody: Search = { actor: Promise.resolve({}), seen: Promise.resolve() };
 
 export class Actors {
-  readonly #open = new Map<number, Open>();
+  readonly #open = new Map<number, PendingSearch>();
   /** how many of them are of each machine */
   readonly #counts = new Map<string, number>();
   readonly #daemons: Ask[] = [];

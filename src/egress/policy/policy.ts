@@ -1,6 +1,6 @@
 /**
  * Whether a sandbox may reach what it wants to reach: the one place where that is decided. Of a sandbox that may reach
- * nothing at all it is only told what its ruleset has stopped (barred.ts). Everything here is pure: what it says of a
+ * nothing at all it is only told what its ruleset has stopped (kernel-refusal.ts). Everything here is pure: what it says of a
  * connection it says again, about the same connection, when the policy has changed.
  */
 
@@ -29,7 +29,7 @@ export type Verdict =
   | { allowed: false; reason: string; rule?: string; missing?: MissingPermission };
 
 /** What is known of a connection or a flow. */
-export interface Wish extends Destination {
+export interface Attempt extends Destination {
   protocol: "tcp" | "udp";
   /** the name in its TLS hello, once that was found to lead to the address */
   name?: string;
@@ -50,8 +50,8 @@ export function customPolicy(network: CustomNetwork): Policy {
 const resolverPorts = [53, 853];
 
 /** the verdict where the address alone decides; undefined where the name has to be known */
-export function judgeAddress(policy: Policy, wish: Wish, addresses: AddressRules): Verdict | undefined {
-  const { address, port } = wish;
+export function judgeAddress(policy: Policy, attempt: Attempt, addresses: AddressRules): Verdict | undefined {
+  const { address, port } = attempt;
   if (policy.kind === "unknown") return { allowed: false, reason: "the sandbox's policy is not known yet" };
   if (port === 0) return { allowed: false, reason: "port 0 is none" };
   const range = policy.kind === "custom" ? rangeOf(policy.matcher, address) : undefined;
@@ -68,18 +68,18 @@ export function judgeAddress(policy: Policy, wish: Wish, addresses: AddressRules
     return { allowed: false, reason: "only names of the policy resolve, and only by the sandbox's own resolver" };
   }
   if (range) return { allowed: true, rule: `subnets.allow ${range.cidr.text}` };
-  if (wish.protocol === "tcp") return undefined;
-  return bySubnetOnly(wish, `datagrams are allowed by subnet only${everything ? ", as a domain has rules" : ""}`);
+  if (attempt.protocol === "tcp") return undefined;
+  return bySubnetOnly(attempt, `datagrams are allowed by subnet only${everything ? ", as a domain has rules" : ""}`);
 }
 
 /** the verdict once it is known what the connection speaks; the name has been found to lead to its address */
-export function judge(policy: Policy, wish: Wish, addresses: AddressRules): Verdict {
-  const known = judgeAddress(policy, wish, addresses);
+export function judge(policy: Policy, attempt: Attempt, addresses: AddressRules): Verdict {
+  const known = judgeAddress(policy, attempt, addresses);
   if (known) return known;
-  if (wish.name !== undefined) return judgeName(policy, wish.name);
+  if (attempt.name !== undefined) return judgeName(policy, attempt.name);
   if (policy.kind !== "custom" || !policy.matcher.everything)
-    return bySubnetOnly(wish, wish.instead ?? "it names no host");
-  const { claimed } = wish;
+    return bySubnetOnly(attempt, attempt.instead ?? "it names no host");
+  const { claimed } = attempt;
   if (claimed === undefined || !hasRulesFor(policy, claimed)) return { allowed: true, rule: "allow *" };
   return { allowed: false, reason: `plain HTTP would go around the rules for "${claimed}": use https` };
 }
@@ -120,7 +120,7 @@ function rangeOf(matcher: PolicyMatcher, address: string): ReturnType<PolicyMatc
   return other && !other.allowed ? other : own;
 }
 
-function bySubnetOnly({ address }: Wish, why: string): Verdict {
+function bySubnetOnly({ address }: Attempt, why: string): Verdict {
   const range = `${address}/${address.includes(":") ? 128 : 32}`;
   const reason = `the policy does not allow ${address}: ${why}`;
   return { allowed: false, reason, missing: { subnets: { allow: [range] } } };

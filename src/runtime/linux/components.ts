@@ -1,4 +1,4 @@
-/** The parts that a Linux runtime is made of, opened in the order in which they need each other. */
+/** The components that a Linux runtime is made of, opened in the order in which they need each other. */
 
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, realpathSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
@@ -24,10 +24,10 @@ import { Capturer } from "./layers/capture.ts";
 import { LayerStore } from "./layers/layers.ts";
 import { type MachineNeeds, SnapshotStore } from "./layers/snapshots.ts";
 import { requireSameRun } from "./machines/adopt.ts";
-import { BlankMaker } from "./machines/blank.ts";
-import type { LinuxMachine, MachineKeeper } from "./machines/machine.ts";
+import type { LinuxMachine, MachineServices } from "./machines/machine.ts";
 import { egressUser, netdUser, type OrphanPlan, type Places } from "./machines/plan.ts";
 import { Pool, type PoolOptions, type PoolSize } from "./machines/pool.ts";
+import { MachinePreparer } from "./machines/prepared-machine.ts";
 import { EgressLink, type EgressLinkOptions } from "./network/egress-link.ts";
 import { egressView, realCommand } from "./network/egress-view.ts";
 import { PortMeters } from "./network/port-meters.ts";
@@ -38,7 +38,7 @@ import { GrowthStop } from "./storage/growth-stop.ts";
 import { isReadOnly } from "./storage/storage.ts";
 import { Volumes } from "./storage/volumes.ts";
 
-export interface Parts {
+export interface Components {
   cgroups: CgroupHost;
   cgroupParents: string[];
   launcher: Launcher;
@@ -51,9 +51,9 @@ export interface Parts {
   images: ImageStore;
   snapshots: SnapshotStore;
   drives: DriveStore;
-  maker: BlankMaker;
+  maker: MachinePreparer;
   capturer: Capturer;
-  keeper: MachineKeeper;
+  keeper: MachineServices;
   pool: Pool;
   builds: Builds;
   countsLook: RegularLook;
@@ -90,7 +90,7 @@ export interface Bounds {
 /** what an acknowledged stop or snapshot survives: the loss of power, or of the daemon's process only */
 export type Durability = "power" | "process";
 
-export interface PartsOptions extends Bounds {
+export interface ComponentsOptions extends Bounds {
   dataDir: string;
   guest: string;
   egress: string[];
@@ -112,18 +112,18 @@ export interface PartsOptions extends Bounds {
   room?: DiskRoom;
 }
 
-/** what the parts ask of the runtime they belong to */
-export interface PartsHooks {
+/** what the components ask of the runtime they belong to */
+export interface ComponentsHooks {
   orphans: () => OrphanPlan[];
   needs: () => MachineNeeds | Promise<MachineNeeds>;
   release: (machine: LinuxMachine) => Promise<void>;
   defaultRoot: PoolOptions["root"];
   machines: () => Iterable<LinuxMachine>;
   /** whether these are still the runtime's: its store may have been mounted anew since */
-  isOpen: (keeper: MachineKeeper) => boolean;
+  isOpen: (keeper: MachineServices) => boolean;
 }
 
-export async function openParts(options: PartsOptions, hooks: PartsHooks): Promise<Parts> {
+export async function openComponents(options: ComponentsOptions, hooks: ComponentsHooks): Promise<Components> {
   const { places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble } = options;
   const { store } = places;
   const cgroups = thisHostsCgroups();
@@ -196,9 +196,19 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
   const newName = () => `m${randomBytes(8).toString("hex")}`;
   const hostCpus = cpus().length;
   const output = { outputLimit, journalLimit };
-  const maker = new BlankMaker({ places, cgroups, launcher, ledger, volumes, layers, ...output, newName, hostCpus });
+  const maker = new MachinePreparer({
+    places,
+    cgroups,
+    launcher,
+    ledger,
+    volumes,
+    layers,
+    ...output,
+    newName,
+    hostCpus,
+  });
   const capturer = new Capturer({ layers, snapshots, volumes, durable: options.durability === "power" });
-  const keeper: MachineKeeper = {
+  const keeper: MachineServices = {
     launcher,
     egress,
     ports,
@@ -304,7 +314,7 @@ export async function openParts(options: PartsOptions, hooks: PartsHooks): Promi
 /** between two looks for what the kernel counts for volumes that are gone, in ms */
 const forgetEvery = 3_600_000;
 
-function forgetCounts(launcher: Launcher, { hasVolumes, places }: PartsOptions): void {
+function forgetCounts(launcher: Launcher, { hasVolumes, places }: ComponentsOptions): void {
   // What is left this time is found the next time.
   if (hasVolumes) launcher.forgetCounts(places.store).catch(() => undefined);
 }

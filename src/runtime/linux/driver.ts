@@ -20,7 +20,7 @@ import type {
   SnapshotInfo,
   Vitals,
 } from "../../core/ports/runtime.ts";
-import { type Durability, openParts, type Parts } from "./components.ts";
+import { type Components, type Durability, openComponents } from "./components.ts";
 import { isFull, ofClosedStore, typed } from "./guest-wire/failure.ts";
 import { hostBootId } from "./host/boot-id.ts";
 import type { Builds } from "./host/builds.ts";
@@ -33,13 +33,13 @@ import { type ImageStore, imageReference } from "./images/images.ts";
 import type { LayerStore } from "./layers/layers.ts";
 import type { SnapshotStore } from "./layers/snapshots.ts";
 import { adopt } from "./machines/adopt.ts";
-import type { Blank } from "./machines/blank.ts";
-import { bootedBlank } from "./machines/booted-blank.ts";
+import { bootedMachine } from "./machines/booted-machine.ts";
 import { readEnded, readInfo } from "./machines/journal.ts";
 import { LinuxMachine } from "./machines/machine.ts";
 import { machineNeeds } from "./machines/machine-needs.ts";
 import { flushRecord, type MachineRecord, writeRecord, writeSpare } from "./machines/machine-record.ts";
-import { type BlankPlan, checkSpec, isPlainName, type OrphanPlan, type Places, places } from "./machines/plan.ts";
+import { checkSpec, isPlainName, type MachinePlan, type OrphanPlan, type Places, places } from "./machines/plan.ts";
+import type { PreparedMachine } from "./machines/prepared-machine.ts";
 import { bootRoot, hotRoot } from "./machines/roots.ts";
 import { egressJournal } from "./network/egress-journal.ts";
 import { abandoned, isIdle, letGo, rebuildLedger, shutDown } from "./opening.ts";
@@ -61,12 +61,12 @@ export class LinuxRuntime implements Runtime {
   readonly #bootId: string;
   readonly #machines = new Map<string, LinuxMachine>();
   /** stopped machines whose journals or files are still there */
-  readonly #ended = new Map<string, { plan: BlankPlan; record: MachineRecord }>();
+  readonly #ended = new Map<string, { plan: MachinePlan; record: MachineRecord }>();
   readonly #booting = new Set<string>();
   #lost: MachineEnd[] = [];
   #damaged = 0;
   readonly damaged = (): number => this.#damaged;
-  #parts: Parts | undefined;
+  #components: Components | undefined;
   #hasMounted = false;
   #storeWatch: StoreWatch | undefined;
   readonly #trouble: Trouble;
@@ -97,14 +97,14 @@ export class LinuxRuntime implements Runtime {
     try {
       await this.#openAll();
       this.#storeWatch = new StoreWatch({
-        needsRescue: () => (!this.#parts || isReadOnly(this.#places.store)) && !this.#options.room?.isShort,
+        needsRescue: () => (!this.#components || isReadOnly(this.#places.store)) && !this.#options.room?.isShort,
         rescue: () => this.#rescue(),
         trouble: this.#trouble,
       });
     } catch (error) {
       const [close, shutdown] = [() => this.close(), () => this.shutdown()];
-      const [places, parts, hasMounted] = [this.#places, this.#parts, this.#hasMounted];
-      throw await abandoned({ dataDir: this.#options.dataDir, places, parts, hasMounted, close, shutdown }, error);
+      const [places, components, hasMounted] = [this.#places, this.#components, this.#hasMounted];
+      throw await abandoned({ dataDir: this.#options.dataDir, places, components, hasMounted, close, shutdown }, error);
     }
   }
 
@@ -116,33 +116,33 @@ export class LinuxRuntime implements Runtime {
     this.#hasMounted = storage.isNewlyMounted;
     const { machines, spares, sockets } = this.#places;
     for (const folder of [machines, spares, sockets]) mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const parts = await this.#openParts(storage);
-    this.#parts = parts;
-    if (parts.ledger.isDamaged) this.#trouble(new Error(await rebuildLedger(parts, this.#places, dataDir)));
-    await this.#adopt(parts);
-    await parts.builds.open();
+    const components = await this.#openComponents(storage);
+    this.#components = components;
+    if (components.ledger.isDamaged) this.#trouble(new Error(await rebuildLedger(components, this.#places, dataDir)));
+    await this.#adopt(components);
+    await components.builds.open();
     if (this.#defaultImage === hostImage)
-      await ensureHostImage(parts.layers, parts.images, { conventions, roots, progress });
-    await parts.egress.configured();
-    await parts.growthStop?.apply();
-    if (!room?.isShort) parts.pool.fill(0);
+      await ensureHostImage(components.layers, components.images, { conventions, roots, progress });
+    await components.egress.configured();
+    await components.growthStop?.apply();
+    if (!room?.isShort) components.pool.fill(0);
   }
 
-  /** machines go on; blanks do not */
+  /** machines go on; prepared machines do not */
   async close(): Promise<void> {
     this.#storeWatch?.close();
     await this.#letGo();
   }
 
   async #letGo(): Promise<void> {
-    if (this.#parts) await letGo(this.#parts, this.#machines.values());
-    this.#parts = undefined;
+    if (this.#components) await letGo(this.#components, this.#machines.values());
+    this.#components = undefined;
   }
 
   /** for the daemon's end: machines go on, and where there are none nothing stays behind */
   async leave(): Promise<void> {
-    await this.#parts?.pool.close();
-    const isUnused = this.#parts && (await isIdle(this.#parts, this.#places).catch(() => false));
+    await this.#components?.pool.close();
+    const isUnused = this.#components && (await isIdle(this.#components, this.#places).catch(() => false));
     await (isUnused ? this.shutdown() : this.close());
   }
 
@@ -210,14 +210,14 @@ export class LinuxRuntime implements Runtime {
   }
 
   async boot(wanted: MachineSpec): Promise<Machine> {
-    const parts = this.#open();
+    const components = this.#open();
     this.requireRoom();
     const spec = checkSpec(wanted, this.#limits);
     if (this.#machines.has(spec.id) || this.#ended.has(spec.id) || this.#booting.has(spec.id)) {
       throw new SandkeepError("exists", `Cannot boot machine "${spec.id}": its id was used before`);
     }
     this.#booting.add(spec.id);
-    const done = parts.pool.begin();
+    const done = components.pool.begin();
     const network = wanted.network ?? "allow-all";
     try {
       return await this.#boot(spec, network).catch(async (error) => {
@@ -227,7 +227,7 @@ export class LinuxRuntime implements Runtime {
         return this.#boot(spec, network);
       });
     } catch (error) {
-      throw parts.keeper.explained(typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
+      throw components.keeper.explained(typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
     } finally {
       this.#booting.delete(spec.id);
       done();
@@ -320,13 +320,13 @@ export class LinuxRuntime implements Runtime {
       () => Promise.all([...this.#machines.values()].map((machine) => machine.lose(reason))),
       () => this.#letGo(),
     ]).catch(this.#trouble);
-    this.#parts = undefined;
+    this.#components = undefined;
     this.#machines.clear();
     await this.#openAll();
   }
 
-  #openParts(storage: Storage): Promise<Parts> {
-    return openParts(
+  #openComponents(storage: Storage): Promise<Components> {
+    return openComponents(
       {
         ...this.#options,
         limits: this.#limits,
@@ -345,17 +345,17 @@ export class LinuxRuntime implements Runtime {
         release: (machine) => this.#release(machine),
         defaultRoot: () => hotRoot(this.#open(), this.#defaultImage, this.#limits),
         machines: () => this.#machines.values(),
-        isOpen: (keeper) => this.#parts?.keeper === keeper,
+        isOpen: (keeper) => this.#components?.keeper === keeper,
       },
     );
   }
 
-  async #adopt(parts: Parts): Promise<void> {
-    const { live, lost, ended, damaged } = await adopt({ places: this.#places, bootId: this.#bootId, ...parts });
+  async #adopt(components: Components): Promise<void> {
+    const { live, lost, ended, damaged } = await adopt({ places: this.#places, bootId: this.#bootId, ...components });
     for (const machine of live) this.#machines.set(machine.id, machine);
     for (const entry of ended) this.#ended.set(entry.record.id, entry);
-    parts.maker.use(live.map(({ plan, record }) => ({ plan, pid: record.pid })));
-    parts.egress.keep(live.map(({ plan }) => plan.name));
+    components.maker.use(live.map(({ plan, record }) => ({ plan, pid: record.pid })));
+    components.egress.keep(live.map(({ plan }) => plan.name));
     this.#lost = lost;
     this.#damaged = damaged;
   }
@@ -363,37 +363,37 @@ export class LinuxRuntime implements Runtime {
   async #boot(spec: Machine["spec"], network: MachineNetwork): Promise<Machine> {
     const { maker, layers, keeper, egress } = this.#open();
     const claim = layers.hold();
-    let blank: Blank | undefined;
+    let prepared: PreparedMachine | undefined;
     try {
       const root = await bootRoot(this.#open(), spec.root, claim.add);
-      blank = await bootedBlank(this.#open(), spec, root, this.#limits);
+      prepared = await bootedMachine(this.#open(), spec, root, this.#limits);
       // Nothing of the user's runs in it yet, so neither has to wait for the other.
       await Promise.all([
-        typeof network === "string" ? undefined : egress.set(blank.plan.name, network, { fresh: true }),
-        this.#open().maker.fit(blank, spec),
+        typeof network === "string" ? undefined : egress.set(prepared.plan.name, network, { fresh: true }),
+        this.#open().maker.fit(prepared, spec),
       ]);
       const record: MachineRecord = {
         id: spec.id,
-        name: blank.plan.name,
+        name: prepared.plan.name,
         spec,
-        pid: blank.pid,
+        pid: prepared.pid,
         bootId: this.#bootId,
-        base: blank.plan.base,
+        base: prepared.plan.base,
         bootedAt: Date.now(),
         image: { reference: imageReference(root.image), layers: root.image.layers, env: root.image.env },
         volume: root.volume,
       };
-      writeRecord(blank.plan.folder, record);
-      writeSpare(blank.plan, record);
+      writeRecord(prepared.plan.folder, record);
+      writeSpare(prepared.plan, record);
       // Beside the caller, whose own record takes as long to get to the disk.
-      if (this.#durability === "power") void flushRecord(blank.plan.folder);
-      const machine = new LinuxMachine(keeper, blank.plan, record, blank.agent);
+      if (this.#durability === "power") void flushRecord(prepared.plan.folder);
+      const machine = new LinuxMachine(keeper, prepared.plan, record, prepared.agent);
       this.#machines.set(spec.id, machine);
       return machine;
     } catch (error) {
-      blank?.agent?.close();
-      if (blank) egress.drop(blank.plan.name);
-      if (blank) await maker.abandon(blank.plan);
+      prepared?.agent?.close();
+      if (prepared) egress.drop(prepared.plan.name);
+      if (prepared) await maker.abandon(prepared.plan);
       throw error;
     } finally {
       await claim.release();
@@ -410,15 +410,15 @@ export class LinuxRuntime implements Runtime {
     builds.released();
   }
 
-  /** what a new launcher takes over; blanks without a root ended with the old one */
+  /** what a new launcher takes over; prepared machines without a root ended with the old one */
   #orphans(): OrphanPlan[] {
-    this.#parts?.pool.orphaned();
+    this.#components?.pool.orphaned();
     const modes = new Map([...this.#machines.values()].map(({ plan, spec }) => [plan.name, spec.network]));
-    return this.#parts?.maker.orphans((name) => modes.get(name)) ?? [];
+    return this.#components?.maker.orphans((name) => modes.get(name)) ?? [];
   }
 
-  #open(): Parts {
-    if (!this.#parts) throw ofClosedStore(undefined);
-    return this.#parts;
+  #open(): Components {
+    if (!this.#components) throw ofClosedStore(undefined);
+    return this.#components;
   }
 }

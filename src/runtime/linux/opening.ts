@@ -7,7 +7,7 @@ import { rmdirSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { messageOf, SandkeepError } from "../../core/model/errors.ts";
-import type { Parts } from "./components.ts";
+import type { Components } from "./components.ts";
 import { errnoOf } from "./guest-wire/failure.ts";
 import { realThings } from "./host/reconcile.ts";
 import type { LinuxMachine } from "./machines/machine.ts";
@@ -19,7 +19,7 @@ export interface Opening {
   dataDir: string;
   places: Places;
   /** those of the runtime, once it has some */
-  parts: Parts | undefined;
+  components: Components | undefined;
   /** whether this opening mounted the store: one that was mounted before may be in use by machines */
   hasMounted: boolean;
   /** of the runtime */
@@ -29,12 +29,12 @@ export interface Opening {
 
 /** what is to be thrown instead of what made the opening fail */
 export async function abandoned(
-  { dataDir, places, parts, hasMounted, close, shutdown }: Opening,
+  { dataDir, places, components, hasMounted, close, shutdown }: Opening,
   error: unknown,
 ): Promise<unknown> {
   try {
-    if (parts && (await isIdle(parts, places).catch(() => false))) await shutdown();
-    else if (parts) await close();
+    if (components && (await isIdle(components, places).catch(() => false))) await shutdown();
+    else if (components) await close();
     else {
       removeEmpty([places.sockets, places.run]);
       if (hasMounted) await closeStorage(dataDir, 0);
@@ -55,8 +55,8 @@ function removeEmpty(folders: string[]): void {
 }
 
 /** whatever is on the host and looks like ours is written down again, so that it is found and undone */
-export async function rebuildLedger(parts: Parts, places: Places, dataDir: string): Promise<string> {
-  const { ledger, launcher, cgroupParents } = parts;
+export async function rebuildLedger(components: Components, places: Places, dataDir: string): Promise<string> {
+  const { ledger, launcher, cgroupParents } = components;
   const launched = await launcher.machines();
   const real = realThings({ places, cgroupParents, launched, launcherPid: launcher.pid });
   const written = new Set(ledger.outstanding().map(({ kind, name }) => `${kind} ${name}`));
@@ -66,25 +66,25 @@ export async function rebuildLedger(parts: Parts, places: Places, dataDir: strin
 }
 
 /** of everything but machines and the store, each part whatever became of the others */
-export function letGo(parts: Parts, machines: Iterable<LinuxMachine>): Promise<void> {
-  parts.countsLook.close();
-  parts.diskWatch.close();
-  parts.growthStop?.close();
-  parts.filesWatch.close();
-  parts.filterWatch.close();
-  parts.kernelMemoryWatch.close();
-  parts.tcpWatch.close();
-  parts.tcpSocketWatch.close();
+export function letGo(components: Components, machines: Iterable<LinuxMachine>): Promise<void> {
+  components.countsLook.close();
+  components.diskWatch.close();
+  components.growthStop?.close();
+  components.filesWatch.close();
+  components.filterWatch.close();
+  components.kernelMemoryWatch.close();
+  components.tcpWatch.close();
+  components.tcpSocketWatch.close();
   return shutDown([
-    () => parts.masks.close(),
-    () => parts.pool.close(),
-    () => parts.layers.close(),
-    () => parts.snapshots.flushed(),
+    () => components.masks.close(),
+    () => components.pool.close(),
+    () => components.layers.close(),
+    () => components.snapshots.flushed(),
     ...[...machines].map((machine) => () => machine.close()),
-    () => parts.ports.close(),
-    () => parts.launcher.close(),
-    () => parts.egress.close(),
-    () => parts.ledger.close(),
+    () => components.ports.close(),
+    () => components.launcher.close(),
+    () => components.egress.close(),
+    () => components.ledger.close(),
   ]);
 }
 
@@ -102,7 +102,7 @@ export async function shutDown(steps: (() => unknown)[]): Promise<void> {
 }
 
 /** whether no machine can be alive: neither one that the launcher knows, nor one that outlived an earlier launcher */
-export async function isIdle({ launcher }: Parts, places: Places): Promise<boolean> {
+export async function isIdle({ launcher }: Components, places: Places): Promise<boolean> {
   if ((await launcher.machines()).length > 0) return false;
   return readRecords(places).every(({ record }) => record !== "damaged" && (!record || record.ended));
 }

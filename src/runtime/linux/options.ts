@@ -30,7 +30,7 @@ export interface LinuxOptions extends Bounds {
   room?: DiskRoom;
   /** sizes of the pools; default none */
   pool?: PoolSize;
-  /** what hot blanks are booted from; default "host" */
+  /** what hot prepared machines are booted from; default "host" */
   defaultImage?: string;
   limits?: Partial<Limits>;
   /** what an acknowledged stop or snapshot survives; default the loss of power */

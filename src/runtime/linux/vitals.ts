@@ -1,10 +1,10 @@
-/** The numbers that an operator watches, as the parts of the runtime have them. */
+/** The numbers that an operator watches, as the components of the runtime have them. */
 
 import type { Vitals } from "../../core/ports/runtime.ts";
-import type { Parts } from "./components.ts";
+import type { Components } from "./components.ts";
 import type { DiskRoom } from "./storage/disk-room.ts";
 
-type Watched = Pick<Parts, "pool" | "filesWatch" | "tcpWatch">;
+type Watched = Pick<Components, "pool" | "filesWatch" | "tcpWatch">;
 
 export function vitalsOf({ pool, filesWatch, tcpWatch }: Watched, running: number, room?: DiskRoom): Vitals {
   return {

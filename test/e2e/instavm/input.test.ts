@@ -190,10 +190,10 @@ test("the table of endpoints is whole", () => {
   // Routes are only looked at: nothing that they stand on is ever asked.
   const limits = { vcpus: 8, lifetime: 86_400_000, ports: 15, volume: 1 << 30 };
   const app = instavmApi({ limits, schemas: schemas(limits) } as never, {} as never);
-  const blank = (path: string) => path.replace(/:[a-z]+|\{[a-z]+\}/g, "{}");
+  const prepared = (path: string) => path.replace(/:[a-z]+|\{[a-z]+\}/g, "{}");
   const routes = app.routes.filter(({ method }) => method !== "ALL");
-  const known = new Set(endpoints.map(({ method, path }) => `${method} ${blank(path)}`));
-  expect([...known].toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${blank(path)}`).toSorted());
+  const known = new Set(endpoints.map(({ method, path }) => `${method} ${prepared(path)}`));
+  expect([...known].toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${prepared(path)}`).toSorted());
 });
 
 /** what no field takes, whatever its type is, and what single types do not */

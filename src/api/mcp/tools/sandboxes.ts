@@ -97,10 +97,10 @@ const origin = {
   persistent: z.boolean().default(true).describe("Whether its files survive a stop."),
 };
 
-type Origin = Partial<Record<"image" | "runtime" | "snapshot_id" | "git_url" | "git_ref", string | undefined>>;
+type CreateSource = Partial<Record<"image" | "runtime" | "snapshot_id" | "git_url" | "git_ref", string | undefined>>;
 
 function requireOneOrigin(
-  { image, runtime, snapshot_id, git_url, git_ref }: Origin,
+  { image, runtime, snapshot_id, git_url, git_ref }: CreateSource,
   { addIssue }: { addIssue(message: string): void },
 ): void {
   const others = { image, runtime, git_url };
@@ -111,7 +111,7 @@ function requireOneOrigin(
   if (git_ref !== undefined && git_url === undefined) addIssue("`git_ref` should NOT be given without `git_url`.");
 }
 
-function sourceOf({ snapshot_id, git_url, git_ref }: Origin): CreateSpec["source"] {
+function sourceOf({ snapshot_id, git_url, git_ref }: CreateSource): CreateSpec["source"] {
   if (snapshot_id !== undefined) return { kind: "snapshot", snapshotId: snapshot_id };
   return git_url === undefined ? undefined : { kind: "git", url: git_url, revision: git_ref };
 }

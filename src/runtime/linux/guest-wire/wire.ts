@@ -96,7 +96,7 @@ export class WireError extends Error {
 
 /** Builds one frame, field by field. */
 export class FrameWriter {
-  #parts: Buffer[] = [];
+  #components: Buffer[] = [];
   #length = 0;
 
   u8(value: number): this {
@@ -126,7 +126,7 @@ export class FrameWriter {
     return this;
   }
   raw(value: Uint8Array): this {
-    this.#parts.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+    this.#components.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength));
     this.#length += value.length;
     return this;
   }
@@ -136,13 +136,13 @@ export class FrameWriter {
     header.writeUInt32LE(this.#length, 0);
     header.writeUInt8(type, 4);
     header.writeUInt32LE(id, 5);
-    return Buffer.concat([header, ...this.#parts], headerLength + this.#length);
+    return Buffer.concat([header, ...this.#components], headerLength + this.#length);
   }
 
   #number(size: number, put: (buffer: Buffer) => void): this {
     const buffer = Buffer.alloc(size);
     put(buffer);
-    this.#parts.push(buffer);
+    this.#components.push(buffer);
     this.#length += size;
     return this;
   }

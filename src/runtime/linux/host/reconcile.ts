@@ -22,7 +22,7 @@ export interface Reality {
 const looks = 10;
 const apart = 50;
 
-/** machines and blanks come and go while one looks: what differs only for a moment is on its way */
+/** machines and prepared machines come and go while one looks: what differs only for a moment is on its way */
 export async function lasting(look: () => Promise<Discrepancy[]>): Promise<Discrepancy[]> {
   let found = await look();
   for (let i = 1; i < looks && found.length > 0; i++) {

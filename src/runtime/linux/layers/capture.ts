@@ -7,7 +7,7 @@ import type { SnapshotInfo } from "../../../core/ports/runtime.ts";
 import { freeze } from "../machines/freezer.ts";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { type MachineRecord, writeRecord } from "../machines/machine-record.ts";
-import type { BlankPlan } from "../machines/plan.ts";
+import type { MachinePlan } from "../machines/plan.ts";
 import type { Volumes } from "../storage/volumes.ts";
 import { type LayerInfo, newLayerId } from "./layer-record.ts";
 import type { LayerStore } from "./layers.ts";
@@ -47,7 +47,7 @@ export class Capturer {
   }
 
   /** of a machine without processes: its volume becomes the layer, whatever is in it */
-  async dead(plan: BlankPlan, record: MachineRecord): Promise<SnapshotInfo> {
+  async dead(plan: MachinePlan, record: MachineRecord): Promise<SnapshotInfo> {
     const { layers, snapshots, durable } = this.#options;
     const claim = layers.hold();
     try {
@@ -70,7 +70,7 @@ export class Capturer {
   }
 
   /** of a machine that ended without a snapshot; undefined when its files are gone */
-  async salvage(plan: BlankPlan, record: MachineRecord): Promise<SnapshotInfo | undefined> {
+  async salvage(plan: MachinePlan, record: MachineRecord): Promise<SnapshotInfo | undefined> {
     if (!record.ended) return undefined;
     if (record.ended.snapshot) return record.ended.snapshot;
     if (existsSync(plan.volume)) {
@@ -116,7 +116,7 @@ export class Capturer {
   }
 
   /** the ids and the record of a snapshot that is to be made of a volume */
-  async #draft(plan: BlankPlan, record: MachineRecord): Promise<{ id: string; snapshot: SnapshotRecord }> {
+  async #draft(plan: MachinePlan, record: MachineRecord): Promise<{ id: string; snapshot: SnapshotRecord }> {
     const { volumes } = this.#options;
     const id = newLayerId();
     // where the kernel counts nothing, a walk, which takes as long as there are files
@@ -139,7 +139,7 @@ export class Capturer {
 
   /** a volume that is full to its limit must still take the few bytes that make it a layer */
   async #withRoom<T>(
-    { volume }: BlankPlan,
+    { volume }: MachinePlan,
     line: string | undefined,
     limit: number,
     use: () => Promise<T>,
@@ -172,7 +172,7 @@ function isFull(error: unknown): boolean {
   return (error as NodeJS.ErrnoException)?.errno === -constants.errno.EDQUOT;
 }
 
-async function frozen<T>(plan: BlankPlan, use: () => Promise<T>): Promise<T> {
+async function frozen<T>(plan: MachinePlan, use: () => Promise<T>): Promise<T> {
   try {
     await freeze(plan.cgroup, true);
     return await use();

@@ -11,10 +11,10 @@ import type { MachineEnd } from "../../../core/ports/runtime.ts";
 import type { LaunchedMachine, Launcher } from "../guest-wire/launcher.ts";
 import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
 import type { Ledger } from "../host/ledger.ts";
-import type { BlankMaker } from "./blank.ts";
-import { LinuxMachine, type MachineKeeper } from "./machine.ts";
+import { LinuxMachine, type MachineServices } from "./machine.ts";
 import { type MachineFolder, type MachineRecord, readRecords, writeRecord } from "./machine-record.ts";
-import { type BlankPlan, orphanPlan, type Places, planBlank, slotOf } from "./plan.ts";
+import { type MachinePlan, orphanPlan, type Places, planMachine, slotOf } from "./plan.ts";
+import type { MachinePreparer } from "./prepared-machine.ts";
 
 export interface AdoptOptions {
   places: Places;
@@ -23,8 +23,8 @@ export interface AdoptOptions {
   cgroups: CgroupHost;
   launcher: Launcher;
   ledger: Ledger;
-  maker: BlankMaker;
-  keeper: MachineKeeper;
+  maker: MachinePreparer;
+  keeper: MachineServices;
 }
 
 export interface Adopted {
@@ -32,7 +32,7 @@ export interface Adopted {
   /** ended while no daemon was there */
   lost: MachineEnd[];
   /** ended before, but not forgotten */
-  ended: { plan: BlankPlan; record: MachineRecord }[];
+  ended: { plan: MachinePlan; record: MachineRecord }[];
   /** how many there are, alive or with files of some age, whose records are damaged */
   damaged: number;
 }
@@ -46,7 +46,7 @@ export async function requireSameRun(places: Places, cgroups: CgroupHost, bootId
   const find = () =>
     readRecords(places).filter(({ name, record }) => {
       if (!record || record === "damaged" || record.ended || record.bootId !== bootId) return false;
-      const { cgroup, socket } = planBlank(places, cgroups, name, slotOf(record));
+      const { cgroup, socket } = planMachine(places, cgroups, name, slotOf(record));
       return !existsSync(socket) && isInCgroup(record.pid, cgroup);
     });
   const deadline = Date.now() + longestEnd;
@@ -92,7 +92,7 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
         if (launched.has(name) || wasWritten(folder)) adopted.damaged++;
         return;
       }
-      const plan = planBlank(places, cgroups, name, record ? slotOf(record) : 0);
+      const plan = planMachine(places, cgroups, name, record ? slotOf(record) : 0);
       if (!record) return options.maker.discard(plan);
       if (record.ended) {
         if (plan.things.some((thing) => half.has(thing.name))) await finish(options, plan);
@@ -130,7 +130,7 @@ function note(ledger: Ledger, folders: MachineFolder[]): void {
  * No other machines have folders for their egress logs. Those of an older version have theirs in their own folders, where an
  * egress process of that version goes on writing them.
  */
-function tidyEgressLogs(places: Places, plans: BlankPlan[], known: Set<string>): void {
+function tidyEgressLogs(places: Places, plans: MachinePlan[], known: Set<string>): void {
   for (const { egressLog, folder } of plans) if (!existsSync(egressLog)) symlinkSync(folder, egressLog);
   for (const name of readdirSync(places.egressLogs)) {
     if (!known.has(name)) rmSync(join(places.egressLogs, name), { recursive: true, force: true });
@@ -140,7 +140,7 @@ function tidyEgressLogs(places: Places, plans: BlankPlan[], known: Set<string>):
 /** the machine, if its agent answers */
 async function revive(
   { launcher, keeper, bootId }: AdoptOptions,
-  plan: BlankPlan,
+  plan: MachinePlan,
   record: MachineRecord,
   launched: LaunchedMachine | undefined,
 ): Promise<LinuxMachine | undefined> {
@@ -161,7 +161,7 @@ async function revive(
 }
 
 /** writes down that it is dead; its files stay until somebody salvages or forgets them */
-async function bury(options: AdoptOptions, plan: BlankPlan, record: MachineRecord): Promise<MachineEnd> {
+async function bury(options: AdoptOptions, plan: MachinePlan, record: MachineRecord): Promise<MachineEnd> {
   killProcesses(plan.cgroup);
   await options.launcher.kill(plan.name);
   const host = record.bootId !== options.bootId;
@@ -179,13 +179,13 @@ async function bury(options: AdoptOptions, plan: BlankPlan, record: MachineRecor
 }
 
 /** a daemon that died while it stopped the machine may have left more of it than its folder */
-async function finish({ launcher, maker }: AdoptOptions, plan: BlankPlan): Promise<void> {
+async function finish({ launcher, maker }: AdoptOptions, plan: MachinePlan): Promise<void> {
   killProcesses(plan.cgroup);
   await launcher.kill(plan.name);
   await maker.release(plan);
 }
 
-/** ends machines without a folder, and strikes off what the ledger still says of blanks that are gone */
+/** ends machines without a folder, and strikes off what the ledger still says of prepared machines that are gone */
 async function undo(options: AdoptOptions, launched: Map<string, LaunchedMachine>, known: Set<string>): Promise<void> {
   const { places, cgroups, ledger, maker } = options;
   const things = ledger.outstanding().filter(({ kind }) => kind !== "mount");
@@ -193,7 +193,7 @@ async function undo(options: AdoptOptions, launched: Map<string, LaunchedMachine
   const names = new Set([...launched.keys(), ...things.map(({ name }) => basename(name, ".sock"))]);
   for (const name of names) {
     if (known.has(name) || name === "") continue;
-    const plan = planBlank(places, cgroups, name, 0);
+    const plan = planMachine(places, cgroups, name, 0);
     killProcesses(plan.cgroup);
     await maker.discard(plan);
   }

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import type { LayerStore } from "../layers/layers.ts";
 import type { MachineNeeds } from "../layers/snapshots.ts";
 import type { MachineRecord } from "./machine-record.ts";
-import type { BlankPlan } from "./plan.ts";
+import type { MachinePlan } from "./plan.ts";
 
 /**
  * A machine that may still become a snapshot needs its image; one that an older version booted also stands on layers.
@@ -12,7 +12,7 @@ import type { BlankPlan } from "./plan.ts";
  */
 export async function machineNeeds(
   layers: LayerStore,
-  machines: { plan: BlankPlan; record: MachineRecord }[],
+  machines: { plan: MachinePlan; record: MachineRecord }[],
 ): Promise<MachineNeeds> {
   const unsaved = machines.filter(({ record }) => !record.ended?.snapshot);
   // A daemon that died over a capture left a layer that no snapshot names yet; salvage() looks for it.

@@ -1,6 +1,6 @@
 /**
- * What is on disk about a machine: <store>/machines/<name>/machine.json. It is written when a blank machine gets its
- * owner, when something about it changes, and when it has ended; a folder without it is a blank that nobody used. A
+ * What is on disk about a machine: <store>/machines/<name>/machine.json. It is written when a prepared machine gets its
+ * owner, when something about it changes, and when it has ended; a folder without it is a prepared machine that nobody used. A
  * record that is damaged beyond repair says nothing, least of all that its machine may be ended. So there is a spare of it
  * outside the store, as it was when the machine got its owner.
  */
@@ -10,7 +10,7 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { Machine, MachineEnd } from "../../../core/ports/runtime.ts";
 import { readKeptSync, writeKeptSync } from "../storage/kept-record.ts";
-import { type BlankPlan, type Places, spareOf } from "./plan.ts";
+import { type MachinePlan, type Places, spareOf } from "./plan.ts";
 
 export interface MachineRecord {
   id: string;
@@ -49,7 +49,7 @@ export function writeRecord(folder: string, record: MachineRecord): void {
 }
 
 /** its network may be changed later, which the spare does not tell; without room for one there is none */
-export function writeSpare({ spare }: Pick<BlankPlan, "spare">, record: MachineRecord): void {
+export function writeSpare({ spare }: Pick<MachinePlan, "spare">, record: MachineRecord): void {
   try {
     writeFileSync(spare, JSON.stringify({ ...record, networkUnsure: true }), { mode: 0o600 });
   } catch {

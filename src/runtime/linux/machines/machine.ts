@@ -27,10 +27,10 @@ import type { EgressLink } from "../network/egress-link.ts";
 import type { PortMeters } from "../network/port-meters.ts";
 import type { Ancestry } from "./ancestry.ts";
 import { type MachineRecord, writeRecord } from "./machine-record.ts";
-import { type BlankPlan, checkLimits, isPlainName, isTerminalSize, modeOf } from "./plan.ts";
+import { checkLimits, isPlainName, isTerminalSize, type MachinePlan, modeOf } from "./plan.ts";
 
 /** what a machine needs of the driver */
-export interface MachineKeeper {
+export interface MachineServices {
   launcher: Launcher;
   egress: EgressLink;
   ports: PortMeters;
@@ -55,17 +55,17 @@ const nothing: Usage["network"] = { received: 0, sent: 0 };
 
 export class LinuxMachine implements Machine {
   readonly id: string;
-  readonly plan: BlankPlan;
+  readonly plan: MachinePlan;
   readonly record: MachineRecord;
   readonly ended: Promise<MachineEnd>;
-  readonly #keeper: MachineKeeper;
+  readonly #keeper: MachineServices;
   readonly #agent: Agent;
   #settle: (end: MachineEnd) => void = () => {};
   #stopping: Promise<MachineEnd> | undefined;
   #network = nothing;
   #networkChange: Promise<void> = Promise.resolve();
 
-  constructor(keeper: MachineKeeper, plan: BlankPlan, record: MachineRecord, agent?: Agent) {
+  constructor(keeper: MachineServices, plan: MachinePlan, record: MachineRecord, agent?: Agent) {
     this.#keeper = keeper;
     this.plan = plan;
     this.record = record;
@@ -303,13 +303,13 @@ export class LinuxMachine implements Machine {
   }
 }
 
-export function agentFor(plan: BlankPlan, limits: Pick<AgentOptions, "outputLimit" | "journalLimit">): Agent {
+export function agentFor(plan: MachinePlan, limits: Pick<AgentOptions, "outputLimit" | "journalLimit">): Agent {
   const { outputLimit, journalLimit } = limits;
   return new Agent({ socket: plan.socket, journal: plan.journal, outputLimit, journalLimit });
 }
 
 /** without the launcher; all others of a machine go with its first process */
-function killFirst(pid: number, cgroup: BlankPlan["cgroup"]): void {
+function killFirst(pid: number, cgroup: MachinePlan["cgroup"]): void {
   killProcesses(cgroup);
   try {
     if (isInCgroup(pid, cgroup)) process.kill(pid, "SIGKILL");

@@ -11,7 +11,7 @@ import {
   isTerminalSize,
   places,
   planActivate,
-  planBlank,
+  planMachine,
   planPrepare,
   shownCpus,
   slotOf,
@@ -35,14 +35,14 @@ describe("places", () => {
   });
 
   test("leave room for a socket's name, which the kernel bounds at 107 characters", () => {
-    const { socket } = planBlank(places("/data", "/run/sandkeep-test-abcdef"), v2, `m${"f".repeat(16)}`, 0);
+    const { socket } = planMachine(places("/data", "/run/sandkeep-test-abcdef"), v2, `m${"f".repeat(16)}`, 0);
     expect(socket.length).toBeLessThan(108);
   });
 });
 
-describe("a blank", () => {
+describe("a prepared machine", () => {
   test("names everything that will be made, for the ledger", () => {
-    const plan = planBlank(here, v2, "m1", 5);
+    const plan = planMachine(here, v2, "m1", 5);
     const names = new Map(plan.things.map((thing) => [thing.kind, thing.name]));
     expect(names.get("directory")).toBe(plan.folder);
     expect(names.get("socket")).toBe(plan.socket);
@@ -52,7 +52,7 @@ describe("a blank", () => {
   });
 
   test("has ids of its own: ranges never overlap and never leave 32 bits", () => {
-    const bases = [0, 1, 2, slots - 1].map((slot) => planBlank(here, v2, "m", slot).base);
+    const bases = [0, 1, 2, slots - 1].map((slot) => planMachine(here, v2, "m", slot).base);
     for (const [n, base] of bases.entries()) {
       expect(base % idsPerMachine).toBe(0);
       expect(base).toBeGreaterThan(1_000_000_000);
@@ -62,34 +62,34 @@ describe("a blank", () => {
   });
 
   test("its slot is found again from its ids", () => {
-    for (const slot of [0, 7, slots - 1]) expect(slotOf(planBlank(here, v2, "m", slot))).toBe(slot);
+    for (const slot of [0, 7, slots - 1]) expect(slotOf(planMachine(here, v2, "m", slot))).toBe(slot);
   });
 });
 
 describe("the launcher's orders", () => {
-  const blank = planBlank(here, v2, "m1", 5);
+  const prepared = planMachine(here, v2, "m1", 5);
 
   test("to prepare: on v2 the kernel puts the first process into its cgroup, so none is joined", () => {
-    expect(planPrepare(blank, "deny-all")).toMatchObject({
+    expect(planPrepare(prepared, "deny-all")).toMatchObject({
       name: "m1",
-      base: blank.base,
+      base: prepared.base,
       network: "deny-all",
-      unified: blank.cgroup.unified,
+      unified: prepared.cgroup.unified,
       cgroups: [],
-      memoryEvents: `${blank.cgroup.memory}/memory.events`,
+      memoryEvents: `${prepared.cgroup.memory}/memory.events`,
     });
   });
 
   test("to activate: no new privileges without sudo, memory for files is half of all memory", () => {
     const root = { layers: ["/a", "/b"], limits, sudo: false, hostCpus: 8, mounts: [] };
-    expect(planActivate(blank, root)).toMatchObject({
+    expect(planActivate(prepared, root)).toMatchObject({
       layers: ["/a", "/b"],
-      volume: blank.volume,
+      volume: prepared.volume,
       noNewPrivileges: true,
       cpus: 2,
       sharedMemory: 512 << 20,
     });
-    expect(planActivate(blank, { ...root, sudo: true }).noNewPrivileges).toBe(false);
+    expect(planActivate(prepared, { ...root, sudo: true }).noNewPrivileges).toBe(false);
   });
 
   test.each([

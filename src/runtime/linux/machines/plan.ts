@@ -45,7 +45,7 @@ export interface Places {
 }
 
 /** everything about one machine that does not depend on who uses it */
-export interface BlankPlan {
+export interface MachinePlan {
   name: string;
   base: number;
   folder: string;
@@ -130,7 +130,7 @@ export function places(dataDir: string, runRoot: string): Places {
   };
 }
 
-export function planBlank(at: Places, host: CgroupHost, name: string, slot: number): BlankPlan {
+export function planMachine(at: Places, host: CgroupHost, name: string, slot: number): MachinePlan {
   const folder = join(at.machines, name);
   const cgroup = machineCgroup(host, at.cgroupParent, name);
   const socket = join(at.sockets, `${name}.sock`);
@@ -163,8 +163,8 @@ export function slotOf(machine: { base: number }): number {
   return Math.floor((machine.base - firstBase) / idsPerMachine);
 }
 
-export function planPrepare(blank: BlankPlan, network: NetworkMode): PreparePlan {
-  const { name, base, socket, journal, cgroup } = blank;
+export function planPrepare(prepared: MachinePlan, network: NetworkMode): PreparePlan {
+  const { name, base, socket, journal, cgroup } = prepared;
   return {
     name,
     base,
@@ -178,18 +178,18 @@ export function planPrepare(blank: BlankPlan, network: NetworkMode): PreparePlan
 }
 
 /** for a launcher that takes the machine over from one that died */
-export function orphanPlan(plan: BlankPlan, pid: number, network: NetworkMode): OrphanPlan {
+export function orphanPlan(plan: MachinePlan, pid: number, network: NetworkMode): OrphanPlan {
   return { name: plan.name, pid, base: plan.base, socket: plan.socket, unified: plan.cgroup.unified ?? "", network };
 }
 
 export function planActivate(
-  blank: BlankPlan,
+  prepared: MachinePlan,
   root: { layers: string[]; limits: Limits; sudo: boolean; hostCpus: number; mounts: MountPlan[] },
 ): ActivatePlan {
   return {
-    name: blank.name,
+    name: prepared.name,
     layers: root.layers,
-    volume: blank.volume,
+    volume: prepared.volume,
     noNewPrivileges: !root.sudo,
     cpus: shownCpus(root.limits, root.hostCpus),
     // charged to the sandbox's memory like everything else; half of it, as Linux does

@@ -1,16 +1,16 @@
-/** The pool with a maker that makes nothing: what it holds, when it fills, and what becomes of blanks that fail. */
+/** The pool with a maker that makes nothing: what it holds, when it fills, and what becomes of prepared machines that fail. */
 
 import { describe, expect, test } from "vitest";
 import { eventually } from "../../../../test/harness/harness.ts";
 import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
 import type { Agent } from "../guest-wire/agent.ts";
-import type { Blank, BlankMaker } from "./blank.ts";
-import type { BlankPlan } from "./plan.ts";
+import type { MachinePlan } from "./plan.ts";
 import { Pool, type PoolSize } from "./pool.ts";
+import type { MachinePreparer, PreparedMachine } from "./prepared-machine.ts";
 
 const limits: Limits = { vcpus: 1, memory: 1 << 30, pids: 100, disk: 1 << 30 };
 
-/** stands in for BlankMaker: counts, and fails when told to */
+/** stands in for MachinePreparer: counts, and fails when told to */
 class FakeMaker {
   made = 0;
   booted: string[] = [];
@@ -22,31 +22,37 @@ class FakeMaker {
   readonly dead = new Map<string, () => void>();
   readonly silentlyDead = new Set<string>();
 
-  async prepare(network: NetworkMode, inForce: Limits): Promise<Blank> {
+  async prepare(network: NetworkMode, inForce: Limits): Promise<PreparedMachine> {
     await this.gate;
     if (this.failing === "prepare") throw new Error("no namespaces left");
     this.made++;
-    return { plan: { name: `b${this.made}` } as BlankPlan, pid: this.made, network, limits: inForce, hasVolume: true };
+    return {
+      plan: { name: `b${this.made}` } as MachinePlan,
+      pid: this.made,
+      network,
+      limits: inForce,
+      hasVolume: true,
+    };
   }
 
-  lives(blank: Blank): boolean {
-    return !this.silentlyDead.has(blank.plan.name);
+  lives(prepared: PreparedMachine): boolean {
+    return !this.silentlyDead.has(prepared.plan.name);
   }
 
-  async boot(blank: Blank): Promise<void> {
+  async boot(prepared: PreparedMachine): Promise<void> {
     if (this.failing === "boot") throw new Error("no root");
-    this.booted.push(blank.plan.name);
-    const { name } = blank.plan;
+    this.booted.push(prepared.plan.name);
+    const { name } = prepared.plan;
     const agent: Pick<Agent, "whenGone" | "close" | "rehearse"> = {
       whenGone: (call) => void this.dead.set(name, call),
       close() {},
       rehearse: async () => void this.rehearsed.push(name),
     };
     // the pool uses three of its methods
-    blank.agent = agent as Agent;
+    prepared.agent = agent as Agent;
   }
 
-  async discard(plan: BlankPlan): Promise<void> {
+  async discard(plan: MachinePlan): Promise<void> {
     this.discarded.push(plan.name);
   }
 }
@@ -57,7 +63,7 @@ function poolOf(size: PoolSize, maker = new FakeMaker()) {
   const pool = new Pool({
     size,
     // the pool uses four of its methods
-    maker: maker as unknown as BlankMaker,
+    maker: maker as unknown as MachinePreparer,
     network: "allow-all",
     limits,
     root: async () =>
@@ -98,12 +104,12 @@ describe("a pool", () => {
     expect(maker.made).toBe(5);
   });
 
-  test("gives each blank once, and a hot one only for the root it was booted from", async () => {
+  test("gives each prepared machine once, and a hot one only for the root it was booted from", async () => {
     const { pool } = poolOf({ hot: 2, warm: 2 });
     await pool.full();
     expect(pool.takeHot("other@1")).toBeUndefined();
     const taken = [pool.takeHot("host@1"), pool.takeHot("host@1"), pool.takeWarm(), pool.takeWarm()];
-    expect(new Set(taken.map((blank) => blank?.plan.name)).size).toBe(4);
+    expect(new Set(taken.map((prepared) => prepared?.plan.name)).size).toBe(4);
     expect(pool.takeHot("host@1")).toBeUndefined();
     expect(pool.takeWarm()).toBeUndefined();
   });
@@ -117,7 +123,7 @@ describe("a pool", () => {
     expect(maker.discarded).toEqual(["b1"]);
   });
 
-  test("has no hot blanks while there is no image to boot from, and makes them once there is", async () => {
+  test("has no hot prepared machines while there is no image to boot from, and makes them once there is", async () => {
     const { pool, maker, image } = poolOf({ hot: 1, warm: 1 });
     image.key = undefined;
     await pool.full();
@@ -128,7 +134,7 @@ describe("a pool", () => {
     expect(pool.takeHot("host@1")).toBeDefined();
   });
 
-  test("replaces hot blanks when the image has changed", async () => {
+  test("replaces hot prepared machines when the image has changed", async () => {
     const { pool, maker, image } = poolOf({ hot: 2, warm: 0 });
     await pool.full();
     image.key = "host@2";
@@ -147,7 +153,7 @@ describe("a pool", () => {
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(maker.made).toBe(1);
     done();
-    await eventually("another blank", () => maker.made === 2);
+    await eventually("another prepared machine", () => maker.made === 2);
   });
 
   test("stops filling when a caller comes, and goes on afterwards", async () => {
@@ -165,7 +171,7 @@ describe("a pool", () => {
     await eventually("a full pool", () => maker.made === 5);
   });
 
-  test("a blank that cannot be made is told, and nothing is left of it", async () => {
+  test("a prepared machine that cannot be made is told, and nothing is left of it", async () => {
     for (const failing of ["prepare", "boot"] as const) {
       const { pool, maker, troubles } = poolOf({ hot: 1, warm: 0 });
       maker.failing = failing;
@@ -180,12 +186,12 @@ describe("a pool", () => {
     }
   });
 
-  test("a hot blank that dies is given to nobody and made again; one that was taken is the taker's", async () => {
+  test("a hot prepared machine that dies is given to nobody and made again; one that was taken is the taker's", async () => {
     const { pool, maker } = poolOf({ hot: 2, warm: 0 });
     await pool.full();
     maker.dead.get("b1")?.();
-    await eventually("a new blank", () => maker.made === 3);
-    const names = [pool.takeHot("host@1"), pool.takeHot("host@1")].map((blank) => blank?.plan.name);
+    await eventually("a new prepared machine", () => maker.made === 3);
+    const names = [pool.takeHot("host@1"), pool.takeHot("host@1")].map((prepared) => prepared?.plan.name);
     expect(names).toEqual(["b2", "b3"]);
     expect(maker.discarded).toEqual(["b1"]);
     maker.dead.get("b2")?.();
@@ -193,7 +199,7 @@ describe("a pool", () => {
     await pool.close();
   });
 
-  test("when the launcher died, blanks without a root are dead and booted ones are not", async () => {
+  test("when the launcher died, prepared machines without a root are dead and booted ones are not", async () => {
     const { pool, maker } = poolOf({ hot: 1, warm: 2 });
     await pool.full();
     const warm = ["b2", "b3"];
@@ -203,7 +209,7 @@ describe("a pool", () => {
     expect(pool.takeHot("host@1")?.plan.name).toBe("b1");
   });
 
-  test("closing ends every blank, waits for one that is being made, and nothing is made afterwards", async () => {
+  test("closing ends every prepared machine, waits for one that is being made, and nothing is made afterwards", async () => {
     const { pool, maker } = poolOf({ hot: 1, warm: 1 });
     await pool.full();
     pool.takeWarm();

@@ -1,10 +1,10 @@
 /**
- * The pool: blanks made in advance. `hot` ones are booted from the default image, `warm` ones wait for any root. It is
- * refilled one blank at a time, and only while nothing is being booted, so that filling does not slow a caller down.
+ * The pool of prepared machines. `hot` ones are booted from the default image, `warm` ones wait for any root. It is
+ * refilled one prepared machine at a time, and only while nothing is being booted, so that filling does not slow a caller down.
  */
 
 import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
-import type { Blank, BlankMaker, Root } from "./blank.ts";
+import type { MachinePreparer, PreparedMachine, Root } from "./prepared-machine.ts";
 
 export interface PoolSize {
   hot: number;
@@ -13,10 +13,10 @@ export interface PoolSize {
 
 export interface PoolOptions {
   size: PoolSize;
-  maker: BlankMaker;
+  maker: MachinePreparer;
   network: NetworkMode;
   limits: Limits;
-  /** what hot blanks are booted from; undefined when there is no such image yet */
+  /** what hot prepared machines are booted from; undefined when there is no such image yet */
   root: () => Promise<HotRoot | undefined>;
   /** told of what went wrong in the background */
   trouble: (error: unknown) => void;
@@ -34,7 +34,7 @@ type Kind = keyof PoolSize;
 interface Entry {
   /** of the root it is booted from; empty for a warm one */
   key: string;
-  blank: Blank;
+  prepared: PreparedMachine;
 }
 
 /** how long nothing must have happened before the pool fills, in ms */
@@ -43,7 +43,7 @@ const pauseAfterTrouble = 5000;
 
 export class Pool {
   readonly #options: PoolOptions;
-  readonly #blanks: Record<Kind, Entry[]> = { hot: [], warm: [] };
+  readonly #preparedMachines: Record<Kind, Entry[]> = { hot: [], warm: [] };
   #filling: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #busy = 0;
@@ -53,19 +53,19 @@ export class Pool {
     this.#options = options;
   }
 
-  /** a booted blank made for exactly this root, if there is one */
-  takeHot(key: string): Blank | undefined {
+  /** a booted prepared machine made for exactly this root, if there is one */
+  takeHot(key: string): PreparedMachine | undefined {
     for (;;) {
-      const at = this.#blanks.hot.findIndex((entry) => entry.key === key);
-      const [entry] = at < 0 ? [] : this.#blanks.hot.splice(at, 1);
-      if (!entry || this.#options.maker.lives(entry.blank)) return entry?.blank;
+      const at = this.#preparedMachines.hot.findIndex((entry) => entry.key === key);
+      const [entry] = at < 0 ? [] : this.#preparedMachines.hot.splice(at, 1);
+      if (!entry || this.#options.maker.lives(entry.prepared)) return entry?.prepared;
       // it has just died, and we had not heard of it
-      this.#discard(entry.blank).catch(this.#options.trouble);
+      this.#discard(entry.prepared).catch(this.#options.trouble);
     }
   }
 
-  takeWarm(): Blank | undefined {
-    return this.#blanks.warm.shift()?.blank;
+  takeWarm(): PreparedMachine | undefined {
+    return this.#preparedMachines.warm.shift()?.prepared;
   }
 
   /** a caller is at work: filling waits until the returned function is called */
@@ -99,15 +99,15 @@ export class Pool {
     await this.#filling;
   }
 
-  /** the launcher died, and blanks without a root with it */
+  /** the launcher died, and prepared machines without a root with it */
   orphaned(): void {
-    const dead = this.#blanks.warm.splice(0);
-    void Promise.all(dead.map(({ blank }) => this.#discard(blank))).catch(this.#options.trouble);
+    const dead = this.#preparedMachines.warm.splice(0);
+    void Promise.all(dead.map(({ prepared }) => this.#discard(prepared))).catch(this.#options.trouble);
   }
 
   /** how many wait */
   get size(): PoolSize {
-    return { hot: this.#blanks.hot.length, warm: this.#blanks.warm.length };
+    return { hot: this.#preparedMachines.hot.length, warm: this.#preparedMachines.warm.length };
   }
 
   /** whether a caller is at work */
@@ -115,18 +115,18 @@ export class Pool {
     return this.#busy > 0;
   }
 
-  /** ends all blanks, and makes no others */
+  /** ends all prepared machines, and makes no others */
   async close(): Promise<void> {
     this.#closed = true;
     await this.empty();
   }
 
-  /** ends all blanks */
+  /** ends all prepared machines */
   async empty(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#filling;
-    const all = [...this.#blanks.hot.splice(0), ...this.#blanks.warm.splice(0)];
-    await Promise.all(all.map(({ blank }) => this.#discard(blank)));
+    const all = [...this.#preparedMachines.hot.splice(0), ...this.#preparedMachines.warm.splice(0)];
+    await Promise.all(all.map(({ prepared }) => this.#discard(prepared)));
   }
 
   async #fillUp(): Promise<void> {
@@ -142,45 +142,45 @@ export class Pool {
     }
   }
 
-  /** what to make next; hot blanks of an image that has changed meanwhile are of no more use */
+  /** what to make next; hot prepared machines of an image that has changed meanwhile are of no more use */
   async #missing(): Promise<Kind | undefined> {
     const { size } = this.#options;
     const key = size.hot > 0 ? (await this.#options.root())?.key : undefined;
-    const stale = this.#blanks.hot.filter((entry) => entry.key !== key);
-    this.#blanks.hot = this.#blanks.hot.filter((entry) => entry.key === key);
-    for (const { blank } of stale) await this.#discard(blank);
-    if (key !== undefined && this.#blanks.hot.length < size.hot) return "hot";
-    return this.#blanks.warm.length < size.warm ? "warm" : undefined;
+    const stale = this.#preparedMachines.hot.filter((entry) => entry.key !== key);
+    this.#preparedMachines.hot = this.#preparedMachines.hot.filter((entry) => entry.key === key);
+    for (const { prepared } of stale) await this.#discard(prepared);
+    if (key !== undefined && this.#preparedMachines.hot.length < size.hot) return "hot";
+    return this.#preparedMachines.warm.length < size.warm ? "warm" : undefined;
   }
 
   async #add(kind: Kind): Promise<void> {
     const { maker, network, limits } = this.#options;
     const root = kind === "hot" ? await this.#options.root() : undefined;
-    const blank = await maker.prepare(network, limits, root);
+    const prepared = await maker.prepare(network, limits, root);
     try {
-      if (root) await maker.boot(blank, root);
-      if (root) await blank.agent?.rehearse(root);
-      const entry = { key: root?.key ?? "", blank };
-      this.#blanks[kind].push(entry);
-      blank.agent?.whenGone(() => this.#died(entry));
+      if (root) await maker.boot(prepared, root);
+      if (root) await prepared.agent?.rehearse(root);
+      const entry = { key: root?.key ?? "", prepared };
+      this.#preparedMachines[kind].push(entry);
+      prepared.agent?.whenGone(() => this.#died(entry));
     } catch (error) {
-      await this.#discard(blank);
+      await this.#discard(prepared);
       throw error;
     }
   }
 
-  /** a blank that ends while it waits is of no use to anybody */
+  /** a prepared machine that ends while it waits is of no use to anybody */
   #died(entry: Entry): void {
-    const at = this.#blanks.hot.indexOf(entry);
+    const at = this.#preparedMachines.hot.indexOf(entry);
     if (at < 0) return;
-    this.#blanks.hot.splice(at, 1);
-    this.#discard(entry.blank)
+    this.#preparedMachines.hot.splice(at, 1);
+    this.#discard(entry.prepared)
       .then(() => this.fill())
       .catch(this.#options.trouble);
   }
 
-  async #discard(blank: Blank): Promise<void> {
-    blank.agent?.close();
-    await this.#options.maker.discard(blank.plan);
+  async #discard(prepared: PreparedMachine): Promise<void> {
+    prepared.agent?.close();
+    await this.#options.maker.discard(prepared.plan);
   }
 }

@@ -3,10 +3,10 @@
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Limits, MachineMount, MachineRoot } from "../../../core/ports/runtime.ts";
-import type { Parts } from "../components.ts";
+import type { Components } from "../components.ts";
 import { type ImageRecord, imageReference } from "../images/images.ts";
 import { foundation } from "../layers/bases.ts";
-import type { BlankPlan, MountPlan } from "./plan.ts";
+import type { MachinePlan, MountPlan } from "./plan.ts";
 
 export interface BootRoot {
   /** the same for roots that look the same */
@@ -22,14 +22,14 @@ export interface BootRoot {
   volume: { whole: boolean; inherited: number };
 }
 
-type Stores = Pick<Parts, "images" | "snapshots" | "layers">;
+type Stores = Pick<Components, "images" | "snapshots" | "layers">;
 
 /** what a machine boots from; its layers are claimed before they are looked for */
 export function bootRoot(stores: Stores, root: MachineRoot, claim: (layer: string) => Promise<void>) {
   return "snapshot" in root ? fromSnapshot(stores, root.snapshot, claim) : fromImage(stores, root.image, claim);
 }
 
-/** what blanks are booted from in advance; undefined while there is no such image */
+/** what prepared machines are booted from in advance; undefined while there is no such image */
 export async function hotRoot(stores: Stores, name: string, limits: Limits) {
   if (!(await stores.images.get(name))) return undefined;
   // Nothing that has a name is collected.
@@ -40,8 +40,8 @@ export async function hotRoot(stores: Stores, name: string, limits: Limits) {
 
 /** drives as they are, or frozen copies that go with the machine */
 export function mountPlans(
-  { drives, volumes }: Pick<Parts, "drives" | "volumes">,
-  plan: BlankPlan,
+  { drives, volumes }: Pick<Components, "drives" | "volumes">,
+  plan: MachinePlan,
   mounts: MachineMount[],
 ): Promise<MountPlan[]> {
   return Promise.all(

@@ -8,7 +8,7 @@ import { readdirSync } from "node:fs";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { Launcher } from "../guest-wire/launcher.ts";
 import { killProcesses, thisHostsCgroups } from "../host/cgroup.ts";
-import { type Places, planBlank } from "../machines/plan.ts";
+import { type Places, planMachine } from "../machines/plan.ts";
 import type { DiskRoom } from "./disk-room.ts";
 import {
   closeStorage,
@@ -112,7 +112,7 @@ async function endMachines(places: Places, guest: string): Promise<void> {
   try {
     const known = (await launcher.machines()).map(({ name }) => name);
     const cgroups = thisHostsCgroups();
-    for (const name of foldersIn(places.machines)) killProcesses(planBlank(places, cgroups, name, 0).cgroup);
+    for (const name of foldersIn(places.machines)) killProcesses(planMachine(places, cgroups, name, 0).cgroup);
     await Promise.all(known.map((name) => launcher.kill(name)));
   } finally {
     await launcher.shutdown();

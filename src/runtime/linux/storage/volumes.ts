@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import { errnoOf } from "../guest-wire/failure.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
-import type { BlankPlan } from "../machines/plan.ts";
+import type { MachinePlan } from "../machines/plan.ts";
 
 const run = promisify(execFile);
 const mountPrefix = "mount-";
@@ -62,7 +62,7 @@ export class Volumes {
   }
 
   /** a machine's folder with the volumes in it */
-  async deleteFolder(plan: Pick<BlankPlan, "folder" | "volume" | "egressLog" | "spare">): Promise<void> {
+  async deleteFolder(plan: Pick<MachinePlan, "folder" | "volume" | "egressLog" | "spare">): Promise<void> {
     const { folder, volume, egressLog, spare } = plan;
     rmSync(egressLog, { recursive: true, force: true });
     rmSync(spare, { force: true });

@@ -16,7 +16,7 @@ import { LayerStore } from "../../runtime/linux/layers/layers.ts";
 import { requireRoom } from "../../runtime/linux/storage/disk-room.ts";
 import { closeStorage, openStorage } from "../../runtime/linux/storage/storage.ts";
 
-export interface Workshop extends ImageStores {
+export interface OfflineStore extends ImageStores {
   /** throws while the disk is short of room; `what` is what would make the store grow */
   requireRoom(what: string): void;
   close(): Promise<void>;
@@ -36,7 +36,7 @@ export interface WorkshopOptions {
   directories?: Iterable<() => void>;
 }
 
-export async function openWorkshop(options: WorkshopOptions): Promise<Workshop> {
+export async function openOfflineStore(options: WorkshopOptions): Promise<OfflineStore> {
   if (process.getuid?.() !== 0) throw new SandkeepError("forbidden", "Cannot work on images: this needs root");
   await using failure = new AsyncDisposableStack();
   for (const removeMade of options.directories ?? []) failure.defer(removeMade);

@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 import { root, tempDir } from "../../../test/harness/harness.ts";
 import { guestBinary, needs } from "../../../test/runner/needs.ts";
 import { vercelConventions } from "../../api/vercel/conventions.ts";
-import { openWorkshop } from "./image-store.ts";
+import { openOfflineStore } from "./offline-store.ts";
 
 const run = promisify(execFile);
 const main = join(root, "src/main.ts");
@@ -17,13 +17,13 @@ const main = join(root, "src/main.ts");
 test("a layer is made, flattened and collected by the launcher, and nothing is left", async (context) => {
   needs(context, "root", "the guest binary");
   const [dataDir, runRoot] = [await tempDir(), await tempDir()];
-  const workshop = await openWorkshop({
+  const store = await openOfflineStore({
     dataDir,
     conventions: vercelConventions.image,
     guest: async () => guestBinary,
     runRoot,
   });
-  const { layers } = workshop;
+  const { layers } = store;
   try {
     const claim = await layers.claim();
     const layer = await layers.create(claim, async (files) => void (await files.write("/a", Buffer.from("a"))));
@@ -34,9 +34,9 @@ test("a layer is made, flattened and collected by the launcher, and nothing is l
     files.close();
     expect(await layers.collect(async () => new Set([flat.id]))).toEqual([layer.id]);
     await layers.settled();
-    expect(await readdir(join(workshop.store, "trash"))).toEqual([]);
+    expect(await readdir(join(store.store, "trash"))).toEqual([]);
   } finally {
-    await workshop.close();
+    await store.close();
   }
   expect(await readdir(runRoot)).toEqual([]);
   expect(await readFile("/proc/self/mountinfo", "utf8")).not.toContain(dataDir);

@@ -19,7 +19,7 @@ interface Payer {
   turn(cost: number): Promise<void>;
 }
 
-export interface StrainOptions {
+export interface LoadWatchOptions {
   /** ms */
   now: () => number;
   /** ms that this process has had something to do so far, and nothing */
@@ -28,8 +28,8 @@ export interface StrainOptions {
 
 /** how often it is looked at most, in ms */
 const every = 5;
-/** there is strain when so many times as long something was to do as nothing */
-const strained = 1;
+/** there is load when so many times as long something was to do as nothing */
+const overloaded = 1;
 /** a connection that took less than this part of what connections took on average is not what keeps us busy */
 const leastPart = 0.25;
 
@@ -39,13 +39,13 @@ interface Seen {
   held: boolean;
 }
 
-export class Strain {
-  readonly #options: StrainOptions;
+export class LoadWatch {
+  readonly #options: LoadWatchOptions;
   readonly #watched = new Map<Watched, Seen>();
   #before = { at: 0, active: 0, idle: 0 };
-  #wasStrained = false;
+  #wasOverloaded = false;
 
-  constructor(options: StrainOptions) {
+  constructor(options: LoadWatchOptions) {
     this.#options = options;
   }
 
@@ -61,11 +61,11 @@ export class Strain {
     if (at - this.#before.at < every) return;
     const { active, idle } = this.#options.used();
     const busy = active - this.#before.active;
-    const isStrained = busy > strained * (idle - this.#before.idle);
+    const isStrained = busy > overloaded * (idle - this.#before.idle);
     this.#before = { at, active, idle };
     // The first time is for comparison.
-    if (isStrained) this.#share(this.#wasStrained ? busy : 0);
-    this.#wasStrained = isStrained;
+    if (isStrained) this.#share(this.#wasOverloaded ? busy : 0);
+    this.#wasOverloaded = isStrained;
   }
 
   #share(busy: number): void {

@@ -47,7 +47,7 @@ export interface OriginOptions {
   closed?(): void;
 }
 
-export class Origin {
+export class Upstream {
   readonly #options: OriginOptions;
   readonly #sockets = new Set<Socket>();
   readonly #http1: Client;

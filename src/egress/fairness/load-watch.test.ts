@@ -1,15 +1,15 @@
-/** Who is held while the process is under strain, by a clock of the test's own. */
+/** Who is held while the process is under load, by a clock of the test's own. */
 
 import { expect, test } from "vitest";
-import { Strain, type Watched } from "./strain.ts";
+import { LoadWatch, type Watched } from "./load-watch.ts";
 
 test("the connection that keeps the process busy is held until its machine's turn; one of little use is not", async () => {
-  const { strain, pass } = clocked();
+  const { load, pass } = clocked();
   const hostile = payer({ free: false });
   const flood = connection();
   const small = connection();
-  strain.watch(flood.watched, hostile);
-  strain.watch(small.watched, hostile);
+  load.watch(flood.watched, hostile);
+  load.watch(small.watched, hostile);
   pass({ active: 10 });
   flood.bytes += 1_000_000;
   small.bytes += 100;
@@ -23,11 +23,11 @@ test("the connection that keeps the process busy is held until its machine's tur
 });
 
 test("nobody is held while there is time, nor a machine that has done little", () => {
-  const { strain, pass } = clocked();
+  const { load, pass } = clocked();
   const flood = connection();
   const light = connection();
-  strain.watch(light.watched, payer({ free: true }));
-  strain.watch(flood.watched, payer({ free: false }));
+  load.watch(light.watched, payer({ free: true }));
+  load.watch(flood.watched, payer({ free: false }));
   for (let i = 0; i < 10; i++) {
     flood.bytes += 1_000_000;
     pass({ active: 10, idle: 20 });
@@ -41,10 +41,10 @@ test("nobody is held while there is time, nor a machine that has done little", (
 });
 
 test("a connection that has gone while it was held is left alone", async () => {
-  const { strain, pass } = clocked();
+  const { load, pass } = clocked();
   const hostile = payer({ free: false });
   const flood = connection();
-  const unwatch = strain.watch(flood.watched, hostile);
+  const unwatch = load.watch(flood.watched, hostile);
   pass({ active: 10 });
   flood.bytes += 1_000_000;
   pass({ active: 10 });
@@ -76,11 +76,11 @@ function payer({ free }: { free: boolean }) {
 
 function clocked() {
   let [active, idle] = [0, 0];
-  const strain = new Strain({ now: () => active + idle, used: () => ({ active, idle }) });
+  const load = new LoadWatch({ now: () => active + idle, used: () => ({ active, idle }) });
   const pass = (took: { active: number; idle?: number }) => {
     active += took.active;
     idle += took.idle ?? 0;
-    strain.look();
+    load.look();
   };
-  return { strain, pass };
+  return { load, pass };
 }

@@ -1,5 +1,5 @@
 /**
- * Blank machines: everything that can be made before anybody knows what for. A cold blank has its namespaces, cgroups
+ * Prepared machines: everything that can be made before anybody knows what for. A cold prepared machine has its namespaces, cgroups
  * and network; a hot one is booted from an image as well, so that using it costs a few writes.
  */
 
@@ -13,32 +13,32 @@ import type { LayerStore } from "../layers/layers.ts";
 import type { Volumes } from "../storage/volumes.ts";
 import { agentFor } from "./machine.ts";
 import {
-  type BlankPlan,
   egressUser,
+  type MachinePlan,
   type MountPlan,
   type OrphanPlan,
   orphanPlan,
   type Places,
   planActivate,
-  planBlank,
+  planMachine,
   planPrepare,
   slotOf,
   slots,
 } from "./plan.ts";
 
-export interface Blank {
-  plan: BlankPlan;
+export interface PreparedMachine {
+  plan: MachinePlan;
   /** first process, as the host sees it */
   pid: number;
   network: NetworkMode;
   /** in force already */
   limits: Limits;
   hasVolume: boolean;
-  /** there when the blank is booted */
+  /** there when the prepared machine is booted */
   agent?: Agent;
 }
 
-export interface BlankMakerOptions {
+export interface MachinePreparerOptions {
   places: Places;
   cgroups: CgroupHost;
   launcher: Launcher;
@@ -70,8 +70,8 @@ interface VolumeStart {
   line?: string | undefined;
 }
 
-/** what a machine wants of a blank */
-interface Fit {
+/** what a machine wants of a prepared machine */
+interface Requirements {
   limits: Limits;
   network: NetworkMode;
   line?: string | undefined;
@@ -79,26 +79,26 @@ interface Fit {
 
 const cgroupRetry = 20;
 
-export class BlankMaker {
-  readonly #options: BlankMakerOptions;
+export class MachinePreparer {
+  readonly #options: MachinePreparerOptions;
   readonly #slots = new Set<number>();
-  /** everything that was prepared and not released, blank or used, by name */
-  readonly #alive = new Map<string, Pick<Blank, "plan" | "pid"> & { network?: NetworkMode }>();
+  /** everything that was prepared and not released, in the pool or used, by name */
+  readonly #alive = new Map<string, Pick<PreparedMachine, "plan" | "pid"> & { network?: NetworkMode }>();
   #nextSlot = Math.floor(Math.random() * slots);
 
-  constructor(options: BlankMakerOptions) {
+  constructor(options: MachinePreparerOptions) {
     this.#options = options;
   }
 
   /** machines that live already have their ids for themselves */
-  use(machines: Iterable<Pick<Blank, "plan" | "pid">>): void {
+  use(machines: Iterable<Pick<PreparedMachine, "plan" | "pid">>): void {
     for (const machine of machines) {
       this.#slots.add(slotOf(machine.plan));
       this.#alive.set(machine.plan.name, machine);
     }
   }
 
-  /** what lives though the launcher died; blanks without a root end with it, and their pids may be someone else's */
+  /** what lives though the launcher died; prepared machines without a root end with it, and their pids may be someone else's */
   orphans(networkOf: (name: string) => NetworkMode | undefined): OrphanPlan[] {
     return [...this.#alive.values()]
       .filter(({ plan, pid }) => isInCgroup(pid, plan.cgroup))
@@ -106,14 +106,14 @@ export class BlankMaker {
   }
 
   /** whether its first process is there */
-  lives({ plan, pid }: Blank): boolean {
+  lives({ plan, pid }: PreparedMachine): boolean {
     return isInCgroup(pid, plan.cgroup);
   }
 
   /** namespaces, cgroups, network and, if it is known what it begins as, the volume; when it fails, nothing is left */
-  async prepare(network: NetworkMode, limits: Limits, start?: VolumeStart): Promise<Blank> {
+  async prepare(network: NetworkMode, limits: Limits, start?: VolumeStart): Promise<PreparedMachine> {
     const { places, cgroups, ledger } = this.#options;
-    const plan = planBlank(places, cgroups, this.#options.newName(), this.#takeSlot());
+    const plan = planMachine(places, cgroups, this.#options.newName(), this.#takeSlot());
     ledger.make(plan.things);
     try {
       mkdirSync(plan.folder, { mode: 0o700 });
@@ -125,42 +125,42 @@ export class BlankMaker {
         this.#options.launcher.prepare(planPrepare(plan, network)),
         start && this.#beginVolume(plan, limits, start),
       );
-      const blank: Blank = { plan, pid, network, limits, hasVolume: start !== undefined };
-      this.#alive.set(plan.name, blank);
-      return blank;
+      const prepared: PreparedMachine = { plan, pid, network, limits, hasVolume: start !== undefined };
+      this.#alive.set(plan.name, prepared);
+      return prepared;
     } catch (error) {
       await this.abandon(plan);
       throw error;
     }
   }
 
-  /** mounts a root under a prepared blank and connects to its agent */
-  async boot(blank: Blank, root: Root): Promise<Agent> {
-    if (!blank.hasVolume) await this.#beginVolume(blank.plan, blank.limits, root);
-    blank.hasVolume = true;
-    await this.#options.launcher.activate(planActivate(blank.plan, { ...root, hostCpus: this.#options.hostCpus }));
-    const agent = agentFor(blank.plan, this.#options);
+  /** mounts a root under a prepared machine and connects to its agent */
+  async boot(prepared: PreparedMachine, root: Root): Promise<Agent> {
+    if (!prepared.hasVolume) await this.#beginVolume(prepared.plan, prepared.limits, root);
+    prepared.hasVolume = true;
+    await this.#options.launcher.activate(planActivate(prepared.plan, { ...root, hostCpus: this.#options.hostCpus }));
+    const agent = agentFor(prepared.plan, this.#options);
     await agent.open();
-    blank.agent = agent;
+    prepared.agent = agent;
     return agent;
   }
 
-  /** makes a blank that was prepared for nobody in particular fit a machine */
-  async fit(blank: Blank, wanted: Fit): Promise<void> {
+  /** makes a prepared machine fit what a caller wants */
+  async fit(prepared: PreparedMachine, wanted: Requirements): Promise<void> {
     const { launcher, volumes } = this.#options;
-    const { plan, limits } = blank;
+    const { plan, limits } = prepared;
     const others = Object.entries(wanted.limits).filter(([name, value]) => limits[name as keyof Limits] !== value);
     setLimits(plan.cgroup, Object.fromEntries(others));
     await Promise.all([
-      blank.network === wanted.network ? undefined : launcher.setNetwork(plan.name, wanted.network),
+      prepared.network === wanted.network ? undefined : launcher.setNetwork(plan.name, wanted.network),
       limits.disk === wanted.limits.disk ? undefined : volumes.limit(plan.volume, wanted.limits.disk),
       wanted.line === undefined ? undefined : volumes.limitLine(plan.volume, wanted.line, wanted.limits.disk),
     ]);
-    blank.network = wanted.network;
+    prepared.network = wanted.network;
   }
 
-  /** ends a blank, or what is left of one, and deletes all of it */
-  async discard(plan: BlankPlan): Promise<void> {
+  /** ends a prepared machine, or what is left of one, and deletes all of it */
+  async discard(plan: MachinePlan): Promise<void> {
     if (!(await this.#options.launcher.kill(plan.name))) killProcesses(plan.cgroup);
     await this.#options.volumes.deleteFolder(plan);
     await this.release(plan);
@@ -168,12 +168,12 @@ export class BlankMaker {
   }
 
   /** as discard(), after a failure, which says more than why something of it has to stay: that is in the ledger */
-  async abandon(plan: BlankPlan): Promise<void> {
+  async abandon(plan: MachinePlan): Promise<void> {
     await this.discard(plan).catch(() => undefined);
   }
 
   /** strikes off everything but the folder; cgroups whose last process is still leaving are removed in a moment */
-  async release(plan: BlankPlan): Promise<void> {
+  async release(plan: MachinePlan): Promise<void> {
     const cgroups = plan.things.filter((thing) => thing.kind === "cgroup");
     const others = plan.things.filter((thing) => thing.kind === "socket" || thing.kind === "namespace");
     // the launcher deletes it too, unless it died before the machine did
@@ -184,7 +184,7 @@ export class BlankMaker {
     this.#alive.delete(plan.name);
   }
 
-  async #beginVolume({ volume }: BlankPlan, { disk }: Limits, { from, isImage, line }: VolumeStart): Promise<void> {
+  async #beginVolume({ volume }: MachinePlan, { disk }: Limits, { from, isImage, line }: VolumeStart): Promise<void> {
     const { volumes, layers } = this.#options;
     if (from === undefined) {
       await volumes.create(volume);
@@ -224,7 +224,7 @@ async function bothOf<T>(first: Promise<T>, other: Promise<void> | undefined): P
 }
 
 /** the one folder of a machine that the egress process may write to */
-function makeEgressLog({ egressLog }: BlankPlan): void {
+function makeEgressLog({ egressLog }: MachinePlan): void {
   mkdirSync(egressLog, { recursive: true, mode: 0o700 });
   chownSync(egressLog, egressUser, egressUser);
 }

@@ -4,7 +4,7 @@ import { encode } from "dns-packet";
 import { expect, test } from "vitest";
 import type { Refused } from "../channel.ts";
 import { addressRules } from "../policy/addresses.ts";
-import { decisionOf } from "./barred.ts";
+import { decisionOf } from "./kernel-refusal.ts";
 
 const addresses = addressRules({ allow: [], hostAddresses: () => ["93.184.216.1"] });
 const denied = { allowed: false, rule: "deny-all", reason: "the policy is deny-all" };
