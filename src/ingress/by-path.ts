@@ -4,7 +4,7 @@
  * answers is confined: a browser runs it in an origin of its own, and its cookies stay below its path.
  */
 
-import { pairs } from "../base/hop-by-hop.ts";
+import { pairs } from "../base/http-headers.ts";
 import type { RawHeaders } from "./headers.ts";
 
 export interface PortPath {

@@ -5,7 +5,7 @@
 
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIPv6 } from "node:net";
-import { alwaysKept, hopByHop, pairs } from "../base/hop-by-hop.ts";
+import { alwaysKept, hopByHop, pairs } from "../base/http-headers.ts";
 
 export type RawHeaders = string[];
 

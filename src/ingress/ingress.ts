@@ -4,17 +4,11 @@
  * upgrade (WebSocket …) passes too. Client and sandbox are both hostile: neither may hold what belongs to others.
  */
 
-import {
-  type ClientRequest,
-  type IncomingMessage,
-  type ServerResponse,
-  STATUS_CODES,
-  request as send,
-} from "node:http";
+import { type ClientRequest, type IncomingMessage, type ServerResponse, request as send } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream";
-import { offersHttp2, pairs } from "../base/hop-by-hop.ts";
+import { headOf, offersHttp2, pairs } from "../base/http-headers.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 import type { Routes } from "../core/network/routes.ts";
 import { confined, type PortPath, portPath } from "./by-path.ts";
@@ -264,7 +258,7 @@ function forwardUpgrade({ request, socket, head, way, domain, path }: UpgradeExc
   let answered = false;
   onward.once("upgrade", (answer, upstream, firstBytes) => {
     answered = true;
-    socket.write(headOf(101, answer.statusMessage ?? "", upgradeAnswer(answer, domain)));
+    socket.write(headOf(101, answer.statusMessage ?? "", pairs(upgradeAnswer(answer, domain))));
     if (firstBytes.length > 0) socket.write(firstBytes);
     if (head.length > 0) upstream.write(head);
     keepAlive(socket);
@@ -276,7 +270,7 @@ function forwardUpgrade({ request, socket, head, way, domain, path }: UpgradeExc
     // Its end is the end of the connection: the bytes after this request are in nobody's parser.
     const own = responseHeaders(answer, domain);
     const headers = [...(path ? confined(own, path.prefix) : own), "Connection", "close"];
-    socket.write(headOf(answer.statusCode ?? 502, answer.statusMessage ?? "", headers));
+    socket.write(headOf(answer.statusCode ?? 502, answer.statusMessage ?? "", pairs(headers)));
     pipeline(answer, socket, () => socket.destroy());
   });
   onward.on("error", () => (answered ? socket.destroy() : refuseOn(socket, request, refusalFor("bad-answer"))));
@@ -310,14 +304,8 @@ function refuse(request: IncomingMessage, response: ServerResponse, refusal: Ref
 function refuseOn(socket: Duplex, request: IncomingMessage, refusal: Refusal): void {
   if (socket.destroyed) return;
   const { headers, body } = printRefusal(refusal, request);
-  const head = headOf(refusal.status, STATUS_CODES[refusal.status] ?? "", [...headers, "Connection", "close"]);
+  const head = headOf(refusal.status, "", pairs([...headers, "Connection", "close"]));
   socket.end(Buffer.concat([head, Buffer.from(body)]), () => socket.destroy());
-}
-
-/** Node reads headers as Latin-1, so they are written as that. */
-function headOf(status: number, reason: string, headers: RawHeaders): Buffer {
-  const lines = pairs(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  return Buffer.from(`HTTP/1.1 ${status} ${reason}\r\n${lines.join("")}\r\n`, "latin1");
 }
 
 function once(action: () => void): () => void {

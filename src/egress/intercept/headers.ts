@@ -3,7 +3,7 @@
  * about one connection only ends here; each side has its own framing.
  */
 
-import { alwaysKept, hopByHop } from "../../base/hop-by-hop.ts";
+import { alwaysKept, hopByHop } from "../../base/http-headers.ts";
 
 export type Header = [name: string, value: string];
 

@@ -3,7 +3,7 @@
 import { Agent, type ClientRequest, type IncomingMessage, request as send } from "node:http";
 import { constants } from "node:http2";
 import type { Socket } from "node:net";
-import { pairs } from "../../base/hop-by-hop.ts";
+import { pairs } from "../../base/http-headers.ts";
 import type { Client, Listener, Outgoing, Sending } from "./client.ts";
 import { type Header, valuesOf, withOneCookie, without } from "./headers.ts";
 

@@ -2,7 +2,7 @@
 
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { TLSSocket } from "node:tls";
-import { pairs } from "../../base/hop-by-hop.ts";
+import { pairs } from "../../base/http-headers.ts";
 import type { Circumstances, Incoming } from "./decision.ts";
 import { type Answering, exchange } from "./exchange.ts";
 import { type Header, without } from "./headers.ts";

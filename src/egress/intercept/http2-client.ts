@@ -2,7 +2,7 @@
 
 import { type ClientHttp2Stream, connect, constants, type Http2Stream, sensitiveHeaders } from "node:http2";
 import type { Socket } from "node:net";
-import { pairs } from "../../base/hop-by-hop.ts";
+import { pairs } from "../../base/http-headers.ts";
 import type { Client, Listener, Sending } from "./client.ts";
 import { headerObject, without } from "./headers.ts";
 

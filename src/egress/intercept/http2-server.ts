@@ -2,7 +2,7 @@
 
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { TLSSocket } from "node:tls";
-import { pairs } from "../../base/hop-by-hop.ts";
+import { pairs } from "../../base/http-headers.ts";
 import type { Allowance } from "../fairness/allowance.ts";
 import type { Watched } from "../fairness/load-watch.ts";
 import type { Circumstances, Incoming } from "./decision.ts";

@@ -1,8 +1,8 @@
 /** A request for another protocol, such as WebSocket: once the server agrees, bytes go both ways and nobody looks at them. */
 
-import { type IncomingMessage, STATUS_CODES } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { offersHttp2, pairs } from "../../base/hop-by-hop.ts";
+import { headOf, offersHttp2, pairs } from "../../base/http-headers.ts";
 import { pour, pourBoth } from "../connection/pour.ts";
 import type { TimeShare } from "../fairness/turns.ts";
 import {
@@ -106,10 +106,4 @@ function join(inside: Duplex, head: Buffer, outside: Duplex, first: Buffer, seen
 
 function upgradeHeaders({ rawHeaders, headers }: IncomingMessage): Header[] {
   return [...endToEnd(pairs(rawHeaders)), ["Connection", "Upgrade"], ["Upgrade", headers.upgrade ?? ""]];
-}
-
-/** Node reads headers as Latin-1, so they are written as that. */
-function headOf(status: number, reason: string, headers: Header[]): Buffer {
-  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-  return Buffer.from(`HTTP/1.1 ${status} ${reason || STATUS_CODES[status] || ""}\r\n${lines}\r\n`, "latin1");
 }

@@ -1,7 +1,9 @@
 /**
  * Headers as proxies see them, on the way in and on the way out: which of them are about one connection only and go no
- * further (RFC 9110, 7.6.1), and the list that Node gives them as, in pairs.
+ * further (RFC 9110, 7.6.1), the list that Node gives them as, in pairs, and the head of an answer.
  */
+
+import { STATUS_CODES } from "node:http";
 
 export const hopByHop: readonly string[] = [
   "connection",
@@ -25,4 +27,10 @@ export function pairs(raw: readonly string[]): [name: string, value: string][] {
 /** whether an Upgrade header offers HTTP/2 anywhere in its list: whoever took it up would be read by nobody */
 export function offersHttp2(upgrade: string): boolean {
   return upgrade.split(",").some((protocol) => /^\s*h2c?\b/i.test(protocol));
+}
+
+/** The head of an answer. Node reads headers as Latin-1, so they are written as that. */
+export function headOf(status: number, reason: string, headers: readonly (readonly [string, string])[]): Buffer {
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  return Buffer.from(`HTTP/1.1 ${status} ${reason || STATUS_CODES[status] || ""}\r\n${lines}\r\n`, "latin1");
 }
