@@ -1,6 +1,6 @@
 /** The rules of the house that a machine can hold: who may import whom, and how every file begins, ends and is named. */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { root } from "../harness/harness.ts";
@@ -111,6 +111,18 @@ describe("files", () => {
       return outside.map((target) => `${source.path} must not name ${target}`);
     });
     expect(wrong).toEqual([]);
+  });
+
+  test("files that the documents name are there", () => {
+    const pages = globSync(["*.md", "docs/*.md"], { cwd: root });
+    const named = pages.flatMap((page) =>
+      [...readFileSync(join(root, page), "utf8").matchAll(/`((?:src|test|guest|scripts|bench|docs)\/[^`*<… ]+)`/g)].map(
+        ([, path = ""]) => ({ page, path }),
+      ),
+    );
+    expect(named.length).toBeGreaterThan(100);
+    const wrong = named.filter(({ path }) => !existsSync(join(root, path)));
+    expect(wrong.map(({ page, path }) => `${page} names ${path}`)).toEqual([]);
   });
 
   test("nobody silences the type checker", () => {
