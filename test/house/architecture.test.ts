@@ -9,12 +9,14 @@ import { root } from "../harness/harness.ts";
 const mayImport: Record<string, string[]> = {
   // What Node lacks: knows nothing of sandboxes.
   base: [],
-  core: ["base"],
+  // What two processes, or two versions, write and read: each format once.
+  protocols: ["base"],
+  core: ["protocols", "base"],
   store: ["core", "base"],
-  runtime: ["core", "base"],
+  runtime: ["core", "protocols", "base"],
   api: ["core"],
   ingress: ["core", "base"],
-  egress: ["core", "base"],
+  egress: ["core", "protocols", "base"],
   // A client of the API like any other, so that the API is complete.
   cli: ["base"],
   // Commands that work on this host's data directory, without a daemon.

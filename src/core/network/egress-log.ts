@@ -3,6 +3,7 @@
  * for as long as the session's output is kept; with how many bytes went to and came from each host, and through each port.
  */
 
+import type { EgressLogLine, EgressPosition, EgressTraffic } from "../../protocols/egress-log.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Caller, Session, Totals } from "../model/sandbox.ts";
@@ -11,71 +12,16 @@ import type { Sessions } from "../sessions/sessions.ts";
 import { isOver } from "../sessions/states.ts";
 import { type PolicySuggestion, suggestPolicy } from "./policy-suggestion.ts";
 
-/** Who it was inside, where that is known: whoever holds the socket. */
-export interface EgressActor {
-  /** id of the command that the process belongs to */
-  command?: string;
-  /** what the process is called; it may call itself what it likes */
-  program?: string;
-}
-
-/** A decision about a connection, a flow of datagrams, a request or a question for a name. */
-export interface EgressDecision extends EgressActor {
-  /** what was spoken as far as it is known: "tcp" where nobody looked, or it is nothing we know; "https" where TLS is open */
-  protocol: "tcp" | "tls" | "http" | "https" | "postgres" | "udp" | "dns" | "icmp" | "other";
-  /** the name that was asked for, or that led to the address */
-  name?: string;
-  /** the name in the TLS hello */
-  sni?: string;
-  address?: string;
-  port?: number;
-  /** of a request, where TLS is open or there is none; a path is without its query */
-  method?: string;
-  path?: string;
-  status?: number;
-  /** of a question to the resolver: A, AAAA … */
-  type?: string;
-  allowed: boolean;
-  /** why not, as a sentence without its end */
-  reason?: string;
-  /** what went wrong although it was allowed: a name that does not resolve, a server that does not answer */
-  failure?: string;
-  /** what decided: "allow *.example.com", "subnets.deny 10.0.0.0/8", "allow-all", "deny-all" */
-  rule?: string;
-  missing?: MissingPermission;
-}
-
-/** The least that a policy would have to say to allow what was refused, in the words of the wire. */
-export interface MissingPermission {
-  allow?: string[];
-  subnets?: { allow: string[] };
-}
-
-/** Bytes as the sandbox sees them: what its programs wrote to and read from their sockets. */
-export interface EgressTraffic {
-  bytesIn: number;
-  bytesOut: number;
-}
-
 /** What is added up of a host or a port while traffic goes on. */
 export interface TrafficCounts extends EgressTraffic {
   /** connections, or flows of datagrams */
   count: number;
 }
 
-interface Position {
-  /** counts up by one from line to line, from 1 on */
-  id: number;
-  /** of the first decision that the line stands for */
-  at: number;
-}
-
 export type EgressLine =
-  | (Position & EgressDecision & EgressTraffic & { count: number; ended: number })
-  /** decisions that were not written down, as there were too many at once */
-  | (Position & { dropped: number })
+  | EgressLogLine
   /** lines up to this one that are no longer kept */
-  | (Position & { forgotten: number });
+  | (EgressPosition & { forgotten: number });
 
 export interface HostTraffic extends EgressTraffic {
   /** a name, or an address that no name led to */

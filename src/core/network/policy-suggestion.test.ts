@@ -1,7 +1,8 @@
 /** Which policy is suggested for what a log shows, and what is never in one. */
 
 import { expect, test } from "vitest";
-import type { EgressDecision, EgressLine } from "./egress-log.ts";
+import type { EgressDecision } from "../../protocols/egress-log.ts";
+import type { EgressLine } from "./egress-log.ts";
 import { suggestPolicy } from "./policy-suggestion.ts";
 
 test("names are taken from TLS and from questions, each once and in order", () => {

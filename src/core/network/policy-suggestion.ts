@@ -3,7 +3,8 @@
  * Whoever wrote the lines ran inside a sandbox, so an address that is not public is never suggested, only told of.
  */
 
-import type { EgressDecision, EgressLine } from "./egress-log.ts";
+import type { EgressDecision } from "../../protocols/egress-log.ts";
+import type { EgressLine } from "./egress-log.ts";
 import { type CustomPolicy, hostOfQuestion } from "./network-policy.ts";
 
 export interface PolicySuggestion {

@@ -4,7 +4,7 @@
  * for neither, only its line in the log does; where nobody answers, the line comes without.
  */
 
-import type { EgressActor } from "../../core/network/egress-log.ts";
+import type { EgressActor } from "../../protocols/egress-log.ts";
 import type { Holder } from "../channel.ts";
 import type { EgressLog } from "./log.ts";
 

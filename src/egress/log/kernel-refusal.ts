@@ -1,7 +1,7 @@
 /** What is written down of a packet that the kernel has refused by itself, before anybody here could be asked. */
 
-import type { EgressDecision } from "../../core/network/egress-log.ts";
 import { hostOfQuestion } from "../../core/network/network-policy.ts";
+import type { EgressDecision } from "../../protocols/egress-log.ts";
 import type { Refused } from "../channel.ts";
 import { isResolver } from "../dns/dns.ts";
 import { questionAsked } from "../dns/questions.ts";

@@ -6,7 +6,18 @@
 import { appendFile, open, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { nextInTurn } from "../../base/round-robin.ts";
-import type { EgressDecision, EgressTraffic, TrafficCounts } from "../../core/network/egress-log.ts";
+import type { TrafficCounts } from "../../core/network/egress-log.ts";
+import {
+  type EgressDecision,
+  type EgressLogLine,
+  type EgressTraffic,
+  egressLogFile,
+  lastEgressLineId,
+  longestEgressLine,
+  olderEgressLogFile,
+  shortenedDecision,
+  writeEgressLine,
+} from "../../protocols/egress-log.ts";
 import type { EgressEvent, EgressLog } from "./log.ts";
 
 export interface LogFilesOptions {
@@ -23,10 +34,6 @@ export interface LogFilesOptions {
 const mostLines = 256;
 const mostHosts = 1000;
 const others = "(others)";
-/** characters of a text: what programs say may be long */
-const longestText = 512;
-/** no line is longer, in bytes */
-const longestLine = 64 << 10;
 /** how long a machine's counts stay in memory after the last change, in ms */
 const idle = 60_000;
 /** machines that are written at a time, unless somebody asks: with more of them each waits for its turn */
@@ -105,7 +112,7 @@ export class LogFiles implements EgressLog {
 
   #line(event: EgressEvent): Line | undefined {
     const { machine, ...said } = event;
-    const fields = clipped(said);
+    const fields = shortenedDecision(said);
     const log = this.#log(machine);
     const key = JSON.stringify(fields);
     const known = log.lines.get(key);
@@ -169,15 +176,17 @@ export class LogFiles implements EgressLog {
   }
 
   async #writeLines(folder: string, log: MachineLog): Promise<void> {
-    const file = join(folder, "egress.jsonl");
-    const older = join(folder, "egress.1.jsonl");
+    const file = join(folder, egressLogFile);
+    const older = join(folder, olderEgressLogFile);
     log.end ??= await endOf(file, older);
     const { end } = log;
-    const lines: object[] = [...log.lines.values()].map(({ at, event, ...counts }) => ({ at, ...event, ...counts }));
-    if (log.dropped > 0) lines.push({ at: this.#options.now(), dropped: log.dropped });
+    const lines = [...log.lines.values()].map(({ at, event, ...counts }): EgressLogLine => {
+      return { id: ++end.lastId, at, ...event, ...counts };
+    });
+    if (log.dropped > 0) lines.push({ id: ++end.lastId, at: this.#options.now(), dropped: log.dropped });
     log.lines.clear();
     log.dropped = 0;
-    const text = lines.map((line) => `${JSON.stringify({ id: ++end.lastId, ...line })}\n`).join("");
+    const text = lines.map(writeEgressLine).join("");
     if (end.size > 0 && end.size + Buffer.byteLength(text) > (this.#options.mostBytes ?? 2 << 20)) {
       await rename(file, older);
       end.size = 0;
@@ -197,14 +206,8 @@ function hasNews({ lines, dropped, hostsChanged }: MachineLog): boolean {
 /** where an earlier process stopped writing */
 async function endOf(file: string, older: string): Promise<LogEnd> {
   const { size, tail } = await tailOf(file);
-  const id = lastIdIn(tail) ?? lastIdIn((await tailOf(older)).tail) ?? 0;
+  const id = lastEgressLineId(tail) ?? lastEgressLineId((await tailOf(older)).tail) ?? 0;
   return { size, lastId: id, torn: tail !== "" && !tail.endsWith("\n") };
-}
-
-function lastIdIn(tail: string): number | undefined {
-  const whole = tail.slice(0, tail.lastIndexOf("\n") + 1);
-  const last = [...whole.matchAll(/^\{"id":(\d+),/gm)].at(-1);
-  return last && Number(last[1]);
 }
 
 /** the last bytes of a file, at least as many as a line has; of one that is not there none */
@@ -216,19 +219,12 @@ async function tailOf(path: string): Promise<{ size: number; tail: string }> {
   if (!file) return { size: 0, tail: "" };
   try {
     const { size } = await file.stat();
-    const length = Math.min(size, longestLine);
+    const length = Math.min(size, longestEgressLine);
     const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length);
     return { size, tail: buffer.toString("latin1", 0, bytesRead) };
   } finally {
     await file.close();
   }
-}
-
-function clipped(decision: EgressDecision): EgressDecision {
-  const long = Object.entries(decision).filter(([, value]) => typeof value === "string" && value.length > longestText);
-  if (long.length === 0) return decision;
-  const cut = long.map(([key, value]) => [key, `${String(value).slice(0, longestText)}…`.toWellFormed()]);
-  return { ...decision, ...Object.fromEntries(cut) };
 }
 
 /** replaces the file as a whole; what an earlier process has counted goes on */

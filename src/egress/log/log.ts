@@ -1,23 +1,6 @@
-/**
- * What becomes of each decision: an event. Events of one machine are written as lines of JSON to `egress.jsonl` in its
- * folder, and to `egress.1.jsonl` what was there before that was full (log-file.ts). A line:
- *
- *   {"id":7,"at":1763194000123,"protocol":"tls","name":"api.test","address":"93.184.216.34","port":443,
- *    "allowed":true,"rule":"allow *.test","command":"cmd_3f…","program":"curl",
- *    "count":1,"ended":1,"bytesIn":5120,"bytesOut":840}
- *
- *   id        counts up by one from line to line, also over a restart of the process: where a reader was, and what it
- *             missed because it is no longer kept
- *   at        when the first of the decisions was made, in ms since 1970
- *   count     decisions that the line stands for: equal ones within a moment share a line
- *   ended     connections that have ended, whose bytes the line counts; they may have been decided in an earlier line
- *   dropped   events for which there was no room, with nothing else on the line but `id` and `at`
- *
- * The rest are the fields of EgressDecision, each text cut after 512 characters. Lines of equal fields add up: to how
- * often, and to how many bytes.
- */
+/** What becomes of each decision: an event, which is told to a log (log-file.ts writes it). */
 
-import type { EgressDecision, EgressTraffic } from "../../core/network/egress-log.ts";
+import type { EgressDecision, EgressTraffic } from "../../protocols/egress-log.ts";
 
 export interface EgressEvent extends EgressDecision {
   machine: string;

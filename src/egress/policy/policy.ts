@@ -5,7 +5,6 @@
  */
 
 import { isAlone } from "../../core/network/cidr.ts";
-import type { MissingPermission } from "../../core/network/egress-log.ts";
 import {
   type CustomNetwork,
   compilePolicy,
@@ -13,6 +12,7 @@ import {
   type PolicyMatcher,
   type RequestRule,
 } from "../../core/network/network-policy.ts";
+import type { MissingPermission } from "../../protocols/egress-log.ts";
 import type { Destination } from "../channel.ts";
 import { type AddressRules, embeddedIPv4 } from "./addresses.ts";
 

@@ -44,6 +44,12 @@ test("a part of a line, and a line that is none, are passed over", async () => {
   ]);
 });
 
+test("a line of a newer version is refused in a sentence", async () => {
+  const { journal, folder } = await opened();
+  await writeFile(join(folder, "egress.jsonl"), '{"id":1,"at":7,"v":99}\n');
+  await expect(journal.lines({ after: 0, limit: 10 })).rejects.toThrow(/^Cannot read the egress log: .* version 99/);
+});
+
 test("a follower sees each line once, also while files change places, and ends with the machine", async () => {
   const { write, journal, end } = await opened(1000);
   const seen: EgressLine[] = [];

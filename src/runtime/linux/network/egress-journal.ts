@@ -1,5 +1,5 @@
 /**
- * Reads what the egress process has written in a machine's folder (src/egress/log/log.ts has the format): lines from a
+ * Reads what the egress process has written in a machine's folder (src/protocols/egress-log.ts has the format): lines from a
  * position on, once or as they come, and bytes by host; bytes by port are our own (port-meters.ts). The two processes
  * share nothing but these files, of which the one that is written to becomes the older one, now and then, while somebody
  * reads.
@@ -9,9 +9,17 @@ import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { z } from "zod";
+import { SandkeepError } from "../../../core/model/errors.ts";
 import type { EgressLine, HostTraffic } from "../../../core/network/egress-log.ts";
 import type { EgressJournal } from "../../../core/ports/runtime.ts";
+import {
+  type EgressLogLine,
+  egressLineId,
+  egressLogFile,
+  olderEgressLogFile,
+  readEgressLine,
+} from "../../../protocols/egress-log.ts";
+import { NewerFormat } from "../../../protocols/newer-format.ts";
 import { isMissing } from "../storage/json-file.ts";
 import { readPorts } from "./port-meters.ts";
 import { readCounts } from "./traffic-counts.ts";
@@ -74,36 +82,6 @@ export function egressJournal(options: EgressJournalOptions): EgressJournal {
   };
 }
 
-const counted = z.int().nonnegative();
-const traffic = { bytesIn: counted, bytesOut: counted };
-const names = z.array(z.string());
-const decision = z.object({
-  id: counted,
-  at: counted,
-  protocol: z.enum(["tcp", "tls", "http", "https", "postgres", "udp", "dns", "icmp", "other"]),
-  name: z.string().exactOptional(),
-  sni: z.string().exactOptional(),
-  address: z.string().exactOptional(),
-  port: counted.exactOptional(),
-  method: z.string().exactOptional(),
-  path: z.string().exactOptional(),
-  status: counted.exactOptional(),
-  type: z.string().exactOptional(),
-  allowed: z.boolean(),
-  reason: z.string().exactOptional(),
-  failure: z.string().exactOptional(),
-  rule: z.string().exactOptional(),
-  command: z.string().exactOptional(),
-  program: z.string().exactOptional(),
-  missing: z
-    .object({ allow: names.exactOptional(), subnets: z.object({ allow: names }).exactOptional() })
-    .exactOptional(),
-  count: counted,
-  ended: counted,
-  ...traffic,
-});
-const lineSchema = z.union([z.object({ id: counted, at: counted, dropped: counted }), decision]);
-
 /** Goes on where it stopped: in the file that it read last, if that is still the one that is written to. */
 class LineReader {
   readonly #folder: string;
@@ -144,7 +122,7 @@ class LineReader {
   /** nothing was written since: one look, where reading takes many */
   async #isAtEnd(): Promise<boolean> {
     if (this.#file === undefined) return false;
-    const there = await stat(join(this.#folder, "egress.jsonl")).catch(() => undefined);
+    const there = await stat(join(this.#folder, egressLogFile)).catch(() => undefined);
     return there !== undefined && there.size === this.#offset && identityOf(there) === this.#file;
   }
 
@@ -155,8 +133,8 @@ class LineReader {
       const end = content.indexOf(0x0a, at);
       if (end < 0) break;
       // Most of what is read has been read before: it is not worth parsing.
-      const id = Number(/^\{"id":(\d+),/.exec(content.toString("latin1", at, at + 32))?.[1] ?? 0);
-      const line = id > this.#id ? parsed(content.toString("utf8", at, end)) : undefined;
+      const id = egressLineId(content.toString("latin1", at, at + 32));
+      const line = id > this.#id ? lineIn(content.toString("utf8", at, end)) : undefined;
       if (line && id > this.#id + 1) {
         // What comes next is read again, now that it is known what is not there.
         lines.push({ id: id - 1, at: line.at, forgotten: id - 1 - this.#id });
@@ -173,12 +151,12 @@ class LineReader {
   }
 }
 
-/** undefined for what a process that was killed has left of a line */
-function parsed(text: string): EgressLine | undefined {
+function lineIn(text: string): EgressLogLine | undefined {
   try {
-    return lineSchema.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
+    return readEgressLine(text);
+  } catch (error) {
+    if (error instanceof NewerFormat) throw new SandkeepError("internal", error.message);
+    throw error;
   }
 }
 
@@ -188,8 +166,8 @@ interface Files extends AsyncDisposable {
 }
 
 async function openBoth(folder: string): Promise<Files> {
-  const newer = await openIfThere(join(folder, "egress.jsonl"));
-  const older = await openIfThere(join(folder, "egress.1.jsonl")).catch(async (error) => {
+  const newer = await openIfThere(join(folder, egressLogFile));
+  const older = await openIfThere(join(folder, olderEgressLogFile)).catch(async (error) => {
     await newer?.close();
     throw error;
   });

@@ -9,7 +9,8 @@ import { rename, writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { nextInTurn } from "../../../base/round-robin.ts";
-import type { EgressTraffic, PortTraffic, TrafficCounts } from "../../../core/network/egress-log.ts";
+import type { PortTraffic, TrafficCounts } from "../../../core/network/egress-log.ts";
+import type { EgressTraffic } from "../../../protocols/egress-log.ts";
 import { isMissing } from "../storage/json-file.ts";
 import { readCounts } from "./traffic-counts.ts";
 
