@@ -239,9 +239,9 @@ export class Egress {
   }
 }
 
-function outcome(verdict: Verdict): Pick<EgressEvent, "allowed" | "reason" | "rule" | "missing"> {
-  const { allowed, rule } = verdict;
-  if (verdict.allowed) return { allowed, rule: verdict.rule };
+function outcome(verdict: Verdict): Pick<EgressEvent, "allowed" | "reason" | "rule" | "cause" | "missing"> {
+  const { allowed, rule, cause } = verdict;
+  if (verdict.allowed) return { allowed, rule: verdict.rule, cause };
   const { reason, missing } = verdict;
-  return { allowed, reason, ...(rule !== undefined && { rule }), ...(missing && { missing }) };
+  return { allowed, reason, cause, ...(rule !== undefined && { rule }), ...(missing && { missing }) };
 }

@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import {
+  type EgressCause,
   type EgressLogLine,
   egressLineId,
   egressLogVersion,
@@ -26,6 +27,7 @@ const full: Required<Exclude<EgressLogLine, { dropped: number }>> = {
   reason: "no",
   failure: "the server does not answer",
   rule: "allow *.test",
+  cause: { kind: "request", rule: 2 },
   missing: { allow: ["api.test"], subnets: { allow: ["93.184.216.34/32"] } },
   command: "cmd_1",
   program: "curl",
@@ -41,6 +43,30 @@ test("a line is read as it was written, with every field and with none that it c
   for (const line of [full, least, { id: 8, at: 9, dropped: 3 }]) {
     expect(readEgressLine(writeEgressLine(line))).toEqual(line);
     expect(egressLineId(writeEgressLine(line))).toBe(line.id);
+  }
+});
+
+test("every cause is read as it was written, and a line without one is read", () => {
+  const { cause: _, ...older } = full;
+  expect(readEgressLine(writeEgressLine(older))).toEqual(older);
+  const plain = [
+    "allow-all",
+    "deny-all",
+    "policy",
+    "by-subnet-only",
+    "wrong-name",
+    "special-address",
+    "other-resolver",
+    "around-rules",
+    "unsupported",
+    "unknown-policy",
+    "request",
+    "interception",
+    "cut-off",
+  ] as const;
+  const causes: EgressCause[] = [...plain.map((kind) => ({ kind })), { kind: "denied-subnet", subnet: "10.0.0.0/8" }];
+  for (const cause of causes) {
+    expect(readEgressLine(writeEgressLine({ ...full, cause }))).toEqual({ ...full, cause });
   }
 });
 

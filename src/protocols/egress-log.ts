@@ -16,7 +16,8 @@
  *   v         the version of the format; 1 where it is missing
  *
  * The rest are the fields of EgressDecision, each text cut after 512 characters. Lines of equal fields add up: to how
- * often, and to how many bytes. A reader passes over fields that it does not know, so a new one needs no new version.
+ * often, and to how many bytes. A reader passes over fields that it does not know, so a new one needs no new version; a new kind of
+ * cause does.
  */
 
 import { z } from "zod";
@@ -64,8 +65,39 @@ export interface EgressDecision extends EgressActor {
   failure?: string;
   /** what decided: "allow *.example.com", "subnets.deny 10.0.0.0/8", "allow-all", "deny-all" */
   rule?: string;
+  /** what decided, for programs; missing in lines of processes that did not write it yet */
+  cause?: EgressCause;
   missing?: MissingPermission;
 }
+
+/** What decided. Sentences are in `reason`, which nobody but people has to read. */
+export type EgressCause =
+  /** the policy lets everything out that may go out at all, or nothing */
+  | { kind: "allow-all" }
+  | { kind: "deny-all" }
+  /** the policy lists it, or does not */
+  | { kind: "policy" }
+  | { kind: "denied-subnet"; subnet: string }
+  /** no name can allow it: it names none, or proves none */
+  | { kind: "by-subnet-only" }
+  /** its TLS names a host that does not lead to the address */
+  | { kind: "wrong-name" }
+  /** an address that is not public, is the host's own, or that the operator denies */
+  | { kind: "special-address" }
+  /** only the sandbox's own resolver may be asked */
+  | { kind: "other-resolver" }
+  /** plain HTTP to a host whose requests have rules */
+  | { kind: "around-rules" }
+  /** ICMP, other protocols and port 0, which no policy lets out */
+  | { kind: "unsupported" }
+  /** the egress process has not been given the policy yet */
+  | { kind: "unknown-policy" }
+  /** a request where TLS is open; `rule` counts from 1 and is missing where none matched */
+  | { kind: "request"; rule?: number }
+  /** TLS was to be opened for rules, and could not be */
+  | { kind: "interception" }
+  /** it was allowed before, and a change ended it */
+  | { kind: "cut-off" };
 
 /** The least that a policy would have to say to allow what was refused, in the words of the wire. */
 export interface MissingPermission {
@@ -96,6 +128,25 @@ export type EgressLogLine =
 const counted = z.int().nonnegative();
 const text = z.string().exactOptional();
 const names = z.array(z.string());
+const plainCauses = [
+  "allow-all",
+  "deny-all",
+  "policy",
+  "by-subnet-only",
+  "wrong-name",
+  "special-address",
+  "other-resolver",
+  "around-rules",
+  "unsupported",
+  "unknown-policy",
+  "interception",
+  "cut-off",
+] as const;
+const cause: z.ZodType<EgressCause> = z.discriminatedUnion("kind", [
+  z.object({ kind: z.enum(plainCauses) }),
+  z.object({ kind: z.literal("denied-subnet"), subnet: z.string() }),
+  z.object({ kind: z.literal("request"), rule: counted.exactOptional() }),
+]);
 const decision = z.object({
   id: counted,
   at: counted,
@@ -112,6 +163,7 @@ const decision = z.object({
   reason: text,
   failure: text,
   rule: text,
+  cause: cause.exactOptional(),
   command: text,
   program: text,
   missing: z

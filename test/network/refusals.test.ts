@@ -13,7 +13,7 @@ import { watchWire } from "../internet/wire-watch.ts";
 
 const { undo, internet, probe, added } = probeOfFile(["the command python3", "the command tcpdump"]);
 
-const denied = { allowed: false, rule: "deny-all", reason: "the policy is deny-all" };
+const denied = { allowed: false, rule: "deny-all", reason: "the policy is deny-all", cause: { kind: "deny-all" } };
 
 describe("under deny-all", () => {
   test("each attempt is written down with what would have to be allowed, and no packet leaves", async () => {
@@ -52,6 +52,7 @@ attempt("resolver", lambda: tcp("198.18.0.1", 53))
         port: 80,
         allowed: false,
         reason: "169.254.169.254 is link-local (SANDKEEP_EGRESS_ALLOW=169.254.169.254/32 would open it)",
+        cause: { kind: "special-address" },
       },
       { protocol: "dns", address: "198.18.0.1", port: 53, ...denied },
     ]);
@@ -178,10 +179,11 @@ test("ICMP and other protocols are refused under every policy, and that is writt
   const raw = (family: string, protocol: number, address: string) =>
     `attempt("raw", lambda: socket.socket(socket.AF_${family}, socket.SOCK_RAW, ${protocol}).sendto(bytes([8] + [0] * 7), ("${address}", 0)))`;
   const code = lines("", raw("INET", 1, webAddress), raw("INET6", 58, webAddress6), raw("INET", 47, webAddress));
+  const refused = { allowed: false, cause: { kind: "unsupported" } };
   const expected = [
-    { protocol: "icmp", address: webAddress, allowed: false, reason: "no policy lets ICMP out" },
-    { protocol: "icmp", address: webAddress6, allowed: false, reason: "no policy lets ICMP out" },
-    { protocol: "other", address: webAddress, allowed: false, reason: "no policy lets IP protocol 47 out" },
+    { protocol: "icmp", address: webAddress, ...refused, reason: "no policy lets ICMP out" },
+    { protocol: "icmp", address: webAddress6, ...refused, reason: "no policy lets ICMP out" },
+    { protocol: "other", address: webAddress, ...refused, reason: "no policy lets IP protocol 47 out" },
   ];
   for (const mode of ["deny", "allow"] as const) {
     await probe().order(mode, machine);

@@ -66,6 +66,8 @@ test("what names cannot allow is a subnet of one address, and a note says why", 
   ]);
 });
 
+const special = { kind: "special-address" } as const;
+
 test("what a policy denies on purpose, and what is not public, is told and not suggested", () => {
   const { policy, notes } = suggest(
     {
@@ -75,9 +77,17 @@ test("what a policy denies on purpose, and what is not public, is told and not s
       port: 443,
       allowed: false,
       rule: "subnets.deny 93.184.216.66/32",
+      cause: { kind: "denied-subnet", subnet: "93.184.216.66/32" },
       reason: "93.184.216.66 is in 93.184.216.66/32, which the policy denies",
     },
-    { protocol: "tcp", address: "169.254.169.254", port: 80, allowed: false, reason: "169.254.169.254 is link-local" },
+    {
+      protocol: "tcp",
+      address: "169.254.169.254",
+      port: 80,
+      allowed: false,
+      reason: "169.254.169.254 is link-local",
+      cause: special,
+    },
     { protocol: "dns", name: "-x.test", type: "A", allowed: true, rule: "allow-all" },
     { protocol: "dns", name: "93.184.216.34", type: "A", allowed: true, rule: "allow-all" },
   );
@@ -92,7 +102,12 @@ test("what a policy denies on purpose, and what is not public, is told and not s
 });
 
 test("under deny-all names and addresses are taken from what was refused; a service is allowed by its host", () => {
-  const denied = { allowed: false, rule: "deny-all", reason: "the policy is deny-all" };
+  const denied = {
+    allowed: false,
+    rule: "deny-all",
+    reason: "the policy is deny-all",
+    cause: { kind: "deny-all" },
+  } as const;
   const subnets = { allow: ["93.184.216.34/32"] };
   const { policy, notes } = suggest(
     { protocol: "dns", name: "a.test", type: "A", ...denied, missing: { allow: ["a.test"] } },
@@ -100,8 +115,14 @@ test("under deny-all names and addresses are taken from what was refused; a serv
     { protocol: "dns", address: "198.18.0.1", port: 53, ...denied },
     { protocol: "tcp", address: "93.184.216.34", port: 443, ...denied, missing: { subnets } },
     { protocol: "udp", address: "93.184.216.34", port: 123, ...denied, missing: { subnets } },
-    { protocol: "tcp", address: "10.0.0.1", port: 80, allowed: false, reason: "10.0.0.1 is private" },
-    { protocol: "icmp", address: "93.184.216.35", allowed: false, reason: "no policy lets ICMP out" },
+    { protocol: "tcp", address: "10.0.0.1", port: 80, allowed: false, reason: "10.0.0.1 is private", cause: special },
+    {
+      protocol: "icmp",
+      address: "93.184.216.35",
+      allowed: false,
+      reason: "no policy lets ICMP out",
+      cause: { kind: "unsupported" },
+    },
   );
   expect(policy.domains.map(({ domain }) => domain)).toEqual(["a.test", "b.test"]);
   expect(policy.allowedCidrs).toEqual(["93.184.216.34/32"]);
@@ -117,13 +138,49 @@ test("requests add nothing to their connection, but rules are missed; a connecti
   const at = { address: "93.184.216.34", port: 443, name: "a.test" };
   const { policy, notes } = suggest(
     { protocol: "tls", sni: "a.test", ...at, allowed: true, rule: "allow a.test" },
-    { protocol: "https", ...at, method: "GET", path: "/", allowed: true, rule: "allow a.test, rule 1: set-headers" },
-    { protocol: "https", ...at, method: "PUT", path: "/", allowed: true, rule: "allow a.test" },
-    { protocol: "tcp", ...at, sni: "a.test", allowed: false, reason: "cut off: its rules have changed" },
+    {
+      protocol: "https",
+      ...at,
+      method: "GET",
+      path: "/",
+      allowed: true,
+      rule: "allow a.test, rule 1: set-headers",
+      cause: { kind: "request", rule: 1 },
+    },
+    {
+      protocol: "https",
+      ...at,
+      method: "PUT",
+      path: "/",
+      allowed: true,
+      rule: "allow a.test",
+      cause: { kind: "request" },
+    },
+    {
+      protocol: "tcp",
+      ...at,
+      sni: "a.test",
+      allowed: false,
+      reason: "cut off: its rules have changed",
+      cause: { kind: "cut-off" },
+    },
   );
   expect(policy.domains).toEqual([{ domain: "a.test", rules: [] }]);
   expect(policy.allowedCidrs).toEqual([]);
   expect(notes).toEqual(["The rules for a.test are not repeated here: add them again"]);
+});
+
+test("what an older egress process has refused, which says no cause, is told and not suggested", () => {
+  const at = { address: "93.184.216.34", port: 443 };
+  const { policy, notes } = suggest(
+    { protocol: "tcp", ...at, allowed: false, reason: "cut off: its rules have changed" },
+    { protocol: "tcp", ...at, allowed: false, reason: "93.184.216.34 is in 93.0.0.0/8, which the policy denies" },
+  );
+  expect(policy.allowedCidrs).toEqual([]);
+  expect(notes).toEqual([
+    "93.184.216.34 port 443 is not in this policy: cut off: its rules have changed",
+    "93.184.216.34 port 443 is not in this policy: 93.184.216.34 is in 93.0.0.0/8, which the policy denies",
+  ]);
 });
 
 test("a flood makes neither a policy that no wire takes nor endless notes, and what is unseen is said", () => {

@@ -54,24 +54,28 @@ interface Need {
 
 /** what a policy has to say for this to be allowed */
 function needOf(decision: EgressDecision): Need {
-  const { protocol, name, sni, address = "", port, allowed, reason = "", rule = "", missing, type = "" } = decision;
+  const { protocol, name, sni, address = "", port, allowed, reason = "", rule, cause, missing, type = "" } = decision;
   // A name that nobody knows is often one that a program made up from another, with a domain of its own at the end.
   if (protocol === "dns" && decision.failure !== undefined) return {};
-  if (rule.startsWith("subnets.deny ")) return { note: `${address} stays denied: ${reason}` };
+  if (cause?.kind === "denied-subnet") return { note: `${address} stays denied: ${reason}` };
   if (protocol === "dns")
     return name !== undefined && connecting.includes(type) ? { name: hostOfQuestion(name, type) } : {};
   // requests come on a connection, whose line says what it takes
   if (protocol === "https") {
-    return rule.includes(", rule ") ? { note: `The rules for ${name} are not repeated here: add them again` } : {};
+    const ruled = cause?.kind === "request" && cause.rule !== undefined;
+    return ruled ? { note: `The rules for ${name} are not repeated here: add them again` } : {};
   }
   const subnet = `${address}/${address.includes(":") ? 128 : 32}`;
   if (missing?.subnets && sni !== undefined) return { subnet, note: `${subnet} is for ${where(sni, port)}: ${reason}` };
   if (sni !== undefined && (allowed || missing)) return { name: sni };
   // cut off by a change: the line that allowed it comes before
-  if (reason.startsWith("cut off: ")) return {};
+  if (cause?.kind === "cut-off") return {};
+  // One that an egress process of an older version has written.
+  if (!allowed && !missing && !cause)
+    return { note: `${where(sni ?? address, port)} is not in this policy: ${reason}` };
   if ((!allowed && !missing) || protocol === "icmp" || protocol === "other")
     return { note: `${where(sni ?? address, port)} is refused under every policy: ${reason}` };
-  const because = protocol === "tcp" && rule === "deny-all" ? unread : why[protocol];
+  const because = protocol === "tcp" && (cause?.kind ?? rule) === "deny-all" ? unread : why[protocol];
   return { subnet, note: `${subnet} is for ${where(name ?? address, port)}: ${because}` };
 }
 

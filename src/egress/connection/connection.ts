@@ -15,6 +15,7 @@ import { messageOf } from "../../core/model/errors.ts";
 import { bytesOf } from "../../core/network/cidr.ts";
 import { hostName } from "../../core/network/network-policy.ts";
 import type { EgressProxy } from "../../core/ports/egress-settings.ts";
+import type { EgressCause } from "../../protocols/egress-log.ts";
 import type { Destination } from "../channel.ts";
 import { addressesOf } from "../dns/questions.ts";
 import { attributed, beforeRefusal, type Search } from "../log/actors.ts";
@@ -55,6 +56,9 @@ const machineRoom = 64 << 20;
 /** about what it takes to judge and relay a connection with TLS, and what it takes besides to open both sides, in µs */
 const tlsCost = 700;
 const openingCost = 3_000;
+
+/** why a connection to a host with rules has come to nothing */
+const unopened: EgressCause = { kind: "interception" };
 
 /** settles when the connection is closed */
 export async function serveConnection(
@@ -114,7 +118,8 @@ class Connection implements OpenConnection {
         ? "its rules have changed"
         : "the certificates that are believed have changed";
     const reason = verdict.allowed ? changed : verdict.reason;
-    this.#log.decided({ ...this.#event("tcp"), allowed: false, reason: `cut off: ${reason}` });
+    const cause: EgressCause = { kind: "cut-off" };
+    this.#log.decided({ ...this.#event("tcp"), allowed: false, reason: `cut off: ${reason}`, cause });
     this.#abort.abort();
   }
 
@@ -189,6 +194,7 @@ class Connection implements OpenConnection {
       return {
         allowed: false,
         reason,
+        cause: { kind: "wrong-name" },
         missing: { subnets: { allow: [`${attempt.address}/${isIP(attempt.address) === 6 ? 128 : 32}`] } },
       };
     }
@@ -248,12 +254,12 @@ class Connection implements OpenConnection {
     // The policy may have changed meanwhile; from here on recheck() sees to that.
     const now = judge(inForce, this.#attempt, this.#options.settings.addresses);
     if (!now.allowed || !sameRules(now.rules, rules)) {
-      await this.#reset(now.allowed ? { allowed: false, reason: "its rules have changed" } : now);
+      await this.#reset(now.allowed ? { allowed: false, reason: "its rules have changed", cause: unopened } : now);
       return;
     }
     if (inForce.kind !== "custom" || !opened || host === undefined) {
       const reason = "its rules cannot be carried out: the sandbox has no authority";
-      await this.#reset({ allowed: false, reason });
+      await this.#reset({ allowed: false, reason, cause: unopened });
       return;
     }
     this.#granted = verdict;
@@ -289,11 +295,13 @@ class Connection implements OpenConnection {
           allowed: problem === undefined,
           ...(problem && { reason: problem }),
           rule: by,
+          cause: { kind: "request", ...(rule && { rule: rule.index + 1 }) },
         };
         this.#log.decided(seen);
         this.#log.ended(seen, { bytesIn: received, bytesOut: sent });
       },
-      failed: (problem) => this.#log.decided({ ...this.#event("tls"), allowed: false, reason: problem }),
+      failed: (problem) =>
+        this.#log.decided({ ...this.#event("tls"), allowed: false, reason: problem, cause: unopened }),
       signal,
       roots: this.#roots,
     });
@@ -347,10 +355,17 @@ class Connection implements OpenConnection {
   /** the decision goes to the log once, with what is known of the connection by then */
   #told(opening = this.#opening, failure?: string): EgressEvent {
     if (this.#logged) return this.#logged;
-    const rule = this.#granted?.rule ?? "";
+    const { rule = "", cause } = this.#granted ?? {};
     const base = this.#event(opening ? protocolOf(opening) : "tcp");
     const failed = failure !== undefined && { failure };
-    this.#logged = { ...base, ...(opening && requestOf(opening)), allowed: true, rule, ...failed };
+    this.#logged = {
+      ...base,
+      ...(opening && requestOf(opening)),
+      allowed: true,
+      rule,
+      ...(cause && { cause }),
+      ...failed,
+    };
     this.#log.decided(this.#logged);
     return this.#logged;
   }
@@ -397,9 +412,10 @@ function requestOf(opening: Opening): Partial<EgressEvent> {
 function outcomeOf({
   reason,
   rule,
+  cause,
   missing,
-}: Extract<Verdict, { allowed: false }>): Pick<EgressEvent, "allowed" | "reason" | "rule" | "missing"> {
-  return { allowed: false, reason, ...(rule !== undefined && { rule }), ...(missing && { missing }) };
+}: Extract<Verdict, { allowed: false }>): Pick<EgressEvent, "allowed" | "reason" | "rule" | "cause" | "missing"> {
+  return { allowed: false, reason, cause, ...(rule !== undefined && { rule }), ...(missing && { missing }) };
 }
 
 /** a proxy is asked for a whole address, which may have a password in it */

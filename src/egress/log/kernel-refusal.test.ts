@@ -7,7 +7,7 @@ import { addressRules } from "../policy/addresses.ts";
 import { decisionOf } from "./kernel-refusal.ts";
 
 const addresses = addressRules({ allow: [], hostAddresses: () => ["93.184.216.1"] });
-const denied = { allowed: false, rule: "deny-all", reason: "the policy is deny-all" };
+const denied = { allowed: false, rule: "deny-all", reason: "the policy is deny-all", cause: { kind: "deny-all" } };
 
 test("a connection and a datagram say which subnet would have let them out", () => {
   expect(decision({ protocol: 6, address: "93.184.216.34", port: 443 })).toEqual({
@@ -28,7 +28,7 @@ test("a connection and a datagram say which subnet would have let them out", () 
 });
 
 test("what no policy would allow says why, and nothing is missing", () => {
-  const at = { protocol: "tcp", port: 80, allowed: false };
+  const at = { protocol: "tcp", port: 80, allowed: false, cause: { kind: "special-address" } };
   expect(decision({ protocol: 6, address: "169.254.169.254", port: 80 })).toEqual({
     ...at,
     address: "169.254.169.254",
@@ -44,6 +44,7 @@ test("what no policy would allow says why, and nothing is missing", () => {
     address: "2606:2800::1",
     allowed: false,
     reason: "no policy lets ICMP out",
+    cause: { kind: "unsupported" },
   });
   expect(decision({ protocol: 132, address: "93.184.216.34" }, "a.test")).toEqual({
     protocol: "other",
@@ -51,6 +52,7 @@ test("what no policy would allow says why, and nothing is missing", () => {
     address: "93.184.216.34",
     allowed: false,
     reason: "no policy lets IP protocol 132 out",
+    cause: { kind: "unsupported" },
   });
 });
 

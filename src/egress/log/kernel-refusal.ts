@@ -1,7 +1,7 @@
 /** What is written down of a packet that the kernel has refused by itself, before anybody here could be asked. */
 
 import { hostOfQuestion } from "../../core/network/network-policy.ts";
-import type { EgressDecision } from "../../protocols/egress-log.ts";
+import type { EgressCause, EgressDecision } from "../../protocols/egress-log.ts";
 import type { Refused } from "../channel.ts";
 import { isResolver } from "../dns/dns.ts";
 import { questionAsked } from "../dns/questions.ts";
@@ -15,7 +15,8 @@ export function decisionOf(refused: Refused, addresses: AddressRules, name?: str
   const where = { ...(name !== undefined && { name }), address };
   if (protocol === "icmp" || protocol === "other") {
     const what = protocol === "icmp" ? "ICMP" : `IP protocol ${refused.protocol}`;
-    return { protocol, ...where, allowed: false, reason: `no policy lets ${what} out` };
+    const reason = `no policy lets ${what} out`;
+    return { protocol, ...where, allowed: false, reason, cause: { kind: "unsupported" } };
   }
   if (!isResolver(refused)) {
     return { protocol, ...where, port, ...denied(judge(nothing, { protocol, address, port }, addresses)) };
@@ -33,9 +34,10 @@ const protocols: Record<number, "tcp" | "udp" | "icmp"> = { 1: "icmp", 6: "tcp",
 const nothing = customPolicy({ mode: "custom", domains: [], allowedCidrs: [], deniedCidrs: [] });
 
 /** what no policy could allow says so itself */
-function denied(verdict?: Verdict): Pick<EgressDecision, "allowed" | "rule" | "reason" | "missing"> {
-  const why = { allowed: false, rule: "deny-all", reason: "the policy is deny-all" };
+function denied(verdict?: Verdict): Pick<EgressDecision, "allowed" | "rule" | "reason" | "cause" | "missing"> {
+  const cause: EgressCause = { kind: "deny-all" };
+  const why = { allowed: false, rule: "deny-all", reason: "the policy is deny-all", cause };
   if (!verdict || verdict.allowed) return why;
   const { reason, missing } = verdict;
-  return missing ? { ...why, missing } : { allowed: false, reason };
+  return missing ? { ...why, missing } : { allowed: false, reason, cause: verdict.cause };
 }

@@ -12,7 +12,7 @@ import {
   type PolicyMatcher,
   type RequestRule,
 } from "../../core/network/network-policy.ts";
-import type { MissingPermission } from "../../protocols/egress-log.ts";
+import type { EgressCause, MissingPermission } from "../../protocols/egress-log.ts";
 import type { Destination } from "../channel.ts";
 import { type AddressRules, embeddedIPv4 } from "./addresses.ts";
 
@@ -23,10 +23,12 @@ export type Policy =
   | { kind: "unknown" }
   | { kind: "custom"; matcher: PolicyMatcher; network: CustomNetwork };
 
-export type Verdict =
-  /** `rules` are what is to be done to requests; undefined where TLS stays closed */
+export type Verdict = {
+  cause: EgressCause;
+} /** `rules` are what is to be done to requests; undefined where TLS stays closed */ & (
   | { allowed: true; rule: string; rules?: readonly RequestRule[] }
-  | { allowed: false; reason: string; rule?: string; missing?: MissingPermission };
+  | { allowed: false; reason: string; rule?: string; missing?: MissingPermission }
+);
 
 /** What is known of a connection or a flow. */
 export interface Attempt extends Destination {
@@ -37,6 +39,17 @@ export interface Attempt extends Destination {
   claimed?: string;
   /** what it speaks instead, as words that fit after "it" */
   instead?: string;
+}
+
+const unknownPolicy: Verdict = {
+  allowed: false,
+  reason: "the sandbox's policy is not known yet",
+  cause: { kind: "unknown-policy" },
+};
+const openPolicy: Verdict = { allowed: true, rule: "allow-all", cause: { kind: "allow-all" } };
+
+function allowedBy(rule: string): Extract<Verdict, { allowed: true }> {
+  return { allowed: true, rule, cause: { kind: "policy" } };
 }
 
 export function customPolicy(network: CustomNetwork): Policy {
@@ -52,22 +65,30 @@ const resolverPorts = [53, 853];
 /** the verdict where the address alone decides; undefined where the name has to be known */
 export function judgeAddress(policy: Policy, attempt: Attempt, addresses: AddressRules): Verdict | undefined {
   const { address, port } = attempt;
-  if (policy.kind === "unknown") return { allowed: false, reason: "the sandbox's policy is not known yet" };
-  if (port === 0) return { allowed: false, reason: "port 0 is none" };
+  if (policy.kind === "unknown") return unknownPolicy;
+  if (port === 0) return { allowed: false, reason: "port 0 is none", cause: { kind: "unsupported" } };
   const range = policy.kind === "custom" ? rangeOf(policy.matcher, address) : undefined;
   if (range && !range.allowed) {
-    const rule = `subnets.deny ${range.cidr.text}`;
-    return { allowed: false, rule, reason: `${address} is in ${range.cidr.text}, which the policy denies` };
+    const { text } = range.cidr;
+    const cause: EgressCause = { kind: "denied-subnet", subnet: text };
+    return {
+      allowed: false,
+      rule: `subnets.deny ${text}`,
+      reason: `${address} is in ${text}, which the policy denies`,
+      cause,
+    };
   }
   const forbidden = addresses.forbidden(address);
-  if (forbidden !== undefined) return { allowed: false, reason: `${address} is ${forbidden}` };
-  if (policy.kind === "open") return { allowed: true, rule: "allow-all" };
+  if (forbidden !== undefined)
+    return { allowed: false, reason: `${address} is ${forbidden}`, cause: { kind: "special-address" } };
+  if (policy.kind === "open") return openPolicy;
   const { openNames, everything, ruled } = policy.matcher;
-  if (everything && !ruled) return { allowed: true, rule: range ? `subnets.allow ${range.cidr.text}` : "allow *" };
+  if (everything && !ruled) return allowedBy(range ? `subnets.allow ${range.cidr.text}` : "allow *");
   if (range && !openNames && !everything && resolverPorts.includes(port) && !isAlone(range.cidr)) {
-    return { allowed: false, reason: "only names of the policy resolve, and only by the sandbox's own resolver" };
+    const reason = "only names of the policy resolve, and only by the sandbox's own resolver";
+    return { allowed: false, reason, cause: { kind: "other-resolver" } };
   }
-  if (range) return { allowed: true, rule: `subnets.allow ${range.cidr.text}` };
+  if (range) return allowedBy(`subnets.allow ${range.cidr.text}`);
   if (attempt.protocol === "tcp") return undefined;
   return bySubnetOnly(attempt, `datagrams are allowed by subnet only${everything ? ", as a domain has rules" : ""}`);
 }
@@ -80,8 +101,9 @@ export function judge(policy: Policy, attempt: Attempt, addresses: AddressRules)
   if (policy.kind !== "custom" || !policy.matcher.everything)
     return bySubnetOnly(attempt, attempt.instead ?? "it names no host");
   const { claimed } = attempt;
-  if (claimed === undefined || !hasRulesFor(policy, claimed)) return { allowed: true, rule: "allow *" };
-  return { allowed: false, reason: `plain HTTP would go around the rules for "${claimed}": use https` };
+  if (claimed === undefined || !hasRulesFor(policy, claimed)) return allowedBy("allow *");
+  const reason = `plain HTTP would go around the rules for "${claimed}": use https`;
+  return { allowed: false, reason, cause: { kind: "around-rules" } };
 }
 
 /** whether requests to the host are to be looked at */
@@ -95,20 +117,20 @@ export function isOpenBesidesRules(policy: Policy): boolean {
 }
 
 export function judgeName(policy: Policy, name: string): Verdict {
-  if (policy.kind === "unknown") return { allowed: false, reason: "the sandbox's policy is not known yet" };
-  if (policy.kind === "open") return { allowed: true, rule: "allow-all" };
+  if (policy.kind === "unknown") return unknownPolicy;
+  if (policy.kind === "open") return openPolicy;
   const domain = policy.matcher.name(name);
   if (domain) {
     const { rules } = domain;
-    return { allowed: true, rule: `allow ${domain.domain}`, ...(rules.length > 0 && { rules }) };
+    return { ...allowedBy(`allow ${domain.domain}`), ...(rules.length > 0 && { rules }) };
   }
   const reason = `the policy does not allow "${name}"`;
-  return { allowed: false, reason, missing: { allow: [name] } };
+  return { allowed: false, reason, cause: { kind: "policy" }, missing: { allow: [name] } };
 }
 
 /** whether the resolver answers for the name */
 export function judgeQuestion(policy: Policy, name: string, type: string): Verdict {
-  if (policy.kind === "custom" && policy.matcher.openNames) return { allowed: true, rule: "subnets.allow" };
+  if (policy.kind === "custom" && policy.matcher.openNames) return allowedBy("subnets.allow");
   return judgeName(policy, hostOfQuestion(name, type));
 }
 
@@ -123,5 +145,5 @@ function rangeOf(matcher: PolicyMatcher, address: string): ReturnType<PolicyMatc
 function bySubnetOnly({ address }: Attempt, why: string): Verdict {
   const range = `${address}/${address.includes(":") ? 128 : 32}`;
   const reason = `the policy does not allow ${address}: ${why}`;
-  return { allowed: false, reason, missing: { subnets: { allow: [range] } } };
+  return { allowed: false, reason, cause: { kind: "by-subnet-only" }, missing: { subnets: { allow: [range] } } };
 }

@@ -155,7 +155,7 @@ function lineIn(text: string): EgressLogLine | undefined {
   try {
     return readEgressLine(text);
   } catch (error) {
-    if (error instanceof NewerFormat) throw new SandkeepError("internal", error.message);
+    if (error instanceof NewerFormat) throw new SandkeepError("conflict", error.message);
     throw error;
   }
 }
