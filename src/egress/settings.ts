@@ -6,32 +6,13 @@
 import { Resolver } from "node:dns";
 import { existsSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
-import { z } from "zod";
 import type { ForwardHeaders } from "../core/model/conventions.ts";
 import { type EgressProxy, type EgressSettings, noEgressSettings } from "../core/ports/egress-settings.ts";
+import { egressSettings } from "../protocols/egress-control.ts";
 import type { Destination } from "./channel.ts";
 import { isProxied, type Target } from "./connection/proxy.ts";
 import { parseResolver } from "./dns/resolvers.ts";
 import { type AddressRules, addressRules } from "./policy/addresses.ts";
-
-export const egressSettings: z.ZodType<EgressSettings> = z.object({
-  allow: z.array(z.string()),
-  deny: z.array(z.string()),
-  resolvers: z.array(z.string()),
-  roots: z.array(z.string()),
-  proxy: z
-    .object({
-      host: z.string(),
-      port: z.int(),
-      authorization: z.string().optional(),
-      names: z.boolean(),
-      direct: z.array(z.string()),
-    })
-    .optional(),
-  forwardHeaders: z
-    .object({ host: z.string(), scheme: z.string(), port: z.string(), path: z.string(), token: z.string() })
-    .optional(),
-});
 
 /** The settings in force: whoever asks gets the latest answer, so none of these is to be remembered. */
 export interface Settings {

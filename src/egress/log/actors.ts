@@ -4,6 +4,7 @@
  * for neither, only its line in the log does; where nobody answers, the line comes without.
  */
 
+import type { Ancestry, CommandQuestion } from "../../protocols/egress-control.ts";
 import type { EgressActor } from "../../protocols/egress-log.ts";
 import type { Holder } from "../channel.ts";
 import type { EgressLog } from "./log.ts";
@@ -17,7 +18,7 @@ export interface Search {
 }
 
 /** Asks the daemon something; false where it has too much to read already. */
-export type Ask = (line: object) => boolean;
+export type Ask = (line: { questions: CommandQuestion[] }) => boolean;
 
 interface PendingSearch {
   machine: string;
@@ -107,9 +108,10 @@ export class Actors {
     const found = this.#found;
     this.#found = [];
     const ask = this.#daemons.at(-1);
-    const questions = found.flatMap((question) => {
-      const { machine, holder } = this.#open.get(question) ?? {};
-      return holder ? [{ question, machine, ancestry: holder.ancestry }] : [];
+    const questions = found.flatMap((question): CommandQuestion[] => {
+      const { machine = "", holder } = this.#open.get(question) ?? {};
+      // netd says three numbers of each process.
+      return holder ? [{ question, machine, ancestry: holder.ancestry as Ancestry }] : [];
     });
     if (questions.length === 0 || ask?.({ questions })) return;
     for (const { question } of questions) this.#end(question);

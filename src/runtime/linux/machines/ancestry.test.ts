@@ -1,7 +1,8 @@
 /** Which command a process belongs to: its own, its session's, its ancestor's, or nobody's. */
 
 import { expect, test } from "vitest";
-import { type Ancestry, commandOf, type Leader } from "./ancestry.ts";
+import type { Ancestry } from "../../../protocols/egress-control.ts";
+import { commandOf, type Leader } from "./ancestry.ts";
 
 const running: Leader[] = [
   { id: "first", pid: 10 },

@@ -1,7 +1,6 @@
 /** Which command a process inside a machine belongs to, by what the kernel says of it and of its ancestors. */
 
-/** A process and its parent, the parent's parent and so on: pid and session inside, and start in ms since 1970. */
-export type Ancestry = [pid: number, session: number, startedAt: number][];
+import type { Ancestry } from "../../../protocols/egress-control.ts";
 
 /** A command as far as its processes are told by it. */
 export interface Leader {

@@ -1,14 +1,22 @@
 /**
  * The daemon's line to the egress process: gives it the operator's settings and the policies of machines, and gives it
  * all of them again whenever either of the two was started anew; and tells it which commands processes belong to. src/egress/control.ts is the
- * other end and says what the lines are.
+ * other end, and src/protocols/egress-control.ts says what the lines are.
  */
 
 import { connect, type Socket } from "node:net";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { CustomNetwork } from "../../../core/network/network-policy.ts";
 import type { EgressSettings } from "../../../core/ports/egress-settings.ts";
-import type { Ancestry } from "../machines/ancestry.ts";
+import {
+  type Ancestry,
+  type EgressOrder,
+  egressControlVersion,
+  otherControlVersion,
+  readEgressProcessLine,
+  silentControlVersion,
+  writeControlLine,
+} from "../../../protocols/egress-control.ts";
 
 export interface EgressLinkOptions {
   /** the egress process's unix socket */
@@ -40,6 +48,8 @@ export class EgressLink {
   readonly #policies = new Map<string, CustomNetwork>();
   readonly #waiting = new Map<number, Waiting>();
   #socket: Socket | undefined;
+  /** what the process at the other end speaks */
+  #version = silentControlVersion;
   #pause = firstPause;
   #retry: NodeJS.Timeout | undefined;
   #connected: Promise<void> = Promise.resolve();
@@ -145,18 +155,20 @@ export class EgressLink {
     }
   }
 
-  #say(order: object): Promise<void> {
+  #say(order: EgressOrder): Promise<void> {
     const socket = this.#socket;
     if (!socket) return Promise.reject(broken);
+    if (this.#version > egressControlVersion) return Promise.reject(this.#refused());
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      socket.write(`${JSON.stringify({ id, ...order })}\n`);
+      socket.write(writeControlLine({ id, ...order }));
     });
   }
 
   #disconnected(): void {
     this.#socket = undefined;
+    this.#version = silentControlVersion;
     for (const waiting of this.#waiting.values()) waiting.reject(broken);
     this.#waiting.clear();
     this.#connected = new Promise((resolve) => {
@@ -212,28 +224,40 @@ export class EgressLink {
     this.#markConnected();
   }
 
-  #heard(line: string, socket: Socket): void {
-    // The egress process is ours, and says nothing but this.
-    const heard = JSON.parse(line) as { id: number; error?: string } | { questions: Question[] };
-    if ("questions" in heard) {
-      const answers = heard.questions.map(({ question, machine, ancestry }) => {
+  #heard(written: string, socket: Socket): void {
+    const line = readEgressProcessLine(written);
+    if (!line) return;
+    if ("questions" in line) {
+      const answers = line.questions.map(({ question, machine, ancestry }) => {
         return { question, command: this.#options.commandOf(machine, ancestry) };
       });
-      socket.write(`${JSON.stringify({ kind: "commands", answers })}\n`);
-      return;
+      socket.write(writeControlLine({ kind: "commands", answers }));
+    } else if ("v" in line) {
+      this.#greeted(line.v);
+    } else {
+      const waiting = this.#waiting.get(line.id);
+      this.#waiting.delete(line.id);
+      if (line.error === undefined) waiting?.resolve();
+      else waiting?.reject(this.#refused(line.error));
     }
-    const { id, error } = heard;
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    if (error === undefined) waiting?.resolve();
-    else waiting?.reject(new SandkeepError("internal", `${unchanged}${error}`));
   }
-}
 
-interface Question {
-  question: number;
-  machine: string;
-  ancestry: Ancestry;
+  /** one that is newer may take orders for something else than they are, so it is given none */
+  #greeted(version: number): void {
+    this.#version = version;
+    if (version <= egressControlVersion) return;
+    for (const waiting of this.#waiting.values()) waiting.reject(this.#refused());
+    this.#waiting.clear();
+  }
+
+  #refused(error?: string): SandkeepError {
+    const other = otherControlVersion(this.#version);
+    const why = [
+      ...(error === undefined ? [] : [error]),
+      ...(other === undefined ? [] : [`the egress process ${other}`]),
+    ];
+    return new SandkeepError("internal", `${unchanged}${why.join("; ")}`);
+  }
 }
 
 const unchanged = "Cannot change the network policy: ";
