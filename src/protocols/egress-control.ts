@@ -24,6 +24,7 @@
  */
 
 import { z } from "zod";
+import { parsedJson } from "./json-text.ts";
 
 export const egressControlVersion = 2;
 /** of a process that does not greet */
@@ -164,12 +165,4 @@ export function otherControlVersion(version: number): string | undefined {
   if (version === egressControlVersion) return undefined;
   const age = version > egressControlVersion ? "a newer" : "an older";
   return `is of ${age} version of Sandkeep: it speaks version ${version} of the orders, the daemon ${egressControlVersion}`;
-}
-
-function parsedJson(written: string): unknown {
-  try {
-    return JSON.parse(written);
-  } catch {
-    return undefined;
-  }
 }

@@ -21,6 +21,7 @@
  */
 
 import { z } from "zod";
+import { parsedJson } from "./json-text.ts";
 import { checkVersion } from "./newer-format.ts";
 
 export const egressLogVersion = 1;
@@ -206,12 +207,4 @@ export function shortenedDecision(said: EgressDecision): EgressDecision {
   if (long.length === 0) return said;
   const cut = long.map(([key, value]) => [key, `${String(value).slice(0, longestText)}…`.toWellFormed()]);
   return { ...said, ...Object.fromEntries(cut) };
-}
-
-function parsedJson(written: string): unknown {
-  try {
-    return JSON.parse(written);
-  } catch {
-    return undefined;
-  }
 }

@@ -12,12 +12,6 @@ import type { Sessions } from "../sessions/sessions.ts";
 import { isOver } from "../sessions/states.ts";
 import { type PolicySuggestion, suggestPolicy } from "./policy-suggestion.ts";
 
-/** What is added up of a host or a port while traffic goes on. */
-export interface TrafficCounts extends EgressTraffic {
-  /** connections, or flows of datagrams */
-  count: number;
-}
-
 export type EgressLine =
   | EgressLogLine
   /** lines up to this one that are no longer kept */

@@ -6,7 +6,6 @@
 import { appendFile, open, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { nextInTurn } from "../../base/round-robin.ts";
-import type { TrafficCounts } from "../../core/network/egress-log.ts";
 import {
   type EgressDecision,
   type EgressLogLine,
@@ -18,6 +17,12 @@ import {
   shortenedDecision,
   writeEgressLine,
 } from "../../protocols/egress-log.ts";
+import {
+  hostCountsFile,
+  readTrafficCounts,
+  type TrafficCounts,
+  writeTrafficCounts,
+} from "../../protocols/traffic-counts.ts";
 import type { EgressEvent, EgressLog } from "./log.ts";
 
 export interface LogFilesOptions {
@@ -51,7 +56,6 @@ interface MachineLog {
   dropped: number;
   /** the end of what is written; undefined until that was looked at */
   end?: LogEnd | undefined;
-  /** `egress-hosts.json` in a machine's folder is a record of these */
   hosts: Map<string, TrafficCounts>;
   hostsRead: boolean;
   hostsChanged: boolean;
@@ -229,7 +233,7 @@ async function tailOf(path: string): Promise<{ size: number; tail: string }> {
 
 /** replaces the file as a whole; what an earlier process has counted goes on */
 async function writeHosts(folder: string, log: MachineLog): Promise<void> {
-  const file = join(folder, "egress-hosts.json");
+  const file = join(folder, hostCountsFile);
   if (!log.hostsRead) {
     for (const [host, before] of Object.entries(await readHosts(file))) {
       const counts = log.hosts.get(host) ?? { bytesIn: 0, bytesOut: 0, count: 0 };
@@ -241,16 +245,15 @@ async function writeHosts(folder: string, log: MachineLog): Promise<void> {
     log.hostsRead = true;
   }
   log.hostsChanged = false;
-  await writeFile(`${file}.new`, JSON.stringify(Object.fromEntries(log.hosts)), { mode: 0o600 });
+  await writeFile(`${file}.new`, writeTrafficCounts(Object.fromEntries(log.hosts)), { mode: 0o600 });
   await rename(`${file}.new`, file);
 }
 
 async function readHosts(file: string): Promise<Record<string, TrafficCounts>> {
   try {
-    // Nobody but this process writes it.
-    return JSON.parse(await readFile(file, "utf8")) as Record<string, TrafficCounts>;
+    return readTrafficCounts(await readFile(file, "utf8"));
   } catch (error) {
-    if (codeOf(error) === "ENOENT" || error instanceof SyntaxError) return {};
+    if (codeOf(error) === "ENOENT") return {};
     throw error;
   }
 }

@@ -20,6 +20,7 @@ import {
   readEgressLine,
 } from "../../../protocols/egress-log.ts";
 import { NewerFormat } from "../../../protocols/newer-format.ts";
+import { hostCountsFile } from "../../../protocols/traffic-counts.ts";
 import { isMissing } from "../storage/json-file.ts";
 import { readPorts } from "./port-meters.ts";
 import { readCounts } from "./traffic-counts.ts";
@@ -53,7 +54,7 @@ export function egressJournal(options: EgressJournalOptions): EgressJournal {
     },
     async hosts() {
       await flush();
-      const counts = await readCounts(join(folder, "egress-hosts.json"));
+      const counts = await readCounts(join(folder, hostCountsFile));
       return Object.entries(counts).map(
         ([host, { count, ...bytes }]): HostTraffic => ({ host, connections: count, ...bytes }),
       );

@@ -1,16 +1,16 @@
 /**
  * How many bytes come in and go out through each port of a machine, as its programs read and write them. They are
- * counted in the daemon, where nothing that runs in the machine can change them, and kept in its folder, in `ports.json`:
- *
- *   {"3000":{"bytesIn":840,"bytesOut":5120,"count":2}}
+ * counted in the daemon, where nothing that runs in the machine can change them, and kept in its folder
+ * (src/protocols/traffic-counts.ts has the format).
  */
 
 import { rename, writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { nextInTurn } from "../../../base/round-robin.ts";
-import type { PortTraffic, TrafficCounts } from "../../../core/network/egress-log.ts";
+import type { PortTraffic } from "../../../core/network/egress-log.ts";
 import type { EgressTraffic } from "../../../protocols/egress-log.ts";
+import { portCountsFile, type TrafficCounts, writeTrafficCounts } from "../../../protocols/traffic-counts.ts";
 import { isMissing } from "../storage/json-file.ts";
 import { readCounts } from "./traffic-counts.ts";
 
@@ -136,7 +136,7 @@ export async function readPorts(folder: string): Promise<PortTraffic[]> {
 }
 
 function fileIn(folder: string): string {
-  return join(folder, "ports.json");
+  return join(folder, portCountsFile);
 }
 
 /** replaces the file as a whole */
@@ -144,7 +144,7 @@ async function addToFile(folder: string, fresh: Map<number, TrafficCounts>): Pro
   const file = fileIn(folder);
   const all = await readCounts(file);
   for (const [port, counts] of fresh) all[port] = sum(all[port], counts);
-  await writeFile(`${file}.new`, JSON.stringify(all), { mode: 0o600 });
+  await writeFile(`${file}.new`, writeTrafficCounts(all), { mode: 0o600 });
   await rename(`${file}.new`, file);
 }
 

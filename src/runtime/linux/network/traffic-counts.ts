@@ -1,24 +1,21 @@
-/**
- * Files with bytes and connections by host or by port. They are replaced several times a second and never flushed, so a
- * host that lost its power may leave one without content: what was counted is then gone, and nothing else.
- */
+/** Reads files with bytes and connections by host or by port (src/protocols/traffic-counts.ts has the format). */
 
 import { constants } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { z } from "zod";
-import type { TrafficCounts } from "../../../core/network/egress-log.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import { NewerFormat } from "../../../protocols/newer-format.ts";
+import { readTrafficCounts, type TrafficCounts } from "../../../protocols/traffic-counts.ts";
 import { isMissing } from "../storage/json-file.ts";
 
 /** the egress process writes some of them, which is not to be trusted with where a link leads */
 const plainly = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-const counted = z.int().nonnegative();
-const schema = z.record(z.string(), z.object({ bytesIn: counted, bytesOut: counted, count: counted }));
 
 export async function readCounts(path: string): Promise<Record<string, TrafficCounts>> {
   try {
-    return schema.parse(JSON.parse(await readFile(path, { encoding: "utf8", flag: plainly })));
+    return readTrafficCounts(await readFile(path, { encoding: "utf8", flag: plainly }));
   } catch (error) {
-    if (isMissing(error) || error instanceof SyntaxError || error instanceof z.ZodError) return {};
+    if (isMissing(error)) return {};
+    if (error instanceof NewerFormat) throw new SandkeepError("conflict", error.message);
     throw error;
   }
 }

@@ -1,0 +1,46 @@
+/**
+ * Bytes and connections of a machine, added up by host or by port, in files that are replaced as a whole:
+ *
+ *   egress-hosts.json   by host, from the egress process   {"api.test":{"bytesIn":5120,"bytesOut":840,"count":2},…}
+ *   ports.json          by port, from the daemon           {"3000":{"bytesIn":840,"bytesOut":5120,"count":2},…}
+ *
+ *   bytesIn, bytesOut   as the machine's programs see them
+ *   count               connections, or flows of datagrams
+ *
+ * They are replaced several times a second and never flushed, so a host that lost its power may leave one without
+ * content: what was counted is then gone, and nothing else. A number at "v" is the version of the format, 1 where there
+ * is none; a host of that name has an object there.
+ */
+
+import { z } from "zod";
+import type { EgressTraffic } from "./egress-log.ts";
+import { parsedJson } from "./json-text.ts";
+import { checkVersion } from "./newer-format.ts";
+
+export const trafficCountsVersion = 1;
+
+export const hostCountsFile = "egress-hosts.json";
+export const portCountsFile = "ports.json";
+
+/** What is added up of a host or a port while traffic goes on. */
+export interface TrafficCounts extends EgressTraffic {
+  /** connections, or flows of datagrams */
+  count: number;
+}
+
+const counted = z.int().nonnegative();
+const schema: z.ZodType<Record<string, TrafficCounts>> = z.record(
+  z.string(),
+  z.object({ bytesIn: counted, bytesOut: counted, count: counted }),
+);
+
+export function writeTrafficCounts(counts: Record<string, TrafficCounts>): string {
+  return JSON.stringify(counts);
+}
+
+/** nothing where the text is none of these; throws NewerFormat */
+export function readTrafficCounts(written: string): Record<string, TrafficCounts> {
+  const value = parsedJson(written);
+  checkVersion("how many bytes went where", value, trafficCountsVersion);
+  return schema.safeParse(value).data ?? {};
+}
