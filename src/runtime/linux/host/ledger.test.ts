@@ -4,7 +4,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tempDir } from "../../../../test/harness/harness.ts";
-import { difference, Ledger, type Thing } from "./ledger.ts";
+import type { Thing } from "../../../protocols/ledger-line.ts";
+import { difference, Ledger } from "./ledger.ts";
 
 const cgroup: Thing = { kind: "cgroup", name: "/sys/fs/cgroup/x" };
 const folder: Thing = { kind: "directory", name: "/store/machines/m1" };
@@ -27,6 +28,14 @@ describe("the ledger", () => {
     const again = new Ledger(path);
     expect(again.outstanding()).toEqual([cgroup, socket]);
     again.close();
+  });
+
+  test("of a newer version is refused in a sentence, and stays as it is", async () => {
+    const path = await ledgerPath();
+    const text = `${JSON.stringify({ v: 99, make: [cgroup] })}\n`;
+    writeFileSync(path, text);
+    expect(() => new Ledger(path)).toThrow(/^Cannot read the ledger of what is on the host: .* version 99/);
+    expect(readFileSync(path, "utf8")).toBe(text);
   });
 
   test("has every line on the file when the call returns", async () => {

@@ -1,7 +1,7 @@
 /**
  * The ledger: what this runtime has made on the host, written down before it is made and struck off after it is gone.
  *
- * A file of lines, each a JSON object { "make": Thing[] } or { "gone": Thing[] }. A line is in the kernel's hands when
+ * A file of lines (src/protocols/ledger-line.ts). A line is in the kernel's hands when
  * append() returns, so it outlives the daemon; after a crash of the host the kernel's own things are gone anyway and
  * directories are found by looking. A last line that is cut short counts as not written: nothing was made yet. Any other
  * line that cannot be read is left out; the file is set aside as <name>.damaged, and whoever opens it looks at the host.
@@ -19,14 +19,10 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { z } from "zod";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { Discrepancy } from "../../../core/ports/runtime.ts";
-
-export interface Thing {
-  kind: "cgroup" | "mount" | "directory" | "socket" | "namespace";
-  name: string;
-}
+import { readLedgerLine, type Thing, writeLedgerLine } from "../../../protocols/ledger-line.ts";
+import { readFormat } from "../storage/read-format.ts";
 
 export class Ledger {
   readonly #things = new Map<string, Thing>();
@@ -40,19 +36,19 @@ export class Ledger {
     if (this.isDamaged) copyFileSync(path, `${path}.damaged`);
     const fresh = `${path}.new`;
     const outstanding = [...this.#things.values()];
-    writeFileSync(fresh, outstanding.length > 0 ? line({ make: outstanding }) : "", { mode: 0o600 });
+    writeFileSync(fresh, outstanding.length > 0 ? writeLedgerLine({ make: outstanding }) : "", { mode: 0o600 });
     renameSync(fresh, path);
     this.#fd = openSync(path, "a", 0o600);
   }
 
   make(things: Thing[]): void {
-    this.#append(line({ make: things }));
+    this.#append(writeLedgerLine({ make: things }));
     for (const thing of things) this.#things.set(key(thing), thing);
   }
 
   gone(things: Thing[]): void {
     try {
-      this.#append(line({ gone: things }));
+      this.#append(writeLedgerLine({ gone: things }));
     } catch {
       // On disk it stays outstanding, and is found to be gone when the runtime is opened again.
     }
@@ -82,26 +78,15 @@ export class Ledger {
 
   /** false when a line could not be read */
   #replay(text: string): boolean {
-    const entries = text.split("\n").slice(0, -1).map(parseLine);
+    const entries = text
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => readFormat(() => readLedgerLine(line)));
     for (const { make = [], gone = [] } of entries.filter((entry) => entry !== undefined)) {
       for (const thing of make) this.#things.set(key(thing), thing);
       for (const thing of gone) this.#things.delete(key(thing));
     }
     return entries.every((entry) => entry !== undefined);
-  }
-}
-
-const thingSchema = z.object({
-  kind: z.enum(["cgroup", "mount", "directory", "socket", "namespace"]),
-  name: z.string(),
-});
-const lineSchema = z.object({ make: z.array(thingSchema).optional(), gone: z.array(thingSchema).optional() });
-
-function parseLine(text: string): z.infer<typeof lineSchema> | undefined {
-  try {
-    return lineSchema.parse(JSON.parse(text));
-  } catch {
-    return undefined;
   }
 }
 
@@ -121,8 +106,4 @@ function problem(thing: Thing, what: Discrepancy["problem"]): Discrepancy {
 
 function key(thing: Thing): string {
   return `${thing.kind} ${thing.name}`;
-}
-
-function line(entry: { make: Thing[] } | { gone: Thing[] }): string {
-  return `${JSON.stringify(entry)}\n`;
 }

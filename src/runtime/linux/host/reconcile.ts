@@ -4,10 +4,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Discrepancy } from "../../../core/ports/runtime.ts";
+import type { Thing } from "../../../protocols/ledger-line.ts";
 import type { LaunchedMachine } from "../guest-wire/launcher.ts";
 import type { Places } from "../machines/plan.ts";
 import { existingCgroups } from "./cgroup.ts";
-import type { Thing } from "./ledger.ts";
 
 export interface Reality {
   places: Places;

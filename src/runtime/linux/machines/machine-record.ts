@@ -9,8 +9,14 @@ import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { Machine, MachineEnd } from "../../../core/ports/runtime.ts";
+import { parsedJson } from "../../../protocols/json-text.ts";
+import { checkVersion } from "../../../protocols/newer-format.ts";
 import { readKeptSync, writeKeptSync } from "../storage/kept-record.ts";
+import { readFormat } from "../storage/read-format.ts";
 import { type MachinePlan, type Places, spareOf } from "./plan.ts";
+
+/** at "v" in a record; 1 where there is none. A field that may be missing needs no new version */
+const recordVersion = 1;
 
 export interface MachineRecord {
   id: string;
@@ -70,14 +76,12 @@ export async function flushRecord(folder: string): Promise<void> {
   }
 }
 
+/** one of a newer version is not damaged, and must not be set aside: throws */
 function parse(text: string): MachineRecord | undefined {
-  try {
-    const record = JSON.parse(text) as Partial<MachineRecord> | null;
-    // Our own file, written whole: what has these has the rest.
-    return record?.id !== undefined && record.spec ? (record as MachineRecord) : undefined;
-  } catch {
-    return undefined;
-  }
+  const record = parsedJson(text) as Partial<MachineRecord> | null | undefined;
+  readFormat(() => checkVersion("the record of a machine", record, recordVersion));
+  // Our own file, written whole: what has these has the rest.
+  return record?.id !== undefined && record.spec ? (record as MachineRecord) : undefined;
 }
 
 export interface MachineFolder {

@@ -14,6 +14,7 @@ import type {
   MachineSpec,
   NetworkMode,
 } from "../../../core/ports/runtime.ts";
+import type { Thing } from "../../../protocols/ledger-line.ts";
 import {
   type CgroupHost,
   foldersOf,
@@ -22,7 +23,6 @@ import {
   machineCgroup,
   memoryEvents,
 } from "../host/cgroup.ts";
-import type { Thing } from "../host/ledger.ts";
 
 /** the folders of one runtime; everything it makes lies below them */
 export interface Places {

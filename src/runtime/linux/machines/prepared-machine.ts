@@ -5,10 +5,11 @@
 
 import { chownSync, mkdirSync, rmSync } from "node:fs";
 import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
+import type { Thing } from "../../../protocols/ledger-line.ts";
 import type { Agent } from "../guest-wire/agent.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
 import { type CgroupHost, isInCgroup, killProcesses, makeCgroup, removeCgroup, setLimits } from "../host/cgroup.ts";
-import type { Ledger, Thing } from "../host/ledger.ts";
+import type { Ledger } from "../host/ledger.ts";
 import type { LayerStore } from "../layers/layers.ts";
 import type { Volumes } from "../storage/volumes.ts";
 import { agentFor } from "./machine.ts";

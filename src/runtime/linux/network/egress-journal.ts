@@ -9,19 +9,12 @@ import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { SandkeepError } from "../../../core/model/errors.ts";
 import type { EgressLine, HostTraffic } from "../../../core/network/egress-log.ts";
 import type { EgressJournal } from "../../../core/ports/runtime.ts";
-import {
-  type EgressLogLine,
-  egressLineId,
-  egressLogFile,
-  olderEgressLogFile,
-  readEgressLine,
-} from "../../../protocols/egress-log.ts";
-import { NewerFormat } from "../../../protocols/newer-format.ts";
+import { egressLineId, egressLogFile, olderEgressLogFile, readEgressLine } from "../../../protocols/egress-log.ts";
 import { hostCountsFile } from "../../../protocols/traffic-counts.ts";
 import { isMissing } from "../storage/json-file.ts";
+import { readFormat } from "../storage/read-format.ts";
 import { readPorts } from "./port-meters.ts";
 import { readCounts } from "./traffic-counts.ts";
 
@@ -135,7 +128,8 @@ class LineReader {
       if (end < 0) break;
       // Most of what is read has been read before: it is not worth parsing.
       const id = egressLineId(content.toString("latin1", at, at + 32));
-      const line = id > this.#id ? lineIn(content.toString("utf8", at, end)) : undefined;
+      const from = at;
+      const line = id > this.#id ? readFormat(() => readEgressLine(content.toString("utf8", from, end))) : undefined;
       if (line && id > this.#id + 1) {
         // What comes next is read again, now that it is known what is not there.
         lines.push({ id: id - 1, at: line.at, forgotten: id - 1 - this.#id });
@@ -149,15 +143,6 @@ class LineReader {
       at = end + 1;
     }
     return at;
-  }
-}
-
-function lineIn(text: string): EgressLogLine | undefined {
-  try {
-    return readEgressLine(text);
-  } catch (error) {
-    if (error instanceof NewerFormat) throw new SandkeepError("conflict", error.message);
-    throw error;
   }
 }
 

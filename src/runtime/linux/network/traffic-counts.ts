@@ -2,20 +2,19 @@
 
 import { constants } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { SandkeepError } from "../../../core/model/errors.ts";
-import { NewerFormat } from "../../../protocols/newer-format.ts";
 import { readTrafficCounts, type TrafficCounts } from "../../../protocols/traffic-counts.ts";
 import { isMissing } from "../storage/json-file.ts";
+import { readFormat } from "../storage/read-format.ts";
 
 /** the egress process writes some of them, which is not to be trusted with where a link leads */
 const plainly = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 export async function readCounts(path: string): Promise<Record<string, TrafficCounts>> {
   try {
-    return readTrafficCounts(await readFile(path, { encoding: "utf8", flag: plainly }));
+    const text = await readFile(path, { encoding: "utf8", flag: plainly });
+    return readFormat(() => readTrafficCounts(text));
   } catch (error) {
     if (isMissing(error)) return {};
-    if (error instanceof NewerFormat) throw new SandkeepError("conflict", error.message);
     throw error;
   }
 }

@@ -1,0 +1,25 @@
+/** The line of the ledger: what is written is read, and what is damaged or newer is told apart. */
+
+import { expect, test } from "vitest";
+import { ledgerVersion, readLedgerLine, type Thing, writeLedgerLine } from "./ledger-line.ts";
+
+const kinds = ["cgroup", "mount", "directory", "socket", "namespace"] as const;
+const things: Thing[] = kinds.map((kind) => ({ kind, name: `a ${kind}` }));
+
+test("a line is read as it was written, with every kind of thing", () => {
+  for (const line of [{ make: things }, { gone: things }, { make: things, gone: things }, {}]) {
+    expect(readLedgerLine(writeLedgerLine(line))).toEqual(line);
+  }
+});
+
+test("what is no line is none", () => {
+  for (const text of ["", '{"make":[', "[]", "null", '{"make":[{"kind":"later","name":"a"}]}']) {
+    expect(readLedgerLine(text)).toBeUndefined();
+  }
+});
+
+test("a line of a newer version is refused in a sentence", () => {
+  expect(() => readLedgerLine(`{"v":${ledgerVersion + 1},"make":[]}`)).toThrow(
+    /^Cannot read the ledger of what is on the host: its format is version 2/,
+  );
+});
