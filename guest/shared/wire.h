@@ -1,7 +1,7 @@
 /*
  * wire.h: the frames that the daemon, the launcher and the agents exchange over unix stream sockets.
  *
- * The TypeScript side is src/runtime/linux/guest-wire/wire.ts; both are tested against guest/vectors.txt.
+ * The TypeScript side is src/protocols/guest-frames.ts; both are tested against guest/vectors.txt.
  *
  * A frame, every number little-endian:
  *

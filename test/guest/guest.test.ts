@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ExecSpec, Machine } from "../../src/core/ports/runtime.ts";
-import { FrameWriter, headerLength } from "../../src/runtime/linux/guest-wire/wire.ts";
+import { FrameWriter, headerLength } from "../../src/protocols/guest-frames.ts";
 import { root, tempDir } from "../harness/harness.ts";
 import { withRuntime } from "../harness/machine.ts";
 import { sanitizedGuest } from "../harness/sanitized-guest.ts";

@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { FrameWriter, headerLength, Type } from "../../src/runtime/linux/guest-wire/wire.ts";
+import { FrameWriter, headerLength, Type } from "../../src/protocols/guest-frames.ts";
 import { eventually, tempDir } from "../harness/harness.ts";
 import { openInternet } from "../internet/internet.ts";
 import { webAddress } from "../internet/internet-names.ts";

@@ -5,7 +5,7 @@
 
 import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
-import { FrameWriter, headerLength, Type, What } from "../../src/runtime/linux/guest-wire/wire.ts";
+import { FrameWriter, headerLength, Type, What } from "../../src/protocols/guest-frames.ts";
 import { eventually } from "../harness/harness.ts";
 import { residentBytes, useHostileHost } from "../harness/hostile-host.ts";
 import { RawClient, randomBytes, refusalOf } from "../harness/raw-client.ts";

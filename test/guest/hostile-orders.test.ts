@@ -8,7 +8,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { FrameWriter, Type, What } from "../../src/runtime/linux/guest-wire/wire.ts";
+import { FrameWriter, Type, What } from "../../src/protocols/guest-frames.ts";
 import { eventually } from "../harness/harness.ts";
 import { useHostileHost } from "../harness/hostile-host.ts";
 import { RawClient, refusalOf } from "../harness/raw-client.ts";

@@ -10,7 +10,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import type { Machine } from "../../src/core/ports/runtime.ts";
-import { FrameReader, FrameWriter, Type, wireVersion } from "../../src/runtime/linux/guest-wire/wire.ts";
+import { FrameReader, FrameWriter, Type, wireVersion } from "../../src/protocols/guest-frames.ts";
 import { places } from "../../src/runtime/linux/machines/plan.ts";
 import { has, needs } from "../runner/needs.ts";
 import { eventually } from "./harness.ts";

@@ -1,7 +1,7 @@
 /** A client that says what no client should: raw bytes and hand-made frames on a guest's socket, and what comes back. */
 
 import { connect, type Socket } from "node:net";
-import { FrameParser, FrameReader, FrameWriter, Type } from "../../src/runtime/linux/guest-wire/wire.ts";
+import { FrameParser, FrameReader, FrameWriter, Type } from "../../src/protocols/guest-frames.ts";
 import { eventually } from "./harness.ts";
 
 export interface Answer {

@@ -2,7 +2,7 @@
 
 import { posix } from "node:path";
 import type { FileChange, FileInfo, FileType } from "../../../core/ports/runtime.ts";
-import { FrameReader, WireError } from "../guest-wire/wire.ts";
+import { FrameReader, WireError } from "../../../protocols/guest-frames.ts";
 
 export type EntryType =
   | "file"

@@ -8,7 +8,7 @@ import { duplexPair } from "node:stream";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { all, refusal, startFileGuest, useFileGuest } from "../../../../test/harness/file-guest.ts";
 import { eventually, tempDir } from "../../../../test/harness/harness.ts";
-import { FrameParser, FrameReader, FrameWriter, Type } from "../guest-wire/wire.ts";
+import { FrameParser, FrameReader, FrameWriter, Type } from "../../../protocols/guest-frames.ts";
 import { FileSession } from "./file-session.ts";
 import { filesOver } from "./files.ts";
 

@@ -10,8 +10,16 @@ import type { Duplex } from "node:stream";
 import { Queue } from "../../../base/queue.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { FileChange } from "../../../core/ports/runtime.ts";
+import {
+  chunkLength,
+  type Frame,
+  FrameParser,
+  FrameReader,
+  FrameWriter,
+  Type,
+  WireError,
+} from "../../../protocols/guest-frames.ts";
 import { failure } from "../guest-wire/failure.ts";
-import { chunkLength, type Frame, FrameParser, FrameReader, FrameWriter, Type, WireError } from "../guest-wire/wire.ts";
 import { decodeChange, decodeEntry, type Entry } from "./file-entry.ts";
 
 export interface WriteRequest {

@@ -5,8 +5,8 @@ import { constants } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { tempDir } from "../../../../test/harness/harness.ts";
+import { FrameParser, FrameReader, FrameWriter, Type, What, wireVersion } from "../../../protocols/guest-frames.ts";
 import { Agent } from "./agent.ts";
-import { FrameParser, FrameReader, FrameWriter, Type, What, wireVersion } from "./wire.ts";
 
 const alone = 0x100;
 

@@ -11,6 +11,15 @@ import { keepLast } from "../../../base/bounded-map.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ExecSpec } from "../../../core/ports/runtime.ts";
 import type { Ancestry } from "../../../protocols/egress-control.ts";
+import {
+  chunkLength,
+  type Frame,
+  FrameReader,
+  FrameWriter,
+  headerLength,
+  maxPayload,
+  Type,
+} from "../../../protocols/guest-frames.ts";
 import type { FileSession } from "../files/file-session.ts";
 import { commandOf } from "../machines/ancestry.ts";
 import { journalEnd, listCommands, parseExit, readInfo } from "../machines/journal.ts";
@@ -19,7 +28,6 @@ import { isTerminalSize } from "../machines/plan.ts";
 import { LinuxProcess } from "../machines/process.ts";
 import { Channel, dial, openFiles } from "./channel.ts";
 import { errnoOf, failure } from "./failure.ts";
-import { chunkLength, type Frame, FrameReader, FrameWriter, headerLength, maxPayload, Type } from "./wire.ts";
 
 export interface AgentOptions {
   /** unix socket that the agent listens on */

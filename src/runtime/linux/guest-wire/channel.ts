@@ -5,9 +5,16 @@
 
 import { connect, type Socket } from "node:net";
 import { SandkeepError } from "../../../core/model/errors.ts";
+import {
+  type Frame,
+  FrameParser,
+  FrameReader,
+  FrameWriter,
+  Type,
+  wireVersion,
+} from "../../../protocols/guest-frames.ts";
 import { FileSession } from "../files/file-session.ts";
 import { failure } from "./failure.ts";
-import { type Frame, FrameParser, FrameReader, FrameWriter, Type, wireVersion } from "./wire.ts";
 
 export interface ChannelEvents {
   /** a frame that answers no request */

@@ -2,8 +2,8 @@
 
 import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
+import { FrameWriter, headerLength, Type, What } from "../../../protocols/guest-frames.ts";
 import { errnoOf, failure, ofClosedStore, ofReadOnlyStore, typed } from "./failure.ts";
-import { FrameWriter, headerLength, Type, What } from "./wire.ts";
 
 function failed(errno: number, what: number, sentence = "Cannot do it: because") {
   return failure(new FrameWriter().u32(errno).u8(what).str(sentence).frame(Type.fail, 1).subarray(headerLength));

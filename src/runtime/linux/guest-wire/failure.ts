@@ -2,7 +2,7 @@
 
 import { constants } from "node:os";
 import { type ErrorCode, SandkeepError } from "../../../core/model/errors.ts";
-import { FrameReader, What } from "./wire.ts";
+import { FrameReader, What } from "../../../protocols/guest-frames.ts";
 
 /** the error that a FAIL frame's payload tells about; its cause is a KernelError */
 export function failure(payload: Buffer): SandkeepError {

@@ -9,12 +9,12 @@ import { constants } from "node:os";
 import { join } from "node:path";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
 import type { NetworkMode } from "../../../core/ports/runtime.ts";
+import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from "../../../protocols/guest-frames.ts";
 import type { FileSession } from "../files/file-session.ts";
 import type { LayerTools } from "../layers/layers.ts";
 import type { ActivatePlan, OrphanPlan, PreparePlan } from "../machines/plan.ts";
 import { Channel, type ChannelEvents, dial, openFiles } from "./channel.ts";
 import { errnoOf, failure, withoutFolders } from "./failure.ts";
-import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from "./wire.ts";
 
 export interface LauncherOptions {
   /** its own folder, on a tmpfs */

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import type { OutputChunk } from "../../../core/ports/runtime.ts";
-import { FrameWriter } from "../guest-wire/wire.ts";
+import { FrameWriter } from "../../../protocols/guest-frames.ts";
 import { journalEnd, listCommands, type OutputState, readInfo, readJournal } from "./journal.ts";
 
 const stdout = 1;

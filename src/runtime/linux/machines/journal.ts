@@ -7,7 +7,7 @@ import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ExitStatus, OutputChunk, OutputStream } from "../../../core/ports/runtime.ts";
-import { FrameParser, FrameReader, WireError } from "../guest-wire/wire.ts";
+import { FrameParser, FrameReader, WireError } from "../../../protocols/guest-frames.ts";
 
 /** what is known of a command while it is read */
 export interface OutputState {

@@ -3,9 +3,18 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { FrameParser, FrameReader, FrameWriter, headerLength, maxPayload, Type, What, WireError } from "./wire.ts";
+import {
+  FrameParser,
+  FrameReader,
+  FrameWriter,
+  headerLength,
+  maxPayload,
+  Type,
+  What,
+  WireError,
+} from "./guest-frames.ts";
 
-const guest = join(import.meta.dirname, "../../../../guest");
+const guest = join(import.meta.dirname, "../../guest");
 const vectors = parseVectors(readFileSync(join(guest, "vectors.txt"), "utf8"));
 
 describe.for(vectors.filter((vector) => vector.kind === "frame"))("the frame $name", (vector) => {
