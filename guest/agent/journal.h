@@ -1,7 +1,7 @@
 /*
  * journal.h: the output of one command on disk, outside of the sandbox's view.
  *
- * src/runtime/linux/machines/journal.ts reads it. In the machine's journal directory a command "c" has
+ * src/protocols/output-journal.ts says the same. In the machine's journal directory a command "c" has
  *
  *   c.info              frames (wire.h): first STARTED, once it has ended EXITED
  *   c.<offset>          a segment: records of output; its name ends in the offset of its first byte, 16 hex digits

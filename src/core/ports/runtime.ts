@@ -4,8 +4,11 @@
  */
 
 import type { Duplex, Readable } from "node:stream";
+import type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts";
 import type { EgressLine, HostTraffic, PortTraffic } from "../network/egress-log.ts";
 import type { CustomNetwork } from "../network/network-policy.ts";
+
+export type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts";
 
 /** Makes machines, keeps the file systems they boot from, and finds both again after the daemon died. */
 export interface Runtime {
@@ -216,22 +219,6 @@ export interface Process {
   signal(signal: number, options?: { alone?: boolean }): Promise<void>;
   resize(size: { rows: number; columns: number }): Promise<void>;
 }
-
-export interface ExitStatus {
-  /** what it exited with, or 128 + signal */
-  code: number;
-  signal?: number;
-  outOfMemory: boolean;
-  timedOut: boolean;
-  /** of the command and the descendants it waited for, in ms */
-  cpuTime: number;
-  peakMemory: number;
-  /** end of its output when it exited */
-  outputEnd: number;
-  exitedAt: number;
-}
-
-export type OutputStream = "stdout" | "stderr" | "pty";
 
 export interface OutputChunk {
   /** offset of the first byte, counted over all streams of the command */

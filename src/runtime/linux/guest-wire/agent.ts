@@ -20,9 +20,10 @@ import {
   maxPayload,
   Type,
 } from "../../../protocols/guest-frames.ts";
+import { parseExit } from "../../../protocols/output-journal.ts";
 import type { FileSession } from "../files/file-session.ts";
 import { commandOf } from "../machines/ancestry.ts";
-import { journalEnd, listCommands, parseExit, readInfo } from "../machines/journal.ts";
+import { journalEnd, listCommands, readInfo } from "../machines/journal.ts";
 import { JournalBudget } from "../machines/journal-budget.ts";
 import { isTerminalSize } from "../machines/plan.ts";
 import { LinuxProcess } from "../machines/process.ts";

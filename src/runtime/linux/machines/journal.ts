@@ -1,13 +1,23 @@
 /**
- * Reads the output journals that agents write (guest/agent/journal.h has the format): from any offset, while the command
+ * Reads the output journals that agents write (src/protocols/output-journal.ts has the format): from any offset, while the command
  * runs and after it ended. What it reads was written inside a sandbox's reach, so every length is checked.
  */
 
 import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
-import type { ExitStatus, OutputChunk, OutputStream } from "../../../core/ports/runtime.ts";
-import { FrameParser, FrameReader, WireError } from "../../../protocols/guest-frames.ts";
+import type { OutputChunk } from "../../../core/ports/runtime.ts";
+import {
+  type CommandInfo,
+  commandOfInfo,
+  infoFile,
+  type OutputStream,
+  readCommandInfo,
+  recordAt,
+  recordHead,
+  segmentFile,
+  segmentStart,
+} from "../../../protocols/output-journal.ts";
 
 /** what is known of a command while it is read */
 export interface OutputState {
@@ -19,24 +29,9 @@ export interface OutputState {
   changed(signal?: AbortSignal): Promise<void>;
 }
 
-export interface CommandInfo {
-  pid: number;
-  startedAt: number;
-  pty: boolean;
-  user: string;
-  cwd: string;
-  argv: string[];
-  exit?: ExitStatus;
-}
-
-const startedType = 1;
-const exitedType = 2;
-const recordHead = 5;
-const largestRecord = 64 << 10;
 const readLength = 128 << 10;
 /** of the frames that tell of a command: as long as its arguments may be, and some */
 const largestInfo = 16 << 20;
-const streams: Record<number, OutputStream> = { 1: "stdout", 2: "stderr", 3: "pty" };
 
 /** the chunks of a command's output from an offset on; ends when the state says that it has ended */
 export async function* readJournal(
@@ -77,22 +72,17 @@ export function readEnded(
 
 /** what the journal says about a command; undefined when it has none or its first frame is not whole */
 export function readInfo(directory: string, command: string): CommandInfo | undefined {
-  let info: CommandInfo | undefined;
   try {
-    for (const frame of new FrameParser().push(readPlainFile(join(directory, `${command}.info`)))) {
-      if (frame.type === startedType) info = parseStarted(new FrameReader(frame.payload));
-      if (frame.type === exitedType && info) info.exit = parseExited(new FrameReader(frame.payload));
-    }
+    return readCommandInfo(readPlainFile(join(directory, infoFile(command))));
   } catch (error) {
-    if (error instanceof WireError || isMissing(error)) return info;
+    if (isMissing(error)) return undefined;
     throw error;
   }
-  return info;
 }
 
 /** ids of all commands that have a journal */
 export function listCommands(directory: string): string[] {
-  return readdirSync(directory).flatMap((name) => (name.endsWith(".info") ? [name.slice(0, -".info".length)] : []));
+  return readdirSync(directory).flatMap((name) => commandOfInfo(name) ?? []);
 }
 
 /** where the journal's output ends, for a command that died with its machine */
@@ -164,7 +154,7 @@ class SegmentReader {
 
   #openAt(start: number): boolean {
     try {
-      this.#fd = openPlainFile(join(this.#directory, segmentName(this.#command, start)));
+      this.#fd = openPlainFile(join(this.#directory, segmentFile(this.#command, start)));
     } catch (error) {
       if (isMissing(error)) return false;
       throw error;
@@ -199,10 +189,10 @@ class SegmentReader {
     const chunks: OutputChunk[] = [];
     let at = 0;
     while (at + recordHead <= length) {
-      const stream = streams[buffer.readUInt8(at)];
-      const size = buffer.readUInt32LE(at + 1);
+      const record = recordAt(buffer, at);
       // A damaged record hides what follows it in its segment: that counts as dropped.
-      if (stream === undefined || size > largestRecord) break;
+      if (!record) break;
+      const { stream, size } = record;
       if (at + recordHead + size > length) {
         if (at === 0 && length === buffer.length) return this.#largeRecord(stream, size, limit);
         break;
@@ -261,47 +251,11 @@ function readPlainFile(path: string): Buffer {
   }
 }
 
-function segmentName(command: string, start: number): string {
-  return `${command}.${start.toString(16).padStart(16, "0")}`;
-}
-
 /** first offsets of the command's segments, ascending */
 function segments(directory: string, command: string): number[] {
-  const prefix = `${command}.`;
   return readdirSync(directory, { withFileTypes: true })
-    .filter((entry) => entry.isFile() && entry.name.startsWith(prefix))
-    .filter(({ name }) => /^[0-9a-f]{16}$/.test(name.slice(prefix.length)))
-    .map(({ name }) => Number.parseInt(name.slice(prefix.length), 16))
+    .flatMap((entry) => (entry.isFile() ? (segmentStart(command, entry.name) ?? []) : []))
     .sort((a, b) => a - b);
-}
-
-function parseStarted(r: FrameReader): CommandInfo {
-  const pid = r.u32();
-  const startedAt = r.u64();
-  const flags = r.u32();
-  r.u64();
-  return { pid, startedAt, pty: (flags & 1) !== 0, user: r.str(), cwd: r.str(), argv: r.list() };
-}
-
-function parseExited(r: FrameReader): ExitStatus {
-  const status = parseExit(r);
-  return { ...status, exitedAt: r.u64() };
-}
-
-/** the fields that an EXIT event and an EXITED note share */
-export function parseExit(r: FrameReader): Omit<ExitStatus, "exitedAt"> {
-  const code = r.u32();
-  const signal = r.u32();
-  const flags = r.u32();
-  return {
-    code,
-    ...(signal > 0 && { signal }),
-    outOfMemory: (flags & 1) !== 0,
-    timedOut: (flags & 2) !== 0,
-    cpuTime: r.u64() / 1000,
-    peakMemory: r.u64(),
-    outputEnd: r.u64(),
-  };
 }
 
 function isMissing(error: unknown): boolean {
