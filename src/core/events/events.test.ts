@@ -1,5 +1,7 @@
 /** Tests of the streams of events: order, cursors, gaps, and waiting for a session. */
 
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import type { Event } from "./event.ts";
 import { Events, type Published } from "./events.ts";
@@ -99,4 +101,32 @@ test("who waits for a session hears of its next event, and not of another sessio
   events.publish("project", written("a"));
   await new Promise((resolve) => setImmediate(resolve));
   expect(heard).toEqual(["one"]);
+});
+
+test("a follower that stays keeps nothing of the events that it has heard", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect: () => void = runInNewContext("gc");
+  const held = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const events = new Events(options);
+  const stop = new AbortController();
+  let heard = 0;
+  const following = (async () => {
+    for await (const _ of events.follow("project", undefined, stop.signal)) heard++;
+  })();
+  const flood = async (count: number) => {
+    for (let each = 0; each < count; each++) {
+      events.publish("project", written("file"));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  await flood(1000);
+  const before = held();
+  await flood(30_000);
+  expect(held() - before).toBeLessThan(2_000_000); // it was 9 MB
+  stop.abort();
+  await following;
+  expect(heard).toBe(31_000);
 });

@@ -95,7 +95,6 @@ export class Events {
 
   async *#follow(projectId: string, first: Stream, known: number, signal: AbortSignal): AsyncIterable<Published> {
     let [stream, last] = [first, known];
-    const aborted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
     while (!signal.aborted) {
       const current = this.#stream(projectId);
       const oldest = current.newest - current.events.length + 1;
@@ -109,7 +108,7 @@ export class Events {
         last++;
         yield event;
       } else {
-        await Promise.race([stream.next.promise, aborted]);
+        await either(stream.next.promise, signal);
       }
     }
   }
@@ -136,6 +135,21 @@ export class Events {
     this.#waiting.get(sessionId)?.resolve();
     this.#waiting.delete(sessionId);
   }
+}
+
+/**
+ * Resolves with the promise, or when the signal aborts. Nothing of it stays with the signal: a race against one promise
+ * for the abort would keep something of every event for as long as the follower stays.
+ */
+function either(promise: Promise<void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    signal.addEventListener("abort", done);
+    promise.then(done);
+  });
 }
 
 /** whether every event after this one is kept */
