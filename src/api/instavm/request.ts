@@ -7,7 +7,16 @@ import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import type { Owner, Sandbox, Session } from "../../core/model/sandbox.ts";
 import { bearerOf, requireRead } from "../kit/authentication.ts";
 import type { Service } from "../kit/dialect.ts";
-import { addressOf, bodyBytes, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
+import {
+  addressOf,
+  bodyBytes,
+  bodyText,
+  type Connection,
+  jsonOf,
+  livesAsLongAs,
+  parsed,
+  queryParameters,
+} from "../kit/http.ts";
 import { ids } from "../kit/ids.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { errorResponse, located, notFound, Unprocessable, words } from "./errors.ts";
@@ -162,7 +171,9 @@ const kinds = {
 
 async function ownerWith(core: Core, request: Request, key: string): Promise<Owner> {
   if (!/^\S{1,8192}$/.test(key)) throw new SandkeepError("unauthenticated", "That is no key");
-  return core.access.owner(await core.access.authenticate(key, addressOf(request)), {});
+  const caller = await core.access.authenticate(key, addressOf(request));
+  livesAsLongAs(request, caller.ended);
+  return core.access.owner(caller, {});
 }
 
 function takesKeyInBody(method: string, path: string): boolean {

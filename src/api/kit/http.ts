@@ -124,6 +124,18 @@ export function comesFrom(request: Request, incoming: Readable): void {
   sources.set(request, incoming);
 }
 
+const lives = new WeakMap<Request, AbortSignal>();
+
+/** the request was let in by a key, and ends with it */
+export function livesAsLongAs(request: Request, ended: AbortSignal | undefined): void {
+  if (ended) lives.set(request, ended);
+}
+
+/** aborts when the key that let a request in is no longer good */
+export function keyEndOf(request: Request): AbortSignal | undefined {
+  return lives.get(request);
+}
+
 /**
  * the address that a request comes from; "" where there is no connection. A proxy on this host says whom it asks for; who
  * else is on this host can say so too, and has all of 127.0.0.0/8 to come from anyway. Of an IPv6 address the network

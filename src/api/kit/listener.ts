@@ -3,11 +3,12 @@
  * the answer, and what is no HTTP at all is told so in the same shape as everything else.
  */
 
+import { setMaxListeners } from "node:events";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { getRequestListener, RequestError } from "@hono/node-server";
 import type { Api } from "../server.ts";
-import { comesFrom, json } from "./http.ts";
+import { comesFrom, json, keyEndOf } from "./http.ts";
 
 export function apiListener(api: Pick<Api, "fetch">): RequestListener {
   const listener = getRequestListener(
@@ -15,6 +16,7 @@ export function apiListener(api: Pick<Api, "fetch">): RequestListener {
       const incoming = connection.incoming as IncomingMessage; // of the one kind of server there is
       comesFrom(request, incoming);
       const response = await api.fetch(request, connection);
+      endWithKey(keyEndOf(request), connection.outgoing as ServerResponse);
       const isUnread = response.status >= 400 && !incoming.complete && !incoming.destroyed;
       return isUnread ? last(response, incoming) : response;
     },
@@ -22,6 +24,16 @@ export function apiListener(api: Pick<Api, "fetch">): RequestListener {
     { hostname: "localhost", errorHandler: answerUnaddressed },
   );
   return (incoming, outgoing) => void listener(incoming, outgoing);
+}
+
+/** An answer that goes on for long, such as a stream, is cut off when the key that asked for it is no longer good. */
+function endWithKey(ended: AbortSignal | undefined, outgoing: ServerResponse): void {
+  if (!ended) return;
+  const cut = () => outgoing.destroy();
+  if (ended.aborted) cut();
+  setMaxListeners(0, ended);
+  ended.addEventListener("abort", cut, { once: true });
+  outgoing.once("close", () => ended.removeEventListener("abort", cut));
 }
 
 /** answers what is HTTP and yet has no address: a host that can be none, a path that is not one */

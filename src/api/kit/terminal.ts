@@ -3,6 +3,7 @@
  * and output on every wire; what texts mean and how an end is told is each wire's own.
  */
 
+import { setMaxListeners } from "node:events";
 import type { WebSocket } from "ws";
 import type { RunSpec } from "../../core/commands/commands.ts";
 import type { Core } from "../../core/core.ts";
@@ -27,7 +28,7 @@ export type TerminalRequest = { type: "start"; spec: TerminalSpec } | { type: "r
 /** what it runs; without a size it has a usual one */
 export type TerminalSpec = Omit<RunSpec, "pty" | "stdin"> & { cols: number; rows: number };
 
-const closing = { done: 1000, replaced: 4000, invalid: 1003, failed: 1011 };
+const closing = { done: 1000, replaced: 4000, invalid: 1003, refused: 1008, failed: 1011 };
 const hangup = 1;
 /** bytes of input that wait for the command before the connection is no longer read */
 const mostWaiting = 256 << 10;
@@ -63,6 +64,17 @@ export class Terminal {
 
   /** uses this connection from now on; an earlier one is closed */
   connect(connection: WebSocket): void {
+    const { ended } = this.#caller;
+    const revoke = () => connection.close(closing.refused, "the key that opened this terminal is no longer valid");
+    if (ended?.aborted) {
+      revoke();
+      return;
+    }
+    if (ended) {
+      setMaxListeners(0, ended);
+      ended.addEventListener("abort", revoke, { once: true });
+      connection.on("close", () => ended.removeEventListener("abort", revoke));
+    }
     this.#gone.abort();
     this.#connection?.close(closing.replaced, "connected again elsewhere");
     this.#connection = connection;
@@ -163,6 +175,7 @@ export class Terminal {
   }
 
   async #write(data: Uint8Array): Promise<void> {
+    if (this.#caller.ended?.aborted) return;
     const command = await this.#command;
     if (command && this.#exitCode === undefined) {
       await this.#wire.core.commands.write(this.#caller, this.#sessionId, command.id, data);

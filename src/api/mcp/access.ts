@@ -17,7 +17,7 @@ import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import type { Scope } from "../../core/model/scope.ts";
 import type { NetworkPolicy } from "../../core/network/network-policy.ts";
 import { policyOfText } from "../../core/network/policy-text.ts";
-import { addressOf, json } from "../kit/http.ts";
+import { addressOf, json, livesAsLongAs } from "../kit/http.ts";
 import { retryAfter } from "../kit/refusal.ts";
 import type { Visitor } from "./tool.ts";
 
@@ -76,6 +76,7 @@ export async function authenticated(
       if (isSandkeepError(error, "limit")) refused = error;
       throw isSandkeepError(error, "unauthenticated") || refused ? invalidToken() : error;
     });
+    livesAsLongAs(request, caller.ended);
     const visitor: Visitor = { caller: { ...caller, scope: limited(caller.scope, ceiling) }, project };
     const expiresAt = Math.floor(Date.now() / 1000) + keyLife;
     return { token, clientId: caller.keyId ?? caller.teamId, scopes: [], expiresAt, extra: { [visitorKey]: visitor } };

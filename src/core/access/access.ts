@@ -6,6 +6,7 @@ import type { Caller, Owner, Project, Team } from "../model/sandbox.ts";
 import { requireProject, requireUnlimited } from "../model/scope.ts";
 import type { NetworkPolicy } from "../network/network-policy.ts";
 import type { ApiKey } from "../ports/store.ts";
+import { KeyLives } from "./key-lives.ts";
 import { DeviceLogins } from "./login.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
@@ -49,6 +50,7 @@ export class Access {
   readonly #keyOfToken: (token: string) => string | undefined;
   readonly logins: DeviceLogins;
   readonly #wrongKeys: WrongKeys;
+  readonly #lives: KeyLives;
   /** keys that were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
   readonly #callers = new Map<string, KnownKey>();
   /** that were found, by team and what they were asked for: no project changes or goes away */
@@ -60,6 +62,7 @@ export class Access {
     this.#keyOfToken = options.keyOfToken ?? (() => undefined);
     this.logins = new DeviceLogins(context);
     this.#wrongKeys = new WrongKeys(context.now);
+    this.#lives = new KeyLives(context.now);
   }
 
   /** makes the first team, project and key; the key's secret when it was made now */
@@ -106,7 +109,8 @@ export class Access {
       this.#wrongKeys.add(address, hash);
       throw new SandkeepError("unauthenticated", "Cannot authenticate: nobody has this key");
     }
-    const known = { key, caller: callerWith(key), touchedAt: key.lastUsedAt ?? 0, from: new Set<string>() };
+    const caller = { ...callerWith(key), ended: this.#lives.of(key) };
+    const known = { key, caller, touchedAt: key.lastUsedAt ?? 0, from: new Set<string>() };
     if (this.#callers.size >= mostCallers) this.#callers.clear();
     this.#callers.set(hash, known);
     return known;
@@ -183,7 +187,7 @@ export class Access {
     requireUnlimited(caller, "deleting a key");
     const deleted = await this.#context.store.deleteKey(caller.teamId, id);
     this.#callers.clear();
-    if (deleted) return;
+    if (deleted) return this.#lives.end(id);
     throw new SandkeepError("not-found", `Cannot delete key "${id}": there is none`);
   }
 

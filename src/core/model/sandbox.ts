@@ -26,6 +26,8 @@ export interface Caller {
   teamId: string;
   /** which of its keys */
   keyId?: string;
+  /** aborts when the key is deleted or expires: what goes on for long has to end then */
+  ended?: AbortSignal;
   scope?: Scope | undefined;
 }
 
