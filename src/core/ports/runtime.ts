@@ -313,6 +313,8 @@ export interface Snapshots {
   /** as get(), once its size is certain: before its files are on the disk it is what was written into them */
   settled(id: string): Promise<SnapshotInfo | undefined>;
   list(): Promise<SnapshotInfo[]>;
+  /** finds those again of these that are not in the list, and whose files are there all the same; returns their ids */
+  restore(ids: string[]): Promise<string[]>;
   /** its layers are deleted once nothing else needs them */
   delete(id: string): Promise<void>;
   /** one file (tar, zstd) with every layer above the image */

@@ -14,7 +14,9 @@ const batch = 20;
 export async function settleLostSnapshots(context: Context): Promise<void> {
   const { store, runtime } = context;
   const there = new Set((await runtime.snapshots.list()).map(({ id }) => id));
-  for (const runtimeId of await store.liveRuntimeSnapshots()) {
+  const missing = (await store.liveRuntimeSnapshots()).filter((runtimeId) => !there.has(runtimeId));
+  for (const restored of await runtime.snapshots.restore(missing)) there.add(restored);
+  for (const runtimeId of missing) {
     if (there.has(runtimeId)) continue;
     for (const snapshot of await store.snapshotsOfRuntime(runtimeId)) {
       if (snapshot.state === "created") await settleLost(context, snapshot, there);

@@ -104,6 +104,16 @@ test("empty records of snapshots are made again from their layers, and those of 
   await create(daemon, "after-the-damage");
 });
 
+test("a missing record of a snapshot is made again from its layer, and the log says so", async () => {
+  const store = join(daemon.dataDir, "store/snapshots");
+  await daemon.kill9();
+  const records = readdirSync(store).filter((name) => /^[^.].*\.json$/.test(name));
+  for (const name of records) rmSync(join(store, name));
+  await daemon.start();
+  await expect.poll(() => daemon.complaints()).toContain("was missing and has been made again from its layer");
+  expect(await read(daemon, "stopped", "kept")).toBe("of the stopped one");
+});
+
 test("a snapshot whose record is lost for good stops nothing else", async () => {
   const lost = await create(daemon, "lost");
   const { json } = await raw(daemon, "POST", `/v2/sandboxes/sessions/${lost}/stop`);

@@ -15,7 +15,7 @@ test("a sandbox whose last snapshot is gone resumes from the one before it, and 
   await leave(session, "second");
   const { currentSnapshotId: lost } = (await raw(daemon(), "GET", "/v2/sandboxes/unlucky")).json.sandbox;
   await daemon().kill9(); // a stop would unmount the store, as nothing runs
-  rmSync(newestRecord());
+  for (const path of newestRecords()) rmSync(path);
   await daemon().start();
   await expect
     .poll(() => daemon().complaints())
@@ -39,11 +39,13 @@ async function leave(session: string, text: string): Promise<void> {
   expect((await raw(daemon(), "POST", `/v2/sandboxes/sessions/${session}/stop`)).status).toBe(200);
 }
 
-function newestRecord(): string {
+/** of the newest snapshot, and of its layer */
+function newestRecords(): string[] {
   const folder = join(daemon().dataDir, "store/snapshots");
   const paths = readdirSync(folder).map((name) => join(folder, name));
   const madeAt = (path: string): number => JSON.parse(readFileSync(path, "utf8")).createdAt;
   const [newest] = paths.sort((a, b) => madeAt(b) - madeAt(a));
   if (newest === undefined) throw new Error("There is no snapshot");
-  return newest;
+  const [layer = ""] = JSON.parse(readFileSync(newest, "utf8")).layers;
+  return [newest, join(daemon().dataDir, "store/layers", layer, "layer.json")];
 }

@@ -117,6 +117,26 @@ describe("keeping", () => {
     expect(await at.snapshots.collect()).toEqual(expect.arrayContaining(snapshot.layers));
   });
 
+  test("a record that is missing is found again in its layer, unless another layer of it is gone", async () => {
+    const { at, snapshot } = await withSnapshot(write("/a", "1"));
+    const [layer = ""] = snapshot.layers;
+    const path = join(at.path, "snapshots", `${snapshot.id}.json`);
+    const layerPath = join(at.path, "layers", layer, "layer.json");
+    const info = JSON.parse(await readFile(layerPath, "utf8"));
+    const inLayer = (record: object) =>
+      writeFile(layerPath, JSON.stringify({ ...info, bootId: at.layers.bootId, snapshot: record }));
+    await rm(path);
+    await inLayer({ ...snapshot, layers: [layer, "0".repeat(28)] });
+    expect(await (await at.reopen()).snapshots.restore([snapshot.id])).toEqual([]);
+    await inLayer(snapshot);
+    const { snapshots } = await at.reopen();
+    expect(await snapshots.restore([])).toEqual([]);
+    expect(await snapshots.list()).toEqual([]);
+    expect(await snapshots.restore([snapshot.id, "1".repeat(28)])).toEqual([snapshot.id]);
+    expect(await snapshots.list()).toEqual([snapshot]);
+    expect(await snapshots.collect()).not.toContain(layer);
+  });
+
   test("an unknown snapshot is told with a sentence", async () => {
     const at = await store();
     for (const id of ["none", "../../etc/passwd", "0".repeat(28)]) {

@@ -16,7 +16,7 @@ import { archiveTar } from "../files/tar.ts";
 import { extractTar } from "../files/tar-extract.ts";
 import { type ImageRecord, type ImageStore, imageName, imageReference } from "../images/images.ts";
 import { jsonNames, makePrivate, readJson, writeJson } from "../storage/json-file.ts";
-import { lastLoss, setAside } from "../storage/kept-record.ts";
+import { lastLoss, setAside, tellMadeAgain } from "../storage/kept-record.ts";
 import { checkHostReach } from "./host-reach.ts";
 import { packArchive, readArchive } from "./layer-archive.ts";
 import type { LayerInfo } from "./layer-record.ts";
@@ -95,6 +95,7 @@ export class SnapshotStore implements Snapshots {
       const there = await this.get(record.id).catch(() => "damaged" as const);
       const isLost = there === undefined && (isNewlyMounted || layer.bootId !== this.#layers.bootId);
       if (isLost || there === "damaged") await writeJson(this.#path(record.id), record);
+      if (there === "damaged") tellMadeAgain(this.#path(record.id), "damaged");
     }
     for (const id of await jsonNames(this.#folder)) {
       const isDamaged = await this.get(id).then(
@@ -140,6 +141,20 @@ export class SnapshotStore implements Snapshots {
   async list(): Promise<SnapshotRecord[]> {
     const snapshots = await Promise.all((await jsonNames(this.#folder)).map((id) => this.get(id)));
     return snapshots.filter((snapshot) => snapshot !== undefined).sort((a, b) => a.createdAt - b.createdAt);
+  }
+
+  async restore(ids: string[]): Promise<string[]> {
+    if (ids.length === 0) return [];
+    const layers = await this.#layers.list();
+    const there = new Set(layers.map(({ id }) => id));
+    const restored: string[] = [];
+    for (const record of layers.map(recordIn)) {
+      if (!record || !ids.includes(record.id) || !record.layers.every((layer) => there.has(layer))) continue;
+      await writeJson(this.#path(record.id), record);
+      tellMadeAgain(this.#path(record.id), "missing");
+      restored.push(record.id);
+    }
+    return restored;
   }
 
   async delete(id: string): Promise<void> {

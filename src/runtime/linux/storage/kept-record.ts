@@ -77,6 +77,11 @@ export function setAside(path: string): void {
   say(`The record "${path}" is damaged and has no good copy. It was set aside; ${how}`);
 }
 
+/** of a record that its layer has a copy of */
+export function tellMadeAgain(path: string, was: "damaged" | "missing"): void {
+  say(`The record "${path}" was ${was} and has been made again from its layer`);
+}
+
 /** when a record in the folder was last set aside and not restored, in ms since 1970; 0 when there is no such record */
 export async function lastLoss(folder: string): Promise<number> {
   const lost = (await readdir(folder))
