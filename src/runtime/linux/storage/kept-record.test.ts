@@ -33,6 +33,16 @@ test("one whose copy is damaged too is set aside, and is a loss until it is rest
   expect(await lastLoss(folder)).toBe(0);
 });
 
+test("one that was set aside is given up by deleting it, though its copies were damaged too", async () => {
+  const folder = await tempDir();
+  const [path, spare] = [join(folder, "a.json"), join(folder, "spare.json")];
+  writeKeptSync(path, "1");
+  for (const file of [path, join(folder, ".a.json.copy"), spare]) await writeFile(file, "");
+  expect(readKeptSync(path, parse, spare)).toBe("damaged");
+  await rm(`${path}.damaged`);
+  expect(readKeptSync(path, parse, spare)).toBeUndefined();
+});
+
 test("one that is missing though a copy of it is there is made again from the copy", async () => {
   const folder = await tempDir();
   const path = join(folder, "a.json");

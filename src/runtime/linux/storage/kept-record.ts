@@ -105,6 +105,8 @@ function healed<T>(path: string, parse: (text: string) => T | undefined, copies 
     say(`The record "${path}" ${what || "was missing and has been made again from its copy"}`);
     return record;
   }
+  // Else a copy that cannot be read would bring back what somebody gives up by deleting the record that is set aside.
+  for (const copy of copies) if (existsSync(copy)) renameSync(copy, `${copy}.damaged`);
   setAside(path);
   return undefined;
 }
