@@ -70,7 +70,7 @@ test("a project without events for long is forgotten, which its followers hear a
   events.publish("project", written("one"));
   const [, one] = await take(events, 2, "other-0");
   const following = take(events, 2, one?.cursor);
-  for (let i = 0; i < 1000; i++) events.publish(`other-${i}`, written("x"));
+  for (let i = 0; i < 200; i++) events.publish(`other-${i}`, written("x"));
   events.publish("project", written("two"));
   expect(paths(await following)).toEqual(["gap", "two"]);
 });
@@ -85,6 +85,24 @@ test("a page has what is kept after its cursor, and where the next one begins", 
   for (const path of ["two", "three", "four", "five"]) events.publish("project", written(path));
   expect(paths(events.page("project", undefined).events)).toEqual(["three", "four", "five"]);
   expect(paths(events.page("project", next).events)).toEqual(["gap", "three", "four", "five"]);
+});
+
+test("who reads the events of many projects pushes out nobody's", async () => {
+  const events = new Events(options);
+  events.publish("project", written("one"));
+  const stop = new AbortController();
+  for (let i = 0; i < 1000; i++) {
+    events.page(`read-${i}`, undefined);
+    events.follow(`followed-${i}`, undefined, stop.signal);
+  }
+  events.publish("another", written("two"));
+  expect(paths(events.page("project", undefined).events)).toEqual(["one"]);
+});
+
+test("long texts are cut", () => {
+  const events = new Events(options);
+  events.publish("project", written("x".repeat(4000)));
+  expect(paths(events.page("project", undefined).events)).toEqual([`${"x".repeat(256)}…`]);
 });
 
 test("what is no cursor is refused", () => {

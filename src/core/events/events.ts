@@ -38,7 +38,9 @@ interface Stream {
 }
 
 /** projects whose events are kept: of more, the one without an event for longest is forgotten */
-const mostProjects = 1000;
+const mostProjects = 200;
+/** characters of a text in an event, such as a path, which callers choose */
+const longestText = 256;
 const defaultKept = 500;
 
 export class Events {
@@ -56,11 +58,11 @@ export class Events {
   publish(projectId: string, event: Event): void {
     const stream = this.#stream(projectId);
     stream.newest++;
-    stream.events.push({ ...event, cursor: cursorOf(stream, stream.newest), at: this.#options.now() });
+    stream.events.push({ ...shortened(event), cursor: cursorOf(stream, stream.newest), at: this.#options.now() });
     if (stream.events.length > this.#options.kept) stream.events.shift();
     this.#streams.delete(projectId);
     this.#streams.set(projectId, stream);
-    this.#forget();
+    if (this.#streams.size > mostProjects) this.#forget();
     stream.next.resolve();
     stream.next = Promise.withResolvers();
     if ("sessionId" in event) this.#wake(event.sessionId);
@@ -75,7 +77,8 @@ export class Events {
 
   /** the kept events after a cursor, or all of them, and the cursor to go on with; `invalid` when it is malformed */
   page(projectId: string, after: string | undefined): { events: Published[]; next: string } {
-    const stream = this.#stream(projectId);
+    // Who only looks makes no room for itself.
+    const stream = this.#streams.get(projectId) ?? this.#newStream();
     const oldest = stream.newest - stream.events.length + 1;
     const known = after === undefined ? oldest - 1 : numberOf(stream, after);
     const next = cursorOf(stream, stream.newest);
@@ -116,16 +119,20 @@ export class Events {
   #stream(projectId: string): Stream {
     const there = this.#streams.get(projectId);
     if (there) return there;
-    const name = `${this.#options.run}x${++this.#made}`;
-    const stream = { name, newest: 0, events: [], next: Promise.withResolvers<void>() };
+    const stream = this.#newStream();
     this.#streams.set(projectId, stream);
     return stream;
   }
 
-  /** whoever follows a project that is forgotten hears that there is a gap */
+  #newStream(): Stream {
+    const name = `${this.#options.run}x${++this.#made}`;
+    return { name, newest: 0, events: [], next: Promise.withResolvers() };
+  }
+
+  /** Followers of a project that is forgotten hear of a gap. Projects that are only followed give way first. */
   #forget(): void {
-    for (const [projectId, { next }] of this.#streams) {
-      if (this.#streams.size <= mostProjects) return;
+    const byNeed = [...this.#streams].sort(([, a], [, b]) => Number(a.newest > 0) - Number(b.newest > 0));
+    for (const [projectId, { next }] of byNeed.slice(0, Math.max(0, byNeed.length - mostProjects))) {
       this.#streams.delete(projectId);
       next.resolve();
     }
@@ -166,4 +173,12 @@ function numberOf({ name }: Stream, cursor: string): number {
   const [, stream, number] = /^([A-Za-z0-9]{1,64})-(\d{1,15})$/.exec(cursor) ?? [];
   if (stream === undefined) throw new SandkeepError("invalid", "Invalid request: `after` is not a cursor of an event.");
   return stream === name ? Number(number) : -1;
+}
+
+function shortened<E extends Event>(event: E): E {
+  const entries = Object.entries(event).map(([name, value]) => {
+    const isLong = typeof value === "string" && value.length > longestText;
+    return [name, isLong ? `${value.slice(0, longestText)}…` : value];
+  });
+  return Object.fromEntries(entries) as E;
 }

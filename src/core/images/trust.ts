@@ -107,7 +107,8 @@ export function beginTrust(
     clearTimeout(timer);
     resolve();
   };
-  const work = begun
+  // One after the other: both write the same files.
+  const work = Promise.all([begun, before?.done])
     .then(() => within(patience, installAll(machine.files(), { certificate, roots }, fresh)))
     .catch((cause) => {
       // one that has ended meanwhile needs no trust
