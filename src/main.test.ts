@@ -2,7 +2,7 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -23,6 +23,15 @@ test("help is --help, also of a command", async () => {
   expect(await said("help")).toBe(await said("--help"));
   expect(await said("help", "env")).toBe(await said("env", "--help"));
   expect(await said("help", "env")).toMatch(/^Usage: eval "\$\(sandkeep env/);
+});
+
+test("a command that only looks at images makes no data directory", async () => {
+  const dataDir = join(await tempDir(), "never");
+  await expect(run(process.execPath, [main, "image", "list", "--data-dir", dataDir])).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`Cannot work on the images of "${dataDir}": there is no such directory`),
+  });
+  expect(existsSync(dataDir)).toBe(false);
 });
 
 test("a misspelt command is answered with the one that was meant", async () => {
@@ -79,13 +88,11 @@ test("image commands put their sockets where SANDKEEP_RUN_DIR says, and refuse o
   const file = join(folder, "file");
   writeFileSync(file, "");
   const list = (env: NodeJS.ProcessEnv) =>
-    run(process.execPath, [main, "image", "list", "--data-dir", join(dataDir, "new")], {
-      env: { ...process.env, ...env },
-    });
+    run(process.execPath, [main, "image", "list", "--data-dir", dataDir], { env: { ...process.env, ...env } });
   await expect(list({ SANDKEEP_RUN_DIR: file })).rejects.toMatchObject({
     stderr: `sandkeep: Cannot use the run directory "${file}": "${file}" is not a directory\nhint: --run-dir or SANDKEEP_RUN_DIR names another one\n`,
   });
-  expect(existsSync(join(dataDir, "new"))).toBe(false);
+  expect(readdirSync(dataDir)).toEqual([]);
   await list({ SANDKEEP_RUN_DIR: join(folder, "run") });
   expect(existsSync(join(folder, "run"))).toBe(true);
 });

@@ -1,7 +1,7 @@
 /** What bin/sandkeep runs: reads which command is wanted and starts it. Each command's code is loaded only when needed. */
 
 import { randomUUID } from "node:crypto";
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -120,8 +120,9 @@ async function image(args: string[]): Promise<void> {
   const { SANDKEEP_DATA_DIR: home, SANDKEEP_RUN_DIR: run } = process.env;
   const { diskReserve } = readConfig([], process.env);
   await imageCommand(args, {
-    open({ dataDir = home || "/var/lib/sandkeep", runDir = run || "/run/sandkeep" }) {
+    async open({ dataDir = home || "/var/lib/sandkeep", runDir = run || "/run/sandkeep", create }) {
       const [data, runRoot] = [dataDirectory(resolve(dataDir)), runDirectory(resolve(runDir))];
+      if (!create && !existsSync(data.path)) throw noDataDirectory(data.path);
       return openOfflineStore({
         dataDir: data.path,
         conventions: conventions.image,
@@ -244,4 +245,9 @@ function write(stream: NodeJS.WriteStream, text: string): void {
 function version(): string {
   const { version } = createRequire(import.meta.url)(join(root, "package.json")) as { version: string };
   return version;
+}
+
+function noDataDirectory(path: string): Error {
+  const where = "--data-dir or SANDKEEP_DATA_DIR says where it is";
+  return new CliError(`Cannot work on the images of "${path}": there is no such directory`, where);
 }

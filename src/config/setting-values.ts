@@ -39,12 +39,19 @@ export function whole(least: number, most: number) {
 /** milliseconds; `also` is a value below the least that means something of its own */
 export function duration(least: number, also?: number) {
   const exception = also === undefined ? "" : `${also} or `;
-  return measured(
-    durationUnits,
-    least,
-    `${exception}a duration of at least ${least} ms, such as 90s, 5m, 24h or 30d`,
-    also,
-  );
+  const examples = ["90s", "5m", "24h", "30d"].filter((text) => millisecondsOf(text) >= least);
+  const wanted = `${exception}a duration of at least ${durationText(least)}, such as ${examples.join(" or ")}`;
+  return measured(durationUnits, least, wanted, also);
+}
+
+function millisecondsOf(text: string): number {
+  return Number.parseInt(text, 10) * (durationUnits[text.at(-1) ?? ""] ?? 1);
+}
+
+/** in the largest unit that it is a whole number of */
+function durationText(ms: number): string {
+  const [unit = "ms", factor = 1] = Object.entries(durationUnits).findLast(([, each]) => ms % each === 0) ?? [];
+  return `${ms / factor}${unit}`;
 }
 
 /** bytes */

@@ -26,7 +26,8 @@ Options:
 
 /** What a command reads and writes besides the store. */
 export interface ImageCommandWorld {
-  open(places: { dataDir: string | undefined; runDir: string | undefined }): Promise<OfflineStore>;
+  /** `create`: makes the data directory where there is none */
+  open(places: { dataDir: string | undefined; runDir: string | undefined; create: boolean }): Promise<OfflineStore>;
   input: AsyncIterable<Uint8Array>;
   print(line: string): void;
   /** what is being done right now */
@@ -41,7 +42,8 @@ export async function imageCommand(args: string[], world: ImageCommandWorld): Pr
   if (!command) throw usageError(`Cannot do "image ${verb}": there is no such command`);
   if (rest.length !== command.operands)
     throw usageError(`Cannot do "image ${verb}": it takes ${command.operands} names`);
-  const store = await world.open({ dataDir: values["data-dir"], runDir: values["run-dir"] });
+  const create = command.makesStore ?? false;
+  const store = await world.open({ dataDir: values["data-dir"], runDir: values["run-dir"], create });
   try {
     await command.run({ store, world, values, operand: rest[0] ?? "", second: rest[1] ?? "" });
   } finally {
@@ -67,9 +69,17 @@ interface Job {
   second: string;
 }
 
-const commands: Record<string, { operands: number; run(job: Job): Promise<void> }> = {
+interface ImageCommand {
+  operands: number;
+  /** whether it makes a data directory where there is none */
+  makesStore?: boolean;
+  run(job: Job): Promise<void>;
+}
+
+const commands: Record<string, ImageCommand> = {
   import: {
     operands: 1,
+    makesStore: true,
     async run({ store, world, values, operand }) {
       const source = operand === "-" ? world.input : operand;
       const options = { name: values.name, ...shared(values, world, store) };
@@ -79,6 +89,7 @@ const commands: Record<string, { operands: number; run(job: Job): Promise<void> 
   },
   build: {
     operands: 1,
+    makesStore: true,
     async run({ store, world, values, operand }) {
       if (operand !== "debian") throw usageError(`Cannot build "${operand}": only "debian" can be built`);
       const packages = values.include?.split(",").filter((name) => name !== "") ?? [];

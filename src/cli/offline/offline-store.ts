@@ -22,7 +22,7 @@ export interface OfflineStore extends ImageStores {
   close(): Promise<void>;
 }
 
-export interface WorkshopOptions {
+export interface OfflineStoreOptions {
   dataDir: string;
   /** what images are fitted out with */
   conventions: ImageConventions;
@@ -36,7 +36,7 @@ export interface WorkshopOptions {
   directories?: Iterable<() => void>;
 }
 
-export async function openOfflineStore(options: WorkshopOptions): Promise<OfflineStore> {
+export async function openOfflineStore(options: OfflineStoreOptions): Promise<OfflineStore> {
   if (process.getuid?.() !== 0) throw new SandkeepError("forbidden", "Cannot work on images: this needs root");
   await using failure = new AsyncDisposableStack();
   for (const removeMade of options.directories ?? []) failure.defer(removeMade);
