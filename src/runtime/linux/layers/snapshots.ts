@@ -146,10 +146,10 @@ export class SnapshotStore implements Snapshots {
   async restore(ids: string[]): Promise<string[]> {
     if (ids.length === 0) return [];
     const layers = await this.#layers.list();
-    const there = new Set(layers.map(({ id }) => id));
+    const [there, wanted] = [new Set(layers.map(({ id }) => id)), new Set(ids)];
     const restored: string[] = [];
     for (const record of layers.map(recordIn)) {
-      if (!record || !ids.includes(record.id) || !record.layers.every((layer) => there.has(layer))) continue;
+      if (!record || !wanted.has(record.id) || !record.layers.every((layer) => there.has(layer))) continue;
       await writeJson(this.#path(record.id), record);
       tellMadeAgain(this.#path(record.id), "missing");
       restored.push(record.id);
