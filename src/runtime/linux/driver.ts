@@ -32,7 +32,7 @@ import { ensureHostImage, hostImage } from "./images/host.ts";
 import { type ImageStore, imageReference } from "./images/images.ts";
 import type { LayerStore } from "./layers/layers.ts";
 import type { SnapshotStore } from "./layers/snapshots.ts";
-import { adopt } from "./machines/adopt.ts";
+import { adopt, finish } from "./machines/adopt.ts";
 import { bootedMachine } from "./machines/booted-machine.ts";
 import { readEnded, readInfo } from "./machines/journal.ts";
 import { LinuxMachine } from "./machines/machine.ts";
@@ -65,6 +65,7 @@ export class LinuxRuntime implements Runtime {
   readonly #booting = new Set<string>();
   #lost: MachineEnd[] = [];
   #damaged = 0;
+  #setAside: MachinePlan[] = [];
   readonly damaged = (): number => this.#damaged;
   #components: Components | undefined;
   #hasMounted = false;
@@ -152,6 +153,8 @@ export class LinuxRuntime implements Runtime {
     await shutDown([
       () => pool.close(),
       ...[...this.#machines.values()].map((machine) => () => machine.stop()),
+      // Their files stay.
+      ...this.#setAside.map((plan) => () => finish(this.#open(), plan)),
       () => layers.close(),
       // the sizes of snapshots are asked of the launcher
       () => snapshots.flushed(),
@@ -351,13 +354,18 @@ export class LinuxRuntime implements Runtime {
   }
 
   async #adopt(components: Components): Promise<void> {
-    const { live, lost, ended, damaged } = await adopt({ places: this.#places, bootId: this.#bootId, ...components });
+    const { live, lost, ended, damaged, setAside } = await adopt({
+      places: this.#places,
+      bootId: this.#bootId,
+      ...components,
+    });
     for (const machine of live) this.#machines.set(machine.id, machine);
     for (const entry of ended) this.#ended.set(entry.record.id, entry);
     components.maker.use(live.map(({ plan, record }) => ({ plan, pid: record.pid })));
     components.egress.keep(live.map(({ plan }) => plan.name));
     this.#lost = lost;
     this.#damaged = damaged;
+    this.#setAside = setAside;
   }
 
   async #boot(spec: Machine["spec"], network: MachineNetwork): Promise<Machine> {

@@ -64,6 +64,15 @@ test.each<[string, (path: string) => void]>([
   },
 );
 
+test("copies of a good record that are damaged are written again at the next start", async () => {
+  const [record = "", ...copies] = recordsOf(running);
+  await daemon.stop();
+  for (const path of copies) writeFileSync(path, "garbage");
+  await daemon.start();
+  const { id } = JSON.parse(readFileSync(record, "utf8"));
+  for (const path of copies) expect(JSON.parse(readFileSync(path, "utf8"))).toMatchObject({ id });
+});
+
 test("a machine without any good record is left alone with its files, and found again once one is restored", async () => {
   const { pid } = recordOf(running);
   const [record = "", ...copies] = recordsOf(running);

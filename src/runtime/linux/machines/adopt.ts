@@ -11,8 +11,9 @@ import type { MachineEnd } from "../../../core/ports/runtime.ts";
 import type { LaunchedMachine, Launcher } from "../guest-wire/launcher.ts";
 import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
 import type { Ledger } from "../host/ledger.ts";
+import { isReadable, mendCopy } from "../storage/kept-record.ts";
 import { LinuxMachine, type MachineServices } from "./machine.ts";
-import { type MachineFolder, type MachineRecord, readRecords, writeRecord } from "./machine-record.ts";
+import { type MachineFolder, type MachineRecord, readRecords, writeRecord, writeSpare } from "./machine-record.ts";
 import { type MachinePlan, orphanPlan, type Places, planMachine, slotOf } from "./plan.ts";
 import type { MachinePreparer } from "./prepared-machine.ts";
 
@@ -35,6 +36,8 @@ export interface Adopted {
   ended: { plan: MachinePlan; record: MachineRecord }[];
   /** how many there are, alive or with files of some age, whose records are damaged */
   damaged: number;
+  /** machines whose records are damaged: they are left alone until everything is stopped */
+  setAside: MachinePlan[];
 }
 
 /** how long processes of a machine that was told to end may take to be gone, and between two looks, in ms */
@@ -71,6 +74,12 @@ function runRootOf(end: string): string | undefined {
   return line && /^(?:\S+ +){7}(\/.*)$/.exec(line.slice(0, -end.length))?.[1];
 }
 
+/** its copies, of which one may be damaged without anyone noticing */
+function mend(plan: MachinePlan, record: MachineRecord): void {
+  mendCopy(join(plan.folder, "machine.json"));
+  if (!isReadable(plan.spare)) writeSpare(plan, record);
+}
+
 /** whether anything of a damaged record was on the disk: a loss of power leaves new records empty */
 function wasWritten(folder: string): boolean {
   return (statSync(join(folder, "machine.json.damaged"), { throwIfNoEntry: false })?.size ?? 0) > 0;
@@ -78,7 +87,7 @@ function wasWritten(folder: string): boolean {
 
 export async function adopt(options: AdoptOptions): Promise<Adopted> {
   const { places, cgroups } = options;
-  const adopted: Adopted = { live: [], lost: [], ended: [], damaged: 0 };
+  const adopted: Adopted = { live: [], lost: [], ended: [], damaged: 0, setAside: [] };
   const launched = new Map((await options.launcher.machines()).map((machine) => [machine.name, machine]));
   const known = new Set<string>();
   const folders = readRecords(places);
@@ -90,9 +99,10 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
       // It runs on, if it runs, and its files stay: it is unknown whose they are.
       if (record === "damaged") {
         if (launched.has(name) || wasWritten(folder)) adopted.damaged++;
-        return;
+        return void adopted.setAside.push(planMachine(places, cgroups, name, 0));
       }
       const plan = planMachine(places, cgroups, name, record ? slotOf(record) : 0);
+      if (record && !record.ended) mend(plan, record);
       if (!record) return options.maker.discard(plan);
       if (record.ended) {
         if (plan.things.some((thing) => half.has(thing.name))) await finish(options, plan);
@@ -179,7 +189,10 @@ async function bury(options: AdoptOptions, plan: MachinePlan, record: MachineRec
 }
 
 /** a daemon that died while it stopped the machine may have left more of it than its folder */
-async function finish({ launcher, maker }: AdoptOptions, plan: MachinePlan): Promise<void> {
+export async function finish(
+  { launcher, maker }: Pick<AdoptOptions, "launcher" | "maker">,
+  plan: MachinePlan,
+): Promise<void> {
   killProcesses(plan.cgroup);
   await launcher.kill(plan.name);
   await maker.release(plan);

@@ -67,6 +67,21 @@ export function readKeptSync<T>(
   return (text === undefined ? undefined : parse(text)) ?? healed(path, parse, copies) ?? "damaged";
 }
 
+/** Writes the copy of a good record again where it is damaged: else one damage after the other would cost all of them. */
+export function mendCopy(path: string): void {
+  const text = textOf(path);
+  if (text && !isReadable(copyOf(path))) replace(copyOf(path), text);
+}
+
+/** whether there is JSON in a file */
+export function isReadable(path: string): boolean {
+  try {
+    return typeof JSON.parse(textOf(path) ?? "") === "object";
+  } catch {
+    return false;
+  }
+}
+
 /** of a damaged record that nothing is left to make again from */
 export function setAside(path: string): void {
   const damaged = `${path}.damaged`;
