@@ -1,6 +1,7 @@
 /** Tests of how a run ends: the line that machines read, and that a skipped test needs a reason. */
 
 import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -44,14 +45,33 @@ test("choosing tests by name is no skip", async () => {
   expect(run.status).toBe(0);
 });
 
+test("the files that failed are listed for a program that runs them again, unless something else failed too", async () => {
+  const failing = 'test("fails", () => { throw new Error("no"); });\n';
+  expect((await runOf(passing + failing)).failedFiles).toBe("own.test.ts\n");
+  expect((await runOf(passing)).failedFiles).toBe("");
+  const failingOutside = `${passing + failing}setTimeout(() => { throw new Error("later"); });\n`;
+  expect((await runOf(failingOutside)).failedFiles).toBeUndefined();
+});
+
+interface Run {
+  status: number | null;
+  lines: string[];
+  failedFiles: string | undefined;
+}
+
 /** runs a file of tests with our reporter, in a process of its own */
-async function runOf(text: string, ...options: string[]): Promise<{ status: number | null; lines: string[] }> {
+async function runOf(text: string, ...options: string[]): Promise<Run> {
   const directory = await tempDir();
   const config = `import { ClosingLine } from ${JSON.stringify(join(root, "test/runner/reporter.ts"))};
     export default { test: { globals: true, reporters: ["default", new ClosingLine()] } };`;
   await writeFile(join(directory, "vitest.config.ts"), config);
   await writeFile(join(directory, "own.test.ts"), text);
+  const list = join(directory, "failed");
   const args = [join(root, "node_modules/vitest/vitest.mjs"), "run", "--root", directory, ...options];
-  const { status, stdout } = spawnSync(process.execPath, args, { encoding: "utf8" });
-  return { status, lines: stdout.trimEnd().split("\n") };
+  const { status, stdout } = spawnSync(process.execPath, args, {
+    encoding: "utf8",
+    env: { ...process.env, FAILED_FILES: list },
+  });
+  const failedFiles = existsSync(list) ? readFileSync(list, "utf8") : undefined;
+  return { status, lines: stdout.trimEnd().split("\n"), failedFiles };
 }

@@ -3,6 +3,7 @@
  * that was skipped without a good reason counts as failed.
  */
 
+import { writeFileSync } from "node:fs";
 import type { Reporter, TestCase, TestModule, Vitest } from "vitest/node";
 import { excuses } from "./excuses.ts";
 
@@ -29,6 +30,9 @@ export class ClosingLine implements Reporter {
       ...excuseLines(skipped.map(reasonOf)),
       closingLine(count),
     ];
+    const { FAILED_FILES } = process.env;
+    const isAttributed = unhandledErrors.length + unexcused.length === 0;
+    if (FAILED_FILES && isAttributed) writeFileSync(FAILED_FILES, failedFiles(modules).join(""));
     // At exit, so that nothing Vitest says while it closes comes after it.
     process.once("exit", () => {
       process.stdout.write(lines.map((line) => `${line}\n`).join(""));
@@ -58,6 +62,11 @@ function complaint(test: TestCase): string {
   const reason = reasonOf(test) || "no reason given";
   const rule = "only a feature of the kernel or an unreachable registry is a reason";
   return `FAIL ${test.module.relativeModuleId}: ${test.fullName}: skipped (${reason}); ${rule}`;
+}
+
+/** A line for each file that failed, for a program that runs these again. */
+function failedFiles(modules: readonly TestModule[]): string[] {
+  return modules.filter((module) => module.state() === "failed").map((module) => `${module.relativeModuleId}\n`);
 }
 
 /** files that failed without a failing test: they could not be loaded, or a hook threw */
