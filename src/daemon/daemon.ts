@@ -6,6 +6,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
+import { flushCompileCache } from "node:module";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
@@ -91,6 +92,8 @@ export async function serve(args: string[]): Promise<void> {
   const { asked, hurry } = heedSignals();
   // whoever reads that it is ready may end it the next moment
   process.stdout.write(greeting(daemon, config, process.env, clients));
+  // Node does this at its exit, which a daemon that is killed does not reach.
+  setImmediate(flushCompileCache);
   await asked;
   process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
   hurry.addEventListener("abort", () => {

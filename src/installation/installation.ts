@@ -12,6 +12,9 @@ export const isClone = extname(import.meta.filename) === ".ts";
 /** the `sandkeep` command */
 export const launcher = join(root, "bin/sandkeep");
 
+/** where Node keeps the compiled code of our modules, in a folder for each user and version of Node */
+export const compileCache = join(root, ".compile-cache");
+
 /** what is loaded into programs that use a vendor's SDK; the same files in a clone and installed */
 export const redirects = join(root, "src/redirect");
 
