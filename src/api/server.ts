@@ -6,6 +6,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { clients } from "./default-dialect.ts";
+import { createE2b } from "./e2b/e2b.ts";
 import { createInstavm } from "./instavm/instavm.ts";
 import { forBrowsers, preflight } from "./kit/browsers.ts";
 import type { ApiDialect, Service, ServiceLimits } from "./kit/dialect.ts";
@@ -47,6 +48,8 @@ export function createApi(options: ApiOptions): Api {
     limits: { ...ownLimits, ...options.limits },
   };
   const dialects: ApiDialect[] = [
+    // First, as what is meant for a sandbox says so in a header, whatever its path.
+    createE2b(service),
     entrance(options),
     createSandkeep(service),
     createInstavm(service),

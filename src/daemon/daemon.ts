@@ -46,8 +46,8 @@ import { lockDirectory } from "../store/engines/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { greeting, rootHint } from "./greeting.ts";
-import { listenOn, requireFree } from "./listening.ts";
-import { hashKey, openSeal, secretFor } from "./secrets.ts";
+import { listenOn, requireFree, urlHost } from "./listening.ts";
+import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
 import { heedSignals, outliveReaders } from "./signals.ts";
 
 export interface Daemon {
@@ -394,10 +394,12 @@ async function listen(
       ports: config.maxPorts,
       timeout: config.maxTimeout,
       vcpus: Math.min(config.maxVcpus, Math.floor(config.maxMemory / 2 ** 31)),
+      disk: config.maxDisk,
       driveSize: config.maxDriveSize,
       regions: regionsOf(config),
       defaultRegion: regionsOf(config)[0],
     },
+    sign: signerFor("tokens of the API", join(config.dataDir, "secret.key")),
     clock: Date.now,
     trouble,
   });
@@ -426,12 +428,6 @@ async function listen(
   await listenOn(server, config);
   place.port = (server.address() as AddressInfo).port;
   return { server, drain, url: `http://${urlHost(config.host)}:${place.port}` };
-}
-
-/** an address that stands for all of them is reached, from here, by loopback */
-function urlHost(host: string): string {
-  if (host === "0.0.0.0" || host === "::") return "127.0.0.1";
-  return host.includes(":") ? `[${host}]` : host;
 }
 
 /** no new connections from now on; those that are open end once what is under way is `settled` */

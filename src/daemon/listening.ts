@@ -34,3 +34,9 @@ function refusal({ host, port }: Address, cause: unknown): SandkeepError {
       : [messageOf(cause), "--host or SANDKEEP_HOST is the address, --port or SANDKEEP_PORT the port"];
   return new SandkeepError("conflict", `Cannot listen on ${address}: ${why}\nhint: ${hint}`, { cause });
 }
+
+/** an address that stands for all of them is reached, from here, by loopback */
+export function urlHost(host: string): string {
+  if (host === "0.0.0.0" || host === "::") return "127.0.0.1";
+  return host.includes(":") ? `[${host}]` : host;
+}

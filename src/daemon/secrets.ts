@@ -1,6 +1,6 @@
 /** Seals secrets for storage (AES-256-GCM) with a key of this host, which is a file beside the database, not in it. */
 
-import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { writeDurably } from "../base/durable-file.ts";
 import type { Seal } from "../core/context.ts";
@@ -39,6 +39,12 @@ export function openSeal(keyFile: string): Seal {
 /** a secret for one purpose, always the same, that says nothing about the key or about those for other purposes */
 export function secretFor(purpose: string, keyFile: string): Buffer {
   return Buffer.from(hkdfSync("sha256", keyIn(keyFile), "", `sandkeep ${purpose}`, keyLength));
+}
+
+/** proves, by HMAC-SHA256 in hexadecimal, that this daemon made a text for one purpose */
+export function signerFor(purpose: string, keyFile: string): (text: string) => string {
+  const secret = secretFor(purpose, keyFile);
+  return (text) => createHmac("sha256", secret).update(text).digest("hex");
 }
 
 /** how keys are remembered: enough to know one again, useless to whoever reads it */

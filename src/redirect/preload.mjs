@@ -1,11 +1,14 @@
 /**
  * Loaded into somebody else's Node (18 or later) by NODE_OPTIONS="--import …": sends what Vercel's sandbox SDK and CLI
- * say to Vercel's hosts to the daemon at SANDKEEP_URL instead. Those packages have a fixed address, and each call goes
- * through the global fetch, so that is what is wrapped. Everything else passes untouched.
+ * say to Vercel's hosts, and E2B's SDK 1 to E2B's, to the daemon at SANDKEEP_URL instead. Those packages have a fixed
+ * address, and each call goes through the global fetch, so that is what is wrapped. Everything else passes untouched.
  *
  *   https://vercel.com/api/…, https://vercel.com/.well-known/…    → SANDKEEP_URL, same path
  *   https://api.vercel.com/…                                      → SANDKEEP_URL/api/…
  *   https://<subdomain>.vercel.run/…                              → SANDKEEP_URL, for <subdomain>.<SANDKEEP_DOMAIN>
+ *   https://api.e2b.app/…                                         → SANDKEEP_URL, same path
+ *   https://<port>-<sandbox>.e2b.app/…                            → SANDKEEP_URL, for <port>-<sandbox>.<SANDKEEP_DOMAIN>
+ *   https://<port>-<sandbox>.<SANDKEEP_DOMAIN>:<port of SANDKEEP_URL>/…   the same, without TLS where SANDKEEP_URL has none
  *   https://<host of SANDKEEP_URL>/health                         → SANDKEEP_URL/health
  *
  * Names below .localhost, which are the addresses of ports, resolve to the loopback address: browsers know that, most C
@@ -135,8 +138,15 @@ function withHost(headers, host) {
  * @returns {URL | undefined}
  */
 function destination(url, daemon, domain) {
-  if (url.protocol !== "https:" || url.port !== "") return undefined;
   const { hostname, pathname } = url;
+  const [, sandboxPort, below] = /^(\d{1,5}-i[a-z0-9]+)\.(.+)$/.exec(hostname) ?? [];
+  const isOurs = below === domain && url.port === daemon.port && url.protocol !== daemon.protocol;
+  if (url.protocol === "https:" && isOurs) {
+    return joined(hostBelow(sandboxPort, domain, daemon), pathname, url, daemon);
+  }
+  if (url.protocol !== "https:" || url.port !== "") return undefined;
+  if (hostname === "api.e2b.app") return at(pathname, url, daemon);
+  if (below === "e2b.app") return joined(hostBelow(sandboxPort, domain, daemon), pathname, url, daemon);
   if (hostname === "vercel.com" && /^\/(api|\.well-known)(\/|$)/.test(pathname)) return at(pathname, url, daemon);
   if (hostname === "api.vercel.com") return at(`/api${pathname}`, url, daemon);
   if (/^[^.]+\.vercel\.run$/.test(hostname)) {

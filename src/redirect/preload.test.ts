@@ -22,9 +22,13 @@ test.each([
   ["https://sb-abc.vercel.run/a?b", "GET /a?b", "sb-abc.localhost"],
   ["https://sb-abc.vercel.run//example.com/a", "GET //example.com/a", "sb-abc.localhost"],
   ["https://api.vercel.com//example.com", "GET /api//example.com", "daemon"],
+  ["https://api.e2b.app/sandboxes?a=b", "GET /sandboxes?a=b", "daemon"],
+  ["https://49983-i1abc.e2b.app/health", "GET /health", "49983-i1abc.localhost"],
+  ["https://49983-i1abc.localhost:PORT/files?path=a", "GET /files?path=a", "49983-i1abc.localhost"],
 ])("a call to %s arrives at the daemon as %s of %s", async (url, seen, host) => {
   const daemon = await listening();
-  expect(await run(daemon.url, `say(await ask(${JSON.stringify(url)}))`)).toEqual([
+  const asked = JSON.stringify(url.replace("PORT", String(daemon.port)));
+  expect(await run(daemon.url, `say(await ask(${asked}))`)).toEqual([
     `${seen} ${host === "daemon" ? daemon.host : `${host}:${daemon.port}`}`,
   ]);
 });
@@ -57,7 +61,8 @@ test("whatever the path is, a call goes to the daemon or where it was meant to g
     let state = ${seed};
     const pick = (from) => from[((state = (state * 1103515245 + 12345) % 2147483648) >> 12) % from.length];
     const hosts = ["vercel.com", "api.vercel.com", "sb-1.vercel.run", "SB-2.VERCEL.RUN", "a.b.vercel.run", "vercel.run",
-      "vercel.com.example", "127.0.0.1", "localhost", "example.com", "vercel.com:8443", "user:pw@sb-1.vercel.run"];
+      "vercel.com.example", "127.0.0.1", "localhost", "example.com", "vercel.com:8443", "user:pw@sb-1.vercel.run",
+      "api.e2b.app", "1-i1.e2b.app", "a.e2b.app", "1-i1.localhost:7700", "1-i1.localhost", "1-i1.localhost:7701"];
     const pieces = ["/", "//", "\\\\", "api", ".well-known", "health", "..", ".", "%2e%2e", "%2f", "@", ":", "?", "#", ";", "example.com",
       "user@example.com", ":80", "[::1]", " ", "\\t", "\u00e4", "%00"];
     for (let i = 0; i < 20_000; i++) {
@@ -68,10 +73,10 @@ test("whatever the path is, a call goes to the daemon or where it was meant to g
       await fetch(pick([asked, new URL(asked)]));
       const went = new URL(sent.pop());
       if (went.href === new URL(asked).href) continue;
-      const label = /^([^.]+)\\.vercel\\.run$/.exec(hostname)?.[1];
+      const label = /^([^.]+)\\.(?:vercel\\.run|e2b\\.app|localhost)$/.exec(hostname.replace(/^api\\.e2b/, "api-e2b"))?.[1];
       const where = label ? label + ".localhost:7700" : "127.0.0.1:7700";
       const prefix = hostname === "api.vercel.com" ? "/api" : "";
-      const isRight = protocol === "https:" && !host.includes(":") && went.protocol === "http:" && went.host === where &&
+      const isRight = protocol === "https:" && (!host.includes(":") || host === "1-i1.localhost:7700") && went.protocol === "http:" && went.host === where &&
         went.pathname === prefix + pathname && went.search === search && went.username === "";
       if (!isRight) { say(asked, "->", went.href); process.exit(0); }
     }

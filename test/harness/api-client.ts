@@ -36,6 +36,7 @@ export function apiClient(overrides: Overrides = {}, limits: Partial<VercelLimit
     idempotency: memoryIdempotency(),
     publicUrl: () => "http://127.0.0.1:7700",
     domain: () => "http://localhost:7700",
+    sign: (text) => Buffer.from(text).toString("hex"),
     clock: () => time,
     trouble: (error) => void troubles.push(error),
     limits: { ...defaultLimits, ...limits },

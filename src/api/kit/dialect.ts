@@ -39,6 +39,8 @@ export interface Service {
   publicUrl: () => string;
   /** where labels lead to sandboxes, and how one gets there (port-url.ts) */
   domain: () => string;
+  /** proves that this daemon made a text: the same text has the same proof, in hexadecimal, and no one else can make it */
+  sign: (text: string) => string;
   /** ms since 1970 */
   clock: () => number;
   /** called with errors that are our own fault */
@@ -58,6 +60,8 @@ export interface ServiceLimits {
   vcpus: number;
   /** longest a session may run, in ms */
   timeout: number;
+  /** bytes of a sandbox's own files */
+  disk: number;
   /** bytes of a drive */
   driveSize: number;
   regions: readonly string[];

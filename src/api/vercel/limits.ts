@@ -19,6 +19,7 @@ export const defaultLimits: VercelLimits = {
   mounts: 4,
   timeout: 24 * 60 * 60 * 1000,
   vcpus: 32,
+  disk: 32 * 2 ** 30,
   driveSize: 16 * 2 ** 40,
   body: 4 * 2 ** 20,
   regions: vercelConventions.regions,

@@ -53,6 +53,8 @@ export class Access {
   readonly #lives: KeyLives;
   /** keys that were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
   readonly #callers = new Map<string, KnownKey>();
+  /** the same, by the id of the key */
+  readonly #byId = new Map<string, KnownKey>();
   /** that were found, by team and what they were asked for: no project changes or goes away */
   readonly #projects = new Map<string, Project>();
 
@@ -91,10 +93,8 @@ export class Access {
     if (known.from.size >= mostAddresses) known.from.clear();
     known.from.add(address);
     const { key, caller } = known;
+    this.#requireAlive(key);
     const at = this.#context.now();
-    if (key.expiresAt !== undefined && key.expiresAt <= at) {
-      throw new SandkeepError("unauthenticated", "Cannot authenticate: the key has expired");
-    }
     if (at - known.touchedAt >= touchEvery) {
       known.touchedAt = at;
       // Nobody waits for it: it is there for people who look at their keys.
@@ -103,17 +103,46 @@ export class Access {
     return caller;
   }
 
+  /** the caller that a key of a team stands for, for tokens that were made with it; `unauthenticated` once it is gone */
+  async callerOf(teamId: string, keyId: string): Promise<Caller> {
+    const known = this.#byId.get(keyId) ?? (await this.#known(teamId, keyId));
+    if (known?.key.teamId !== teamId)
+      throw new SandkeepError("unauthenticated", "Cannot authenticate: the key is gone");
+    this.#requireAlive(known.key);
+    return known.caller;
+  }
+
+  async #known(teamId: string, keyId: string): Promise<KnownKey | undefined> {
+    const key = (await this.#context.store.listKeys(teamId)).find(({ id }) => id === keyId);
+    return key && this.#remember(key);
+  }
+
   async #find(hash: string, address: string): Promise<KnownKey> {
     const key = await this.#context.store.findKey(hash);
     if (!key) {
       this.#wrongKeys.add(address, hash);
       throw new SandkeepError("unauthenticated", "Cannot authenticate: nobody has this key");
     }
+    return this.#remember(key);
+  }
+
+  #remember(key: ApiKey): KnownKey {
     const caller = { ...callerWith(key), ended: this.#lives.of(key) };
     const known = { key, caller, touchedAt: key.lastUsedAt ?? 0, from: new Set<string>() };
-    if (this.#callers.size >= mostCallers) this.#callers.clear();
-    this.#callers.set(hash, known);
+    if (this.#callers.size >= mostCallers) this.#forgetAll();
+    this.#callers.set(key.hash, known);
+    this.#byId.set(key.id, known);
     return known;
+  }
+
+  #forgetAll(): void {
+    this.#callers.clear();
+    this.#byId.clear();
+  }
+
+  #requireAlive({ expiresAt }: ApiKey): void {
+    if (expiresAt === undefined || expiresAt > this.#context.now()) return;
+    throw new SandkeepError("unauthenticated", "Cannot authenticate: the key has expired");
   }
 
   /** the project that a request is about; both parts may be left out for the team's own */
@@ -186,7 +215,7 @@ export class Access {
   async deleteKey(caller: Caller, id: string): Promise<void> {
     requireUnlimited(caller, "deleting a key");
     const deleted = await this.#context.store.deleteKey(caller.teamId, id);
-    this.#callers.clear();
+    this.#forgetAll();
     if (deleted) return this.#lives.end(id);
     throw new SandkeepError("not-found", `Cannot delete key "${id}": there is none`);
   }

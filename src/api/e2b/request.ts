@@ -1,0 +1,71 @@
+/** What every route of E2B's API begins with: who asks, about which sandbox, and what was sent along. */
+
+import { type Context, Hono } from "hono";
+import type { z } from "zod";
+import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
+import type { Owner, Sandbox } from "../../core/model/sandbox.ts";
+import { idOfLabel } from "../../core/model/sandbox-label.ts";
+import type { Booted } from "../../core/sandboxes/sandboxes.ts";
+import { bearerOf, requireRead } from "../kit/authentication.ts";
+import type { Service } from "../kit/dialect.ts";
+import { addressOf, bodyText, type Connection, jsonOf, livesAsLongAs, parsed, queryParameters } from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
+import { errorResponse, noSandbox } from "./errors.ts";
+import { keyOf } from "./keys.ts";
+import type { Schemas } from "./schemas.ts";
+import { isThere } from "./wire.ts";
+
+/** What the routes stand on. */
+export interface Dialect extends Service {
+  schemas: Schemas;
+}
+
+export type Env = { Variables: { owner: Owner }; Bindings: Connection };
+export type E2bContext = Context<Env>;
+
+/** a router that knows who asks before any route runs */
+export function authenticated({ core, trouble }: Dialect): Hono<Env> {
+  const app = new Hono<Env>({ strict: false });
+  app.onError((error) => errorResponse(error, trouble));
+  app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), trouble));
+  app.use(async (c, next) => {
+    const given = c.req.header("x-api-key") || bearerOf(c.req.raw);
+    if (!/^\S{1,8192}$/.test(given)) throw new SandkeepError("unauthenticated", "That is no key");
+    const caller = await core.access.authenticate(keyOf(given), addressOf(c.req.raw));
+    livesAsLongAs(c.req.raw, caller.ended);
+    requireRead(caller, c.req);
+    c.set("owner", await core.access.owner(caller, {}));
+    await next();
+  });
+  return app;
+}
+
+/** the JSON body; no body is an empty object */
+export async function bodyOf<S extends z.ZodType>(c: E2bContext, { limits }: Dialect, schema: S): Promise<z.output<S>> {
+  return parsed(schema, jsonOf(await bodyText(c.req.raw, limits.body)));
+}
+
+export function queryOf<S extends z.ZodType>(c: E2bContext, schema: S): z.output<S> {
+  return parsed(schema, queryParameters(c));
+}
+
+/** the sandbox of the path, unless it has ended and kept nothing: this vendor has no word for that */
+export async function sandboxOf(c: E2bContext, { core }: Dialect): Promise<Booted> {
+  const id = c.req.param("id") ?? "";
+  const sandbox = await knownSandbox(id, (known) => core.sandboxes.byId(c.get("owner"), known));
+  const session = await core.sessions.get(c.get("owner"), sandbox.currentSessionId);
+  if (!isThere(session)) throw noSandbox(id);
+  return { sandbox, session };
+}
+
+/** what cannot be an id is not looked for; a foreign team's is not there */
+async function knownSandbox(given: string, find: (id: string) => Promise<Sandbox>): Promise<Sandbox> {
+  // Ids of an older form have the id of a client behind a dash.
+  const id = idOfLabel(given.split("-")[0] ?? "");
+  if (id === undefined) throw noSandbox(given);
+  try {
+    return await find(id);
+  } catch (error) {
+    throw isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden") ? noSandbox(given) : error;
+  }
+}

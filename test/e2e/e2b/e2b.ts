@@ -1,0 +1,41 @@
+/** E2B's own npm clients, unmodified, and how they are sent to a daemon. */
+
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { beforeAll } from "vitest";
+import type { TestDaemon } from "../../harness/daemon.ts";
+import { type CliResult, finished, redirectThisProcess } from "../clients.ts";
+
+/** sets what the SDKs read, for the tests of this file; version 1 has a fixed address, and needs the preload */
+export function useDaemon(daemon: () => TestDaemon): void {
+  beforeAll(async () => {
+    const { url, key } = daemon();
+    Object.assign(process.env, { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: key });
+    await redirectThisProcess(daemon());
+  });
+}
+
+const require = createRequire(import.meta.url);
+const program = require.resolve("@e2b/cli/dist/index.js");
+
+/** runs the vendor's command line to its end, with nothing of the tests' own environment and a home of its own */
+export function cli({ url, key }: TestDaemon, home: string, args: string[], input = ""): Promise<CliResult> {
+  const child = spawn(process.execPath, [program, ...args], {
+    cwd: home,
+    env: {
+      PATH: process.env.PATH,
+      HOME: home,
+      E2B_API_URL: url,
+      E2B_SANDBOX_URL: url,
+      E2B_API_KEY: key,
+      NO_UPDATE_NOTIFIER: "1",
+      NODE_COMPILE_CACHE: join(home, "cache"),
+      NO_COLOR: "1",
+      CI: "1",
+    },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  child.stdin.end(input);
+  return finished(child);
+}
