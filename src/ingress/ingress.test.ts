@@ -77,7 +77,6 @@ test("hop-by-hop headers of the program stay behind, and its cookies cannot reac
 test.each<[ErrorCode, number, string]>([
   ["not-found", 404, "SANDBOX_NOT_FOUND"],
   ["gone", 410, "SANDBOX_STOPPED"],
-  ["stopped", 410, "SANDBOX_STOPPED"],
   ["conflict", 502, "SANDBOX_NOT_LISTENING"],
   ["internal", 502, "SANDBOX_UNREACHABLE"],
 ])("an error of the core (%s) is status %i and code %s, as JSON or as a page", async (code, status, name) => {

@@ -75,7 +75,7 @@ const refusals: Record<RefusalKind, Refusal> = {
 /** What to say about an error of the core's. */
 export function refusalOf(error: unknown): Refusal {
   if (isSandkeepError(error, "not-found")) return refusals["not-found"];
-  if (isSandkeepError(error, "gone") || isSandkeepError(error, "stopped")) return refusals.stopped;
+  if (isSandkeepError(error, "gone")) return refusals.stopped;
   if (isSandkeepError(error, "conflict")) return refusals["not-listening"];
   if (isSandkeepError(error, "limit")) return refusals.busy;
   return refusals.unreachable;

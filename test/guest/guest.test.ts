@@ -209,11 +209,21 @@ async function endings(machine: Machine): Promise<void> {
 }
 
 async function refusals(machine: Machine): Promise<void> {
-  await expect(start(machine, { argv: ["/nowhere"] })).rejects.toMatchObject({ code: "unknown-executable" });
-  await expect(start(machine, { argv: ["true"], cwd: "/nowhere" })).rejects.toMatchObject({ code: "bad-cwd" });
-  await expect(start(machine, { argv: ["true"], user: "nobody-here" })).rejects.toMatchObject({ code: "unknown-user" });
+  await expect(start(machine, { argv: ["/nowhere"] })).rejects.toMatchObject({
+    code: "invalid",
+    about: { kind: "executable" },
+  });
+  await expect(start(machine, { argv: ["true"], cwd: "/nowhere" })).rejects.toMatchObject({
+    code: "invalid",
+    about: { kind: "directory" },
+  });
+  await expect(start(machine, { argv: ["true"], user: "nobody-here" })).rejects.toMatchObject({
+    code: "invalid",
+    about: { kind: "user" },
+  });
   await expect(start(machine, { argv: ["true"], groups: ["no-group"] })).rejects.toMatchObject({
-    code: "unknown-user",
+    code: "invalid",
+    about: { kind: "user" },
   });
 }
 

@@ -5,7 +5,7 @@
 
 import { Readable } from "node:stream";
 import type { Core } from "../../src/core/core.ts";
-import { notFound, SandkeepError } from "../../src/core/model/errors.ts";
+import { type ErrorCode, notFound, SandkeepError, type Subject } from "../../src/core/model/errors.ts";
 import type { Caller, Command, Drive, Sandbox, Session, Snapshot } from "../../src/core/model/sandbox.ts";
 import type { OutputChunk } from "../../src/core/ports/runtime.ts";
 
@@ -162,10 +162,16 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
   };
 }
 
-export function failing(code: ConstructorParameters<typeof SandkeepError>[0], message = "Cannot: because"): Method {
+export function failing(code: ErrorCode, message = "Cannot: because", about?: Subject): Method {
   return async () => {
-    throw new SandkeepError(code, message);
+    throw new SandkeepError(code, message, about && { about });
   };
+}
+
+/** fails as every call does of a session that is not running */
+export function failingAs(state: "stopped" | "stopping" | "snapshotting"): Method {
+  if (state === "stopped") return failing("gone", undefined, { kind: "session" });
+  return failing("conflict", undefined, { kind: "session", state });
 }
 
 export function chunks(...parts: [OutputChunk["stream"], string | Uint8Array][]): OutputChunk[] {

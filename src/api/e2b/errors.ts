@@ -6,15 +6,13 @@
 import { type ErrorCode, isSandkeepError } from "../../core/model/errors.ts";
 import { InvalidInput, json } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
-import { isForTheLog, Refusal, retryAfter, statuses } from "../kit/refusal.ts";
+import { type ErrorTable, isForTheLog, Refusal, retryAfter, rowFor, statuses } from "../kit/refusal.ts";
 
-const ownStatuses: Record<ErrorCode, number> = {
+const ownStatuses: ErrorTable<number> = {
   ...statuses,
   // A sandbox that has ended and kept nothing is not there any more.
-  stopped: 404,
   gone: 404,
-  "no-snapshot": 404,
-  "snapshot-gone": 404,
+  "conflict snapshot": 404,
 };
 
 const wordings: Partial<Record<ErrorCode, string>> = {
@@ -39,5 +37,5 @@ export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof InvalidInput) return new Refusal(400, invalidWords(error.issues));
   if (!isSandkeepError(error)) return new Refusal(500, wordings.internal ?? "");
-  return new Refusal(ownStatuses[error.code], wordings[error.code] ?? error.message, { cause: error });
+  return new Refusal(rowFor(ownStatuses, error), wordings[error.code] ?? error.message, { cause: error });
 }

@@ -66,6 +66,8 @@ async function knownSandbox(given: string, find: (id: string) => Promise<Sandbox
   try {
     return await find(id);
   } catch (error) {
-    throw isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden") ? noSandbox(given) : error;
+    throw isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden", "sandbox")
+      ? noSandbox(given)
+      : error;
   }
 }

@@ -6,7 +6,7 @@
 import type { z } from "zod";
 import { isSandkeepError, messageOf } from "../../core/model/errors.ts";
 import { InvalidInput, json } from "../kit/http.ts";
-import { isForTheLog, Refusal, retryAfter, statuses } from "../kit/refusal.ts";
+import { type ErrorTable, isForTheLog, Refusal, retryAfter, rowFor, statuses } from "../kit/refusal.ts";
 
 /** Where a value came from. */
 export type Place = "query" | "body" | "path" | "header";
@@ -36,7 +36,7 @@ export class Unprocessable extends Error {
 }
 
 /** A VM that has stopped can be started again, which is not what 410 would say. */
-const ownStatuses = { ...statuses, stopped: 409 };
+const ownStatuses: ErrorTable<number> = { ...statuses, "gone session": 409 };
 
 /** the answer to a request that failed; `trouble` hears of what is our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
@@ -84,7 +84,7 @@ function inWords(error: unknown): { status: number; message: string } {
   if (!isSandkeepError(error)) return { status: 500, message: "Internal Server Error" };
   if (error.code === "internal") return { status: 500, message: "Internal Server Error" };
   if (error.code === "unauthenticated") return { status: 401, message: "Invalid or missing API key" };
-  return { status: ownStatuses[error.code], message: plain(messageOf(error)) };
+  return { status: rowFor(ownStatuses, error), message: plain(messageOf(error)) };
 }
 
 /** without the address and the full stop that other wires want */

@@ -90,7 +90,8 @@ export function executionRoutes(app: Hono<Env>, dialect: Dialect): void {
   /** someone else's session is told from none here, as the hosted service does */
   async function foreign(owner: Owner, id: string, error: unknown): Promise<never> {
     await core.sandboxes.byId(owner, id).catch((reason: unknown) => {
-      if (isSandkeepError(reason, "forbidden")) throw new Refusal(403, "Not authorized: you do not own this session");
+      if (isSandkeepError(reason, "forbidden", "sandbox"))
+        throw new Refusal(403, "Not authorized: you do not own this session");
     });
     throw error;
   }

@@ -117,7 +117,7 @@ export async function formOf<S extends z.ZodType>(c: InstavmContext, schema: S):
 export async function sessionOf({ core }: Dialect, owner: Owner, id: string): Promise<Sandbox> {
   if (ids.sandbox.test(id)) {
     const sandbox = await core.sandboxes.byId(owner, id).catch((error: unknown) => {
-      if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden")) return undefined;
+      if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden", "sandbox")) return undefined;
       throw error;
     });
     if (sandbox) return sandbox;

@@ -1,6 +1,12 @@
 /** What dialects share of saying no: an error that already has its status, and the status that each of the core's has. */
 
-import { type ErrorCode, isSandkeepError } from "../../core/model/errors.ts";
+import {
+  casesOf,
+  type ErrorCase,
+  type ErrorCode,
+  isSandkeepError,
+  type SandkeepError,
+} from "../../core/model/errors.ts";
 
 /** An error that already speaks its wire's words. */
 export class Refusal extends Error {
@@ -24,30 +30,29 @@ export function isForTheLog(status: number): boolean {
   return status >= 500 && status !== 507;
 }
 
+/** What a wire says of an error: something for each code, and something else where the error is about a certain thing. */
+export type ErrorTable<T> = Record<ErrorCode, T> & Partial<Record<ErrorCase, T>>;
+
+/** the row of the narrowest case that a table has for the error */
+export function rowFor<T>(table: ErrorTable<T>, error: SandkeepError): T;
+export function rowFor<T>(table: Partial<ErrorTable<T>>, error: SandkeepError): T | undefined;
+export function rowFor<T>(table: Partial<Record<ErrorCase, T>>, error: SandkeepError): T | undefined {
+  const found = casesOf(error).find((each) => each in table);
+  return found && table[found];
+}
+
 /** where a wire does not say otherwise */
 export const statuses: Record<ErrorCode, number> = {
   invalid: 400,
-  "bad-cwd": 400,
-  "unknown-user": 400,
-  "unknown-executable": 400,
   unsupported: 400,
   unauthenticated: 401,
   forbidden: 403,
-  "out-of-scope": 403,
   "not-found": 404,
   // Not a 5xx, which clients would send again: what took too long once will do so twice.
   timeout: 408,
   exists: 409,
-  "name-taken": 409,
   conflict: 409,
-  attached: 409,
-  "no-input": 409,
-  "no-snapshot": 409,
-  stopping: 409,
-  snapshotting: 409,
   gone: 410,
-  stopped: 410,
-  "snapshot-gone": 410,
   limit: 429,
   internal: 500,
   unavailable: 503,

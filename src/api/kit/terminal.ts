@@ -221,5 +221,5 @@ function taken(connection: WebSocket, data: Uint8Array): Promise<boolean> {
 
 /** as a shell would have it */
 function exitCodeOf(error: unknown): number {
-  return isSandkeepError(error, "unknown-executable") ? 127 : 126;
+  return isSandkeepError(error, "invalid", "executable") ? 127 : 126;
 }

@@ -2,9 +2,10 @@
 
 import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
 import type { z } from "zod";
-import { type ErrorCode, isSandkeepError, type SandkeepError } from "../../core/model/errors.ts";
+import { type ErrorCase, isSandkeepError, type SandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
 import type { Service, ServiceLimits } from "../kit/dialect.ts";
+import { rowFor } from "../kit/refusal.ts";
 import { inputSchema, outputSchema, type Vocabulary } from "./schema.ts";
 
 /** What the tools stand on. */
@@ -38,12 +39,12 @@ export interface ToolSpec<I extends z.ZodType, O extends z.ZodType> {
   /** the defaults that clients assume are the worst: writes, destroys, and reaches out */
   hints: Required<Omit<ToolAnnotations, "title">>;
   vocabulary?: Vocabulary;
-  /** what an agent can do about an error, by its code, where that is not for it to guess */
+  /** what an agent can do about an error, by its case, where that is not for it to guess */
   advice?: Advice;
   run(args: z.output<I>, call: Call): Promise<z.input<O>>;
 }
 
-type Advice = Partial<Record<ErrorCode, string>>;
+type Advice = Partial<Record<ErrorCase, string>>;
 
 export interface Tool {
   name: string;
@@ -94,12 +95,12 @@ async function told(
 }
 
 const ownAdvice: Advice = {
-  stopped: "resume_sandbox starts a sandbox again whose files were kept",
+  "gone session": "resume_sandbox starts a sandbox again whose files were kept",
 };
 
-function sentenceOf({ code, message }: SandkeepError, advice: Advice): string {
-  const more = advice[code];
-  return more === undefined ? message : `${message.replace(/\.$/, "")}; ${more}`;
+function sentenceOf(error: SandkeepError, advice: Advice): string {
+  const more = rowFor(advice, error);
+  return more === undefined ? error.message : `${error.message.replace(/\.$/, "")}; ${more}`;
 }
 
 function callOf(ground: McpDialect & Visitor, { mcpReq }: ServerContext): Call {

@@ -1,38 +1,56 @@
 /** What went wrong, in our own words: a code that programs read, and a sentence. */
 
-import { type ErrorCode, isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
+import { type ErrorCase, isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import { InvalidInput, json } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
-import { retryAfter, statuses } from "../kit/refusal.ts";
+import { retryAfter, rowFor, statuses } from "../kit/refusal.ts";
 
 /** the answer to a request that failed; `trouble` hears of what is our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
-  const { code, message } = refusalOf(error, trouble);
-  const status = statuses[code];
-  return json(errorBody({ code, message }), status, status === 429 ? retryAfter(error) : {});
+  const { code, message, status } = refusalOf(error, trouble);
+  return json({ error: { code, message } }, status, status === 429 ? retryAfter(error) : {});
 }
 
 /** as the last line of a stream that breaks off */
 export function errorLine(error: unknown, trouble: (error: unknown) => void): object {
-  return errorBody(refusalOf(error, trouble));
+  const { code, message } = refusalOf(error, trouble);
+  return { error: { code, message } };
 }
 
 export function nothingHere(): SandkeepError {
   return new SandkeepError("not-found", "There is nothing at this address");
 }
 
+/** codes of errors that are about a certain thing; any other's is the core's own */
+const codes: Partial<Record<ErrorCase, string>> = {
+  "invalid executable": "unknown_executable",
+  "invalid directory": "bad_cwd",
+  "invalid user": "unknown_user",
+  "forbidden key": "out_of_scope",
+  "exists sandbox": "name_taken",
+  "conflict session stopping": "stopping",
+  "conflict session snapshotting": "snapshotting",
+  "conflict snapshot": "no_snapshot",
+  "conflict command": "no_input",
+  "conflict drive": "attached",
+  "gone session": "stopped",
+  "gone snapshot": "snapshot_gone",
+};
+
 interface Refusal {
-  code: ErrorCode;
+  status: number;
+  code: string;
   message: string;
 }
 
-function errorBody({ code, message }: Refusal): object {
-  return { error: { code: code.replaceAll("-", "_"), message } };
-}
-
 function refusalOf(error: unknown, trouble: (error: unknown) => void): Refusal {
-  if (error instanceof InvalidInput) return { code: "invalid", message: invalidWords(error.issues) };
-  if (isSandkeepError(error) && error.code !== "internal") return error;
+  if (error instanceof InvalidInput) {
+    return { status: statuses.invalid, code: "invalid", message: invalidWords(error.issues) };
+  }
+  if (isSandkeepError(error) && error.code !== "internal") {
+    const code = rowFor(codes, error) ?? error.code.replaceAll("-", "_");
+    return { status: statuses[error.code], code, message: error.message };
+  }
   trouble(error);
-  return { code: "internal", message: "An internal error occurred" };
+  return { status: statuses.internal, code: "internal", message: "An internal error occurred" };
 }

@@ -8,10 +8,12 @@ import {
   commandId,
   endedCommand,
   failing,
+  failingAs,
   sessionId,
   streamOf,
   time,
 } from "../../../test/harness/fake-core.ts";
+import type { Subject } from "../../core/model/errors.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}/cmd`;
 const caller = { teamId: "team_default" };
@@ -183,7 +185,7 @@ describe("a detached run", () => {
 
 describe("a run that cannot be", () => {
   test("of an unknown program is a bad request in the hosted service's words", async () => {
-    const { ask } = apiClient({ "commands.run": failing("unknown-executable") });
+    const { ask } = apiClient({ "commands.run": failing("invalid", undefined, { kind: "executable" }) });
     const { status, json } = await ask("POST", base, { command: "nope", wait: true, logs: true });
     expect([status, json.error]).toEqual([
       400,
@@ -195,8 +197,8 @@ describe("a run that cannot be", () => {
     ["stopped", 410, "sandbox_stopped", "Sandbox has stopped execution and is no longer available"],
     ["stopping", 422, "sandbox_stopping", "Sandbox is stopping and is no longer available."],
     ["snapshotting", 422, "sandbox_snapshotting", "Sandbox is creating a snapshot and will be stopped shortly."],
-  ] as const)("because the session is %s is %i %s", async (code, status, word, message) => {
-    const { ask } = apiClient({ "commands.run": failing(code) });
+  ] as const)("because the session is %s is %i %s", async (state, status, word, message) => {
+    const { ask } = apiClient({ "commands.run": failingAs(state) });
     const reply = await ask("POST", base, { command: "x", wait: true });
     expect([reply.status, reply.json.error]).toEqual([status, { code: word, message }]);
   });
@@ -306,9 +308,9 @@ describe("standard input", () => {
 
   test.each([
     ["gone", 404, "command_not_found_or_exited"],
-    ["no-input", 400, "command_stdin_unavailable"],
-  ] as const)("of a command that is %s is a %i", async (code, status, wire) => {
-    const { ask } = apiClient({ "commands.feed": failing(code) });
+    ["conflict", 400, "command_stdin_unavailable", { kind: "command" }],
+  ] as const)("that fails with %s is a %i", async (code, status, wire, about?: Subject) => {
+    const { ask } = apiClient({ "commands.feed": failing(code, undefined, about) });
     const answer = await ask("POST", path, { data: "aGkK", offset: 0 });
     expect([answer.status, answer.json.error.code]).toEqual([status, wire]);
   });

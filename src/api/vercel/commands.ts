@@ -109,7 +109,7 @@ async function run(
     ...(attachStdin && { stdin: true }),
   });
   return worded(started, {
-    "unknown-executable": () =>
+    "invalid executable": () =>
       new VercelError(
         400,
         "executable_not_found",

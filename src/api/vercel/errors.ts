@@ -1,16 +1,16 @@
 /** What went wrong, in Vercel's words: which status, which code, which sentence. */
 
 import {
-  type ErrorCode,
+  casesOf,
+  type ErrorCase,
   isSandkeepError,
   messageOf,
   notFound as noSuch,
   type SandkeepError,
-  type Subject,
 } from "../../core/model/errors.ts";
 import { InvalidInput, json } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
-import { isForTheLog, retryAfter } from "../kit/refusal.ts";
+import { type ErrorTable, isForTheLog, retryAfter, rowFor } from "../kit/refusal.ts";
 
 /** An error that already speaks Vercel's words. */
 export class VercelError extends Error {
@@ -29,57 +29,61 @@ export class VercelError extends Error {
 interface Wording {
   status: number;
   code: string;
-  message?: string;
-  /** where it depends on what the error is about */
-  about?: Partial<Record<Subject["kind"], (name: string) => string>>;
+  message?: string | ((name: string) => string);
 }
 
-const wordings: Record<ErrorCode, Wording> = {
+const internalError = "An internal error occurred.";
+
+const wordings: ErrorTable<Wording> = {
   invalid: { status: 400, code: "bad_request" },
-  "bad-cwd": { status: 400, code: "bad_request" },
-  "unknown-user": { status: 400, code: "bad_request" },
-  "unknown-executable": { status: 400, code: "executable_not_found" },
+  "invalid executable": { status: 400, code: "executable_not_found" },
   unsupported: { status: 400, code: "bad_request" },
-  "name-taken": { status: 400, code: "bad_request" },
-  "no-snapshot": { status: 400, code: "snapshot_not_found", message: "Cannot resume sandbox: no snapshot available." },
-  "no-input": { status: 400, code: "command_stdin_unavailable" },
+  "exists sandbox": { status: 400, code: "bad_request" },
+  "conflict snapshot": {
+    status: 400,
+    code: "snapshot_not_found",
+    message: "Cannot resume sandbox: no snapshot available.",
+  },
+  "conflict command": { status: 400, code: "command_stdin_unavailable" },
   unauthenticated: { status: 401, code: "unauthorized", message: "Not authorized: the token is missing or invalid." },
   forbidden: { status: 403, code: "forbidden" },
-  "out-of-scope": { status: 403, code: "forbidden" },
-  "not-found": {
+  "not-found": { status: 404, code: "not_found" },
+  "not-found sandbox": {
     status: 404,
     code: "not_found",
-    about: {
-      sandbox: (name) => `Named sandbox '${name}' not found for this project.`,
-      drive: (name) => `Drive '${name}' not found for this project.`,
-    },
+    message: (name) => `Named sandbox '${name}' not found for this project.`,
+  },
+  "not-found drive": {
+    status: 404,
+    code: "not_found",
+    message: (name) => `Drive '${name}' not found for this project.`,
   },
   exists: { status: 409, code: "conflict" },
   conflict: { status: 409, code: "conflict" },
-  attached: { status: 409, code: "conflict" },
   gone: { status: 410, code: "gone" },
-  stopped: {
+  "gone session": {
     status: 410,
     code: "sandbox_stopped",
     message: "Sandbox has stopped execution and is no longer available",
   },
-  "snapshot-gone": { status: 410, code: "snapshot_not_found" },
-  stopping: { status: 422, code: "sandbox_stopping", message: "Sandbox is stopping and is no longer available." },
-  snapshotting: {
+  "gone snapshot": { status: 410, code: "snapshot_not_found" },
+  "conflict session stopping": {
+    status: 422,
+    code: "sandbox_stopping",
+    message: "Sandbox is stopping and is no longer available.",
+  },
+  "conflict session snapshotting": {
     status: 422,
     code: "sandbox_snapshotting",
     message: "Sandbox is creating a snapshot and will be stopped shortly.",
   },
   // Not a 5xx, which the clients would send again: what took too long once will do so twice.
   timeout: { status: 422, code: "timeout" },
-  limit: {
-    status: 429,
-    code: "rate_limited",
-    about: { sandbox: () => "The concurrency limit has been exceeded." },
-  },
+  limit: { status: 429, code: "rate_limited" },
+  "limit sandbox": { status: 429, code: "rate_limited", message: "The concurrency limit has been exceeded." },
   unavailable: { status: 503, code: "service_unavailable" },
   "no-room": { status: 507, code: "insufficient_storage" },
-  internal: { status: 500, code: "internal_server_error", message: "An internal error occurred." },
+  internal: { status: 500, code: "internal_server_error", message: internalError },
 };
 
 /** the answer to a request that failed; `trouble` hears of what is our own fault */
@@ -92,22 +96,21 @@ export function errorResponse(error: unknown, trouble: (error: unknown) => void)
 export function inVercelsWords(error: unknown): VercelError {
   if (error instanceof VercelError) return error;
   if (error instanceof InvalidInput) return new VercelError(400, "bad_request", invalidWords(error.issues));
-  if (!isSandkeepError(error)) return new VercelError(500, "internal_server_error", wordings.internal.message ?? "");
-  const { status, code, message, about = {} } = wordings[error.code];
-  const word = error.about && about[error.about.kind];
-  const sentence = message ?? word?.(error.about?.name ?? "") ?? error.message;
+  if (!isSandkeepError(error)) return new VercelError(500, "internal_server_error", internalError);
+  const { status, code, message = error.message } = rowFor(wordings, error);
+  const sentence = typeof message === "string" ? message : message(error.about?.name ?? "");
   return new VercelError(status, code, sentence, { cause: error });
 }
 
-/** the promise; where it fails with one of these codes, in the words of the route */
+/** the promise; where it fails with exactly one of these cases, in the words of the route */
 export async function worded<T>(
   promise: Promise<T>,
-  words: Partial<Record<ErrorCode, (error: SandkeepError) => VercelError>>,
+  words: Partial<Record<ErrorCase, (error: SandkeepError) => VercelError>>,
 ): Promise<T> {
   try {
     return await promise;
   } catch (error) {
-    const word = isSandkeepError(error) ? words[error.code] : undefined;
+    const word = isSandkeepError(error) ? words[casesOf(error)[0]] : undefined;
     throw word && isSandkeepError(error) ? word(error) : error;
   }
 }

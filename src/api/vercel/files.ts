@@ -95,7 +95,9 @@ async function told(
   }
 }
 
-function isFileError({ code }: SandkeepError): boolean {
+/** whether it comes from the file system, which does not know a session, a user or a key */
+function isFileError({ code, about }: SandkeepError): boolean {
+  if (about) return false;
   return code in kernelWords || code === "invalid" || code === "conflict" || code === "unsupported";
 }
 

@@ -268,7 +268,10 @@ describe("a terminal", () => {
 
   test("whose program is unknown says so and ends with 127", async () => {
     server.close();
-    client = apiClient({ ...pty.methods(), "commands.run": failing("unknown-executable", 'Cannot run "nope"') });
+    client = apiClient({
+      ...pty.methods(),
+      "commands.run": failing("invalid", 'Cannot run "nope"', { kind: "executable" }),
+    });
     await listen();
     const { socket, received } = await connected(await issue());
     socket.send(JSON.stringify(start));

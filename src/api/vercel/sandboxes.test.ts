@@ -3,6 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { apiClient } from "../../../test/harness/api-client.ts";
 import { failing, sandbox, session, snapshot, time } from "../../../test/harness/fake-core.ts";
+import type { Subject } from "../../core/model/errors.ts";
 import { wantedImage } from "./image-names.ts";
 
 /** as whom and where the hosted images run */
@@ -127,7 +128,7 @@ describe("create", () => {
   });
 
   test("a name in use is a bad request, in the hosted service's words", async () => {
-    const { ask } = apiClient({ "sandboxes.create": failing("name-taken") });
+    const { ask } = apiClient({ "sandboxes.create": failing("exists", undefined, { kind: "sandbox" }) });
     const { status, json } = await ask("POST", "/api/v3/sandboxes", { name: "demo" });
     expect([status, json.error]).toEqual([
       400,
@@ -195,12 +196,12 @@ describe("create", () => {
 
   test.each([
     ["limit", 429, "rate_limited"],
-    ["attached", 409, "conflict"],
-    ["snapshot-gone", 410, "snapshot_not_found"],
+    ["conflict", 409, "conflict", { kind: "drive" }],
+    ["gone", 410, "snapshot_not_found", { kind: "snapshot" }],
     ["not-found", 404, "not_found"],
     ["invalid", 400, "bad_request"],
-  ] as const)("what the core calls %s is %i %s", async (code, status, word) => {
-    const { ask } = apiClient({ "sandboxes.create": failing(code, "Cannot: because") });
+  ] as const)("what the core calls %s is %i %s", async (code, status, word, about?: Subject) => {
+    const { ask } = apiClient({ "sandboxes.create": failing(code, "Cannot: because", about) });
     const reply = await ask("POST", "/api/v3/sandboxes", {});
     expect([reply.status, reply.json.error]).toEqual([status, { code: word, message: "Cannot: because" }]);
     if (status === 429) expect(reply.headers.get("retry-after")).toBe("1");
@@ -326,10 +327,10 @@ describe("get", () => {
   });
 
   test.each([
-    ["no-snapshot", 400, "snapshot_not_found"],
-    ["snapshot-gone", 410, "snapshot_not_found"],
-  ] as const)("a resume that fails with %s is %i %s", async (code, status, word) => {
-    const { ask } = apiClient({ "sandboxes.resume": failing(code) });
+    ["conflict", 400, "snapshot_not_found"],
+    ["gone", 410, "snapshot_not_found"],
+  ] as const)("a resume that fails with %s of its snapshot is %i %s", async (code, status, word) => {
+    const { ask } = apiClient({ "sandboxes.resume": failing(code, undefined, { kind: "snapshot" }) });
     const reply = await ask("GET", "/api/v2/sandboxes/demo?resume=true");
     expect([reply.status, reply.json.error.code]).toEqual([status, word]);
   });

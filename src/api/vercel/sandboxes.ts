@@ -236,5 +236,5 @@ function takenName(name: string | undefined) {
   const words =
     `A sandbox with the name '${name}' already exists for this project. ` +
     "Use GET /sandboxes/:name to resume it or delete it first.";
-  return { "name-taken": () => badRequest(words) };
+  return { "exists sandbox": () => badRequest(words) };
 }

@@ -2,7 +2,15 @@
 
 import { describe, expect, test } from "vitest";
 import { apiClient } from "../../../test/harness/api-client.ts";
-import { failing, sandbox, session, sessionId, snapshot, snapshotId } from "../../../test/harness/fake-core.ts";
+import {
+  failing,
+  failingAs,
+  sandbox,
+  session,
+  sessionId,
+  snapshot,
+  snapshotId,
+} from "../../../test/harness/fake-core.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}`;
 const caller = { teamId: "team_default" };
@@ -136,12 +144,12 @@ test.each([
   ["fs/mkdir", "files.mkdir", { path: "a" }],
   ["cmd", "commands.run", { command: "x" }],
 ])("%s of a session that is over, stopping or being captured is 410 or 422", async (verb, method, body) => {
-  for (const [code, status, word] of [
+  for (const [state, status, word] of [
     ["stopped", 410, "sandbox_stopped"],
     ["stopping", 422, "sandbox_stopping"],
     ["snapshotting", 422, "sandbox_snapshotting"],
   ] as const) {
-    const { ask } = apiClient({ [method]: failing(code) });
+    const { ask } = apiClient({ [method]: failingAs(state) });
     const reply = await ask("POST", `${base}/${verb}`, body);
     expect([reply.status, reply.json.error.code]).toEqual([status, word]);
   }
@@ -204,7 +212,7 @@ describe("drives", () => {
     await ask("GET", "/api/v2/sandboxes/drives?projectId=default&sortBy=name&namePrefix=d&sortOrder=asc");
     expect(asked("drives.list")[0]?.[1]).toEqual({ limit: 20, order: "asc", sortBy: "name", namePrefix: "d" });
     expect((await ask("DELETE", "/api/v2/sandboxes/drives/d1?projectId=default")).json.drive.id).toBe("drv_1");
-    const used = apiClient({ "drives.delete": failing("attached") });
+    const used = apiClient({ "drives.delete": failing("conflict", undefined, { kind: "drive" }) });
     const { status, json } = await used.ask("DELETE", "/api/v2/sandboxes/drives/d1");
     expect([status, json.error.code]).toEqual([409, "conflict"]);
   });

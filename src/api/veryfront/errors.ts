@@ -3,10 +3,10 @@
  */
 
 import { STATUS_CODES } from "node:http";
-import { type ErrorCode, isSandkeepError } from "../../core/model/errors.ts";
+import { type ErrorCase, isSandkeepError } from "../../core/model/errors.ts";
 import { InvalidInput } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
-import { isForTheLog, Refusal, retryAfter, statuses } from "../kit/refusal.ts";
+import { type ErrorTable, isForTheLog, Refusal, retryAfter, rowFor, statuses } from "../kit/refusal.ts";
 
 export interface Problem {
   type: string;
@@ -15,22 +15,20 @@ export interface Problem {
   detail: string;
 }
 
-const ownStatuses = {
+const ownStatuses: ErrorTable<number> = {
   ...statuses,
-  "name-taken": 400,
-  "no-snapshot": 400,
+  "exists sandbox": 400,
+  "conflict snapshot": 400,
   // A session that is over is not there any more: on the hosted service, closing one deletes it.
-  stopped: 404,
   gone: 404,
-  "snapshot-gone": 409,
+  "gone snapshot": 409,
 };
 
-const wordings: Partial<Record<ErrorCode, string>> = {
+const wordings: Partial<Record<ErrorCase, string>> = {
   unauthenticated: "Not authorized: the token is missing or invalid",
-  stopped: "The sandbox session has ended",
-  stopping: "The sandbox session is ending",
-  snapshotting: "The sandbox session is ending",
-  "unknown-executable": "Cannot run the command: the sandbox's image has no bash",
+  "gone session": "The sandbox session has ended",
+  "conflict session": "The sandbox session is ending",
+  "invalid executable": "Cannot run the command: the sandbox's image has no bash",
   internal: "An internal error occurred",
 };
 
@@ -54,5 +52,5 @@ function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof InvalidInput) return new Refusal(400, invalidWords(error.issues));
   if (!isSandkeepError(error)) return new Refusal(500, wordings.internal ?? "");
-  return new Refusal(ownStatuses[error.code], wordings[error.code] ?? error.message, { cause: error });
+  return new Refusal(rowFor(ownStatuses, error), rowFor(wordings, error) ?? error.message, { cause: error });
 }

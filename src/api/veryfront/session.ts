@@ -85,7 +85,9 @@ export function sessionSpec({ mode, hours }: { mode: TtlMode; hours?: number | u
 /** one by its id, unless it is over: this vendor has no word for that, because a session that ends is deleted */
 export async function findSession({ sessions }: Pick<Core, "sessions">, caller: Caller, id: string): Promise<Session> {
   const session = await sessions.get(caller, id);
-  if (session.state === "stopped") throw new SandkeepError("stopped", `Session "${id}" has ended`);
+  if (session.state === "stopped") {
+    throw new SandkeepError("gone", `Session "${id}" has ended`, { about: { kind: "session" } });
+  }
   return session;
 }
 

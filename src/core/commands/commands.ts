@@ -4,7 +4,7 @@ import { after } from "../../base/after.ts";
 import type { Context } from "../context.ts";
 import { resolvePath } from "../files/files.ts";
 import { trustEnvironment, trusted } from "../images/trust.ts";
-import { SandkeepError } from "../model/errors.ts";
+import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { Caller, Command, Owner, Session } from "../model/sandbox.ts";
 import type { ExitStatus, Machine, OutputChunk, OutputOptions, Process } from "../ports/runtime.ts";
 import { openEnvironment } from "../sandboxes/environments.ts";
@@ -163,7 +163,7 @@ export class Commands {
     await this.#process(command)
       ?.signal(signal, options)
       .catch((error) => {
-        if (!(error instanceof SandkeepError && error.code === "gone")) throw error;
+        if (!isSandkeepError(error, "gone")) throw error;
       });
     return this.get(caller, sessionId, id);
   }
@@ -200,12 +200,13 @@ export class Commands {
       if (input.close && isTaken) await process.closeStdin();
       return { command, taken, isTaken };
     } catch (error) {
-      if (!(error instanceof SandkeepError && error.code === "gone")) throw error;
+      if (!isSandkeepError(error, "gone")) throw error;
       const { exitCode } = await this.get(caller, sessionId, id);
       if (exitCode !== undefined) throw error;
       const reason = "it was started without one, has closed it, or has read to its end";
-      throw new SandkeepError("no-input", `Cannot write to the standard input of the command: ${reason}`, {
+      throw new SandkeepError("conflict", `Cannot write to the standard input of the command: ${reason}`, {
         cause: error,
+        about: { kind: "command" },
       });
     }
   }
@@ -285,7 +286,7 @@ export class Commands {
       .then((exit) => this.#end(command, session, exit))
       // a machine that is gone takes its commands along: its session's end says so
       .catch((error) => {
-        if (!(error instanceof SandkeepError && error.code === "gone")) this.#context.trouble(error);
+        if (!isSandkeepError(error, "gone")) this.#context.trouble(error);
       })
       .finally(() => {
         this.#followed.delete(command.id);

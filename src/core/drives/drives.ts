@@ -160,10 +160,9 @@ export class Drives {
   async delete(owner: Owner, name: string): Promise<Drive> {
     const { store, runtime } = this.#context;
     const drive = await this.get(owner, name);
-    if (this.#open.has(drive.id))
-      throw new SandkeepError("attached", `Cannot delete drive "${name}": it is being read`);
+    if (this.#open.has(drive.id)) throw attached(name, "it is being read");
     if (!(await store.deleteDrive(drive.id))) {
-      throw new SandkeepError("attached", `Cannot delete drive "${name}": a session writes to it`);
+      throw attached(name, "a session writes to it");
     }
     this.#descriptions.forget("drive", drive.id);
     this.#publish("drive.deleted", drive);
@@ -198,4 +197,8 @@ export class Drives {
 
 function taken(name: string): SandkeepError {
   return new SandkeepError("exists", `Cannot fork the drive: the project has another one called "${name}"`);
+}
+
+function attached(name: string, why: string): SandkeepError {
+  return new SandkeepError("conflict", `Cannot delete drive "${name}": ${why}`, { about: { kind: "drive", name } });
 }

@@ -90,7 +90,7 @@ test("what cannot be searched at all is an error, what is half readable is not",
   const some = chunks(["stderr", "grep: secret: Permission denied\n"], ["stdout", "/w/a\x001:x\n"]);
   expect(await searched({ text: "x" }, { output: some, code: 2 })).toMatchObject({ matches: [{ path: "/w/a" }] });
   const exec = async () => {
-    throw new SandkeepError("unknown-executable", "no");
+    throw new SandkeepError("invalid", "no", { about: { kind: "executable" } });
   };
   const machine = { exec } as unknown as Machine; // of an image without grep
   await expect(search(machine, "user", "cmd_1", { path: "/w", text: "x", limit: 1 })).rejects.toThrow(

@@ -47,7 +47,7 @@ export async function search(machine: Machine, user: string, id: string, spec: S
   const process = await machine
     .exec({ id, argv: argvOf(spec), cwd: "/", user, env: { LC_ALL: "C.UTF-8" }, timeLimit: patience })
     .catch((cause) => {
-      if (!isSandkeepError(cause, "unknown-executable")) throw cause;
+      if (!isSandkeepError(cause, "invalid", "executable")) throw cause;
       throw new SandkeepError("unsupported", `Cannot search: "${argvOf(spec)[0]}" is not in this sandbox's image`);
     });
   try {

@@ -1,6 +1,7 @@
 /**
- * The one error class of Sandkeep. Its code is from a small closed set; each dialect has a table from code to its
- * own status and wording. The message is a sentence for people: "Cannot do X: why".
+ * The one error class of Sandkeep. An error has a code from a small closed set and, where that matters, the thing it is
+ * about; each dialect has a table from these to its own status and wording. The message is a sentence for people:
+ * "Cannot do X: why".
  */
 
 export type ErrorCode =
@@ -16,37 +17,14 @@ export type ErrorCode =
   | "gone"
   /** the caller may not do this */
   | "forbidden"
-  /** the caller's team may do this, but not with this key */
-  | "out-of-scope"
+  /** the key is missing or unknown */
+  | "unauthenticated"
   /** a bound was reached: disk, memory, processes, machines */
   | "limit"
-  /** the command names no executable file */
-  | "unknown-executable"
-  /** the working directory is missing or is not a directory */
-  | "bad-cwd"
-  /** the user does not exist inside the sandbox */
-  | "unknown-user"
   /** it took longer than it may */
   | "timeout"
   /** this host lacks something that is needed */
   | "unsupported"
-  /** no key, or one that nobody has */
-  | "unauthenticated"
-  /** the sandbox's name is in use */
-  | "name-taken"
-  /** the session is over */
-  | "stopped"
-  /** the session is on its way to its end */
-  | "stopping"
-  | "snapshotting"
-  /** the sandbox cannot run again: it was never captured */
-  | "no-snapshot"
-  /** the snapshot expired or was deleted */
-  | "snapshot-gone"
-  /** the command takes no standard input */
-  | "no-input"
-  /** the drive is mounted elsewhere */
-  | "attached"
   /** the database cannot be reached, or the daemon is closing: worth asking again */
   | "unavailable"
   /** the host's disk has no room */
@@ -54,12 +32,36 @@ export type ErrorCode =
   /** our own fault or the kernel's */
   | "internal";
 
-/** What an error is about; dialects have sentences of their own for some of these. */
+/**
+ * What an error is about. With its code this tells apart:
+ *
+ *   invalid executable   the command names no executable file
+ *   invalid directory    the working directory is missing or is not a directory
+ *   invalid user         the user does not exist inside the sandbox
+ *   not-found sandbox, not-found drive
+ *   exists sandbox       the sandbox's name is in use
+ *   conflict session     the session is on its way to its end; `state` says which way
+ *   conflict snapshot    the sandbox cannot run again: it has no snapshot
+ *   conflict command     the command takes no standard input
+ *   conflict drive       the drive is in use
+ *   gone session         the session is over
+ *   gone snapshot        the snapshot expired or was deleted
+ *   forbidden key        the caller's team may do this, but not with this key
+ *   forbidden sandbox    the sandbox belongs to another team or project
+ *   limit sandbox        the host runs as many sandboxes as it may
+ */
 export interface Subject {
-  kind: "sandbox" | "drive";
-  /** its name, where it is about one of them */
+  kind: "sandbox" | "session" | "snapshot" | "drive" | "command" | "executable" | "directory" | "user" | "key";
+  /** its name, where the error is about a particular one */
   name?: string;
+  /** of a session that is ending */
+  state?: EndingState;
 }
+
+type EndingState = "stopping" | "snapshotting";
+
+/** A code, or a code and what the error is about: the key of a dialect's table. */
+export type ErrorCase = ErrorCode | `${ErrorCode} ${Subject["kind"]}` | `conflict session ${EndingState}`;
 
 export class SandkeepError extends Error {
   override readonly name = "SandkeepError";
@@ -76,7 +78,7 @@ export class SandkeepError extends Error {
   }
 }
 
-export function notFound(kind: Subject["kind"], name: string): SandkeepError {
+export function notFound(kind: "sandbox" | "drive", name: string): SandkeepError {
   const message = `${kind === "drive" ? "Drive" : "Sandbox"} '${name}' not found in this project`;
   return new SandkeepError("not-found", message, { about: { kind, name } });
 }
@@ -87,8 +89,19 @@ export function tooMany(most: number): SandkeepError {
   return new SandkeepError("limit", message, { about: { kind: "sandbox" } });
 }
 
-export function isSandkeepError(error: unknown, code?: ErrorCode): error is SandkeepError {
-  return error instanceof SandkeepError && (code === undefined || error.code === code);
+/** whether it is an error of ours; with a code and what it should be about, whether it is that one */
+export function isSandkeepError(error: unknown, code?: ErrorCode, kind?: Subject["kind"]): error is SandkeepError {
+  if (!(error instanceof SandkeepError) || (code !== undefined && error.code !== code)) return false;
+  return kind === undefined || error.about?.kind === kind;
+}
+
+/** the cases that an error is one of, the narrowest first */
+export function casesOf({ code, about }: SandkeepError): [ErrorCase, ...ErrorCase[]] {
+  if (!about) return [code];
+  const general: [ErrorCase, ErrorCase] = [`${code} ${about.kind}`, code];
+  return code === "conflict" && about.kind === "session" && about.state
+    ? [`conflict session ${about.state}`, ...general]
+    : general;
 }
 
 /** what went wrong, in words, of anything that was thrown */

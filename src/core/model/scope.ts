@@ -59,5 +59,5 @@ export function requireUsable(caller: Caller, name: string, policy: NetworkPolic
 }
 
 function forbidden(why: string): SandkeepError {
-  return new SandkeepError("out-of-scope", `Not authorized: ${why}`);
+  return new SandkeepError("forbidden", `Not authorized: ${why}`, { about: { kind: "key" } });
 }

@@ -84,7 +84,7 @@ export class Routes {
         try {
           return await machine.connect(port);
         } catch (cause) {
-          if (isSandkeepError(cause, "stopped") || isSandkeepError(cause, "gone")) throw cause;
+          if (isSandkeepError(cause, "gone")) throw cause;
           throw new SandkeepError("conflict", `Nothing in the sandbox listens on port ${port}`, { cause });
         }
       },

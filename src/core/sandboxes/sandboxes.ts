@@ -134,7 +134,9 @@ export class Sandboxes {
     // one that was deleted has left its name
     if (named?.id !== id) throw notFound("sandbox", id);
     if (named.projectId === owner.projectId) return named;
-    throw new SandkeepError("forbidden", `Not authorized: sandbox "${id}" belongs to someone else`);
+    throw new SandkeepError("forbidden", `Not authorized: sandbox "${id}" belongs to someone else`, {
+      about: { kind: "sandbox" },
+    });
   }
 
   async list(owner: Owner, query: Omit<SandboxQuery, "projectId">): Promise<Page<Sandbox>> {
@@ -354,7 +356,8 @@ export class Sandboxes {
 
   async #resumable(owner: Owner, sandbox: Sandbox): Promise<Snapshot> {
     if (sandbox.currentSnapshotId === undefined) {
-      throw new SandkeepError("no-snapshot", `Cannot resume sandbox "${sandbox.name}": it has no snapshot`);
+      const message = `Cannot resume sandbox "${sandbox.name}": it has no snapshot`;
+      throw new SandkeepError("conflict", message, { about: { kind: "snapshot" } });
     }
     return this.#usable(owner, sandbox.currentSnapshotId);
   }
@@ -365,10 +368,8 @@ export class Sandboxes {
     if (snapshot?.projectId !== owner.projectId) throw new SandkeepError("not-found", `Snapshot '${id}' not found.`);
     const expired = snapshot.expiresAt !== undefined && snapshot.expiresAt <= this.#context.now();
     if (snapshot.state === "created" && !expired) return snapshot;
-    throw new SandkeepError(
-      "snapshot-gone",
-      `Cannot boot from snapshot '${id}': it ${expired ? "expired" : "was deleted"}.`,
-    );
+    const message = `Cannot boot from snapshot '${id}': it ${expired ? "expired" : "was deleted"}.`;
+    throw new SandkeepError("gone", message, { about: { kind: "snapshot", name: id } });
   }
 
   #publish(type: "sandbox.created" | "sandbox.changed" | "sandbox.deleted", { id, name, projectId }: Sandbox): void {
@@ -426,7 +427,9 @@ export class Sandboxes {
 }
 
 const nameTaken = (name: string) =>
-  new SandkeepError("name-taken", `Cannot name a sandbox "${name}": one of that name already exists in the project`);
+  new SandkeepError("exists", `Cannot name a sandbox "${name}": one of that name already exists in the project`, {
+    about: { kind: "sandbox", name },
+  });
 
 function definedOf<T extends object>(changes: T): Partial<T> {
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Partial<T>;

@@ -92,7 +92,7 @@ test("the sandbox of a create that fails goes while its session is pending, and 
 });
 
 test.each([
-  ["is written to by another session", "read-write", ["drv_1"], "attached", "another session writes to it"],
+  ["is written to by another session", "read-write", ["drv_1"], "conflict", "another session writes to it"],
   ["was deleted", "read-write", [], "invalid", "it was deleted"],
   ["was deleted and was only read", "snapshot", [], "invalid", "it was deleted"],
 ] as const)("a drive that %s is said to be so", async (_, mode, drives, code, message) => {

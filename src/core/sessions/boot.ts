@@ -153,7 +153,8 @@ export class Boots {
         throw new SandkeepError("invalid", `Cannot mount drive "${mount.drive}": it was deleted`);
       }
       if (!isWritable(mount)) continue;
-      throw new SandkeepError("attached", `Cannot mount drive "${mount.drive}": another session writes to it`);
+      const message = `Cannot mount drive "${mount.drive}": another session writes to it`;
+      throw new SandkeepError("conflict", message, { about: { kind: "drive", name: mount.drive } });
     }
   }
 

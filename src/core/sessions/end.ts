@@ -276,10 +276,14 @@ export function notRunning(session: Session): SandkeepError {
   const what = `Cannot use session "${session.id}"`;
   switch (session.state) {
     case "stopping":
-      return new SandkeepError("stopping", `${what}: it is stopping`);
+      return ending("stopping", `${what}: it is stopping`);
     case "snapshotting":
-      return new SandkeepError("snapshotting", `${what}: it is being captured, and stops then`);
+      return ending("snapshotting", `${what}: it is being captured, and stops then`);
     default:
-      return new SandkeepError("stopped", `${what}: it has stopped`);
+      return new SandkeepError("gone", `${what}: it has stopped`, { about: { kind: "session" } });
   }
+}
+
+function ending(state: "stopping" | "snapshotting", message: string): SandkeepError {
+  return new SandkeepError("conflict", message, { about: { kind: "session", state } });
 }

@@ -235,7 +235,7 @@ export class Sessions {
       session = await this.get(caller, id);
     }
     if (session.state !== "running") throw notRunning(session);
-    if (!machine) throw new SandkeepError("stopping", `Cannot use session "${id}": it is stopping`);
+    if (!machine) throw notRunning({ ...session, state: "stopping" });
     return { session, machine };
   }
 }

@@ -30,7 +30,7 @@ function world() {
     },
   } as unknown as Machine;
   const captures = new Captures(context, retention);
-  const refusal = () => new SandkeepError("stopping", "It is stopping");
+  const refusal = () => new SandkeepError("conflict", "It is stopping");
   return { events, gates, state, captures, take: () => captures.take({ session, machine, refusal }) };
 }
 

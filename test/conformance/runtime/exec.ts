@@ -44,7 +44,7 @@ export function execSuite(host: () => RuntimeHost): void {
         "mkdir -p /opt/mine; printf '#!/bin/sh\\necho found' > /opt/mine/tool; chmod 755 /opt/mine/tool",
       );
       expect((await run(machine(), ["tool"], { env: { PATH: "/usr/bin:/opt/mine" } })).stdout).toBe("found\n");
-      await expect(run(machine(), ["tool"])).rejects.toMatchObject({ code: "unknown-executable" });
+      await expect(run(machine(), ["tool"])).rejects.toMatchObject({ code: "invalid", about: { kind: "executable" } });
     });
 
     test("runs as the user, with the groups of /etc/group and those the caller adds", async () => {
@@ -169,29 +169,29 @@ export function execSuite(host: () => RuntimeHost): void {
   describe("what cannot be run", () => {
     const machine = sharedMachine(host);
 
-    const refusals: [what: string, spec: Partial<ExecSpec>, code: string][] = [
-      ["a program that is nowhere", { argv: ["nosuchprogram"] }, "unknown-executable"],
-      ["a path that leads nowhere", { argv: ["/no/such/program"] }, "unknown-executable"],
-      ["a file that is not executable", { argv: ["/etc/passwd"] }, "unknown-executable"],
-      ["a directory", { argv: ["/usr"] }, "unknown-executable"],
-      ["a path through a file", { argv: ["/etc/passwd/x"] }, "unknown-executable"],
-      ["a script whose interpreter is missing", { argv: ["/opt/broken"] }, "unknown-executable"],
-      ["a directory that is missing", { cwd: "/no/such" }, "bad-cwd"],
-      ["a working directory that is a file", { cwd: "/etc/passwd" }, "bad-cwd"],
-      ["a working directory that is relative", { cwd: "tmp" }, "bad-cwd"],
-      ["a working directory closed to the user", { cwd: "/root/closed", user: "nobody" }, "bad-cwd"],
-      ["a user who is unknown", { user: "nosuchuser" }, "unknown-user"],
-      ["a uid outside of the sandbox", { user: "70000" }, "unknown-user"],
-      ["a group that is unknown", { groups: ["nosuchgroup"] }, "unknown-user"],
-      ["a gid outside of the sandbox", { groups: ["70000"] }, "unknown-user"],
+    const refusals: [what: string, spec: Partial<ExecSpec>, kind: string][] = [
+      ["a program that is nowhere", { argv: ["nosuchprogram"] }, "executable"],
+      ["a path that leads nowhere", { argv: ["/no/such/program"] }, "executable"],
+      ["a file that is not executable", { argv: ["/etc/passwd"] }, "executable"],
+      ["a directory", { argv: ["/usr"] }, "executable"],
+      ["a path through a file", { argv: ["/etc/passwd/x"] }, "executable"],
+      ["a script whose interpreter is missing", { argv: ["/opt/broken"] }, "executable"],
+      ["a directory that is missing", { cwd: "/no/such" }, "directory"],
+      ["a working directory that is a file", { cwd: "/etc/passwd" }, "directory"],
+      ["a working directory that is relative", { cwd: "tmp" }, "directory"],
+      ["a working directory closed to the user", { cwd: "/root/closed", user: "nobody" }, "directory"],
+      ["a user who is unknown", { user: "nosuchuser" }, "user"],
+      ["a uid outside of the sandbox", { user: "70000" }, "user"],
+      ["a group that is unknown", { groups: ["nosuchgroup"] }, "user"],
+      ["a gid outside of the sandbox", { groups: ["70000"] }, "user"],
       [
         "more groups than a process may have here",
         { groups: Array.from({ length: 100 }, (_, n) => `${100 + n}`) },
-        "unknown-user",
+        "user",
       ],
     ];
 
-    test.each(refusals)("%s", async (_what, spec, code) => {
+    test.each(refusals)("%s", async (_what, spec, kind) => {
       await sh(
         machine(),
         "mkdir -p -m 700 /root/closed /opt; printf '#!/no/such' > /opt/broken; chmod 755 /opt/broken",
@@ -199,7 +199,11 @@ export function execSuite(host: () => RuntimeHost): void {
       const before = machine().processes().length;
       const id = commandId();
       const failure = expect(machine().exec({ id, argv: ["touch", "/root/ran"], ...spec })).rejects;
-      await failure.toMatchObject({ code, message: expect.stringMatching(/^Cannot run ".+": .+[^.]$/) });
+      await failure.toMatchObject({
+        code: "invalid",
+        about: { kind },
+        message: expect.stringMatching(/^Cannot run ".+": .+[^.]$/),
+      });
       expect(machine().processes()).toHaveLength(before);
       expect(machine().process(id)).toBeUndefined();
       expect((await sh(machine(), "test -e /root/ran")).status.code).toBe(1);

@@ -41,7 +41,10 @@ export function filesSuite(host: () => RuntimeHost): void {
       await expect(nobody.write("/etc/mine", Buffer.from("x"))).rejects.toMatchObject({ code: "forbidden" });
       await nobody.write("/tmp/mine", Buffer.from("x"));
       expect((await machine().files().stat("/tmp/mine")).uid).toBe(65_534);
-      await expect(machine().files("nosuchuser").stat("/")).rejects.toMatchObject({ code: "unknown-user" });
+      await expect(machine().files("nosuchuser").stat("/")).rejects.toMatchObject({
+        code: "invalid",
+        about: { kind: "user" },
+      });
     });
 
     test("an archive goes where only root may write, if wanted; what is made is the user's, the rest stays whose it is", async () => {

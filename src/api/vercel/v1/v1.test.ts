@@ -5,7 +5,7 @@ import { apiClient } from "../../../../test/harness/api-client.ts";
 import {
   commandId,
   endedCommand,
-  failing,
+  failingAs,
   sandbox,
   session,
   sessionId,
@@ -179,11 +179,11 @@ describe("one sandbox", () => {
     expect(asked("sessions.setNetworkPolicy")[0]?.[2]).toEqual(policy);
   });
 
-  test.each(["stopped", "stopping", "snapshotting"] as const)("that is %s says so", async (code) => {
-    const { ask } = apiClient({ "commands.run": failing(code) });
+  test.each(["stopped", "stopping", "snapshotting"] as const)("that is %s says so", async (state) => {
+    const { ask } = apiClient({ "commands.run": failingAs(state) });
     const { status, json } = await ask("POST", `${one}/cmd`, { command: "true" });
-    expect(json.error.code).toBe(`sandbox_${code}`);
-    expect(status).toBe(code === "stopped" ? 410 : 422);
+    expect(json.error.code).toBe(`sandbox_${state}`);
+    expect(status).toBe(state === "stopped" ? 410 : 422);
   });
 
   test.each([

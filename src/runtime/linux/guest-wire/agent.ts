@@ -123,7 +123,10 @@ export class Agent {
     } catch (error) {
       this.#running.delete(spec.id);
       if (error instanceof SandkeepError) {
-        throw new SandkeepError(error.code, `Cannot run "${spec.argv[0] ?? ""}": ${error.message}`, { cause: error });
+        throw new SandkeepError(error.code, `Cannot run "${spec.argv[0] ?? ""}": ${error.message}`, {
+          cause: error,
+          ...(error.about && { about: error.about }),
+        });
       }
       throw error;
     }

@@ -25,9 +25,13 @@ describe("failure", () => {
     expect(errnoOf(error)).toBe(constants.errno[name]);
   });
 
-  test("a user, a working directory and an executable have codes of their own", () => {
-    const codes = [What.user, What.cwd, What.executable].map((what) => failed(constants.errno.ENOENT, what).code);
-    expect(codes).toEqual(["unknown-user", "bad-cwd", "unknown-executable"]);
+  test("a user, a working directory and an executable that cannot be used are said to be invalid", () => {
+    const errors = [What.user, What.cwd, What.executable].map((what) => failed(constants.errno.ENOENT, what));
+    expect(errors.map(({ code, about }) => [code, about?.kind])).toEqual([
+      ["invalid", "user"],
+      ["invalid", "directory"],
+      ["invalid", "executable"],
+    ]);
   });
 
   test("what the kernel refuses us is no fault of the caller", () => {

@@ -1,7 +1,7 @@
 /** Turns a FAIL frame of a guest into the error that the core knows: which code, and the guest's own sentence. */
 
 import { constants } from "node:os";
-import { type ErrorCode, SandkeepError } from "../../../core/model/errors.ts";
+import { type ErrorCode, SandkeepError, type Subject } from "../../../core/model/errors.ts";
 import { FrameReader, What } from "../../../protocols/guest-frames.ts";
 
 /** the error that a FAIL frame's payload tells about; its cause is a KernelError */
@@ -12,7 +12,9 @@ export function failure(payload: Buffer): SandkeepError {
     const what = reader.u8();
     const sentence = reader.str().slice(0, longestSentence);
     reader.done();
-    return new SandkeepError(codeOf(errno, what), sentence, { cause: new KernelError(errno) });
+    const kind = subjects.get(what);
+    const about = kind && { about: { kind } };
+    return new SandkeepError(codeOf(errno, what), sentence, { cause: new KernelError(errno), ...about });
   } catch (cause) {
     return new SandkeepError("internal", "Cannot tell what failed: the guest's answer is malformed", { cause });
   }
@@ -24,7 +26,7 @@ export function withoutFolders(error: unknown): unknown {
   const sentence = error.message.replaceAll(/"\/(?:[^"]*\/)?([^"/]*)"/g, '"$1"');
   // What the launcher does, it does in the store.
   const code = hostIsFull.has(errnoOf(error) ?? 0) ? "no-room" : error.code;
-  return new SandkeepError(code, sentence, { cause: error.cause });
+  return new SandkeepError(code, sentence, { cause: error.cause, ...(error.about && { about: error.about }) });
 }
 
 /**
@@ -130,10 +132,11 @@ const hostIsFull = new Set([numbers.ENOSPC, numbers.EROFS]);
 /** what the kernel answers with when a file system has failed under it */
 const failedStore = new Set([numbers.EIO, numbers.EROFS]);
 
-const byWhat = new Map<number, ErrorCode>([
-  [What.user, "unknown-user"],
-  [What.cwd, "bad-cwd"],
-  [What.executable, "unknown-executable"],
+/** what the caller has named wrongly, whatever the kernel says of it */
+const subjects = new Map<number, Subject["kind"]>([
+  [What.user, "user"],
+  [What.cwd, "directory"],
+  [What.executable, "executable"],
 ]);
 
 function codeOf(errno: number, what: number): ErrorCode {
@@ -141,5 +144,5 @@ function codeOf(errno: number, what: number): ErrorCode {
   // What the kernel refuses us is no fault of the caller; only a bound that is reached is his to know.
   if (what === What.system && hostIsFull.has(errno)) return "no-room";
   if (what === What.system) return code === "limit" || code === "unsupported" ? code : "internal";
-  return byWhat.get(what) ?? code;
+  return subjects.has(what) ? "invalid" : code;
 }
