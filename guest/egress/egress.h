@@ -2,7 +2,8 @@
  * egress.h: the Node process that decides and connects (src/egress/main.ts), which keeper.h starts for netd, and the channel to it.
  *
  * The channel is the one that Node makes for its own children: a unix stream socket whose number is in NODE_CHANNEL_FD,
- * one JSON value a line. It is internal to Node and pinned by src/egress/channel.test.ts, which says what is on it.
+ * one JSON value a line. It is internal to Node and pinned by src/egress/channel.test.ts.
+ * src/protocols/netd-channel.ts is the other side; its test fills in the formats of guest/netd and reads them.
  *
  * netd to Node, an object each; `machine` is the sandbox's name, `id` the number under which netd knows it:
  *

@@ -4,6 +4,8 @@
  *
  * NETD_AGENT is said by both: netd asks for a connection to a machine's agent, and the launcher answers with it as the
  * first socket, or with none. The launcher has begun it with HOLDERS, so netd can ask the agent for nothing else.
+ *
+ * The launcher forks netd without an exec, so both are always of one build: the struct needs no version.
  */
 #ifndef SANDKEEP_NETD_ORDER_H
 #define SANDKEEP_NETD_ORDER_H

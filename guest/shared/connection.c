@@ -203,7 +203,7 @@ static void on_ready(struct source *source, uint32_t events) {
 void connection_hello(struct connection *c, uint32_t id, struct reader *r) {
   uint32_t version = read_u32(r);
   if (!reader_done(r) || version != WIRE_VERSION) {
-    connection_fail(c, id, EPROTO, WIRE_WHAT_REQUEST, "Cannot talk: version %d is spoken here", WIRE_VERSION);
+    connection_fail(c, id, EPROTO, WIRE_WHAT_REQUEST, "Cannot talk: this process speaks version %d", WIRE_VERSION);
     return;
   }
   struct writer w = frame_begin(WIRE_OK, id);

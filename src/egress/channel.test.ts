@@ -11,7 +11,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { root, tempDir } from "../../test/harness/harness.ts";
 import { needs } from "../../test/runner/needs.ts";
 import { noEgressSettings } from "../core/ports/egress-settings.ts";
-import { parseRequest, replies } from "./channel.ts";
+import { replies } from "./channel.ts";
 
 const run = promisify(execFile);
 
@@ -70,51 +70,19 @@ except ConnectionResetError: print("reset")
   });
 });
 
-describe("messages", () => {
-  test("are understood", () => {
-    expect(parseRequest({ kind: "end", id: 1 })).toEqual({ kind: "end", id: 1 });
-    const dns = { kind: "dns", id: 1, machine: "a", flow: 2, packet: "0aff" };
-    expect(parseRequest({ ...dns, holder: 5 })).toMatchObject({ holder: 5 });
-    const holder = { kind: "holder", id: 5, program: "6375726c", ancestry: [[12, 10, 1763194000123]] };
-    expect(parseRequest(holder)).toEqual({ ...holder, program: "curl" });
-    expect(parseRequest(dns)).toEqual({ ...dns, custom: false, holder: 0, packet: Buffer.from([10, 255]) });
-    const refused = {
-      kind: "refused",
-      id: 1,
-      machine: "a",
-      protocol: 17,
-      address: "1.1.1.1",
-      port: 53,
-      packet: "0aff",
-    };
-    expect(parseRequest(refused)).toEqual({ ...refused, packet: Buffer.from([10, 255]) });
-    const unseen = { kind: "unseen", id: 1, machine: "a", count: 9 };
-    expect(parseRequest(unseen)).toEqual(unseen);
-  });
-
-  test.each([
-    [null, "Cannot understand a message: not an object"],
-    [{ kind: "end" }, 'Cannot understand a message: "id" is not a number'],
-    [{ kind: "tcp", id: 1 }, 'Cannot understand a message: "machine" is not text'],
-    [{ kind: "x", id: 1, machine: "a", address: "1.1.1.1", port: 1 }, 'Cannot understand a message of kind "x"'],
-  ])("%j is refused", (message, sentence) => {
-    expect(() => parseRequest(message)).toThrow(sentence);
-  });
-
-  test("connections are counted up, and that a single one was taken is told with what comes next", async () => {
-    const said: string[] = [];
-    const { taken, closed } = replies((line) => said.push(line));
-    for (const id of [1, 2, 1, 1]) taken(id);
-    await new Promise(setImmediate);
-    expect(said.splice(0)).toEqual(["taken 1 3"]);
-    taken(1);
-    for (const id of [2, 3, 3]) closed(id);
-    await new Promise(setImmediate);
-    expect(said.splice(0)).toEqual(["taken 2 1", "closed 2 1", "closed 3 2"]);
-    taken(1);
-    await new Promise(setImmediate);
-    expect(said).toEqual(["taken 1 2"]);
-  });
+test("connections are counted up, and that a single one was taken is told with what comes next", async () => {
+  const said: string[] = [];
+  const { taken, closed } = replies((line) => said.push(line));
+  for (const id of [1, 2, 1, 1]) taken(id);
+  await new Promise(setImmediate);
+  expect(said.splice(0)).toEqual(["taken 1 3"]);
+  taken(1);
+  for (const id of [2, 3, 3]) closed(id);
+  await new Promise(setImmediate);
+  expect(said.splice(0)).toEqual(["taken 2 1", "closed 2 1", "closed 3 2"]);
+  taken(1);
+  await new Promise(setImmediate);
+  expect(said).toEqual(["taken 1 2"]);
 });
 
 /** Runs Python that has the egress process at the other end of `channel`; returns the lines it printed. */

@@ -3,7 +3,8 @@
 import type { Socket } from "node:net";
 import type { CustomNetwork } from "../core/network/network-policy.ts";
 import type { EgressSettings } from "../core/ports/egress-settings.ts";
-import { halfOpen, type Replies, type Request } from "./channel.ts";
+import type { NetdMessage } from "../protocols/netd-channel.ts";
+import { halfOpen, type Replies } from "./channel.ts";
 import { serveConnection } from "./connection/connection.ts";
 import { isResolver, serveDns } from "./dns/dns.ts";
 import { answerQuestion } from "./dns/questions.ts";
@@ -25,9 +26,9 @@ export interface EgressOptions {
   complain: Complain;
 }
 
-type Tcp = Extract<Request, { kind: "tcp" }>;
-type Udp = Extract<Request, { kind: "udp" }>;
-type Dns = Extract<Request, { kind: "dns" }>;
+type Tcp = Extract<NetdMessage, { kind: "tcp" }>;
+type Udp = Extract<NetdMessage, { kind: "udp" }>;
+type Dns = Extract<NetdMessage, { kind: "dns" }>;
 
 /** how long to wait for netd before it is told again, in ms */
 const tellEvery = 100;
@@ -57,7 +58,7 @@ export class Egress {
     return this.#options.actors;
   }
 
-  handle(request: Request, socket: Socket | undefined): void {
+  handle(request: NetdMessage, socket: Socket | undefined): void {
     const { replies, log } = this.#options;
     if (request.kind === "end") {
       this.#machines.end(request.id);

@@ -2,7 +2,7 @@
 
 import { setMaxListeners } from "node:events";
 import type { AuthoritySpec, CustomNetwork } from "../core/network/network-policy.ts";
-import type { Sender } from "./channel.ts";
+import type { Sender } from "../protocols/netd-channel.ts";
 import type { Asker } from "./dns/questions.ts";
 import { type Allowance, newAllowance } from "./fairness/allowance.ts";
 import type { TimeShare, Turns } from "./fairness/turns.ts";

@@ -8,7 +8,8 @@
  */
 
 import { Socket } from "node:net";
-import { parseRequest, replies } from "./channel.ts";
+import { readNetdMessage } from "../protocols/netd-channel.ts";
+import { replies } from "./channel.ts";
 import { openControl } from "./control.ts";
 import { Egress } from "./egress.ts";
 import { Actors } from "./log/actors.ts";
@@ -36,7 +37,7 @@ const egress = new Egress({
 // What nobody foresaw has come to nothing for the one connection that it was about; to end would cut off all sandboxes.
 process.on("uncaughtException", (error) => complain("Cannot go on with what a sandbox wants:", error));
 process.on("message", (message, handle) => {
-  egress.handle(parseRequest(message), handle instanceof Socket ? handle : undefined);
+  egress.handle(readNetdMessage(message), handle instanceof Socket ? handle : undefined);
 });
 // netd is gone, and with it everything this process was asked to do.
 process.on("disconnect", () => process.exit(0));

@@ -9,7 +9,7 @@ import { networkInterfaces } from "node:os";
 import type { ForwardHeaders } from "../core/model/conventions.ts";
 import { type EgressProxy, type EgressSettings, noEgressSettings } from "../core/ports/egress-settings.ts";
 import { egressSettings } from "../protocols/egress-control.ts";
-import type { Destination } from "./channel.ts";
+import type { Destination } from "../protocols/netd-channel.ts";
 import { isProxied, type Target } from "./connection/proxy.ts";
 import { parseResolver } from "./dns/resolvers.ts";
 import { type AddressRules, addressRules } from "./policy/addresses.ts";

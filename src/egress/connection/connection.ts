@@ -16,7 +16,7 @@ import { bytesOf } from "../../core/network/cidr.ts";
 import { hostName } from "../../core/network/network-policy.ts";
 import type { EgressProxy } from "../../core/ports/egress-settings.ts";
 import type { EgressCause } from "../../protocols/egress-log.ts";
-import type { Destination } from "../channel.ts";
+import type { Destination } from "../../protocols/netd-channel.ts";
 import { addressesOf } from "../dns/questions.ts";
 import { attributed, beforeRefusal, type Search } from "../log/actors.ts";
 import type { EgressEvent, EgressLog } from "../log/log.ts";

@@ -1,7 +1,7 @@
 /** Connects to the outside, and joins a connection from inside a sandbox to one outside, both ways, in one fate. */
 
 import { connect, type Socket } from "node:net";
-import type { Destination } from "../channel.ts";
+import type { Destination } from "../../protocols/netd-channel.ts";
 import type { TimeShare } from "../fairness/turns.ts";
 import { sslRequest } from "./opening.ts";
 import { pourBoth } from "./pour.ts";

@@ -1,7 +1,7 @@
 /** The resolver that a sandbox sees, on port 53 of its gateway: single questions over UDP, and connections over TCP. */
 
 import type { Socket } from "node:net";
-import type { Destination } from "../channel.ts";
+import type { Destination } from "../../protocols/netd-channel.ts";
 import { takeMessage, withLength } from "./resolvers.ts";
 
 /** where sandboxes find it; guest/network/net.h says the same */

@@ -9,7 +9,7 @@
 import { randomInt } from "node:crypto";
 import { type Answer, decode, encode, type OptAnswer, type Packet, RECURSION_DESIRED } from "dns-packet";
 import { hostName } from "../../core/network/network-policy.ts";
-import type { Destination } from "../channel.ts";
+import type { Destination } from "../../protocols/netd-channel.ts";
 import type { Allowance } from "../fairness/allowance.ts";
 import type { AddressRules } from "../policy/addresses.ts";
 import type { Names } from "../policy/names.ts";

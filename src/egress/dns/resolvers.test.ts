@@ -3,7 +3,7 @@
 import { createSocket } from "node:dgram";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import type { Destination } from "../channel.ts";
+import type { Destination } from "../../protocols/netd-channel.ts";
 import { parseResolver, resolve, takeMessage, withLength } from "./resolvers.ts";
 
 const question = Buffer.from("1234010000010000000000000377656204746573740000010001", "hex");

@@ -2,7 +2,7 @@
 
 import { createSocket } from "node:dgram";
 import { connect, isIP } from "node:net";
-import type { Destination } from "../channel.ts";
+import type { Destination } from "../../protocols/netd-channel.ts";
 
 /** the fixed part of every DNS message (RFC 1035, 4.1.1): it begins with the id, then the flags */
 const headerLength = 12;

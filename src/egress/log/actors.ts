@@ -6,7 +6,7 @@
 
 import type { Ancestry, CommandQuestion } from "../../protocols/egress-control.ts";
 import type { EgressActor } from "../../protocols/egress-log.ts";
-import type { Holder } from "../channel.ts";
+import type { Holder } from "../../protocols/netd-channel.ts";
 import type { EgressLog } from "./log.ts";
 
 /** A search for somebody. */

@@ -2,7 +2,7 @@
 
 import { encode } from "dns-packet";
 import { expect, test } from "vitest";
-import type { Refused } from "../channel.ts";
+import type { RefusedPacket } from "../../protocols/netd-channel.ts";
 import { addressRules } from "../policy/addresses.ts";
 import { decisionOf } from "./kernel-refusal.ts";
 
@@ -93,7 +93,7 @@ test("what is no question to the resolver, or cannot be seen, has no name", () =
   expect(decision({ protocol: 6, ...at })).toEqual({ protocol: "dns", ...at, ...denied });
 });
 
-function decision(fields: Partial<Refused>, name?: string) {
+function decision(fields: Partial<RefusedPacket>, name?: string) {
   const packet = Buffer.alloc(0);
   return decisionOf(
     { kind: "refused", id: 1, machine: "a", protocol: 6, address: "", port: 0, packet, ...fields },

@@ -2,14 +2,14 @@
 
 import { hostOfQuestion } from "../../core/network/network-policy.ts";
 import type { EgressCause, EgressDecision } from "../../protocols/egress-log.ts";
-import type { Refused } from "../channel.ts";
+import type { RefusedPacket } from "../../protocols/netd-channel.ts";
 import { isResolver } from "../dns/dns.ts";
 import { questionAsked } from "../dns/questions.ts";
 import type { AddressRules } from "../policy/addresses.ts";
 import { customPolicy, judge, judgeName, type Verdict } from "../policy/policy.ts";
 
 /** `name` is what led the sandbox to the address, if anything did */
-export function decisionOf(refused: Refused, addresses: AddressRules, name?: string): EgressDecision {
+export function decisionOf(refused: RefusedPacket, addresses: AddressRules, name?: string): EgressDecision {
   const { address, port } = refused;
   const protocol = protocols[refused.protocol] ?? "other";
   const where = { ...(name !== undefined && { name }), address };

@@ -13,7 +13,7 @@ import {
   type RequestRule,
 } from "../../core/network/network-policy.ts";
 import type { EgressCause, MissingPermission } from "../../protocols/egress-log.ts";
-import type { Destination } from "../channel.ts";
+import type { Destination } from "../../protocols/netd-channel.ts";
 import { type AddressRules, embeddedIPv4 } from "./addresses.ts";
 
 /** What is in force for a machine. */

@@ -20,6 +20,7 @@ import type {
   SnapshotInfo,
   Vitals,
 } from "../../core/ports/runtime.ts";
+import type { MachineRecord } from "../../protocols/machine-record.ts";
 import { type Components, type Durability, openComponents } from "./components.ts";
 import { isFull, ofClosedStore, typed } from "./guest-wire/failure.ts";
 import { hostBootId } from "./host/boot-id.ts";
@@ -37,9 +38,9 @@ import { bootedMachine } from "./machines/booted-machine.ts";
 import { readEnded, readInfo } from "./machines/journal.ts";
 import { LinuxMachine } from "./machines/machine.ts";
 import { machineNeeds } from "./machines/machine-needs.ts";
-import { flushRecord, type MachineRecord, writeRecord, writeSpare } from "./machines/machine-record.ts";
 import { checkSpec, isPlainName, type MachinePlan, type OrphanPlan, type Places, places } from "./machines/plan.ts";
 import type { PreparedMachine } from "./machines/prepared-machine.ts";
+import { flushRecord, writeRecord, writeSpare } from "./machines/record-files.ts";
 import { bootRoot, hotRoot } from "./machines/roots.ts";
 import { egressJournal } from "./network/egress-journal.ts";
 import { abandoned, isIdle, letGo, rebuildLedger, shutDown } from "./opening.ts";

@@ -11,8 +11,8 @@ import type { Components } from "./components.ts";
 import { errnoOf } from "./guest-wire/failure.ts";
 import { realThings } from "./host/reconcile.ts";
 import type { LinuxMachine } from "./machines/machine.ts";
-import { readRecords } from "./machines/machine-record.ts";
 import type { Places } from "./machines/plan.ts";
+import { readRecords } from "./machines/record-files.ts";
 import { closeStorage } from "./storage/storage.ts";
 
 export interface Opening {

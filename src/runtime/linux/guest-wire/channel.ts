@@ -4,6 +4,7 @@
  */
 
 import { connect, type Socket } from "node:net";
+import { constants } from "node:os";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import {
   type Frame,
@@ -14,13 +15,21 @@ import {
   wireVersion,
 } from "../../../protocols/guest-frames.ts";
 import { FileSession } from "../files/file-session.ts";
-import { failure } from "./failure.ts";
+import { errnoOf, failure } from "./failure.ts";
 
 export interface ChannelEvents {
   /** a frame that answers no request */
   event?(frame: Frame): void;
   /** called once */
   closed?(reason: Error): void;
+}
+
+/** The other side lives, and was started by a version of Sandkeep with other frames. */
+export class OtherWireVersion extends SandkeepError {
+  constructor(name: string, cause: unknown) {
+    const what = `it does not speak version ${wireVersion} of the frames, so another version of Sandkeep started it`;
+    super("conflict", `Cannot talk to ${name}: ${what}; use that version, or stop its sandboxes with it`, { cause });
+  }
 }
 
 interface Pending {
@@ -57,7 +66,7 @@ export class Channel {
       await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
     } catch (error) {
       channel.close();
-      throw error;
+      throw errnoOf(error) === constants.errno.EPROTO ? new OtherWireVersion(name, error) : error;
     }
     return channel;
   }

@@ -13,7 +13,7 @@ import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from ".
 import type { FileSession } from "../files/file-session.ts";
 import type { LayerTools } from "../layers/layers.ts";
 import type { ActivatePlan, OrphanPlan, PreparePlan } from "../machines/plan.ts";
-import { Channel, type ChannelEvents, dial, openFiles } from "./channel.ts";
+import { Channel, type ChannelEvents, dial, OtherWireVersion, openFiles } from "./channel.ts";
 import { errnoOf, failure, withoutFolders } from "./failure.ts";
 
 export interface LauncherOptions {
@@ -306,7 +306,7 @@ export class Launcher implements LayerTools {
         if (isOpen) this.#lost();
       },
     };
-    const there = await Channel.open(socketOf(this.#options), "the launcher", events).catch(() => undefined);
+    const there = await Channel.open(socketOf(this.#options), "the launcher", events).catch(unlessOtherVersion);
     const channel = there ?? (await start(this.#options, events));
     const hello = await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
     hello.u32();
@@ -340,6 +340,11 @@ function readoptPayload({ name, pid, base, socket, unified, network }: OrphanPla
 
 function socketOf(options: LauncherOptions): string {
   return join(options.run, "launch.sock");
+}
+
+/** a launcher of another version holds machines that a second launcher would take for dead */
+function unlessOtherVersion(error: unknown): undefined {
+  if (error instanceof OtherWireVersion) throw error;
 }
 
 async function start(options: LauncherOptions, events: ChannelEvents): Promise<Channel> {

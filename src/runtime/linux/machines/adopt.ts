@@ -8,14 +8,16 @@ import { basename, dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { MachineEnd } from "../../../core/ports/runtime.ts";
+import type { MachineRecord } from "../../../protocols/machine-record.ts";
+import { OtherWireVersion } from "../guest-wire/channel.ts";
 import type { LaunchedMachine, Launcher } from "../guest-wire/launcher.ts";
 import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
 import type { Ledger } from "../host/ledger.ts";
 import { isReadable, mendCopy } from "../storage/kept-record.ts";
 import { LinuxMachine, type MachineServices } from "./machine.ts";
-import { type MachineFolder, type MachineRecord, readRecords, writeRecord, writeSpare } from "./machine-record.ts";
 import { type MachinePlan, orphanPlan, type Places, planMachine, slotOf } from "./plan.ts";
 import type { MachinePreparer } from "./prepared-machine.ts";
+import { type MachineFolder, readRecords, writeRecord, writeSpare } from "./record-files.ts";
 
 export interface AdoptOptions {
   places: Places;
@@ -164,8 +166,10 @@ async function revive(
     }
     await machine.settleNetwork();
     return machine;
-  } catch {
+  } catch (error) {
     machine.close();
+    // It lives, and must not be taken for dead.
+    if (error instanceof OtherWireVersion) throw error;
     return undefined;
   }
 }

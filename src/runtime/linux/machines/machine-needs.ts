@@ -1,9 +1,9 @@
 /** What may not be collected because of a machine. */
 
 import { existsSync } from "node:fs";
+import type { MachineRecord } from "../../../protocols/machine-record.ts";
 import type { LayerStore } from "../layers/layers.ts";
 import type { MachineNeeds } from "../layers/snapshots.ts";
-import type { MachineRecord } from "./machine-record.ts";
 import type { MachinePlan } from "./plan.ts";
 
 /**

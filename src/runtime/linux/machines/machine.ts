@@ -19,6 +19,7 @@ import type {
   Usage,
 } from "../../../core/ports/runtime.ts";
 import type { Ancestry } from "../../../protocols/egress-control.ts";
+import type { MachineRecord } from "../../../protocols/machine-record.ts";
 import { filesOver } from "../files/files.ts";
 import { Agent, type AgentOptions } from "../guest-wire/agent.ts";
 import { typed } from "../guest-wire/failure.ts";
@@ -26,8 +27,8 @@ import type { Launcher } from "../guest-wire/launcher.ts";
 import { type CgroupUsage, isInCgroup, killProcesses, readUsage, setLimits } from "../host/cgroup.ts";
 import type { EgressLink } from "../network/egress-link.ts";
 import type { PortMeters } from "../network/port-meters.ts";
-import { type MachineRecord, writeRecord } from "./machine-record.ts";
 import { checkLimits, isPlainName, isTerminalSize, type MachinePlan, modeOf } from "./plan.ts";
+import { writeRecord } from "./record-files.ts";
 
 /** what a machine needs of the driver */
 export interface MachineServices {

@@ -1,0 +1,37 @@
+/** A connection to a launcher or an agent that another version of Sandkeep started. */
+
+import { createServer } from "node:net";
+import { constants } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { tempDir } from "../../../../test/harness/harness.ts";
+import { FrameParser, FrameWriter, Type, What } from "../../../protocols/guest-frames.ts";
+import { Agent } from "./agent.ts";
+import { Launcher } from "./launcher.ts";
+
+test("a launcher or an agent with other frames is refused in a sentence, and no second launcher is started", async () => {
+  const run = await tempDir();
+  await serveOtherVersion(join(run, "launch.sock"));
+  await serveOtherVersion(join(run, "agent.sock"));
+  const launcher = Launcher.open({ run, binary: "/nonexistent", egress: [], env: {}, orphans: () => [] });
+  await expect(launcher).rejects.toThrow(
+    /^Cannot talk to the launcher: it does not speak version 1 of the frames, so another version of Sandkeep started it; /,
+  );
+  const agent = new Agent({ socket: join(run, "agent.sock"), journal: run, outputLimit: 1, journalLimit: 1 });
+  await expect(agent.open()).rejects.toThrow(/: it does not speak version 1 of the frames, /);
+});
+
+/** answers every HELLO as guest/shared/connection.c does where it speaks another version */
+async function serveOtherVersion(path: string): Promise<void> {
+  const server = createServer((socket) => {
+    const parser = new FrameParser();
+    socket.on("data", (chunk) => {
+      for (const { id } of parser.push(chunk)) {
+        const refusal = new FrameWriter().u32(constants.errno.EPROTO).u8(What.request);
+        socket.write(refusal.str("Cannot talk: this process speaks version 2").frame(Type.fail, id));
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  onTestFinished(() => void server.close());
+}
