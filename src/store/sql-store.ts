@@ -37,7 +37,7 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
       if (exclusive && !(await engine.claim())) {
         throw new SandkeepError("conflict", `Cannot serve: another daemon uses the database ${placeOf(location)}`);
       }
-      await migrate(engine, now, undefined, options.seal);
+      await migrate(engine, options.seal);
       if (exclusive) await engine.begin?.();
     },
     close: () => engine.close(),

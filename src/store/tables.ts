@@ -1,6 +1,6 @@
 /** The tables as the query layer knows them; their columns are made in migrations.ts. */
 
-import type { Kysely } from "kysely";
+import type { Generated, Kysely } from "kysely";
 import type { Command, Drive, Project, Sandbox, Session, Snapshot, Team } from "../core/model/sandbox.ts";
 import type { ApiKey } from "../core/ports/store.ts";
 import type { Row } from "./queries/rows.ts";
@@ -8,7 +8,7 @@ import type { Row } from "./queries/rows.ts";
 export type Database = Kysely<Tables>;
 
 export interface Tables {
-  migrations: { number: number; name: string; applied_at: number };
+  migrations: { name: string; timestamp: string; number: Generated<number> };
   claims: { slot: number; epoch: number };
   identity: { slot: number; id: string };
   teams: Row<Team>;

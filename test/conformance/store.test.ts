@@ -14,6 +14,7 @@ import { durabilitySuite } from "./store/durability.ts";
 import type { StoreHost } from "./store/host.ts";
 import { idempotencySuite } from "./store/idempotency.ts";
 import { listsSuite } from "./store/lists.ts";
+import { migrationsSuite } from "./store/migrations.ts";
 import { pruningSuite } from "./store/pruning.ts";
 import { sandboxesSuite } from "./store/sandboxes.ts";
 import { sessionsSuite } from "./store/sessions.ts";
@@ -38,7 +39,7 @@ const engines: Record<string, (undo: Undo) => Promise<() => Promise<StoreLocatio
 for (const [name, start] of Object.entries(engines)) {
   describe(name, () => {
     const undo = new AsyncDisposableStack();
-    let host: (StoreHost & { store: Store }) | undefined;
+    let host: (StoreHost & { store: Store; place: () => Promise<StoreLocation> }) | undefined;
 
     beforeAll(async () => {
       const place = await start(undo);
@@ -46,6 +47,7 @@ for (const [name, start] of Object.entries(engines)) {
       undo.defer(() => store.close());
       host = {
         store,
+        place,
         async fresh() {
           const location = await place();
           return () => openStore(location);
@@ -75,5 +77,6 @@ for (const [name, start] of Object.entries(engines)) {
       durabilitySuite,
     ])
       suite(current);
+    migrationsSuite(() => current().place());
   });
 }

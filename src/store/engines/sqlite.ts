@@ -10,6 +10,7 @@ import {
   CompiledQuery,
   type DatabaseConnection,
   type QueryResult,
+  SqliteAdapter,
   type SqliteDatabase,
   SqliteDialect,
   type SqliteDialectConfig,
@@ -36,6 +37,17 @@ export class NodeSqliteDialect extends SqliteDialect {
 
   override createDriver(): SqliteDriver {
     return new WritingDriver(this.#config);
+  }
+
+  override createAdapter(): SqliteAdapter {
+    return new TransactionalAdapter();
+  }
+}
+
+/** SQLite's transactions hold definitions of tables, too, so that a migration is whole or not there. */
+class TransactionalAdapter extends SqliteAdapter {
+  override get supportsTransactionalDdl(): boolean {
+    return true;
   }
 }
 

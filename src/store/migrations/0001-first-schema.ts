@@ -3,10 +3,11 @@
  * both engines but for the words that an engine brings. Every list and every lookup has its index, in its order.
  */
 
-import type { Words } from "./migration.ts";
+import type { Kysely } from "kysely";
+import { execute, type MigrationContext } from "./migration.ts";
 
-export function firstSchema({ text, allKey }: Words): string[] {
-  return [
+export async function up(db: Kysely<unknown>, { text, allKey }: MigrationContext): Promise<void> {
+  await execute(db, [
     `create table teams (
       id ${text} primary key,
       slug ${text} not null unique,
@@ -205,5 +206,5 @@ export function firstSchema({ text, allKey }: Words): string[] {
       body ${text}
     )`,
     `create index idempotent_requests_by_age on idempotent_requests (began_at)`,
-  ];
+  ]);
 }

@@ -1,7 +1,11 @@
 /** What snapshots are called. */
 
-import type { Words } from "./migration.ts";
+import type { Kysely } from "kysely";
+import { execute, type MigrationContext } from "./migration.ts";
 
-export function snapshotNames({ text }: Words): string[] {
-  return [`alter table snapshots add column name ${text}`, `alter table sandboxes add column snapshot_name ${text}`];
+export async function up(db: Kysely<unknown>, { text }: MigrationContext): Promise<void> {
+  await execute(db, [
+    `alter table snapshots add column name ${text}`,
+    `alter table sandboxes add column snapshot_name ${text}`,
+  ]);
 }

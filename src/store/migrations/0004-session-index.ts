@@ -5,10 +5,10 @@
 
 import { createHash } from "node:crypto";
 import type { Kysely } from "kysely";
-import type { Words } from "./migration.ts";
+import { execute, type MigrationContext } from "./migration.ts";
 
-export function sessionIndex({ text, allKey }: Words): string[] {
-  return [
+export async function up(db: Kysely<Tables>, { text, allKey }: MigrationContext): Promise<void> {
+  await execute(db, [
     `create index sessions_of_sandbox on sessions (sandbox_id)`,
 
     `create table session_tags (
@@ -27,7 +27,8 @@ export function sessionIndex({ text, allKey }: Words): string[] {
       count bigint not null,
       primary key (project_id, list, ends_at)
     )`,
-  ];
+  ]);
+  await indexSessions(db);
 }
 
 const batch = 1000;

@@ -1,7 +1,8 @@
 /** Which data directory this database belongs to, in one row. */
 
-import type { Words } from "./migration.ts";
+import type { Kysely } from "kysely";
+import { execute, type MigrationContext } from "./migration.ts";
 
-export function identityTable({ text }: Words): string[] {
-  return [`create table identity (slot integer primary key check (slot = 1), id ${text} not null)`];
+export async function up(db: Kysely<unknown>, { text }: MigrationContext): Promise<void> {
+  await execute(db, [`create table identity (slot integer primary key check (slot = 1), id ${text} not null)`]);
 }

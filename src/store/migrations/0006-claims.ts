@@ -1,5 +1,8 @@
 /** How often a daemon has claimed this database, so that each knows whether another came after. */
 
-export function claimsTable(): string[] {
-  return ["create table claims (slot integer primary key check (slot = 1), epoch bigint not null)"];
+import type { Kysely } from "kysely";
+import { execute } from "./migration.ts";
+
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await execute(db, ["create table claims (slot integer primary key check (slot = 1), epoch bigint not null)"]);
 }

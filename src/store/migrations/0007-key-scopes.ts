@@ -1,13 +1,14 @@
 /** What a key is for, until when, and when it was used last. */
 
-import type { Words } from "./migration.ts";
+import type { Kysely } from "kysely";
+import { execute, type MigrationContext } from "./migration.ts";
 
-export function keyScopes({ text }: Words): string[] {
-  return [
+export async function up(db: Kysely<unknown>, { text }: MigrationContext): Promise<void> {
+  await execute(db, [
     `alter table api_keys add column project_id ${text}`,
     `alter table api_keys add column read_only smallint`,
     `alter table api_keys add column policy_ceiling ${text}`,
     `alter table api_keys add column expires_at bigint`,
     `alter table api_keys add column last_used_at bigint`,
-  ];
+  ]);
 }

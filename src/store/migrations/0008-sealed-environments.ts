@@ -1,9 +1,10 @@
 /**
- * Seals the environment variables of sandboxes and sessions: until then their values were kept in the clear. It has no
- * statements, but needs the seal, which only the daemon has.
+ * Seals the environment variables of sandboxes and sessions: until then their values were kept in the clear. It needs
+ * the seal, which only the daemon has.
  */
 
 import type { Kysely } from "kysely";
+import type { MigrationContext } from "./migration.ts";
 
 const batch = 1000;
 
@@ -12,10 +13,7 @@ interface Tables {
   sessions: { id: string; env: string };
 }
 
-export async function sealEnvironments(
-  db: Kysely<Tables>,
-  seal: ((text: string) => string) | undefined,
-): Promise<void> {
+export async function up(db: Kysely<Tables>, { seal }: MigrationContext): Promise<void> {
   for (const table of ["sandboxes", "sessions"] as const) {
     for (let last = ""; ; ) {
       const rows = await db

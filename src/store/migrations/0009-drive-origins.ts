@@ -1,7 +1,11 @@
 /** Which drive one is a copy of, and which one the first of them was. */
 
-import type { Words } from "./migration.ts";
+import type { Kysely } from "kysely";
+import { execute, type MigrationContext } from "./migration.ts";
 
-export function driveOrigins({ text }: Words): string[] {
-  return [`alter table drives add column parent_id ${text}`, `alter table drives add column root_id ${text}`];
+export async function up(db: Kysely<unknown>, { text }: MigrationContext): Promise<void> {
+  await execute(db, [
+    `alter table drives add column parent_id ${text}`,
+    `alter table drives add column root_id ${text}`,
+  ]);
 }

@@ -1,25 +1,23 @@
 /**
- * One step of the schema. A step that was released is never changed, and uses nothing that may change: it is written out, with
- * the tables as they were at its time.
+ * What a migration may use. A migration that was released never changes and imports only this file and Kysely, so nothing
+ * here changes either: each is written out, with the tables as they were at its time.
  */
 
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 
-/** what the engines call differently */
-export interface Words {
-  /** text that is compared byte by byte */
+export interface MigrationContext {
+  /** the type of text that is compared byte by byte */
   text: string;
-  /** what ends the definition of a table that is all key */
+  /** ends the definition of a table whose columns are all part of the key */
   allKey: string;
+  /** makes a text unreadable for others; only the daemon has it */
+  seal?: ((text: string) => string) | undefined;
 }
 
-/** what makes a text unreadable for others; only the daemon has it */
-export type Sealing = ((text: string) => string) | undefined;
+// biome-ignore lint/suspicious/noExplicitAny: each migration knows the tables as they were at its time
+export type Migration = (db: Kysely<any>, context: MigrationContext) => Promise<void>;
 
-export interface Migration {
-  name: string;
-  statements(words: Words): string[];
-  /** fills what the statements made with what is there already */
-  // biome-ignore lint/suspicious/noExplicitAny: each step knows the tables as they were at its time
-  fill?(db: Kysely<any>, seal: Sealing): Promise<void>;
+// biome-ignore lint/suspicious/noExplicitAny: statements are text
+export async function execute(db: Kysely<any>, statements: string[]): Promise<void> {
+  for (const statement of statements) await sql.raw(statement).execute(db);
 }

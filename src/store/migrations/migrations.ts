@@ -1,74 +1,112 @@
 /**
- * The schema, as the steps that made it. A step that was released is never changed: a later one is added below it.
- * Each is one transaction together with its row in `migrations`; two programs that open one database take turns.
+ * The schema, as the migrations that make it, and Kysely's Migrator that applies them. A migration that was released
+ * never changes: a later one is added below it. Each is one transaction together with its row in `migrations`.
  */
 
-import { sql } from "kysely";
+import { type Kysely, sql } from "kysely";
+import { Migrator } from "kysely/migration";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Engine } from "../engines/engines.ts";
-import { firstSchema } from "./0001-first-schema.ts";
-import { lifetimes } from "./0002-lifetimes.ts";
-import { snapshotNames } from "./0003-snapshot-names.ts";
-import { indexSessions, sessionIndex } from "./0004-session-index.ts";
-import { identityTable } from "./0005-identity.ts";
-import { claimsTable } from "./0006-claims.ts";
-import { keyScopes } from "./0007-key-scopes.ts";
-import { sealEnvironments } from "./0008-sealed-environments.ts";
-import { driveOrigins } from "./0009-drive-origins.ts";
-import { retentionIndex } from "./0010-retention-index.ts";
-import type { Migration, Sealing } from "./migration.ts";
+import { up as firstSchema } from "./0001-first-schema.ts";
+import { up as lifetimes } from "./0002-lifetimes.ts";
+import { up as snapshotNames } from "./0003-snapshot-names.ts";
+import { up as sessionIndex } from "./0004-session-index.ts";
+import { up as identity } from "./0005-identity.ts";
+import { up as claims } from "./0006-claims.ts";
+import { up as keyScopes } from "./0007-key-scopes.ts";
+import { up as sealedEnvironments } from "./0008-sealed-environments.ts";
+import { up as driveOrigins } from "./0009-drive-origins.ts";
+import { up as retentionIndex } from "./0010-retention-index.ts";
+import type { Migration, MigrationContext } from "./migration.ts";
 
-/** in the order they are applied; a migration's number is its place, from 1 */
-const migrations: Migration[] = [
-  { name: "first schema", statements: firstSchema },
-  { name: "lifetimes", statements: lifetimes },
-  { name: "snapshot names", statements: snapshotNames },
-  { name: "session index", statements: sessionIndex, fill: indexSessions },
-  { name: "identity", statements: identityTable },
-  { name: "claims", statements: claimsTable },
-  { name: "key scopes", statements: keyScopes },
-  { name: "sealed environments", statements: () => [], fill: sealEnvironments },
-  { name: "drive origins", statements: driveOrigins },
-  { name: "retention index", statements: retentionIndex },
-];
+/** by their names, which begin with their numbers, from 0001 on without a gap */
+export type Migrations = Record<string, Migration>;
+
+export const migrations: Migrations = {
+  "0001-first-schema": firstSchema,
+  "0002-lifetimes": lifetimes,
+  "0003-snapshot-names": snapshotNames,
+  "0004-session-index": sessionIndex,
+  "0005-identity": identity,
+  "0006-claims": claims,
+  "0007-key-scopes": keyScopes,
+  "0008-sealed-environments": sealedEnvironments,
+  "0009-drive-origins": driveOrigins,
+  "0010-retention-index": retentionIndex,
+};
 
 /** brings the database to what this program knows; refuses one that a newer program wrote */
 export async function migrate(
   engine: Engine,
-  now: () => number,
-  known = migrations,
-  seal: Sealing = undefined,
+  seal: MigrationContext["seal"] = undefined,
+  known: Migrations = migrations,
 ): Promise<void> {
+  const context = { text: engine.text, allKey: engine.allKey, seal };
+  const bound = Object.entries(known).map(([name, up]) => [name, { up: (db: Kysely<unknown>) => up(db, context) }]);
+  const migrator = new Migrator({
+    db: engine.db,
+    migrationTableName: table,
+    migrationLockTableName: lockTable,
+    provider: { getMigrations: async () => Object.fromEntries(bound) },
+    // The order is that of the names. Kysely would compare times, which a clock that was set back puts in another one.
+    allowUnorderedMigrations: true,
+  });
+  const applied = await recorded(engine, Object.keys(known).sort());
+  if (applied === Object.keys(known).length) return;
+  // One at a time, so that each is a transaction of its own; another program may have applied some meanwhile.
   for (;;) {
-    const applied = await applyNext(engine, now, known, seal);
-    if (!applied) return;
+    const { error, results } = await migrator.migrateUp();
+    if (error !== undefined) throw error;
+    if (results?.length !== 1) return;
   }
 }
 
-/** false when nothing is left to apply */
-function applyNext(engine: Engine, now: () => number, known: Migration[], seal: Sealing): Promise<boolean> {
+const table = "migrations";
+const lockTable = "migrations_lock";
+
+/**
+ * The Migrator would look for its tables in all schemas of the database, so they are made here. Programs of before it read
+ * `number` and nothing else: so they open a database whose schema they know, and refuse any other.
+ */
+const tables = [
+  `create table if not exists ${table} (
+    name varchar(255) primary key,
+    timestamp varchar(255) not null,
+    number integer generated always as (cast(substr(name, 1, 4) as integer)) stored
+  )`,
+  `create table if not exists ${lockTable} (id varchar(255) primary key, is_locked integer not null default 0)`,
+];
+
+/** a row that programs of before the Migrator have written */
+interface OldRow {
+  number: number;
+  applied_at: number;
+}
+
+type Row = OldRow | { number: number; name: string };
+
+/** makes the tables of records, or takes over those of an older program; the number of migrations on record */
+function recorded(engine: Engine, names: string[]): Promise<number> {
   return engine.db.transaction().execute(async (tx) => {
     if (engine.migrationLock) await sql.raw(engine.migrationLock).execute(tx);
-    await sql
-      .raw(
-        "create table if not exists migrations (number integer primary key, name text not null, applied_at bigint not null)",
-      )
-      .execute(tx);
-    const last = await tx
-      .selectFrom("migrations")
-      .select((eb) => eb.fn.max("number").as("number"))
-      .executeTakeFirst();
-    const number = (last?.number ?? 0) + 1;
-    if (number > known.length + 1)
+    for (const statement of tables) await sql.raw(statement).execute(tx);
+    const { rows } = await sql<Row>`select * from ${sql.table(table)}`.execute(tx);
+    const last = Math.max(0, ...rows.map(({ number }) => number));
+    if (last > names.length) {
       throw new SandkeepError(
         "unsupported",
-        `Cannot open the store: a newer Sandkeep wrote it (schema ${number - 1}, this one knows up to ${known.length})`,
+        `Cannot open the store: a newer Sandkeep wrote it (schema ${last}, this one knows up to ${names.length})`,
       );
-    const migration = known[number - 1];
-    if (!migration) return false;
-    for (const statement of migration.statements(engine)) await sql.raw(statement).execute(tx);
-    await migration.fill?.(tx, seal);
-    await tx.insertInto("migrations").values({ number, name: migration.name, applied_at: now() }).execute();
-    return true;
+    }
+    const old = rows.filter((row) => "applied_at" in row);
+    if (old.length > 0) {
+      await tx.schema.dropTable(table).execute();
+      for (const statement of tables) await sql.raw(statement).execute(tx);
+      for (const { number, applied_at } of old) {
+        const row = { name: names[number - 1] ?? "", timestamp: new Date(applied_at).toISOString() };
+        await tx.insertInto(table).values(row).execute();
+      }
+    }
+    return rows.length;
   });
 }
