@@ -34,7 +34,8 @@ export interface LayerToolsHandle {
   tools: LayerTools;
   /** guest/test/flatten_main.c, for looking at layers and making them */
   flattenMain(...args: string[]): Promise<string>;
-  store(): Promise<TestStore>;
+  /** `volumes`: one that believes to have subvolumes, which are copied file by file here */
+  store(options?: { volumes?: boolean }): Promise<TestStore>;
 }
 
 /** builds the tools for the tests of a file */
@@ -62,16 +63,16 @@ export function useLayerTools(): LayerToolsHandle {
     filesAt: (directory) => serve(join(programs, "files_serve"), directory),
     flatten: async (layers, into) => void (await flattenMain("flatten", into, ...layers)),
   };
-  return { tools, flattenMain, store: async () => openStore(join(await tempDir(), "store"), tools) };
+  return { tools, flattenMain, store: async (options) => openStore(join(await tempDir(), "store"), tools, options) };
 }
 
 /** the sources of guest/test/flatten_main.c, for building it */
 export const flattenSources = ["layers/flatten", "layers/merge", "layers/copy", "test/flatten_main"];
 
-async function openStore(path: string, tools: LayerTools): Promise<TestStore> {
+async function openStore(path: string, tools: LayerTools, options: { volumes?: boolean } = {}): Promise<TestStore> {
   await mkdir(path, { recursive: true, mode: 0o700 });
   const needs = { layers: [] as string[], images: [] as string[] };
-  const layers = new LayerStore(path, tools);
+  const layers = new LayerStore(path, tools, options);
   const images = new ImageStore(path);
   const snapshots = new SnapshotStore({ store: path, layers, images, machines: () => needs });
   await layers.open();
@@ -81,7 +82,7 @@ async function openStore(path: string, tools: LayerTools): Promise<TestStore> {
     await snapshots.flushed();
     await layers.settled();
   });
-  return { path, layers, images, snapshots, needs, reopen: () => openStore(path, tools) };
+  return { path, layers, images, snapshots, needs, reopen: () => openStore(path, tools, options) };
 }
 
 /** one process that serves one directory to one session and ends with it */

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { vercelConventions } from "../../src/api/vercel/conventions.ts";
 import type { Machine } from "../../src/core/ports/runtime.ts";
-import { importRootfs } from "../../src/runtime/linux/images/import.ts";
+import { importRootfs } from "../../src/runtime/linux/oci/import.ts";
 import { bootFor, dismiss } from "../conformance/runtime/host.ts";
 import { sh } from "../conformance/runtime/run.ts";
 import { tempDir } from "../harness/harness.ts";

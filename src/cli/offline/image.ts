@@ -5,7 +5,7 @@ import { SandkeepError } from "../../core/model/errors.ts";
 import { buildDebian } from "../../runtime/linux/images/debian.ts";
 import { hostImage } from "../../runtime/linux/images/host.ts";
 import type { ImageRecord } from "../../runtime/linux/images/images.ts";
-import { importImage } from "../../runtime/linux/images/import.ts";
+import { importImage } from "../../runtime/linux/oci/import.ts";
 import type { OfflineStore } from "./offline-store.ts";
 
 export const imageUsage = `Usage:
@@ -82,7 +82,7 @@ const commands: Record<string, ImageCommand> = {
     makesStore: true,
     async run({ store, world, values, operand }) {
       const source = operand === "-" ? world.input : operand;
-      const options = { name: values.name, ...shared(values, world, store) };
+      const options = { name: values.name, ...shared(values, world) };
       const image = await importImage(store, source, options);
       world.print(await described(store, image));
     },
@@ -94,7 +94,7 @@ const commands: Record<string, ImageCommand> = {
       if (operand !== "debian") throw usageError(`Cannot build "${operand}": only "debian" can be built`);
       const packages = values.include?.split(",").filter((name) => name !== "") ?? [];
       const { name, suite } = values;
-      const image = await buildDebian(store, { name, suite, packages, ...shared(values, world, store) });
+      const image = await buildDebian(store, { name, suite, packages, ...shared(values, world) });
       world.print(await described(store, image));
     },
   },
@@ -140,14 +140,8 @@ const commands: Record<string, ImageCommand> = {
   },
 };
 
-/** what makes the store grow is refused while room is short, at the beginning and before each further step */
-function shared(values: Job["values"], world: ImageCommandWorld, store: OfflineStore) {
-  store.requireRoom("bring in an image");
-  const progress = (line: string) => {
-    store.requireRoom("bring in an image");
-    world.progress(line);
-  };
-  return { progress, ...(values["no-node"] && { node: false as const }) };
+function shared(values: Job["values"], world: ImageCommandWorld) {
+  return { progress: (line: string) => world.progress(line), ...(values["no-node"] && { node: false as const }) };
 }
 
 async function described({ layers }: OfflineStore, image: ImageRecord): Promise<string> {

@@ -10,9 +10,9 @@ import type { ImageConventions } from "../../core/model/conventions.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { Launcher } from "../../runtime/linux/guest-wire/launcher.ts";
 import { ImageStore } from "../../runtime/linux/images/images.ts";
-import type { ImageStores } from "../../runtime/linux/images/import.ts";
 import { isTagAlive, processTag } from "../../runtime/linux/layers/claims.ts";
 import { LayerStore } from "../../runtime/linux/layers/layers.ts";
+import type { ImageStores } from "../../runtime/linux/oci/import.ts";
 import { requireRoom } from "../../runtime/linux/storage/disk-room.ts";
 import { closeStorage, openStorage } from "../../runtime/linux/storage/storage.ts";
 

@@ -6,6 +6,7 @@ import { resolveBase, type WantedImage } from "./images.ts";
 
 const user = "plain";
 const cwd = "/work";
+const owner = { teamId: "team_a" };
 const digest = (name: string) => Buffer.from(name.padEnd(32)).toString("hex");
 
 function host(images: string[], options: { defaultImage?: string; aliases?: Record<string, string> } = {}) {
@@ -29,7 +30,7 @@ const base = (image: string) => ({ image, runtime: "node24", digest: digest(imag
 test.each(["host", "debian"])("what names nothing boots from the default image, here %s", async (defaultImage) => {
   const { context, notices } = host(["host", "debian"], { defaultImage });
   for (const wanted of [{}, { runtime: "node24" }]) {
-    expect(await resolveBase(context, wanted)).toEqual(base(defaultImage));
+    expect(await resolveBase(context, owner, wanted)).toEqual(base(defaultImage));
   }
   expect(notices).toEqual([]);
 });
@@ -37,24 +38,26 @@ test.each(["host", "debian"])("what names nothing boots from the default image, 
 test("a runtime is the image of its name, if there is one", async () => {
   const { context, notices } = host(["host", "node22", "python3.13"]);
   for (const runtime of ["node22", "python3.13"]) {
-    expect(await resolveBase(context, { runtime })).toEqual({ ...base(runtime), runtime });
+    expect(await resolveBase(context, owner, { runtime })).toEqual({ ...base(runtime), runtime });
   }
   expect(notices).toEqual([]);
 });
 
 test("a runtime that is not here is said to be the one that runs instead, to the caller and in the log", async () => {
   const { context, notices } = host(["host"]);
-  expect(await resolveBase(context, { runtime: "node22" })).toEqual(base("host"));
+  expect(await resolveBase(context, owner, { runtime: "node22" })).toEqual(base("host"));
   expect(notices).toEqual([expect.stringMatching(/^Sandboxes that ask for the runtime "node22" run node24, /)]);
 });
 
 test("an image is the first that goes by one of its names; what the dialect knows may be the default image", async () => {
   const asked = (changes: Partial<WantedImage>) => ({ image: { name: "r/a:1", candidates: ["a:1", "a"], ...changes } });
   const { context, notices } = host(["host", "a"]);
-  expect(await resolveBase(context, asked({}))).toEqual({ ...base("a"), imageName: "a" });
-  expect(await resolveBase(context, asked({ candidates: ["b"], otherwise: "the-default" }))).toEqual(base("host"));
+  expect(await resolveBase(context, owner, asked({}))).toEqual({ ...base("a"), imageName: "a" });
+  expect(await resolveBase(context, owner, asked({ candidates: ["b"], otherwise: "the-default" }))).toEqual(
+    base("host"),
+  );
   expect(notices).toEqual([]);
-  expect(await resolveBase(context, asked({ candidates: ["b"], otherwise: "default-and-say-so" }))).toEqual(
+  expect(await resolveBase(context, owner, asked({ candidates: ["b"], otherwise: "default-and-say-so" }))).toEqual(
     base("host"),
   );
   expect(notices).toEqual([
@@ -65,7 +68,7 @@ test("an image is the first that goes by one of its names; what the dialect know
 test("an image is found by the digest that answers name it with", async () => {
   const { context } = host(["host", "a:v1"]);
   const image = { name: "a@sha256:x", candidates: ["a"], digest: digest("a:v1") };
-  expect(await resolveBase(context, { image })).toEqual({ ...base("a:v1"), imageName: "a:v1" });
+  expect(await resolveBase(context, owner, { image })).toEqual({ ...base("a:v1"), imageName: "a:v1" });
 });
 
 test.each([
@@ -75,14 +78,14 @@ test.each([
   ["vendor/*se:*", "tools"],
 ])("of several aliases, here %s, the one that says most counts", async (pattern, target) => {
   const { context } = host(["host", "tools", "exact"], { aliases: { "*": "host", [pattern]: target } });
-  expect(await resolveBase(context, { image: "vendor/base:1" })).toMatchObject({ image: target });
-  expect(await resolveBase(context, { image: "other" })).toMatchObject({ image: "host" });
+  expect(await resolveBase(context, owner, { image: "vendor/base:1" })).toMatchObject({ image: target });
+  expect(await resolveBase(context, owner, { image: "other" })).toMatchObject({ image: "host" });
 });
 
 test("an alias of exactly its name goes before an image, which goes before an alias with a star", async () => {
   const { context } = host(["host", "a", "b"], { aliases: { "*": "host", a: "host" } });
-  expect(await resolveBase(context, { image: "a" })).toMatchObject({ image: "host" });
-  expect(await resolveBase(context, { image: "b" })).toMatchObject({ image: "b" });
+  expect(await resolveBase(context, owner, { image: "a" })).toMatchObject({ image: "host" });
+  expect(await resolveBase(context, owner, { image: "b" })).toMatchObject({ image: "b" });
 });
 
 test("a digest that is not here is said to be another one", async () => {
@@ -90,8 +93,10 @@ test("a digest that is not here is said to be another one", async () => {
   const image = (name: string, wanted: Partial<WantedImage>) => ({
     image: { name: `${name}@sha256:1`, candidates: [name], digest: "1", ...wanted },
   });
-  expect(await resolveBase(context, image("a", {}))).toMatchObject({ image: "a" });
-  expect(await resolveBase(context, image("universal", { otherwise: "the-default" }))).toMatchObject({ image: "host" });
+  expect(await resolveBase(context, owner, image("a", {}))).toMatchObject({ image: "a" });
+  expect(await resolveBase(context, owner, image("universal", { otherwise: "the-default" }))).toMatchObject({
+    image: "host",
+  });
   expect(notices).toEqual(
     ["a", "host"].map((name) =>
       expect.stringMatching(`by its digest run the image "${name}", which has sha256:${digest(name)}$`),
@@ -101,7 +106,7 @@ test("a digest that is not here is said to be another one", async () => {
 
 test("an alias of an image that is not here is a sentence", async () => {
   const { context } = host(["host"], { aliases: { "a*": "gone" } });
-  await expect(resolveBase(context, { image: "ab" })).rejects.toThrow(
+  await expect(resolveBase(context, owner, { image: "ab" })).rejects.toThrow(
     'Invalid request: image "ab" cannot be used: "a*" is an alias of the image "gone", which is not here.',
   );
 });
@@ -109,18 +114,20 @@ test("an alias of an image that is not here is a sentence", async () => {
 test("a dialect's home counts where the default image would have its own, and nowhere else", async () => {
   const { context } = host(["host", "mine"]);
   const home = { user: "other", cwd: "/other", instead: { user, cwd } };
-  expect(await resolveBase(context, { home })).toEqual({ ...base("host"), user: "other", cwd: "/other" });
-  expect(await resolveBase(context, { home, image: "mine" })).toMatchObject({ user, cwd });
+  expect(await resolveBase(context, owner, { home })).toEqual({ ...base("host"), user: "other", cwd: "/other" });
+  expect(await resolveBase(context, owner, { home, image: "mine" })).toMatchObject({ user, cwd });
   const elsewhere = { ...home, instead: { user: "somebody", cwd } };
-  expect(await resolveBase(context, { home: elsewhere })).toMatchObject({ user, cwd });
+  expect(await resolveBase(context, owner, { home: elsewhere })).toMatchObject({ user, cwd });
 });
 
 test("an image that is not here, a runtime that nobody knows, and both at once are refused", async () => {
   const { context } = host(["host"]);
   const refused = (message: string) => expect.objectContaining({ code: "invalid", message });
-  await expect(resolveBase(context, { image: "mine:v1" })).rejects.toEqual(
+  await expect(resolveBase(context, owner, { image: "mine:v1" })).rejects.toEqual(
     refused('Invalid request: image "mine:v1" is not here. Import it with `sandkeep image import`.'),
   );
-  await expect(resolveBase(context, { runtime: "cobol" })).rejects.toMatchObject({ code: "invalid" });
-  await expect(resolveBase(context, { runtime: "node24", image: "host" })).rejects.toMatchObject({ code: "invalid" });
+  await expect(resolveBase(context, owner, { runtime: "cobol" })).rejects.toMatchObject({ code: "invalid" });
+  await expect(resolveBase(context, owner, { runtime: "node24", image: "host" })).rejects.toMatchObject({
+    code: "invalid",
+  });
 });

@@ -2,7 +2,8 @@
 
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
-import type { SandboxBase } from "../model/sandbox.ts";
+import { imageKey } from "../model/image.ts";
+import type { Owner, SandboxBase } from "../model/sandbox.ts";
 import type { ImageInfo } from "../ports/runtime.ts";
 
 const runtimes = ["node24", "node22", "node26", "python3.13"];
@@ -37,6 +38,9 @@ export interface Home {
   instead: { user: string; cwd: string };
 }
 
+/** whose images are looked at, besides the host's */
+type Asker = Pick<Owner, "teamId">;
+
 type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> & Partial<Pick<Context, "imageAliases">>;
 
 /**
@@ -44,7 +48,7 @@ type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> & Parti
  * and the runtime on record is then the one that is really in there. An operator's alias goes before an image of the same
  * name, and one with a `*` before what the default image would stand in for.
  */
-export async function resolveBase(context: ImageContext, wanted: WantedBase): Promise<SandboxBase> {
+export async function resolveBase(context: ImageContext, owner: Asker, wanted: WantedBase): Promise<SandboxBase> {
   const { runtime } = wanted;
   const asked = typeof wanted.image === "string" ? { name: wanted.image, candidates: [wanted.image] } : wanted.image;
   if (runtime !== undefined && asked !== undefined) {
@@ -53,14 +57,15 @@ export async function resolveBase(context: ImageContext, wanted: WantedBase): Pr
   if (runtime !== undefined && !runtimes.includes(runtime)) {
     throw new SandkeepError("invalid", `Invalid request: \`runtime\` should be one of ${runtimes.join(", ")}.`);
   }
-  const imported = asked ? await importedImage(context, asked) : await context.runtime.images.get(runtime ?? "");
+  const { images } = context.runtime;
+  const imported = asked ? await importedImage(context, owner, asked) : await images.get(runtime ?? "", owner.teamId);
   const image = imported ?? (await defaultImage(context, asked));
   if (!imported) announce(context, image, { runtime, asked });
   if (asked?.digest !== undefined && asked.digest !== image.digest) announceOther(context, image, asked);
   const isPlain = wanted.home?.instead.user === image.user && wanted.home.instead.cwd === image.cwd;
   const home = isPlain && (!imported || asked?.otherwise) ? wanted.home : undefined;
   return {
-    image: image.name,
+    image: imageKey(image),
     runtime: (imported && runtime) ?? ownRuntime,
     ...(imported && asked && { imageName: image.name }),
     ...(image.digest !== undefined && { digest: image.digest }),
@@ -69,14 +74,18 @@ export async function resolveBase(context: ImageContext, wanted: WantedBase): Pr
   };
 }
 
-async function importedImage(context: ImageContext, asked: WantedImage): Promise<ImageInfo | undefined> {
+async function importedImage(
+  context: ImageContext,
+  { teamId }: Asker,
+  asked: WantedImage,
+): Promise<ImageInfo | undefined> {
   const { images } = context.runtime;
   const alias = await aliasOf(context, [asked.name, ...asked.candidates, ...(asked.others ?? [])]);
   if (alias && !alias.pattern.includes("*")) return aliased(context, asked, alias);
-  const pinned = asked.digest && (await images.list()).find(({ digest }) => digest === asked.digest);
+  const pinned = asked.digest && (await images.list(teamId)).find(({ digest }) => digest === asked.digest);
   if (pinned) return pinned.name === context.defaultImage && asked.otherwise ? undefined : pinned;
   for (const name of asked.candidates) {
-    const image = await images.get(name);
+    const image = await images.get(name, teamId);
     if (image) return image;
   }
   return alias && aliased(context, asked, alias);

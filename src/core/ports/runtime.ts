@@ -5,6 +5,7 @@
 
 import type { Duplex, Readable } from "node:stream";
 import type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts";
+import type { ImageConfig, ImagePart, ImageSource } from "../model/image.ts";
 import type { EgressLine, HostTraffic, PortTraffic } from "../network/egress-log.ts";
 import type { CustomNetwork } from "../network/network-policy.ts";
 
@@ -336,15 +337,20 @@ export interface SnapshotInfo {
 }
 
 export interface Images {
-  get(name: string): Promise<ImageInfo | undefined>;
-  list(): Promise<ImageInfo[]>;
-  delete(name: string): Promise<void>;
+  /** a team's own image of this name, or else the host's; without a team, the host's by name or any by its key */
+  get(name: string, team?: string): Promise<ImageInfo | undefined>;
+  /** the host's and a team's; without a team, all */
+  list(team?: string): Promise<ImageInfo[]>;
+  /** the host's image of this name, or by key */
+  delete(nameOrKey: string): Promise<void>;
   /** images by further names for them, in which `*` stands for any text */
   aliases?(): Promise<Record<string, string>>;
 }
 
 export interface ImageInfo {
   name: string;
+  /** the team that it belongs to; one of the host is there for all teams */
+  owner?: string | undefined;
   /** of its content, as 64 hexadecimal digits */
   digest?: string | undefined;
   /** topmost first */
@@ -353,6 +359,12 @@ export interface ImageInfo {
   user: string;
   cwd: string;
   createdAt: number;
+  /** what else its maker says of it; images of older versions and the host's own have none */
+  config?: ImageConfig | undefined;
+  /** there where it was pulled from a registry */
+  source?: ImageSource | undefined;
+  /** its layers as its maker published them, lowest first */
+  parts?: ImagePart[] | undefined;
   /** PEMs that it was made to believe besides its own, as HostRoots has them; an image that was brought in has none */
   roots?: string | undefined;
 }

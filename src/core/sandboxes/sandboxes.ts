@@ -116,7 +116,7 @@ export class Sandboxes {
   /** it runs when this resolves; otherwise nothing of it is left */
   async create(owner: Owner, spec: CreateSpec): Promise<Booted> {
     const snapshot = spec.source?.kind === "snapshot" ? await this.#usable(owner, spec.source.snapshotId) : undefined;
-    const base = snapshot?.base ?? (await resolveBase(this.#context, spec.base));
+    const base = snapshot?.base ?? (await resolveBase(this.#context, owner, spec.base));
     const booted = await this.#draft(owner, this.#sealed(spec), base, snapshot);
     const source = spec.source?.kind === "snapshot" ? undefined : spec.source;
     return this.#boot(booted, snapshot, source);
@@ -179,7 +179,7 @@ export class Sandboxes {
     if (mounts !== undefined) stored.mounts = await this.#mounts(owner, mounts);
     if (networkId !== undefined) stored.networkId = networkId ?? undefined;
     if (keepLastSnapshots !== undefined) stored.keepLastSnapshots = keepLastSnapshots ?? undefined;
-    if (runtime !== undefined) stored.base = await resolveBase(this.#context, { runtime });
+    if (runtime !== undefined) stored.base = await resolveBase(this.#context, owner, { runtime });
     const updated = await this.#context.store.updateSandbox(sandbox.id, stored);
     if (!updated) throw notFound("sandbox", name);
     this.#publish("sandbox.changed", updated);
@@ -195,7 +195,7 @@ export class Sandboxes {
   /** a new sandbox from the other's snapshot, or from its image when it has none; or from another image altogether */
   async fork(owner: Owner, name: string, changes: ForkSpec, image?: string | WantedImage): Promise<Booted> {
     const origin = await this.#find(owner, name);
-    const base = image === undefined ? origin.base : await resolveBase(this.#context, { image });
+    const base = image === undefined ? origin.base : await resolveBase(this.#context, owner, { image });
     const snapshotId = image === undefined ? origin.currentSnapshotId : undefined;
     const snapshot = snapshotId === undefined ? undefined : await this.#usable(owner, snapshotId);
     const spec: ForkSpec = {

@@ -6,10 +6,10 @@
 import { STATUS_CODES } from "node:http";
 import { isIP, type Socket } from "node:net";
 import { bytesOf, contains, parseCidr } from "../../core/network/cidr.ts";
+import { isPublic } from "../../core/network/special-ranges.ts";
 import type { EgressProxy } from "../../core/ports/egress-settings.ts";
 import type { Destination } from "../../protocols/netd-channel.ts";
 import { addressesOf, type QuestionOptions } from "../dns/questions.ts";
-import { isPublic } from "../policy/addresses.ts";
 import { dial } from "./tcp.ts";
 
 /** Where a connection goes, and by which name it is known there. */

@@ -6,6 +6,7 @@
 
 import { BlockList, isIP } from "node:net";
 import { bytesOf, embeddings, isAlone, parseCidr, writtenBytes } from "../../core/network/cidr.ts";
+import { specialRanges } from "../../core/network/special-ranges.ts";
 
 export interface AddressRules {
   /** why the address is out of bounds, and which setting would change that, as words that fit after "is" */
@@ -65,35 +66,10 @@ function openable(what: string, address: string): string {
   return `${what} (SANDKEEP_EGRESS_ALLOW=${address}/${isIP(address) === 6 ? 128 : 32} would open it)`;
 }
 
-/** ranges that are not the public internet, each with what it is (IANA's special-purpose registries) */
-const specialRanges: [what: string, ranges: string[]][] = [
-  ["unspecified", ["0.0.0.0/8", "::/128"]],
-  ["loopback", ["127.0.0.0/8", "::1/128"]],
-  ["private", ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"]],
-  ["shared by carriers", ["100.64.0.0/10"]],
-  // Clouds answer for a machine's credentials here: 169.254.169.254; the IPv6 one is in fc00::/7.
-  ["link-local", ["169.254.0.0/16", "fe80::/10"]],
-  // A public address that on Azure is the machine's own: it hands out what the machine was set up with.
-  ["a cloud's own", ["168.63.129.16/32"]],
-  ["reserved for protocols", ["192.0.0.0/24", "192.88.99.0/24", "100::/64", "5f00::/16"]],
-  ["for documentation", ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"]],
-  ["for benchmarks and our own resolver", ["198.18.0.0/15", "2001:2::/48"]],
-  ["multicast", ["224.0.0.0/4", "ff00::/8"]],
-  ["reserved", ["240.0.0.0/4"]],
-  // Tunnels and translators whose far end we cannot judge.
-  ["a tunnel", ["2001::/32", "2001:10::/28", "2001:20::/28", "64:ff9b:1::/48"]],
-];
-
 const specialLists = specialRanges.map(([what, ranges]) => ({ what, list: blockListOf(ranges) }));
 
 function specialRange(address: string): string | undefined {
   return specialLists.find(({ list }) => has(list, address))?.what;
-}
-
-/** whether it is an address of the internet, whatever this host lets sandboxes reach */
-export function isPublic(address: string): boolean {
-  const embedded = embeddedIPv4(address);
-  return specialRange(address) === undefined && (embedded === undefined || specialRange(embedded) === undefined);
 }
 
 const embeddingLists = embeddings.map(({ prefix, at }) => ({ list: blockListOf([prefix]), at }));

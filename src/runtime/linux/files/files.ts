@@ -11,7 +11,8 @@ import type { FileChange, FileInfo, Files } from "../../../core/ports/runtime.ts
 import { infoOf } from "./file-entry.ts";
 import type { FileSession } from "./file-session.ts";
 import { archiveTar } from "./tar.ts";
-import { extractTar, type FileOwner } from "./tar-extract.ts";
+import { extractTar } from "./tar-extract.ts";
+import type { FileOwner } from "./tar-member.ts";
 
 /** makes a connection: of the user whose files these are, or of root in the same sandbox */
 export type OpenSession = (as: "user" | "root") => Promise<FileSession>;

@@ -9,9 +9,23 @@
 import { posix } from "node:path";
 import { type Extract, extract } from "tar-stream";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { Answers } from "./answers.ts";
 import { decompressed } from "./decompress.ts";
+import type { Entry } from "./file-entry.ts";
 import type { FileSession, WriteRequest } from "./file-session.ts";
 import { attributesOf, type TarHeader, written } from "./tar.ts";
+import {
+  cleanName,
+  type FileOwner,
+  type Kind,
+  kindOf,
+  MadeNames,
+  modeOf,
+  ownerOf,
+  parentOf,
+  refusal,
+  timeOf,
+} from "./tar-member.ts";
 
 export interface ExtractOptions {
   /**
@@ -21,15 +35,14 @@ export interface ExtractOptions {
   layer?: boolean;
   /** with `layer`: members named ".wh.…" are whiteouts, as in the layers of OCI images */
   oci?: boolean;
+  /** with `oci`: the directory holds the layers below already, so whiteouts delete what these have */
+  onto?: boolean;
+  /** with `layer`: members that it may have at most */
+  mostMembers?: number;
   /** on a connection of root's: whom everything that is made belongs to, directories on the way included */
   owner?: FileOwner;
   /** whether to leave a member out, by its path below the directory */
   leaveOut?: (path: string) => boolean;
-}
-
-export interface FileOwner {
-  uid: number;
-  gid: number;
 }
 
 /** unpacks a tar (plain, gzip or zstd) below a directory, which is made when missing, as are parents of members */
@@ -64,9 +77,7 @@ export async function extractTar(
 const inFlight = 64;
 /** what may be remembered of an archive's directories and symlinks, in characters of their names */
 const longestMemory = 32 << 20;
-const latestTime = 8_640_000_000_000_000;
 
-type Kind = NonNullable<TarHeader["type"]>;
 type Member = Extract extends AsyncIterable<infer Source> ? Source : never;
 
 /** The directory that an archive is unpacked in, and what must be remembered of the members so far. */
@@ -75,6 +86,10 @@ class Target {
   readonly #directory: string;
   readonly #layer: boolean;
   readonly #oci: boolean;
+  /** what the archive itself has made, where it lies on other files */
+  readonly #made: MadeNames | undefined;
+  readonly #mostMembers: number;
+  #members = 0;
   readonly #forOwner: FileOwner | undefined;
   readonly #leaveOut: ExtractOptions["leaveOut"];
   readonly #answers = new Answers(inFlight);
@@ -91,6 +106,8 @@ class Target {
     this.#directory = directory;
     this.#layer = options.layer ?? false;
     this.#oci = this.#layer && (options.oci ?? false);
+    this.#made = this.#oci && options.onto ? new MadeNames() : undefined;
+    this.#mostMembers = options.mostMembers ?? Number.POSITIVE_INFINITY;
     this.#forOwner = options.owner;
     this.#leaveOut = options.leaveOut;
   }
@@ -105,10 +122,15 @@ class Target {
     // tar-stream hands its extended fields through, which its type does not say.
     const header = member.header as TarHeader;
     const kind = kindOf(header);
+    if (++this.#members > this.#mostMembers) {
+      throw new SandkeepError("limit", `Cannot extract the archive: it has more than ${this.#mostMembers} members`);
+    }
     const name = cleanName(header.name, header.name);
     this.#refuseBelowSymlink(name, header.name);
     if (this.#leaveOut?.(name)) return void member.resume();
-    if (this.#oci && posix.basename(name).startsWith(".wh.")) await this.#ociWhiteout(name);
+    const isWhiteout = this.#oci && posix.basename(name).startsWith(".wh.");
+    if (!isWhiteout) await this.#layOver(kind, name);
+    if (isWhiteout) await this.#ociWhiteout(name);
     else if (kind === "file") await this.#file(name, header, member);
     else await this.#other(kind, name, header);
     member.resume();
@@ -166,6 +188,8 @@ class Target {
     if (kind === "symlink") return () => this.#session.symlink(header.linkname ?? "", path);
     if (kind === "fifo") return () => this.#session.fifo(path, modeOf(header));
     const isWhiteout = kind === "character-device" && header.devmajor === 0 && header.devminor === 0;
+    // Where it lies on the layers below, what had the name there is gone already.
+    if (this.#made && isWhiteout) return async () => undefined;
     if (this.#layer && isWhiteout) return () => this.#session.whiteout(path);
     throw refusal(header.name, "device nodes are not allowed");
   }
@@ -195,9 +219,50 @@ class Target {
     await this.#answers.add(this.#session.link(this.#path(from), this.#path(name)));
   }
 
+  /** makes way for a member where the layers below have something of its name that it cannot be merged with */
+  async #layOver(kind: Kind, name: string): Promise<void> {
+    const made = this.#made;
+    if (!made || name === "" || made.has(name)) return;
+    this.#remember(name);
+    made.add(name);
+    const path = this.#path(name);
+    if (kind !== "directory") return this.#answers.add(this.#session.remove(path, { recursive: true, force: true }));
+    const there = await this.#below(path);
+    if (there && there.type !== "directory") await this.#session.remove(path, { force: true });
+  }
+
+  /** what is at a path, once all that was asked before is done */
+  async #below(path: string): Promise<Entry | undefined> {
+    await this.#answers.all();
+    return this.#session.stat(path, { follow: false }).catch((error) => {
+      if (isSandkeepError(error, "not-found")) return undefined;
+      throw error;
+    });
+  }
+
+  /** deletes what the layers below have at and below a path; what the archive itself has made stays */
+  async #deleteBelow(made: MadeNames, name: string): Promise<void> {
+    const path = this.#path(name);
+    const there = await this.#below(path);
+    if (!there) return;
+    if (!made.has(name)) return this.#session.remove(path, { recursive: true, force: true });
+    if (there.type !== "directory") return;
+    const names: string[] = [];
+    for await (const { path } of this.#session.list(this.#path(name))) names.push(path);
+    for (const child of names) await this.#deleteBelow(made, posix.join(name, child));
+  }
+
   async #ociWhiteout(name: string): Promise<void> {
     const parent = parentOf(name);
     const hidden = posix.basename(name).slice(".wh.".length);
+    if (this.#made) {
+      const isPlain = hidden !== "" && hidden !== "." && hidden !== ".." && !hidden.startsWith(".wh.");
+      if (hidden === ".wh..opq") {
+        this.#made.add(parent);
+        await this.#deleteBelow(this.#made, parent);
+      } else if (isPlain) await this.#deleteBelow(this.#made, posix.join(parent, hidden));
+      return;
+    }
     await this.#makeParent(name);
     if (hidden === ".wh..opq") {
       await this.#answers.add(
@@ -265,7 +330,8 @@ class Target {
 
   async #attributes(path: string, header: TarHeader): Promise<void> {
     if (!this.#layer) return;
-    for (const { name, value } of attributesOf(header).filter(({ name }) => layerAttribute.test(name))) {
+    const allowed = this.#made ? plainAttribute : layerAttribute;
+    for (const { name, value } of attributesOf(header).filter(({ name }) => allowed.test(name))) {
       await this.#answers.add(this.#session.setAttribute(path, name, value));
     }
   }
@@ -304,34 +370,8 @@ interface MadeDirectory {
 // Not the overlay's other attributes: they mean something only on the file system they were made on.
 const layerAttribute = /^(user\..+|security\.capability|trusted\.overlay\.(opaque|redirect))$/;
 
-/** Requests under way, at most so many; the first that fails is thrown to whoever adds or waits next. */
-class Answers {
-  readonly #limit: number;
-  readonly #waiting = new Set<Promise<void>>();
-  #error: unknown;
-
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  async add(answer: Promise<unknown>): Promise<void> {
-    const settled: Promise<void> = answer.then(
-      () => void this.#waiting.delete(settled),
-      (error) => {
-        this.#error ??= error;
-        this.#waiting.delete(settled);
-      },
-    );
-    this.#waiting.add(settled);
-    while (this.#waiting.size >= this.#limit) await Promise.race(this.#waiting);
-    if (this.#error !== undefined) throw this.#error;
-  }
-
-  async all(): Promise<void> {
-    await Promise.all(this.#waiting);
-    if (this.#error !== undefined) throw this.#error;
-  }
-}
+/** Attributes of files that are no part of an overlay. */
+const plainAttribute = /^(user\..+|security\.capability)$/;
 
 /** puts the archive's bytes into the parser, as fast as it takes them */
 async function feed(members: Extract, tar: AsyncIterable<Uint8Array>): Promise<void> {
@@ -340,52 +380,6 @@ async function feed(members: Extract, tar: AsyncIterable<Uint8Array>): Promise<v
     await written(members, chunk);
   }
   members.end(null);
-}
-
-function kindOf(header: TarHeader): Kind {
-  // Before POSIX a directory was a file whose name ended in a slash.
-  if (header.type === "file" && header.name.endsWith("/")) return "directory";
-  if (Object.keys(header.pax ?? {}).some((key) => key.startsWith("GNU.sparse."))) {
-    throw refusal(header.name, "sparse files are not supported");
-  }
-  if (header.type === "contiguous-file") return "file";
-  if (!header.type) throw refusal(header.name, "its type is not supported");
-  return header.type;
-}
-
-/** the name relative to the target, "" for the target itself; `member` is whom an error names */
-function cleanName(name: string, member: string): string {
-  if (name.startsWith("/")) throw refusal(member, "its path is absolute");
-  const parts = name.split("/").filter((part) => part !== "" && part !== ".");
-  if (parts.includes("..")) throw refusal(member, 'its path has ".." in it');
-  return parts.join("/");
-}
-
-function parentOf(name: string): string {
-  const parent = posix.dirname(name);
-  return parent === "." ? "" : parent;
-}
-
-function modeOf(header: TarHeader): number {
-  return (header.mode ?? 0o644) & 0o7777;
-}
-
-function ownerOf(header: TarHeader): FileOwner {
-  const ids = { uid: Number(header.pax?.uid ?? header.uid ?? 0), gid: Number(header.pax?.gid ?? header.gid ?? 0) };
-  // A sandbox has this many users of its own; whoever is beyond them could not be shown in it.
-  const fits = (id: number) => Number.isInteger(id) && id >= 0 && id <= 65_535;
-  if (!fits(ids.uid) || !fits(ids.gid)) throw refusal(header.name, "its owner is not between 0 and 65535");
-  return ids;
-}
-
-/** in ms; what no file can have is cut to what it can */
-function timeOf(header: TarHeader): number {
-  const ms = header.pax?.mtime === undefined ? header.mtime?.getTime() : Number(header.pax.mtime) * 1000;
-  return ms !== undefined && ms > 0 ? Math.floor(Math.min(ms, latestTime)) : 0;
-}
-
-function refusal(member: string, why: string): SandkeepError {
-  return new SandkeepError("invalid", `Cannot extract "${member.slice(0, 300)}": ${why}`);
 }
 
 function notTar(cause: unknown): SandkeepError {

@@ -5,9 +5,9 @@ import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
+import { type ImageStores, type ImportOptions, importRootfs } from "../oci/import.ts";
 import { etcFiles, parseOsRelease } from "./etc.ts";
 import type { ImageRecord } from "./images.ts";
-import { type ImageStores, type ImportOptions, importRootfs } from "./import.ts";
 
 export interface DebianOptions extends ImportOptions {
   /** default that of the host */
@@ -50,6 +50,7 @@ export async function buildDebian(stores: ImageStores, options: DebianOptions = 
     throw new SandkeepError("invalid", "Cannot build the image: a suite or package has a name that none can have");
   }
   const sources = options.suite === undefined ? await hostSources() : [];
+  stores.requireRoom?.("bring in an image");
   const bootstrap = start(mmdebstrapArguments(suite, packages, sources), options.progress);
   try {
     const ours = Object.entries(etcFiles("", { ...release, VERSION_CODENAME: suite }, stores.conventions));

@@ -88,7 +88,10 @@ class Directories {
     if (!there) await this.#writer.directory(path, { mode, owner });
     else if (there.type === "directory") await this.#writer.directory(path, { mode: there.mode, owner: there });
     // A link or file of the image's stays what it is, except where something must be mounted.
-    else if (mountPoints.has(path)) await this.#writer.directory(path, { mode });
+    else if (mountPoints.has(path)) {
+      await this.#writer.remove(path);
+      await this.#writer.directory(path, { mode });
+    }
   }
 
   /** as need, with this mode and owner whatever the image has */

@@ -65,3 +65,42 @@ test("a deleted or replaced version goes when nothing means it, and not before",
     `app@${current.version}.json`,
   ]);
 });
+
+test("a team's image goes before the host's of the same name, and other teams neither find nor list it", async () => {
+  const { images } = await openImages();
+  const hosts = await images.put(image("app", "one"));
+  const mine = await images.put({ ...image("app", "two"), owner: "team_a" });
+  expect(await images.get("app", "team_a")).toEqual(mine);
+  expect(await images.get("app", "team_b")).toEqual(hosts);
+  expect(await images.get("app")).toEqual(hosts);
+  expect(await images.get(imageReference(mine))).toEqual(mine);
+  // The key is for records of ours: no caller reaches another team's image by it.
+  expect(await images.get("~team_a~app")).toEqual(mine);
+  expect(await images.get("~team_a~app", "team_b")).toBeUndefined();
+  expect((await images.list("team_b")).map(({ owner }) => owner)).toEqual([undefined]);
+  expect(await images.list()).toHaveLength(2);
+  expect(await refusal(images.put({ ...image("app", "two"), owner: "a/../b" }))).toMatch(/^invalid: Cannot name/);
+  await images.delete("~team_a~app");
+  expect(await images.get("app", "team_a")).toEqual(hosts);
+});
+
+test("what an image says of itself is kept as it came in", async () => {
+  const { images, path } = await openImages();
+  const config = {
+    user: "node:node",
+    cwd: "/app",
+    entrypoint: ["/entry"],
+    command: ["serve"],
+    ports: ["80/tcp"],
+    volumes: ["/data"],
+    labels: { a: "b" },
+    stopSignal: "SIGINT",
+    history: [{ createdBy: "RUN x", createdAt: 5, isEmpty: true }],
+  };
+  const parts = [{ diffId: "d", digest: "e", packedSize: 1, size: 2, layer: "one" }];
+  const source = { reference: "registry.test/app:V1", manifest: "f", index: "0" };
+  const put = await images.put({ ...image("registry.test/app:V1", "one"), config, parts, source, kept: ["three"] });
+  const again = new ImageStore(path);
+  expect(await again.get("registry.test/app:V1")).toEqual(put);
+  expect(await again.layersInUse([])).toEqual(new Set(["one", "three"]));
+});

@@ -6,7 +6,8 @@
  *   <store>/images/<name>@<version>.json   an ImageRecord
  *   <store>/image-aliases.json             images by further names for them, as the operator gave them
  *
- * A version is deleted when no name, snapshot or machine means it. Names are written as encodeURIComponent() does.
+ * A version is deleted when no name, snapshot or machine means it. Names are written as encodeURIComponent() does. In the
+ * place of a name stands a key where the image is a team's (imageKey()).
  */
 
 import { createHash } from "node:crypto";
@@ -14,6 +15,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { SandkeepError } from "../../../core/model/errors.ts";
+import { imageKey } from "../../../core/model/image.ts";
 import type { ImageInfo, Images } from "../../../core/ports/runtime.ts";
 import { jsonNames, makePrivate } from "../storage/json-file.ts";
 import { lastLoss, readKept, removeKept, writeKept } from "../storage/kept-record.ts";
@@ -25,16 +27,18 @@ export interface ImageRecord extends ImageInfo {
    * begins as a copy of it. An image that was made before there were such layers gets it when it is first booted from
    */
   base?: string | undefined;
+  /** layers that are kept because other images may begin with them */
+  kept?: string[] | undefined;
   /** what it was made from, where that can be made again: the same inputs, the same text */
   fingerprint?: string | undefined;
 }
 
 /** how a snapshot or machine names the very content it began with */
-export function imageReference(image: Pick<ImageRecord, "name" | "version">): string {
-  return `${image.name}@${image.version}`;
+export function imageReference(image: Pick<ImageRecord, "name" | "owner" | "version">): string {
+  return `${imageKey(image)}@${image.version}`;
 }
 
-/** the name in a reference, or the name itself */
+/** the key in a reference, or the key itself */
 export function imageName(nameOrReference: string): string {
   return nameOrReference.split("@", 1)[0] ?? nameOrReference;
 }
@@ -57,10 +61,14 @@ export class ImageStore implements Images {
     await makePrivate(this.#folder);
   }
 
-  /** by name, or by reference for a certain version */
-  async get(nameOrReference: string): Promise<ImageRecord | undefined> {
+  /** by a name that a caller of a team says; without a team by key, or by reference for a certain version */
+  async get(nameOrReference: string, team?: string): Promise<ImageRecord | undefined> {
+    if (team !== undefined) {
+      if (!isImageName(nameOrReference)) return undefined;
+      return (await this.get(imageKey({ name: nameOrReference, owner: team }))) ?? this.get(nameOrReference);
+    }
     const name = imageName(nameOrReference);
-    if (!isImageName(name)) return undefined;
+    if (!isImageKey(name)) return undefined;
     const version = name === nameOrReference ? await this.#current(name) : nameOrReference.slice(name.length + 1);
     if (version === undefined || !isVersion(version)) return undefined;
     const path = this.#versionPath(name, version);
@@ -72,22 +80,32 @@ export class ImageStore implements Images {
     return image;
   }
 
-  async list(): Promise<ImageRecord[]> {
+  async list(team?: string): Promise<ImageRecord[]> {
     const names = (await jsonNames(this.#folder)).filter((name) => !name.includes("@")).map(decodeURIComponent);
     const images = await Promise.all(names.map((name) => this.get(name)));
-    return images.filter((image) => image !== undefined).sort((a, b) => (a.name < b.name ? -1 : 1));
+    return images
+      .filter((image) => image !== undefined)
+      .filter(({ owner }) => team === undefined || owner === undefined || owner === team)
+      .sort((a, b) => (imageKey(a) < imageKey(b) ? -1 : 1));
   }
 
-  /** makes the name stand for this content from now on */
-  async put(image: Omit<ImageRecord, "version" | "base">): Promise<ImageRecord> {
+  /**
+   * makes the name stand for this content from now on. `base` is the layer that machines begin as a copy of, where it is
+   * there already
+   */
+  async put(image: Omit<ImageRecord, "version">): Promise<ImageRecord> {
     checkImageName(image.name);
+    if (image.owner !== undefined && !isOwner(image.owner)) {
+      throw new SandkeepError("invalid", `Cannot name an image of the team "${image.owner}": that is no team`);
+    }
+    const key = imageKey(image);
     const digest = digestOf(image);
     const version = digest.slice(0, versionLength);
-    const base = (await this.get(`${image.name}@${version}`))?.base;
+    const base = image.base ?? (await this.get(`${key}@${version}`))?.base;
     const record: ImageRecord = { ...image, version, digest, ...(base !== undefined && { base }) };
-    await writeKept(this.#versionPath(image.name, version), record);
-    this.#versions.set(this.#versionPath(image.name, version), record);
-    await writeKept(this.#namePath(image.name), { version: record.version });
+    await writeKept(this.#versionPath(key, version), record);
+    this.#versions.set(this.#versionPath(key, version), record);
+    await writeKept(this.#namePath(key), { version: record.version });
     return record;
   }
 
@@ -120,7 +138,7 @@ export class ImageStore implements Images {
 
   /** writes down of which layer its machines begin as a copy */
   async setBase(image: ImageRecord, base: string): Promise<ImageRecord> {
-    const path = this.#versionPath(image.name, image.version);
+    const path = this.#versionPath(imageKey(image), image.version);
     const record = { ...image, base };
     await writeKept(path, record);
     this.#versions.set(path, record);
@@ -149,8 +167,9 @@ export class ImageStore implements Images {
     for (const reference of versions.filter((reference) => !wanted.has(reference))) {
       const image = await this.get(reference);
       if (!image || layersOf(image).some((id) => claimed.has(id))) continue;
-      this.#versions.delete(this.#versionPath(image.name, image.version));
-      await removeKept(this.#versionPath(image.name, image.version));
+      const path = this.#versionPath(imageKey(image), image.version);
+      this.#versions.delete(path);
+      await removeKept(path);
     }
   }
 
@@ -185,8 +204,9 @@ export class ImageStore implements Images {
   }
 }
 
-function layersOf({ layers, base }: ImageRecord): string[] {
-  return base === undefined ? layers : [base, ...layers];
+/** every layer of the store that it needs, or that others may begin with */
+export function layersOf({ layers, base, kept = [] }: ImageRecord): string[] {
+  return [...(base === undefined ? [] : [base]), ...layers, ...kept];
 }
 
 /** refuses what is no name for an image */
@@ -194,11 +214,33 @@ export function checkImageName(name: string): void {
   if (isImageName(name)) return;
   throw new SandkeepError(
     "invalid",
-    `Cannot name an image "${name}": a name is 1 to 128 of a-z 0-9 . _ / : - and begins with a letter or digit`,
+    `Cannot name an image "${name}": a name is 1 to 160 of a-z 0-9 . _ / : - and begins with a letter or digit; a tag may have A-Z too`,
   );
 }
 
 const nameFile = z.object({ version: z.string() });
+
+const configFile = z.object({
+  user: z.string(),
+  cwd: z.string(),
+  entrypoint: z.array(z.string()),
+  command: z.array(z.string()),
+  ports: z.array(z.string()),
+  volumes: z.array(z.string()),
+  labels: z.record(z.string(), z.string()),
+  stopSignal: z.string().optional(),
+  shell: z.array(z.string()).optional(),
+  author: z.string().optional(),
+  builtAt: z.number().optional(),
+  history: z.array(
+    z.object({
+      createdBy: z.string(),
+      comment: z.string().optional(),
+      createdAt: z.number().optional(),
+      isEmpty: z.boolean().optional(),
+    }),
+  ),
+});
 
 const imageFile = z.object({
   name: z.string(),
@@ -211,11 +253,38 @@ const imageFile = z.object({
   createdAt: z.number(),
   fingerprint: z.string().optional(),
   roots: z.string().optional(),
+  owner: z.string().optional(),
+  kept: z.array(z.string()).optional(),
+  config: configFile.optional(),
+  source: z.object({ reference: z.string(), manifest: z.string(), index: z.string().optional() }).optional(),
+  parts: z
+    .array(
+      z.object({
+        diffId: z.string(),
+        digest: z.string().optional(),
+        packedSize: z.number().optional(),
+        size: z.number(),
+        layer: z.string(),
+      }),
+    )
+    .optional(),
 });
 
-function isImageName(name: string): boolean {
-  return /^[a-z0-9][a-z0-9._/:-]{0,127}$/.test(name);
+export function isImageName(name: string): boolean {
+  return name.length <= longestName && /^[a-z0-9][a-z0-9._/:-]*?(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$/.test(name);
 }
+
+function isImageKey(key: string): boolean {
+  const [, owner, name = ""] = /^(?:~([^~]*)~)?(.*)$/s.exec(key) ?? [];
+  return (owner === undefined || isOwner(owner)) && isImageName(name);
+}
+
+function isOwner(team: string): boolean {
+  return /^[A-Za-z0-9_-]{1,40}$/.test(team);
+}
+
+/** with the key's other parts and what encodeURIComponent() adds, a file can still have such a name */
+const longestName = 160;
 
 export function isAlias(pattern: string): boolean {
   return /^[a-zA-Z0-9*._/:@-]{1,255}$/.test(pattern);
@@ -230,10 +299,12 @@ function isVersion(version: string): boolean {
 /** a version is the beginning of the digest */
 const versionLength = 16;
 
+type DigestFields = "layers" | "env" | "user" | "cwd" | "config";
+
 /** the same for the same content, so that an image imported twice is one */
-function digestOf({ layers, env, user, cwd }: Pick<ImageInfo, "layers" | "env" | "user" | "cwd">): string {
+function digestOf({ layers, env, user, cwd, config }: Pick<ImageInfo, DigestFields>): string {
   const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256")
-    .update(JSON.stringify([layers, sorted, user, cwd]))
+    .update(JSON.stringify(config ? [layers, sorted, user, cwd, config] : [layers, sorted, user, cwd]))
     .digest("hex");
 }

@@ -48,6 +48,11 @@ export class LayerWriter {
     await this.#files.symlink(target, path);
   }
 
+  /** deletes what the layer itself has under this name */
+  async remove(path: string): Promise<void> {
+    await this.#files.remove(path, { recursive: true, force: true });
+  }
+
   /** hides whatever the layers below have under this name */
   async whiteout(path: string, options: { parents?: boolean } = {}): Promise<void> {
     if (options.parents) await this.#files.mkdir(posix.dirname(path), { recursive: true });

@@ -101,6 +101,16 @@ export function sharedNodeLayer(layers: LayerStore, claim: Claim, node: NodeRunt
   );
 }
 
+/** puts the files of a shared layer, which lies below, where Node belongs, and hides where they are in it */
+export async function writeSharedNode(writer: LayerWriter, conventions: ImageConventions, node: NodeRuntime) {
+  const folder = nodeFolder(node, conventions);
+  await writeWay(writer, conventions);
+  await writer.directory(folder, { owner: plainUser });
+  await writer.redirect(folder, sharedNodeFolder);
+  await writer.remove(sharedNodeFolder);
+  await writer.whiteout(sharedNodeFolder);
+}
+
 /** the folders that lead to Node, in the topmost layer: what that has on the way is what a sandbox sees */
 export async function writeWay(writer: LayerWriter, { folder }: ImageConventions): Promise<void> {
   for (const path of [folder, `${folder}/runtimes`]) await writer.directory(path, { owner: plainUser });

@@ -13,12 +13,10 @@
  * file sessions that see nothing else. A layer may also be a directory of the host ("path"), which is never written.
  */
 
-import { execFile } from "node:child_process";
 import { existsSync, renameSync, statSync } from "node:fs";
 import { mkdir, readdir, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
 import type { FileSession } from "../files/file-session.ts";
 import { hostBootId } from "../host/boot-id.ts";
 import { isMissing, makePrivate, readJson, syncDirectory, writeJson } from "../storage/json-file.ts";
@@ -28,6 +26,7 @@ import { type Claim, Claims, isTagAlive, processTag } from "./claims.ts";
 import { isLayerId, type LayerInfo, layerFile, type MadeLayer, newLayerId } from "./layer-record.ts";
 import { canShareFrom, SharedLayers } from "./shared-layers.ts";
 import { Spares } from "./spares.ts";
+import { copyVolume, createVolume, unlessThere } from "./volume-copies.ts";
 
 /** What needs the launcher: the kernel's volumes, and looking into layers. Paths are absolute. */
 export interface LayerTools {
@@ -98,7 +97,7 @@ export class LayerStore {
     this.#shared = canShare ? new SharedLayers(shared, tools) : undefined;
     this.#spares = new Spares({
       folder: join(store, "spares"),
-      copy: (from, to) => this.#copyVolume(from, to),
+      copy: (from, to) => copyVolume(this.#tools, from, to),
       discard: (volume) => this.#trash.discard(volume),
     });
   }
@@ -108,7 +107,7 @@ export class LayerStore {
     for (const folder of [this.#layers, this.#building]) await makePrivate(folder);
     await this.#trash.open();
     await this.#claims.open();
-    if (!existsSync(this.empty)) await this.#createVolume(this.empty).catch(unlessThere);
+    if (!existsSync(this.empty)) await createVolume(this.#tools, this.empty).catch(unlessThere);
     for (const tag of await readdir(this.#building)) {
       if (!isTagAlive(tag)) await this.#trash.discard(join(this.#building, tag));
     }
@@ -173,7 +172,7 @@ export class LayerStore {
    */
   async branch(id: string, to: string, options: { often: boolean }): Promise<void> {
     const wasReady = this.#spares.take(id, to);
-    if (!wasReady) await this.#copyVolume(this.volume(id), to);
+    if (!wasReady) await copyVolume(this.#tools, this.volume(id), to);
     if (this.hasVolumes && (options.often || !wasReady)) this.#spares.restock(id, this.volume(id));
   }
 
@@ -207,17 +206,25 @@ export class LayerStore {
    * only then; a layer that has the id already takes its place
    */
   async create(claim: Claim, build: (files: FileSession) => Promise<string | undefined>): Promise<LayerInfo> {
-    return this.#build(claim, async (directory) => {
-      const files = await this.#tools.filesAt(directory);
-      try {
+    return this.#build(claim, (directory) =>
+      this.#filled(directory, async (files) => {
         const id = await build(files);
         const { bytes } = await files.usage("/");
-        await this.#tools.sync(directory);
         return { id: id ?? newLayerId(), size: bytes };
-      } finally {
-        files.close();
-      }
-    });
+      }),
+    );
+  }
+
+  /**
+   * a layer that begins as a copy of another one, or empty, and holds everything itself. `build` fills it, and returns
+   * its id and how many bytes it added. In a store with subvolumes it shares with the other what `build` leaves as it is
+   */
+  async grow(
+    claim: Claim,
+    from: string | undefined,
+    build: (files: FileSession) => Promise<{ id: string; size: number }>,
+  ): Promise<LayerInfo> {
+    return this.#build(claim, (directory) => this.#filled(directory, build), from);
   }
 
   /** one layer that means the same as several, topmost first; `bottom` says that no layer will ever lie below it */
@@ -247,7 +254,7 @@ export class LayerStore {
     // Its record is in it from the first moment, and a copy that failed half way has another name.
     const copy = join(this.#building, processTag());
     try {
-      await this.#copyVolume(volume, this.hasVolumes ? join(this.#layers, layer.id) : copy);
+      await copyVolume(this.#tools, volume, this.hasVolumes ? join(this.#layers, layer.id) : copy);
       if (!this.hasVolumes) renameSync(copy, join(this.#layers, layer.id));
     } catch (error) {
       await this.#trash.discard(copy);
@@ -340,17 +347,36 @@ export class LayerStore {
     return this.#trash.settled();
   }
 
-  async #build(claim: Claim, fill: (directory: string) => Promise<{ id: string; size: number }>): Promise<LayerInfo> {
+  async #build(
+    claim: Claim,
+    fill: (directory: string) => Promise<{ id: string; size: number }>,
+    from?: string,
+  ): Promise<LayerInfo> {
     const volume = join(this.#building, processTag());
     const directory = join(volume, "fs");
     try {
-      await this.#createVolume(volume);
-      await mkdir(directory, { mode: 0o755 });
+      if (from !== undefined) await copyVolume(this.#tools, this.volume(from), volume);
+      else {
+        await createVolume(this.#tools, volume);
+        await mkdir(directory, { mode: 0o755 });
+      }
       const { id, size } = await fill(directory);
       return await this.#publish(claim, volume, { id, createdAt: Date.now(), size });
     } catch (error) {
       await this.#trash.discard(volume);
       throw error;
+    }
+  }
+
+  /** what `build` returns, once all that it wrote is on the disk */
+  async #filled<T>(directory: string, build: (files: FileSession) => Promise<T>): Promise<T> {
+    const files = await this.#tools.filesAt(directory);
+    try {
+      const made = await build(files);
+      await this.#tools.sync(directory);
+      return made;
+    } finally {
+      files.close();
     }
   }
 
@@ -380,25 +406,6 @@ export class LayerStore {
     await syncDirectory(this.#layers);
     this.#known.set(layer.id, layer);
     return layer;
-  }
-
-  async #createVolume(path: string): Promise<void> {
-    try {
-      await this.#tools.createVolume(path);
-    } catch (error) {
-      // A file system without volumes: a directory serves, only slower to copy and to delete.
-      if (!isSandkeepError(error, "unsupported")) throw error;
-      await mkdir(path, { mode: 0o700 });
-    }
-  }
-
-  async #copyVolume(from: string, to: string): Promise<void> {
-    try {
-      await this.#tools.snapshotVolume(from, to);
-    } catch (error) {
-      if (!isSandkeepError(error, "unsupported")) throw error;
-      await run("cp", ["-a", "--reflink=auto", from, to]);
-    }
   }
 
   async #directory(id: string): Promise<string> {
@@ -434,11 +441,4 @@ export class LayerStore {
       throw error;
     }
   }
-}
-
-const run = promisify(execFile);
-
-/** another process may have made it at the same moment */
-function unlessThere(error: unknown): void {
-  if (!isSandkeepError(error, "exists") && (error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
 }

@@ -11,6 +11,7 @@ import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/e
 import { decompressed } from "../files/decompress.ts";
 import { written } from "../files/tar.ts";
 import { processTag } from "../layers/claims.ts";
+import { largestJson, refusal } from "./manifest.ts";
 
 export interface Blobs {
   has(name: string): Promise<boolean>;
@@ -20,10 +21,17 @@ export interface Blobs {
 }
 
 /** where an image comes from: a path, or bytes of a tar */
-export type ImageSource = string | AsyncIterable<Uint8Array>;
+export type ArchiveSource = string | AsyncIterable<Uint8Array>;
 
-/** `scratch` is a folder for what must be put aside; nothing in it outlives this process */
-export async function openBlobs(source: ImageSource, scratch: string): Promise<Blobs> {
+/** Where to put aside what cannot be read twice. */
+export interface Scratch {
+  /** nothing in it outlives this process */
+  folder: string;
+  /** told how many bytes are about to be written; throws when that is too much */
+  take(count: number): void;
+}
+
+export async function openBlobs(source: ArchiveSource, scratch: Scratch): Promise<Blobs> {
   if (typeof source !== "string") return tarBlobs(await putAside(source, scratch));
   const facts = await lstat(source).catch((cause) => {
     throw new SandkeepError("not-found", `Cannot import "${source}": ${messageOf(cause)}`, { cause });
@@ -50,11 +58,6 @@ export async function readSmall(blobs: Blobs, name: string): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-export function refusal(why: string, cause?: unknown): SandkeepError {
-  return new SandkeepError("invalid", `Cannot import the image: ${why}`, { cause });
-}
-
-const largestJson = 4 << 20;
 const mostMembers = 100_000;
 const pieceLength = 1 << 18;
 
@@ -164,12 +167,15 @@ async function isPlainTar(file: FileHandle): Promise<boolean> {
 }
 
 /** a plain copy that is gone with its last descriptor, also if we crash */
-async function putAside(source: AsyncIterable<Uint8Array>, scratch: string): Promise<FileHandle> {
-  const path = join(scratch, processTag());
+async function putAside(source: AsyncIterable<Uint8Array>, scratch: Scratch): Promise<FileHandle> {
+  const path = join(scratch.folder, processTag());
   const file = await open(path, "wx+", 0o600);
   try {
     await rm(path);
-    for await (const chunk of decompressed(source)) await file.write(chunk);
+    for await (const chunk of decompressed(source)) {
+      scratch.take(chunk.length);
+      await file.write(chunk);
+    }
     return file;
   } catch (error) {
     await file.close();

@@ -1,93 +1,28 @@
 /** Images of others: what they become here, and what hostile ones do: nothing, and a sentence. */
 
-import { createHash } from "node:crypto";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gzipSync, zstdCompressSync } from "node:zlib";
-import { pack } from "tar-stream";
 import { describe, expect, test } from "vitest";
 import { all, refusal } from "../../../../test/harness/file-guest.ts";
+import {
+  arch,
+  dockerFiles,
+  fileOf,
+  layoutFiles,
+  type Member,
+  sha256,
+  stores,
+  tarOf,
+  tarOfFiles,
+} from "../../../../test/harness/image-archives.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/layer-tools.ts";
-import { vercelConventions } from "../../../api/vercel/conventions.ts";
-import type { TarHeader } from "../files/tar.ts";
+import { ownNode } from "../images/node-runtime.ts";
+import { ImageView } from "../images/view.ts";
 import { importImage, importRootfs } from "./import.ts";
-import { ownNode } from "./node-runtime.ts";
-import { ImageView } from "./view.ts";
 
 const { store, flattenMain } = useLayerTools();
-
-type Member = Partial<TarHeader> & { name: string; content?: string };
-
-async function tarOf(members: Member[]): Promise<Buffer> {
-  const tar = pack();
-  for (const { content = "", ...header } of members) tar.entry(header, content);
-  tar.finalize();
-  return Buffer.concat(await Readable.from(tar as AsyncIterable<Buffer>).toArray());
-}
-
-function sha256(content: Buffer | string): string {
-  return createHash("sha256").update(content).digest("hex");
-}
-
-interface ImageParts {
-  layers: Buffer[];
-  /** how each layer's file is packed */
-  packed?: (tar: Buffer) => Buffer;
-  config?: object;
-  diffIds?: string[];
-}
-
-const arch = process.arch === "arm64" ? "arm64" : "amd64";
-
-function configOf({ layers, config, diffIds }: ImageParts): string {
-  const ids = diffIds ?? layers.map((layer) => `sha256:${sha256(layer)}`);
-  return JSON.stringify({ architecture: arch, os: "linux", ...config, rootfs: { type: "layers", diff_ids: ids } });
-}
-
-/** the files of `docker save` */
-function dockerFiles(image: ImageParts, tag = "docker.io/library/tiny:latest"): Record<string, Buffer> {
-  const { packed = (tar) => tar } = image;
-  const config = Buffer.from(configOf(image));
-  const names = image.layers.map((_, index) => `${index}/layer.tar`);
-  const manifest = [{ Config: `${sha256(config)}.json`, RepoTags: [tag], Layers: names }];
-  return {
-    ...Object.fromEntries(image.layers.map((layer, index) => [names[index], packed(layer)])),
-    [`${sha256(config)}.json`]: config,
-    "manifest.json": Buffer.from(JSON.stringify(manifest)),
-  };
-}
-
-/** the files of an OCI layout */
-function layoutFiles(image: ImageParts): Record<string, Buffer> {
-  const { packed = (tar) => tar } = image;
-  const files: Record<string, Buffer> = {};
-  const blob = (content: Buffer) => {
-    files[`blobs/sha256/${sha256(content)}`] = content;
-    return { digest: `sha256:${sha256(content)}`, size: content.length };
-  };
-  const config = blob(Buffer.from(configOf(image)));
-  const manifest = blob(Buffer.from(JSON.stringify({ config, layers: image.layers.map((tar) => blob(packed(tar))) })));
-  const platform = { os: "linux", architecture: arch };
-  const other = { digest: `sha256:${"0".repeat(64)}`, platform: { os: "linux", architecture: "s390x" } };
-  const inner = blob(Buffer.from(JSON.stringify({ manifests: [other, { ...manifest, platform }] })));
-  files["index.json"] = Buffer.from(JSON.stringify({ manifests: [inner] }));
-  return files;
-}
-
-function tarOfFiles(files: Record<string, Buffer>): Promise<Buffer> {
-  return tarOf(Object.entries(files).map(([name, content]) => ({ name, content: content as unknown as string })));
-}
-
-async function fileOf(at: TestStore, content: Buffer): Promise<string> {
-  const path = join(at.path, "image.tar");
-  await writeFile(path, content);
-  return path;
-}
-
-function stores(at: TestStore) {
-  return { store: at.path, layers: at.layers, images: at.images, conventions: vercelConventions.image };
-}
 
 /** what an image's layers look like when they are one */
 async function merged(at: TestStore, layers: string[]): Promise<string> {
@@ -289,6 +224,22 @@ describe("a bad image is refused with a sentence and leaves nothing", () => {
         return tarOfFiles({ "manifest.json": Buffer.from(JSON.stringify([one, one])) });
       },
       says: /^invalid: .*2 images \(a:1, a:1\)/,
+    },
+    "more layers than an image may have": {
+      make: async () => {
+        const layer = await tarOf([]);
+        return tarOfFiles(dockerFiles({ layers: Array.from({ length: 10_000 }, () => layer) }));
+      },
+      says: /^invalid: .*manifest.json is not what it should be.*200/,
+    },
+    "an environment with a NUL": {
+      make: async () => tarOfFiles(dockerFiles({ layers: [await good()], config: { config: { Env: ["A=b\0c"] } } })),
+      says: /^invalid: .*NUL/,
+    },
+    "an environment of megabytes": {
+      make: async () =>
+        tarOfFiles(dockerFiles({ layers: [await good()], config: { config: { Env: [`A=${"x".repeat(2 << 20)}`] } } })),
+      says: /^limit: .*environment has 2097155 bytes/,
     },
     "an owner that no sandbox has": {
       make: async () => tarOfFiles(dockerFiles({ layers: [await tarOf([{ name: "f", content: "", uid: 70000 }])] })),

@@ -1,0 +1,71 @@
+/** What an image says of itself besides its files: how it wants to be run, where it comes from and how it was made. */
+
+/** How an image wants to be run, as its maker wrote it down. */
+export interface ImageConfig {
+  /** user, or user:group, by name or number; empty for root */
+  user: string;
+  /** empty for the root directory */
+  cwd: string;
+  entrypoint: string[];
+  /** arguments of the entrypoint, or the whole command where there is none */
+  command: string[];
+  /** such as 8080/tcp */
+  ports: string[];
+  volumes: string[];
+  labels: Record<string, string>;
+  /** name or number of the signal that asks its main program to end */
+  stopSignal?: string | undefined;
+  /** what a build's commands run in */
+  shell?: string[] | undefined;
+  author?: string | undefined;
+  /** when its maker finished it, in ms */
+  builtAt?: number | undefined;
+  /** oldest first */
+  history: ImageStep[];
+}
+
+/** One step of how an image was made. */
+export interface ImageStep {
+  createdBy: string;
+  comment?: string | undefined;
+  /** in ms */
+  createdAt?: number | undefined;
+  /** whether it changed no files, so that no layer belongs to it */
+  isEmpty?: boolean | undefined;
+}
+
+/** A layer of an image as its maker published it. */
+export interface ImagePart {
+  /** of its plain tar, as 64 hexadecimal digits */
+  diffId: string;
+  /** of the file that it came in, as 64 hexadecimal digits */
+  digest?: string | undefined;
+  /** bytes of the file that it came in */
+  packedSize?: number | undefined;
+  /** bytes of its plain tar */
+  size: number;
+  /** the layer of the store that holds it and all parts below it, or it alone */
+  layer: string;
+}
+
+/** Where an image was pulled from. */
+export interface ImageSource {
+  /** registry/repository:tag or registry/repository@digest, in full */
+  reference: string;
+  /** of its manifest, as 64 hexadecimal digits */
+  manifest: string;
+  /** of the index that the manifest was chosen from */
+  index?: string | undefined;
+}
+
+export function plainConfig(): ImageConfig {
+  return { user: "", cwd: "", entrypoint: [], command: [], ports: [], volumes: [], labels: {}, history: [] };
+}
+
+/**
+ * what machines, snapshots and sandboxes name an image by: the name of one of the host's, and for a team's a text that
+ * cannot be a name
+ */
+export function imageKey({ name, owner }: { name: string; owner?: string | undefined }): string {
+  return owner === undefined ? name : `~${owner}~${name}`;
+}

@@ -1,0 +1,194 @@
+/**
+ * Unpacks the layers of an image into the store, each checked against its digests.
+ *
+ * In a store with subvolumes the files of an image grow along its layers: those of the lowest layer are unpacked into an
+ * empty subvolume, each further layer into a copy of the one before, where whiteouts delete. A copy shares everything
+ * that the layer leaves as it is, so images that begin with the same layers share these on the disk, names and data. The
+ * id of each step says all layers up to it (`chain-…`), and steps that are in the store are not unpacked again.
+ *
+ * In a store without subvolumes a copy would cost its full size, so each layer is kept by itself (`sha256-…`), with
+ * whiteouts in it, and the kernel puts them together when a machine is booted.
+ */
+
+import { createHash } from "node:crypto";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { ImagePart } from "../../../core/model/image.ts";
+import { decompressed } from "../files/decompress.ts";
+import type { FileSession } from "../files/file-session.ts";
+import { extractTar } from "../files/tar-extract.ts";
+import type { Claim } from "../layers/claims.ts";
+import type { LayerInfo } from "../layers/layer-record.ts";
+import type { LayerStore } from "../layers/layers.ts";
+import type { ContentLayer } from "./content.ts";
+import { refusal } from "./manifest.ts";
+
+/** What unpacking needs, and what it tells. */
+export interface UnpackJob {
+  layers: LayerStore;
+  claim: Claim;
+  /** takes the ids of the layers that this job makes */
+  made: string[];
+  /** throws while the disk is short of room */
+  requireRoom(): void;
+  progress(sentence: string): void;
+}
+
+/** The files of an image in the store. */
+export interface Unpacked {
+  /** the layers to put together, topmost first; in a store with subvolumes one that holds everything */
+  chain: string[];
+  parts: ImagePart[];
+}
+
+/** bytes that all layers of an image may unpack to */
+const largestImage = 64 * 2 ** 30;
+/** files and directories of one layer */
+const mostMembers = 4_000_000;
+/** bytes between two looks at the room on the disk */
+const lookEvery = 64 << 20;
+
+export async function unpackLayers(job: UnpackJob, layers: ContentLayer[]): Promise<Unpacked> {
+  const bytes = new Allowance(job);
+  const parts: ImagePart[] = [];
+  for (const [index, layer] of layers.entries()) {
+    const below = parts.at(-1)?.layer;
+    const id = job.layers.hasVolumes ? `chain-${chainId(below, layer.diffId)}` : `sha256-${layer.diffId}`;
+    await job.claim.add(id);
+    const there = await job.layers.get(id);
+    if (!there) job.progress(`layer ${index + 1} of ${layers.length}: ${layer.diffId.slice(0, 12)}`);
+    const info = there ?? (await unpackLayer(job, layer, { id, below, bytes }));
+    parts.push({
+      diffId: layer.diffId,
+      ...(layer.digest !== undefined && { digest: layer.digest }),
+      ...(layer.packedSize !== undefined && { packedSize: layer.packedSize }),
+      size: info.size,
+      layer: id,
+    });
+  }
+  const ids = parts.map(({ layer }) => layer).reverse();
+  return { parts, chain: job.layers.hasVolumes ? ids.slice(0, 1) : ids };
+}
+
+/** the tar (compressed or not) of a whole root file system, as one layer */
+export async function unpackRootfs(job: UnpackJob, tar: AsyncIterable<Uint8Array>): Promise<Unpacked> {
+  const plain = new Counted(new Allowance(job));
+  const fill = async (files: FileSession) => {
+    const devices = new Devices();
+    await extractTar(files, "/", plain.through(decompressed(tar)), {
+      layer: true,
+      leaveOut: devices.leaveOut,
+      mostMembers,
+    });
+    devices.report(job.progress);
+    const diffId = plain.digest();
+    return { id: job.layers.hasVolumes ? `chain-${diffId}` : `sha256-${diffId}`, size: plain.length };
+  };
+  const layer = await job.layers.grow(job.claim, undefined, fill);
+  job.made.push(layer.id);
+  return { chain: [layer.id], parts: [{ diffId: plain.digest(), size: plain.length, layer: layer.id }] };
+}
+
+async function unpackLayer(
+  job: UnpackJob,
+  layer: ContentLayer,
+  { id, below, bytes }: { id: string; below: string | undefined; bytes: Allowance },
+): Promise<LayerInfo> {
+  const onto = job.layers.hasVolumes;
+  const fill = async (files: FileSession) => {
+    const packed = new Counted(new Allowance(job), layer.packedSize);
+    const plain = new Counted(bytes);
+    const devices = new Devices();
+    await extractTar(files, "/", plain.through(decompressed(packed.through(layer.open()))), {
+      layer: true,
+      oci: true,
+      onto: onto && below !== undefined,
+      leaveOut: devices.leaveOut,
+      mostMembers,
+    });
+    devices.report(job.progress);
+    const isWrong = plain.digest() !== layer.diffId || (layer.digest && packed.digest() !== layer.digest);
+    if (isWrong) throw refusal(`layer "${layer.name}" is not what its digest says`);
+    return { id, size: plain.length };
+  };
+  const made = await job.layers.grow(job.claim, onto ? below : undefined, fill);
+  job.made.push(made.id);
+  return made;
+}
+
+/** of a layer and all below it: the same wherever these come from, and in no other order */
+function chainId(below: string | undefined, diffId: string): string {
+  if (below === undefined) return diffId;
+  return createHash("sha256").update(`${below} ${diffId}`).digest("hex");
+}
+
+/** Bytes that may still come, of all layers together. */
+export class Allowance {
+  readonly #job: Pick<UnpackJob, "requireRoom">;
+  #taken = 0;
+  #nextLook = lookEvery;
+
+  constructor(job: Pick<UnpackJob, "requireRoom">) {
+    this.#job = job;
+  }
+
+  take(count: number): void {
+    this.#taken += count;
+    if (this.#taken > largestImage) {
+      throw new SandkeepError("limit", `Cannot import the image: it is larger than ${largestImage} bytes`);
+    }
+    if (this.#taken < this.#nextLook) return;
+    this.#nextLook = this.#taken + lookEvery;
+    this.#job.requireRoom();
+  }
+}
+
+/** A stream whose bytes are counted and digested on their way. */
+class Counted {
+  readonly #hash = createHash("sha256");
+  readonly #allowance: Allowance;
+  /** bytes that there must be */
+  readonly #wanted: number | undefined;
+  #digest: string | undefined;
+  length = 0;
+
+  constructor(allowance: Allowance, wanted?: number) {
+    this.#allowance = allowance;
+    this.#wanted = wanted;
+  }
+
+  async *through(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of source) {
+      this.length += chunk.length;
+      this.#allowance.take(chunk.length);
+      if (this.#wanted !== undefined && this.length > this.#wanted) throw this.#wrongSize();
+      this.#hash.update(chunk);
+      yield chunk;
+    }
+    if (this.#wanted !== undefined && this.length !== this.#wanted) throw this.#wrongSize();
+  }
+
+  /** once the stream has ended */
+  digest(): string {
+    this.#digest ??= this.#hash.digest("hex");
+    return this.#digest;
+  }
+
+  #wrongSize(): SandkeepError {
+    return refusal(`a layer does not have the ${this.#wanted} bytes that its manifest says`);
+  }
+}
+
+/** What an image has below /dev: left out, because every sandbox has a /dev of its own. */
+class Devices {
+  #count = 0;
+
+  readonly leaveOut = (path: string): boolean => {
+    if (!path.startsWith("dev/")) return false;
+    this.#count++;
+    return true;
+  };
+
+  report(progress: (sentence: string) => void): void {
+    if (this.#count > 0) progress(`left out ${this.#count} entries below /dev: a sandbox has a /dev of its own`);
+  }
+}
