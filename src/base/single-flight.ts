@@ -35,3 +35,21 @@ export class SingleFlight<T> {
     await this.#flights.get(key)?.catch(() => undefined);
   }
 }
+
+/** The same without keys: one kind of work, which runs once at a time. */
+export class SharedRun<T> {
+  #current: Promise<T> | undefined;
+
+  /** the result of the run that is under way, or of this work, which then begins */
+  run(work: () => Promise<T>): Promise<T> {
+    this.#current ??= work().finally(() => {
+      this.#current = undefined;
+    });
+    return this.#current;
+  }
+
+  /** what is under way */
+  get current(): Promise<T> | undefined {
+    return this.#current;
+  }
+}

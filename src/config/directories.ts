@@ -2,6 +2,7 @@
 
 import { mkdirSync, mkdtempSync, rmdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { codeOf } from "../base/error-code.ts";
 import { messageOf, SandkeepError } from "../core/model/errors.ts";
 
 /** A directory that a setting names. */
@@ -76,11 +77,7 @@ const reasons: Record<string, string> = {
 };
 
 function whyOf(cause: unknown): string {
-  return reasons[codeOf(cause)] ?? messageOf(cause);
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "";
+  return reasons[codeOf(cause) ?? ""] ?? messageOf(cause);
 }
 
 /** leaves one that has something in it by now */

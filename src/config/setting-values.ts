@@ -1,8 +1,9 @@
 /** What the value of a setting may look like when it is written as text: numbers, durations, sizes, names, lists. */
 
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { z } from "zod";
+import { parseCidr } from "../core/network/cidr.ts";
 
 /** What a setting is called and what it is for; its schema says what it may be. */
 export interface Setting {
@@ -208,15 +209,5 @@ export function isPlace(text: string): boolean {
 }
 
 export function isRange(text: string): boolean {
-  const [address = "", bits, ...rest] = text.split("/");
-  const version = isIP(address);
-  if (version === 0 || rest.length > 0) return false;
-  if (bits === undefined) return true;
-  if (!/^\d{1,3}$/.test(bits)) return false;
-  try {
-    new BlockList().addSubnet(address, Number(bits), version === 4 ? "ipv4" : "ipv6");
-    return true;
-  } catch {
-    return false;
-  }
+  return parseCidr(text) !== undefined;
 }

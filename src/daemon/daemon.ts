@@ -17,6 +17,7 @@ import { storedIdempotency } from "../api/kit/idempotency.ts";
 import { answerMalformed, answerTwoHosts, apiListener, namesTwoHosts } from "../api/kit/listener.ts";
 import { createApi } from "../api/server.ts";
 import { writeDurably } from "../base/durable-file.ts";
+import { after } from "../base/waits.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { shellWord } from "../cli/print/output.ts";
 import { type Config, readConfig, serveUsage } from "../config/config.ts";
@@ -167,8 +168,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
     };
   } catch (error) {
     // Why it failed is said whether or not what was begun can be undone in time.
-    const late = new Promise((resolve) => setTimeout(resolve, longestUndoing).unref());
-    await Promise.race([undo.disposeAsync().catch(trouble), late]);
+    await Promise.race([undo.disposeAsync().catch(trouble), after(longestUndoing)]);
     throw error;
   }
 }
@@ -435,7 +435,7 @@ async function closeServer(server: Server, settled: Promise<void>): Promise<void
   const closed = new Promise((resolve) => server.close(resolve));
   await settled;
   // Streams have been told to end, and say so.
-  await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, longestGoodbye).unref())]);
+  await Promise.race([closed, after(longestGoodbye)]);
   server.closeAllConnections();
   await closed;
 }

@@ -2,6 +2,7 @@
 
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
+import { codeOf } from "../base/error-code.ts";
 import { messageOf, SandkeepError } from "../core/model/errors.ts";
 
 export interface Address {
@@ -26,10 +27,9 @@ export async function requireFree(address: Address): Promise<void> {
 }
 
 function refusal({ host, port }: Address, cause: unknown): SandkeepError {
-  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
   const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
   const [why, hint] =
-    code === "EADDRINUSE"
+    codeOf(cause) === "EADDRINUSE"
       ? ["another program uses this port", "--port or SANDKEEP_PORT names another one; 0 takes any that is free"]
       : [messageOf(cause), "--host or SANDKEEP_HOST is the address, --port or SANDKEEP_PORT the port"];
   return new SandkeepError("conflict", `Cannot listen on ${address}: ${why}\nhint: ${hint}`, { cause });

@@ -14,7 +14,7 @@ import type { Complain } from "./log/complaints.ts";
 import { decisionOf } from "./log/kernel-refusal.ts";
 import type { EgressEvent, EgressLog } from "./log/log.ts";
 import { type Machine, Machines } from "./machines.ts";
-import { judge, type Verdict } from "./policy/policy.ts";
+import { judge, outcomeOf } from "./policy/policy.ts";
 import type { Settings } from "./settings.ts";
 
 export interface EgressOptions {
@@ -175,7 +175,7 @@ export class Egress {
       ...(name && { name }),
       address,
       port,
-      ...outcome(verdict),
+      ...outcomeOf(verdict),
     };
     attributed(log, search).decided(event);
   }
@@ -212,7 +212,7 @@ export class Egress {
             protocol: "dns",
             name,
             type,
-            ...outcome(verdict),
+            ...outcomeOf(verdict),
             ...failed,
           };
           attributed(log, search).decided(event);
@@ -238,11 +238,4 @@ export class Egress {
       this.#options.complain("Cannot serve a sandbox:", error);
     }
   }
-}
-
-function outcome(verdict: Verdict): Pick<EgressEvent, "allowed" | "reason" | "rule" | "cause" | "missing"> {
-  const { allowed, rule, cause } = verdict;
-  if (verdict.allowed) return { allowed, rule: verdict.rule, cause };
-  const { reason, missing } = verdict;
-  return { allowed, reason, cause, ...(rule !== undefined && { rule }), ...(missing && { missing }) };
 }

@@ -14,6 +14,7 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { writeDurably } from "../base/durable-file.ts";
+import { codeOf } from "../base/error-code.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 import type { DescribedKind, Description, RecoveryFiles } from "../core/ports/recovery-files.ts";
 
@@ -81,12 +82,12 @@ function write(path: string, value: object): void {
     try {
       replace(path, text);
     } catch (error) {
-      if (!isMissing(error)) throw error;
+      if (codeOf(error) !== "ENOENT") throw error;
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
       replace(path, text);
     }
   } catch (cause) {
-    if (!(cause instanceof Error && "code" in cause && cause.code === "ENOSPC")) throw cause;
+    if (codeOf(cause) !== "ENOSPC") throw cause;
     throw new SandkeepError("no-room", "Cannot describe this: the disk of the data directory is full", { cause });
   }
 }
@@ -105,7 +106,7 @@ function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (codeOf(error) === "ENOENT") return undefined;
     throw error;
   }
 }
@@ -121,8 +122,4 @@ function parse(text: string): Record<string, unknown> | undefined {
 
 function isTime(value: unknown): boolean {
   return typeof value === "number" && Number.isSafeInteger(value);
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
 }

@@ -14,7 +14,7 @@ const mayImport: Record<string, string[]> = {
   core: ["protocols", "base"],
   store: ["core", "base"],
   runtime: ["core", "protocols", "base"],
-  api: ["core"],
+  api: ["core", "base"],
   ingress: ["core", "base"],
   egress: ["core", "protocols", "base"],
   // A client of the API like any other, so that the API is complete.

@@ -7,6 +7,7 @@ import { posix } from "node:path";
 import { z } from "zod";
 import type { TagValue } from "../../core/model/sandbox.ts";
 import { domainName, subnet } from "../kit/network-names.ts";
+import { isWebUrl } from "../kit/web-url.ts";
 import { words } from "./errors.ts";
 import type { InstavmLimits } from "./request.ts";
 
@@ -267,8 +268,4 @@ function isFlat(value: unknown, levels: number): boolean {
 
 function isMountPoint(value: string): boolean {
   return value.startsWith("/") && value !== "/" && posix.normalize(value).replace(/\/$/, "") === value;
-}
-
-function isWebUrl(value: string): boolean {
-  return URL.canParse(value) && ["http:", "https:"].includes(new URL(value).protocol);
 }

@@ -7,6 +7,7 @@ import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import type { Context } from "hono";
 import type { z } from "zod";
+import { within } from "../../base/waits.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { bytesOf } from "../../core/network/cidr.ts";
 
@@ -298,16 +299,3 @@ export function byteBody({ bytes, first, trouble, connection }: ByteBody): Reada
 }
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
-
-/** the promise's value, or undefined when it takes longer */
-async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, ms, undefined);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

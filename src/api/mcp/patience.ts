@@ -1,5 +1,6 @@
 /** Waiting for what may never come, such as a program that reads its input: not longer than the caller's patience. */
 
+import { unlessAborted } from "../../base/waits.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 
 export interface Patience {
@@ -11,13 +12,13 @@ export interface Patience {
   words: string;
 }
 
-export async function within<T>(work: Promise<T>, { longest, signal, words }: Patience): Promise<T> {
-  const over = AbortSignal.timeout(longest);
-  const enough = AbortSignal.any([signal, over]);
-  const late = new Promise<never>((_, reject) => {
-    const giveUp = () => reject(signal.aborted ? signal.reason : new SandkeepError("timeout", words));
-    if (enough.aborted) giveUp();
-    else enough.addEventListener("abort", giveUp, { once: true });
-  });
-  return Promise.race([work, late]);
+export async function patiently<T>(work: Promise<T>, { longest, signal, words }: Patience): Promise<T> {
+  const enough = AbortSignal.any([signal, AbortSignal.timeout(longest)]);
+  const done = await unlessAborted(
+    work.then((value) => ({ value })),
+    enough,
+  );
+  if (done) return done.value;
+  signal.throwIfAborted();
+  throw new SandkeepError("timeout", words);
 }

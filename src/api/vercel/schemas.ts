@@ -7,6 +7,7 @@
 import { posix } from "node:path";
 import { z } from "zod";
 import { environment } from "../kit/environment.ts";
+import { isWebUrl } from "../kit/web-url.ts";
 import type { VercelLimits } from "./limits.ts";
 import { networkPolicySchema } from "./network-policy.ts";
 
@@ -287,10 +288,6 @@ export function schemas(limits: VercelLimits) {
 }
 
 const prefixWords = { error: "`namePrefix` is only valid when `sortBy` is `name`" };
-
-function isWebUrl(value: string): boolean {
-  return URL.canParse(value) && ["http:", "https:"].includes(new URL(value).protocol);
-}
 
 function isMountPoint(value: string): boolean {
   return value.startsWith("/") && value !== "/" && posix.normalize(value).replace(/\/$/, "") === value;

@@ -1,10 +1,11 @@
 /** Why a daemon could not be asked: what fetch leaves in the cause of its error, as a sentence and what to do. */
 
+import { codeOf } from "../../base/error-code.ts";
 import { CliError } from "../errors.ts";
 
 export function unreachable(url: string, error: unknown): CliError {
   const { host, hostname } = new URL(url);
-  const code = codeOf(error);
+  const code = reasonOf(error);
   if (code === "ENOTFOUND" || code === "EAI_AGAIN")
     return new CliError(`Cannot reach the daemon at "${url}": no address is known for "${hostname}" (${code})`);
   if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG")
@@ -25,12 +26,12 @@ export function unreachable(url: string, error: unknown): CliError {
   );
 }
 
-function codeOf(error: unknown): string {
+function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "";
   if (error.name === "TimeoutError") return error.name;
   // Where a name has several addresses, each attempt has failed for a reason of its own.
   const cause = error.cause instanceof AggregateError ? error.cause.errors[0] : error.cause;
-  return cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  return codeOf(cause) ?? "";
 }
 
 /** as OpenSSL calls what is wrong with a chain, and Node what is wrong with a name */

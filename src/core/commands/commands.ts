@@ -1,6 +1,6 @@
 /** Commands: started in a running session, on record, their output readable for as long as their session is known. */
 
-import { after } from "../../base/after.ts";
+import { after, unlessAborted } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
 import { resolvePath } from "../files/files.ts";
 import { trustEnvironment, trusted } from "../images/trust.ts";
@@ -129,14 +129,14 @@ export class Commands {
       const command = await this.get(caller, sessionId, id);
       if (command.exitCode !== undefined) return command;
       const exited = this.#process(command)?.exited.catch(() => undefined);
-      if (exited) await unless(signal, exited);
+      if (exited) await unlessAborted(exited, signal);
       signal?.throwIfAborted();
       const now = await this.get(caller, sessionId, id);
       if (now.exitCode !== undefined) return now;
       const { state } = await this.#sessions.get(caller, command.sessionId);
       if (isOver(state)) return this.get(caller, sessionId, id);
       // Its session is ending: the store has the last word when the session or the command has changed.
-      await unless(signal, Promise.race([changed, after(longestChange)]));
+      await unlessAborted(Promise.race([changed, after(longestChange)]), signal);
     }
   }
 
@@ -194,7 +194,7 @@ export class Commands {
     try {
       const process = this.#mustProcess(command);
       const { data, offset } = input;
-      if (offset === undefined) await unless(impatience, process.write(data));
+      if (offset === undefined) await unlessAborted(process.write(data), impatience);
       const taken = offset === undefined ? await process.given() : await process.feed(data, offset, impatience);
       const isTaken = !impatience.aborted || (offset !== undefined && taken >= offset + data.length);
       if (input.close && isTaken) await process.closeStdin();
@@ -350,13 +350,4 @@ function endOf(exit: ExitStatus): Pick<Command, "exitCode" | "endedAt" | "endCau
 
 function notFound(id: string): SandkeepError {
   return new SandkeepError("not-found", `Command "${id}" not found.`);
-}
-
-/** the promise, or earlier when the signal aborts */
-function unless<T>(signal: AbortSignal | undefined, promise: Promise<T>): Promise<T | undefined> {
-  if (!signal || signal.aborted) return signal ? Promise.resolve(undefined) : promise;
-  return Promise.race([
-    promise,
-    new Promise<undefined>((resolve) => signal.addEventListener("abort", () => resolve(undefined), { once: true })),
-  ]);
 }

@@ -4,6 +4,7 @@
  * roots, and variables point those there that look elsewhere. Nothing happens where there is nothing of this to trust.
  */
 
+import { within } from "../../base/waits.ts";
 import type { Context, HostRoots, NetworkSecrets } from "../context.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../model/errors.ts";
 import { type AuthoritySpec, hasRules, type NetworkPolicy } from "../network/network-policy.ts";
@@ -109,7 +110,10 @@ export function beginTrust(
   };
   // One after the other: both write the same files.
   const work = Promise.all([begun, before?.done])
-    .then(() => within(patience, installAll(machine.files(), { certificate, roots }, fresh)))
+    .then(async () => {
+      const installed = installAll(machine.files(), { certificate, roots }, fresh).then(() => true);
+      if (!(await within(installed, patience))) throw new Error(`it took longer than ${patience} ms`);
+    })
     .catch((cause) => {
       // one that has ended meanwhile needs no trust
       if (!isSandkeepError(cause, "gone")) {
@@ -235,16 +239,4 @@ async function put(files: Files, path: string, content: string): Promise<void> {
   const draft = `${path}.sandkeep`;
   await files.write(draft, Buffer.from(content, "latin1"), { mode: 0o644, parents: true, replace: true });
   await files.move(draft, path);
-}
-
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it took longer than ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -1,5 +1,7 @@
 /** Addresses and ranges of addresses, IPv4 and IPv6, as bytes: what a network policy is matched with. */
 
+import { SandkeepError } from "../model/errors.ts";
+
 /** The addresses that begin with the same bits. */
 export interface Cidr {
   /** as it was written */
@@ -20,6 +22,13 @@ export function parseCidr(text: string): Cidr | undefined {
   return isMapped(bytes) && length >= 96
     ? { text, bytes: bytes.slice(12), length: length - 96 }
     : { text, bytes, length };
+}
+
+/** as parseCidr; a range that could not be read would deny nothing, so that no part of its policy may be used */
+export function cidrOf(text: string): Cidr {
+  const cidr = parseCidr(text);
+  if (!cidr) throw new SandkeepError("invalid", `Cannot use the subnet "${text}": it is not in CIDR notation`);
+  return cidr;
 }
 
 /** whether the address is one of the range; an IPv4 address written as IPv6 (::ffff:…) is the IPv4 address */

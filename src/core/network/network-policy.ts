@@ -3,8 +3,7 @@
  * A deny CIDR beats an allow CIDR beats a domain; a custom policy denies whatever it does not name.
  */
 
-import { SandkeepError } from "../model/errors.ts";
-import { bytesOf, type Cidr, contains, parseCidr } from "./cidr.ts";
+import { bytesOf, type Cidr, cidrOf, contains } from "./cidr.ts";
 
 export type NetworkPolicy = { mode: "allow-all" } | { mode: "deny-all" } | CustomPolicy;
 
@@ -158,13 +157,6 @@ function matchesDomain(pattern: string, labels: string[]): boolean {
   if (deep ? labels.length < wanted.length : labels.length !== wanted.length) return false;
   const offset = labels.length - wanted.length;
   return wanted.every((label, index) => label === "*" || label === labels[index + offset]);
-}
-
-/** a range that could not be read would deny nothing, so that no part of the policy may be used */
-function cidrOf(text: string): Cidr {
-  const cidr = parseCidr(text);
-  if (!cidr) throw new SandkeepError("invalid", `Cannot use the subnet "${text}": it is not in CIDR notation`);
-  return cidr;
 }
 
 /** how much of a name a pattern says */

@@ -16,8 +16,7 @@
  *              forward lead anywhere, and are wider than any ceiling that does not have the same one
  */
 
-import { SandkeepError } from "../model/errors.ts";
-import { type Cidr, covers, embeddings, isAlone, parseCidr } from "./cidr.ts";
+import { type Cidr, cidrOf, covers, embeddings, isAlone } from "./cidr.ts";
 import {
   allowsNothing,
   type CustomPolicy,
@@ -161,10 +160,4 @@ function isEqual(one: Cidr, other: Cidr): boolean {
 
 function isSame(one: DomainRule, other: DomainRule): boolean {
   return one.domain === other.domain && JSON.stringify(one.rules) === JSON.stringify(other.rules);
-}
-
-function cidrOf(text: string): Cidr {
-  const cidr = parseCidr(text);
-  if (!cidr) throw new SandkeepError("invalid", `Cannot use the subnet "${text}": it is not in CIDR notation`);
-  return cidr;
 }

@@ -1,8 +1,9 @@
 /** Sandboxes: made, found, changed, run again, forked and deleted, each by its name within its project. */
 
-import { after } from "../../base/after.ts";
+import { definedOf } from "../../base/defined.ts";
 import type { Turns } from "../../base/limited-concurrency.ts";
 import { SingleFlight } from "../../base/single-flight.ts";
+import { after } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";
 import { resolveBase, type WantedBase, type WantedImage } from "../images/images.ts";
@@ -430,7 +431,3 @@ const nameTaken = (name: string) =>
   new SandkeepError("exists", `Cannot name a sandbox "${name}": one of that name already exists in the project`, {
     about: { kind: "sandbox", name },
   });
-
-function definedOf<T extends object>(changes: T): Partial<T> {
-  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Partial<T>;
-}

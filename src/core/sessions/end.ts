@@ -3,9 +3,9 @@
  * ends once: whoever asks while it is ending waits for the same end.
  */
 
-import { after } from "../../base/after.ts";
 import { Persistence } from "../../base/retry.ts";
 import { SingleFlight } from "../../base/single-flight.ts";
+import { after } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { EndCause, Session, Snapshot } from "../model/sandbox.ts";

@@ -13,6 +13,7 @@
  * request waiting.
  */
 
+import { SharedRun } from "../../base/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { PrunableSession } from "../ports/store.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
@@ -29,7 +30,7 @@ const mostAtOnce = 50;
 export class Pruning {
   readonly #context: Context;
   readonly #descriptions: Pick<Descriptions, "forgetMachine">;
-  #working: Promise<number> | undefined;
+  readonly #rounds = new SharedRun<number>();
   #closed = false;
   /** how long a session takes, in ms */
   #each = 0.5;
@@ -41,16 +42,13 @@ export class Pruning {
 
   /** looks through all projects; how many sessions went. One that is under way is not begun twice */
   round(): Promise<number> {
-    this.#working ??= this.#round().finally(() => {
-      this.#working = undefined;
-    });
-    return this.#working;
+    return this.#rounds.run(() => this.#round());
   }
 
   /** ends a round that is under way after its step */
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#working?.catch(() => undefined);
+    await this.#rounds.current?.catch(() => undefined);
   }
 
   async #round(): Promise<number> {

@@ -1,5 +1,6 @@
 /** Which snapshots stay: what a sandbox keeps of its own, when they expire, and deleting them with their files. */
 
+import { SharedRun } from "../../base/single-flight.ts";
 import type { Context } from "../context.ts";
 import type { Sandbox, Session, Snapshot } from "../model/sandbox.ts";
 import type { SnapshotInfo } from "../ports/runtime.ts";
@@ -22,7 +23,7 @@ export class Retention {
   readonly #context: Context;
   readonly #descriptions: Descriptions;
   readonly #quarantine: Pick<Quarantine, "has">;
-  #collecting: Promise<void> | undefined;
+  readonly #collecting = new SharedRun<void>();
   /** of sizes, under way */
   readonly #corrections = new Set<Promise<void>>();
 
@@ -134,15 +135,11 @@ export class Retention {
 
   /** brings the runtime's snapshots in line with the store's, in the background */
   collect(): void {
-    this.#collecting ??= this.#collect()
-      .catch(this.#context.trouble)
-      .finally(() => {
-        this.#collecting = undefined;
-      });
+    void this.#collecting.run(() => this.#collect().catch(this.#context.trouble));
   }
 
   async settled(): Promise<void> {
-    await this.#collecting;
+    await this.#collecting.current;
     await Promise.all(this.#corrections);
   }
 

@@ -28,6 +28,7 @@ import {
   judge,
   judgeAddress,
   judgeName,
+  outcomeOf,
   type Verdict,
 } from "../policy/policy.ts";
 import type { Settings } from "../settings.ts";
@@ -407,15 +408,6 @@ function requestOf(opening: Opening): Partial<EgressEvent> {
   const { method, path, host } = opening;
   const name = host && isIP(host.replace(/:\d+$/, "")) === 0 && hostName(host.replace(/:\d+$/, ""));
   return { method, path: plainPath(path), ...(name && { name }) };
-}
-
-function outcomeOf({
-  reason,
-  rule,
-  cause,
-  missing,
-}: Extract<Verdict, { allowed: false }>): Pick<EgressEvent, "allowed" | "reason" | "rule" | "cause" | "missing"> {
-  return { allowed: false, reason, cause, ...(rule !== undefined && { rule }), ...(missing && { missing }) };
 }
 
 /** a proxy is asked for a whole address, which may have a password in it */

@@ -12,6 +12,8 @@ import {
   type TLSSocket,
 } from "node:tls";
 import { keepLast } from "../../base/bounded-map.ts";
+import { codeOf } from "../../base/error-code.ts";
+import { SharedRun } from "../../base/single-flight.ts";
 import { messageOf } from "../../core/model/errors.ts";
 import type { Client } from "./client.ts";
 import { http1Client } from "./http1-client.ts";
@@ -25,8 +27,7 @@ export class Unreachable extends Error {
 /** the words of a library could quote a value, and values may be secret */
 export function unsendable(host: string, error: unknown): Unreachable {
   if (error instanceof Unreachable) return error;
-  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
-  return new Unreachable(`Cannot pass the request on to "${host}": it is not valid (${code})`);
+  return new Unreachable(`Cannot pass the request on to "${host}": it is not valid (${codeOf(error) ?? "unknown"})`);
 }
 
 export interface OriginOptions {
@@ -52,7 +53,7 @@ export class Upstream {
   readonly #sockets = new Set<Socket>();
   readonly #http1: Client;
   #http2: Http2Client | undefined;
-  #choosing: Promise<Client> | undefined;
+  readonly #choosing = new SharedRun<Client>();
   /** a connection that was made before its request was there */
   #spare: Promise<Socket> | undefined;
   #isClosed = false;
@@ -72,10 +73,7 @@ export class Upstream {
   client(): Promise<Client> {
     if (!this.#options.http2) return Promise.resolve(this.#http1);
     if (this.#http2?.usable) return Promise.resolve(this.#http2);
-    this.#choosing ??= this.#choose().finally(() => {
-      this.#choosing = undefined;
-    });
-    return this.#choosing;
+    return this.#choosing.run(() => this.#choose());
   }
 
   /** a connection for one caller alone; rejects with `Unreachable` */

@@ -5,6 +5,7 @@
 
 import { appendFile, open, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { codeOf } from "../../base/error-code.ts";
 import { nextInTurn } from "../../base/round-robin.ts";
 import {
   type EgressDecision,
@@ -256,8 +257,4 @@ async function readHosts(file: string): Promise<Record<string, TrafficCounts>> {
     if (codeOf(error) === "ENOENT") return {};
     throw error;
   }
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }

@@ -91,14 +91,12 @@ function has(list: BlockList, address: string): boolean {
 function blockListOf(ranges: string[]): BlockList {
   const list = new BlockList();
   for (const range of ranges) {
-    const [address = "", prefix] = range.split("/");
-    const family = isIP(address);
-    const longest = family === 6 ? 128 : 32;
-    const length = prefix === undefined ? longest : Number(prefix);
-    if (family === 0 || !Number.isInteger(length) || length < 0 || length > longest) {
+    if (!parseCidr(range)) {
       throw new Error(`Cannot use the address range "${range}": not an address with a prefix length`);
     }
-    list.addSubnet(address, length, family === 6 ? "ipv6" : "ipv4");
+    const [address = "", prefix] = range.split("/");
+    const isIPv6 = isIP(address) === 6;
+    list.addSubnet(address, Number(prefix ?? (isIPv6 ? 128 : 32)), isIPv6 ? "ipv6" : "ipv4");
   }
   return list;
 }

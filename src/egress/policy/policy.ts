@@ -12,7 +12,7 @@ import {
   type PolicyMatcher,
   type RequestRule,
 } from "../../core/network/network-policy.ts";
-import type { EgressCause, MissingPermission } from "../../protocols/egress-log.ts";
+import type { EgressCause, EgressDecision, MissingPermission } from "../../protocols/egress-log.ts";
 import type { Destination } from "../../protocols/netd-channel.ts";
 import { type AddressRules, embeddedIPv4 } from "./addresses.ts";
 
@@ -29,6 +29,14 @@ export type Verdict = {
   | { allowed: true; rule: string; rules?: readonly RequestRule[] }
   | { allowed: false; reason: string; rule?: string; missing?: MissingPermission }
 );
+
+/** what the log says of a verdict */
+export function outcomeOf(verdict: Verdict): Pick<EgressDecision, "allowed" | "reason" | "rule" | "cause" | "missing"> {
+  const { allowed, rule, cause } = verdict;
+  if (verdict.allowed) return { allowed, rule: verdict.rule, cause };
+  const { reason, missing } = verdict;
+  return { allowed, reason, cause, ...(rule !== undefined && { rule }), ...(missing && { missing }) };
+}
 
 /** What is known of a connection or a flow. */
 export interface Attempt extends Destination {

@@ -7,6 +7,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { CompiledQuery, DatabaseConnection, QueryResult } from "kysely";
+import { codeOf } from "../../base/error-code.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../core/model/errors.ts";
 import type { Store } from "../../core/ports/store.ts";
 
@@ -84,7 +85,7 @@ const sentences =
 function isOutage(error: unknown): boolean {
   if (isSandkeepError(error)) return error.code === "unavailable";
   if (!(error instanceof Error)) return false;
-  const code = "code" in error ? String(error.code) : "";
+  const code = codeOf(error) ?? "";
   // Class 08: connection exception; 57P01 to 57P03: the server is shut down or starts; 53300: too many connections.
   return networkCodes.has(code) || /^(08\w{3}|57P0[123]|53300)$/.test(code) || sentences.test(error.message);
 }

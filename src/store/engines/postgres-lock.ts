@@ -11,6 +11,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
+import { within } from "../../base/waits.ts";
 import { messageOf, SandkeepError } from "../../core/model/errors.ts";
 
 // Any numbers that nobody else who uses the same database takes.
@@ -69,10 +70,11 @@ export class DatabaseLock {
 
   /** resolves while the lock is held; else waits for it, though not for ever */
   async held(): Promise<void> {
-    const late = new SandkeepError("unavailable", "Cannot use the database: its lock is being taken again");
-    const timeout = AbortSignal.timeout(retakePatience);
-    const given = new Promise<never>((_, reject) => timeout.addEventListener("abort", () => reject(late)));
-    await Promise.race([this.#held.promise, given]);
+    const isHeld = await within(
+      this.#held.promise.then(() => true),
+      retakePatience,
+    );
+    if (!isHeld) throw new SandkeepError("unavailable", "Cannot use the database: its lock is being taken again");
   }
 
   async close(): Promise<void> {

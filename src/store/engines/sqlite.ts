@@ -18,6 +18,7 @@ import {
   type SqliteStatement,
 } from "kysely";
 import { keepLast } from "../../base/bounded-map.ts";
+import { codeOf } from "../../base/error-code.ts";
 import { useOurWords } from "./faults.ts";
 
 export class NodeSqliteDialect extends SqliteDialect {
@@ -153,7 +154,7 @@ function openForUs(path: string): DatabaseSync {
       closeSync(openSync(path, "wx", 0o600));
     } catch (error) {
       // One that is there is not opened: closing it would end the locks that others in this program have on it.
-      if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+      if (codeOf(error) !== "EEXIST") throw error;
     }
     for (const file of [path, `${path}-wal`, `${path}-shm`]) if (existsSync(file)) chmodSync(file, 0o600);
   }

@@ -6,7 +6,7 @@ import type { Command } from "../../../core/model/sandbox.ts";
 import { attended } from "../attendance.ts";
 import { commandId, handle, sessionOf } from "../handle.ts";
 import { maxBytes, type OutputPart, outputFields, outputPart } from "../output.ts";
-import { within } from "../patience.ts";
+import { patiently } from "../patience.ts";
 import { env, path, text } from "../schema.ts";
 import { type Call, destroys, reads, type Tool, tool } from "../tool.ts";
 
@@ -131,8 +131,8 @@ const writeCommandInput = tool({
     const session = await sessionOf(call, args);
     const bytes = Buffer.from(data, "utf8");
     const patience = { longest: longestWrite, signal, words: unread };
-    if (bytes.length > 0) await within(core.commands.write(caller, session.id, args.command_id, bytes), patience);
-    if (close) await within(core.commands.closeStdin(caller, session.id, args.command_id), patience);
+    if (bytes.length > 0) await patiently(core.commands.write(caller, session.id, args.command_id, bytes), patience);
+    if (close) await patiently(core.commands.closeStdin(caller, session.id, args.command_id), patience);
     return { command_id: args.command_id, written_bytes: bytes.length, closed: close };
   },
 });

@@ -8,6 +8,7 @@ import type { Socket } from "node:net";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { keepLast } from "../../../base/bounded-map.ts";
+import { unlessAborted } from "../../../base/waits.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ExecSpec } from "../../../core/ports/runtime.ts";
 import type { Ancestry } from "../../../protocols/egress-control.ts";
@@ -310,16 +311,6 @@ export class Agent {
       this.#gone();
     });
   }
-}
-
-/** the promise's value, or undefined if the signal aborts first; the promise may then fail unheard */
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  promise.catch(() => {});
-  const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
-  const stop = () => resolve(undefined);
-  signal.addEventListener("abort", stop);
-  if (signal.aborted) stop();
-  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener("abort", stop));
 }
 
 /** An agent is of the release whose launcher started it, which outlives the daemon. */

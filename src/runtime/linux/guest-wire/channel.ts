@@ -5,6 +5,7 @@
 
 import { connect, type Socket } from "node:net";
 import { constants } from "node:os";
+import { codeOf } from "../../../base/error-code.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import {
   type Frame,
@@ -142,7 +143,7 @@ export async function dial(path: string, name: string, taken?: (chunk: Buffer) =
     try {
       return await connected(path, taken);
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== "EAGAIN" || attempt === patience) {
+      if (codeOf(cause) !== "EAGAIN" || attempt === patience) {
         throw new SandkeepError("gone", `Cannot connect to ${name}: nothing answers`, { cause });
       }
       await new Promise((resolve) => setTimeout(resolve, 1));

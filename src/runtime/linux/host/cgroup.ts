@@ -5,6 +5,7 @@
 
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { codeOf } from "../../../base/error-code.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Limits } from "../../../core/ports/runtime.ts";
 import { kernelText } from "./kernel-file.ts";
@@ -178,7 +179,7 @@ export function setLimits(cgroup: MachineCgroup, limits: Partial<Limits>): void 
       // not every kernel counts it, and one in use may be above the limit
       if (file.endsWith(socketMemory)) continue;
       if (file.endsWith("memory.limit_in_bytes") && raiseBoth(cgroup, value)) continue;
-      if ((cause as NodeJS.ErrnoException).code === "EBUSY") {
+      if (codeOf(cause) === "EBUSY") {
         throw new SandkeepError("conflict", `Cannot limit memory to ${value} bytes: more is in use`, { cause });
       }
       throw new SandkeepError("internal", `Cannot limit the machine: the kernel refuses ${value} for ${file}`, {
@@ -228,7 +229,7 @@ export function killProcesses(cgroup: MachineCgroup): void {
     writeFileSync(join(cgroup.unified, "cgroup.kill"), "1");
   } catch (error) {
     // a folder that is gone has no processes
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    if (codeOf(error) !== "ENOENT") throw error;
   }
 }
 
@@ -251,7 +252,7 @@ export function removeCgroup(folders: string[]): boolean {
     try {
       rmdirSync(folder);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") gone = false;
+      if (codeOf(error) !== "ENOENT") gone = false;
     }
   }
   return gone;

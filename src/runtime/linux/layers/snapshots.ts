@@ -10,6 +10,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { z } from "zod";
+import { SharedRun } from "../../../base/single-flight.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
 import type { SnapshotInfo, Snapshots } from "../../../core/ports/runtime.ts";
 import { archiveTar } from "../files/tar.ts";
@@ -74,7 +75,7 @@ export class SnapshotStore implements Snapshots {
   /** those of older versions whose layers are being merged, by id */
   readonly #merging = new Map<string, Promise<SnapshotRecord>>();
   #unflushed = false;
-  #flushing: Promise<void> | undefined;
+  readonly #flushing = new SharedRun<void>();
 
   constructor({ store, layers, images, machines }: SnapshotStoreOptions) {
     this.#folder = join(store, "snapshots");
@@ -235,7 +236,7 @@ export class SnapshotStore implements Snapshots {
 
   /** resolves when everything recorded so far is on the disk, and measured */
   async flushed(): Promise<void> {
-    await this.#flushing;
+    await this.#flushing.current;
     await Promise.all(this.#settling.values());
   }
 
@@ -312,10 +313,7 @@ export class SnapshotStore implements Snapshots {
   /** flushes the store, at once for all who ask meanwhile */
   async #flushed(): Promise<void> {
     this.#unflushed = true;
-    this.#flushing ??= this.#flushAll().finally(() => {
-      this.#flushing = undefined;
-    });
-    await this.#flushing;
+    await this.#flushing.run(() => this.#flushAll());
   }
 
   async #flushAll(): Promise<void> {

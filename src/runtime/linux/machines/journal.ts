@@ -5,6 +5,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { codeOf } from "../../../base/error-code.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { OutputChunk } from "../../../core/ports/runtime.ts";
 import {
@@ -260,6 +261,5 @@ function segments(directory: string, command: string): number[] {
 
 function isMissing(error: unknown): boolean {
   // O_NOFOLLOW says ELOOP of a link
-  const { code } = error as NodeJS.ErrnoException;
-  return error instanceof Error && (code === "ENOENT" || code === "ELOOP" || code === "ENXIO");
+  return ["ENOENT", "ELOOP", "ENXIO"].includes(codeOf(error) ?? "");
 }

@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import type { Duplex } from "node:stream";
+import { codeOf } from "../../../base/error-code.ts";
 import { Persistence } from "../../../base/retry.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type {
@@ -315,7 +316,7 @@ function killFirst(pid: number, cgroup: MachinePlan["cgroup"]): void {
   try {
     if (isInCgroup(pid, cgroup)) process.kill(pid, "SIGKILL");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    if (codeOf(error) !== "ESRCH") throw error;
   }
 }
 

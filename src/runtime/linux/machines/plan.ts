@@ -5,6 +5,7 @@
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { definedOf } from "../../../base/defined.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type {
   Limits,
@@ -209,7 +210,7 @@ export function checkSpec(spec: MachineSpec, defaults: Limits): Machine["spec"] 
   if (!isPlainName(spec.id)) {
     throw new SandkeepError("invalid", `Cannot boot machine "${spec.id}": an id is 1 to 64 of A-Z a-z 0-9 _ -`);
   }
-  const limits = { ...defaults, ...definedOf(spec.limits) };
+  const limits = { ...defaults, ...definedOf(spec.limits ?? {}) };
   checkLimits(limits);
   const mounts = spec.mounts ?? [];
   checkMounts(mounts);
@@ -271,8 +272,4 @@ export function isPlainName(name: string): boolean {
 
 export function isTerminalSize(size: { rows: number; columns: number }): boolean {
   return [size.rows, size.columns].every((value) => Number.isInteger(value) && value >= 0 && value <= 0xffff);
-}
-
-function definedOf(limits: Partial<Limits> = {}): Partial<Limits> {
-  return Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined));
 }

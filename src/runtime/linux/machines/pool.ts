@@ -3,6 +3,7 @@
  * refilled one prepared machine at a time, and only while nothing is being booted, so that filling does not slow a caller down.
  */
 
+import { SharedRun } from "../../../base/single-flight.ts";
 import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
 import type { MachinePreparer, PreparedMachine, Root } from "./prepared-machine.ts";
 
@@ -44,7 +45,7 @@ const pauseAfterTrouble = 5000;
 export class Pool {
   readonly #options: PoolOptions;
   readonly #preparedMachines: Record<Kind, Entry[]> = { hot: [], warm: [] };
-  #filling: Promise<void> | undefined;
+  readonly #filling = new SharedRun<void>();
   #timer: NodeJS.Timeout | undefined;
   #busy = 0;
   #closed = false;
@@ -83,9 +84,7 @@ export class Pool {
     if (this.#closed || this.#busy > 0) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      this.#filling ??= this.#fillUp().finally(() => {
-        this.#filling = undefined;
-      });
+      void this.#filling.run(() => this.#fillUp());
     }, after);
     this.#timer.unref();
   }
@@ -93,10 +92,7 @@ export class Pool {
   /** resolves when nothing is missing, or when filling it failed */
   async full(): Promise<void> {
     clearTimeout(this.#timer);
-    this.#filling ??= this.#fillUp().finally(() => {
-      this.#filling = undefined;
-    });
-    await this.#filling;
+    await this.#filling.run(() => this.#fillUp());
   }
 
   /** the launcher died, and prepared machines without a root with it */
@@ -124,7 +120,7 @@ export class Pool {
   /** ends all prepared machines */
   async empty(): Promise<void> {
     clearTimeout(this.#timer);
-    await this.#filling;
+    await this.#filling.current;
     const all = [...this.#preparedMachines.hot.splice(0), ...this.#preparedMachines.warm.splice(0)];
     await Promise.all(all.map(({ prepared }) => this.#discard(prepared)));
   }

@@ -5,6 +5,7 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
+import { codeOf } from "../../../base/error-code.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 
 /**
@@ -95,5 +96,5 @@ export async function syncDirectory(path: string): Promise<void> {
 
 /** also below what is no folder, where nothing can be */
 export function isMissing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR");
+  return ["ENOENT", "ENOTDIR"].includes(codeOf(error) ?? "");
 }
