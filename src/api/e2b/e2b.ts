@@ -2,9 +2,18 @@
 
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
+import { lifecycleRoutes } from "./lifecycle.ts";
+import { listRoutes } from "./list.ts";
+import { logRoutes } from "./logs.ts";
+import { metricRoutes } from "./metrics.ts";
+import { missingRoutes } from "./missing.ts";
+import { networkRoutes } from "./network.ts";
 import { authenticated, type Dialect, type Env } from "./request.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
 import { schemas } from "./schemas.ts";
+import { snapshotRoutes } from "./snapshots.ts";
+import { teamRoutes } from "./teams.ts";
+import { volumeRoutes } from "./volumes.ts";
 
 const paths = /^\/(sandboxes|snapshots|templates|volumes|secrets|teams|api-keys|access-tokens)(\/|$)/;
 /** other dialects have these paths too, with other credentials */
@@ -24,6 +33,16 @@ export function createE2b(service: Service): ApiDialect {
 /** everything that takes an API key */
 function controlPlane(dialect: Dialect): Hono<Env> {
   const app = authenticated(dialect);
+  // Before the sandboxes, at whose ids' place a word of theirs stands.
+  metricRoutes(app, dialect);
+  listRoutes(app, dialect);
   sandboxRoutes(app, dialect);
+  lifecycleRoutes(app, dialect);
+  networkRoutes(app, dialect);
+  snapshotRoutes(app, dialect);
+  logRoutes(app, dialect);
+  volumeRoutes(app, dialect);
+  teamRoutes(app, dialect);
+  missingRoutes(app);
   return app;
 }

@@ -3,7 +3,7 @@
 import { type Context, Hono } from "hono";
 import type { z } from "zod";
 import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
-import type { Owner, Sandbox } from "../../core/model/sandbox.ts";
+import type { Owner } from "../../core/model/sandbox.ts";
 import { idOfLabel } from "../../core/model/sandbox-label.ts";
 import type { Booted } from "../../core/sandboxes/sandboxes.ts";
 import { bearerOf, requireRead } from "../kit/authentication.ts";
@@ -49,25 +49,28 @@ export function queryOf<S extends z.ZodType>(c: E2bContext, schema: S): z.output
   return parsed(schema, queryParameters(c));
 }
 
-/** the sandbox of the path, unless it has ended and kept nothing: this vendor has no word for that */
-export async function sandboxOf(c: E2bContext, { core }: Dialect): Promise<Booted> {
-  const id = c.req.param("id") ?? "";
-  const sandbox = await knownSandbox(id, (known) => core.sandboxes.byId(c.get("owner"), known));
-  const session = await core.sessions.get(c.get("owner"), sandbox.currentSessionId);
-  if (!isThere(session)) throw noSandbox(id);
-  return { sandbox, session };
+/** the answer to what has none: a status without a body */
+export function nothing(): Response {
+  return new Response(null, { status: 204 });
 }
 
-/** what cannot be an id is not looked for; a foreign team's is not there */
-async function knownSandbox(given: string, find: (id: string) => Promise<Sandbox>): Promise<Sandbox> {
+/** the sandbox of the path */
+export function sandboxOf(c: E2bContext, dialect: Dialect): Promise<Booted> {
+  return sandboxCalled(dialect, c.get("owner"), c.req.param("id") ?? "");
+}
+
+/**
+ * A sandbox by its id, unless it has ended and kept nothing: this vendor has no word for that. What cannot be an id is
+ * not looked for, and a foreign team's is not there
+ */
+export async function sandboxCalled({ core }: Pick<Dialect, "core">, owner: Owner, given: string): Promise<Booted> {
   // Ids of an older form have the id of a client behind a dash.
   const id = idOfLabel(given.split("-")[0] ?? "");
   if (id === undefined) throw noSandbox(given);
-  try {
-    return await find(id);
-  } catch (error) {
-    throw isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden", "sandbox")
-      ? noSandbox(given)
-      : error;
-  }
+  const sandbox = await core.sandboxes.byId(owner, id).catch((error: unknown) => {
+    throw isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden") ? noSandbox(given) : error;
+  });
+  const session = await core.sessions.get(owner, sandbox.currentSessionId);
+  if (!isThere(session)) throw noSandbox(given);
+  return { sandbox, session };
 }

@@ -1,16 +1,19 @@
-/** Sandboxes on E2B's API: made, looked at, killed. */
+/** Sandboxes on E2B's API: made, looked at, listed, killed. */
 
 import type { Hono } from "hono";
+import type { z } from "zod";
+import { isSandkeepError } from "../../core/model/errors.ts";
 import type { Owner } from "../../core/model/sandbox.ts";
 import { labelOf } from "../../core/model/sandbox-label.ts";
 import type { Booted, CreateSpec } from "../../core/sandboxes/sandboxes.ts";
 import { json, undoIfGone } from "../kit/http.ts";
-import { bodyOf, type Dialect, type Env, queryOf, sandboxOf } from "./request.ts";
-import { accessToken } from "./tokens.ts";
+import { Refusal } from "../kit/refusal.ts";
+import { notesFor, policyOf } from "./network.ts";
+import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
+import type { Schemas } from "./schemas.ts";
+import { snapshotCalled } from "./snapshots.ts";
+import { accessToken, trafficToken } from "./tokens.ts";
 import * as wire from "./wire.ts";
-
-/** as whom, and where, commands run unless their caller says otherwise */
-export const home = { user: "user", cwd: "/home/user" };
 
 /** paths of both generations of clients, and the seconds that a sandbox runs where they name none */
 const generations = { "/sandboxes": 15, "/v2/sandboxes": 300 };
@@ -21,19 +24,8 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
   for (const [path, usual] of Object.entries(generations)) {
     app.post(path, async (c) => {
       queryOf(c, schemas.emptyQuery);
-      const body = await bodyOf(c, dialect, schemas.createBody);
-      const { templateID, timeout = usual, metadata, envVars, autoPause = false } = body;
       const owner = c.get("owner");
-      const spec: CreateSpec = {
-        base: { image: templateImage(templateID) },
-        ...home,
-        timeout: timeout * 1000,
-        // At the end of its time one that pauses keeps its files, and any other keeps nothing.
-        persistent: autoPause,
-        ...(body.allow_internet_access === false && { networkPolicy: { mode: "deny-all" } }),
-        ...(metadata && { tags: metadata }),
-        ...(envVars && { env: envVars }),
-      };
+      const spec = await specOf(dialect, owner, await bodyOf(c, dialect, schemas.createBody), usual);
       const made = await core.sandboxes.create(owner, spec);
       // A client that gave up waiting creates another one and never hears of this one.
       undoIfGone(c.req.raw, () => core.sandboxes.abandon(owner, made.sandbox.id), dialect.trouble);
@@ -47,20 +39,73 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json(wire.detail(booted, accessTo(dialect, booted, c.get("owner")), dialect.limits));
   });
 
+  // Snapshots that were asked for have a name, and stay; those of pauses go with their sandbox.
   app.delete("/sandboxes/:id", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const { sandbox } = await sandboxOf(c, dialect);
-    await core.sandboxes.delete(c.get("owner"), sandbox.name);
-    return new Response(null, { status: 204 });
+    await core.sandboxes.delete(c.get("owner"), sandbox.name, { orphanSnapshots: "unnamed" });
+    return nothing();
   });
 }
 
 export function accessTo(dialect: Dialect, { sandbox }: Booted, owner: Owner): wire.Access {
-  const envdAccessToken = accessToken(dialect, labelOf(sandbox.id), owner);
-  return { envdAccessToken, domain: new URL(dialect.domain()).host };
+  const label = labelOf(sandbox.id);
+  return {
+    envdAccessToken: accessToken(dialect, label, owner),
+    trafficAccessToken: sandbox.ingress?.isPrivate ? trafficToken(dialect, label) : null,
+    domain: new URL(dialect.domain()).host,
+  };
+}
+
+type CreateBody = z.output<Schemas["createBody"]>;
+
+async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: number): Promise<CreateSpec> {
+  const { templateID, timeout = usual, metadata, envVars, autoPause = false, autoResume, volumeMounts } = body;
+  const { network, allow_internet_access: internet } = body;
+  const snapshot = await snapshotCalled(dialect, owner, templateID);
+  const isPrivate = network?.allowPublicTraffic === false;
+  const host = network?.maskRequestHost;
+  return {
+    base: { image: templateImage(templateID) },
+    ...(snapshot && { source: { kind: "snapshot", snapshotId: snapshot.id } }),
+    user: "user",
+    cwd: "/home/user",
+    timeout: timeout * 1000,
+    // At the end of its time one that pauses keeps its files, and any other keeps nothing.
+    persistent: autoPause,
+    // Each pause takes the place of the one before.
+    keepLastSnapshots: { count: 1, deleteEvicted: true },
+    networkPolicy: policyOf(network ?? {}, internet),
+    ingress: {
+      anyPort: true,
+      ...(isPrivate && { isPrivate }),
+      ...(host !== undefined && { host }),
+      ...(autoResume?.enabled && { wakes: true }),
+    },
+    notes: { e2b: notesFor(network ?? undefined, internet) },
+    ...(metadata && { tags: metadata }),
+    ...(envVars && { env: envVars }),
+    ...(volumeMounts && { mounts: await mountsOf(dialect, owner, volumeMounts) }),
+  };
 }
 
 /** the default template is the default image, unless one of its name was imported */
 function templateImage(name: string): NonNullable<CreateSpec["base"]["image"]> {
   return { name, candidates: [name], ...(name === wire.defaultTemplate && { otherwise: "the-default" as const }) };
+}
+
+async function mountsOf(
+  { core }: Dialect,
+  owner: Owner,
+  wanted: NonNullable<CreateBody["volumeMounts"]>,
+): Promise<NonNullable<CreateSpec["mounts"]>> {
+  const paths = wanted.map(({ path }) => path);
+  const overlap = paths.some((one, i) => paths.some((other, j) => i !== j && `${other}/`.startsWith(`${one}/`)));
+  if (overlap) throw new Refusal(400, "Cannot mount the volumes: their paths overlap");
+  for (const { name } of wanted) {
+    await core.drives.get(owner, name).catch((error: unknown) => {
+      throw isSandkeepError(error, "not-found") ? new Refusal(404, `Volume "${name}" not found`) : error;
+    });
+  }
+  return Object.fromEntries(wanted.map(({ name, path }) => [path, { drive: name, mode: "read-write" }]));
 }

@@ -1,27 +1,185 @@
 /** What E2B's clients send, field by field. A member that no schema names is refused rather than ignored. */
 
+import { isIP } from "node:net";
 import { z } from "zod";
+import { parseCidr } from "../../core/network/cidr.ts";
 import type { ServiceLimits } from "../kit/dialect.ts";
 import { environment } from "../kit/environment.ts";
+import { domainName } from "../kit/network-names.ts";
 
 export type Schemas = ReturnType<typeof schemas>;
+export type Network = z.output<typeof network>;
+
+const mostRanges = 100;
+const mostPages = 100;
+
+const metadata = z.record(z.string().min(1).max(256), z.string().max(4096));
+
+/** an address, or a range of them */
+const range = z
+  .string()
+  .max(64)
+  .refine((text) => isIP(text) !== 0 || (text.includes("/") && parseCidr(text) !== undefined), {
+    error: "an entry of `denyOut` should be an address or a subnet in CIDR notation.",
+  });
+const destination = z.union([range, domainName], {
+  error: "an entry of `allowOut` should be an address, a subnet in CIDR notation or a domain.",
+});
+
+const headerName = z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$/);
+const headerValue = z
+  .string()
+  .max(8192)
+  .regex(/^[\t\x20-\x7e\x80-\xff]*$/);
+
+const egress = {
+  allowOut: z.array(destination).max(mostRanges).optional(),
+  denyOut: z.array(range).max(mostRanges).optional(),
+  rules: z
+    .record(
+      domainName,
+      z.array(z.strictObject({ transform: z.strictObject({ headers: z.record(headerName, headerValue) }) })).max(10),
+    )
+    .nullish(),
+  egressProxy: notHere("`egressProxy`", "a proxy for a sandbox's traffic is not offered here"),
+};
+
+const network = z.strictObject({
+  ...egress,
+  allowPublicTraffic: z.boolean().optional(),
+  maskRequestHost: z
+    .string()
+    .regex(/^[A-Za-z0-9.:_${}-]{1,255}$/)
+    .optional(),
+  httpsPorts: z.array(z.never({ error: "`httpsPorts` is not offered here: ports are reached by HTTP." })).optional(),
+});
 
 export function schemas(limits: Pick<ServiceLimits, "timeout">) {
   const timeout = z
     .int()
     .min(1)
     .max(Math.floor(limits.timeout / 1000));
+  const page = {
+    limit: number(z.int().min(1).max(mostPages)).default(mostPages),
+    nextToken: z.string().min(1).max(4096).optional(),
+  };
   return {
     emptyQuery: z.strictObject({}),
-    createBody: z.strictObject({
-      templateID: z.string().min(1).max(256),
+    emptyBody: z.strictObject({}),
+    createBody: z
+      .strictObject({
+        templateID: z.string().min(1).max(256),
+        timeout: timeout.optional(),
+        metadata: metadata.nullish(),
+        envVars: environment.nullish(),
+        // Every sandbox is: clients that did not ask for it send their token all the same.
+        secure: z.boolean().optional(),
+        allow_internet_access: z.boolean().optional(),
+        autoPause: z.boolean().optional(),
+        autoPauseMemory: z.boolean().optional(),
+        autoResume: z.strictObject({ enabled: z.boolean() }).nullish(),
+        network: network.nullish(),
+        volumeMounts: z
+          .array(z.strictObject({ name: volumeName, path: mountPath }))
+          .max(16)
+          .nullish(),
+        iam: notHere("`iam`", "tokens of workload identities are not offered here"),
+        mcp: notHere("`mcp`", "the MCP gateway is not offered here"),
+      })
+      .refine(({ autoPauseMemory, autoPause }) => autoPauseMemory !== false || autoPause === true, {
+        error: "`autoPauseMemory` may only be false when `autoPause` is true.",
+      })
+      .refine(({ autoResume, autoPause }) => !autoResume?.enabled || autoPause === true, {
+        error: "`autoResume` may only be enabled when `autoPause` is true.",
+      })
+      .refine(({ autoPauseMemory, autoResume }) => autoPauseMemory !== false || !autoResume?.enabled, {
+        error: "`autoResume` may not be enabled when `autoPauseMemory` is false.",
+      }),
+    connectBody: z.strictObject({ timeout: timeout.optional(), memory: z.boolean().optional() }),
+    resumeBody: z.strictObject({
       timeout: timeout.optional(),
-      metadata: z.record(z.string().min(1).max(256), z.string().max(4096)).optional(),
-      envVars: environment.optional(),
-      // Every sandbox is: clients that did not ask for it send their token all the same.
-      secure: z.boolean().optional(),
-      allow_internet_access: z.boolean().optional(),
       autoPause: z.boolean().optional(),
+      memory: z.boolean().optional(),
     }),
+    pauseBody: z.strictObject({ memory: z.boolean().optional() }),
+    timeoutBody: z.strictObject({ timeout }),
+    refreshBody: z.strictObject({ duration: z.int().min(0).max(3600).optional() }),
+    forkBody: z.strictObject({ timeout: timeout.optional(), count: z.int().min(1).max(100).optional() }),
+    networkBody: z.strictObject({ ...egress, allow_internet_access: z.boolean().optional() }),
+    snapshotBody: z.strictObject({ name: snapshotName.optional() }),
+    snapshotsQuery: z.strictObject({
+      sandboxID: z.string().max(256).optional(),
+      name: snapshotName.optional(),
+      ...page,
+    }),
+    runningQuery: z.strictObject({ metadata: z.string().max(16_384).optional() }),
+    listQuery: z.strictObject({
+      metadata: z.string().max(16_384).optional(),
+      state: z
+        .union([z.string(), z.array(z.string())])
+        .transform((given) => [given].flat().flatMap((each) => each.split(",")))
+        .pipe(
+          z
+            .array(z.enum(["running", "paused"]))
+            .min(1)
+            .max(10),
+        )
+        .optional(),
+      startedAfter: z.iso.datetime({ offset: true }).optional(),
+      template: z.string().min(1).max(256).optional(),
+      order: z.enum(["asc", "desc"]).default("desc"),
+      ...page,
+    }),
+    metricsQuery: z.strictObject({ start: seconds.optional(), end: seconds.optional() }),
+    allMetricsQuery: z.strictObject({
+      sandbox_ids: z
+        .string()
+        .max(16_384)
+        .transform((text) => text.split(","))
+        .pipe(z.array(z.string().min(1)).max(100)),
+    }),
+    logsQuery: z.strictObject({
+      start: number(z.int().min(0)).optional(),
+      limit: number(z.int().min(0).max(mostLogs)).default(mostLogs),
+    }),
+    logs2Query: z.strictObject({
+      cursor: number(z.int().min(0)).optional(),
+      limit: number(z.int().min(0).max(mostLogs)).default(mostLogs),
+      direction: z.enum(["forward", "backward"]).default("forward"),
+      level: z.enum(["debug", "info", "warn", "error"]).optional(),
+      search: z.string().max(256).optional(),
+    }),
+    volumeBody: z.strictObject({ name: volumeName }),
   };
+}
+
+const mostLogs = 1000;
+const seconds = number(z.int().min(0));
+const volumeName = z
+  .string()
+  .max(128)
+  .regex(/^[a-zA-Z0-9_-]+$/);
+const mountPath = z
+  .string()
+  .max(4096)
+  .regex(/^\/[^\0]*[^/\0]$/);
+/** also with the tag that E2B's names end in */
+const snapshotName = z
+  .string()
+  .max(128)
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_-]*(:default)?$/)
+  .transform((name) => name.replace(/:default$/, ""));
+
+/** a number in a query */
+function number<S extends z.ZodNumber>(schema: S) {
+  return z
+    .string()
+    .regex(/^\d{1,15}$/)
+    .transform(Number)
+    .pipe(schema);
+}
+
+/** a member that means something to E2B and nothing here: null, as some clients send it, asks for nothing */
+function notHere(name: string, why: string) {
+  return z.null({ error: `${name} cannot be served: ${why}.` }).optional();
 }

@@ -17,6 +17,11 @@ export function accessToken({ sign }: Pick<Dialect, "sign">, sandboxId: string, 
   return `${teamId}.${keyId}.${sign(`access token ${sandboxId} ${teamId} ${keyId}`)}`;
 }
 
+/** what everybody shows who reaches a port of a sandbox whose traffic is not public */
+export function trafficToken({ sign }: Pick<Dialect, "sign">, sandboxId: string): string {
+  return sign(`traffic token ${sandboxId}`);
+}
+
 /** as whom a token lets its holder into a sandbox, in the sandbox's project; `unauthenticated` where it does not */
 export async function ownerOfToken(
   { sign, core }: Pick<Dialect, "sign" | "core">,

@@ -9,7 +9,7 @@ const longLife = "86400";
 const allowed = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers":
-    "retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, www-authenticate",
+    "retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, www-authenticate, x-next-token, x-total-running",
 };
 
 /** the answer to a browser that asks whether it may ask; undefined for any other request */

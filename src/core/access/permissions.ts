@@ -100,6 +100,7 @@ export function guarded(
     byId: reads,
     list: reads,
     listWithSessions: reads,
+    count: reads,
     async resume(owner: Owner, name: string) {
       requireChange(owner);
       const sandbox = await sandboxIn(owner, name);
@@ -129,6 +130,7 @@ export function guarded(
     stop: changesSession,
     extend: changesSession,
     setTimeout: changesSession,
+    endIn: changesSession,
     async setNetworkPolicy(caller: Caller, id: string, policy: NetworkPolicy) {
       requireChange(caller);
       requirePolicy(caller, policy, opened((await sessionIn(caller, id))?.networkPolicy));
@@ -136,6 +138,7 @@ export function guarded(
     snapshot: changesSession,
     checkpoint: changesSession,
     usage: aboutSession,
+    load: aboutSession,
   };
   const commands: Checks<Commands> = {
     run: worksInSession,

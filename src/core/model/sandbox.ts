@@ -62,6 +62,9 @@ export interface Sandbox extends Owned {
   /** string pairs; other wires call them metadata and may nest */
   tags: Record<string, TagValue>;
   routes: Route[];
+  ingress?: Ingress;
+  /** what dialects keep with it for themselves, by their names; it means nothing to others */
+  notes?: Record<string, TagValue>;
   /** drives by the path they are mounted on */
   mounts: Record<string, Mount>;
   region: string;
@@ -112,6 +115,18 @@ export interface Route {
   subdomain: string;
   /** it has its label and leads nowhere until it is opened */
   closed?: boolean;
+}
+
+/** How its ports are reached from outside, besides its routes. */
+export interface Ingress {
+  /** every port is reached by its number and the sandbox's label (sandbox-label.ts), and needs no route */
+  anyPort?: boolean;
+  /** who reaches a port by its number has to show the sandbox's token */
+  isPrivate?: boolean;
+  /** the host that requests to its ports name when they arrive; ${PORT} in it is the port */
+  host?: string;
+  /** who reaches a port of one that has stopped with its files kept makes it run again */
+  wakes?: boolean;
 }
 
 export interface Mount {

@@ -385,6 +385,8 @@ export interface Usage {
   /** time on processors, in ms */
   cpuTime: number;
   memory: number;
+  /** bytes of it that hold files, and are given up when programs need them; undefined once the machine has ended */
+  cache?: number;
   peakMemory: number;
   processes: number;
   /** bytes that came in and went out */

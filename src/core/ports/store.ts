@@ -63,6 +63,8 @@ export interface Store {
   /** takes the name away and hides it from lists; sessions and snapshots stay; false when it is gone already */
   deleteSandbox(id: string, at: number): Promise<boolean>;
   listSandboxes(query: SandboxQuery): Promise<Page<Sandbox>>;
+  /** how many the pages of such a list have together */
+  countSandboxes(query: SandboxFilter): Promise<number>;
   /** that cannot run again: over since before then, and without a snapshot */
   staleSandboxes(before: number, limit: number): Promise<Sandbox[]>;
 
@@ -210,10 +212,19 @@ export interface PageQuery {
   order: "asc" | "desc";
 }
 
-export interface SandboxQuery extends PageQuery {
-  projectId: string;
+export interface SandboxQuery extends PageQuery, SandboxFilter {
   sortBy: "createdAt" | "name" | "stateChangedAt" | "currentSnapshotId";
+}
+
+export interface SandboxFilter {
+  projectId: string;
   namePrefix?: string;
+  /** of those whose session is over, only those whose files that session kept */
+  kept?: boolean;
+  /** made later than that */
+  createdAfter?: number;
+  /** name of the imported image that they were made from; null for the default one */
+  imageName?: string | null;
   states?: readonly SessionState[];
   /** every pair must be there; nested values are compared as a whole */
   tags?: Record<string, TagValue>;
@@ -265,6 +276,10 @@ export interface PrunableSession extends Pick<Session, "id" | "createdAt"> {
 export interface SnapshotQuery extends PageQuery, Span {
   projectId: string;
   sandboxName?: string;
+  /** only those of this sandbox, whatever others had its name */
+  sandboxId?: string;
+  /** only those with a name, or with this one */
+  name?: string | true;
   /** whether deleted ones are left out */
   there?: boolean;
 }

@@ -9,6 +9,7 @@ import type { Drives } from "../drives/drives.ts";
 import { resolveBase, type WantedBase, type WantedImage } from "../images/images.ts";
 import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type {
+  Ingress,
   KeepLastSnapshots,
   Lifetime,
   Mount,
@@ -19,9 +20,9 @@ import type {
   Snapshot,
   TagValue,
 } from "../model/sandbox.ts";
-import { allowAll, type NetworkPolicy, sealPolicy } from "../network/network-policy.ts";
+import { type NetworkPolicy, sealPolicy } from "../network/network-policy.ts";
 import { routesFor } from "../network/routes.ts";
-import type { Page, SandboxChanges, SandboxQuery } from "../ports/store.ts";
+import type { Page, SandboxChanges, SandboxFilter, SandboxQuery } from "../ports/store.ts";
 import { type Boots, sizeOf } from "../sessions/boot.ts";
 import { type Endings, notRunning } from "../sessions/end.ts";
 import { sessionOf } from "../sessions/new-session.ts";
@@ -31,6 +32,7 @@ import type { Captures } from "../snapshots/captures.ts";
 import { beginsAnew } from "../snapshots/lost-snapshots.ts";
 import type { Retention } from "../snapshots/retention.ts";
 import { sealEnvironment } from "./environments.ts";
+import { newSandbox } from "./new-sandbox.ts";
 import { requireElsewhere } from "./regions.ts";
 import type { Source } from "./sources.ts";
 
@@ -55,6 +57,8 @@ export interface ForkSpec {
   networkId?: string | undefined;
   env?: Record<string, string> | undefined;
   tags?: Record<string, TagValue> | undefined;
+  ingress?: Ingress | undefined;
+  notes?: Sandbox["notes"] | undefined;
   snapshotExpiration?: number | undefined;
   snapshotName?: string | undefined;
   keepLastSnapshots?: KeepLastSnapshots | undefined;
@@ -65,7 +69,7 @@ export interface ForkSpec {
   user?: string | undefined;
 }
 
-type Draft = ForkSpec & Pick<CreateSpec, "namedBySession">;
+export type Draft = ForkSpec & Pick<CreateSpec, "namedBySession">;
 
 export interface WantedMount {
   drive: string;
@@ -78,6 +82,10 @@ export interface UpdateSpec
   keepLastSnapshots?: KeepLastSnapshots | null | undefined;
   currentSnapshotId?: string | undefined;
   runtime?: string | undefined;
+}
+
+export interface DeleteOptions {
+  orphanSnapshots?: boolean | "unnamed" | undefined;
 }
 
 export interface Booted {
@@ -101,7 +109,6 @@ export interface SandboxesOptions {
 
 /** how long a change of an ending session is waited for before its record is looked at again, in ms */
 const longestChange = 1000;
-const noTotals = { egressBytes: 0, ingressBytes: 0, cpuMs: 0, durationMs: 0 };
 
 export class Sandboxes {
   readonly #options: SandboxesOptions;
@@ -155,17 +162,17 @@ export class Sandboxes {
 
   /**
    * its running session, or a new one from its snapshot; an end that is under way is waited for. With `fresh`, one that
-   * was never captured begins again from what it first booted from
+   * was never captured begins again from what it first booted from; with `timeout`, a new session may run that long
    */
   async resume(
     owner: Owner,
     name: string,
-    options: { fresh?: boolean | undefined } = {},
+    options: { fresh?: boolean | undefined; timeout?: number | undefined } = {},
   ): Promise<Booted & { resumed: boolean }> {
     const { id } = await this.#find(owner, name);
     const there = this.#resumes.get(id);
     if (there) return { ...(await there), resumed: false };
-    return this.#resumes.start(id, () => this.#resume(owner, name, options.fresh ?? false));
+    return this.#resumes.start(id, () => this.#resume(owner, name, options));
   }
 
   /** counts for its next session, but for routes, which change at once */
@@ -187,10 +194,15 @@ export class Sandboxes {
     return updated;
   }
 
-  /** ends it if it runs; its snapshots stay unless they are to go with it */
-  async delete(owner: Owner, name: string, options: { orphanSnapshots?: boolean | undefined } = {}): Promise<Sandbox> {
+  /** ends it if it runs; its snapshots stay unless they, or those without a name, are to go with it */
+  async delete(owner: Owner, name: string, { orphanSnapshots }: DeleteOptions = {}): Promise<Sandbox> {
     const sandbox = await this.#find(owner, name);
-    return this.#options.turns.take(owner.teamId, () => this.#delete(sandbox, options.orphanSnapshots ?? false));
+    return this.#options.turns.take(owner.teamId, () => this.#delete(sandbox, orphanSnapshots ?? false));
+  }
+
+  /** how many of a list there are, without reading it */
+  async count(owner: Owner, query: Omit<SandboxFilter, "projectId">): Promise<number> {
+    return this.#context.store.countSandboxes({ ...query, projectId: owner.projectId });
   }
 
   /** a new sandbox from the other's snapshot, or from its image when it has none; or from another image altogether */
@@ -211,6 +223,8 @@ export class Sandboxes {
       networkId: origin.networkId,
       env: origin.env,
       tags: origin.tags,
+      ingress: origin.ingress,
+      notes: origin.notes,
       snapshotExpiration: origin.snapshotExpiration,
       snapshotName: origin.snapshotName,
       keepLastSnapshots: origin.keepLastSnapshots,
@@ -244,49 +258,23 @@ export class Sandboxes {
 
   /** a sandbox and its first session as they will be on record; a name that is taken is refused before anything is made */
   async #draft(owner: Owner, spec: Draft, base: SandboxBase, snapshot: Snapshot | undefined): Promise<Booted> {
-    const { ids, now, limits, store } = this.#context;
+    const { now, limits, store } = this.#context;
     if (spec.name !== undefined && (await store.findSandbox(owner.projectId, spec.name))) throw nameTaken(spec.name);
     const timeout = spec.timeout ?? limits.defaultTimeout;
-    if (timeout > limits.maxTimeout) {
-      throw new SandkeepError("invalid", `Invalid request: \`timeout\` should be <= ${limits.maxTimeout} ms.`);
-    }
+    this.#requireTimeout(timeout);
     const at = now();
-    const { id: sessionId, shortId } = ids.session();
-    const sandbox: Sandbox = {
-      teamId: owner.teamId,
-      projectId: owner.projectId,
-      id: ids.sandbox(),
-      name: spec.name ?? (spec.namedBySession ? sessionId : ids.name()),
-      persistent: spec.persistent ?? true,
-      base: {
-        ...base,
-        ...(spec.cwd !== undefined && { cwd: spec.cwd }),
-        ...(spec.user !== undefined && { user: spec.user }),
-      },
-      ...sizeOf(spec.vcpus ?? limits.defaultVcpus, spec.memory),
-      timeout,
-      ...(spec.lifetime !== undefined && { lifetime: spec.lifetime }),
-      networkPolicy: spec.networkPolicy ?? allowAll,
-      ...(spec.networkId !== undefined && { networkId: spec.networkId }),
-      env: spec.env ?? {},
-      tags: spec.tags ?? {},
-      routes: routesFor(ids, spec.ports ?? [], []),
-      mounts: await this.#mounts(owner, spec.mounts ?? {}),
-      region: spec.region ?? limits.defaultRegion,
-      failoverRegions: spec.failoverRegions ?? [],
-      ...(spec.snapshotExpiration !== undefined && { snapshotExpiration: spec.snapshotExpiration }),
-      ...(spec.snapshotName !== undefined && { snapshotName: spec.snapshotName }),
-      ...(spec.keepLastSnapshots !== undefined && { keepLastSnapshots: spec.keepLastSnapshots }),
-      ...(snapshot && { currentSnapshotId: snapshot.id }),
-      currentSessionId: sessionId,
-      state: "pending",
-      stateChangedAt: at,
-      totals: noTotals,
-      createdAt: at,
-      updatedAt: at,
-    };
+    const { id: sessionId, shortId } = this.#context.ids.session();
+    const mounts = await this.#mounts(owner, spec.mounts ?? {});
+    const ids = { ...this.#context.ids, id: this.#context.ids.sandbox(), sessionId };
+    const sandbox = newSandbox(owner, spec, { base, limits, at, timeout, mounts, ids, snapshot });
     requireElsewhere(sandbox);
     return { sandbox, session: sessionOf(sandbox, { id: sessionId, shortId }, at, snapshot) };
+  }
+
+  #requireTimeout(timeout: number): void {
+    const { maxTimeout } = this.#context.limits;
+    if (timeout <= maxTimeout) return;
+    throw new SandkeepError("invalid", `Invalid request: \`timeout\` should be <= ${maxTimeout} ms.`);
   }
 
   async #record({ sandbox, session }: Booted): Promise<void> {
@@ -320,7 +308,12 @@ export class Sandboxes {
     return { sandbox: { ...sandbox, state: running.state, stateChangedAt: running.updatedAt }, session: running };
   }
 
-  async #resume(owner: Owner, name: string, fresh: boolean): Promise<Booted & { resumed: boolean }> {
+  async #resume(
+    owner: Owner,
+    name: string,
+    { fresh = false, timeout }: { fresh?: boolean | undefined; timeout?: number | undefined },
+  ): Promise<Booted & { resumed: boolean }> {
+    if (timeout !== undefined) this.#requireTimeout(timeout);
     for (;;) {
       const { currentSessionId } = await this.#find(owner, name);
       const changed = this.#context.events.changed(currentSessionId);
@@ -334,7 +327,8 @@ export class Sandboxes {
       const isNew = fresh ? !sandbox.currentSnapshotId : await beginsAnew(this.#context, sandbox);
       const snapshot = isNew ? undefined : await this.#resumable(owner, sandbox);
       this.#options.boots.requireRoom();
-      const next = sessionOf(sandbox, this.#context.ids.session(), this.#context.now(), snapshot);
+      const configured = timeout === undefined ? sandbox : { ...sandbox, timeout };
+      const next = sessionOf(configured, this.#context.ids.session(), this.#context.now(), snapshot);
       // somebody else was faster: theirs is as good
       if (!(await this.#context.store.insertSession(next, session.id))) continue;
       this.#options.transitions.begun(next);
@@ -377,7 +371,7 @@ export class Sandboxes {
     this.#context.events.publish(projectId, { type, sandbox: name, sandboxId: id });
   }
 
-  async #delete(sandbox: Sandbox, withSnapshots: boolean): Promise<Sandbox> {
+  async #delete(sandbox: Sandbox, withSnapshots: boolean | "unnamed"): Promise<Sandbox> {
     const { store, now } = this.#context;
     // first, because what follows cannot be given back: from here on nobody finds it, and a restart goes through with it
     await store.deleteSandbox(sandbox.id, now());
@@ -386,6 +380,7 @@ export class Sandboxes {
     const session = await this.#discard(deleted);
     if (withSnapshots) {
       for (const snapshot of await store.snapshotsOf(sandbox.id)) {
+        if (withSnapshots === "unnamed" && snapshot.name !== undefined) continue;
         if (!(await store.isCurrentSnapshot(snapshot.id))) await this.#options.retention.delete(snapshot);
       }
     }

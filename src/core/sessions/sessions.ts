@@ -13,6 +13,7 @@ import type { Captures } from "../snapshots/captures.ts";
 import type { Activity } from "./activity.ts";
 import { type Endings, notRunning } from "./end.ts";
 import { expiryOf } from "./lifetime.ts";
+import { type Load, Loads } from "./load.ts";
 import { isOver } from "./states.ts";
 import { type Timeline, type TimelineQuery, timeline } from "./timeline.ts";
 
@@ -37,10 +38,12 @@ export interface Running {
 export class Sessions {
   readonly #options: SessionsOptions;
   readonly #context: Context;
+  readonly #loads: Loads;
 
   constructor(options: SessionsOptions) {
     this.#options = options;
     this.#context = options.context;
+    this.#loads = new Loads(options.context.steady ?? options.context.now);
   }
 
   async get(caller: Caller, id: string): Promise<Session> {
@@ -169,6 +172,14 @@ export class Sessions {
     return extended;
   }
 
+  /** counted from now; with `later`, only if it would end before that */
+  async endIn(caller: Caller, id: string, duration: number, { later = false } = {}): Promise<Session> {
+    const { session } = await this.running(caller, id);
+    const at = await (this.#context.settledNow ?? this.#context.now)();
+    if (later && (session.expiresAt === undefined || session.expiresAt >= at + duration)) return session;
+    return this.setTimeout(caller, id, at - (session.startedAt ?? session.requestedAt) + duration);
+  }
+
   /** at once, for this session only */
   async setNetworkPolicy(caller: Caller, id: string, policy: NetworkPolicy): Promise<Session> {
     const networkPolicy = sealPolicy(policy, this.#context.seal.seal);
@@ -218,6 +229,12 @@ export class Sessions {
       ingressBytes: usage?.network.received ?? session.ingressBytes ?? 0,
       egressBytes: usage?.network.sent ?? session.egressBytes ?? 0,
     };
+  }
+
+  /** what it uses at this moment */
+  async load(caller: Caller, id: string): Promise<Load> {
+    const { machine } = await this.#running(caller, id);
+    return this.#loads.of(machine);
   }
 
   async #running(caller: Caller, id: string): Promise<Running> {

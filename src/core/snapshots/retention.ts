@@ -173,12 +173,13 @@ export class Retention {
     await runtime.snapshots.collect();
   }
 
-  /** keeps the last few of a sandbox; the others are deleted, or left to the usual time */
+  /** keeps the last few of a sandbox; the others are deleted, or left to the usual time. Those with a name stay */
   async #evict(sandbox: Sandbox, newest: string): Promise<void> {
     const keep = sandbox.keepLastSnapshots;
     if (!keep) return;
     const { store, now, limits } = this.#context;
-    const older = (await store.snapshotsOf(sandbox.id)).filter(({ id }) => id !== newest).slice(keep.count - 1);
+    const unnamed = (await store.snapshotsOf(sandbox.id)).filter(({ name }) => name === undefined);
+    const older = unnamed.filter(({ id }) => id !== newest).slice(keep.count - 1);
     for (const snapshot of older) {
       if (keep.deleteEvicted) {
         await this.delete(snapshot);

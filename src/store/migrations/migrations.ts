@@ -17,6 +17,7 @@ import { up as keyScopes } from "./0007-key-scopes.ts";
 import { up as sealedEnvironments } from "./0008-sealed-environments.ts";
 import { up as driveOrigins } from "./0009-drive-origins.ts";
 import { up as retentionIndex } from "./0010-retention-index.ts";
+import { up as waysIn } from "./0011-ways-in.ts";
 import type { Migration, MigrationContext } from "./migration.ts";
 
 /** by their names, which begin with their numbers, from 0001 on without a gap */
@@ -33,6 +34,7 @@ export const migrations: Migrations = {
   "0008-sealed-environments": sealedEnvironments,
   "0009-drive-origins": driveOrigins,
   "0010-retention-index": retentionIndex,
+  "0011-ways-in": waysIn,
 };
 
 /** brings the database to what this program knows; refuses one that a newer program wrote */

@@ -3,12 +3,13 @@
  * column alone, by state, or by the rarest of its tags.
  */
 
-import type { RawBuilder, SelectQueryBuilder } from "kysely";
+import { type RawBuilder, type SelectQueryBuilder, sql } from "kysely";
 import type { Sandbox, SessionState } from "../../core/model/sandbox.ts";
-import type { Page, SandboxQuery } from "../../core/ports/store.ts";
+import type { Page, SandboxFilter, SandboxQuery } from "../../core/ports/store.ts";
 import type { Database, SandboxRow, Tables } from "../tables.ts";
 import type { Position } from "./cursor.ts";
 import { behind, readPage, type Sort, startingWith } from "./page.ts";
+import { isOver } from "./session-states.ts";
 import { filterPairs, hasPair, isRare, rarestFirst, sandboxTags, type TagPair, tagPairs } from "./tags.ts";
 
 const sorts = {
@@ -24,7 +25,7 @@ export function listSandboxes(
   query: SandboxQuery,
   toSandbox: (row: SandboxRow) => Sandbox,
 ): Promise<Page<Sandbox>> {
-  const { projectId, namePrefix, states, tags, sortBy, order } = query;
+  const { projectId, namePrefix, states, tags, kept, createdAfter, imageName, sortBy, order } = query;
   const read = (position: Position | undefined, limit: number) => {
     const slice: Slice = { column: sorts[sortBy].column, order, position, limit };
     if (states?.length === 0) return Promise.resolve([]);
@@ -33,8 +34,21 @@ export function listSandboxes(
     if (states && sortBy === "createdAt") return readByState(db, query, states, slice);
     return cut(filtered(db, query, sortBy === "name" && position ? order : undefined), slice).execute();
   };
-  const list = { of: "sandboxes", projectId, namePrefix, states: states?.toSorted(), tags };
-  return readPage({ query, sort: sorts[sortBy], list, read }, toSandbox);
+  const filter = { namePrefix, states: states?.toSorted(), tags, kept, createdAfter, imageName };
+  return readPage({ query, sort: sorts[sortBy], list: { of: "sandboxes", projectId, ...filter }, read }, toSandbox);
+}
+
+export async function countSandboxes(db: Database, query: SandboxFilter): Promise<number> {
+  if (query.states?.length === 0) return 0;
+  const pairs = filterPairs(tagPairs(query.tags ?? {}));
+  const { rarest, others } =
+    pairs.length > 0 ? await rarestFirst(db, sandboxTags, query.projectId, pairs) : { rarest: undefined, others: [] };
+  const rows = rarest ? tagged(db, query, rarest, others) : filtered(db, query);
+  const { count } = await rows
+    .clearSelect()
+    .select((eb) => eb.fn.countAll<number | string | bigint>().as("count"))
+    .executeTakeFirstOrThrow();
+  return Number(count);
 }
 
 /** which rows of a sorted list, and how it is sorted */
@@ -47,18 +61,34 @@ interface Slice {
 
 type Sandboxes = SelectQueryBuilder<Tables, "sandboxes", SandboxRow>;
 
-function filtered(db: Database, query: SandboxQuery, pageBegins?: "asc" | "desc"): Sandboxes {
+function filtered(db: Database, query: SandboxFilter, pageBegins?: "asc" | "desc"): Sandboxes {
   const rows = db
     .selectFrom("sandboxes")
     .selectAll("sandboxes")
     .where("project_id", "=", query.projectId)
     .where("deleted_at", "is", null)
-    .where((eb) => eb.and(nameConditions(query, pageBegins)));
+    .where((eb) => eb.and([...nameConditions(query, pageBegins), ...furtherConditions(query)]));
   return query.states ? rows.where("sandboxes.state", "in", query.states) : rows;
 }
 
-function nameConditions({ namePrefix }: SandboxQuery, pageBegins?: "asc" | "desc"): RawBuilder<boolean>[] {
+function nameConditions({ namePrefix }: SandboxFilter, pageBegins?: "asc" | "desc"): RawBuilder<boolean>[] {
   return namePrefix === undefined ? [] : startingWith("sandboxes.name", namePrefix, pageBegins);
+}
+
+function furtherConditions({ kept, createdAfter, imageName }: SandboxFilter): RawBuilder<boolean>[] {
+  const conditions: RawBuilder<boolean>[] = [];
+  if (kept) {
+    const session = sql`select 1 from sessions where sessions.id = sandboxes.current_session_id`;
+    conditions.push(sql`(not (${isOver}) or exists (${session} and sessions.snapshotted_at is not null))`);
+  }
+  if (createdAfter !== undefined) conditions.push(sql`sandboxes.created_at > ${createdAfter}`);
+  // The column is JSON that we wrote ourselves, so the name stands in it in exactly one way.
+  if (imageName === null) conditions.push(sql`sandboxes.base not like '%"imageName":%'`);
+  else if (imageName !== undefined) {
+    const text = `"imageName":${JSON.stringify(imageName)}`.replaceAll(/[!%_]/g, "!$&");
+    conditions.push(sql`sandboxes.base like ${`%${text}%`} escape '!'`);
+  }
+  return conditions;
 }
 
 function cut(rows: Sandboxes, { column, order, position, limit }: Slice): Sandboxes {
@@ -128,7 +158,7 @@ function readAlongTag(
   return (position ? rows.where(behind(position, order, "tag.created_at", "tag.sandbox_id")) : rows).execute();
 }
 
-function tagged(db: Database, query: SandboxQuery, rarest: TagPair, others: TagPair[]) {
+function tagged(db: Database, query: SandboxFilter, rarest: TagPair, others: TagPair[]) {
   const outer = { projectId: query.projectId, createdAt: "tag.created_at", id: "tag.sandbox_id" };
   const rows = db
     .selectFrom("sandbox_tags as tag")
@@ -137,6 +167,7 @@ function tagged(db: Database, query: SandboxQuery, rarest: TagPair, others: TagP
     .where("tag.project_id", "=", query.projectId)
     .where("tag.key", "=", rarest.key)
     .where("tag.value", "=", rarest.value)
-    .where((eb) => eb.and([...others.map((pair) => hasPair(sandboxTags, pair, outer)), ...nameConditions(query)]));
+    .where((eb) => eb.and(others.map((pair) => hasPair(sandboxTags, pair, outer))))
+    .where((eb) => eb.and([...nameConditions(query), ...furtherConditions(query)]));
   return query.states ? rows.where("sandboxes.state", "in", query.states) : rows;
 }

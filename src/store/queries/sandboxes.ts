@@ -11,7 +11,7 @@ import { durable } from "../durable.ts";
 import type { Database, SandboxRow } from "../tables.ts";
 import { all, first, mapping } from "./rows.ts";
 import type { Runs } from "./runs.ts";
-import { listSandboxes } from "./sandbox-list.ts";
+import { countSandboxes, listSandboxes } from "./sandbox-list.ts";
 import { isOver } from "./session-states.ts";
 import { changeSessionTags, checkTags } from "./session-tags.ts";
 import { insertSessionRow } from "./sessions.ts";
@@ -27,6 +27,7 @@ type SandboxStore = Pick<
   | "updateSandbox"
   | "deleteSandbox"
   | "listSandboxes"
+  | "countSandboxes"
   | "staleSandboxes"
 >;
 
@@ -46,6 +47,8 @@ const sandboxes = mapping<Omit<Sandbox, "totals">>({
   env: "json",
   tags: "json",
   routes: "json",
+  ingress: "json",
+  notes: "json",
   mounts: "json",
   region: "text",
   failoverRegions: "json",
@@ -163,6 +166,8 @@ export function sandboxStore(db: Database, runs: Runs): SandboxStore {
     ),
 
     listSandboxes: (query) => listSandboxes(db, query, toSandbox),
+
+    countSandboxes: (query) => countSandboxes(db, query),
 
     staleSandboxes: (before, limit) =>
       all(

@@ -86,9 +86,13 @@ export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
     ),
 
     listSnapshots(query) {
-      const { projectId, sandboxName, after, before, there } = query;
-      const list = { of: "snapshots", projectId, sandboxName, after, before, there };
-      const more = there ? [isThere] : [];
+      const { projectId, sandboxName, sandboxId, name, after, before, there } = query;
+      const list = { of: "snapshots", projectId, sandboxName, sandboxId, name, after, before, there };
+      const more = [
+        ...(there ? [isThere] : []),
+        ...(sandboxId === undefined ? [] : [sql<boolean>`sandbox_id = ${sandboxId}`]),
+        ...(name === undefined ? [] : [name === true ? sql<boolean>`name is not null` : sql<boolean>`name = ${name}`]),
+      ];
       const wanted = named(snapshots.columns);
       const read = (position: Position | undefined, limit: number) =>
         readByCreation<Row<Snapshot>>(db, "snapshots", query, { wanted, position, limit, more });

@@ -125,6 +125,44 @@ export function listsSuite(host: () => StoreHost): void {
       }
     });
 
+    test("leaves out those that ended and kept nothing, older ones and other images, and counts the same", async () => {
+      const { store } = host();
+      const owner = await newOwner(store);
+      const names = ["running", "kept", "lost", "old", "image", "other"];
+      const pairs = names.map((name, i) => {
+        const isOver = name === "kept" || name === "lost";
+        const imageName = { image: 'a"b_c%', other: 'a"bxc%' }[name];
+        const pair = sandboxOf(owner, {
+          name,
+          state: isOver ? "stopped" : "running",
+          createdAt: name === "old" ? noon - 1 : noon + i,
+          tags: { a: "b" },
+          base: { image: "host", cwd: "/", user: "root", ...(imageName !== undefined && { imageName }) },
+        });
+        return name === "kept" ? { ...pair, session: { ...pair.session, snapshottedAt: noon } } : pair;
+      });
+      for (const { sandbox, session } of pairs) await store.insertSandbox(sandbox, session);
+      const filters: [Partial<SandboxQuery>, string[]][] = [
+        [{ kept: true }, ["old", "running", "kept", "image", "other"]],
+        [{ kept: true, states: ["stopped"] }, ["kept"]],
+        [{ states: ["stopped"] }, ["kept", "lost"]],
+        [{ createdAfter: noon }, ["kept", "lost", "image", "other"]],
+        [{ imageName: 'a"b_c%' }, ["image"]],
+        [{ imageName: null }, ["old", "running", "kept", "lost"]],
+      ];
+      for (const [filter, expected] of filters) {
+        for (const tags of [undefined, { a: "b" }]) {
+          const query = { ...owner, ...filter, ...(tags && { tags }) };
+          const found = await walk((cursor) =>
+            store.listSandboxes({ ...query, order: "asc", sortBy: "createdAt", limit: 2, ...at(cursor) }),
+          );
+          expect(found.map(({ name }) => name)).toEqual(expected);
+          expect(await store.countSandboxes(query)).toBe(expected.length);
+        }
+      }
+      expect(await store.countSandboxes({ ...owner, tags: { a: "c" } })).toBe(0);
+    });
+
     test("has nothing of another project, not even of the same team", async () => {
       const { store } = host();
       const owner = await newOwner(store);

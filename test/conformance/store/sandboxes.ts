@@ -39,6 +39,8 @@ function everything(): Partial<Sandbox> {
       { port: 3000, subdomain: unique("sb-") },
       { port: 8080, subdomain: unique("sb-"), closed: true },
     ],
+    ingress: { anyPort: true, isPrivate: true, host: "mask.example", wakes: true },
+    notes: { wire: { list: ["é", null] } },
     snapshotName: "at the end",
     mounts: { "/data": { driveId: "drv_1", drive: "data", mode: "snapshot" } },
     failoverRegions: ["sfo1", "fra1"],

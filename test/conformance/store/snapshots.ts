@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { Snapshot } from "../../../src/core/model/sandbox.ts";
-import { at, freshStore, newSandbox, noon, type StoreHost, snapshotOf } from "./host.ts";
+import { at, freshStore, newSandbox, noon, type StoreHost, sandboxOf, snapshotOf } from "./host.ts";
 
 const idsOf = (snapshots: Snapshot[]) => snapshots.map(({ id }) => id);
 
@@ -51,6 +51,28 @@ export function snapshotsSuite(host: () => StoreHost): void {
       const first = await store.listSnapshots({ ...query, limit: 1, there: true });
       const next = await store.listSnapshots({ ...query, limit: 1, there: true, ...at(first.next) });
       expect([...idsOf(first.items), ...idsOf(next.items)]).toEqual([oldest, newest]);
+    });
+
+    test("a list may be of one sandbox, of those with a name, and of those with one name", async () => {
+      const { store } = host();
+      const pair = await newSandbox(store);
+      const { teamId, projectId } = pair.sandbox;
+      const other = sandboxOf({ teamId, projectId });
+      await store.insertSandbox(other.sandbox, other.session);
+      const [plain, one, two] = [
+        snapshotOf(pair),
+        snapshotOf(pair, { name: "one", createdAt: noon + 1 }),
+        snapshotOf(other, { name: "two", createdAt: noon + 2 }),
+      ];
+      for (const snapshot of [plain, one, two]) await store.insertSnapshot(snapshot);
+      const listed = async (filter: object) => {
+        const query = { projectId: pair.sandbox.projectId, limit: 9, order: "asc", ...filter } as const;
+        return idsOf((await store.listSnapshots(query)).items);
+      };
+      expect(await listed({ name: true })).toEqual([one.id, two.id]);
+      expect(await listed({ name: "two" })).toEqual([two.id]);
+      expect(await listed({ sandboxId: pair.sandbox.id })).toEqual([plain.id, one.id]);
+      expect(await listed({ sandboxId: pair.sandbox.id, name: "two" })).toEqual([]);
     });
 
     test("children are in order of creation, with tombstones, up to a limit", async () => {

@@ -6,6 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { labelOf } from "../../../src/core/model/sandbox-label.ts";
 import { hashKey } from "../../../src/daemon/secrets.ts";
 import { openStore } from "../../../src/store/sql-store.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -89,6 +90,45 @@ describe.each(Object.entries(scopes))("with %s", (name, scope) => {
       expect(await everything()).toEqual(before);
     },
   );
+});
+
+describe("through another wire", () => {
+  test("nothing of the first team's is seen or changed", async () => {
+    const { id } = (await raw(daemon(), "GET", "/v2/sandboxes/victim")).json.sandbox;
+    const headers = { "x-api-key": foreign.key };
+    const label = labelOf(String(id));
+    const sandboxes = `/sandboxes/${label}`;
+    const before = await everything();
+    const requests: [string, string, object?][] = [
+      ["GET", sandboxes],
+      ["DELETE", sandboxes],
+      ["POST", `${sandboxes}/connect`, { timeout: 5 }],
+      ["POST", `/v2${sandboxes}/connect`, {}],
+      ["POST", `${sandboxes}/resume`, {}],
+      ["POST", `${sandboxes}/pause`, {}],
+      ["POST", `${sandboxes}/timeout`, { timeout: 1 }],
+      ["POST", `${sandboxes}/refreshes`, {}],
+      ["POST", `${sandboxes}/fork`, {}],
+      ["POST", `${sandboxes}/snapshots`, {}],
+      ["PUT", `${sandboxes}/network`, {}],
+      ["GET", `${sandboxes}/metrics`],
+      ["GET", `${sandboxes}/logs`],
+      ["GET", `/v2${sandboxes}/logs`],
+      ["DELETE", `/templates/${things.snapshotId}`],
+      ["POST", "/v2/sandboxes", { templateID: "base", volumeMounts: [{ name: "victim", path: "/data" }] }],
+    ];
+    for (const [method, path, body] of requests) {
+      const { status, text } = await raw(daemon(), method, path, { headers, key: foreign.key, ...(body && { body }) });
+      expect([method, path, status, text.includes(secret)]).toEqual([method, path, 404, false]);
+    }
+    const body = { templateID: things.snapshotId };
+    expect((await raw(daemon(), "POST", "/v2/sandboxes", { headers, key: foreign.key, body })).status).toBe(400);
+    for (const path of ["/v2/sandboxes", "/sandboxes", "/snapshots", "/volumes"]) {
+      const { json } = await raw(daemon(), "GET", path, { headers, key: foreign.key });
+      expect([path, json]).toEqual([path, []]);
+    }
+    expect(await everything()).toEqual(before);
+  });
 });
 
 describe("what is named in a body", () => {

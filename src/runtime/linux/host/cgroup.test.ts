@@ -155,6 +155,7 @@ describe("reading and writing", () => {
       "cpu.stat": "usage_usec 1234567\nuser_usec 1000000\n",
       "memory.current": "4096\n",
       "memory.peak": "8192\n",
+      "memory.stat": "anon 1000\nfile 2000\nkernel 1096\n",
       "pids.current": "3\n",
       "memory.events": "low 0\nhigh 0\nmax 9\noom 2\noom_kill 1\noom_group_kill 0\n",
     };
@@ -162,6 +163,7 @@ describe("reading and writing", () => {
     expect(readUsage(cgroup)).toEqual({
       cpuTime: 1234.567,
       memory: 4096,
+      cache: 2000,
       peakMemory: 8192,
       processes: 3,
       outOfMemoryKills: 1,
@@ -172,12 +174,14 @@ describe("reading and writing", () => {
     const cgroup = await folders(1);
     writeFileSync(join(cgroup.memory, "memory.usage_in_bytes"), "5000\n");
     writeFileSync(join(cgroup.memory, "memory.max_usage_in_bytes"), "6000\n");
+    writeFileSync(join(cgroup.memory, "memory.stat"), "cache 1500\nrss 3500\n");
     writeFileSync(join(cgroup.memory, "memory.oom_control"), "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n");
     writeFileSync(join(cgroup.pids, "pids.current"), "2\n");
     writeFileSync(join(cgroup.unified ?? "", "cpu.stat"), "usage_usec 2000\n");
     expect(readUsage(cgroup)).toEqual({
       cpuTime: 2,
       memory: 5000,
+      cache: 1500,
       peakMemory: 6000,
       processes: 2,
       outOfMemoryKills: 4,
@@ -190,7 +194,14 @@ describe("reading and writing", () => {
   test("a machine whose folders are gone has used nothing", async () => {
     const cgroup = await folders(2);
     expect(removeCgroup(foldersOf(cgroup))).toBe(true);
-    expect(readUsage(cgroup)).toEqual({ cpuTime: 0, memory: 0, peakMemory: 0, processes: 0, outOfMemoryKills: 0 });
+    expect(readUsage(cgroup)).toEqual({
+      cpuTime: 0,
+      memory: 0,
+      cache: 0,
+      peakMemory: 0,
+      processes: 0,
+      outOfMemoryKills: 0,
+    });
   });
 
   test("limits are written, and swap that cannot be limited is passed over", async () => {

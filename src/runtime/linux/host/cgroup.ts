@@ -39,6 +39,7 @@ export interface CgroupUsage {
   /** in ms */
   cpuTime: number;
   memory: number;
+  cache: number;
   peakMemory: number;
   processes: number;
   outOfMemoryKills: number;
@@ -239,6 +240,7 @@ export function readUsage(cgroup: MachineCgroup): CgroupUsage {
   return {
     cpuTime: cpuTime(cgroup),
     memory: memory(cgroup.version === 2 ? "memory.current" : "memory.usage_in_bytes"),
+    cache: field(kernelText(join(cgroup.memory, "memory.stat")), cgroup.version === 2 ? "file" : "cache"),
     peakMemory: memory(cgroup.version === 2 ? "memory.peak" : "memory.max_usage_in_bytes"),
     processes: number(join(cgroup.pids, "pids.current")),
     outOfMemoryKills: field(kernelText(memoryEvents(cgroup)), "oom_kill"),

@@ -1,0 +1,143 @@
+/** What no client should send, on every route: a 4xx in E2B's shape, and nothing changes. */
+
+import { expect, test } from "vitest";
+import { apiClient } from "../../../test/harness/api-client.ts";
+import { key, sandbox, session } from "../../../test/harness/fake-core.ts";
+import { labelOf } from "../../core/model/sandbox-label.ts";
+
+const id = labelOf(sandbox.id);
+const known = {
+  "sandboxes.byId": async () => sandbox,
+  "sessions.get": async () => session,
+  "snapshots.list": async () => ({ items: [] }),
+};
+const reading = ["access.authenticate", "access.owner", "sandboxes.byId", "sessions.get", "snapshots.list"];
+
+async function ask(method: string, path: string, body?: unknown) {
+  const client = apiClient(known);
+  const answer = await client.ask(method, path, body, { token: null, headers: { "x-api-key": key } });
+  const changes = client.calls.filter(({ method: name }) => !reading.includes(name));
+  return { ...answer, changes, troubles: client.troubles };
+}
+
+const create = { templateID: "base" };
+const bodies: [string, string, unknown[]][] = [
+  [
+    "POST",
+    "/v2/sandboxes",
+    [
+      "",
+      "{",
+      "[]",
+      {},
+      { templateID: "" },
+      { templateID: 1 },
+      { ...create, timeout: 0 },
+      { ...create, timeout: 1.5 },
+      { ...create, timeout: 10 ** 9 },
+      { ...create, timeout: "60" },
+      { ...create, metadata: { a: 1 } },
+      { ...create, metadata: { a: "\u0000" } },
+      { ...create, envVars: { "a=b": "c" } },
+      { ...create, unknown: true },
+      { ...create, iam: { tokens: {} } },
+      { ...create, mcp: { browserbase: {} } },
+      { ...create, autoResume: { enabled: true } },
+      { ...create, autoPauseMemory: false },
+      { ...create, autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } },
+      { ...create, network: { egressProxy: { address: "a:1" } } },
+      { ...create, network: { httpsPorts: [8443] } },
+      { ...create, network: { allowOut: ["example.com"] } },
+      { ...create, network: { allowOut: ["http://a"] } },
+      { ...create, network: { denyOut: ["example.com"] } },
+      { ...create, network: { denyOut: ["1.2.3.4/33"] } },
+      { ...create, network: { rules: { "example.com": [{ transform: { headers: { "a b": "c" } } }] } } },
+      { ...create, network: { rules: { "example.com": [{ transform: { headers: { a: "b\r\nc: d" } } }] } } },
+      { ...create, network: { maskRequestHost: "a b" } },
+      { ...create, volumeMounts: [{ name: "a/b", path: "/data" }] },
+      { ...create, volumeMounts: [{ name: "a", path: "data" }] },
+    ],
+  ],
+  ["POST", "/sandboxes", [{}, { ...create, timeout: -1 }]],
+  ["POST", `/v2/sandboxes/${id}/connect`, [{ timeout: 0 }, { memory: "no" }, { more: 1 }]],
+  ["POST", `/sandboxes/${id}/connect`, [{ timeout: "a" }]],
+  ["POST", `/sandboxes/${id}/resume`, [{ timeout: -5 }, { autoPause: 1 }]],
+  ["POST", `/sandboxes/${id}/pause`, [{ memory: 1 }, "[1]"]],
+  ["POST", `/sandboxes/${id}/timeout`, [{}, { timeout: 0 }, { timeout: null }]],
+  ["POST", `/sandboxes/${id}/refreshes`, [{ duration: 3601 }, { duration: -1 }]],
+  ["POST", `/sandboxes/${id}/fork`, [{ count: 0 }, { count: 101 }, { timeout: 0 }]],
+  ["PUT", `/sandboxes/${id}/network`, [{ allowOut: ["a.b"] }, { allowPublicTraffic: false }, { denyOut: "all" }]],
+  ["POST", `/sandboxes/${id}/snapshots`, [{ name: "" }, { name: "a b" }, { name: "../x" }]],
+  ["POST", "/volumes", [{}, { name: "a b" }, { name: "" }]],
+];
+
+test.each(bodies.flatMap(([method, path, list]) => list.map((body) => [method, path, body] as const)))(
+  "%s %s with %j",
+  async (method, path, body) => {
+    const { status, json, changes, troubles } = await ask(method, path, body);
+    expect([status, json]).toEqual([400, { code: 400, message: expect.stringMatching(/^[A-Z].* .*/) }]);
+    expect([changes, troubles]).toEqual([[], []]);
+  },
+);
+
+test.each([
+  "/v2/sandboxes?limit=0",
+  "/v2/sandboxes?limit=101",
+  "/v2/sandboxes?limit=a",
+  "/v2/sandboxes?state=stopped",
+  "/v2/sandboxes?state=",
+  "/v2/sandboxes?order=up",
+  "/v2/sandboxes?startedAfter=yesterday",
+  "/v2/sandboxes?metadata=a",
+  "/v2/sandboxes?metadata=a%3Db%3Dc",
+  "/v2/sandboxes?metadata=a%3D%2525%25",
+  "/v2/sandboxes?other=1",
+  "/sandboxes?metadata=%25",
+  `/sandboxes/${id}?a=b`,
+  `/sandboxes/${id}/metrics?start=-1`,
+  "/sandboxes/metrics",
+  `/sandboxes/${id}/logs?limit=1001`,
+  `/v2/sandboxes/${id}/logs?direction=up`,
+  `/v2/sandboxes/${id}/logs?level=loud`,
+  "/snapshots?limit=1000",
+])("GET %s", async (path) => {
+  const { status, json, changes } = await ask("GET", path);
+  expect([status, json.code, changes]).toEqual([400, 400, []]);
+});
+
+test.each([
+  ["GET", ""],
+  ["DELETE", ""],
+  ["POST", "/pause"],
+  ["POST", "/resume"],
+  ["POST", "/connect"],
+  ["POST", "/snapshots"],
+  ["POST", "/fork"],
+  ["PUT", "/network"],
+  ["GET", "/metrics"],
+  ["GET", "/logs"],
+])("%s of a sandbox that nobody has, %s", async (method, rest) => {
+  for (const unknown of ["i1", "sandbox_1", "I1ABC", "a".repeat(300)]) {
+    const { status, json, changes } = await ask(method, `/sandboxes/${unknown}${rest}`);
+    expect([status, json?.code ?? 404, changes]).toEqual([404, 404, []]);
+  }
+});
+
+test.each([
+  ["POST", "/v3/templates"],
+  ["POST", "/v2/templates/a/builds/b"],
+  ["GET", "/templates/a/files/b"],
+  ["PATCH", "/v2/templates/a"],
+  ["GET", "/secrets"],
+  ["POST", "/secrets/a"],
+  ["GET", "/teams/a/metrics"],
+  ["POST", "/api-keys"],
+  ["DELETE", "/access-tokens/a"],
+])("%s %s is refused by its name", async (method, path) => {
+  const { status, json, changes } = await ask(method, path);
+  expect([status, json, changes]).toEqual([
+    400,
+    { code: 400, message: expect.stringMatching(/^Cannot serve this: /) },
+    [],
+  ]);
+});

@@ -1,0 +1,106 @@
+/**
+ * How long a sandbox runs, on E2B's API: its time is changed, it is paused and runs again, and copies are made of it. A
+ * pause is a stop that keeps the files: programs end, and begin anew with whoever starts them again.
+ */
+
+import type { Hono } from "hono";
+import type { Booted } from "../../core/sandboxes/sandboxes.ts";
+import { isOver } from "../../core/sessions/states.ts";
+import { json } from "../kit/http.ts";
+import { Refusal } from "../kit/refusal.ts";
+import { noSandbox, refusalOf } from "./errors.ts";
+import { bodyOf, type Dialect, type E2bContext, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
+import { accessTo } from "./sandboxes.ts";
+import * as wire from "./wire.ts";
+
+/** seconds, where a client of either generation names none */
+const usualTime = { connect: 300, old: 15 };
+
+export function lifecycleRoutes(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas } = dialect;
+
+  for (const path of ["/sandboxes/:id/connect", "/v2/sandboxes/:id/connect"]) {
+    app.post(path, async (c) => {
+      queryOf(c, schemas.emptyQuery);
+      const { timeout = usualTime.connect } = await bodyOf(c, dialect, schemas.connectBody);
+      const { resumed, ...booted } = await running(c, timeout * 1000);
+      return json(wire.sandbox(booted, accessTo(dialect, booted, c.get("owner"))), resumed ? 201 : 200);
+    });
+  }
+
+  app.post("/sandboxes/:id/resume", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    const { timeout = usualTime.old, autoPause } = await bodyOf(c, dialect, schemas.resumeBody);
+    const { sandbox, session } = await sandboxOf(c, dialect);
+    if (!isOver(session.state)) throw new Refusal(409, "Cannot resume the sandbox: it runs already");
+    if (autoPause !== undefined && autoPause !== sandbox.persistent) {
+      await core.sandboxes.update(c.get("owner"), sandbox.name, { persistent: autoPause });
+    }
+    const booted = await running(c, timeout * 1000);
+    return json(wire.sandbox(booted, accessTo(dialect, booted, c.get("owner"))), 201);
+  });
+
+  app.post("/sandboxes/:id/pause", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    await bodyOf(c, dialect, schemas.pauseBody);
+    const { session } = await sandboxOf(c, dialect);
+    if (isOver(session.state)) throw new Refusal(409, "Cannot pause the sandbox: it is paused already");
+    await core.sessions.snapshot(c.get("owner"), session.id);
+    return nothing();
+  });
+
+  app.post("/sandboxes/:id/timeout", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    const { timeout } = await bodyOf(c, dialect, schemas.timeoutBody);
+    const { session } = await awake(c);
+    await core.sessions.endIn(c.get("owner"), session.id, timeout * 1000);
+    return nothing();
+  });
+
+  app.post("/sandboxes/:id/refreshes", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    const { duration = usualTime.old } = await bodyOf(c, dialect, schemas.refreshBody);
+    const { session } = await awake(c);
+    const longer = Math.max(usualTime.old, duration) * 1000;
+    await core.sessions.endIn(c.get("owner"), session.id, longer, { later: true });
+    return nothing();
+  });
+
+  // All copies are of the same moment. Those that cannot be made do not undo the others.
+  app.post("/sandboxes/:id/fork", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    const { timeout = usualTime.old, count = 1 } = await bodyOf(c, dialect, schemas.forkBody);
+    const { sandbox } = await sandboxOf(c, dialect);
+    const owner = c.get("owner");
+    const changes = { timeout: timeout * 1000 };
+    const first = await core.sandboxes.branch(owner, sandbox.name, changes);
+    const others = Array.from({ length: count - 1 }, () => core.sandboxes.fork(owner, sandbox.name, changes));
+    const results = await Promise.allSettled([first, ...others]);
+    return json(
+      results.map((result) => {
+        if (result.status === "fulfilled") {
+          return { sandbox: wire.sandbox(result.value, accessTo(dialect, result.value, owner)) };
+        }
+        const { status: code, message } = refusalOf(result.reason);
+        return { error: { code, message } };
+      }),
+      201,
+    );
+  });
+
+  /** the sandbox, running for so long from now, or longer if it runs already */
+  async function running(c: E2bContext, time: number): Promise<Booted & { resumed: boolean }> {
+    const { sandbox } = await sandboxOf(c, dialect);
+    const booted = await core.sandboxes.resume(c.get("owner"), sandbox.name, { timeout: time });
+    if (booted.resumed) return booted;
+    const session = await core.sessions.endIn(c.get("owner"), booted.session.id, time, { later: true });
+    return { ...booted, session };
+  }
+
+  /** one whose time is counted: to this vendor, another one has no time */
+  async function awake(c: E2bContext): Promise<Booted> {
+    const booted = await sandboxOf(c, dialect);
+    if (isOver(booted.session.state)) throw noSandbox(c.req.param("id") ?? "");
+    return booted;
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * A sandbox's log on E2B's API: when it started and ended, and the commands that ran in it. What they print is theirs, and
+ * is read where they run.
+ */
+
+import type { Hono } from "hono";
+import type { Command } from "../../core/model/sandbox.ts";
+import type { Booted } from "../../core/sandboxes/sandboxes.ts";
+import { json } from "../kit/http.ts";
+import { type Dialect, type E2bContext, type Env, queryOf, sandboxOf } from "./request.ts";
+import * as wire from "./wire.ts";
+
+type Level = "debug" | "info" | "warn" | "error";
+
+interface Entry {
+  at: number;
+  level: Level;
+  message: string;
+  fields: Record<string, string>;
+}
+
+const weights: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 };
+const logger = "sandkeep";
+
+export function logRoutes(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas } = dialect;
+
+  // Its lines are JSON, which the command line reads.
+  app.get("/sandboxes/:id/logs", async (c) => {
+    const { start = 0, limit } = queryOf(c, schemas.logsQuery);
+    const entries = (await entriesOf(c)).filter(({ at }) => at >= start).slice(0, limit);
+    const logs = entries.map(({ at, level, message, fields }) => ({
+      timestamp: wire.time(at),
+      line: JSON.stringify({ timestamp: wire.time(at), level, logger, message, ...fields }),
+    }));
+    return json({ logs, logEntries: entries.map(printed) });
+  });
+
+  app.get("/v2/sandboxes/:id/logs", async (c) => {
+    const { cursor, limit, direction, level = "debug", search = "" } = queryOf(c, schemas.logs2Query);
+    const wanted = (await entriesOf(c)).filter(
+      (entry) => weights[entry.level] >= weights[level] && entry.message.includes(search),
+    );
+    const ordered = direction === "forward" ? wanted : wanted.toReversed();
+    const isBehind = ({ at }: Entry) => cursor === undefined || (direction === "forward" ? at >= cursor : at <= cursor);
+    return json({ logs: ordered.filter(isBehind).slice(0, limit).map(printed) });
+  });
+
+  /** oldest first, of the session that runs or ran last */
+  async function entriesOf(c: E2bContext): Promise<Entry[]> {
+    const booted = await sandboxOf(c, dialect);
+    const commands = await core.commands.list(c.get("owner"), booted.session.id);
+    return [...sessionEntries(booted), ...commands.flatMap(commandEntries)].sort((one, other) => one.at - other.at);
+  }
+}
+
+function printed({ at, level, message, fields }: Entry): object {
+  return { timestamp: wire.time(at), level, message, fields: { logger, ...fields } };
+}
+
+function sessionEntries({ session }: Booted): Entry[] {
+  const { startedAt, stoppedAt, endReason = "" } = session;
+  return [
+    ...(startedAt === undefined ? [] : [entry(startedAt, "info", "Sandbox started")]),
+    ...(stoppedAt === undefined ? [] : [entry(stoppedAt, "info", "Sandbox paused", { reason: endReason })]),
+  ];
+}
+
+function commandEntries({ id, name, args, cwd, startedAt, endedAt, exitCode }: Command): Entry[] {
+  const command = [name, ...args].join(" ").slice(0, 1000);
+  const began = entry(startedAt, "info", `Process started: ${command}`, { id, cwd });
+  if (endedAt === undefined) return [began];
+  const fields = { id, exitCode: String(exitCode ?? "") };
+  return [began, entry(endedAt, exitCode === 0 ? "info" : "error", `Process ended: ${command}`, fields)];
+}
+
+function entry(at: number, level: Level, message: string, fields: Record<string, string> = {}): Entry {
+  return { at, level, message, fields };
+}

@@ -1,0 +1,126 @@
+/**
+ * What a sandbox may reach, in E2B's words: everything but what `denyOut` names, and what `allowOut` names all the same.
+ * In a policy of the core a range that is denied beats one that is allowed, so ranges that are allowed are cut out of
+ * those that are denied.
+ */
+
+import { isIP } from "node:net";
+import type { Hono } from "hono";
+import { type Cidr, covers, parseCidr } from "../../core/network/cidr.ts";
+import type { DomainRule, NetworkPolicy } from "../../core/network/network-policy.ts";
+import { isOver } from "../../core/sessions/states.ts";
+import { Refusal } from "../kit/refusal.ts";
+import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
+import type { Network } from "./schemas.ts";
+import type { Notes } from "./wire.ts";
+
+type Egress = Pick<Network, "allowOut" | "denyOut" | "rules">;
+
+const everywhere = "0.0.0.0/0";
+
+export function networkRoutes(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas } = dialect;
+
+  // What is left out is cleared.
+  app.put("/sandboxes/:id/network", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    const { allow_internet_access: internet, ...egress } = await bodyOf(c, dialect, schemas.networkBody);
+    const networkPolicy = policyOf(egress, internet);
+    const { sandbox, session } = await sandboxOf(c, dialect);
+    if (isOver(session.state)) throw new Refusal(409, "Cannot change the network of the sandbox: it is paused");
+    await core.sessions.setNetworkPolicy(c.get("owner"), session.id, networkPolicy);
+    const { isPrivate, host: maskRequestHost } = sandbox.ingress ?? {};
+    const ingress = { ...(isPrivate && { allowPublicTraffic: false }), ...(maskRequestHost && { maskRequestHost }) };
+    const notes = { e2b: notesFor({ ...egress, ...ingress }, internet) };
+    await core.sandboxes.update(c.get("owner"), sandbox.name, { networkPolicy, notes });
+    return nothing();
+  });
+}
+
+/** what is shown of a network later: of headers only their names, since their values are secrets */
+export function notesFor(network: Network | undefined, internet: boolean | undefined): Notes {
+  const { rules, egressProxy: _, httpsPorts: __, ...plain } = network ?? {};
+  const shown = Object.entries(rules ?? {}).map(([domain, list]) => [
+    domain,
+    list.map(({ transform }) => ({
+      transform: { headers: Object.fromEntries(Object.keys(transform.headers).map((name) => [name, "[hidden]"])) },
+    })),
+  ]);
+  const defined = Object.entries({ ...plain, ...(rules && { rules: Object.fromEntries(shown) }) });
+  return {
+    ...(internet !== undefined && { allowInternetAccess: internet }),
+    ...(network && { network: Object.fromEntries(defined.filter(([, value]) => value !== undefined)) }),
+  };
+}
+
+export function policyOf({ allowOut = [], denyOut = [], rules }: Egress, internet = true): NetworkPolicy {
+  const ranges = allowOut.filter(isRange).map(cidrOf);
+  const domains = allowOut.filter((entry) => !isRange(entry));
+  const isClosed = !internet || denyOut.map(cidrOf).some((denied) => covers(denied, cidrOf(everywhere)));
+  if (domains.length > 0 && !isClosed) {
+    throw new Refusal(400, `Cannot allow domains in \`allowOut\`: \`denyOut\` should have "${everywhere}" in it`);
+  }
+  const ruled: DomainRule[] = Object.entries(rules ?? {}).map(([domain, list]) => ({
+    domain,
+    rules: list.map(({ transform }) => ({ action: { kind: "set-headers", headers: transform.headers } })),
+  }));
+  if (isClosed) return closed(ranges, domains, ruled);
+  const denied = denyOut.map(cidrOf).flatMap((each) => without(each, ranges));
+  if (denied.length === 0 && ruled.length === 0) return { mode: "allow-all" };
+  const open = [{ domain: "*", rules: [] }, ...ruled];
+  return { mode: "custom", domains: open, allowedCidrs: [], deniedCidrs: denied.map(textOf) };
+}
+
+/** nothing but what is allowed; rules open nothing, so each must be for a domain that is allowed */
+function closed(ranges: Cidr[], domains: string[], ruled: DomainRule[]): NetworkPolicy {
+  const astray = ruled.find(({ domain }) => !domains.some((allowed) => isBelow(domain, allowed)));
+  if (astray) throw new Refusal(400, `Cannot apply rules to "${astray.domain}": \`allowOut\` does not allow it`);
+  if (ranges.length === 0 && domains.length === 0) return { mode: "deny-all" };
+  const plain = domains.filter((domain) => !ruled.some((rule) => rule.domain === domain));
+  return {
+    mode: "custom",
+    domains: [...plain.map((domain) => ({ domain, rules: [] })), ...ruled],
+    allowedCidrs: ranges.map(textOf),
+    deniedCidrs: [],
+  };
+}
+
+function isBelow(domain: string, allowed: string): boolean {
+  return domain === allowed || allowed === "*" || (allowed.startsWith("*.") && domain.endsWith(allowed.slice(1)));
+}
+
+function isRange(entry: string): boolean {
+  return isIP(entry) !== 0 || entry.includes("/");
+}
+
+function cidrOf(text: string): Cidr {
+  const cidr = parseCidr(text);
+  if (!cidr) throw new Refusal(400, `Cannot use "${text}": it is not an address or a subnet`);
+  return cidr;
+}
+
+/** a range without others: whole, in parts, or not at all */
+export function without(range: Cidr, others: readonly Cidr[]): Cidr[] {
+  if (others.some((other) => covers(other, range))) return [];
+  const inside = others.filter((other) => covers(range, other));
+  if (inside.length === 0) return [range];
+  return halves(range).flatMap((half) => without(half, inside));
+}
+
+function halves({ bytes, length }: Cidr): Cidr[] {
+  return [0, 1].map((bit) => {
+    const half = bytes.map((byte, at) => {
+      const kept = Math.min(8, Math.max(0, length - at * 8));
+      const prefix = byte & (0xff00 >> kept) & 0xff;
+      return at === length >> 3 ? prefix | (bit << (7 - (length & 7))) : prefix;
+    });
+    return { text: "", bytes: half, length: length + 1 };
+  });
+}
+
+function textOf({ bytes, length }: Cidr): string {
+  const groups = Array.from({ length: bytes.length / 2 }, (_, at) =>
+    (((bytes[at * 2] ?? 0) << 8) | (bytes[at * 2 + 1] ?? 0)).toString(16),
+  );
+  return `${bytes.length === 4 ? bytes.join(".") : groups.join(":")}/${length}`;
+}

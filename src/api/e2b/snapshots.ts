@@ -1,0 +1,67 @@
+/**
+ * Snapshots on E2B's API: taken while a sandbox runs on, listed, and deleted by the route that deletes templates, since
+ * both are what a sandbox may begin with. Those that were asked for have a name; those of pauses have none, and are not
+ * shown.
+ */
+
+import type { Hono } from "hono";
+import { isSandkeepError } from "../../core/model/errors.ts";
+import type { Owner, Snapshot } from "../../core/model/sandbox.ts";
+import { idOfLabel } from "../../core/model/sandbox-label.ts";
+import { json } from "../kit/http.ts";
+import { ids } from "../kit/ids.ts";
+import { Refusal } from "../kit/refusal.ts";
+import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
+import * as wire from "./wire.ts";
+
+const forEver = 0;
+
+export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
+  const { core, schemas } = dialect;
+
+  app.post("/sandboxes/:id/snapshots", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    const { name } = await bodyOf(c, dialect, schemas.snapshotBody);
+    const { session } = await sandboxOf(c, dialect);
+    const options = { name: name ?? `snapshot-${dialect.clock().toString(36)}`, expiration: forEver };
+    const { snapshot } = await core.sessions.checkpoint(c.get("owner"), session.id, options);
+    return json(wire.snapshot(snapshot), 201);
+  });
+
+  app.get("/snapshots", async (c) => {
+    const { sandboxID, name = true, limit, nextToken } = queryOf(c, schemas.snapshotsQuery);
+    const sandboxId = sandboxID === undefined ? undefined : idOfLabel(sandboxID);
+    if (sandboxID !== undefined && sandboxId === undefined) return json([]);
+    const { items, next } = await core.snapshots.list(c.get("owner"), {
+      name,
+      there: true,
+      limit,
+      order: "desc",
+      ...(sandboxId !== undefined && { sandboxId }),
+      ...(nextToken !== undefined && { cursor: nextToken }),
+    });
+    return json(items.map(wire.snapshot), 200, next === undefined ? {} : { "x-next-token": next });
+  });
+
+  app.delete("/templates/:id", async (c) => {
+    queryOf(c, schemas.emptyQuery);
+    const snapshot = await snapshotCalled(dialect, c.get("owner"), c.req.param("id"));
+    if (!snapshot) throw new Refusal(404, `Template "${c.req.param("id").slice(0, 128)}" not found`);
+    await core.snapshots.delete(c.get("owner"), snapshot.id);
+    return nothing();
+  });
+}
+
+/** by its id, or the newest of a name; undefined when there is none */
+export async function snapshotCalled({ core }: Dialect, owner: Owner, text: string): Promise<Snapshot | undefined> {
+  const name = text.replace(/:default$/, "");
+  if (ids.snapshot.test(name)) {
+    const snapshot = await core.snapshots.get(owner, name).catch((error: unknown) => {
+      if (isSandkeepError(error, "not-found")) return undefined;
+      throw error;
+    });
+    return snapshot?.state === "created" && snapshot.projectId === owner.projectId ? snapshot : undefined;
+  }
+  const { items } = await core.snapshots.list(owner, { name, there: true, limit: 1, order: "desc" });
+  return items[0];
+}

@@ -1,0 +1,11 @@
+/** How the ports of a sandbox are reached besides its routes, and what dialects keep with it. */
+
+import type { Kysely } from "kysely";
+import { execute, type MigrationContext } from "./migration.ts";
+
+export async function up(db: Kysely<unknown>, { text }: MigrationContext): Promise<void> {
+  await execute(db, [
+    `alter table sandboxes add column ingress ${text}`,
+    `alter table sandboxes add column notes ${text}`,
+  ]);
+}
