@@ -48,6 +48,7 @@ import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { greeting, rootHint } from "./greeting.ts";
 import { listenOn, requireFree, urlHost } from "./listening.ts";
+import { outliveMishaps } from "./mishaps.ts";
 import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
 import { heedSignals, outliveReaders } from "./signals.ts";
 
@@ -90,6 +91,7 @@ export async function serve(args: string[]): Promise<void> {
     trouble(error);
     process.exit(1);
   });
+  outliveMishaps(trouble);
   const { asked, hurry } = heedSignals();
   // whoever reads that it is ready may end it the next moment
   process.stdout.write(greeting(daemon, config, process.env, clients));

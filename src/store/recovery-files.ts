@@ -87,8 +87,11 @@ function write(path: string, value: object): void {
       replace(path, text);
     }
   } catch (cause) {
-    if (codeOf(cause) !== "ENOSPC") throw cause;
-    throw new SandkeepError("no-room", "Cannot describe this: the disk of the data directory is full", { cause });
+    const code = codeOf(cause);
+    if (code === undefined) throw cause;
+    const what = "Cannot describe this: the disk of the data directory";
+    if (code === "ENOSPC") throw new SandkeepError("no-room", `${what} is full`, { cause });
+    throw new SandkeepError("unavailable", `${what} has failed (${code})`, { cause });
   }
 }
 

@@ -22,7 +22,7 @@ export type Fault = (scene: Scene) => Promise<void>;
 /** a session whose machine died, or a request that the launcher was busy with */
 const gone: Excuse = ({ status }) => status === 410;
 /** no room: said with a sentence, never as a fault of ours */
-const full: Excuse = ({ status }) => [410, 422, 429, 503, 507].includes(status);
+const full: Excuse = ({ status }) => [410, 422, 503, 507].includes(status);
 const unavailable: Excuse = ({ status, headers }) => status === 503 && headers.get("retry-after") === "1";
 
 export const faults = {

@@ -51,6 +51,8 @@ export class Knowledge {
   readonly deadSessions = new Set<string>();
   /** what must never happen, as it happened */
   readonly violations: string[] = [];
+  /** how often what was only in memory was lost: what began before may be answered afterwards */
+  losses = 0;
 
   /** what each sandbox did last is looked at again and again; what is long over only costs time */
   trim(): void {
@@ -87,6 +89,7 @@ export class Knowledge {
 
   /** everything that was only in memory is gone, with `process` the latest captures too */
   powerWentOff(durability: Durability): void {
+    this.losses++;
     for (const sandbox of this.sandboxes) {
       // Commands and their output are on the disk within seconds, not when they are acknowledged.
       sandbox.commands = [];

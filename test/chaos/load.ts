@@ -148,13 +148,14 @@ export class Load {
     return answer?.status === 200 ? answer.json.session.id : undefined;
   }
 
-  /** runs a script that ends with 0 when it has done all of it; whether it has */
+  /** runs a script that ends with 0 when it has done all of it; whether it has, and nothing was lost meanwhile */
   async #done(sandbox: KnownSandbox, script: string, env: Record<string, string>): Promise<boolean> {
+    const { losses } = this.known;
     const session = await this.#session(sandbox);
     if (session === undefined) return false;
     const body = { command: "sh", args: ["-c", script], env, wait: true };
     const answer = await this.#call("POST", `/v2/sandboxes/sessions/${session}/cmd`, body);
-    return lastLine(answer)?.command?.exitCode === 0;
+    return lastLine(answer)?.command?.exitCode === 0 && this.known.losses === losses;
   }
 
   async #write(sandbox: KnownSandbox, path: string, content: string): Promise<void> {

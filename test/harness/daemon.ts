@@ -154,10 +154,17 @@ async function served(
     child.once("error", reject);
     child.once("exit", (code) => reject(new Error(`The daemon ended with ${code} before it was ready: ${failure}`)));
   });
+  child.once("exit", (code, signal) => {
+    if (!asked.has(child)) complain(`The daemon ended by itself: ${signal ?? `code ${code}`}\n`);
+  });
   return running;
 }
 
+/** daemons that a test has ended */
+const asked = new WeakSet<ChildProcess>();
+
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  asked.add(child);
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = new Promise((resolve) => child.once("exit", resolve));
   child.kill(signal);

@@ -6,7 +6,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
 import type { Limits } from "../../core/ports/runtime.ts";
-import { ofClosedStore, ofReadOnlyStore } from "./guest-wire/failure.ts";
+import { ofClosedStore, ofFailedStore, type StoreLook } from "./guest-wire/failure.ts";
 import { Launcher } from "./guest-wire/launcher.ts";
 import { Builds } from "./host/builds.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts";
@@ -207,7 +207,14 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
     newName,
     hostCpus,
   });
-  const capturer = new Capturer({ layers, snapshots, volumes, durable: options.durability === "power" });
+  const storeLook: StoreLook = { isReadOnly: () => isReadOnly(store), shortage: () => options.room?.shortage() };
+  const capturer = new Capturer({
+    layers,
+    snapshots,
+    volumes,
+    durable: options.durability === "power",
+    isReadOnly: storeLook.isReadOnly,
+  });
   const keeper: MachineServices = {
     launcher,
     egress,
@@ -225,7 +232,7 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
     },
     requireRoom: (what) => options.room?.require(what),
     explained: (error, what) =>
-      hooks.isOpen(keeper) ? ofReadOnlyStore(error, what, () => isReadOnly(store)) : ofClosedStore(error),
+      hooks.isOpen(keeper) ? ofFailedStore(error, what, storeLook) : ofClosedStore(error, storeLook.shortage()),
     diskUsage: (machine) => volumes.usage(machine.plan.volume),
   };
   const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });

@@ -4,7 +4,7 @@
  */
 
 import { mkdirSync, rmSync } from "node:fs";
-import { isSandkeepError, messageOf, SandkeepError } from "../../core/model/errors.ts";
+import { messageOf, SandkeepError } from "../../core/model/errors.ts";
 import type {
   Discrepancy,
   EgressJournal,
@@ -21,8 +21,9 @@ import type {
   Vitals,
 } from "../../core/ports/runtime.ts";
 import type { MachineRecord } from "../../protocols/machine-record.ts";
+import type { CommandInfo } from "../../protocols/output-journal.ts";
 import { type Components, type Durability, openComponents } from "./components.ts";
-import { isFull, ofClosedStore, typed } from "./guest-wire/failure.ts";
+import { explaining, isFull, isWorthAnotherBoot, ofClosedStore, ofTwoBoots, typed } from "./guest-wire/failure.ts";
 import { hostBootId } from "./host/boot-id.ts";
 import type { Builds } from "./host/builds.ts";
 import { removeCgroup } from "./host/cgroup.ts";
@@ -52,8 +53,6 @@ import { openWritable, StoreWatch } from "./storage/store-rescue.ts";
 import { vitalsOf } from "./vitals.ts";
 
 export type { LinuxOptions };
-
-/** asked once: the answer is read from files that are written as they are read */
 
 export class LinuxRuntime implements Runtime {
   readonly #options: LinuxOptions;
@@ -190,7 +189,8 @@ export class LinuxRuntime implements Runtime {
   }
 
   get snapshots(): SnapshotStore {
-    return this.#open().snapshots;
+    const { snapshots, keeper } = this.#open();
+    return explaining(snapshots, (error) => keeper.explained(typed(error, "Cannot use snapshots"), "use snapshots"));
   }
 
   get images(): ImageStore {
@@ -206,7 +206,8 @@ export class LinuxRuntime implements Runtime {
   }
 
   get drives(): DriveStore {
-    return this.#open().drives;
+    const { drives, keeper } = this.#open();
+    return explaining(drives, (error) => keeper.explained(typed(error, "Cannot use drives"), "use drives"));
   }
 
   get layers(): LayerStore {
@@ -226,12 +227,12 @@ export class LinuxRuntime implements Runtime {
     try {
       return await this.#boot(spec, network).catch(async (error) => {
         if (isFull(error)) await reclaim(this.#places.store);
-        // a launcher that died has a successor
-        else if (!isSandkeepError(error, "gone")) throw error;
+        else if (!isWorthAnotherBoot(error)) throw error;
         return this.#boot(spec, network);
       });
     } catch (error) {
-      throw components.keeper.explained(typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
+      const refused = components.keeper.explained(typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
+      throw ofTwoBoots(refused, this.#options.room?.shortage());
     } finally {
       this.#booting.delete(spec.id);
       done();
@@ -269,18 +270,20 @@ export class LinuxRuntime implements Runtime {
 
   command(machineId: string, commandId: string): { exit?: ExitStatus } | undefined {
     const plan = this.#machines.get(machineId)?.plan ?? this.#ended.get(machineId)?.plan;
-    return plan && isPlainName(commandId) ? readInfo(plan.journal, commandId) : undefined;
+    return plan && this.#info(plan.journal, commandId);
   }
 
   async forget(machineId: string): Promise<void> {
-    const { volumes, ledger, ports } = this.#open();
+    const { volumes, ledger, ports, keeper } = this.#open();
     if (this.#machines.has(machineId)) {
       throw new SandkeepError("conflict", `Cannot forget machine "${machineId}": it is running`);
     }
     const ended = this.#ended.get(machineId);
     if (!ended) return;
     await ports.forget(ended.plan.folder);
-    await volumes.deleteFolder(ended.plan);
+    await volumes.deleteFolder(ended.plan).catch((error) => {
+      throw keeper.explained(typed(error, `Cannot forget machine "${machineId}"`), "delete files");
+    });
     ledger.gone([{ kind: "directory", name: ended.plan.folder }]);
     this.#ended.delete(machineId);
     this.#lost = this.#lost.filter((end) => end.machineId !== machineId);
@@ -290,11 +293,22 @@ export class LinuxRuntime implements Runtime {
     const machine = this.#machines.get(machineId);
     if (machine) return machine.output(commandId, options);
     const journal = this.#ended.get(machineId)?.plan.journal;
-    const info = journal !== undefined && isPlainName(commandId) ? readInfo(journal, commandId) : undefined;
+    const info = journal === undefined ? undefined : this.#info(journal, commandId);
     if (journal === undefined || !info) {
       throw new SandkeepError("not-found", `Cannot read output: machine "${machineId}" has no command "${commandId}"`);
     }
     return readEnded(journal, commandId, info, options.from);
+  }
+
+  #info(journal: string, commandId: string): CommandInfo | undefined {
+    try {
+      return isPlainName(commandId) ? readInfo(journal, commandId) : undefined;
+    } catch (error) {
+      throw this.#open().keeper.explained(
+        typed(error, `Cannot read command "${commandId}"`),
+        "read a command's output",
+      );
+    }
   }
 
   egress(machineId: string): EgressJournal | undefined {
@@ -427,7 +441,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   #open(): Components {
-    if (!this.#components) throw ofClosedStore(undefined);
+    if (!this.#components) throw ofClosedStore(undefined, this.#options.room?.shortage());
     return this.#components;
   }
 }

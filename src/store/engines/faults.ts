@@ -28,7 +28,7 @@ function checkParameters(parameters: readonly unknown[]): void {
       );
 }
 
-type Fault = "taken" | "orphan" | "too-long" | "full";
+type Fault = "taken" | "orphan" | "too-long" | "full" | "failed";
 
 /** SQLite's extended result codes (SQLITE_CONSTRAINT_UNIQUE, _PRIMARYKEY, _FOREIGNKEY), and PostgreSQL's SQLSTATE */
 const faultOfCode: Record<string, Fault> = {
@@ -48,12 +48,25 @@ const sentences: Record<Fault, (cause: Error) => SandkeepError> = {
   taken: (cause) => new SandkeepError("exists", "Cannot record this: its id or name is taken", { cause }),
   orphan: (cause) => new SandkeepError("not-found", "Cannot record this: what it belongs to is unknown", { cause }),
   full: (cause) => new SandkeepError("no-room", "Cannot record this: the disk of the database is full", { cause }),
+  failed: (cause) =>
+    new SandkeepError("unavailable", `Cannot use the database: its disk has failed (${cause.message})`, { cause }),
   "too-long": (cause) => new SandkeepError("invalid", "Cannot record this: a name in it is too long", { cause }),
 };
 
-function inOurWords(error: unknown): unknown {
+/** SQLITE_READONLY, SQLITE_IOERR and SQLITE_CANTOPEN, whatever more the extended codes say */
+const failedDisk = new Set([8, 10, 14]);
+
+export function inOurWords(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
-  const code = "errcode" in error ? error.errcode : "code" in error ? error.code : undefined;
-  const fault = faultOfCode[String(code)];
+  const isSqlite = "errcode" in error;
+  const code = isSqlite ? error.errcode : "code" in error ? error.code : undefined;
+  const isFailed = isSqlite && failedDisk.has(Number(code) & 0xff);
+  const fault = faultOfCode[String(code)] ?? (isFailed ? "failed" : undefined);
   return fault ? sentences[fault](error) : error;
+}
+
+/** an error of a file call, where the engine leaves these to us */
+export function ofDisk(cause: Error): SandkeepError {
+  const { code } = cause as NodeJS.ErrnoException;
+  return sentences[code === "ENOSPC" || code === "EDQUOT" ? "full" : "failed"](cause);
 }

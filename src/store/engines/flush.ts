@@ -5,6 +5,7 @@
 
 import { fdatasync, openSync } from "node:fs";
 import { promisify } from "node:util";
+import { ofDisk } from "./faults.ts";
 
 const flushFile = promisify(fdatasync);
 
@@ -28,12 +29,20 @@ export class Flush {
 
   #begin(): Promise<void> {
     this.#next = undefined;
-    // the same file for as long as the database is open
-    this.#fd ??= openSync(this.#path, "r");
-    const run = flushFile(this.#fd).finally(() => {
-      if (this.#running === run) this.#running = undefined;
-    });
+    const run = this.#flush()
+      .catch((cause) => {
+        throw ofDisk(cause);
+      })
+      .finally(() => {
+        if (this.#running === run) this.#running = undefined;
+      });
     this.#running = run;
     return run;
+  }
+
+  async #flush(): Promise<void> {
+    // the same file for as long as the database is open
+    this.#fd ??= openSync(this.#path, "r");
+    await flushFile(this.#fd);
   }
 }

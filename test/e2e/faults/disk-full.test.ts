@@ -4,10 +4,12 @@
  */
 
 import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { promisify } from "node:util";
-import { gzipSync } from "node:zlib";
+import { createGzip, gzipSync } from "node:zlib";
 import { pack } from "tar-stream";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { launcher } from "../../../src/installation/installation.ts";
@@ -72,6 +74,34 @@ test("a disk that is filled from outside refuses growth with 507, and all goes o
   await eventually("it can write", async () => (await sh(session, "head -c 1000000 /dev/zero > more")) === 0);
   expect((await upload(session, "uploaded")).status).toBeLessThan(300);
   await expect.poll(() => daemon.complaints()).toContain("has room again");
+});
+
+test("an upload under way when the disk becomes short of room is answered 507 with a sentence", async () => {
+  await allowsGrowth();
+  const session = await create("uploader");
+  const tar = pack();
+  const size = 64 * mebibyte;
+  tar.entry({ name: "first" }, "content");
+  const member = tar.entry({ name: "large", size });
+  const answer = fetch(`${daemon.url}/v2/sandboxes/sessions/${session}/fs/write`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${daemon.key}`, "content-type": "application/gzip" },
+    body: Readable.toWeb(tar.pipe(createGzip({ level: 0 }))) as ReadableStream,
+    duplex: "half",
+  });
+  member.write(randomBytes(mebibyte));
+  await eventually("it has begun", async () => (await sh(session, "test -s first")) === 0);
+  disk.fill(reserve / 4);
+  await refusesGrowth();
+  for (let sent = mebibyte; sent < size - mebibyte; sent += mebibyte) member.write(randomBytes(mebibyte));
+  member.end(randomBytes(mebibyte));
+  tar.finalize();
+  const { status, body } = await answer.then(async (given) => ({ status: given.status, body: await given.json() }));
+  const { error } = body as { error: { message: string } };
+  expect([status, error.message]).toEqual([
+    507,
+    expect.stringMatching(/^Cannot use files: the host's disk has .* left/),
+  ]);
 });
 
 test.each([

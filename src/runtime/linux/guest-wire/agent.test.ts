@@ -1,6 +1,7 @@
-/** The daemon's side of an agent, against one of an older release: it lives on when the daemon is a newer one. */
+/** The daemon's side of an agent: against one of an older release, which lives on under a newer daemon, and in a failed store. */
 
-import { createServer } from "node:net";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Socket } from "node:net";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -28,11 +29,30 @@ test("standard input that is counted is refused with a sentence", async () => {
   await expect(agent.feed("cmd", Buffer.from("x"), 0, new AbortController().signal)).rejects.toMatchObject(refusal);
 });
 
+test("an agent whose journal cannot be read lives, is gone when it dies, and its commands with it", async () => {
+  const { agent, end } = await oldAgent({ running: "cmd" });
+  const { promise: gone, resolve } = Promise.withResolvers<void>();
+  agent.whenGone(resolve);
+  const command = agent.process("cmd");
+  // As in a store that has failed, each read is an error other than that nothing is there.
+  rmSync(agent.journal, { recursive: true });
+  mkdirSync(join(agent.journal, "cmd.info"), { recursive: true });
+  await end({ isOver: false });
+  expect(await agent.ping().catch(({ code }) => code)).toBe("unsupported");
+  rmSync(agent.journal, { recursive: true });
+  writeFileSync(agent.journal, "");
+  await end({ isOver: true });
+  await gone;
+  await expect(command?.exited).rejects.toMatchObject({ code: "gone" });
+});
+
 /** one that knows signals up to 63 and no flag, and no request that is newer; which signals it was asked for */
-async function oldAgent(): Promise<{ agent: Agent; signals: number[] }> {
+async function oldAgent({ running = "" } = {}) {
   const signals: number[] = [];
   const folder = await tempDir();
+  const sockets = new Set<Socket>();
   const server = createServer((socket) => {
+    sockets.add(socket);
     const parser = new FrameParser();
     socket.on("data", (chunk) => {
       for (const { type, id, payload } of parser.push(chunk)) socket.write(answer(type, id, new FrameReader(payload)));
@@ -41,14 +61,25 @@ async function oldAgent(): Promise<{ agent: Agent; signals: number[] }> {
   const socket = join(folder, "agent.sock");
   await new Promise<void>((resolve) => server.listen(socket, resolve));
   onTestFinished(() => void server.close());
-  const agent = new Agent({ socket, journal: folder, outputLimit: 1, journalLimit: 1 });
+  const journal = join(folder, "journal");
+  mkdirSync(journal);
+  const agent = new Agent({ socket, journal, outputLimit: 1, journalLimit: 1 });
   await agent.open();
   onTestFinished(() => agent.close());
-  return { agent, signals };
+  return { agent, signals, end };
+
+  /** breaks the connection; unless it is over, the agent takes another one, and this resolves when it has answered there */
+  async function end({ isOver }: { isOver: boolean }): Promise<void> {
+    if (isOver) server.close();
+    const before = [...sockets];
+    for (const connection of before) connection.destroy();
+    if (!isOver) await expect.poll(() => sockets.size).toBeGreaterThan(before.length);
+  }
 
   function answer(type: number, id: number, request: FrameReader): Buffer {
     if (type === Type.hello) return new FrameWriter().u32(wireVersion).u32(1).frame(Type.ok, id);
-    if (type === Type.commands) return new FrameWriter().u32(0).frame(Type.ok, id);
+    if (type === Type.commands && running === "") return new FrameWriter().u32(0).frame(Type.ok, id);
+    if (type === Type.commands) return new FrameWriter().u32(1).str(running).u32(7).u64(0).frame(Type.ok, id);
     if (type !== Type.signal) return refusal(id, constants.errno.ENOSYS);
     request.str();
     const signal = request.u32();

@@ -101,9 +101,9 @@ export class Agent {
     this.#closing = true;
     this.#channel?.close();
     for (const process of this.#running.values()) {
-      const exit = readInfo(this.journal, process.id)?.exit;
+      const exit = unlessUnreadable(() => readInfo(this.journal, process.id))?.exit;
       if (exit) process.finished(exit);
-      else process.lost(machineGone(), journalEnd(this.journal, process.id));
+      else process.lost(machineGone(), unlessUnreadable(() => journalEnd(this.journal, process.id)) ?? 0);
     }
     this.#running.clear();
   }
@@ -267,13 +267,14 @@ export class Agent {
       const pid = answer.u32();
       alive.add(id);
       const process = this.#running.get(id) ?? new LinuxProcess(this, id);
-      if (process.pid === 0) process.started(pid, readInfo(this.journal, id)?.startedAt ?? Date.now());
+      const known = process.pid === 0 ? unlessUnreadable(() => readInfo(this.journal, id)) : undefined;
+      if (process.pid === 0) process.started(pid, known?.startedAt ?? Date.now());
       process.grew(answer.u64());
       this.#running.set(id, process);
     }
     for (const [id, process] of this.#running) {
       if (alive.has(id) || process.pid === 0) continue;
-      const exit = readInfo(this.journal, id)?.exit;
+      const exit = unlessUnreadable(() => readInfo(this.journal, id))?.exit;
       if (exit) {
         this.#finish(process, exit);
       } else {
@@ -310,6 +311,15 @@ export class Agent {
       this.#isGone = true;
       this.#gone();
     });
+  }
+}
+
+/** undefined where the store has failed: machines live and end all the same */
+function unlessUnreadable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
   }
 }
 

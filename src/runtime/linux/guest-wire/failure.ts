@@ -1,6 +1,7 @@
 /** Turns a FAIL frame of a guest into the error that the core knows: which code, and the guest's own sentence. */
 
 import { constants } from "node:os";
+import { getSystemErrorMap } from "node:util";
 import { type ErrorCode, SandkeepError, type Subject } from "../../../core/model/errors.ts";
 import { FrameReader, What } from "../../../protocols/guest-frames.ts";
 
@@ -35,10 +36,10 @@ export function withoutFolders(error: unknown): unknown {
  */
 export function typed(error: unknown, what: string): unknown {
   if (!(error instanceof Error) || error instanceof SandkeepError) return error;
-  const { errno, syscall = "" } = error as NodeJS.ErrnoException;
-  if (errno === undefined) return error;
-  const [why] = error.message.split(`, ${syscall}`);
-  return new SandkeepError(codeOf(-errno, What.system), `${what}: ${why}`, { cause: error });
+  const number = ofNode(error);
+  if (number === undefined) return error;
+  const [name, why] = getSystemErrorMap().get(-number) ?? [`errno ${number}`, "unknown error"];
+  return new SandkeepError(codeOf(number, What.system), `${what}: ${name}: ${why}`, { cause: error });
 }
 
 /** the kernel's number behind an error, if it came out of a FAIL frame */
@@ -46,35 +47,102 @@ export function errnoOf(error: unknown): number | undefined {
   return error instanceof SandkeepError && error.cause instanceof KernelError ? error.cause.errno : undefined;
 }
 
+/** What there is to know of the store when something in it has failed. */
+export interface StoreLook {
+  isReadOnly(): boolean;
+  /** how much too little room there is, in words; undefined where there is enough */
+  shortage(): string | undefined;
+}
+
 /**
- * an error that comes of a store that the kernel has made read-only, as callers read it: what could not be done, and until
- * when; any other stays what it is. The kernel may have another word for it, as when a root is mounted, so that what would be
- * our own fault counts too. `isReadOnly` is asked only where that may be
+ * an error that comes of a store that has failed or has no room, as callers read it: what could not be done, why, and that
+ * it passes by itself; any other stays what it is. The kernel may have another word for it, as when a root is mounted, so that
+ * what would be our own fault counts too. `look` is asked only where that may be
  */
-export function ofReadOnlyStore(error: unknown, what: string, isReadOnly: () => boolean): unknown {
+export function ofFailedStore(error: unknown, what: string, look: StoreLook): unknown {
+  const number = numberOf(error) ?? 0;
   const isOurs = error instanceof SandkeepError && error.code === "internal";
-  if (!(isOurs || failedStore.has(numberOf(error) ?? 0)) || !isReadOnly()) return error;
-  const why = "the store of all sandboxes is read-only until the host's disk has room";
-  return new SandkeepError("no-room", `Cannot ${what}: ${why}`, { cause: error });
+  if (!isOurs && !failedStore.has(number) && !full.has(number)) return error;
+  const shortage = look.shortage();
+  const refused = (code: ErrorCode, why: string) => new SandkeepError(code, `Cannot ${what}: ${why}`, { cause: error });
+  if (full.has(number)) return shortage === undefined ? error : refused("no-room", shortage);
+  const failed = "the store of all sandboxes is read-only, as a write to the disk below it failed";
+  if (look.isReadOnly())
+    return shortage === undefined
+      ? refused("unavailable", `${failed}; it is mounted again by itself in a moment`)
+      : refused("no-room", `${failed}; it is mounted again by itself once there is room: ${shortage}`);
+  // The kernel refuses some calls before it makes the store read-only.
+  if (!failedStore.has(number)) return error;
+  if (shortage !== undefined) return refused("no-room", shortage);
+  const isHosts = !(error instanceof SandkeepError && error.cause instanceof KernelError);
+  return isHosts ? refused("unavailable", "the disk below the store of all sandboxes has failed") : error;
 }
 
 /** as above, of a store that was unmounted meanwhile, where files seem to be missing; of a machine it is said that it is gone */
-export function ofClosedStore(error: unknown): unknown {
+export function ofClosedStore(error: unknown, shortage: string | undefined): unknown {
   if (error instanceof SandkeepError && error.code !== "not-found" && error.code !== "internal") return error;
-  return new SandkeepError("unavailable", "Cannot use sandboxes: their store is being mounted", { cause: error });
+  const why = "their store became read-only and is being mounted again";
+  if (shortage === undefined) return new SandkeepError("unavailable", `Cannot use sandboxes: ${why}`, { cause: error });
+  return new SandkeepError("no-room", `Cannot use sandboxes: ${why}, which needs room: ${shortage}`, { cause: error });
+}
+
+/** whether a boot may succeed the next time: a launcher that died has a successor, and first processes die on full disks */
+export function isWorthAnotherBoot(error: unknown): boolean {
+  return error instanceof SandkeepError && (error.code === "gone" || error.code === "internal");
+}
+
+/** of the second of two boots that failed; nothing of the machine was there that callers could hear is gone */
+export function ofTwoBoots(error: unknown, shortage: string | undefined): unknown {
+  if (!isWorthAnotherBoot(error)) return error;
+  if (shortage !== undefined)
+    return new SandkeepError("no-room", `Cannot start a sandbox: ${shortage}`, { cause: error });
+  if (!(error instanceof SandkeepError) || error.code === "internal") return error;
+  const why = `it died twice while it was started (${error.message})`;
+  return new SandkeepError("unavailable", `Cannot start a sandbox: ${why}`, { cause: error });
+}
+
+/** the object, whose methods throw and reject with what `explain` makes of their errors */
+export function explaining<T extends object>(object: T, explain: (error: unknown) => unknown): T {
+  const thrown = (error: unknown): never => {
+    throw explain(error);
+  };
+  return new Proxy(object, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name, target);
+      if (typeof member !== "function") return member;
+      return (...args: unknown[]) => {
+        try {
+          const result: unknown = member.apply(target, args);
+          return result instanceof Promise ? result.catch(thrown) : result;
+        } catch (error) {
+          return thrown(error);
+        }
+      };
+    },
+  });
 }
 
 /** the kernel's number behind an error of a guest or of Node's file calls, however often it was put into other words */
 function numberOf(error: unknown): number | undefined {
   if (error instanceof KernelError) return error.errno;
   if (!(error instanceof Error)) return undefined;
+  return ofNode(error) ?? numberOf(error.cause);
+}
+
+/** the kernel's number in an error of Node's own; some of its calls negate it and some do not */
+function ofNode(error: Error): number | undefined {
   const { errno } = error as NodeJS.ErrnoException;
-  return errno === undefined ? numberOf(error.cause) : -errno;
+  return errno === undefined ? undefined : Math.abs(errno);
+}
+
+/** what the kernel says of a write to a store that is read-only */
+export function readOnlyError(): Error {
+  return new KernelError(numbers.EROFS);
 }
 
 /** whether there was no room in the store */
 export function isFull(error: unknown): boolean {
-  return errnoOf(error) === constants.errno.ENOSPC || (error as NodeJS.ErrnoException)?.code === "ENOSPC";
+  return numberOf(error) === constants.errno.ENOSPC;
 }
 
 class KernelError extends Error {
@@ -128,6 +196,9 @@ const byErrno = new Map<number, ErrorCode>([
 
 /** of what is done outside a sandbox: the store, or the disk below it, has no room, or had none and went read-only */
 const hostIsFull = new Set([numbers.ENOSPC, numbers.EROFS]);
+
+/** what programs inside read of it: while room is short, the limit of a volume is what it holds */
+const full = new Set([numbers.ENOSPC, numbers.EDQUOT]);
 
 /** what the kernel answers with when a file system has failed under it */
 const failedStore = new Set([numbers.EIO, numbers.EROFS]);

@@ -19,9 +19,10 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Discrepancy } from "../../../core/ports/runtime.ts";
 import { readLedgerLine, type Thing, writeLedgerLine } from "../../../protocols/ledger-line.ts";
+import { typed } from "../guest-wire/failure.ts";
 import { readFormat } from "../storage/read-format.ts";
 
 export class Ledger {
@@ -70,10 +71,10 @@ export class Ledger {
       if (writeSync(this.#fd, text) === Buffer.byteLength(text)) return;
     } catch (cause) {
       ftruncateSync(this.#fd, size);
-      throw new SandkeepError("limit", `Cannot write to the ledger: ${messageOf(cause)}`, { cause });
+      throw typed(cause, "Cannot write to the ledger");
     }
     ftruncateSync(this.#fd, size);
-    throw new SandkeepError("limit", "Cannot write to the ledger: the disk is full");
+    throw new SandkeepError("no-room", "Cannot write to the ledger: the disk is full");
   }
 
   /** false when a line could not be read */

@@ -1,10 +1,11 @@
 /** Turns the writable side of machines into layers and snapshots: while they run, when they stop, after they died. */
 
-import { existsSync } from "node:fs";
+import { lstatSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import type { SnapshotInfo } from "../../../core/ports/runtime.ts";
 import type { MachineRecord } from "../../../protocols/machine-record.ts";
+import { readOnlyError } from "../guest-wire/failure.ts";
 import { freeze } from "../machines/freezer.ts";
 import type { LinuxMachine } from "../machines/machine.ts";
 import type { MachinePlan } from "../machines/plan.ts";
@@ -20,6 +21,8 @@ export interface CapturerOptions {
   volumes: Volumes;
   /** whether what is captured must survive a loss of power from the moment it is acknowledged */
   durable: boolean;
+  /** whether the store has failed: what it does not show may be there once it is mounted anew */
+  isReadOnly: () => boolean;
 }
 
 export class Capturer {
@@ -74,11 +77,13 @@ export class Capturer {
   async salvage(plan: MachinePlan, record: MachineRecord): Promise<SnapshotInfo | undefined> {
     if (!record.ended) return undefined;
     if (record.ended.snapshot) return record.ended.snapshot;
-    if (existsSync(plan.volume)) {
+    // A host that failed right after the volume was made may have kept it without anything in it.
+    if (isThere(join(plan.volume, "fs"))) {
       record.ended.snapshot = await this.dead(plan, record);
     } else {
       // a daemon that died between the rename and the record left a layer that knows where it came from
       const orphan = (await this.#options.layers.list()).find((layer) => layer.origin === plan.name);
+      if (!orphan && this.#options.isReadOnly()) throw readOnlyError();
       if (!orphan) return undefined;
       record.ended.snapshot = await this.#adopted(record, orphan);
     }
@@ -162,6 +167,11 @@ export class Capturer {
       }
     }
   }
+}
+
+/** throws where a store that has failed cannot say */
+function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
 function origins(record: MachineRecord): Pick<SnapshotRecord, "image" | "whole"> {

@@ -106,6 +106,7 @@ export class Spares {
     if ((this.#ready.get(layer)?.length ?? 0) > 0) return;
     // Without it the next machine waits a little longer.
     await this.add(layer, volume).catch(() => undefined);
-    if (!existsSync(volume)) await this.drop(layer);
+    // Of a store that has failed nothing can be deleted; it is found at the next start.
+    if (!existsSync(volume)) await this.drop(layer).catch(() => undefined);
   }
 }

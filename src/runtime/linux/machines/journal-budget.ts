@@ -43,8 +43,16 @@ export class JournalBudget {
     if (this.#used > this.#options.most) this.recount();
   }
 
-  /** counts what is there, and drops what is too much */
+  /** counts what is there, and drops what is too much; in a store that has failed, the next time */
   recount(): void {
+    try {
+      this.#recount();
+    } catch {
+      this.#used = 0;
+    }
+  }
+
+  #recount(): void {
     const segments = this.#segments().sort((a, b) => a.writtenAt - b.writtenAt || (a.start < b.start ? -1 : 1));
     this.#used = segments.reduce((sum, { size }) => sum + size, 0);
     if (this.#used <= this.#options.most) return;

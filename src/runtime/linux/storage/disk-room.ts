@@ -107,6 +107,13 @@ export class DiskRoom {
     this.#follow = async () => undefined;
   }
 
+  /** how much is left and how much should be, in words, as it is now; undefined where there is enough */
+  shortage(): string | undefined {
+    const { dataDir } = this.#options;
+    const short = this.#shortage ?? shortageIn({ dataDir, store: this.#store, reserve: this.#reserve });
+    return short && inSentence(short);
+  }
+
   /** throws while room is short; `what` is what would make the store grow */
   require(what: string): void {
     refuse(this.#shortage, what);
@@ -179,18 +186,29 @@ export class DiskRoom {
 
 /** throws while room is short, for a process that is not the daemon: looks once, and leaves the ballast alone */
 export function requireRoom(place: { dataDir: string; store: string; reserve?: number }, what: string): void {
-  const { dataDir, store, reserve = usualReserve(dataDir) } = place;
-  const [disk, inside] = [statfsSync(dataDir), statfsSync(store)];
-  const free = freeOf(disk);
-  refuse(shortageOf("disk", { free, held: heldIn(dataDir), reserve, before: undefined }), what);
-  refuse(shortageOf("store", { free: freeOf(inside), held: 0, reserve: reserveIn(inside), before: undefined }), what);
+  refuse(shortageIn(place), what);
 }
 
 function refuse(shortage: Shortage | undefined, what: string): void {
-  if (!shortage) return;
-  const { place, free, reserve } = shortage;
-  const why = `${words[place]} has ${inWords(free)} left, and ${inWords(reserve)} are kept in reserve`;
-  throw new SandkeepError("no-room", `Cannot ${what}: ${why}`);
+  if (shortage) throw new SandkeepError("no-room", `Cannot ${what}: ${inSentence(shortage)}`);
+}
+
+function inSentence({ place, free, reserve }: Shortage): string {
+  return `${words[place]} has ${inWords(free)} left, and ${inWords(reserve)} are kept in reserve`;
+}
+
+/** of the disk or, where that has enough, of the store on it, which cannot be looked at if it has failed */
+function shortageIn(place: { dataDir: string; store: string | undefined; reserve?: number }): Shortage | undefined {
+  const { dataDir, store, reserve = usualReserve(dataDir) } = place;
+  const free = freeOf(statfsSync(dataDir));
+  const ofDisk = shortageOf("disk", { free, held: heldIn(dataDir), reserve, before: undefined });
+  if (ofDisk || store === undefined) return ofDisk;
+  try {
+    const inside = statfsSync(store);
+    return shortageOf("store", { free: freeOf(inside), held: 0, reserve: reserveIn(inside), before: undefined });
+  } catch {
+    return undefined;
+  }
 }
 
 interface Shortage {

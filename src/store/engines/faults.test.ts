@@ -1,0 +1,37 @@
+/** Which error of the core a failure of an engine, or of its disk, becomes. */
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { CompiledQuery, type DatabaseConnection } from "kysely";
+import { expect, test } from "vitest";
+import { tempDir } from "../../../test/harness/harness.ts";
+import { ofDisk, useOurWords } from "./faults.ts";
+import { Flush } from "./flush.ts";
+
+test.each([
+  ["SQLITE_FULL", { errcode: 13 }, "no-room", "the disk of the database is full"],
+  ["SQLITE_IOERR_SHMSIZE", { errcode: 4874 }, "unavailable", "its disk has failed (disk I/O error)"],
+  ["SQLITE_IOERR_WRITE", { errcode: 778 }, "unavailable", "its disk has failed (disk I/O error)"],
+  ["SQLITE_CANTOPEN", { errcode: 14 }, "unavailable", "its disk has failed (disk I/O error)"],
+  ["PostgreSQL's disk_full", { code: "53100" }, "no-room", "the disk of the database is full"],
+])("%s is said in a sentence", async (_, fields, code, sentence) => {
+  const failing: Pick<DatabaseConnection, "executeQuery"> = {
+    executeQuery: async () => {
+      throw Object.assign(new Error("disk I/O error"), fields);
+    },
+  };
+  await useOurWords(failing as DatabaseConnection);
+  const refused = failing.executeQuery(CompiledQuery.raw("select 1"));
+  await expect(refused).rejects.toMatchObject({ code, message: expect.stringContaining(sentence) });
+});
+
+test("a commit that cannot be put on the disk is refused with a sentence, and the next one is tried", async () => {
+  const path = join(await tempDir(), "log");
+  const flush = new Flush(path);
+  await expect(flush.flushed()).rejects.toMatchObject({ code: "unavailable" });
+  await expect(Promise.all([flush.flushed(), flush.flushed()])).rejects.toMatchObject({ code: "unavailable" });
+  writeFileSync(path, "");
+  await flush.flushed();
+  const full = Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+  expect(ofDisk(full)).toMatchObject({ code: "no-room" });
+});
