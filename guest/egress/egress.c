@@ -111,7 +111,11 @@ static void keeper_ready(struct source *source, uint32_t what) {
   ssize_t got = recv(source->fd, &letter, 1, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   /* Whoever starts netd again starts another keeper. */
-  if (got != 1) _exit(1);
+  if (got != 1) {
+    fprintf(stderr, "{\"process\":\"netd\",\"level\":\"warn\",\"sentence\":\"The keeper of the egress process has ended; the "
+                    "network process ends, too, to be started again with another one\"}\n");
+    _exit(1);
+  }
   if (letter != KEEPER_ENDED) return;
   running = false;
   close_source(&channel);

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,14 @@ static char hear(int netd, int *fd) {
   return letter;
 }
 
+/* for the daemon's log, in the form of launcher-log.ts */
+static void tell_ended(pid_t pid, int status) {
+  bool killed = WIFSIGNALED(status);
+  fprintf(stderr, "{\"process\":\"egress\",\"level\":\"warn\",\"sentence\":\"The egress process (process %d) %s %d; "
+                  "another one is started\"}\n", pid, killed ? "was ended by signal" : "ended with code",
+          killed ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
 static _Noreturn void keep(int netd, pid_t parent) {
   prctl(PR_SET_NAME, "sandkeep-keeper");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -135,7 +144,9 @@ static _Noreturn void keep(int netd, pid_t parent) {
     struct pollfd polled[] = {{.fd = netd, .events = POLLIN}, {.fd = process, .events = POLLIN}};
     if (poll(polled, 2, -1) < 0 && errno != EINTR) _exit(1);
     if (process >= 0) close(process);
-    if (pid > 0 && polled[1].revents && waitpid(pid, NULL, WNOHANG) == pid) {
+    int status;
+    if (pid > 0 && polled[1].revents && waitpid(pid, &status, WNOHANG) == pid) {
+      tell_ended(pid, status);
       pid = -1;
       if (send(netd, &(char){KEEPER_ENDED}, 1, MSG_NOSIGNAL) != 1) _exit(0);
     }

@@ -282,6 +282,13 @@ static void start_network(void) {
   if (error) fprintf(stderr, "sandkeep-guest: cannot start the network process: %s\n", strerror(error));
 }
 
+/* for the daemon's log, in the form of launcher-log.ts */
+static void tell_network_ended(const siginfo_t *child) {
+  const char *how = child->si_code == CLD_EXITED ? "ended with code" : "was ended by signal";
+  fprintf(stderr, "{\"process\":\"netd\",\"level\":\"warn\",\"sentence\":\"The network process (process %d) %s %d; "
+                  "another one is started, with another egress process\"}\n", child->si_pid, how, child->si_status);
+}
+
 /* reaps workers and machines; the network process is started again when it dies */
 static void on_child(struct source *source, uint32_t events) {
   (void)events;
@@ -295,6 +302,7 @@ static void on_child(struct source *source, uint32_t events) {
     if (machine) return;
     waitid(P_PID, (id_t)child.si_pid, &child, WEXITED | WNOHANG);
     if (child.si_pid == netd_pid && !ending) {
+      tell_network_ended(&child);
       start_network();
       machines_listen_again(&machines);
     }

@@ -289,6 +289,7 @@ function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
     journalLimit: config.maxOutputTotal,
     ...(config.maxOpenFiles !== undefined && { maxOpenFiles: config.maxOpenFiles }),
     trouble,
+    warn,
   });
 }
 

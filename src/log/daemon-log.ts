@@ -44,8 +44,8 @@ export function concealing(seal: Seal): Seal {
 }
 
 /** of something that the operator should know */
-export function warn(sentence: string): void {
-  log.warn(sentence);
+export function warn(sentence: string, about: About = {}): void {
+  log.warn({ ...about }, sentence);
 }
 
 /** a function that says nothing twice */

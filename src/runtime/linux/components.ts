@@ -13,7 +13,7 @@ import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts"
 import { FilterWatch } from "./host/filter-watch.ts";
 import { HostMasks } from "./host/host-masks.ts";
 import { KernelMemoryWatch } from "./host/kernel-memory-watch.ts";
-import { LauncherLog, type Trouble } from "./host/launcher-log.ts";
+import { LauncherLog, type Trouble, type Warn } from "./host/launcher-log.ts";
 import { Ledger } from "./host/ledger.ts";
 import { OpenFilesWatch } from "./host/open-files-watch.ts";
 import { lookEvery, type RegularLook } from "./host/regular-look.ts";
@@ -102,6 +102,7 @@ export interface ComponentsOptions extends Bounds {
   /** which boot of the host this is */
   bootId: string;
   trouble: Trouble;
+  warn: Warn;
   places: Places;
   /** whether the store has subvolumes */
   hasVolumes: boolean;
@@ -124,7 +125,7 @@ export interface ComponentsHooks {
 }
 
 export async function openComponents(options: ComponentsOptions, hooks: ComponentsHooks): Promise<Components> {
-  const { places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble } = options;
+  const { places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble, warn } = options;
   const { store } = places;
   const cgroups = thisHostsCgroups();
   await requireSameRun(places, cgroups, options.bootId);
@@ -135,7 +136,7 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
   mkdirSync(places.egressLogs, { recursive: true });
   chmodSync(places.egressLogs, 0o711);
   const command = realCommand(options.egress);
-  const launcherLog = new LauncherLog(join(places.run, "launcher.log"), trouble);
+  const launcherLog = new LauncherLog(join(places.run, "launcher.log"), { trouble, warn });
   const launcher = await Launcher.open({
     run: places.run,
     binary: options.guest,
@@ -152,6 +153,7 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
       ...options.egressEnv,
     },
     orphans: hooks.orphans,
+    died: (sentence) => warn(sentence, { process: "launcher" }),
   });
   await using undo = new AsyncDisposableStack();
   undo.defer(() => leave(launcher));
@@ -234,6 +236,7 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
     explained: (error, what) =>
       hooks.isOpen(keeper) ? ofFailedStore(error, what, storeLook) : ofClosedStore(error, storeLook.shortage()),
     diskUsage: (machine) => volumes.usage(machine.plan.volume),
+    warn,
   };
   const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });
   const builds = new Builds({

@@ -352,6 +352,7 @@ export class LinuxRuntime implements Runtime {
         bootId: this.#bootId,
         pool: this.#options.pool ?? { hot: 0, warm: 0 },
         trouble: this.#trouble,
+        warn: this.#options.warn ?? ((sentence, about) => this.#trouble(new Error(sentence), about)),
         places: this.#places,
         hasVolumes: storage.volumes,
         isOwnStore: storage.isOwn,

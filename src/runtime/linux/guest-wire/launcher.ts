@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
+import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { NetworkMode } from "../../../core/ports/runtime.ts";
 import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from "../../../protocols/guest-frames.ts";
 import type { FileSession } from "../files/file-session.ts";
@@ -27,6 +27,8 @@ export interface LauncherOptions {
   env: Record<string, string>;
   /** machines that live, asked when the launcher has died and a new one is started */
   orphans: () => OrphanPlan[];
+  /** called with a sentence when it has died though nothing asked it to, and another one has taken its place or cannot */
+  died?: (sentence: string) => void;
 }
 
 export interface LaunchedMachine {
@@ -50,6 +52,8 @@ export class Launcher implements LayerTools {
   /** requests that are not answered yet, and what those wait for that are made while it is replaced */
   readonly #underWay = new Set<Promise<unknown>>();
   #replaced: Promise<void> | undefined;
+  /** how the last one ended that this process started, where that is known */
+  #end: ChildEnd | undefined;
   pid = 0;
 
   private constructor(options: LauncherOptions) {
@@ -307,7 +311,7 @@ export class Launcher implements LayerTools {
       },
     };
     const there = await Channel.open(socketOf(this.#options), "the launcher", events).catch(unlessOtherVersion);
-    const channel = there ?? (await start(this.#options, events));
+    const channel = there ?? (await start(this.#options, events, (end) => this.#ended(end)));
     const hello = await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
     hello.u32();
     this.pid = hello.u32();
@@ -322,15 +326,27 @@ export class Launcher implements LayerTools {
   #lost(): void {
     if (this.#closing) return;
     this.#isMissing = false;
+    const { pid: before } = this;
+    const isAsked = this.#replaced !== undefined;
+    const tell = (then: string) => {
+      const how = this.#end?.pid === before ? this.#end.how : "died";
+      if (!isAsked) this.#options.died?.(`The launcher (process ${before}) ${how}; ${then}`);
+    };
     this.#channel = this.#connect().then(async (channel) => {
       const taken = this.#options.orphans().map((orphan) => channel.request(Type.readopt, readoptPayload(orphan)));
       // one that died with the launcher is found dead by whoever uses it
       await Promise.allSettled(taken);
+      tell(`process ${this.pid} has taken its place, and sandboxes go on`);
       return channel;
     });
-    this.#channel.catch(() => {
+    this.#channel.catch((error) => {
       this.#isMissing = true;
+      tell(`no other could be started: ${messageOf(error)}; the next request tries again`);
     });
+  }
+
+  #ended(end: ChildEnd): void {
+    this.#end = end;
   }
 }
 
@@ -347,7 +363,17 @@ function unlessOtherVersion(error: unknown): undefined {
   if (error instanceof OtherWireVersion) throw error;
 }
 
-async function start(options: LauncherOptions, events: ChannelEvents): Promise<Channel> {
+/** How a process ended. */
+interface ChildEnd {
+  pid: number | undefined;
+  how: string;
+}
+
+async function start(
+  options: LauncherOptions,
+  events: ChannelEvents,
+  ended: (end: ChildEnd) => void,
+): Promise<Channel> {
   mkdirSync(options.run, { recursive: true, mode: 0o700 });
   const log = openSync(join(options.run, "launcher.log"), "a", 0o600);
   const child = spawn(options.binary, ["launch", options.run, "--", ...options.egress], {
@@ -360,6 +386,9 @@ async function start(options: LauncherOptions, events: ChannelEvents): Promise<C
   let failed: Error | undefined;
   child.once("error", (error) => {
     failed = error;
+  });
+  child.once("exit", (code, signal) => {
+    ended({ pid: child.pid, how: signal === null ? `ended with code ${code}` : `was ended by ${signal}` });
   });
   child.unref();
   const deadline = Date.now() + startTime;

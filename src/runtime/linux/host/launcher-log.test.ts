@@ -9,10 +9,13 @@ import { LauncherLog } from "./launcher-log.ts";
 async function follow(before?: string) {
   const path = join(await tempDir(), "launcher.log");
   if (before !== undefined) writeFileSync(path, before);
-  const heard: { message: string; process?: string; stack?: string }[] = [];
-  const log = new LauncherLog(path, (error, about) => {
-    const { message, stack } = error as Error;
-    heard.push({ message, ...about, ...(stack?.startsWith("at ") && { stack }) });
+  const heard: { message: string; process?: string; stack?: string; warning?: true }[] = [];
+  const log = new LauncherLog(path, {
+    trouble(error, about) {
+      const { message, stack } = error as Error;
+      heard.push({ message, ...about, ...(stack?.startsWith("at ") && { stack }) });
+    },
+    warn: (message, about) => void heard.push({ message, ...about, warning: true }),
   });
   onTestFinished(() => log.close());
   return { path, log, heard };
@@ -24,11 +27,12 @@ test("what is written while a daemon runs is heard once, line by line, with its 
   log.look();
   log.look();
   expect(heard).toEqual([{ message: 'Cannot serve machine "x": gone', process: "launcher" }]);
-  appendFileSync(path, '.ts"}\n{"no":1}\n');
+  appendFileSync(path, '.ts"}\n{"no":1}\n{"process":"netd","level":"warn","sentence":"It ended"}\n');
   log.look();
   expect(heard.slice(1)).toEqual([
     { message: "Cannot go on", process: "egress", stack: "at a.ts" },
     { message: '{"no":1}', process: "launcher" },
+    { message: "It ended", process: "netd", warning: true },
   ]);
 });
 

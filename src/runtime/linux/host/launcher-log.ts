@@ -3,6 +3,9 @@
  * a file, a line for each event; here new lines of it are read while a daemon runs. A line is a sentence, or JSON:
  *
  *   {"process":"egress","sentence":"Cannot go on …","stack":"Error: …"}
+ *   {"process":"netd","level":"warn","sentence":"The network process (process 7) was ended by signal 9; …"}
+ *
+ * Without a level it is an error.
  */
 
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
@@ -11,9 +14,13 @@ import { lookEvery, type RegularLook } from "./regular-look.ts";
 /** called with an error, and with the machine (by its session) or the process that it is about */
 export type Trouble = (error: unknown, about?: { session?: string; process?: string }) => void;
 
+/** called with what the operator should know, and what it is about */
+export type Warn = (sentence: string, about?: { session?: string; process?: string }) => void;
+
 interface LauncherLine {
   /** which of them, where it says so */
   process?: string;
+  isWarning?: boolean;
   sentence: string;
   stack?: string;
 }
@@ -26,14 +33,16 @@ const mostLines = 20;
 export class LauncherLog {
   readonly #path: string;
   readonly #trouble: Trouble;
+  readonly #warn: Warn;
   readonly #looking: RegularLook;
   /** bytes of the file that are read */
   #read: number;
 
   /** begins with what is written from now on */
-  constructor(path: string, trouble: Trouble) {
+  constructor(path: string, { trouble, warn }: { trouble: Trouble; warn: Warn }) {
     this.#path = path;
     this.#trouble = trouble;
+    this.#warn = warn;
     this.#read = this.#open((fd) => fstatSync(fd).size) ?? 0;
     this.#looking = lookEvery(pause, () => this.look(), trouble);
   }
@@ -66,7 +75,11 @@ export class LauncherLog {
     this.look();
   }
 
-  #tell({ sentence, stack, process = "launcher" }: LauncherLine): void {
+  #tell({ sentence, stack, isWarning, process = "launcher" }: LauncherLine): void {
+    if (isWarning) {
+      this.#warn(sentence, { process });
+      return;
+    }
     const error = new Error(sentence);
     if (stack !== undefined) error.stack = stack;
     this.#trouble(error, { process });
@@ -91,10 +104,10 @@ export class LauncherLog {
 function parseLine(line: string): LauncherLine {
   if (line.startsWith("{")) {
     try {
-      const { process, sentence, stack } = JSON.parse(line) as Record<string, unknown>; // checked below
+      const { process, level, sentence, stack } = JSON.parse(line) as Record<string, unknown>; // checked below
       if (typeof sentence === "string") {
         const more = { ...(typeof process === "string" && { process }), ...(typeof stack === "string" && { stack }) };
-        return { sentence, ...more };
+        return { sentence, isWarning: level === "warn", ...more };
       }
     } catch {
       // A line that was cut off is shown as it is.

@@ -26,6 +26,7 @@ import { Agent, type AgentOptions } from "../guest-wire/agent.ts";
 import { typed } from "../guest-wire/failure.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
 import { type CgroupUsage, isInCgroup, killProcesses, readUsage, setLimits } from "../host/cgroup.ts";
+import type { Warn } from "../host/launcher-log.ts";
 import type { EgressLink } from "../network/egress-link.ts";
 import type { PortMeters } from "../network/port-meters.ts";
 import { checkLimits, isPlainName, isTerminalSize, type MachinePlan, modeOf } from "./plan.ts";
@@ -51,6 +52,8 @@ export interface MachineServices {
   requireRoom(what: string): void;
   /** why something could not be done, where the store has failed; else the error as it is */
   explained(error: unknown, what: string): unknown;
+  /** called with what the operator should know */
+  warn: Warn;
 }
 
 const nothing: Usage["network"] = { received: 0, sent: 0 };
@@ -245,6 +248,9 @@ export class LinuxMachine implements Machine {
     if (this.#stopping) return;
     const { outOfMemoryKills } = readUsage(this.plan.cgroup);
     const memory = outOfMemoryKills > 0;
+    const how = memory ? "was killed by the kernel, as the sandbox's memory was used up" : "died";
+    const sentence = `The first process of a sandbox (process ${this.record.pid}) ${how}; the sandbox ends, and its files are kept`;
+    this.#keeper.warn(sentence, { session: this.id });
     this.#stopping = this.#end(
       memory
         ? { cause: "out-of-memory", reason: "Its memory was used up and the kernel killed its first process" }
