@@ -101,16 +101,42 @@ describe("a time", () => {
     expect(back).toHaveLength(2);
   });
 
-  test("within a millisecond is what a place is that is not there", async () => {
-    // Two things are of that millisecond: nothing is between the third and the fourth.
-    expect((await page({ at: 1001, below: 3 }, undefined)).items.every(({ createdAt }) => createdAt > 1001)).toBe(true);
-    expect((await page(undefined, { at: 1001, below: 3 })).items.every(({ createdAt }) => createdAt <= 1001)).toBe(
-      true,
-    );
-    expect((await page({ at: 1001, below: 3 }, undefined)).total).toBe(4);
-    expect((await page(undefined, { at: 500, below: 0 })).items).toEqual([]);
-    expect((await page({ at: 5000, below: 0 }, undefined)).items).toEqual([]);
+  test("within a millisecond is after everything of it", async () => {
+    const within: Bound = { at: 1001, isWithin: true };
+    expect((await page(within, undefined)).items.every(({ createdAt }) => createdAt > 1001)).toBe(true);
+    expect((await page(undefined, within)).items.every(({ createdAt }) => createdAt <= 1001)).toBe(true);
+    expect((await page(within, undefined)).total).toBe(4);
+    expect((await page(undefined, { at: 500, isWithin: true })).items).toEqual([]);
+    expect((await page({ at: 5000, isWithin: true }, undefined)).items).toEqual([]);
   });
+});
+
+test("what is deleted while pages are read takes nothing else off them, and off the total only itself", async () => {
+  const all = things(1, 4, 2);
+  const from = source(all);
+  const first = await timeline(from, { limit: 3 });
+  const second = await timeline(from, { limit: 2, until: first.older });
+  // The page before, and the one after, are beside things of one millisecond.
+  expect([first.older, second.newer]).toEqual([
+    { at: 1001, below: 3 },
+    { at: 1001, below: 3 },
+  ]);
+  const rest = all.filter(({ createdAt, id }) => createdAt !== 1001 || id === "id_0");
+  const expected = idsOf([await timeline(source(rest), { limit: 100 })]);
+  const next = await timeline(source(rest), { limit: 100, until: first.older });
+  expect([idsOf([next]), next.total]).toEqual([expected.slice(2), rest.length]);
+  expect(next.newer).toEqual({ at: 1001, below: 1 });
+  const before = await timeline(source(rest), { limit: 100, since: second.newer });
+  expect([idsOf([before]), before.total]).toEqual([expected.slice(0, 2), rest.length]);
+  const none = all.filter(({ createdAt }) => createdAt !== 1001);
+  for (const place of [first.older, second.older, { at: 1001, below: 0 }]) {
+    const bounds: TimelineQuery[] = [
+      { limit: 100, until: place },
+      { limit: 100, since: place },
+    ];
+    const [older, newer] = await Promise.all(bounds.map((query) => timeline(source(none), query)));
+    expect([older?.items.length, newer?.items.length, older?.total, newer?.total]).toEqual([1, 2, 3, 3]);
+  }
 });
 
 test("what is made while pages are read disturbs none of them", async () => {

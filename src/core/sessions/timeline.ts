@@ -5,7 +5,8 @@
  *
  *   newer ┃ … t+1 │ t: ③ ② ① │ t-1 … ┃ older         { at: t, below: 1 } is between ② and ①
  *
- * A bound of the wire is either: a time is a filter and narrows the total, a place only says where a page begins.
+ * A bound of the wire is either: a time is a filter and narrows the total, a place only says where a page begins. Old things
+ * are deleted, the last of a millisecond first. A place above things that are gone stays a place, above what is left.
  */
 
 import type { Moment, Page, PageQuery, Span } from "../ports/store.ts";
@@ -15,8 +16,8 @@ export interface Place {
   below: number;
 }
 
-/** A time in ms, or a place. What claims to be a place and is none is a time within that millisecond. */
-export type Bound = { at: number; below?: undefined } | Place;
+/** A time in ms, a time somewhere within that millisecond, or a place. */
+export type Bound = { at: number; below?: undefined; isWithin?: true } | Place;
 
 export interface TimelineQuery {
   limit: number;
@@ -83,14 +84,17 @@ interface Resolved {
 
 async function resolved<T extends Listed>(
   source: TimelineSource<T>,
-  { at, below }: Bound,
+  bound: Bound,
   side: "since" | "until",
 ): Promise<Resolved> {
-  if (below === undefined) return { moment: { at }, isPlace: false };
+  const { at, below } = bound;
+  // Everything of that millisecond is older.
+  const above = { at: side === "since" ? at : at + 1 };
+  if (below === undefined) return { moment: bound.isWithin ? above : { at }, isPlace: false };
+  if (side === "since" && below === 0) return { moment: { at: at - 1 }, isPlace: true };
   const { items } = await source.list({ ...millisecond(at), limit: below + 1, order: "asc" });
   const neighbour = items[side === "since" ? below - 1 : below];
-  if (neighbour) return { moment: momentOf(neighbour), isPlace: true };
-  return { moment: { at: side === "since" ? at : at + 1 }, isPlace: false };
+  return { moment: neighbour ? momentOf(neighbour) : above, isPlace: true };
 }
 
 async function below<T extends Listed>(source: TimelineSource<T>, thing: T): Promise<Place> {

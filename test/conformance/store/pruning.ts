@@ -2,8 +2,9 @@
 
 import { describe, expect, test } from "vitest";
 import type { Owner, Sandbox, Session } from "../../../src/core/model/sandbox.ts";
-import type { PruneQuery, Store } from "../../../src/core/ports/store.ts";
+import type { PageQuery, PruneQuery, Span, Store } from "../../../src/core/ports/store.ts";
 import { timeline } from "../../../src/core/sessions/timeline.ts";
+import { randomFrom } from "../../harness/random.ts";
 import {
   at,
   closedAtEnd,
@@ -199,6 +200,52 @@ export function pruningSuite(host: () => StoreHost): void {
         await check();
       }
       expect((await store.sessionBehind(projectId, left.length - 1))?.at).toBe(noon - 5);
+    });
+
+    test("leave counts, and the totals of pages, that are what the rows say, after random changes", async () => {
+      const { store } = host();
+      const owner = await newOwner(store);
+      const { projectId } = owner;
+      const random = randomFrom(10);
+      const whole = (below: number) => Math.floor(random() * below);
+      const moment = () => noon + whole(random() < 0.5 ? 5 : 300);
+      const insert = async (many: number) => {
+        const sessions = await fill(store, owner, Array.from({ length: many }, moment));
+        for (const session of sessions.filter(() => random() < 0.1)) {
+          const sandbox = await store.getSandbox(session.sandboxId);
+          const { createdAt } = session;
+          if (sandbox) await store.insertSnapshot(snapshotOf({ sandbox, session }, { createdAt, state: "deleted" }));
+        }
+      };
+      const source = {
+        list: (query: PageQuery & Span) => store.listSessions({ ...query, projectId }),
+        count: (span: Span) => store.countSessions({ ...span, projectId }),
+      };
+      // More than one run, and pages that were read before anything of them went.
+      await insert(1100);
+      const places = [];
+      for (let page = await timeline(source, { limit: 90 }); page.older; ) {
+        places.push(page.older);
+        page = await timeline(source, { limit: 90, until: page.older });
+      }
+      for (let round = 0; round < 12; round++) {
+        const query = { projectId, endedBefore: moment(), settledBefore: later, limit: 50 };
+        const { sessions } = await store.prunableSessions(query);
+        await store.pruneSessions(sessions.map(({ id }) => id).filter(() => random() < 0.7));
+        await insert(whole(20));
+        if (random() < 0.3) await store.compactCounts(projectId);
+        const all = { projectId, order: "asc", limit: 5000 } as const;
+        const sessionsLeft = (await store.listSessions(all)).items;
+        const snapshotsLeft = (await store.listSnapshots(all)).items;
+        for (const span of [{}, { after: { at: moment() } }, { before: { at: moment() } }]) {
+          const within = (one: { id: string; createdAt: number }) => isIn(one, span);
+          expect(await store.countSessions({ projectId, ...span })).toBe(sessionsLeft.filter(within).length);
+          expect(await store.countSnapshots({ projectId, ...span })).toBe(snapshotsLeft.filter(within).length);
+        }
+        const place = places[whole(places.length)];
+        for (const bound of [{ since: place }, { until: place }])
+          expect((await timeline(source, { limit: 10, ...bound })).total).toBe(sessionsLeft.length);
+      }
     });
 
     test("miss no count beside others who insert, count and compact", async () => {

@@ -42,8 +42,8 @@ test("a whole number is a time", () => {
   expect(boundOf(undefined)).toBeUndefined();
 });
 
-test("any other fraction is somewhere in its millisecond", () => {
-  expect(boundOf(at + 0.3)).toMatchObject({ at });
+test("a fraction that names no place is a time within its millisecond", () => {
+  expect(boundOf(at + 0.3)).toEqual({ at, isWithin: true });
 });
 
 test("a page says how many it has, how many there are, and its neighbours", () => {

@@ -25,7 +25,9 @@ const steps = 2048;
 export function boundOf(timestamp: number | undefined): Bound | undefined {
   if (timestamp === undefined) return undefined;
   const at = Math.floor(timestamp);
-  return timestamp === at ? { at } : { at, below: Math.ceil((timestamp - at) * steps) - 1 };
+  if (timestamp === at) return { at };
+  const step = (timestamp - at) * steps;
+  return Number.isInteger(step) ? { at, below: step - 1 } : { at, isWithin: true };
 }
 
 export function timestampOf({ at, below }: Place): number {
