@@ -104,6 +104,11 @@ static int replace_by(const struct draft *d) {
   return error;
 }
 
+/* ".<16 hexadecimal digits>.new" */
+bool is_draft_name(const char *name) {
+  return name[0] == '.' && strspn(name + 1, "0123456789abcdef") == 16 && strcmp(name + 17, ".new") == 0;
+}
+
 int draft_place(const struct draft *d, bool exclusive) {
   int error = link_at(d->fd, d->path);
   return error == EEXIST && !exclusive ? replace_by(d) : error;

@@ -123,6 +123,8 @@ int draft_place(const struct draft *d, bool exclusive);
 int draft_copy(const struct draft *d, int to);
 /* as if it had never been */
 void draft_drop(struct draft *d);
+/* whether a file of this name is a draft that is about to replace another file */
+bool is_draft_name(const char *name);
 
 /* --- file_transfer.c, file_tree.c, watch.c: handlers --- */
 

@@ -5,6 +5,9 @@
  * later. What is made inside a new directory before its watch is in place is found by looking, so that nothing is
  * missed; it may therefore be told twice. Both ends of a move carry the same cookie and are told as one change when
  * both are watched.
+ *
+ * A file that appears with something in it, as one that file_draft.c puts in its place, was written too. Drafts themselves
+ * are not told about: while they have no name, and while they have one beside the file that they replace.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -91,6 +94,15 @@ static void tell(struct watch *w, enum change kind, bool directory, const char *
   write_str(&frame, path);
   write_str(&frame, target);
   w->broken = out_frame(w->s, &frame);
+}
+
+/* Something that was not there, or not in the tree, before. */
+static void tell_new(struct watch *w, bool directory, const char *relative) {
+  char path[PATH_MAX];
+  struct stat facts;
+  tell(w, CREATED, directory, relative, NULL);
+  if (directory || !absolute(w, relative, path) || fstatat(AT_FDCWD, path, &facts, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (S_ISREG(facts.st_mode) && facts.st_size > 0) tell(w, WRITTEN, false, relative, NULL);
 }
 
 /* --- the list of watches --- */
@@ -218,7 +230,7 @@ static void add_below(struct watch *w, const char *relative, bool found) {
     }
     fd = open_directory(walk_fd(&walk), name);
     bool fits = walk_path(&walk, name, inner) == 0 && join(relative, inner, path);
-    if (fits && found) tell(w, CREATED, fd >= 0, path, NULL);
+    if (fits && found && !is_draft_name(name)) tell_new(w, fd >= 0, path);
     if (fits && fd >= 0 && !is_kernel_interface(fd)) {
       add(w, path);
       error = walk_enter(&walk, name, fd);
@@ -237,10 +249,16 @@ static void appeared(struct watch *w, const char *path, bool found) {
 
 /* --- events --- */
 
+static const char *name_in(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
 /* The first half of a move that has no second one: it went out of the tree. */
 static void settle_move(struct watch *w) {
   if (!w->cookie) return;
   w->cookie = 0;
+  if (is_draft_name(name_in(w->moved_from))) return;
   tell(w, MOVED, w->moved_directory, w->moved_from, NULL);
   if (w->moved_directory) forget_below(w, w->moved_from);
 }
@@ -248,11 +266,15 @@ static void settle_move(struct watch *w) {
 static void moved_to(struct watch *w, const char *path, bool directory, uint32_t cookie) {
   if (!w->cookie || w->cookie != cookie) {
     settle_move(w);
-    tell(w, CREATED, directory, path, NULL);
+    tell_new(w, directory, path);
     if (directory) appeared(w, path, true);
     return;
   }
   w->cookie = 0;
+  if (is_draft_name(name_in(w->moved_from))) {
+    tell(w, WRITTEN, directory, path, NULL);
+    return;
+  }
   tell(w, MOVED, directory, w->moved_from, path);
   if (directory) rename_below(w, w->moved_from, path);
 }
@@ -267,6 +289,14 @@ static void self_event(struct watch *w, const struct inotify_event *event, bool 
   if (event->mask & (IN_MOVE_SELF | IN_DELETE_SELF | IN_IGNORED | IN_UNMOUNT)) w->over = true;
 }
 
+/* A file without a name goes by its number for the kernel; changes of it are told to those who watch its directory. */
+static bool is_nameless(const struct watch *w, const struct inotify_event *event, const char *relative) {
+  char path[PATH_MAX];
+  struct stat facts;
+  if (event->name[0] != '#' || !(event->mask & (IN_ATTRIB | IN_MODIFY)) || !absolute(w, relative, path)) return false;
+  return fstatat(AT_FDCWD, path, &facts, AT_SYMLINK_NOFOLLOW) != 0;
+}
+
 static void name_event(struct watch *w, const struct inotify_event *event, const char *path) {
   bool directory = event->mask & IN_ISDIR;
   if (event->mask & IN_MOVED_TO) {
@@ -279,7 +309,8 @@ static void name_event(struct watch *w, const struct inotify_event *event, const
     w->moved_directory = directory;
     strcpy(w->moved_from, path);
   }
-  if (event->mask & IN_CREATE) tell(w, CREATED, directory, path, NULL);
+  if (is_draft_name(event->name) || is_nameless(w, event, path)) return;
+  if (event->mask & IN_CREATE) tell_new(w, directory, path);
   if (event->mask & IN_CREATE && directory) appeared(w, path, true);
   if (event->mask & IN_MODIFY) tell(w, WRITTEN, directory, path, NULL);
   if (event->mask & IN_ATTRIB) tell(w, METADATA, directory, path, NULL);

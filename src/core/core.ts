@@ -10,6 +10,7 @@ import { Drives } from "./drives/drives.ts";
 import { Events } from "./events/events.ts";
 import { ProjectEvents } from "./events/project-events.ts";
 import { SessionFiles } from "./files/files.ts";
+import { UserFiles } from "./files/user-files.ts";
 import { Host } from "./host.ts";
 import { EgressLogs } from "./network/egress-log.ts";
 import { NetworkPolicies } from "./network/policies.ts";
@@ -99,6 +100,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       sessions,
       commands,
       files: new SessionFiles(context, sessions),
+      userFiles: new UserFiles(context, sessions),
       egress: new EgressLogs(context, sessions, (id) => boots.settled(id)),
       snapshots: new SnapshotService(context, retention),
       drives,

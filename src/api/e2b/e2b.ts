@@ -2,6 +2,8 @@
 
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
+import { envdMounts } from "./envd/envd.ts";
+import { IssuedTokens } from "./issued-tokens.ts";
 import { lifecycleRoutes } from "./lifecycle.ts";
 import { listRoutes } from "./list.ts";
 import { logRoutes } from "./logs.ts";
@@ -20,10 +22,11 @@ const paths = /^\/(sandboxes|snapshots|templates|volumes|secrets|teams|api-keys|
 const versionedPaths = /^\/v[23]\/(sandboxes|templates)(\/|$)/;
 
 export function createE2b(service: Service): ApiDialect {
-  const dialect: Dialect = { ...service, schemas: schemas(service.limits) };
+  const dialect: Dialect = { ...service, schemas: schemas(service.limits), issued: new IssuedTokens() };
   const app = controlPlane(dialect);
   return {
     mounts: [
+      ...envdMounts(dialect),
       { path: paths, app, forPages: true },
       { path: versionedPaths, headers: (headers) => headers.has("x-api-key"), app, forPages: true },
     ],

@@ -11,6 +11,7 @@ import type { Service } from "../kit/dialect.ts";
 import { addressOf, bodyText, type Connection, jsonOf, livesAsLongAs, parsed, queryParameters } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { errorResponse, noSandbox } from "./errors.ts";
+import type { IssuedTokens } from "./issued-tokens.ts";
 import { keyOf } from "./keys.ts";
 import type { Schemas } from "./schemas.ts";
 import { isThere } from "./wire.ts";
@@ -18,6 +19,7 @@ import { isThere } from "./wire.ts";
 /** What the routes stand on. */
 export interface Dialect extends Service {
   schemas: Schemas;
+  issued: IssuedTokens;
 }
 
 export type Env = { Variables: { owner: Owner }; Bindings: Connection };

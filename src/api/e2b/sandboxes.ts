@@ -50,8 +50,10 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
 
 export function accessTo(dialect: Dialect, { sandbox }: Booted, owner: Owner): wire.Access {
   const label = labelOf(sandbox.id);
+  const envdAccessToken = accessToken(dialect, label, owner);
+  dialect.issued.add(label, envdAccessToken);
   return {
-    envdAccessToken: accessToken(dialect, label, owner),
+    envdAccessToken,
     trafficAccessToken: sandbox.ingress?.isPrivate ? trafficToken(dialect, label) : null,
     domain: new URL(dialect.domain()).host,
   };

@@ -201,24 +201,25 @@ export function json(value: unknown, status = 200, headers: Record<string, strin
   });
 }
 
-/** Text in pieces, and what is said while there is none, so that nobody on the way takes the stream for dead. */
-export interface LiveText {
-  pieces: (signal: AbortSignal) => AsyncIterable<string>;
+/** A body in pieces, and what is said while there is none, so that nobody on the way takes the stream for dead. */
+export interface LivePieces {
+  pieces: (signal: AbortSignal) => AsyncIterable<string | Uint8Array>;
   /** what readers of this format skip */
-  filler: string;
+  filler: string | Uint8Array;
   /** longest silence, in ms */
   patience: number;
 }
 
 /**
- * A body that is written as its text comes into being, never faster than it is read. When the client goes away the
+ * A body that is written as its pieces come into being, never faster than it is read. When the client goes away the
  * signal aborts, and nothing else ends.
  */
-export function liveBody({ pieces, filler, patience }: LiveText): ReadableStream<Uint8Array> {
+export function liveBody({ pieces, filler, patience }: LivePieces): ReadableStream<Uint8Array> {
   const gone = new AbortController();
   const encoder = new TextEncoder();
+  const encoded = (piece: string | Uint8Array) => (typeof piece === "string" ? encoder.encode(piece) : piece);
   const iterator = pieces(gone.signal)[Symbol.asyncIterator]();
-  let next: Promise<IteratorResult<string>> | undefined;
+  let next: Promise<IteratorResult<string | Uint8Array>> | undefined;
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -226,12 +227,12 @@ export function liveBody({ pieces, filler, patience }: LiveText): ReadableStream
         const result = await within(next, patience);
         if (gone.signal.aborted) return;
         if (result === undefined) {
-          controller.enqueue(encoder.encode(filler));
+          controller.enqueue(encoded(filler));
           return;
         }
         next = undefined;
         if (result.done) controller.close();
-        else controller.enqueue(encoder.encode(result.value));
+        else controller.enqueue(encoded(result.value));
       },
       cancel() {
         gone.abort();

@@ -10,6 +10,7 @@ import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";
 import type { ProjectEvents } from "../events/project-events.ts";
 import type { SessionFiles } from "../files/files.ts";
+import type { UserFiles } from "../files/user-files.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
 import { policyFor, requireChange, requirePolicy, requireProject, requireUsable } from "../model/scope.ts";
 import type { EgressLogs } from "../network/egress-log.ts";
@@ -38,6 +39,7 @@ export interface Guarded {
   sessions: Sessions;
   commands: Commands;
   files: SessionFiles;
+  userFiles: UserFiles;
   egress: EgressLogs;
   snapshots: SnapshotService;
   drives: Drives;
@@ -137,6 +139,7 @@ export function guarded(
     },
     snapshot: changesSession,
     checkpoint: changesSession,
+    environment: worksInSession,
     usage: aboutSession,
     load: aboutSession,
   };
@@ -149,6 +152,8 @@ export function guarded(
     list: aboutSession,
     wait: aboutSession,
     output: aboutSession,
+    running: aboutSession,
+    process: aboutSession,
     kill: changesSession,
     cancel: changesSession,
     write: worksInSession,
@@ -165,6 +170,19 @@ export function guarded(
     mkdir: worksInSession,
     extract: worksInSession,
     open: worksInSession,
+  };
+  const userFiles: Checks<UserFiles> = {
+    account: usesSession,
+    absolute: usesSession,
+    stat: usesSession,
+    list: usesSession,
+    read: usesSession,
+    watch: usesSession,
+    makeDirectory: worksInSession,
+    move: worksInSession,
+    remove: worksInSession,
+    write: worksInSession,
+    join: worksInSession,
   };
   const drives: Checks<Drives> = {
     get: reads,
@@ -203,6 +221,7 @@ export function guarded(
     sessions: checked(services.sessions, sessions, tell("session")),
     commands: checked(services.commands, commands, tell("session")),
     files: checked(services.files, files, tell("session")),
+    userFiles: checked(services.userFiles, userFiles, tell("session")),
     egress: checked(services.egress, egress, tell("session")),
     snapshots: checked(services.snapshots, snapshots, tell(undefined)),
     drives: checked(services.drives, drives, tell(undefined)),

@@ -39,6 +39,16 @@ export interface Input {
   patience: number;
 }
 
+/** A command as the sandbox's own kernel knows it. */
+export interface CommandProcess {
+  command: Command;
+  /** number of its first process inside the sandbox */
+  pid: number;
+  /** offset of the end of what it has printed so far */
+  end: number;
+  exit?: ExitStatus;
+}
+
 /** How much of a command's standard input has arrived. */
 export interface Fed {
   command: Command;
@@ -120,6 +130,23 @@ export class Commands {
   async list(caller: Caller, sessionId: string): Promise<Command[]> {
     await this.#sessions.get(caller, sessionId);
     return (await this.#context.store.listCommands(sessionId)).map((command) => this.#withExit(command));
+  }
+
+  /** those that run now */
+  async running(caller: Caller, sessionId: string): Promise<CommandProcess[]> {
+    await this.#sessions.get(caller, sessionId);
+    const followed = [...this.#followed.values()].filter((command) => command.sessionId === sessionId);
+    return followed.flatMap((command) => {
+      const process = this.#process(command);
+      return process && !process.exit ? [processOf(command, process)] : [];
+    });
+  }
+
+  /** running or not; undefined once its machine is gone */
+  async process(caller: Caller, sessionId: string, id: string): Promise<CommandProcess | undefined> {
+    const command = await this.get(caller, sessionId, id);
+    const process = this.#process(command);
+    return process && processOf(command, process);
   }
 
   /** resolves once it has ended, also when its session ends */
@@ -334,6 +361,10 @@ export class Commands {
 async function sudoEnvironment(machine: Machine, user: string): Promise<Record<string, string>> {
   const ids = await userIds(machine, user).catch(() => undefined);
   return { SUDO_USER: user, ...(ids && { SUDO_UID: `${ids.uid}`, SUDO_GID: `${ids.gid}` }) };
+}
+
+function processOf(command: Command, { pid, end, exit }: Process): CommandProcess {
+  return { command, pid, end, ...(exit && { exit }) };
 }
 
 function later(): Promise<void> {

@@ -59,6 +59,12 @@ export class Routes {
     throw new SandkeepError("not-found", `No sandbox has the address "${subdomain}"`);
   }
 
+  /** whether a sandbox runs, for callers outside who know its id and nothing more */
+  async isRunning(sandboxId: string): Promise<boolean> {
+    const sandbox = await this.#context.store.getSandbox(sandboxId);
+    return sandbox !== undefined && !isOver(sandbox.state);
+  }
+
   #inTurn<T>(owner: Owner, name: string, work: () => Promise<T>): Promise<T> {
     const key = `${owner.projectId} ${name}`;
     const turn = (this.#turns.get(key) ?? Promise.resolve()).then(work);

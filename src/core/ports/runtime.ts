@@ -205,6 +205,8 @@ export interface Process {
   readonly exited: Promise<ExitStatus>;
   /** the status if it has ended */
   readonly exit: ExitStatus | undefined;
+  /** offset of the end of what it has printed so far */
+  readonly end: number;
   output(options?: OutputOptions): AsyncIterable<OutputChunk>;
   /** resolves once the command's pipe has taken the data */
   write(data: Uint8Array): Promise<void>;
@@ -254,10 +256,13 @@ export interface EgressJournal {
 export interface Files {
   read(path: string, options?: { offset?: number; length?: number }): Readable;
   write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<void>;
-  stat(path: string, options?: { follow?: boolean }): Promise<FileInfo>;
-  list(path: string): Promise<FileInfo[]>;
-  mkdir(path: string, options?: { recursive?: boolean; mode?: number }): Promise<void>;
-  move(from: string, to: string): Promise<void>;
+  /** with `links`, of a symlink also what it leads to */
+  stat(path: string, options?: { follow?: boolean; links?: boolean }): Promise<FileInfo>;
+  /** what is in a directory, and with `depth` in those below it: each before what is in it, no symlink followed */
+  list(path: string, options?: { depth?: number; links?: boolean }): Promise<FileInfo[]>;
+  mkdir(path: string, options?: { recursive?: boolean; mode?: number; owner?: FileOwner }): Promise<void>;
+  /** with `parents`, the directories above its new place are made; they are the owner's */
+  move(from: string, to: string, options?: { parents?: boolean; owner?: FileOwner }): Promise<void>;
   remove(path: string, options?: { recursive?: boolean; force?: boolean }): Promise<void>;
   chmod(path: string, mode: number): Promise<void>;
   chown(path: string, uid: number, gid: number): Promise<void>;
@@ -283,6 +288,13 @@ export interface WriteOptions {
   append?: boolean;
   /** put a new file in the place of whatever is there, but a directory, instead of writing through it */
   replace?: boolean;
+  /** whom the file, and directories that are made on the way, belong to; only root may give files away */
+  owner?: FileOwner;
+}
+
+export interface FileOwner {
+  uid: number;
+  gid: number;
 }
 
 export type FileType = "file" | "directory" | "symlink" | "fifo" | "socket" | "device";
@@ -299,6 +311,8 @@ export interface FileInfo {
   modifiedAt: number;
   /** what a symlink points to */
   target?: string;
+  /** what a symlink leads to, where that was asked for and is there */
+  targetType?: FileType;
 }
 
 export interface FileChange {

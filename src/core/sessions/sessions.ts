@@ -9,6 +9,7 @@ import { type NetworkPolicy, sealPolicy } from "../network/network-policy.ts";
 import { networkOf } from "../network/networks.ts";
 import type { Machine } from "../ports/runtime.ts";
 import type { Page, PageQuery, SessionQuery, SessionSummary, Span } from "../ports/store.ts";
+import { openEnvironment } from "../sandboxes/environments.ts";
 import type { Captures } from "../snapshots/captures.ts";
 import type { Activity } from "./activity.ts";
 import { type Endings, notRunning } from "./end.ts";
@@ -215,6 +216,12 @@ export class Sessions {
       const snapshot = await this.#options.captures.take({ ...options, session, machine, refusal: notRunning });
       return { snapshot, session };
     });
+  }
+
+  /** the variables that every command of it gets, in the clear */
+  async environment(caller: Caller, id: string): Promise<Record<string, string>> {
+    const { session } = await this.running(caller, id);
+    return openEnvironment(session.env, this.#context.seal);
   }
 
   /** what it has used so far, or had used when it ended */

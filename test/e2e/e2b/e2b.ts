@@ -3,6 +3,8 @@
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { Sandbox } from "e2b";
+import { Sandbox as Sandbox1 } from "e2b-1";
 import { beforeAll } from "vitest";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { type CliResult, finished, redirectThisProcess } from "../clients.ts";
@@ -14,6 +16,26 @@ export function useDaemon(daemon: () => TestDaemon): void {
     Object.assign(process.env, { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: key });
     await redirectThisProcess(daemon());
   });
+}
+
+/** Both have the same methods, as far as the tests use them; their types differ in parts that no test reads. */
+export const sdks = [
+  { version: "2.51", Sandbox },
+  { version: "1.13", Sandbox: Sandbox1 as unknown as typeof Sandbox },
+];
+
+/** a sandbox for the tests of a file or a group, gone after the last of them */
+export function sandboxOf(create: () => Promise<Sandbox>): () => Sandbox {
+  let sandbox: Sandbox | undefined;
+  beforeAll(async () => {
+    sandbox = await create();
+    // One of a whole file goes with its daemon, which may be gone by then.
+    return async () => void (await sandbox?.kill().catch(() => undefined));
+  });
+  return () => {
+    if (!sandbox) throw new Error("The sandbox of these tests was not made");
+    return sandbox;
+  };
 }
 
 const require = createRequire(import.meta.url);

@@ -42,6 +42,19 @@ describe("watch", () => {
     expect(seen).toEqual(["created /a", "written /a", "metadata /a", "created /d (dir)", "removed /a"]);
   });
 
+  test("tells a file that is written through the guest as one that is made, or written, and its drafts not at all", async () => {
+    const directory = await tempDir();
+    const { seen, sees } = await watching(directory, true);
+    await files.write(join(directory, "a"), Buffer.from("1"));
+    await files.write(join(directory, "a"), Buffer.from("22"));
+    await files.write(join(directory, "d/empty"), Buffer.alloc(0), { parents: true });
+    await files.remove(join(directory, "a"));
+    await sees("removed /a");
+    expect(new Set(seen)).toEqual(
+      new Set(["created /a", "written /a", "created /d (dir)", "created /d/empty", "removed /a"]),
+    );
+  });
+
   test("tells a move as one change, and half of one as what it is", async () => {
     const directory = await tempDir();
     const elsewhere = await tempDir();

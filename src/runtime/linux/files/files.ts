@@ -6,13 +6,12 @@
 import { posix } from "node:path";
 import { pipeline, Readable } from "node:stream";
 import { createGzip } from "node:zlib";
-import { SandkeepError } from "../../../core/model/errors.ts";
-import type { FileChange, FileInfo, Files } from "../../../core/ports/runtime.ts";
+import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
+import type { FileChange, FileInfo, FileOwner, Files, WriteOptions } from "../../../core/ports/runtime.ts";
 import { infoOf } from "./file-entry.ts";
 import type { FileSession } from "./file-session.ts";
 import { archiveTar } from "./tar.ts";
 import { extractTar } from "./tar-extract.ts";
-import type { FileOwner } from "./tar-member.ts";
 
 /** makes a connection: of the user whose files these are, or of root in the same sandbox */
 export type OpenSession = (as: "user" | "root") => Promise<FileSession>;
@@ -43,11 +42,11 @@ export function filesOver(open: OpenSession, explained: (error: unknown) => unkn
 
   return {
     read: (path, options) => bytes(during((session) => session.read(path, options))),
-    write: (path, data, options) => once((session) => session.write(path, data, options)),
-    stat: (path, options) => once(async (session) => infoOf(await session.stat(path, options), posix.normalize(path))),
-    list: (path) => once((session) => list(session, path)),
-    mkdir: (path, options) => once(async (session) => void (await session.mkdir(path, options))),
-    move: (from, to) => once((session) => session.move(from, to)),
+    write: (path, data, options) => once((session) => write(session, path, data, options)),
+    stat: (path, options) => once((session) => stat(session, path, options)),
+    list: (path, options) => once((session) => list(session, path, options)),
+    mkdir: (path, options) => once((session) => mkdir(session, path, options)),
+    move: (from, to, options) => once((session) => move(session, from, to, options)),
     remove: (path, options) => once((session) => session.remove(path, options)),
     chmod: (path, mode) => once((session) => session.chmod(path, mode)),
     chown: (path, uid, gid) => once((session) => session.chown(path, uid, gid)),
@@ -80,15 +79,102 @@ function bytes(source: AsyncIterable<Uint8Array>): Readable {
   return Readable.from(source, { objectMode: false, highWaterMark: 128 << 10 });
 }
 
-async function list(session: FileSession, path: string): Promise<FileInfo[]> {
+async function stat(
+  session: FileSession,
+  path: string,
+  { links = false, ...options }: { follow?: boolean; links?: boolean } = {},
+): Promise<FileInfo> {
+  const file = infoOf(await session.stat(path, options), posix.normalize(path));
+  return links ? withTarget(session, file) : file;
+}
+
+/** a symlink that leads nowhere, or where the user may not look, has no target's type */
+async function withTarget(session: FileSession, file: FileInfo): Promise<FileInfo> {
+  if (file.type !== "symlink") return file;
+  const target = await session.stat(file.path).catch((error) => {
+    if (!isSandkeepError(error) || !skipped.has(error.code)) throw error;
+  });
+  return target ? { ...file, targetType: infoOf(target, file.path).type } : file;
+}
+
+async function list(
+  session: FileSession,
+  path: string,
+  { depth = 1, links = false }: { depth?: number; links?: boolean } = {},
+): Promise<FileInfo[]> {
   const files: FileInfo[] = [];
   let length = 0;
-  for await (const entry of session.list(path)) {
-    length += entry.path.length + entry.target.length + 100;
-    if (length > longestList) throw new SandkeepError("limit", `Cannot list "${path}": it holds too many files`);
-    files.push(infoOf(entry, posix.join(path, entry.path)));
-  }
+  await below(path, depth);
   return files;
+
+  async function below(directory: string, levels: number): Promise<void> {
+    const found: FileInfo[] = [];
+    for await (const entry of session.list(directory)) {
+      length += directory.length + entry.path.length + entry.target.length + 100;
+      if (length > longestList) throw new SandkeepError("limit", `Cannot list "${path}": it holds too many files`);
+      found.push(infoOf(entry, posix.join(directory, entry.path)));
+    }
+    if (links) for (const [at, file] of found.entries()) found[at] = await withTarget(session, file);
+    for (const file of found.sort((one, other) => (one.name < other.name ? -1 : 1))) {
+      files.push(file);
+      if (file.type !== "directory" || levels <= 1) continue;
+      // One that is gone by now, or closed to the user, has nothing to show.
+      await below(file.path, levels - 1).catch((error) => {
+        if (!isSandkeepError(error) || !skipped.has(error.code)) throw error;
+      });
+    }
+  }
+}
+
+/** why a directory below the one that is listed, or the end of a symlink, is passed over */
+const skipped: ReadonlySet<string> = new Set(["not-found", "forbidden", "invalid"]);
+
+async function mkdir(
+  session: FileSession,
+  path: string,
+  { owner, ...options }: { recursive?: boolean; mode?: number; owner?: FileOwner } = {},
+): Promise<void> {
+  if (owner && options.recursive) await makeParents(session, path, owner);
+  const isMade = await session.mkdir(path, options);
+  if (owner && isMade) await session.chown(path, owner.uid, owner.gid, { follow: false });
+}
+
+async function write(
+  session: FileSession,
+  path: string,
+  data: Uint8Array | AsyncIterable<Uint8Array>,
+  options: WriteOptions = {},
+): Promise<void> {
+  if (options.owner && options.parents) await makeParents(session, path, options.owner);
+  await session.write(path, data, options);
+}
+
+async function move(
+  session: FileSession,
+  from: string,
+  to: string,
+  { parents = false, owner }: { parents?: boolean; owner?: FileOwner } = {},
+): Promise<void> {
+  // What is not there makes no directories.
+  if (parents) await session.stat(from, { follow: false });
+  if (parents) await makeParents(session, to, owner);
+  await session.move(from, to);
+}
+
+/** makes the directories above a path that are missing, from the top; they belong to the owner */
+async function makeParents(session: FileSession, path: string, owner?: FileOwner): Promise<void> {
+  const missing: string[] = [];
+  for (let above = posix.dirname(path); above !== "/"; above = posix.dirname(above)) {
+    const isThere = await session.stat(above).catch((error) => {
+      if (!isSandkeepError(error, "not-found")) throw error;
+    });
+    if (isThere) break;
+    missing.unshift(above);
+  }
+  for (const directory of missing) {
+    const isMade = await session.mkdir(directory, { recursive: true });
+    if (owner && isMade) await session.chown(directory, owner.uid, owner.gid, { follow: false });
+  }
 }
 
 async function watch(

@@ -9,23 +9,13 @@
 import { posix } from "node:path";
 import { type Extract, extract } from "tar-stream";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import type { FileOwner } from "../../../core/ports/runtime.ts";
 import { Answers } from "./answers.ts";
 import { decompressed } from "./decompress.ts";
 import type { Entry } from "./file-entry.ts";
 import type { FileSession, WriteRequest } from "./file-session.ts";
 import { attributesOf, type TarHeader, written } from "./tar.ts";
-import {
-  cleanName,
-  type FileOwner,
-  type Kind,
-  kindOf,
-  MadeNames,
-  modeOf,
-  ownerOf,
-  parentOf,
-  refusal,
-  timeOf,
-} from "./tar-member.ts";
+import { cleanName, type Kind, kindOf, MadeNames, modeOf, ownerOf, parentOf, refusal, timeOf } from "./tar-member.ts";
 
 export interface ExtractOptions {
   /**

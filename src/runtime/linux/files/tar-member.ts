@@ -2,14 +2,10 @@
 
 import { posix } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
+import type { FileOwner } from "../../../core/ports/runtime.ts";
 import type { TarHeader } from "./tar.ts";
 
 export type Kind = NonNullable<TarHeader["type"]>;
-
-export interface FileOwner {
-  uid: number;
-  gid: number;
-}
 
 const latestTime = 8_640_000_000_000_000;
 

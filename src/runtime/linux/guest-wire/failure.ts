@@ -174,6 +174,7 @@ const byErrno = new Map<number, ErrorCode>([
   [numbers.ENFILE, "limit"],
   [numbers.ENOMEM, "limit"],
   [numbers.EAGAIN, "limit"],
+  [numbers.EOVERFLOW, "limit"],
   [numbers.ENOTDIR, "invalid"],
   [numbers.EISDIR, "invalid"],
   [numbers.EINVAL, "invalid"],

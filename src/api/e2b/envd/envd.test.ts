@@ -1,0 +1,158 @@
+/** Parts of envd that need no sandbox: messages, ranges, signatures and what is remembered of processes. */
+
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import type { UserFile } from "../../../core/files/user-files.ts";
+import { IssuedTokens } from "../issued-tokens.ts";
+import { byteRange } from "./byte-ranges.ts";
+import { deadlineOf, keepaliveOf, timeoutOf, userOf } from "./call.ts";
+import { endEvent, entryInfo, messages } from "./messages.ts";
+import { ProcessNotes } from "./process-notes.ts";
+import { signerOf } from "./signature.ts";
+
+const file: UserFile = {
+  name: "a",
+  path: "/a",
+  type: "file",
+  size: 5,
+  mode: 0o644,
+  uid: 1000,
+  gid: 1000,
+  modifiedAt: 0,
+  owner: "user",
+  group: "user",
+};
+
+test.each([
+  [null, undefined],
+  ["bytes=0-4", { from: 0, to: 5 }],
+  ["bytes=8-", { from: 8, to: 10 }],
+  ["bytes=8-99", { from: 8, to: 10 }],
+  ["bytes=-3", { from: 7, to: 10 }],
+  ["bytes=-99", { from: 0, to: 10 }],
+  ["bytes=10-", "unsatisfiable"],
+  ["bytes=-0", "unsatisfiable"],
+  ["bytes=4-2", undefined],
+  ["bytes=0-1,3-4", undefined],
+  ["lines=0-1", undefined],
+  ["bytes=-", undefined],
+])("of ten bytes, %s is %o", (header, range) => {
+  expect(byteRange(header, 10)).toEqual(range);
+});
+
+test("bytes are base64 in either alphabet, and nothing else", () => {
+  const input = (stdin: unknown) => messages.sendInput.safeParse({ process: { pid: 1 }, input: { stdin } });
+  expect(input("_-8=").data?.input?.stdin).toEqual(Buffer.from([255, 239]));
+  expect(input("").data?.input?.stdin).toEqual(Buffer.alloc(0));
+  for (const wrong of ["é", "a", "ab=c", "a b=", 7]) expect(input(wrong).success).toBe(false);
+});
+
+test("a process is named by its number or its tag, not by both or neither", () => {
+  const named = (process: unknown) => messages.process.safeParse({ process });
+  expect(named({ pid: "7" }).data?.process.pid).toBe(7);
+  expect(named({ tag: "x", pid: null }).data?.process.tag).toBe("x");
+  for (const wrong of [{}, { pid: 1, tag: "x" }, { pid: -1 }, { pid: 2 ** 32 }, { pid: 1.5 }, null]) {
+    expect(named(wrong).success).toBe(false);
+  }
+});
+
+test("members that have their default may be left out, and unknown ones are passed over", () => {
+  const parsed = messages.start.parse({ process: { cmd: "x", envs: null, more: 1 }, future: true });
+  expect(parsed).toEqual({ process: { cmd: "x", args: [], envs: {} } });
+  expect(messages.sendSignal.parse({ process: { pid: 1 }, signal: "SIGNAL_SIGTERM" }).signal).toBe(15);
+  expect(messages.sendSignal.safeParse({ process: { pid: 1 }, signal: "SIGNAL_UNSPECIFIED" }).success).toBe(false);
+  expect(messages.update.safeParse({ process: { pid: 1 }, pty: { size: { cols: 0, rows: 1 } } }).success).toBe(false);
+});
+
+test("the end of a process says how it ended", () => {
+  expect(endEvent({ code: 0 })).toEqual({ exitCode: 0, exited: true, status: "exit status 0" });
+  expect(endEvent({ code: 3 })).toEqual({ exitCode: 3, exited: true, status: "exit status 3", error: "exit status 3" });
+  const killed = { exitCode: -1, exited: false, status: "signal: killed", error: "signal: killed" };
+  expect(endEvent({ code: 137, signal: 9 })).toEqual(killed);
+  expect(endEvent({ code: 128 + 64, signal: 64 })).toMatchObject({ status: "signal: signal 64" });
+});
+
+test("a file's facts are in the words of the wire, a symlink's type is its target's", () => {
+  expect(entryInfo(file)).toEqual({
+    name: "a",
+    type: "FILE_TYPE_FILE",
+    path: "/a",
+    size: "5",
+    mode: 0o644,
+    permissions: "-rw-r--r--",
+    owner: "user",
+    group: "user",
+    modifiedTime: "1970-01-01T00:00:00.000Z",
+  });
+  const link: UserFile = { ...file, type: "symlink", mode: 0o777, target: "d", pointsTo: "/d" };
+  expect(entryInfo({ ...link, targetType: "directory" })).toMatchObject({
+    type: "FILE_TYPE_DIRECTORY",
+    symlinkTarget: "/d",
+    permissions: "Lrwxrwxrwx",
+  });
+  expect(entryInfo(link)).toMatchObject({ type: "FILE_TYPE_UNSPECIFIED" });
+  expect(entryInfo({ ...file, type: "directory", mode: 0o1755 })).toMatchObject({
+    permissions: "dtrwxr-xr-x",
+    mode: 0o755,
+  });
+});
+
+const asking = (headers: Record<string, string>, url = "http://h/x") => new Request(url, { headers });
+const basic = (text: string) => asking({ authorization: `Basic ${Buffer.from(text).toString("base64")}` });
+
+test("the user is named by the Basic scheme, by name and not by number", () => {
+  expect(userOf(basic("root:"))).toBe("root");
+  expect(userOf(basic("root"))).toBe("root");
+  for (const none of [asking({}), basic(":x"), asking({ authorization: "Bearer x" })])
+    expect(userOf(none)).toBeUndefined();
+  for (const wrong of ["0:", "1000:", "a b:", "../x:", "é:"])
+    expect(() => userOf(basic(wrong))).toThrow("invalid username");
+});
+
+test("time limits and intervals are read from headers", () => {
+  expect(timeoutOf(asking({}))).toBeUndefined();
+  expect(timeoutOf(asking({ "connect-timeout-ms": "60000" }))).toBe(60_000);
+  expect(timeoutOf(asking({ "connect-timeout-ms": "9999999999" }))).toBeUndefined();
+  expect(() => timeoutOf(asking({ "connect-timeout-ms": "soon" }))).toThrow();
+  expect(keepaliveOf(asking({ "keepalive-ping-interval": "50" }), {}).after).toBe(50_000);
+  expect(keepaliveOf(asking({ "keepalive-ping-interval": "x" }), {}).after).toBe(90_000);
+  expect(deadlineOf(asking({}), new AbortController().signal).isOver()).toBe(false);
+});
+
+test("an address is signed for one file, operation, user and time, by one token", () => {
+  const issued = new IssuedTokens();
+  issued.add("i1", "t1");
+  issued.add("i2", "t2");
+  const sign = (...parts: string[]) =>
+    `v1_${createHash("sha256").update(parts.join(":")).digest("base64").replaceAll("=", "")}`;
+  const signer = (query: Record<string, string>, sandboxId?: string, method = "GET") =>
+    signerOf(new Request(`http://h/files?${new URLSearchParams(query)}`, { method }), { issued, now: 5000, sandboxId });
+  const signature = sign("/a", "read", "", "t2");
+  expect(signer({ path: "/a" })).toBeUndefined();
+  expect(signer({ path: "/a", signature })).toEqual({ sandboxId: "i2", token: "t2" });
+  expect(signer({ path: "/a", signature }, "i2")).toEqual({ sandboxId: "i2", token: "t2" });
+  expect(() => signer({ path: "/a", signature }, "i1")).toThrow("signature is wrong");
+  expect(() => signer({ path: "/b", signature })).toThrow("signature is wrong");
+  expect(() => signer({ path: "/a", username: "root", signature })).toThrow("signature is wrong");
+  expect(() => signer({ path: "/a", signature }, undefined, "POST")).toThrow("signature is wrong");
+  expect(() => signer({ path: "/a", signature, signature_expiration: "99" })).toThrow("signature is wrong");
+  const until = (expiry: string) => ({
+    path: "/a",
+    signature: sign("/a", "read", "", "t1", expiry),
+    signature_expiration: expiry,
+  });
+  expect(signer(until("6"))).toEqual({ sandboxId: "i1", token: "t1" });
+  for (const late of ["5", "4", "x", ""]) expect(() => signer(until(late))).toThrow("signature is already expired");
+});
+
+test("a process that ended is found by its last number or tag, and never one that runs", () => {
+  const notes = new ProcessNotes();
+  const note = { pid: 7, tag: "x", envs: {}, isPty: false };
+  notes.add("s", "one", note);
+  notes.add("s", "two", { ...note, envs: { A: "b" } });
+  expect(notes.ended("s", { pid: 7, tag: undefined }, new Set())).toBe("two");
+  expect(notes.ended("s", { pid: undefined, tag: "x" }, new Set(["two"]))).toBe("one");
+  expect(notes.ended("other", { pid: 7, tag: undefined }, new Set())).toBeUndefined();
+  notes.add("s", "three", { ...note, envs: { A: "b".repeat(10_000) } });
+  expect(notes.of("s", "three")?.envs).toEqual({});
+});

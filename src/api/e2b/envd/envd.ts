@@ -1,0 +1,143 @@
+/**
+ * envd: what E2B's clients reach inside a sandbox on port 49983. No program inside serves it; the daemon does, over the
+ * core. A sandbox is named in one of two ways:
+ *
+ *   headers     E2b-Sandbox-Id and E2b-Sandbox-Port, at the daemon's own address
+ *   host name   49983-<id>.<domain>
+ *
+ * A request shows the access token of the sandbox, but /health; for /files a signed address does as well. Whatever a
+ * sandbox that does not run is asked, the answer is 502: clients tell by it that a sandbox is gone.
+ */
+
+import { isSandkeepError } from "../../../core/model/errors.ts";
+import type { Owner, Session } from "../../../core/model/sandbox.ts";
+import { idOfLabel } from "../../../core/model/sandbox-label.ts";
+import { isOver } from "../../../core/sessions/states.ts";
+import type { Mount } from "../../kit/dialect.ts";
+import { hostnameOf } from "../../kit/hosts.ts";
+import { type Connection, json, livesAsLongAs } from "../../kit/http.ts";
+import { Refusal } from "../../kit/refusal.ts";
+import { errorResponse } from "../errors.ts";
+import type { Dialect } from "../request.ts";
+import { ownerOfToken } from "../tokens.ts";
+import { type EnvdCall, userOf } from "./call.ts";
+import { ConnectError, errorAnswer } from "./connect.ts";
+import { filesystemMethods } from "./filesystem.ts";
+import { type Method, processMethods } from "./processes.ts";
+import { type Signer, signerOf } from "./signature.ts";
+import { compose, download, upload } from "./transfers.ts";
+
+/** where clients expect it */
+export const envdPort = 49_983;
+
+const hosts = new RegExp(`^${envdPort}-(i[0-9a-z]+)(?:-[0-9a-z-]+)?\\.`);
+
+export function envdMounts(dialect: Dialect): Mount[] {
+  const app = { fetch: envd(dialect) };
+  return [
+    { path: /^\//, host: hosts, app, forPages: true },
+    { path: /^\//, headers: (headers) => headers.has(idHeader), app, forPages: true },
+    // Signed addresses of a daemon that has one address for all sandboxes name none.
+    { path: /^\/files$/, app, forPages: true },
+  ];
+}
+
+const idHeader = "e2b-sandbox-id";
+
+type Route = (call: EnvdCall, connection: Connection | undefined) => Response | Promise<Response>;
+
+function envd(dialect: Dialect): Mount["app"]["fetch"] {
+  const { core, trouble, issued } = dialect;
+  const methods = methodsOf(dialect);
+  const routes: Record<string, Route> = {
+    "GET /files": (call, connection) => download(dialect, call, connection),
+    "HEAD /files": (call, connection) => download(dialect, call, connection),
+    "POST /files": (call) => upload(dialect, call),
+    "POST /files/compose": (call) => compose(dialect, call),
+    "GET /envs": async ({ owner, session }) => json(await core.sessions.environment(owner, session.id)),
+  };
+
+  return async (request, connection) => {
+    const named = idOf(request);
+    try {
+      return await answer(request, named, connection);
+    } catch (error) {
+      if (isSandkeepError(error, "unauthenticated") || (error instanceof Refusal && error.status === 401)) {
+        // Whether a token is right counts only where there is a sandbox.
+        if (named !== undefined && !(await isRunning(named))) return notRunning(named);
+        return errorResponse(new Refusal(401, error.message, { cause: error }), trouble);
+      }
+      if (error instanceof ConnectError) return errorAnswer(error, { trouble });
+      const isOver = isSandkeepError(error, "gone") || isSandkeepError(error, "conflict", "session");
+      return isOver ? notRunning(named ?? "") : errorResponse(error, trouble);
+    }
+  };
+
+  async function answer(request: Request, named: string | undefined, connection?: Connection): Promise<Response> {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/health" && named !== undefined) {
+      return (await isRunning(named)) ? new Response(null, { status: 204 }) : notRunning(named);
+    }
+    const { sandboxId, token } = credentialOf(request, named);
+    const owner = await ownerOfToken(dialect, sandboxId, token);
+    issued.add(sandboxId, token);
+    livesAsLongAs(request, owner.ended);
+    const session = await sessionOf(owner, sandboxId);
+    if (!session) return notRunning(sandboxId);
+    const call: EnvdCall = { request, sandboxId, session, owner, user: undefined };
+    const route = routes[`${request.method} ${pathname}`];
+    if (route) return route(call, connection);
+    const method = methods.get(pathname);
+    if (!method) throw new Refusal(404, "There is nothing at this address");
+    if (request.method !== "POST") throw new Refusal(405, "This address takes POST");
+    return method({ ...call, user: userOf(request) });
+  }
+
+  /** the token of the request or, for files, the one that its address was signed with */
+  function credentialOf(request: Request, named: string | undefined): Signer {
+    const token = request.headers.get("x-access-token");
+    if (token !== null && named !== undefined) return { sandboxId: named, token };
+    const signer = signerOf(request, { issued, now: dialect.clock(), sandboxId: named });
+    if (signer) return signer;
+    throw new Refusal(401, "Cannot use the sandbox: there is no access token");
+  }
+
+  async function isRunning(label: string): Promise<boolean> {
+    const sandboxId = idOfLabel(label);
+    return sandboxId !== undefined && core.routes.isRunning(sandboxId);
+  }
+
+  async function sessionOf(owner: Owner, label: string): Promise<Session | undefined> {
+    try {
+      const { currentSessionId } = await core.sandboxes.byId(owner, idOfLabel(label) ?? "");
+      const session = await core.sessions.get(owner, currentSessionId);
+      return isOver(session.state) ? undefined : session;
+    } catch (error) {
+      if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden", "sandbox")) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** by their paths */
+function methodsOf(dialect: Dialect): Map<string, Method> {
+  const services = {
+    "process.Process": processMethods(dialect),
+    "filesystem.Filesystem": filesystemMethods(dialect),
+  };
+  return new Map(
+    Object.entries(services).flatMap(([service, methods]) => {
+      return Object.entries(methods).map(([name, method]) => [`/${service}/${name}`, method] as const);
+    }),
+  );
+}
+
+/** the sandbox that a request names; ids of an older form have the id of a client behind a dash */
+function idOf({ headers }: Request): string | undefined {
+  const [, host] = hosts.exec(hostnameOf(headers.get("host") ?? "") ?? "") ?? [];
+  return host ?? headers.get(idHeader)?.split("-")[0];
+}
+
+function notRunning(sandboxId: string): Response {
+  return json({ sandboxId: sandboxId.slice(0, 64), message: "The sandbox was not found", code: 502 }, 502);
+}

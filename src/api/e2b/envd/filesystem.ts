@@ -1,0 +1,122 @@
+/** envd's service of files: facts, directories, moves and watches. What is in files goes over /files (transfers.ts). */
+
+import type { UserFile } from "../../../core/files/user-files.ts";
+import type { FileChange } from "../../../core/ports/runtime.ts";
+import type { Service } from "../../kit/dialect.ts";
+import { deadlineExceeded, deadlineOf, type EnvdCall, keepaliveOf } from "./call.ts";
+import { serverStream, unary } from "./connect.ts";
+import { entryInfo, messages, type WatchMessage } from "./messages.ts";
+import type { Method } from "./processes.ts";
+import { Watchers } from "./watchers.ts";
+
+export function filesystemMethods(service: Service): Record<string, Method> {
+  const { core, trouble, ending } = service;
+  const watchers = new Watchers(service);
+  const report = { trouble };
+  const { userFiles } = core;
+
+  return {
+    Stat: (call) =>
+      unary(call.request, messages.path, report, async ({ path }) => ({
+        entry: entryInfo(await userFiles.stat(...about(call), { path, user: call.user })),
+      })),
+    ListDir: (call) =>
+      unary(call.request, messages.listDir, report, async ({ path, depth }) => {
+        const entries = await userFiles.list(...about(call), { path, user: call.user }, Math.max(depth, 1));
+        return { entries: entries.map(entryInfo) };
+      }),
+    MakeDir: (call) =>
+      unary(call.request, messages.path, report, async ({ path }) => ({
+        entry: entryInfo(await userFiles.makeDirectory(...about(call), { path, user: call.user })),
+      })),
+    Move: (call) =>
+      unary(call.request, messages.move, report, async ({ source, destination }) => ({
+        entry: entryInfo(await userFiles.move(...about(call), { path: source, user: call.user }, destination)),
+      })),
+    Remove: (call) =>
+      unary(call.request, messages.path, report, async ({ path }) => {
+        await userFiles.remove(...about(call), { path, user: call.user });
+        return {};
+      }),
+    WatchDir: (call) =>
+      serverStream(call.request, {
+        schema: messages.watch,
+        keepalive: keepaliveOf(call.request, { keepalive: {} }),
+        ending,
+        trouble,
+        messages: (message, signal) => watched(call, message, signal),
+      }),
+    CreateWatcher: (call) =>
+      unary(call.request, messages.watch, report, async (message) => {
+        const watcherId = await watchers.create(call.session.id, (signal) => changes(call, message, signal));
+        return { watcherId };
+      }),
+    GetWatcherEvents: (call) =>
+      unary(call.request, messages.watcher, report, async ({ watcherId }) => ({
+        events: watchers.events(call.session.id, watcherId),
+      })),
+    RemoveWatcher: (call) =>
+      unary(call.request, messages.watcher, report, async ({ watcherId }) => {
+        watchers.remove(call.session.id, watcherId);
+        return {};
+      }),
+  };
+
+  async function* watched(call: EnvdCall, message: WatchMessage, gone: AbortSignal): AsyncGenerator<object> {
+    const { signal, isOver } = deadlineOf(call.request, gone);
+    const events = await changes(call, message, signal);
+    yield { start: {} };
+    for await (const filesystem of events) yield { filesystem };
+    if (isOver()) throw deadlineExceeded();
+  }
+
+  /** what changes from the moment on that the promise is fulfilled, in this wire's words */
+  async function changes(call: EnvdCall, message: WatchMessage, signal: AbortSignal): Promise<AsyncIterable<object>> {
+    const { path, recursive, includeEntry } = message;
+    const watch = await userFiles.watch(...about(call), { path, user: call.user }, { recursive, signal });
+    return eventsOf(watch, includeEntry);
+  }
+}
+
+function about({ owner, session }: EnvdCall): [EnvdCall["owner"], string] {
+  return [owner, session.id];
+}
+
+interface Watch {
+  changes: AsyncIterable<FileChange>;
+  root: string;
+  stat: (path: string) => Promise<UserFile>;
+}
+
+type EventName = "CREATE" | "WRITE" | "REMOVE" | "RENAME" | "CHMOD";
+
+/** a file that was moved is one that was renamed, under its old name, and one that was created */
+const eventNames: Record<FileChange["kind"], EventName> = {
+  created: "CREATE",
+  written: "WRITE",
+  removed: "REMOVE",
+  moved: "RENAME",
+  metadata: "CHMOD",
+};
+
+async function* eventsOf({ changes, root, stat }: Watch, includeEntry: boolean): AsyncGenerator<object> {
+  for await (const { kind, path, to } of changes) {
+    yield* event(eventNames[kind], path);
+    if (to !== undefined) yield* event("CREATE", to);
+  }
+
+  async function* event(type: EventName, path: string): AsyncGenerator<object> {
+    const name = nameBelow(root, path);
+    if (name === undefined) return;
+    const isThere = includeEntry && type !== "REMOVE" && type !== "RENAME";
+    // What is gone again, or its directory, has no facts.
+    const entry = isThere ? await stat(path).catch(() => undefined) : undefined;
+    yield { name, type: `EVENT_TYPE_${type}`, ...(entry && { entry: entryInfo(entry) }) };
+  }
+}
+
+/** relative; undefined for the directory itself */
+function nameBelow(root: string, path: string): string | undefined {
+  const prefix = root === "/" ? "/" : `${root}/`;
+  return path.startsWith(prefix) && path.length > prefix.length ? path.slice(prefix.length) : undefined;
+}

@@ -1,0 +1,240 @@
+/**
+ * envd's service of processes, over the core's commands. Every command that runs in the sandbox is one of its processes,
+ * on whichever wire it was started; a tag and the variables it was started with are known of those started here.
+ */
+
+import { inHome } from "../../../core/files/user-files.ts";
+import { isSandkeepError } from "../../../core/model/errors.ts";
+import type { Command } from "../../../core/model/sandbox.ts";
+import type { OutputChunk } from "../../../core/ports/runtime.ts";
+import type { Service } from "../../kit/dialect.ts";
+import { deadlineExceeded, deadlineOf, type EnvdCall, keepaliveOf, timeoutOf } from "./call.ts";
+import { ConnectError, clientStream, serverStream, unary } from "./connect.ts";
+import { endEvent, type Input, messages, type Selector, type StartMessage } from "./messages.ts";
+import { ProcessNotes } from "./process-notes.ts";
+
+export type Method = (call: EnvdCall) => Response | Promise<Response>;
+
+const keepalive = { event: { keepalive: {} } };
+/** how long a process that has ended can be asked for, in ms */
+const memory = 30_000;
+/** how long a command may take to read what it is sent, in ms */
+const inputPatience = 60_000;
+/** how long the end of a process that was killed is waited for, in ms */
+const killPatience = 1000;
+/** most bytes of output in one message: base64 makes a third more of them */
+const longestChunk = 64 << 10;
+
+export function processMethods(service: Service): Record<string, Method> {
+  const { core, clock, trouble, ending } = service;
+  const notes = new ProcessNotes();
+  const report = { trouble };
+
+  return {
+    Start: (call) =>
+      serverStream(call.request, {
+        schema: messages.start,
+        keepalive: keepaliveOf(call.request, keepalive),
+        ending,
+        trouble,
+        messages: (message, signal) => started(call, message, signal),
+      }),
+    Connect: (call) =>
+      serverStream(call.request, {
+        schema: messages.process,
+        keepalive: keepaliveOf(call.request, keepalive),
+        ending,
+        trouble,
+        messages: ({ process }, signal) => connected(call, process, signal),
+      }),
+    List: (call) => unary(call.request, messages.empty, report, () => list(call)),
+    Update: (call) =>
+      unary(call.request, messages.update, report, async ({ process, pty }) => {
+        const { command } = await running(call, process);
+        if (pty?.size) {
+          const { rows, cols: columns } = pty.size;
+          await core.commands.resize(call.owner, call.session.id, command.id, { rows, columns });
+        }
+        return {};
+      }),
+    SendInput: (call) =>
+      unary(call.request, messages.sendInput, report, async ({ process, input }) => {
+        await send(call, (await running(call, process)).command, input);
+        return {};
+      }),
+    StreamInput: (call) =>
+      clientStream(call.request, messages.streamInput, report, async (received) => {
+        let command: Command | undefined;
+        for await (const { start, data } of received) {
+          if (start) command = (await running(call, start.process)).command;
+          if (!data) continue;
+          if (!command)
+            throw new ConnectError("invalid_argument", "Cannot send input: no message said to which process");
+          await send(call, command, data.input);
+        }
+        return {};
+      }),
+    SendSignal: (call) =>
+      unary(call.request, messages.sendSignal, report, async ({ process, signal }) => {
+        const { command } = await running(call, process);
+        await core.commands.kill(call.owner, call.session.id, command.id, signal);
+        // A client that asks for it a second time learns that it is gone.
+        const soon = AbortSignal.timeout(killPatience);
+        if (signal === 9)
+          await core.commands.wait(call.owner, call.session.id, command.id, soon).catch(() => undefined);
+        return {};
+      }),
+    CloseStdin: (call) =>
+      unary(call.request, messages.process, report, async ({ process }) => {
+        const { command } = await running(call, process);
+        if (notes.of(call.session.id, command.id)?.isPty) {
+          throw new ConnectError(
+            "failed_precondition",
+            "Cannot close the standard input of a terminal: send it Ctrl+D",
+          );
+        }
+        await core.commands.closeStdin(call.owner, call.session.id, command.id);
+        return {};
+      }),
+  };
+
+  async function* started(call: EnvdCall, message: StartMessage, signal: AbortSignal): AsyncGenerator<object> {
+    const command = await run(call, message);
+    const place = await core.commands.process(call.owner, call.session.id, command.id);
+    const { tag, pty } = message;
+    const pid = place?.pid ?? 0;
+    notes.add(call.session.id, command.id, { pid, tag, envs: message.process.envs, isPty: pty !== undefined });
+    yield { event: { start: { pid } } };
+    yield* followed(call, command, { from: 0 }, signal);
+  }
+
+  async function run({ owner, session, user, request, sandboxId }: EnvdCall, message: StartMessage): Promise<Command> {
+    const { process, pty, stdin = true } = message;
+    const timeLimit = timeoutOf(request);
+    const cwd = await directory(owner, session, user, process.cwd ?? "");
+    const own = { E2B_SANDBOX: "true", E2B_SANDBOX_ID: sandboxId };
+    try {
+      return await core.commands.run(owner, session.id, {
+        name: process.cmd,
+        args: process.args,
+        cwd,
+        env: { ...own, ...process.envs },
+        user,
+        ...(timeLimit !== undefined && { timeLimit }),
+        ...(pty && { pty: { rows: pty.size?.rows ?? 24, columns: pty.size?.cols ?? 80 } }),
+        ...((pty || stdin) && { stdin: true }),
+      });
+    } catch (error) {
+      if (isSandkeepError(error, "invalid", "directory"))
+        throw new ConnectError("invalid_argument", `cwd '${cwd}' does not exist`);
+      if (isSandkeepError(error, "invalid", "user"))
+        throw new ConnectError("unauthenticated", `invalid username: '${user}'`);
+      throw error;
+    }
+  }
+
+  /** the home of the user is asked for only where it matters */
+  async function directory(
+    owner: EnvdCall["owner"],
+    session: EnvdCall["session"],
+    user: string | undefined,
+    cwd: string,
+  ): Promise<string> {
+    if (cwd === "" || cwd.startsWith("/")) return cwd || session.cwd;
+    const { home } = await core.userFiles.account(owner, session.id, user);
+    return inHome(home, session.cwd, cwd);
+  }
+
+  async function* connected(call: EnvdCall, selector: Selector, signal: AbortSignal): AsyncGenerator<object> {
+    const { command, pid, end } = await find(call, selector);
+    yield { event: { start: { pid } } };
+    // Like the hosted service, it tells what comes from now on.
+    yield* followed(call, command, { from: end, isConnection: true }, signal);
+  }
+
+  /** what a command prints from an offset on, and how it ended */
+  async function* followed(
+    { owner, session, request }: EnvdCall,
+    { id }: Command,
+    { from, isConnection = false }: { from: number; isConnection?: boolean },
+    gone: AbortSignal,
+  ): AsyncGenerator<object> {
+    // The command itself has the limit of the call that started it, and ends with it.
+    const { signal, isOver } = isConnection ? deadlineOf(request, gone) : { signal: gone, isOver: () => false };
+    try {
+      const output = await core.commands.output(owner, session.id, id, { from, signal });
+      for await (const chunk of output) yield* dataEvents(chunk);
+      signal.throwIfAborted();
+      const ended = await core.commands.wait(owner, session.id, id, signal);
+      if (ended.endCause === "timeout") throw deadlineExceeded();
+      if (ended.endCause === "session-ended") {
+        throw new ConnectError("unavailable", "Cannot follow the process: its sandbox has stopped");
+      }
+      const exit = await core.commands.exit(owner, id);
+      yield { event: { end: endEvent(exit ?? { code: ended.exitCode ?? 0 }) } };
+    } catch (error) {
+      if (isOver()) throw deadlineExceeded();
+      throw error;
+    }
+  }
+
+  async function list({ owner, session }: EnvdCall): Promise<object> {
+    const all = await core.commands.running(owner, session.id);
+    const processes = all.map(({ command: { id, name, args, cwd }, pid }) => {
+      const { tag, envs = {} } = notes.of(session.id, id) ?? {};
+      return { config: { cmd: name, args, envs, cwd }, pid, ...(tag !== undefined && { tag }) };
+    });
+    return { processes };
+  }
+
+  /** the process that is meant, also one that ended a moment ago */
+  async function find({ owner, session }: EnvdCall, selector: Selector) {
+    const { pid, tag } = selector;
+    const alive = await core.commands.running(owner, session.id);
+    const found = alive.findLast((one) =>
+      tag === undefined ? one.pid === pid : notes.of(session.id, one.command.id)?.tag === tag,
+    );
+    if (found) return found;
+    const id = notes.ended(session.id, selector, new Set(alive.map(({ command }) => command.id)));
+    const ended = id === undefined ? undefined : await core.commands.process(owner, session.id, id);
+    if (ended?.exit && clock() - ended.exit.exitedAt < memory) return ended;
+    const name = tag === undefined ? `pid ${pid}` : `tag '${tag.slice(0, 64)}'`;
+    throw new ConnectError("not_found", `process with ${name} not found`);
+  }
+
+  async function running(call: EnvdCall, selector: Selector) {
+    const found = await find(call, selector);
+    if (!found.exit) return found;
+    throw new ConnectError("not_found", `process with pid ${found.pid} not found: it has ended`);
+  }
+
+  async function send({ owner, session }: EnvdCall, { id }: Command, input: Input | undefined): Promise<void> {
+    const isPty = notes.of(session.id, id)?.isPty;
+    if (input?.pty && isPty === false) {
+      throw new ConnectError("failed_precondition", "Cannot send terminal input: the process has no terminal");
+    }
+    if (input?.stdin && isPty) {
+      throw new ConnectError("failed_precondition", "Cannot send standard input: the process has a terminal");
+    }
+    const data = input?.stdin ?? input?.pty;
+    if (!data) throw new ConnectError("invalid_argument", "Cannot send input: the message has none");
+    const { isTaken } = await core.commands.feed(owner, session.id, id, {
+      data,
+      close: false,
+      patience: inputPatience,
+    });
+    if (!isTaken) throw new ConnectError("deadline_exceeded", "Cannot send input: the process does not read it");
+  }
+}
+
+function* dataEvents({ stream, data, dropped }: OutputChunk): Generator<object> {
+  if (dropped) {
+    const note = `[sandkeep] ${dropped} bytes of earlier output are no longer kept\n`;
+    yield { event: { data: { stderr: Buffer.from(note).toString("base64") } } };
+  }
+  for (let at = 0; at < data.length; at += longestChunk) {
+    const part = data.subarray(at, at + longestChunk);
+    const encoded = Buffer.from(part.buffer, part.byteOffset, part.byteLength).toString("base64");
+    yield { event: { data: { [stream]: encoded } } };
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * What is in files, over plain HTTP: GET /files reads one, with ranges and gzip; POST /files writes one or many, as a form
+ * or as it is; POST /files/compose makes one of several. Bytes pass through as they come, and none are kept.
+ */
+
+import { posix } from "node:path";
+import { pipeline, type Readable } from "node:stream";
+import { createGunzip, createGzip } from "node:zlib";
+import { z } from "zod";
+import type { Place } from "../../../core/files/user-files.ts";
+import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
+import type { FileInfo } from "../../../core/ports/runtime.ts";
+import { bodyBytes, bodyText, byteBody, type Connection, json, jsonOf, parsed, requireText } from "../../kit/http.ts";
+import { Refusal } from "../../kit/refusal.ts";
+import type { Dialect } from "../request.ts";
+import { type ByteRange, byteRange } from "./byte-ranges.ts";
+import { type EnvdCall, requireUserName } from "./call.ts";
+import { contentTypeOf } from "./content-types.ts";
+import { boundaryOf, type Part, partsOf } from "./multipart.ts";
+
+/** files in one form */
+const mostFiles = 10_000;
+
+export async function download(
+  { core }: Dialect,
+  call: EnvdCall,
+  connection: Connection | undefined,
+): Promise<Response> {
+  const { owner, session, request } = call;
+  const { file, bytes } = await inWords(core.userFiles.read(owner, session.id, placeOf(call)));
+  const headers = headersOf(file);
+  if (isUnchanged(request.headers, file)) return new Response(null, { status: 304, headers });
+  const range = isSameFile(request.headers, file) ? byteRange(request.headers.get("range"), file.size) : undefined;
+  if (range === "unsatisfiable") {
+    const message = `Cannot read "${file.path}": it has ${file.size} bytes, and none where they are asked for`;
+    return json({ code: 416, message }, 416, { "content-range": `bytes */${file.size}` });
+  }
+  const coding = codingOf(request.headers.get("accept-encoding"));
+  if (coding === undefined) throw new Refusal(406, "Cannot send the file: only gzip and identity are known");
+  if (request.method === "HEAD")
+    return new Response(null, { headers: { ...headers, "content-length": `${file.size}` } });
+  if (range) return partOf(bytes({ offset: range.from, length: range.to - range.from }), range);
+  if (coding === "gzip") {
+    // pipeline() ends each side with the error of the other; the reader of the result hears of it.
+    const packed = pipeline(bytes(), createGzip({ level: 1 }), () => undefined);
+    return new Response(body(packed), { headers: { ...headers, "content-encoding": "gzip" } });
+  }
+  // A file of the kernel's says that it has no bytes, and has some.
+  if (file.size === 0) return unsized(bytes());
+  return new Response(body(bytes({ offset: 0, length: file.size }), file.size), {
+    headers: { ...headers, "content-length": `${file.size}` },
+  });
+
+  function partOf(source: Readable, { from, to }: ByteRange): Response {
+    const told = { "content-range": `bytes ${from}-${to - 1}/${file.size}`, "content-length": `${to - from}` };
+    return new Response(body(source, to - from), { status: 206, headers: { ...headers, ...told } });
+  }
+
+  async function unsized(source: Readable): Promise<Response> {
+    const iterator = source.iterator({ destroyOnReturn: true });
+    const first = await inWords(iterator.next());
+    if (first.done) return new Response(null, { headers: { ...headers, "content-length": "0" } });
+    return new Response(byteBody({ bytes: iterator, first, trouble: ignored, connection }), { headers });
+  }
+
+  /** a file that is cut shorter meanwhile ends the connection: what was sent must not look like all of it */
+  function body(source: Readable, length?: number): ReadableStream<Uint8Array> {
+    const iterator = counted(source, length)[Symbol.asyncIterator]();
+    return byteBody({ bytes: iterator, trouble: ignored, connection });
+  }
+}
+
+/** what a sandbox does to its own files is nothing for the daemon's log */
+function ignored(): void {}
+
+async function* counted(source: Readable, length: number | undefined): AsyncGenerator<Uint8Array> {
+  let count = 0;
+  for await (const chunk of source) {
+    count += chunk.length;
+    yield chunk;
+  }
+  if (length !== undefined && count < length) throw new SandkeepError("conflict", "The file was cut while it was read");
+}
+
+export async function upload(dialect: Dialect, call: EnvdCall): Promise<Response> {
+  const { request } = call;
+  const type = (request.headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase();
+  const bytes = unpacked(request);
+  if (type === "multipart/form-data") return json(await uploadForm(dialect, call, bytes));
+  if (type !== "application/octet-stream") {
+    throw new Refusal(400, "Cannot write: the content type should be multipart/form-data or application/octet-stream");
+  }
+  const place = placeOf(call);
+  if (place.path === "") throw new Refusal(400, "Cannot write: the address has no path");
+  return json([await put(dialect, call, place, bytes)]);
+}
+
+async function uploadForm(dialect: Dialect, call: EnvdCall, bytes: AsyncIterable<Uint8Array>): Promise<object[]> {
+  const boundary = boundaryOf(call.request.headers.get("content-type"));
+  if (boundary === undefined) throw new Refusal(400, "Cannot read the form: its content type names no boundary");
+  const written: WrittenFile[] = [];
+  for await (const part of partsOf(bytes, boundary)) {
+    if (part.name !== "file") continue;
+    if (written.length >= mostFiles) throw new Refusal(400, `Cannot write more than ${mostFiles} files at once`);
+    const place = await targetOf(dialect, call, part);
+    if (written.some(({ path }) => path === place.path)) {
+      throw new Refusal(400, `Cannot write "${place.path}" twice with one form`);
+    }
+    written.push(await put(dialect, call, place, part.bytes));
+  }
+  if (written.length === 0) throw new Refusal(400, "Cannot write: the form has no file");
+  return written;
+}
+
+/** the address's path counts before the file's name */
+async function targetOf({ core }: Dialect, call: EnvdCall, { filename = "" }: Part): Promise<Place> {
+  const { path, user } = placeOf(call);
+  const wanted = path || filename;
+  if (wanted === "") throw new Refusal(400, "Cannot write: a file of the form has no name");
+  requireText(wanted);
+  return { path: await inWords(core.userFiles.absolute(call.owner, call.session.id, { path: wanted, user })), user };
+}
+
+interface WrittenFile {
+  path: string;
+  name: string;
+  type: "file";
+}
+
+async function put(
+  { core }: Dialect,
+  { owner, session }: EnvdCall,
+  place: Place,
+  bytes: AsyncIterable<Uint8Array>,
+): Promise<WrittenFile> {
+  const path = await inWords(core.userFiles.write(owner, session.id, place, bytes));
+  return { path, name: posix.basename(path), type: "file" };
+}
+
+const composeBody = z.object({
+  source_paths: z.array(z.string().min(1).max(4096)).min(1).max(1000),
+  destination: z.string().min(1).max(4096),
+  username: z.string().min(1).max(64).optional(),
+});
+
+export async function compose({ core, limits }: Dialect, call: EnvdCall): Promise<Response> {
+  const body = parsed(composeBody, jsonOf(await bodyText(call.request, limits.body)));
+  if (body.username !== undefined) requireUserName(body.username);
+  const place = { path: body.destination, user: body.username ?? call.user };
+  const { path, name } = await inWords(core.userFiles.join(call.owner, call.session.id, body.source_paths, place));
+  return json({ path, name, type: "file" });
+}
+
+/** the file and the user that the address names */
+function placeOf({ request, user }: EnvdCall): Place {
+  const { searchParams } = new URL(request.url);
+  const path = searchParams.get("path") ?? "";
+  requireText(path);
+  if (Buffer.byteLength(path) > 4095) throw new Refusal(400, "Cannot use the path: it is too long");
+  const name = searchParams.get("username") || user;
+  if (name !== undefined) requireUserName(name);
+  return { path, user: name };
+}
+
+/** the body without its compression */
+function unpacked(request: Request): AsyncIterable<Uint8Array> {
+  const encoding = (request.headers.get("content-encoding") ?? "identity").toLowerCase();
+  if (encoding === "identity") return bodyBytes(request);
+  if (encoding !== "gzip") throw new Refusal(400, "Cannot write: only gzip is known as a content encoding");
+  return gunzipped(bodyBytes(request));
+}
+
+async function* gunzipped(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* pipeline(bytes, createGunzip(), () => undefined);
+  } catch (cause) {
+    if (isSandkeepError(cause)) throw cause;
+    throw new SandkeepError("invalid", "Cannot write: the body is not gzip", { cause });
+  }
+}
+
+/** errors of files as this wire has them */
+async function inWords<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isSandkeepError(error, "invalid", "user")) throw new Refusal(401, error.message, { cause: error });
+    if (isSandkeepError(error, "limit")) throw new Refusal(507, error.message, { cause: error });
+    if (isSandkeepError(error, "conflict")) throw new Refusal(400, error.message, { cause: error });
+    throw error;
+  }
+}
+
+/**
+ * A file from a sandbox may be a page. Where one address serves all sandboxes, it comes from the daemon's own: a browser
+ * shows it as one that belongs to nobody.
+ */
+function headersOf(file: FileInfo): Record<string, string> {
+  const name = file.name.replace(/[^\x20-\x7e]|["\\]/g, "_");
+  return {
+    "accept-ranges": "bytes",
+    "content-disposition": `inline; filename="${name}"; filename*=UTF-8''${encodeURIComponent(file.name.toWellFormed())}`,
+    "content-security-policy": "sandbox",
+    "content-type": contentTypeOf(file.name),
+    "last-modified": new Date(file.modifiedAt).toUTCString(),
+    vary: "Accept-Encoding",
+    "x-content-type-options": "nosniff",
+  };
+}
+
+function isUnchanged(headers: Headers, { modifiedAt }: FileInfo): boolean {
+  const since = Date.parse(headers.get("if-modified-since") ?? "");
+  return !Number.isNaN(since) && Math.floor(modifiedAt / 1000) * 1000 <= since;
+}
+
+/** whether the file is still the one that a client has a part of */
+function isSameFile(headers: Headers, { modifiedAt }: FileInfo): boolean {
+  const known = headers.get("if-range");
+  return known === null || Date.parse(known) === Math.floor(modifiedAt / 1000) * 1000;
+}
+
+/**
+ * gzip for clients that want nothing else. Every Node client offers it; packing a file for each of them would be slower
+ * than sending it. undefined where a client takes neither.
+ */
+function codingOf(header: string | null): "gzip" | "identity" | undefined {
+  const wanted = new Map(
+    (header ?? "").split(",").flatMap((each) => {
+      const [name = "", ...parameters] = each.split(";").map((part) => part.trim().toLowerCase());
+      const isRefused = parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+      return name === "" ? [] : [[name, !isRefused] as const];
+    }),
+  );
+  const takesGzip = wanted.get("gzip") ?? wanted.get("*") ?? false;
+  const takesPlain = wanted.get("identity") ?? wanted.get("*") ?? true;
+  if (takesGzip && (wanted.size === 1 || !takesPlain)) return "gzip";
+  return takesPlain ? "identity" : undefined;
+}

@@ -1,0 +1,109 @@
+/** Watches whose changes are kept until a client asks for them: some clients have no streams. */
+
+import { randomBytes } from "node:crypto";
+import type { Service } from "../../kit/dialect.ts";
+import { ConnectError, connectErrorOf } from "./connect.ts";
+
+interface Watcher {
+  sessionId: string;
+  events: object[];
+  /** characters of the events that wait */
+  length: number;
+  /** changes that were not kept */
+  lost: number;
+  /** why it has ended */
+  failure: ConnectError | undefined;
+  usedAt: number;
+  end: AbortController;
+}
+
+/** of one sandbox; each is a process inside */
+const mostWatchers = 64;
+/** characters of the changes that wait for a client, as JSON */
+const longestEvents = 1 << 20;
+/** how long one is kept that nobody asks, in ms */
+const longestIdle = 60 * 60_000;
+
+export class Watchers {
+  readonly #service: Pick<Service, "clock" | "trouble">;
+  readonly #all = new Map<string, Watcher>();
+  /** that are about to begin, by session */
+  readonly #beginning = new Map<string, number>();
+
+  constructor(service: Pick<Service, "clock" | "trouble">) {
+    this.#service = service;
+  }
+
+  /** `begin` is fulfilled once the watch is in place, with what changes from then on until the signal aborts */
+  async create(sessionId: string, begin: (signal: AbortSignal) => Promise<AsyncIterable<object>>): Promise<string> {
+    this.#sweep();
+    const beginning = this.#beginning.get(sessionId) ?? 0;
+    const there = [...this.#all.values()].filter((watcher) => watcher.sessionId === sessionId).length;
+    if (there + beginning >= mostWatchers) {
+      throw new ConnectError("resource_exhausted", `Cannot watch: a sandbox has at most ${mostWatchers} watchers`);
+    }
+    this.#beginning.set(sessionId, beginning + 1);
+    try {
+      const end = new AbortController();
+      const events = await begin(end.signal);
+      const usedAt = this.#service.clock();
+      const watcher: Watcher = { sessionId, events: [], length: 0, lost: 0, failure: undefined, usedAt, end };
+      const id = `w${randomBytes(12).toString("hex")}`;
+      this.#all.set(id, watcher);
+      void collect(watcher, events);
+      return id;
+    } finally {
+      const left = (this.#beginning.get(sessionId) ?? 1) - 1;
+      if (left > 0) this.#beginning.set(sessionId, left);
+      else this.#beginning.delete(sessionId);
+    }
+  }
+
+  /** those since the last time */
+  events(sessionId: string, id: string): object[] {
+    const watcher = this.#find(sessionId, id);
+    watcher.usedAt = this.#service.clock();
+    const { events, lost } = watcher;
+    if (events.length === 0 && watcher.failure) throw watcher.failure;
+    Object.assign(watcher, { events: [], length: 0, lost: 0 });
+    if (lost === 0) return events;
+    throw new ConnectError(
+      "resource_exhausted",
+      `Cannot tell all changes: ${lost} were lost, as nobody asked for them`,
+    );
+  }
+
+  remove(sessionId: string, id: string): void {
+    this.#find(sessionId, id).end.abort();
+    this.#all.delete(id);
+  }
+
+  #find(sessionId: string, id: string): Watcher {
+    const watcher = this.#all.get(id);
+    if (watcher?.sessionId === sessionId) return watcher;
+    throw new ConnectError("not_found", `watcher with id '${id.slice(0, 64)}' not found`);
+  }
+
+  #sweep(): void {
+    const now = this.#service.clock();
+    for (const [id, { usedAt, end }] of this.#all) {
+      if (now - usedAt < longestIdle) continue;
+      end.abort();
+      this.#all.delete(id);
+    }
+  }
+}
+
+async function collect(watcher: Watcher, events: AsyncIterable<object>): Promise<void> {
+  try {
+    for await (const event of events) {
+      watcher.length += JSON.stringify(event).length;
+      if (watcher.length < longestEvents) watcher.events.push(event);
+      else watcher.lost++;
+    }
+    watcher.failure = new ConnectError("not_found", "the directory that was watched is gone");
+  } catch (error) {
+    // An abort ends the watch without an error; anything else the client hears of when it asks.
+    watcher.failure = connectErrorOf(error);
+  }
+}

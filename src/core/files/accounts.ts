@@ -1,0 +1,104 @@
+/**
+ * The users and groups of a sandbox, as its /etc/passwd and /etc/group list them. Programs inside may write anything into
+ * both files, so that only their beginning is read, and what is no entry is passed over.
+ */
+
+import { SandkeepError } from "../model/errors.ts";
+import type { FileOwner, Files, Machine } from "../ports/runtime.ts";
+
+export interface Account extends FileOwner {
+  name: string;
+  home: string;
+}
+
+/** as much of each file as is read, in bytes */
+const longest = 1 << 20;
+/** how long an answer counts, in ms; a name that is not among the known ones is looked up again at once */
+const fresh = 2000;
+
+const known = new WeakMap<Machine, { at: number; accounts: Promise<Accounts> }>();
+
+/** the user of this name; throws where there is none */
+export async function accountOf(machine: Machine, name: string, now: number): Promise<Account> {
+  const account = (await accountsOf(machine, now)).user(name) ?? (await accountsOf(machine, now, true)).user(name);
+  if (account) return account;
+  const about = { kind: "user", name } as const;
+  throw new SandkeepError("invalid", `Cannot find the user "${name.slice(0, 64)}" in the sandbox`, { about });
+}
+
+/** all of them, as they were at most a moment ago, or with `again` as they are */
+export function accountsOf(machine: Machine, now: number, again = false): Promise<Accounts> {
+  const there = known.get(machine);
+  if (there && !again && now - there.at < fresh && now >= there.at) return there.accounts;
+  const accounts = readAccounts(machine.files("root"));
+  known.set(machine, { at: now, accounts });
+  accounts.catch(() => known.delete(machine));
+  return accounts;
+}
+
+async function readAccounts(files: Files): Promise<Accounts> {
+  const [passwd, group] = await Promise.all(["/etc/passwd", "/etc/group"].map((path) => beginning(files, path)));
+  return new Accounts(passwd ?? "", group ?? "");
+}
+
+export class Accounts {
+  readonly #users = new Map<string, Account>();
+  readonly #names = new Map<number, string>();
+  readonly #groups = new Map<number, string>();
+
+  constructor(passwd: string, group: string) {
+    // An image without the file has a root too.
+    for (const line of [...passwd.split("\n"), "root:x:0:0::/root:"]) {
+      const [name = "", , uid = "", gid = "", , home = ""] = line.split(":");
+      const account = { name, uid: numberOf(uid), gid: numberOf(gid), home: home.startsWith("/") ? home : "/" };
+      if (name === "" || !isOwner(account)) continue;
+      if (!this.#users.has(name)) this.#users.set(name, account);
+      if (!this.#names.has(account.uid)) this.#names.set(account.uid, name);
+    }
+    for (const line of group.split("\n")) {
+      const [name = "", , gid = ""] = line.split(":");
+      const number = numberOf(gid);
+      if (name !== "" && number !== undefined && !this.#groups.has(number)) this.#groups.set(number, name);
+    }
+  }
+
+  user(name: string): Account | undefined {
+    return this.#users.get(name);
+  }
+
+  /**
+   * its name, or its number where it has none. One number may have several names: of these, one that the caller goes by is
+   * what the caller knows
+   */
+  userName(uid: number, preferred: string[] = []): string {
+    const known = preferred.find((name) => this.#users.get(name)?.uid === uid);
+    return known ?? this.#names.get(uid) ?? String(uid);
+  }
+
+  groupName(gid: number, preferred: string[] = []): string {
+    const known = preferred.find((name) => this.#users.get(name)?.gid === gid);
+    return known ?? this.#groups.get(gid) ?? String(gid);
+  }
+}
+
+function isOwner<T extends { uid: number | undefined; gid: number | undefined }>(of: T): of is T & FileOwner {
+  return of.uid !== undefined && of.gid !== undefined;
+}
+
+function numberOf(text: string): number | undefined {
+  const number = /^\d{1,5}$/.test(text) ? Number(text) : undefined;
+  return number !== undefined && number <= 65_534 ? number : undefined;
+}
+
+/** nothing where there is no such file */
+async function beginning(files: Files, path: string): Promise<string> {
+  try {
+    if ((await files.stat(path)).type !== "file") return "";
+    const parts: Buffer[] = [];
+    for await (const part of files.read(path, { length: longest })) parts.push(part);
+    return Buffer.concat(parts).toString("utf8");
+  } catch (error) {
+    if (error instanceof SandkeepError && ["not-found", "invalid", "forbidden"].includes(error.code)) return "";
+    throw error;
+  }
+}
