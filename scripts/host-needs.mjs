@@ -51,6 +51,7 @@ export const hostNeeds = [
     when: "run",
   },
 
+  { command: "skopeo", package: "skopeo", why: "reads the images that we export", when: "test" },
   { command: "clang", package: "clang", why: "fuzzes the frame parser of guest/", when: "test" },
   {
     file: "/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a",

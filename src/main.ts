@@ -113,6 +113,17 @@ async function recover(args: string[]): Promise<void> {
 }
 
 async function image(args: string[]): Promise<void> {
+  const { imageBuildCommand, needsDaemon } = await import("./cli/commands/image-build.ts");
+  if (needsDaemon(args)) {
+    return imageBuildCommand(args, {
+      environment: process.env,
+      dataDirs: await dataDirs(),
+      input: process.stdin,
+      output: process.stdout,
+      print,
+      progress: (text) => write(process.stderr, text),
+    });
+  }
   const { imageCommand } = await import("./cli/offline/image.ts");
   const { openOfflineStore } = await import("./cli/offline/offline-store.ts");
   const { conventions } = await import("./api/default-dialect.ts");

@@ -43,6 +43,14 @@ export function retentionSettings(about: ReturnType<typeof z.registry<Setting>>)
         meaning: "how long machines, snapshots and drives that the database does not know are kept; 0 for ever",
         preset: "30d",
       }),
+    buildCacheRetention: duration(minute, 0)
+      .default(14 * day)
+      .register(about, {
+        env: "SANDKEEP_BUILD_CACHE_RETENTION",
+        value: "duration",
+        meaning: "how long the files after each step of an image's build are kept that no build uses; 0 for ever",
+        preset: "14d",
+      }),
     outputRetention: duration(minute, 0)
       .default(7 * day)
       .register(about, {

@@ -74,6 +74,8 @@ export interface CoreLimits {
   sessionRetention: number;
   /** how many sessions of a project are remembered; 0 for all */
   sessionsKept: number;
+  /** how long the files after a build's step are kept that no build uses; 0 for ever */
+  buildCacheRetention: number;
   /** how long what the database does not know is kept; 0 for ever */
   quarantine: number;
 }

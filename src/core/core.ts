@@ -3,6 +3,7 @@
 import { eachBounded, Turns } from "../base/limited-concurrency.ts";
 import { Access, type AccessOptions } from "./access/access.ts";
 import { type Guarded, guarded } from "./access/permissions.ts";
+import { Builds } from "./builds/builds.ts";
 import { Clock } from "./clock.ts";
 import { Commands } from "./commands/commands.ts";
 import type { Context } from "./context.ts";
@@ -94,6 +95,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     expiryChanged,
   });
   const commands = new Commands(context, sessions, activity);
+  const builds = new Builds(context);
   const services = guarded(
     {
       sandboxes,
@@ -104,6 +106,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       egress: new EgressLogs(context, sessions, (id) => boots.settled(id)),
       snapshots: new SnapshotService(context, retention),
       drives,
+      builds,
       routes: new Routes(context),
       events: new ProjectEvents(events),
     },
@@ -119,6 +122,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       await quarantine.open({ keepAll });
       expiry.open();
       retention.collect();
+      void builds.prune().catch(context.trouble);
     },
     async close() {
       await expiry.close();

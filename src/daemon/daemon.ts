@@ -311,6 +311,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
       defaultRegion: regionsOf(config)[0],
       snapshotExpiration: config.snapshotExpiration,
       outputRetention: config.outputRetention,
+      buildCacheRetention: config.buildCacheRetention,
       sandboxRetention: config.sandboxRetention,
       sessionRetention: config.sessionRetention,
       sessionsKept: config.sessionsKept,

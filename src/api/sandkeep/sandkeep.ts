@@ -7,6 +7,7 @@ import { type Context, Hono } from "hono";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
+import { buildRoutes } from "./builds.ts";
 import { callerRoutes } from "./caller.ts";
 import { egressRoutes } from "./egress.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
@@ -39,6 +40,7 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
     c.set("caller", await authenticate(core, c.req));
     await next();
   });
+  buildRoutes(app, dialect);
   callerRoutes(app, dialect);
   egressRoutes(app, dialect);
   eventRoutes(app, dialect);

@@ -24,34 +24,41 @@ export class Client {
 
   /** The JSON of an answer that is good; otherwise "Cannot", what was to be done, and what the daemon said. */
   async call(what: string, method: string, path: string, body?: unknown): Promise<unknown> {
-    const text = await (await this.#ask(what, method, path, body)).text();
+    const json = body === undefined ? undefined : { json: body };
+    const text = await (await this.#ask(what, method, path, json)).text();
     return text === "" ? undefined : JSON.parse(text);
   }
 
   /** The lines of an answer of JSON lines, as they come; ends with an error when that is the last line. */
-  async *lines(what: string, path: string): AsyncGenerator<unknown> {
-    const response = await this.#ask(what, "GET", path);
+  async *lines(what: string, path: string, sent?: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {
+    const response = await this.#ask(what, sent ? "POST" : "GET", path, sent && { bytes: sent });
     let rest = "";
     const decoder = new TextDecoder();
     for await (const chunk of response.body ?? []) {
       const whole = (rest + decoder.decode(chunk, { stream: true })).split("\n");
       rest = whole.pop() ?? "";
       for (const line of whole.filter((each) => each !== "")) {
-        if (line.startsWith('{"error":')) throw new CliError(`Cannot ${what} any further: ${wordsOf(line)}`);
+        if (line.startsWith('{"error":'))
+          throw new CliError(sent ? `${wordsOf(line)}` : `Cannot ${what} any further: ${wordsOf(line)}`);
         yield JSON.parse(line);
       }
     }
   }
 
-  async #ask(what: string, method: string, path: string, body?: unknown): Promise<Response> {
+  /** The bytes of an answer. */
+  async bytes(what: string, path: string): Promise<AsyncIterable<Uint8Array>> {
+    return (await this.#ask(what, "GET", path)).body ?? ReadableStream.from([]);
+  }
+
+  async #ask(what: string, method: string, path: string, sent?: Sent): Promise<Response> {
     const { url, key } = this.#options;
     const response = await fetch(new URL(path, url), {
       method,
       headers: {
         ...(key !== undefined && { authorization: `Bearer ${key}` }),
-        ...(body !== undefined && { "content-type": "application/json" }),
+        ...(sent && { "content-type": "json" in sent ? "application/json" : "application/x-tar" }),
       },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(sent && ("json" in sent ? { body: JSON.stringify(sent.json) } : streamed(sent.bytes))),
     }).catch((error) => {
       throw unreachable(url, error);
     });
@@ -88,6 +95,14 @@ export class Client {
       `Cannot use "${url}": something answers there, but not Sandkeep (/health says ${response.status})`,
     );
   }
+}
+
+/** The body of a request. */
+type Sent = { json: unknown } | { bytes: AsyncIterable<Uint8Array> };
+
+function streamed(bytes: AsyncIterable<Uint8Array>): RequestInit {
+  // The standard wants to hear that the answer comes after all of the body; Node's types do not know the word.
+  return { body: ReadableStream.from(bytes), duplex: "half" } as RequestInit;
 }
 
 /** every wire puts its sentence in one of two places */

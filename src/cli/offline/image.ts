@@ -2,6 +2,7 @@
 
 import { parseArgs } from "node:util";
 import { SandkeepError } from "../../core/model/errors.ts";
+import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
 import { buildDebian } from "../../runtime/linux/images/debian.ts";
 import { hostImage } from "../../runtime/linux/images/host.ts";
 import type { ImageRecord } from "../../runtime/linux/images/images.ts";
@@ -12,6 +13,11 @@ export const imageUsage = `Usage:
   sandkeep image import <path> [--name <name>] [--no-node]
       <path>: an OCI layout (directory or tar) or a docker save tar; - reads a tar from standard input
   sandkeep image build debian [--name <name>] [--suite <suite>] [--include <package,…>] [--no-node]
+  sandkeep image build [-t <name>] <directory>
+      builds from a Dockerfile, in sandboxes of the running daemon; sandkeep image build --help says more
+  sandkeep image from-snapshot <snapshot> <name>
+  sandkeep image export <name> [-o <file>]
+      both ask the running daemon
   sandkeep image list
   sandkeep image delete <name>
   sandkeep image alias <pattern> <name>
@@ -101,7 +107,8 @@ const commands: Record<string, ImageCommand> = {
   list: {
     operands: 0,
     async run({ store, world }) {
-      for (const image of await store.images.list()) world.print(await described(store, image));
+      const images = (await store.images.list()).filter(({ owner }) => owner !== stepsOwner);
+      for (const image of images) world.print(await described(store, image));
     },
   },
   delete: {

@@ -5,6 +5,7 @@
  * A caller without limits passes at once. Services call each other past this, as the work has been permitted by then.
  */
 
+import type { BuildSpec, Builds } from "../builds/builds.ts";
 import type { Commands } from "../commands/commands.ts";
 import type { Context } from "../context.ts";
 import type { Drives } from "../drives/drives.ts";
@@ -12,7 +13,14 @@ import type { ProjectEvents } from "../events/project-events.ts";
 import type { SessionFiles } from "../files/files.ts";
 import type { UserFiles } from "../files/user-files.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
-import { policyFor, requireChange, requirePolicy, requireProject, requireUsable } from "../model/scope.ts";
+import {
+  policyFor,
+  requireChange,
+  requirePolicy,
+  requireProject,
+  requireUsable,
+  requireWholeTeam,
+} from "../model/scope.ts";
 import type { EgressLogs } from "../network/egress-log.ts";
 import { allowAll, type NetworkPolicy, openPolicy } from "../network/network-policy.ts";
 import type { Routes } from "../network/routes.ts";
@@ -43,6 +51,7 @@ export interface Guarded {
   egress: EgressLogs;
   snapshots: SnapshotService;
   drives: Drives;
+  builds: Builds;
   routes: Routes;
   events: ProjectEvents;
 }
@@ -208,6 +217,25 @@ export function guarded(
     },
     tree: aboutSnapshot,
   };
+  /** an image is there for every project of the team */
+  const makesImages = (caller: Caller) => {
+    requireChange(caller);
+    requireWholeTeam(caller, "an image");
+  };
+  const builds: Checks<Builds> = {
+    receive: makesImages,
+    build(owner: Owner, spec: BuildSpec) {
+      makesImages(owner);
+      const networkPolicy = policyFor(owner, spec.networkPolicy);
+      requirePolicy(owner, networkPolicy ?? allowAll, allowAll);
+      return [owner, { ...spec, networkPolicy }];
+    },
+    async fromSnapshot(caller: Caller, id: string) {
+      makesImages(caller);
+      await aboutSnapshot(caller, id);
+    },
+    export: reads,
+  };
   const events: Checks<ProjectEvents> = { page: reads, follow: reads };
   const routes: Checks<Routes> = { expose: changes, withdraw: changes, find: reads };
 
@@ -225,6 +253,7 @@ export function guarded(
     egress: checked(services.egress, egress, tell("session")),
     snapshots: checked(services.snapshots, snapshots, tell(undefined)),
     drives: checked(services.drives, drives, tell(undefined)),
+    builds: checked(services.builds, builds, tell(undefined)),
     routes: checked(services.routes, routes, tell(undefined)),
     events: checked(services.events, events, tell(undefined)),
   };

@@ -29,6 +29,12 @@ export function requireProject({ scope }: Caller, projectId: string): void {
   throw forbidden("this key is limited to another project");
 }
 
+/** refuses a caller with one project, for what all projects of the team share */
+export function requireWholeTeam({ scope }: Caller, what: string): void {
+  if (scope?.projectId !== undefined)
+    throw forbidden(`this key is limited to a project, and ${what} is the whole team's`);
+}
+
 /** refuses a caller with limits of any kind, for what concerns the whole team */
 export function requireUnlimited({ scope }: Caller, what: string): void {
   if (!scope?.readOnly && scope?.projectId === undefined && !scope?.ceilings?.length) return;

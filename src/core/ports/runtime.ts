@@ -8,6 +8,7 @@ import type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts
 import type { ImageConfig, ImagePart, ImageSource } from "../model/image.ts";
 import type { EgressLine, HostTraffic, PortTraffic } from "../network/egress-log.ts";
 import type { CustomNetwork } from "../network/network-policy.ts";
+import type { ImageBuilds } from "./image-builds.ts";
 
 export type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts";
 
@@ -50,6 +51,7 @@ export interface Runtime {
   images: Images;
   drives: DriveVolumes;
   builds: Builds;
+  imageBuilds: ImageBuilds;
   /** numbers that an operator watches */
   vitals(): Vitals;
 
@@ -278,6 +280,12 @@ export interface Files {
 export interface ExtractOptions {
   /** also where only root may write; what is made belongs to the user all the same. Default false */
   anywhere?: boolean;
+  /** as root: whom everything that is made belongs to; "archived": whom the archive says */
+  owner?: { uid: number; gid: number } | "archived";
+  /** with `owner`: permission bits of everything; default what the archive says */
+  mode?: number;
+  /** with `owner`: what the one file of the archive will be called */
+  as?: string;
 }
 
 export interface WriteOptions {

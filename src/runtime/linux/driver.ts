@@ -22,6 +22,7 @@ import type {
 } from "../../core/ports/runtime.ts";
 import type { MachineRecord } from "../../protocols/machine-record.ts";
 import type { CommandInfo } from "../../protocols/output-journal.ts";
+import { LinuxImageBuilds } from "./builds/image-builds.ts";
 import { type Components, type Durability, openComponents } from "./components.ts";
 import { explaining, isFull, isWorthAnotherBoot, ofClosedStore, ofTwoBoots, typed } from "./guest-wire/failure.ts";
 import { hostBootId } from "./host/boot-id.ts";
@@ -67,6 +68,7 @@ export class LinuxRuntime implements Runtime {
   #damaged = 0;
   #setAside: MachinePlan[] = [];
   readonly damaged = (): number => this.#damaged;
+  readonly lost = (): MachineEnd[] => [...this.#lost];
   #components: Components | undefined;
   #hasMounted = false;
   #storeWatch: StoreWatch | undefined;
@@ -201,6 +203,10 @@ export class LinuxRuntime implements Runtime {
     return this.#open().builds;
   }
 
+  get imageBuilds(): LinuxImageBuilds {
+    return new LinuxImageBuilds({ ...this.#open(), store: this.#places.store, conventions: this.#options.conventions });
+  }
+
   vitals(): Vitals {
     return vitalsOf(this.#open(), this.#machines.size, this.#options.room);
   }
@@ -245,10 +251,6 @@ export class LinuxRuntime implements Runtime {
 
   machine(id: string): Machine | undefined {
     return this.#machines.get(id);
-  }
-
-  lost(): MachineEnd[] {
-    return [...this.#lost];
   }
 
   async salvage(machineId: string): Promise<SnapshotInfo | undefined> {

@@ -53,6 +53,12 @@ export function filesOver(open: OpenSession, explained: (error: unknown) => unkn
     symlink: (target, path) => once((session) => session.symlink(target, path)),
     watch: async (path, options) => watch(await open("user"), path, options),
     async extract(directory, tar, options) {
+      const { owner: whose, mode, as } = options ?? {};
+      if (whose !== undefined) {
+        const owners = whose === "archived" ? { archivedOwners: true } : { owner: whose };
+        const facts = { ...owners, ...(mode !== undefined && { mode }), ...(as !== undefined && { as }) };
+        return once((session) => extractTar(session, directory, tar, facts), "root");
+      }
       if (!options?.anywhere) return once((session) => extractTar(session, directory, tar));
       const owner = await once(whoIs);
       return once((session) => extractTar(session, directory, tar, { owner }), "root");

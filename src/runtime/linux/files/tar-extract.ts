@@ -31,6 +31,12 @@ export interface ExtractOptions {
   mostMembers?: number;
   /** on a connection of root's: whom everything that is made belongs to, directories on the way included */
   owner?: FileOwner;
+  /** on a connection of root's: everything belongs to whom the archive says */
+  archivedOwners?: boolean;
+  /** permission bits of everything; default what the archive says */
+  mode?: number;
+  /** what its one file will be called */
+  as?: string;
   /** whether to leave a member out, by its path below the directory */
   leaveOut?: (path: string) => boolean;
 }
@@ -81,6 +87,9 @@ class Target {
   readonly #mostMembers: number;
   #members = 0;
   readonly #forOwner: FileOwner | undefined;
+  readonly #archivedOwners: boolean;
+  readonly #mode: number | undefined;
+  readonly #as: string | undefined;
   readonly #leaveOut: ExtractOptions["leaveOut"];
   readonly #answers = new Answers(inFlight);
   /** names of the symlinks that the archive made */
@@ -99,6 +108,9 @@ class Target {
     this.#made = this.#oci && options.onto ? new MadeNames() : undefined;
     this.#mostMembers = options.mostMembers ?? Number.POSITIVE_INFINITY;
     this.#forOwner = options.owner;
+    this.#archivedOwners = this.#layer || (options.archivedOwners ?? false);
+    this.#mode = options.mode;
+    this.#as = options.as;
     this.#leaveOut = options.leaveOut;
   }
 
@@ -115,7 +127,7 @@ class Target {
     if (++this.#members > this.#mostMembers) {
       throw new SandkeepError("limit", `Cannot extract the archive: it has more than ${this.#mostMembers} members`);
     }
-    const name = cleanName(header.name, header.name);
+    const name = this.#as ?? cleanName(header.name, header.name);
     this.#refuseBelowSymlink(name, header.name);
     if (this.#leaveOut?.(name)) return void member.resume();
     const isWhiteout = this.#oci && posix.basename(name).startsWith(".wh.");
@@ -176,7 +188,7 @@ class Target {
 
   #maker(kind: Kind, path: string, header: TarHeader): () => Promise<void> {
     if (kind === "symlink") return () => this.#session.symlink(header.linkname ?? "", path);
-    if (kind === "fifo") return () => this.#session.fifo(path, modeOf(header));
+    if (kind === "fifo") return () => this.#session.fifo(path, this.#modeOf(header));
     const isWhiteout = kind === "character-device" && header.devmajor === 0 && header.devminor === 0;
     // Where it lies on the layers below, what had the name there is gone already.
     if (this.#made && isWhiteout) return async () => undefined;
@@ -192,7 +204,7 @@ class Target {
     const path = this.#path(name);
     this.#remember(path);
     if (this.#forOwner) await this.#makeWay(posix.dirname(path));
-    const made = this.#session.mkdir(path, { recursive: true, mode: modeOf(header) | 0o700 });
+    const made = this.#session.mkdir(path, { recursive: true, mode: this.#modeOf(header) | 0o700 });
     this.#directories.push({ path, header, made });
     await this.#answers.add(made);
     await this.#attributes(path, header);
@@ -291,7 +303,7 @@ class Target {
   }
 
   #writeRequest(header: TarHeader): WriteRequest {
-    const request: WriteRequest = { mode: modeOf(header), parents: true, replace: true, exactMode: true };
+    const request: WriteRequest = { mode: this.#modeOf(header), parents: true, replace: true, exactMode: true };
     const owner = this.#ownerOf(header);
     if (owner) request.owner = owner;
     request.modifiedAt = timeOf(header);
@@ -300,7 +312,7 @@ class Target {
 
   async #facts(path: string, header: TarHeader, directory: boolean): Promise<void> {
     await this.#own(path, header);
-    const mode = modeOf(header);
+    const mode = this.#modeOf(header);
     // Made with these bits; others, and what the owner needs to fill a directory, are set or taken away here.
     const settled = directory && !this.#layer && mode === ((mode | 0o700) & 0o777);
     if (!settled) await this.#answers.add(this.#session.chmod(path, mode));
@@ -315,7 +327,11 @@ class Target {
 
   /** undefined where everything is the connection's own user's */
   #ownerOf(header: TarHeader): FileOwner | undefined {
-    return this.#layer ? ownerOf(header) : this.#forOwner;
+    return this.#archivedOwners ? ownerOf(header) : this.#forOwner;
+  }
+
+  #modeOf(header: TarHeader): number {
+    return this.#mode ?? modeOf(header);
   }
 
   async #attributes(path: string, header: TarHeader): Promise<void> {

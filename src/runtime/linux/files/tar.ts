@@ -1,5 +1,6 @@
 /** Packs a tree of a sandbox or a layer as a tar stream, and says how a layer's special files look in a tar. */
 
+import { isUtf8 } from "node:buffer";
 import { posix } from "node:path";
 import { type Header, type Pack, pack } from "tar-stream";
 import type { Attribute, Entry } from "./file-entry.ts";
@@ -17,6 +18,8 @@ export interface ArchiveOptions {
    * extended attributes. Otherwise devices are left out, as sockets always are.
    */
   layer?: boolean;
+  /** with `layer`: for other tools, and of a layer that is complete by itself; what only an overlay understands is left out */
+  oci?: boolean;
 }
 
 /**
@@ -28,11 +31,11 @@ export async function* archiveTar(
   path: string,
   options: ArchiveOptions = {},
 ): AsyncGenerator<Buffer> {
-  const { layer = false } = options;
+  const { layer = false, oci = false } = options;
   const output = new TarOutput();
   try {
     for await (const step of session.walk(path, { contents: true, attributes: layer })) {
-      const header = headerOf(step.entry, path, layer);
+      const header = headerOf(oci ? foreign(step.entry) : step.entry, path, layer && !(oci && isWhiteout(step.entry)));
       if (header) yield* output.member(header, step);
     }
     yield* output.end();
@@ -65,7 +68,7 @@ const latestTime = 2 ** 31 - 1;
 const pieceLength = 64 << 10;
 
 /** tar-stream's packer, turned so that whoever takes the bytes sets the pace. */
-class TarOutput {
+export class TarOutput {
   readonly #pack: Pack = pack();
   #pieces: Buffer[] = [];
   #length = 0;
@@ -83,7 +86,7 @@ class TarOutput {
     });
   }
 
-  async *member(header: TarHeader, step: WalkStep): AsyncGenerator<Buffer> {
+  async *member(header: TarHeader, step: Pick<WalkStep, "contents">): AsyncGenerator<Buffer> {
     const done = Promise.withResolvers<void>();
     const sink = this.#pack.entry(header, (error) => (error ? done.reject(error) : done.resolve()));
     done.promise.catch(() => undefined);
@@ -122,6 +125,22 @@ class TarOutput {
   }
 }
 
+/** attributes that mean something anywhere */
+const plainAttribute = /^(user\..+|security\.capability)$/;
+
+/** an entry with the attributes that other systems know */
+function foreign(entry: Entry): Entry {
+  return {
+    ...entry,
+    attributes: entry.attributes.filter(({ name }) => plainAttribute.test(name)),
+    isForeign: true,
+  } as Entry;
+}
+
+function isWhiteout({ type }: Entry): boolean {
+  return type === "character-device";
+}
+
 const tarTypes: Partial<Record<Entry["type"], Header["type"]>> = {
   file: "file",
   directory: "directory",
@@ -156,6 +175,9 @@ function headerOf(entry: Entry, path: string, layer: boolean): TarHeader | undef
 
 function paxOf(entry: Entry, seconds: number): Record<string, string> | undefined {
   const fields = entry.attributes.map(({ name, value }) => [xattrPrefix + name, value.toString("base64")] as const);
+  // The way that most tools know takes text only.
+  const texts = "isForeign" in entry ? entry.attributes.filter(({ value }) => isUtf8(value)) : [];
+  fields.push(...texts.map(({ name, value }) => [plainXattrPrefix + name, value.toString()] as const));
   if (seconds > latestTime) fields.push(["mtime", String(seconds)]);
   return fields.length > 0 ? Object.fromEntries(fields) : undefined;
 }

@@ -1,0 +1,249 @@
+/** `sandkeep image build|from-snapshot|export`: images that a running daemon makes and gives away. */
+
+import { randomBytes } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { readFile, rm, stat } from "node:fs/promises";
+import { isAbsolute, relative, resolve, sep } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { readArgs } from "../args.ts";
+import { packContext } from "../client/build-context.ts";
+import { Client } from "../client/client.ts";
+import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
+import { CliError } from "../errors.ts";
+
+export const imageBuildUsage = `Usage:
+  sandkeep image build [options] <directory>
+      builds an image from a Dockerfile, in sandboxes of the running daemon; - reads a Dockerfile, or a tar with one,
+      from standard input
+  sandkeep image from-snapshot <snapshot> <name>
+      makes an image with the files of a snapshot
+  sandkeep image export <name> [-o <file>]
+      writes an image as an archive that skopeo, podman and Docker read
+
+Options of build:
+  -t, --tag <name>         what the image will be called; without it, the build only shows whether it works
+  -f, --file <path>        the Dockerfile (Dockerfile in the directory)
+  --target <stage>         the stage to build (the last)
+  --build-arg <name=value> a value for an ARG; without a value, that of the environment's variable
+  --no-cache               do every step again
+  --network <policy>       what steps may reach: none, all, or domains and ranges separated by commas (all)
+  --timeout <seconds>      longest it may take (3600)
+  --progress <how>         plain, quiet or json (plain)
+
+Options:
+  -o, --output <file>      where an archive goes; - is standard output (-)
+  --project <id>           of which project the key's limits count (your team's first)
+  --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
+  --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
+`;
+
+export interface ImageBuildWorld extends KeyPlaces {
+  input: AsyncIterable<Uint8Array>;
+  output: NodeJS.WritableStream;
+  print(line: string): void;
+  /** what is being done right now */
+  progress(text: string): void;
+}
+
+/** whether a command of `sandkeep image` is one for the running daemon */
+export function needsDaemon(args: string[]): boolean {
+  const [verb, ...rest] = args;
+  if (verb === "from-snapshot" || verb === "export") return true;
+  return verb === "build" && !rest.includes("debian");
+}
+
+const options = {
+  tag: { type: "string", short: "t" },
+  file: { type: "string", short: "f" },
+  target: { type: "string" },
+  "build-arg": { type: "string", multiple: true },
+  "no-cache": { type: "boolean" },
+  network: { type: "string" },
+  timeout: { type: "string" },
+  progress: { type: "string" },
+  output: { type: "string", short: "o" },
+  project: { type: "string" },
+  url: { type: "string" },
+  "data-dir": { type: "string" },
+} as const;
+
+type Values = ReturnType<typeof read>["values"];
+
+export async function imageBuildCommand(args: string[], world: ImageBuildWorld): Promise<void> {
+  const { values, positionals } = read(args);
+  if (values.help) return world.print(imageBuildUsage.trimEnd());
+  const [verb = "", ...operands] = positionals;
+  const wanted = { build: 1, "from-snapshot": 2, export: 1 }[verb] ?? 0;
+  if (operands.length !== wanted) {
+    throw new CliError(`Cannot do "image ${verb}": it takes ${wanted} names\n\n${imageBuildUsage.trimEnd()}`);
+  }
+  const [first = "", second = ""] = operands;
+  const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
+  if (verb === "build") return build(client, first, values, world);
+  if (verb === "export") return exported(client, first, values.output ?? "-", world);
+  const path = `/sandkeep/v1/snapshots/${encodeURIComponent(first)}/image`;
+  const { image } = (await client.call("make an image", "POST", path, { name: second })) as { image: Image };
+  world.print(`${image.name}  ${image.digest}`);
+}
+
+function read(args: string[]) {
+  return readArgs(args, imageBuildUsage, options);
+}
+
+// The daemon's lines are what docs/images.md says.
+interface Image {
+  name: string;
+  digest: string | null;
+}
+
+type Line =
+  | { type: "waiting" | "cached" }
+  | { type: "note"; message: string }
+  | { type: "step"; stage: string; index: number; total: number; text: string }
+  | { type: "output"; stream: "stdout" | "stderr"; text: string }
+  | { type: "done"; took: number }
+  | { type: "built"; image: Image | null };
+
+async function build(client: Client, directory: string, values: Values, world: ImageBuildWorld): Promise<void> {
+  const how = values.progress ?? "plain";
+  if (!["plain", "quiet", "json"].includes(how))
+    throw new CliError(`Cannot show progress as "${how}": say plain, quiet or json`);
+  const { query, tar } =
+    directory === "-" ? await fromInput(world.input, values.file) : await fromDirectory(directory, values.file);
+  const args = buildArgs(values["build-arg"] ?? [], world.environment);
+  const network = { none: "deny-all", all: "allow-all" }[values.network ?? ""] ?? values.network;
+  const parameters = new URLSearchParams({
+    ...query,
+    ...(values.tag !== undefined && { name: values.tag }),
+    ...(values.target !== undefined && { target: values.target }),
+    ...(values["no-cache"] && { cache: "false" }),
+    ...(network !== undefined && { network }),
+    ...(values.timeout !== undefined && { timeout: values.timeout }),
+    ...(values.project !== undefined && { project: values.project }),
+    ...(Object.keys(args).length > 0 && { args: JSON.stringify(args) }),
+  });
+  const show = how === "plain" ? new PlainProgress(world.progress) : undefined;
+  for await (const each of client.lines("build the image", `/sandkeep/v1/builds?${parameters}`, tar)) {
+    const line = each as Line;
+    if (how === "json") world.print(JSON.stringify(line));
+    else show?.take(line);
+    if (line.type !== "built" || how === "json") continue;
+    world.print(line.image ? `${line.image.name}  ${line.image.digest}` : "built, without a name: -t gives it one");
+  }
+}
+
+interface Sent {
+  query: Record<string, string>;
+  tar: AsyncIterable<Uint8Array>;
+}
+
+async function fromDirectory(directory: string, file: string | undefined): Promise<Sent> {
+  const root = resolve(directory);
+  const isThere = await stat(root).then(
+    (facts) => facts.isDirectory(),
+    () => false,
+  );
+  if (!isThere) throw new CliError(`Cannot build from "${directory}": there is no such directory`);
+  const path = file === undefined ? resolve(root, "Dockerfile") : resolve(file);
+  const text = await readFile(path, "utf8").catch((cause) => {
+    throw new CliError(`Cannot read the Dockerfile "${path}": ${cause.message}`);
+  });
+  const below = relative(root, path).split(sep).join("/");
+  const isBelow = !below.startsWith("../") && !isAbsolute(below);
+  if (isBelow) return { query: { file: below }, tar: packContext({ directory: root, file: below }) };
+  const name = `.sandkeep-${randomBytes(8).toString("hex")}`;
+  return { query: { file: name, apart: "true" }, tar: packContext({ directory: root, extra: { [name]: text } }) };
+}
+
+/** a tar as it is, anything else as a Dockerfile without files */
+async function fromInput(input: AsyncIterable<Uint8Array>, file = "Dockerfile"): Promise<Sent> {
+  const chunks: Uint8Array[] = [];
+  const iterator = input[Symbol.asyncIterator]();
+  let length = 0;
+  let next = await iterator.next();
+  for (; !next.done && length < 1024; next = await iterator.next()) {
+    chunks.push(next.value);
+    length += next.value.length;
+  }
+  if (!next.done) chunks.push(next.value);
+  const head = Buffer.concat(chunks);
+  const isPacked = head.subarray(0, 2).equals(Buffer.from([0x1f, 0x8b])) || head.readUInt32BE(0) === 0x28b52ffd;
+  async function* all(): AsyncGenerator<Uint8Array> {
+    yield head;
+    for (let each = await iterator.next(); !each.done; each = await iterator.next()) yield each.value;
+  }
+  if (isPacked || head.subarray(257, 262).toString() === "ustar") return { query: { file }, tar: all() };
+  const text = Buffer.concat(await Array.fromAsync(all())).toString();
+  return { query: { file: "Dockerfile" }, tar: packText("Dockerfile", text) };
+}
+
+async function* packText(name: string, text: string): AsyncGenerator<Buffer> {
+  const { pack } = await import("tar-stream");
+  const tar = pack();
+  tar.entry({ name }, text);
+  tar.finalize();
+  for await (const chunk of tar) yield chunk as Buffer; // a packer only ever makes buffers
+}
+
+function buildArgs(given: string[], environment: NodeJS.ProcessEnv): Record<string, string> {
+  const args: Record<string, string> = {};
+  for (const each of given) {
+    const at = each.indexOf("=");
+    const name = at < 0 ? each : each.slice(0, at);
+    const value = at < 0 ? environment[name] : each.slice(at + 1);
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+      throw new CliError(`Cannot use the build argument "${each}": say name=value`);
+    if (value !== undefined) args[name] = value;
+  }
+  return args;
+}
+
+/** what a build says goes to a terminal, whose orders are not for strangers to give */
+function plain(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
+  return text.replaceAll("\r\n", "\n").replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "");
+}
+
+/** Lines for people: each step with its number, and what it says. */
+class PlainProgress {
+  readonly #write: (text: string) => void;
+  #isCached = false;
+  #isInLine = false;
+
+  constructor(write: (text: string) => void) {
+    this.#write = write;
+  }
+
+  take(line: Line): void {
+    if (line.type === "output") {
+      this.#isInLine = !line.text.endsWith("\n");
+      this.#write(plain(line.text));
+      return;
+    }
+    if (this.#isInLine) this.#write("\n");
+    this.#isInLine = false;
+    if (line.type === "waiting") this.#write("waiting for other builds\n");
+    if (line.type === "note") this.#write(`note: ${plain(line.message)}\n`);
+    if (line.type === "cached") this.#isCached = true;
+    if (line.type === "step") {
+      this.#isCached = false;
+      this.#write(`[${line.stage} ${line.index}/${line.total}] ${plain(line.text)}\n`);
+    }
+    if (line.type === "done")
+      this.#write(this.#isCached ? "  cached\n" : `  done in ${(line.took / 1000).toFixed(1)} s\n`);
+  }
+}
+
+/** half an archive is not left behind */
+async function exported(client: Client, name: string, file: string, { output, print }: ImageBuildWorld): Promise<void> {
+  const query = new URLSearchParams({ name });
+  const bytes = await client.bytes("export the image", `/sandkeep/v1/images/archive?${query}`);
+  if (file === "-") return pipeline(bytes, output, { end: false });
+  try {
+    await pipeline(bytes, createWriteStream(file));
+  } catch (cause) {
+    await rm(file, { force: true });
+    throw new CliError(`Cannot write "${file}": ${cause instanceof Error ? cause.message : cause}`);
+  }
+  print(`wrote ${file}`);
+}

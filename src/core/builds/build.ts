@@ -1,0 +1,291 @@
+/**
+ * One build: walks the stages of a plan. Each step that changes files boots a sandbox from what the step before it left,
+ * does its work inside, and leaves a snapshot, which is kept by the step's key; where that is kept already, nothing runs.
+ * What boots is nobody's sandbox: it is in no list and in no account, and it is gone when its step is over.
+ */
+
+import type { Context } from "../context.ts";
+import { memoryPerVcpu } from "../context.ts";
+import { beginTrust, trustEnvironment, trusted } from "../images/trust.ts";
+import { isSandkeepError, messageOf, SandkeepError } from "../model/errors.ts";
+import { allowsNothing, hasRules, type NetworkPolicy } from "../network/network-policy.ts";
+import type { BuildContext } from "../ports/image-builds.ts";
+import type { Machine, MachineNetwork, OutputChunk } from "../ports/runtime.ts";
+import {
+  type BuildPlan,
+  type BuildStage,
+  type BuildStep,
+  type CopyAction,
+  neededStages,
+  type RunAction,
+  type StageBase,
+} from "./build-plan.ts";
+import { type CopyFiles, contextFiles, copyInto, type Match, machineFiles, matchesOf, ownerIds } from "./copying.ts";
+import { baseKey, stepKey } from "./step-keys.ts";
+
+/** What whoever waits for a build hears of it. */
+export type BuildEvent =
+  | { type: "note"; message: string }
+  /** `index` counts from 1 */
+  | { type: "step"; stage: string; index: number; total: number; text: string; line?: number | undefined }
+  | { type: "output"; stream: "stdout" | "stderr"; text: string }
+  | { type: "cached" }
+  /** ms that it took */
+  | { type: "done"; took: number };
+
+/** Files that a step begins with or leaves. */
+interface Root {
+  /** the key of the image to boot from */
+  image: string;
+  key: string;
+}
+
+export interface BuildJob {
+  context: Context;
+  teamId: string;
+  plan: BuildPlan;
+  files: BuildContext | undefined;
+  /** what the images that the plan names are, by name: what to boot from and the digest of what is in it */
+  images: ReadonlyMap<string, { image: string; digest: string }>;
+  network: NetworkPolicy;
+  useCache: boolean;
+  vcpus: number;
+  /** when it must be over */
+  deadline: number;
+  signal: AbortSignal;
+  tell: (event: BuildEvent) => Promise<void>;
+}
+
+/** bytes of a command's output that are kept until they are told */
+const outputLimit = 16 << 20;
+/** characters of a failed command's output that its error repeats */
+const lastOutput = 2000;
+
+export class Build {
+  readonly #job: BuildJob;
+  readonly #results = new Map<number, Root>();
+  readonly #total: number;
+  #index = 0;
+
+  constructor(job: BuildJob) {
+    this.#job = job;
+    const { stages } = job.plan;
+    this.#total = neededStages(job.plan).reduce((sum, index) => sum + (stages[index]?.steps.length ?? 0), 0);
+  }
+
+  /** the key of the image that has the files of the target */
+  async run(): Promise<string> {
+    const { plan, tell } = this.#job;
+    for (const message of plan.notes) await tell({ type: "note", message });
+    for (const index of neededStages(plan)) {
+      const stage = plan.stages[index];
+      if (stage) this.#results.set(index, await this.#stage(stage));
+    }
+    const result = this.#results.get(plan.target);
+    if (!result) throw new SandkeepError("internal", "Cannot build the image: its stage was not built");
+    return result.image;
+  }
+
+  async #stage(stage: BuildStage): Promise<Root> {
+    const { tell, context } = this.#job;
+    let root = await this.#rootOf(stage.base);
+    for (const step of stage.steps) {
+      this.#requireTime();
+      const { text, line } = step;
+      await tell({ type: "step", stage: stage.name, index: ++this.#index, total: this.#total, text, line });
+      const begin = context.now();
+      try {
+        root = await this.#step(root, step);
+      } catch (error) {
+        throw this.#failed(step, error);
+      }
+      await tell({ type: "done", took: Math.max(0, context.now() - begin) });
+    }
+    return root;
+  }
+
+  async #rootOf(base: StageBase): Promise<Root> {
+    const { context, teamId, images } = this.#job;
+    if (base === "scratch") {
+      return { image: await context.runtime.imageBuilds.scratch(), key: baseKey(teamId, "scratch") };
+    }
+    const found = "stage" in base ? this.#results.get(base.stage) : undefined;
+    if (found) return found;
+    const image = "image" in base ? images.get(base.image) : undefined;
+    if (!image) throw new SandkeepError("internal", "Cannot build the image: a stage has no base");
+    return { image: image.image, key: baseKey(teamId, image) };
+  }
+
+  async #step(parent: Root, { action }: BuildStep): Promise<Root> {
+    if (action.kind === "setting") return parent;
+    const { network } = this.#job;
+    if (action.kind === "copy") return this.#copy(parent, action);
+    const key = stepKey({ parent: parent.key, action, network });
+    return this.#cachedOr(key, () =>
+      this.#inside(parent, key, async (machine) => {
+        if (action.kind === "run") return this.#run(machine, action);
+        const inside = machine.files();
+        const isThere = await inside.stat(action.path).then(
+          ({ type }) => type === "directory",
+          () => false,
+        );
+        if (isThere) return;
+        await inside.mkdir(action.path, { recursive: true });
+        const { uid, gid } = await ownerIds(machine, action.user);
+        if (uid !== 0 || gid !== 0) await inside.chown(action.path, uid, gid);
+      }),
+    );
+  }
+
+  /** what is copied is looked at before the cache is: its contents are part of the key */
+  async #copy(parent: Root, action: CopyAction): Promise<Root> {
+    const { files: sent, network } = this.#job;
+    const write = (key: string, files: CopyFiles | undefined, matches: Match[]) =>
+      this.#inside(parent, key, (machine) => copyInto(machine, action, { files, matches }));
+    if (action.from !== "context") {
+      const source = await this.#rootOf(action.from);
+      const key = stepKey({ parent: parent.key, action, network, copied: [source.key] });
+      return this.#cachedOr(key, () =>
+        this.#booted(source, "copy", async (machine) => {
+          const files = machineFiles(machine.files());
+          const matches = (await Promise.all(action.sources.map((each) => matchesOf(files, each)))).flat();
+          return write(key, files, matches);
+        }),
+      );
+    }
+    if (action.sources.length > 0 && !sent) throw new SandkeepError("invalid", "the build has no files to copy from");
+    const files = sent && contextFiles(sent);
+    const matches = files ? (await Promise.all(action.sources.map((each) => matchesOf(files, each)))).flat() : [];
+    const copied = matches.flatMap(({ path, name }) => [name, sent?.digest(path.slice(1)) ?? ""]);
+    const key = stepKey({ parent: parent.key, action, network, copied });
+    return this.#cachedOr(key, () => write(key, files, matches));
+  }
+
+  async #cachedOr(key: string, make: () => Promise<Root>): Promise<Root> {
+    const { context, useCache, tell } = this.#job;
+    const image = useCache ? await context.runtime.imageBuilds.find(key) : undefined;
+    if (image === undefined) return make();
+    await tell({ type: "cached" });
+    return { image, key };
+  }
+
+  /** boots from what is there, changes it, and keeps what that leaves */
+  #inside(parent: Root, key: string, change: (machine: Machine) => Promise<void>): Promise<Root> {
+    const { runtime } = this.#job.context;
+    return this.#booted(parent, "step", async (machine) => {
+      await change(machine);
+      this.#requireTime();
+      const { snapshot, reason } = await machine.stop({ snapshot: true });
+      if (!snapshot) throw new SandkeepError("internal", `its files could not be kept: ${reason}`);
+      return { image: await runtime.imageBuilds.keep(key, snapshot.id), key };
+    });
+  }
+
+  /** a machine that is gone, with all it did, when the work is over; a cancelled build ends it at once */
+  async #booted<T>(root: Root, purpose: string, work: (machine: Machine) => Promise<T>): Promise<T> {
+    const { context, vcpus, signal, network: policy } = this.#job;
+    const { runtime, ids, limits, trouble } = context;
+    this.#requireTime();
+    const network = machineNetwork(policy);
+    const id = `build-${purpose}-${ids.command().slice(4)}`;
+    const size = { vcpus, memory: vcpus * memoryPerVcpu * 2 ** 20, disk: limits.disk };
+    const machine = await runtime.boot({ id, root: { image: root.image }, limits: size, network });
+    const end = () => void machine.stop().catch(trouble);
+    signal.addEventListener("abort", end, { once: true });
+    try {
+      signal.throwIfAborted();
+      return await work(machine);
+    } finally {
+      signal.removeEventListener("abort", end);
+      await machine.stop().catch((error) => {
+        if (!isSandkeepError(error, "gone")) trouble(error);
+      });
+      await runtime.forget(id).catch(trouble);
+    }
+  }
+
+  async #run(machine: Machine, { argv, env, user, cwd }: RunAction): Promise<void> {
+    const { context, network, deadline, signal } = this.#job;
+    // Only programs need it; files that are copied do not change because of it.
+    beginTrust(machine, machineNetwork(network), context, { rooted: !context.hostRoots });
+    await trusted(machine);
+    const [name = "", group] = user.split(":");
+    const process = await machine.exec({
+      id: "run",
+      argv,
+      cwd: cwd || "/",
+      env: { ...trustEnvironment(network, context), ...env },
+      user: name,
+      ...(group !== undefined && { groups: [group] }),
+      timeLimit: Math.max(1, deadline - context.now()),
+      outputLimit,
+    });
+    const output = new Output(this.#job.tell);
+    for await (const chunk of process.output({ signal })) await output.take(chunk);
+    const exit = await process.exited;
+    await output.end();
+    signal.throwIfAborted();
+    if (exit.code === 0 && !exit.timedOut) return;
+    const why = exit.timedOut
+      ? "it took longer than the build may"
+      : exit.outOfMemory
+        ? "it was out of memory"
+        : `it ended with exit code ${exit.code}`;
+    const code = exit.timedOut ? "timeout" : exit.outOfMemory ? "limit" : "invalid";
+    throw new SandkeepError(code, output.last === "" ? why : `${why}. It said last:\n${output.last}`);
+  }
+
+  #requireTime(): void {
+    const { signal, deadline, context } = this.#job;
+    signal.throwIfAborted();
+    if (context.now() < deadline) return;
+    throw new SandkeepError("timeout", "Cannot build the image: it took longer than it may");
+  }
+
+  /** the same error, with the step that it is about */
+  #failed({ text, line }: BuildStep, error: unknown): unknown {
+    const { signal } = this.#job;
+    if (signal.aborted) return signal.reason ?? error;
+    if (!isSandkeepError(error) || error.code === "internal") return error;
+    const where = `${line === undefined ? "" : `line ${line}: `}${text.length > 200 ? `${text.slice(0, 200)}…` : text}`;
+    const isShell = error.about?.kind === "executable";
+    const why = isShell ? `${messageOf(error)} (the image lacks the program that should run it)` : messageOf(error);
+    return new SandkeepError(error.code, `Cannot build the image: ${where}: ${why}`, { cause: error });
+  }
+}
+
+/** rules of a policy need a sandbox that they are on record for */
+export function machineNetwork(policy: NetworkPolicy): MachineNetwork {
+  if (policy.mode === "allow-all") return "allow-all";
+  if (policy.mode === "deny-all" || allowsNothing(policy)) return "deny-all";
+  if (hasRules(policy))
+    throw new SandkeepError("invalid", "Cannot build the image: its network policy has rules for requests");
+  return policy;
+}
+
+/** A command's output as text, and the end of it. */
+class Output {
+  readonly #tell: BuildJob["tell"];
+  readonly #decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  last = "";
+
+  constructor(tell: BuildJob["tell"]) {
+    this.#tell = tell;
+  }
+
+  async take({ stream, data }: OutputChunk): Promise<void> {
+    const name = stream === "stderr" ? "stderr" : "stdout";
+    await this.#say(name, this.#decoders[name].decode(data, { stream: true }));
+  }
+
+  async end(): Promise<void> {
+    for (const name of ["stdout", "stderr"] as const) await this.#say(name, this.#decoders[name].decode());
+    this.last = this.last.trim();
+  }
+
+  async #say(stream: "stdout" | "stderr", text: string): Promise<void> {
+    if (text === "") return;
+    this.last = (this.last + text).slice(-lastOutput);
+    await this.#tell({ type: "output", stream, text });
+  }
+}

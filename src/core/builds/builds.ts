@@ -1,0 +1,230 @@
+/** Images that are made here: by a build's plan, or of a snapshot. They belong to the caller's team. */
+
+import type { Readable } from "node:stream";
+import { Turns } from "../../base/limited-concurrency.ts";
+import { Queue } from "../../base/queue.ts";
+import type { Context } from "../context.ts";
+import { SandkeepError } from "../model/errors.ts";
+import { imageKey, plainConfig } from "../model/image.ts";
+import type { Caller, Owner } from "../model/sandbox.ts";
+import { allowAll, type NetworkPolicy } from "../network/network-policy.ts";
+import type { BuildContext, NewImage } from "../ports/image-builds.ts";
+import type { ImageInfo } from "../ports/runtime.ts";
+import { Build, type BuildEvent, machineNetwork } from "./build.ts";
+import { type BuildPlan, type ImageSettings, neededStages } from "./build-plan.ts";
+
+export interface BuildSpec {
+  /** what the image will be called; an image of that name is replaced. Without a name the build only fills the cache */
+  name?: string | undefined;
+  /** names of images that the plan needs; what they are is resolved before the plan is made */
+  images: string[];
+  plan: (images: ReadonlyMap<string, ImageSettings>) => BuildPlan;
+  /** files to copy from; closed when the build is over */
+  context?: BuildContext | undefined;
+  networkPolicy?: NetworkPolicy | undefined;
+  /** whether steps that were built before are used again; default true */
+  useCache?: boolean | undefined;
+  vcpus?: number | undefined;
+  /** longest it may take, in ms; default and most an hour */
+  timeout?: number | undefined;
+  /** ends it */
+  signal?: AbortSignal | undefined;
+}
+
+/** What a build tells, and at its end the image; of one without a name there is none. */
+export type BuildProgress = BuildEvent | { type: "waiting" } | { type: "built"; image?: ImageInfo };
+
+/** builds that run at once; others wait for their turn */
+const mostAtOnce = 4;
+const longestBuild = 3_600_000;
+/** what a caller is behind with before the build waits for it */
+const mostBehind = 256;
+
+export class Builds {
+  readonly #context: Context;
+  readonly #turns = new Turns(mostAtOnce, 2 ** 31 - 1);
+  #running = 0;
+  #prunedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  /** takes the files of a build; whoever does not build with them has to close them */
+  async receive(_owner: Owner, tar: AsyncIterable<Uint8Array>): Promise<BuildContext> {
+    this.#context.runtime.requireRoom();
+    return this.#context.runtime.imageBuilds.receive(tar);
+  }
+
+  /** builds as long as somebody listens; one that is left ends at once, and nothing of its last step stays */
+  async build(owner: Owner, spec: BuildSpec): Promise<AsyncGenerator<BuildProgress>> {
+    return this.#events(owner, spec);
+  }
+
+  async *#events(owner: Owner, spec: BuildSpec): AsyncGenerator<BuildProgress> {
+    const left = new AbortController();
+    const signal = AbortSignal.any([left.signal, owner.ended, spec.signal].filter((each) => each !== undefined));
+    const events = new Queue<BuildProgress>(mostBehind);
+    const working = this.#work(owner, spec, signal, (event) => events.put(event)).then(
+      () => events.end(),
+      (error) => events.end(error),
+    );
+    try {
+      yield* events;
+    } finally {
+      left.abort(new SandkeepError("gone", "Cannot build the image: whoever asked for it has gone"));
+      await working;
+    }
+  }
+
+  /** an image of this name with the files of a snapshot */
+  async fromSnapshot(caller: Caller, snapshotId: string, name: string): Promise<ImageInfo> {
+    const { store, runtime } = this.#context;
+    const snapshot = await store.getSnapshot(snapshotId);
+    if (snapshot?.teamId !== caller.teamId || snapshot.runtimeId === undefined) {
+      throw new SandkeepError("not-found", `Cannot make an image of snapshot "${snapshotId}": there is none`);
+    }
+    runtime.requireRoom();
+    return runtime.imageBuilds.publishSnapshot(snapshot.runtimeId, { name, owner: caller.teamId });
+  }
+
+  /** a tar that other tools load; only whole images can be packed, not those that need this host's own files */
+  async export(caller: Caller, name: string): Promise<Readable> {
+    const image = await this.#context.runtime.images.get(name, caller.teamId);
+    if (!image) throw new SandkeepError("not-found", `Cannot export image "${name}": there is none of that name`);
+    return this.#context.runtime.imageBuilds.export(imageKey(image));
+  }
+
+  /** deletes what earlier builds left and none has used for long; asked after each build, and at the start */
+  async prune(): Promise<void> {
+    const { runtime, now, limits } = this.#context;
+    if (limits.buildCacheRetention === 0) return;
+    this.#prunedAt = now();
+    await runtime.imageBuilds.prune(now() - limits.buildCacheRetention);
+  }
+
+  async #work(
+    owner: Owner,
+    spec: BuildSpec,
+    signal: AbortSignal,
+    tell: (event: BuildProgress) => Promise<void>,
+  ): Promise<void> {
+    try {
+      if (this.#running >= mostAtOnce) await tell({ type: "waiting" });
+      await this.#turns.take(owner.teamId, async () => {
+        this.#running++;
+        try {
+          await this.#build(owner, spec, signal, tell);
+        } finally {
+          this.#running--;
+        }
+      });
+    } finally {
+      await spec.context?.close();
+    }
+    if (this.#context.now() - this.#prunedAt > longestBuild) await this.prune().catch(this.#context.trouble);
+  }
+
+  async #build(
+    { teamId }: Owner,
+    spec: BuildSpec,
+    signal: AbortSignal,
+    tell: (event: BuildProgress) => Promise<void>,
+  ): Promise<void> {
+    const { now, limits, runtime } = this.#context;
+    signal.throwIfAborted();
+    runtime.requireRoom();
+    if (spec.name !== undefined) runtime.imageBuilds.checkName(spec.name);
+    const found = await this.#resolve(teamId, spec.images);
+    const plan = spec.plan(new Map([...found].map(([name, image]) => [name, settingsOf(image)])));
+    const network = spec.networkPolicy ?? allowAll;
+    machineNetwork(network);
+    const key = await new Build({
+      context: this.#context,
+      teamId,
+      plan,
+      files: spec.context,
+      images: new Map([...found].map(([name, image]) => [name, { image: imageKey(image), digest: digestOf(image) }])),
+      network,
+      useCache: spec.useCache ?? true,
+      vcpus: spec.vcpus ?? limits.defaultVcpus,
+      deadline: now() + Math.min(spec.timeout ?? longestBuild, longestBuild),
+      signal,
+      tell,
+    }).run();
+    signal.throwIfAborted();
+    const { name } = spec;
+    const image =
+      name === undefined ? undefined : await runtime.imageBuilds.publish(key, this.#newImage(teamId, name, plan));
+    await tell({ type: "built", ...(image && { image }) });
+  }
+
+  async #resolve(teamId: string, names: string[]): Promise<Map<string, ImageInfo>> {
+    const found = new Map<string, ImageInfo>();
+    for (const name of names) {
+      const image = await this.#context.runtime.images.get(shortName(name), teamId);
+      if (!image) throw new SandkeepError("not-found", `Cannot build the image: there is no image named "${name}"`);
+      found.set(name, image);
+    }
+    return found;
+  }
+
+  #newImage(owner: string, name: string, plan: BuildPlan): NewImage {
+    const stage = plan.stages[plan.target];
+    if (!stage) throw new SandkeepError("internal", "Cannot build the image: its plan has no target");
+    const { env, user, cwd, entrypoint, command, ports, labels, stopSignal, shell } = stage.settings;
+    const at = this.#context.now();
+    const history = neededStages({ stages: plan.stages, target: plan.target })
+      .filter((index) => index === plan.target)
+      .flatMap((index) => plan.stages[index]?.steps ?? [])
+      .map(({ text, action }) => ({
+        createdBy: text,
+        createdAt: at,
+        ...(action.kind === "setting" && { isEmpty: true }),
+      }));
+    return {
+      name,
+      owner,
+      env,
+      user: user.split(":", 1)[0] || "root",
+      cwd: cwd || "/",
+      config: {
+        ...plainConfig(),
+        user,
+        cwd,
+        entrypoint,
+        command,
+        ports,
+        labels,
+        ...(stopSignal !== undefined && { stopSignal }),
+        ...(shell && { shell }),
+        builtAt: at,
+        history,
+      },
+    };
+  }
+}
+
+/** what a stage that begins with the image takes over from it */
+function settingsOf({ env, user, cwd, config }: ImageInfo): ImageSettings {
+  return {
+    env,
+    user: config?.user || user,
+    cwd: config?.cwd || cwd,
+    entrypoint: config?.entrypoint ?? [],
+    command: config?.command ?? [],
+    ports: config?.ports ?? [],
+    labels: config?.labels ?? {},
+    stopSignal: config?.stopSignal,
+    shell: config?.shell,
+  };
+}
+
+function digestOf(image: ImageInfo): string {
+  return image.layers.join(" ");
+}
+
+/** images that came from a registry's default place go by their short names here */
+function shortName(name: string): string {
+  return name.replace(/^docker\.io\/(library\/)?/, "").replace(/:latest$/, "");
+}

@@ -1,0 +1,311 @@
+/**
+ * The files that a client sent for a build. A context is not trusted, and no path of it is ever one of the host's: the
+ * contents of all files lie one after the other in one nameless file, and an index in memory says what is where.
+ */
+
+import { createHash } from "node:crypto";
+import { type FileHandle, open, rm } from "node:fs/promises";
+import { join, posix } from "node:path";
+import { type Extract, extract } from "tar-stream";
+import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import type { BuildContext, ContextEntry } from "../../../core/ports/image-builds.ts";
+import { decompressed } from "../files/decompress.ts";
+import { TarOutput, written } from "../files/tar.ts";
+import { processTag } from "../layers/claims.ts";
+
+type Member = Extract extends AsyncIterable<infer Source> ? Source : never;
+
+type Node =
+  | { type: "directory"; mode: number; modifiedAt: Date; children: Set<string> }
+  | { type: "file"; mode: number; modifiedAt: Date; start: number; size: number; sha256: string }
+  | { type: "symlink"; mode: number; modifiedAt: Date; target: string };
+
+const mostEntries = 200_000;
+const longestPath = 4096;
+const largestText = 1 << 20;
+const mostLinks = 40;
+const pieceLength = 1 << 18;
+
+/** `largest` is how many bytes all files together may have */
+export async function receiveContext(
+  tar: AsyncIterable<Uint8Array>,
+  { scratch, largest }: { scratch: string; largest: number },
+): Promise<BuildContext> {
+  const path = join(scratch, processTag());
+  const file = await open(path, "wx+", 0o600);
+  try {
+    await rm(path);
+    return new Context(file, await indexOf(tar, file, largest));
+  } catch (error) {
+    await file.close();
+    throw isSandkeepError(error) ? error : refusal(`it is no whole tar file (${messageOf(error)})`, error);
+  }
+}
+
+class Context implements BuildContext {
+  readonly #file: FileHandle;
+  readonly #nodes: Map<string, Node>;
+  #isIgnored: (path: string) => boolean = () => false;
+
+  constructor(file: FileHandle, nodes: Map<string, Node>) {
+    this.#file = file;
+    this.#nodes = nodes;
+  }
+
+  ignore(ignored: (path: string) => boolean): void {
+    this.#isIgnored = ignored;
+  }
+
+  find(path: string): ContextEntry | undefined {
+    const found = this.#follow(path);
+    const node = found === undefined ? undefined : this.#node(found);
+    if (found === undefined || !node || node.type === "symlink") return undefined;
+    return { path: found, type: node.type, size: node.type === "file" ? node.size : 0 };
+  }
+
+  names(directory: string): string[] {
+    const node = this.#nodes.get(directory);
+    if (node?.type !== "directory") return [];
+    return [...node.children].filter((name) => this.#node(below(directory, name))).sort();
+  }
+
+  async text(path: string): Promise<string | undefined> {
+    const node = this.#nodes.get(path);
+    if (node?.type !== "file") return undefined;
+    if (node.size > largestText) throw refusal(`"${path}" is larger than ${largestText} bytes`);
+    return Buffer.concat(await Array.fromAsync(this.#contents(node.start, node.size))).toString();
+  }
+
+  async unpacked(path: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const node = this.#nodes.get(path);
+    if (node?.type !== "file") return undefined;
+    const contents = () => this.#contents(node.start, node.size);
+    const head = await beginning(contents());
+    const packing = head.subarray(0, 3).equals(bzip2) ? "bzip2" : head.subarray(0, 6).equals(xz) ? "xz" : undefined;
+    if (packing) {
+      throw new SandkeepError("invalid", `Cannot unpack "${shown(path)}": archives in ${packing} are not supported`);
+    }
+    // What is compressed and no tar is a file like any other.
+    const plain = await beginning(decompressed(contents())).catch(() => undefined);
+    return plain?.subarray(257, 262).toString() === "ustar" ? decompressed(contents()) : undefined;
+  }
+
+  digest(path: string): string {
+    const hash = createHash("sha256");
+    for (const { name, node } of this.#below(path)) {
+      const what = node.type === "file" ? node.sha256 : node.type === "symlink" ? node.target : "";
+      hash.update(JSON.stringify([name, node.type, node.mode, what]));
+    }
+    return hash.digest("hex");
+  }
+
+  async *archive(path: string): AsyncGenerator<Buffer> {
+    const output = new TarOutput();
+    try {
+      for (const { name, node } of this.#below(path)) {
+        if (name === "") continue;
+        const header = { name, mode: node.mode | 0o100000, uid: 0, gid: 0, mtime: node.modifiedAt, type: node.type };
+        if (node.type === "file") {
+          const contents = this.#contents(node.start, node.size);
+          yield* output.member({ ...header, size: node.size }, { contents });
+        } else yield* output.member({ ...header, ...(node.type === "symlink" && { linkname: node.target }) }, {});
+      }
+      yield* output.end();
+    } finally {
+      output.close();
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+
+  /** a file under its own name, or a directory ("") and all below it, each before what is in it */
+  *#below(path: string): Generator<{ name: string; node: Node }> {
+    const node = this.#node(path);
+    if (!node) return;
+    if (node.type !== "directory") return yield { name: posix.basename(path), node };
+    const waiting = [""];
+    for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
+      const at = below(path, name);
+      const found = this.#node(at);
+      // A directory that is left out may hold something that is not.
+      if (found && (name === "" || !this.#isIgnored(at) || found.type === "directory")) yield { name, node: found };
+      if (found?.type === "directory") {
+        for (const child of this.names(at).reverse()) waiting.push(below(name, child));
+      }
+    }
+  }
+
+  /** what is there and not left out; a directory that is left out counts when something in it does not */
+  #node(path: string): Node | undefined {
+    const node = this.#nodes.get(path);
+    if (!node || path === "" || !this.#isIgnored(path)) return node;
+    const isOpen = node.type === "directory" && [...node.children].some((name) => this.#node(below(path, name)));
+    return isOpen ? node : undefined;
+  }
+
+  /** the path without links; what leads above the root leads to the root */
+  #follow(path: string): string | undefined {
+    let left = mostLinks;
+    let at = "";
+    const names = path.split("/").reverse();
+    for (let name = names.pop(); name !== undefined; name = names.pop()) {
+      if (name === "" || name === ".") continue;
+      if (name === "..") {
+        at = parentOf(at);
+        continue;
+      }
+      const next = below(at, name);
+      const node = this.#nodes.get(next);
+      if (!node) return undefined;
+      if (node.type !== "symlink") at = next;
+      else if (left-- === 0) return undefined;
+      else {
+        if (node.target.startsWith("/")) at = "";
+        names.push(...node.target.split("/").reverse());
+      }
+    }
+    return at;
+  }
+
+  async *#contents(start: number, size: number): AsyncGenerator<Buffer> {
+    for (let at = start; at < start + size; ) {
+      const length = Math.min(pieceLength, start + size - at);
+      const { bytesRead, buffer } = await this.#file.read(Buffer.allocUnsafe(length), 0, length, at);
+      if (bytesRead === 0) throw new SandkeepError("internal", "Cannot read the build context: it became shorter");
+      yield buffer.subarray(0, bytesRead);
+      at += bytesRead;
+    }
+  }
+}
+
+const bzip2 = Buffer.from("BZh");
+const xz = Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00]);
+
+/** the first block of a tar, or what there is of it */
+async function beginning(contents: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of contents) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length >= 512) break;
+  }
+  return Buffer.concat(chunks);
+}
+
+async function indexOf(tar: AsyncIterable<Uint8Array>, file: FileHandle, largest: number): Promise<Map<string, Node>> {
+  const nodes = new Map<string, Node>([["", newDirectory(0o755, new Date(0))]]);
+  const parser = extract();
+  let fed: unknown;
+  const feeding = feed(parser, tar).catch((error) => {
+    fed = error;
+    parser.destroy();
+  });
+  let length = 0;
+  try {
+    for await (const member of parser) {
+      const name = cleanName(member.header.name);
+      const node = await nodeOf(member, nodes, { file, start: length, largest });
+      if (node?.type === "file") length = Math.max(length, node.start + node.size);
+      if (node) put(nodes, name, node);
+      if (nodes.size > mostEntries) throw refusal(`it has more than ${mostEntries} files`);
+      member.resume();
+    }
+  } catch (error) {
+    throw fed ?? error;
+  } finally {
+    parser.destroy();
+    await feeding;
+  }
+  if (fed !== undefined) throw fed;
+  return nodes;
+}
+
+/** undefined for what no build can copy, such as a socket */
+async function nodeOf(
+  member: Member,
+  nodes: Map<string, Node>,
+  { file, start, largest }: { file: FileHandle; start: number; largest: number },
+): Promise<Node | undefined> {
+  const { name, type, linkname = "", mtime } = member.header;
+  const facts = { mode: (member.header.mode ?? 0o644) & 0o7777, modifiedAt: mtime ?? new Date(0) };
+  const isDirectory = type === "directory" || (type === "file" && name.endsWith("/"));
+  if (isDirectory) return newDirectory(facts.mode, facts.modifiedAt);
+  if (type === "symlink") {
+    if (linkname === "" || linkname.length > longestPath) throw refusal(`"${shown(name)}" links to nothing`);
+    return { type, ...facts, target: linkname };
+  }
+  if (type === "link") {
+    const node = nodes.get(cleanName(linkname));
+    if (node?.type !== "file") throw refusal(`"${shown(name)}" is a link to a file that is not there`);
+    return { ...node };
+  }
+  if (type !== "file" && type !== "contiguous-file") return undefined;
+  const hash = createHash("sha256");
+  let size = 0;
+  for await (const chunk of member as AsyncIterable<Buffer>) {
+    if (start + size + chunk.length > largest) {
+      throw new SandkeepError("limit", `Cannot take the build context: it is larger than ${largest} bytes`);
+    }
+    hash.update(chunk);
+    await file.write(chunk, 0, chunk.length, start + size);
+    size += chunk.length;
+  }
+  return { type: "file", ...facts, start, size, sha256: hash.digest("hex") };
+}
+
+/** puts an entry into its place, with the directories above it; one that is there gives way, unless things are in it */
+function put(nodes: Map<string, Node>, path: string, node: Node): void {
+  const there = nodes.get(path);
+  if (there?.type === "directory") {
+    if (node.type !== "directory") throw refusal(`"${shown(path)}" is there twice, and once as a directory`);
+    there.mode = node.mode;
+    there.modifiedAt = node.modifiedAt;
+    return;
+  }
+  const above = parentOf(path);
+  if (!nodes.has(above)) put(nodes, above, newDirectory(0o755, node.modifiedAt));
+  const parent = nodes.get(above);
+  if (parent?.type !== "directory") throw refusal(`"${shown(path)}" is below something that is no directory`);
+  parent.children.add(posix.basename(path));
+  nodes.set(path, node);
+}
+
+function newDirectory(mode: number, modifiedAt: Date): Node & { type: "directory" } {
+  return { type: "directory", mode, modifiedAt, children: new Set() };
+}
+
+async function feed(parser: Extract, tar: AsyncIterable<Uint8Array>): Promise<void> {
+  for await (const chunk of decompressed(tar)) {
+    if (parser.destroyed) return;
+    await written(parser, chunk);
+  }
+  parser.end(null);
+}
+
+function cleanName(name: string): string {
+  if (name.startsWith("/")) throw refusal(`"${shown(name)}" is an absolute path`);
+  if (name.length > longestPath) throw refusal(`"${shown(name)}…" is too long for a path`);
+  const names = name.split("/").filter((each) => each !== "" && each !== ".");
+  if (names.includes("..")) throw refusal(`"${shown(name)}" has ".." in it`);
+  return names.join("/");
+}
+
+function below(path: string, name: string): string {
+  return path === "" || name === "" ? path + name : `${path}/${name}`;
+}
+
+function parentOf(path: string): string {
+  const parent = posix.dirname(path);
+  return parent === "." ? "" : parent;
+}
+
+function shown(name: string): string {
+  return name.slice(0, 200);
+}
+
+function refusal(why: string, cause?: unknown): SandkeepError {
+  return new SandkeepError("invalid", `Cannot take the build context: ${why}`, { cause });
+}

@@ -1,0 +1,237 @@
+/** Images that are built from Dockerfiles by a real daemon, in sandboxes, and given to other tools. */
+
+import { execFile, spawn } from "node:child_process";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { promisify } from "node:util";
+import { pack } from "tar-stream";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { launcher } from "../../../src/installation/installation.ts";
+import { daemonOfFile } from "../../harness/daemon.ts";
+import { eventually, tempDir } from "../../harness/harness.ts";
+import { demand } from "../../runner/needs.ts";
+import { accessTo, sdks } from "../clients.ts";
+
+demand("the command skopeo", "the guest binary");
+
+const daemon = daemonOfFile();
+const undo = new AsyncDisposableStack();
+let folder = "";
+afterAll(() => undo.disposeAsync());
+beforeAll(async () => {
+  folder = await tempDir(undo);
+  await project("tool", {
+    Dockerfile: `ARG BASE=host
+FROM $BASE AS build
+USER root
+ARG WHO=nobody
+WORKDIR /src
+COPY src/ .
+RUN mkdir /out && cc -static -DWHO="\\"$WHO\\"" -o /out/out hello.c
+RUN cd /out && chown 7:8 out && chmod 4755 out && ln out again
+FROM scratch
+COPY --from=build /out /bin/
+COPY --chown=5:6 --chmod=640 <<EOF /etc/motd
+made for \${WHO:-all}
+EOF
+ENV GREETING=hi
+LABEL org.example.made="here"
+EXPOSE 80
+WORKDIR /srv
+ENTRYPOINT ["/bin/out"]
+CMD ["there"]
+`,
+    "src/hello.c": `#include <stdio.h>
+int main(int n, char **v) { printf("hello %s from %s\\n", n > 1 ? v[1] : "", WHO); return 0; }
+`,
+    "src/secret.txt": "not for the image\n",
+    ".dockerignore": "**/secret*\n",
+  });
+});
+
+test("a Dockerfile with stages becomes an image that sandboxes boot from", async () => {
+  const built = await build("tool", "-t", "hello:1", "--build-arg", "WHO=me");
+  expect(built.stdout).toMatch(/^hello:1 {2}sha256:[0-9a-f]{64}\n$/);
+  expect(built.stderr).toContain("[build 4/14] COPY src/ .");
+  expect(built.stderr).not.toContain("cached");
+  const sandbox = await sdks["3.5.0"].Sandbox.create({ ...accessTo(daemon()), image: "hello:1" });
+  const ended = await sandbox.runCommand("/bin/again", ["world"]);
+  expect(await ended.stdout()).toBe("hello world from me\n");
+  expect((await sandbox.readFileToBuffer({ path: "/etc/motd" }))?.toString()).toBe("made for all\n");
+  await sandbox.stop();
+  expect(await machines()).toEqual([]);
+});
+
+test("steps that were built before are used again until something that they depend on changes", async () => {
+  const again = await build("tool", "-t", "hello:2", "--build-arg", "WHO=me");
+  expect(again.stderr.match(/cached/g)).toHaveLength(7);
+  const other = await build("tool", "-t", "hello:3", "--build-arg", "WHO=you");
+  expect(other.stderr.match(/cached/g)).toHaveLength(2);
+  const none = await build("tool", "--no-cache", "--target", "build", "--build-arg", "WHO=me", "--progress", "json");
+  const lines = none.stdout
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(lines.filter(({ type }) => type === "cached")).toEqual([]);
+  expect(lines.at(-1)).toEqual({ type: "built", image: null });
+});
+
+test("files that are left out of the context cannot be copied", async () => {
+  await writeFile(join(folder, "tool", "other"), "FROM host\nCOPY src/secret.txt /\n");
+  const failed = await build("tool", "-f", join(folder, "tool", "other")).catch((error) => error);
+  expect(failed.stderr).toContain('line 2: COPY src/secret.txt /: "src/secret.txt" names nothing that can be copied');
+});
+
+test("a step that fails says its line, its exit code and what it said last", async () => {
+  await project("broken", {
+    Dockerfile: "FROM host\nRUN echo before\nRUN echo no such thing >&2; exit 7\nRUN never\n",
+  });
+  const failed = await build("broken", "-t", "broken").catch((error) => error);
+  expect(failed.code).toBe(1);
+  const why = "line 3: RUN echo no such thing >&2; exit 7: it ended with exit code 7. It said last:\nno such thing\n";
+  expect(failed.stderr).toContain(`sandkeep: Cannot build the image: ${why}`);
+  expect(failed.stderr).not.toContain("RUN never");
+  const gone = await sdks["3.5.0"].Sandbox.create({ ...accessTo(daemon()), image: "broken" }).catch((error) => error);
+  expect(String(gone)).toContain("broken");
+  expect(await machines()).toEqual([]);
+});
+
+test("what is not supported, and what is not there, is refused before anything runs", async () => {
+  const refused = async (text: string) => {
+    const response = await post("", await tarOf({ Dockerfile: text }));
+    return `${response.status} ${await sentenceOf(response)}`;
+  };
+  expect(await refused("FROM host\nVOLUME /x")).toBe(
+    "400 Cannot build from the Dockerfile: line 2: VOLUME is not supported",
+  );
+  expect(await refused("FROM nowhere:1\nRUN x")).toBe(
+    '404 Cannot build the image: there is no image named "nowhere:1"',
+  );
+  expect(await refused("FROM host\nENV X=$" + "{Y:?set it}")).toContain("400 Cannot build from the Dockerfile: line 2");
+  expect((await post("?network=no%20way", await tarOf({ Dockerfile: "FROM host" }))).status).toBe(400);
+  expect((await post("?name=NO", await tarOf({ Dockerfile: "FROM host\nRUN sleep 1000" }))).status).toBe(400);
+});
+
+test("a hostile context is refused, and its links lead nowhere outside of it", async () => {
+  const up = await post("", await tarOf({ Dockerfile: "FROM host", "../../etc/x": "x" }));
+  expect([up.status, await sentenceOf(up)]).toEqual([
+    400,
+    'Cannot take the build context: "../../etc/x" has ".." in it',
+  ]);
+  expect((await post("", Buffer.from("no tar"))).status).toBe(400);
+  await project("links", { Dockerfile: "FROM scratch\nCOPY link /x\n" });
+  await promisify(execFile)("ln", ["-s", "/etc/passwd", join(folder, "links", "link")]);
+  const failed = await build("links").catch((error) => error);
+  expect(failed.stderr).toContain('"link" names nothing that can be copied');
+});
+
+test("a build whose client goes away ends at once, and leaves nothing", async () => {
+  await project("long", { Dockerfile: "FROM host\nRUN echo begun; sleep 1000\n" });
+  const child = spawn(launcher, ["image", "build", join(folder, "long")], { env: environment() });
+  let said = "";
+  child.stderr.on("data", (data) => {
+    said += data;
+  });
+  await eventually("the step has begun", () => said.includes("begun\n"));
+  expect(await machines()).toHaveLength(1);
+  child.kill("SIGINT");
+  await eventually("its machine is gone", async () => (await machines()).length === 0);
+});
+
+test("skopeo reads an exported image, and an import of it has the same files", async () => {
+  const archive = join(folder, "hello.tar");
+  await image("export", "hello:1", "-o", archive);
+  const { stdout } = await run("skopeo", ["inspect", "--config", `oci-archive:${archive}`]);
+  expect(JSON.parse(stdout)).toMatchObject({
+    os: "linux",
+    config: { Entrypoint: ["/bin/out"], Cmd: ["there"], WorkingDir: "/srv", Labels: { "org.example.made": "here" } },
+  });
+  const copy = join(folder, "copy.tar");
+  await run("skopeo", ["copy", "--quiet", "--insecure-policy", `docker-archive:${archive}`, `oci-archive:${copy}:x`]);
+  await run(launcher, ["image", "import", copy, "--name", "again", "--data-dir", daemon().dataDir], {
+    env: environment(),
+  });
+  expect(await listing("again")).toBe(await listing("hello:1"));
+  expect(await listing("again")).toContain("bin/out 04755 f 104755 7:8 2");
+  expect(await listing("again")).not.toContain("ca-certificates");
+  expect((await image("export", "host").catch((error) => error)).stderr).toContain("this host's own /usr");
+});
+
+test("an image of a snapshot has its files, and outlives it", async () => {
+  const sandbox = await sdks["3.5.0"].Sandbox.create({ ...accessTo(daemon()), runtime: "node24" });
+  await sandbox.writeFiles([{ path: "/tmp/mine", content: Buffer.from("kept") }]);
+  const snapshot = await sandbox.snapshot();
+  expect((await image("from-snapshot", snapshot.snapshotId, "kept")).stdout).toMatch(/^kept {2}sha256:/);
+  await snapshot.delete();
+  const next = await sdks["3.5.0"].Sandbox.create({ ...accessTo(daemon()), image: "kept" });
+  expect((await next.readFileToBuffer({ path: "/tmp/mine" }))?.toString()).toBe("kept");
+  await next.stop();
+});
+
+const run = promisify(execFile);
+
+async function project(name: string, files: Record<string, string>): Promise<void> {
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(join(folder, name, path, ".."), { recursive: true });
+    await writeFile(join(folder, name, path), text);
+  }
+}
+
+function environment(): NodeJS.ProcessEnv {
+  return {
+    ...process.env,
+    SANDKEEP_URL: daemon().url,
+    SANDKEEP_API_KEY: daemon().key,
+    SANDKEEP_RUN_DIR: daemon().runDir,
+  };
+}
+
+function image(...args: string[]) {
+  return run(launcher, ["image", ...args], { env: environment() });
+}
+
+function build(name: string, ...args: string[]) {
+  return image("build", ...args, join(folder, name));
+}
+
+function post(query: string, body: Buffer): Promise<Response> {
+  const headers = { authorization: `Bearer ${daemon().key}` };
+  return fetch(`${daemon().url}/sandkeep/v1/builds${query}`, { method: "POST", headers, body: new Uint8Array(body) });
+}
+
+async function sentenceOf(response: Response): Promise<string> {
+  return ((await response.json()) as { error: { message: string } }).error.message;
+}
+
+async function tarOf(files: Record<string, string>): Promise<Buffer> {
+  const tar = pack();
+  for (const [name, text] of Object.entries(files)) tar.entry({ name }, text);
+  tar.finalize();
+  return Buffer.concat(await Readable.from(tar as AsyncIterable<Buffer>).toArray());
+}
+
+/** machines that the daemon's host has, whoever made them, but those that wait to be used */
+async function machines(): Promise<string[]> {
+  const folders = await readdir(join(daemon().dataDir, "store", "machines")).catch(() => []);
+  const records = await Promise.all(
+    folders.map((name) =>
+      readFile(join(daemon().dataDir, "store", "machines", name, "machine.json"), "utf8").catch(() => ""),
+    ),
+  );
+  return records.filter((text) => text.includes('"build-'));
+}
+
+/** facts of all files below /bin and /etc of an image, packed by the sandbox itself */
+async function listing(name: string): Promise<string> {
+  const archive = join(folder, "listing.tar");
+  await image("export", name, "-o", archive);
+  const layout = join(folder, `layout-${name.replace(":", "-")}`);
+  await run("skopeo", ["copy", "--quiet", "--insecure-policy", `oci-archive:${archive}`, `dir:${layout}`]);
+  const { layers } = JSON.parse(await readFile(join(layout, "manifest.json"), "utf8"));
+  const tree = `${layout}-files`;
+  await mkdir(tree, { recursive: true });
+  await run("tar", ["-xpf", join(layout, layers[0].digest.slice("sha256:".length)), "--numeric-owner", "-C", tree]);
+  const { stdout } = await run("find", [tree, "-printf", "%P %#m %y 10%m %U:%G %n %s %l\n"], { maxBuffer: 1 << 24 });
+  return stdout.split("\n").sort().join("\n");
+}
