@@ -5,7 +5,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../test/harness/harness.ts";
-import { dataDirectory, makeDirectory, runDirectory } from "./directories.ts";
+import { dataDirectory, makeDirectory, requireUsedDirectory, runDirectory } from "./directories.ts";
 
 test("a directory is made with those above it for its owner only, and undone where it is still empty", async () => {
   const parent = await tempDir();
@@ -37,4 +37,20 @@ test("a file, and a path below a file, are refused with the setting that names t
 
 test.each(["/proc", "/proc/foo", "/proc/foo/bar"])("%s, where nothing can be made, is refused at once", (path) => {
   expect(() => makeDirectory(dataDirectory(path))).toThrow(`Cannot use the data directory "${path}": `);
+});
+
+test("a directory that no daemon has used is refused, and nothing is made in it", async () => {
+  const path = await tempDir();
+  const hint = "hint: --data-dir or SANDKEEP_DATA_DIR names another one";
+  await writeFile(join(path, "notes.txt"), "");
+  expect(() => requireUsedDirectory(dataDirectory(path), "recover")).toThrow(
+    `Cannot recover "${path}": it is not a data directory, as it has none of identity.json, store.json, store.btrfs, ledger.jsonl\n${hint}`,
+  );
+  expect(readdirSync(path)).toEqual(["notes.txt"]);
+  const missing = join(path, "missing");
+  expect(() => requireUsedDirectory(dataDirectory(missing), "recover")).toThrow(
+    `Cannot recover "${missing}": there is no such directory\n${hint}`,
+  );
+  await writeFile(join(path, "ledger.jsonl"), "");
+  requireUsedDirectory(dataDirectory(path), "recover");
 });

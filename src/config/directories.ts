@@ -1,6 +1,6 @@
 /** The directories that settings name: makes them, and says in a sentence which setting names one that cannot be used. */
 
-import { mkdirSync, mkdtempSync, rmdirSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { codeOf } from "../base/error-code.ts";
 import { messageOf, SandkeepError } from "../core/model/errors.ts";
@@ -20,6 +20,20 @@ export function dataDirectory(path: string): NamedDirectory {
 
 export function runDirectory(path: string): NamedDirectory {
   return { path, what: "run directory", setting: "--run-dir or SANDKEEP_RUN_DIR" };
+}
+
+/** files that every start leaves in a data directory, and of which a loss may leave only some */
+const traces = ["identity.json", "store.json", "store.btrfs", "ledger.jsonl"];
+
+/** throws unless a daemon has used the directory before, and changes nothing */
+export function requireUsedDirectory({ path, what, setting }: NamedDirectory, purpose: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  const hint = `hint: ${setting} names another one`;
+  if (!found?.isDirectory())
+    throw new SandkeepError("not-found", `Cannot ${purpose} "${path}": there is no such directory\n${hint}`);
+  if (traces.some((name) => existsSync(join(path, name)))) return;
+  const why = `it is not a ${what}, as it has none of ${traces.join(", ")}`;
+  throw new SandkeepError("invalid", `Cannot ${purpose} "${path}": ${why}\n${hint}`);
 }
 
 /** Makes the directory and those above it, and checks that files can be made in it; the result removes those that it made. */

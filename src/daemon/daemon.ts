@@ -4,7 +4,7 @@
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import { flushCompileCache } from "node:module";
 import type { AddressInfo } from "node:net";
@@ -21,7 +21,7 @@ import { after } from "../base/waits.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { shellWord } from "../cli/print/output.ts";
 import { type Config, readConfig, serveUsage } from "../config/config.ts";
-import { dataDirectory, makeDirectory, runDirectory } from "../config/directories.ts";
+import { dataDirectory, makeDirectory, requireUsedDirectory, runDirectory } from "../config/directories.ts";
 import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "../config/network-settings.ts";
 import { unknownSettings } from "../config/unknown-settings.ts";
 import type { Context, NetworkSecrets, Seal } from "../core/context.ts";
@@ -192,8 +192,7 @@ const secretSettings = ["SANDKEEP_API_KEY", "SANDKEEP_DATABASE_URL", "SANDKEEP_E
 export async function openForRecovery(args: string[], { create }: { create: boolean }): Promise<RecoveryPlace> {
   const config = readConfig(args, process.env);
   await using undo = new AsyncDisposableStack();
-  if (!statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory())
-    throw new SandkeepError("not-found", `Cannot recover "${config.dataDir}": there is no such directory`);
+  requireUsedDirectory(dataDirectory(config.dataDir), "recover");
   undo.defer(makeDirectory(runDirectory(config.runDir)));
   undo.defer(lockDirectory(config.dataDir, "recover"));
   const files = new DirectoryRecoveryFiles(config.dataDir);

@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launcher } from "../../../src/installation/installation.ts";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
+import { expectNothingLeft } from "../../harness/linux-host.ts";
 import { raw } from "../clients.ts";
 import { create, read, write } from "./kept-files.ts";
 
@@ -92,6 +93,14 @@ test("a machine without any good record is left alone with its files, and found 
     env: { ...process.env, SANDKEEP_RUN_DIR: daemon.runDir },
   });
   expect(stdout).toContain(`damaged   "${record}.damaged": restore "${record}" from a backup`);
+  // Only a daemon that is told to stop all sandboxes ends it, and even then its files stay.
+  await daemon.start({ SANDKEEP_STOP_ALL: "true" });
+  expect(existsSync(`/proc/${pid}`)).toBe(true);
+  await daemon.stop();
+  expect(existsSync(`/proc/${pid}`)).toBe(false);
+  await expectNothingLeft(daemon.dataDir, []);
+  await daemon.start({ SANDKEEP_STOP_ALL: "false" });
+  await daemon.stop();
   writeFileSync(record, good);
   await daemon.start();
   await expect

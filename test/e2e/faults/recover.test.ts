@@ -4,12 +4,12 @@
  */
 
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { beforeEach, expect, test } from "vitest";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
-import { eventually, root } from "../../harness/harness.ts";
+import { eventually, root, tempDir } from "../../harness/harness.ts";
 import { startPostgres } from "../../harness/postgres.ts";
 import { raw } from "../clients.ts";
 import { create, read, write } from "./kept-files.ts";
@@ -135,8 +135,16 @@ test("data of a version without identities gets one silently; with an empty data
   expect((await raw(daemon, "POST", `/v2/sandboxes/sessions/${id}/cmd`, { body: script })).text).toContain("older");
 });
 
-test("recover leaves a daemon that runs alone", () => {
+test("recover leaves a daemon that runs alone, and any folder that no daemon has used", async () => {
   expect(recover().stderr).toMatch(/^sandkeep: Cannot recover .*: another daemon uses it/);
+  const folder = await tempDir();
+  writeFileSync(join(folder, "notes.txt"), "");
+  for (const flags of [[], ["--adopt"]]) {
+    const refused = recover(...flags, { SANDKEEP_DATA_DIR: folder });
+    expect(refused.status).toBe(1);
+    expect(refused.stderr).toContain(`sandkeep: Cannot recover "${folder}": it is not a data directory`);
+    expect(readdirSync(folder)).toEqual(["notes.txt"]);
+  }
 });
 
 function recover(...args: (string | Record<string, string>)[]) {
