@@ -4,7 +4,7 @@
  */
 
 import { type DatabaseConnection, Kysely, PostgresDialect, type RawBuilder, sql } from "kysely";
-import type { SandkeepError } from "../../core/model/errors.ts";
+import { SandkeepError } from "../../core/model/errors.ts";
 import type { Store } from "../../core/ports/store.ts";
 import type { Database } from "../tables.ts";
 import { useOurWords } from "./faults.ts";
@@ -50,7 +50,7 @@ export function openEngine(location: StoreLocation, lost: (error: SandkeepError)
 function openSqlite(path: string): Engine {
   const db: Database = new Kysely({ dialect: new NodeSqliteDialect(path) });
   let lock: FileLock | undefined;
-  const flush = new Flush(`${path}-wal`);
+  const flush = new Flush({ path: `${path}-wal`, rewrite: () => checkpoint(db) });
   return {
     db,
     ...(path !== ":memory:" && { flushed: () => flush.flushed() }),
@@ -71,6 +71,12 @@ function openSqlite(path: string): Engine {
       await db.destroy();
     },
   };
+}
+
+/** brings everything from SQLite's log into the database, on the disk, and empties the log */
+export async function checkpoint(db: Database): Promise<void> {
+  const { rows } = await sql<{ busy: number }>`pragma wal_checkpoint(truncate)`.execute(db);
+  if (rows[0]?.busy !== 0) throw new SandkeepError("unavailable", "Cannot use the database: another program reads it");
 }
 
 // Any numbers that nobody else who uses the same database takes.

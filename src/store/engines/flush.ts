@@ -1,23 +1,35 @@
 /**
  * Puts what was committed on the disk, beside the program instead of in its way: SQLite writes a commit to its log file
  * and leaves flushing it to us, and one flush serves all who wait for one.
+ *
+ * A flush that fails is not made good by the next one: the kernel says once that it could not write, and takes the pages
+ * for written from then on. What the log holds is then brought into the database before anything more is acknowledged.
  */
 
 import { fdatasync, openSync } from "node:fs";
 import { promisify } from "node:util";
+import { isSandkeepError } from "../../core/model/errors.ts";
 import { ofDisk } from "./faults.ts";
 
-const flushFile = promisify(fdatasync);
+export interface FlushOptions {
+  /** the log file, which need not be there yet */
+  path: string;
+  /** resolves when everything that the log holds is on the disk without it */
+  rewrite: () => Promise<void>;
+  /** default fdatasync */
+  sync?: (fd: number) => Promise<void>;
+}
 
 export class Flush {
-  readonly #path: string;
+  readonly #options: FlushOptions;
   #fd: number | undefined;
+  /** whether parts of the log may be missing on the disk for good */
+  #isTorn = false;
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
-  /** the log file, which need not be there yet */
-  constructor(path: string) {
-    this.#path = path;
+  constructor(options: FlushOptions) {
+    this.#options = options;
   }
 
   /** resolves when everything committed before the call is on the disk */
@@ -31,7 +43,7 @@ export class Flush {
     this.#next = undefined;
     const run = this.#flush()
       .catch((cause) => {
-        throw ofDisk(cause);
+        throw isSandkeepError(cause) ? cause : ofDisk(cause);
       })
       .finally(() => {
         if (this.#running === run) this.#running = undefined;
@@ -41,8 +53,12 @@ export class Flush {
   }
 
   async #flush(): Promise<void> {
+    const { path, rewrite, sync = promisify(fdatasync) } = this.#options;
     // the same file for as long as the database is open
-    this.#fd ??= openSync(this.#path, "r");
-    await flushFile(this.#fd);
+    this.#fd ??= openSync(path, "r");
+    if (this.#isTorn) await rewrite();
+    this.#isTorn = true;
+    await sync(this.#fd);
+    this.#isTorn = false;
   }
 }
