@@ -19,8 +19,10 @@ const run = promisify(execFile);
 
 export type Fault = (scene: Scene) => Promise<void>;
 
-/** a session whose machine died, or a request that the launcher was busy with */
+/** a session whose machine died */
 const gone: Excuse = ({ status }) => status === 410;
+/** as above, or a request that the launcher was busy with */
+const cutOff: Excuse = ({ status }) => status === 410 || status === 503;
 /** no room: said with a sentence, never as a fault of ours */
 const full: Excuse = ({ status }) => [410, 422, 503, 507].includes(status);
 const unavailable: Excuse = ({ status, headers }) => status === 503 && headers.get("retry-after") === "1";
@@ -35,7 +37,7 @@ export const faults = {
   },
   /** costs machines that it was making, those of the pool included: they are found dead by those who get them */
   "the launcher is killed": ({ load, ...scene }) =>
-    load.excusing(gone, async () => {
+    load.excusing(cutOff, async () => {
       await killed({ load, ...scene }, "sandkeep-guest");
       await boots(scene.daemon, 3);
     }),
