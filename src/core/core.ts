@@ -125,6 +125,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       void builds.prune().catch(context.trouble);
     },
     async close() {
+      await builds.close();
       await expiry.close();
       await pruning.close();
       endings.close();

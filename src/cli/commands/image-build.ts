@@ -5,6 +5,7 @@ import { createWriteStream } from "node:fs";
 import { readFile, rm, stat } from "node:fs/promises";
 import { isAbsolute, relative, resolve, sep } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { parseArgs } from "node:util";
 import { readArgs } from "../args.ts";
 import { packContext } from "../client/build-context.ts";
 import { Client } from "../client/client.ts";
@@ -47,9 +48,10 @@ export interface ImageBuildWorld extends KeyPlaces {
 
 /** whether a command of `sandkeep image` is one for the running daemon */
 export function needsDaemon(args: string[]): boolean {
-  const [verb, ...rest] = args;
-  if (verb === "from-snapshot" || verb === "export") return true;
-  return verb === "build" && !rest.includes("debian");
+  const offline = { name: { type: "string" }, suite: { type: "string" }, include: { type: "string" } } as const;
+  const { positionals } = parseArgs({ args, options: { ...options, ...offline }, strict: false });
+  const [verb, operand] = positionals;
+  return verb === "from-snapshot" || verb === "export" || (verb === "build" && operand !== "debian");
 }
 
 const options = {

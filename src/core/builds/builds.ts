@@ -4,6 +4,7 @@ import type { Readable } from "node:stream";
 import { Turns } from "../../base/limited-concurrency.ts";
 import { Queue } from "../../base/queue.ts";
 import type { Context } from "../context.ts";
+import { resolveBase } from "../images/images.ts";
 import { SandkeepError } from "../model/errors.ts";
 import { imageKey, plainConfig } from "../model/image.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
@@ -43,6 +44,9 @@ const mostBehind = 256;
 export class Builds {
   readonly #context: Context;
   readonly #turns = new Turns(mostAtOnce, 2 ** 31 - 1);
+  readonly #ending = new AbortController();
+  /** builds that run or wait, each until nothing of it is left */
+  readonly #builds = new Set<Promise<void>>();
   #running = 0;
   #prunedAt = Number.NEGATIVE_INFINITY;
 
@@ -63,18 +67,27 @@ export class Builds {
 
   async *#events(owner: Owner, spec: BuildSpec): AsyncGenerator<BuildProgress> {
     const left = new AbortController();
-    const signal = AbortSignal.any([left.signal, owner.ended, spec.signal].filter((each) => each !== undefined));
+    const ends = [left.signal, this.#ending.signal, owner.ended, spec.signal];
+    const signal = AbortSignal.any(ends.filter((each) => each !== undefined));
     const events = new Queue<BuildProgress>(mostBehind);
     const working = this.#work(owner, spec, signal, (event) => events.put(event)).then(
       () => events.end(),
       (error) => events.end(error),
     );
+    this.#builds.add(working);
     try {
       yield* events;
     } finally {
       left.abort(new SandkeepError("gone", "Cannot build the image: whoever asked for it has gone"));
       await working;
+      this.#builds.delete(working);
     }
+  }
+
+  /** ends what is being built; resolves when nothing of it is left */
+  async close(): Promise<void> {
+    this.#ending.abort(new SandkeepError("unavailable", "Cannot build the image: the daemon is closing"));
+    await Promise.all(this.#builds);
   }
 
   /** an image of this name with the files of a snapshot */
@@ -162,8 +175,10 @@ export class Builds {
   async #resolve(teamId: string, names: string[]): Promise<Map<string, ImageInfo>> {
     const found = new Map<string, ImageInfo>();
     for (const name of names) {
-      const image = await this.#context.runtime.images.get(shortName(name), teamId);
-      if (!image) throw new SandkeepError("not-found", `Cannot build the image: there is no image named "${name}"`);
+      const candidates = [...new Set([name, shortName(name)])];
+      const base = await resolveBase(this.#context, { teamId }, { image: { name, candidates } });
+      const image = await this.#context.runtime.images.get(base.image);
+      if (!image) throw new SandkeepError("not-found", `Cannot build the image: the image "${name}" was just deleted`);
       found.set(name, image);
     }
     return found;

@@ -63,6 +63,65 @@ test("a Dockerfile with stages becomes an image that sandboxes boot from", async
   expect(await machines()).toEqual([]);
 });
 
+test("files are put where Docker's documents say, and steps run as whom and where the file says", async () => {
+  await project("places", {
+    Dockerfile: `FROM host
+USER root
+WORKDIR /w/there
+WORKDIR ..
+COPY a.txt there
+COPY a.txt new/name
+COPY dir copied
+COPY *.txt many/
+ADD bundle.tar.gz unpacked
+ADD plain.gz kept/
+COPY --chown=1000:7 --chmod=0750 dir owned/
+COPY link linked/
+SHELL ["/bin/bash", "-euc"]
+RUN test "$(pwd)" = /w && find . -type f | sort | xargs stat -c '%n %a %u:%g' > /facts && cat /facts
+ENV NAME=value
+USER 1000
+WORKDIR /w/mine
+RUN touch made && id -u && stat -c %u . && echo $NAME
+`,
+    "a.txt": "a",
+    "b.txt": "b",
+    "dir/sub/c": "c",
+  });
+  const at = join(folder, "places");
+  await run(
+    "sh",
+    ["-c", "chmod 600 a.txt && ln -s dir link && tar -czf bundle.tar.gz dir && gzip -c a.txt > plain.gz"],
+    { cwd: at },
+  );
+  const { stderr } = await build("places", "--network", "none");
+  expect(stderr).toContain(`./copied/sub/c 644 0:0
+./kept/plain.gz 644 0:0
+./linked/sub/c 644 0:0
+./many/a.txt 600 0:0
+./many/b.txt 644 0:0
+./new/name 600 0:0
+./owned/sub/c 750 1000:7
+./there/a.txt 600 0:0
+./unpacked/dir/sub/c 644 0:0
+`);
+  expect(stderr).toContain("\n1000\n1000\nvalue\n");
+});
+
+test("a key builds only as far as its limits reach", async () => {
+  const key = async (limits: object) => {
+    const headers = { authorization: `Bearer ${daemon().key}`, "content-type": "application/json" };
+    const body = JSON.stringify({ name: "limited", ...limits });
+    const response = await fetch(`${daemon().url}/sandkeep/v1/keys`, { method: "POST", headers, body });
+    return ((await response.json()) as { secret: string }).secret;
+  };
+  const tar = await tarOf({ Dockerfile: "FROM host\nENV A=b" });
+  expect((await post("", tar, await key({ readOnly: true }))).status).toBe(403);
+  const ceiling = await key({ policyCeiling: "deny-all" });
+  expect((await post("", tar, ceiling)).status).toBe(200);
+  expect((await post("?network=allow-all", tar, ceiling)).status).toBe(403);
+});
+
 test("steps that were built before are used again until something that they depend on changes", async () => {
   const again = await build("tool", "-t", "hello:2", "--build-arg", "WHO=me");
   expect(again.stderr.match(/cached/g)).toHaveLength(7);
@@ -106,7 +165,7 @@ test("what is not supported, and what is not there, is refused before anything r
     "400 Cannot build from the Dockerfile: line 2: VOLUME is not supported",
   );
   expect(await refused("FROM nowhere:1\nRUN x")).toBe(
-    '404 Cannot build the image: there is no image named "nowhere:1"',
+    '400 Invalid request: image "nowhere:1" is not here. Import it with `sandkeep image import`.',
   );
   expect(await refused("FROM host\nENV X=$" + "{Y:?set it}")).toContain("400 Cannot build from the Dockerfile: line 2");
   expect((await post("?network=no%20way", await tarOf({ Dockerfile: "FROM host" }))).status).toBe(400);
@@ -137,6 +196,17 @@ test("a build whose client goes away ends at once, and leaves nothing", async ()
   expect(await machines()).toHaveLength(1);
   child.kill("SIGINT");
   await eventually("its machine is gone", async () => (await machines()).length === 0);
+});
+
+test("a daemon that ends or dies during a build leaves nothing of it", async () => {
+  for (const end of ["stop", "kill9"] as const) {
+    const child = spawn(launcher, ["image", "build", join(folder, "long")], { env: environment() });
+    await eventually("its machine runs", async () => (await machines()).length === 1);
+    await daemon()[end]();
+    child.kill();
+    await daemon().start();
+    await eventually("its machine is gone", async () => (await machines()).length === 0);
+  }
 });
 
 test("skopeo reads an exported image, and an import of it has the same files", async () => {
@@ -195,8 +265,8 @@ function build(name: string, ...args: string[]) {
   return image("build", ...args, join(folder, name));
 }
 
-function post(query: string, body: Buffer): Promise<Response> {
-  const headers = { authorization: `Bearer ${daemon().key}` };
+function post(query: string, body: Buffer, key = daemon().key): Promise<Response> {
+  const headers = { authorization: `Bearer ${key}` };
   return fetch(`${daemon().url}/sandkeep/v1/builds${query}`, { method: "POST", headers, body: new Uint8Array(body) });
 }
 

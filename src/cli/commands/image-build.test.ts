@@ -1,0 +1,50 @@
+/** Which image commands need a daemon, and which files of a directory a build is sent. */
+
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { extract } from "tar-stream";
+import { expect, test } from "vitest";
+import { tempDir } from "../../../test/harness/harness.ts";
+import { packContext } from "../client/build-context.ts";
+import { needsDaemon } from "./image-build.ts";
+
+test("only a build of Debian works without a daemon", () => {
+  for (const line of [
+    "build .",
+    "build -t debian .",
+    "build --network none ./debian",
+    "export x",
+    "from-snapshot a b",
+  ]) {
+    expect([line, needsDaemon(line.split(" "))]).toEqual([line, true]);
+  }
+  for (const line of ["build debian", "build --suite trixie debian --no-node", "list", "import -", "delete export"]) {
+    expect([line, needsDaemon(line.split(" "))]).toEqual([line, false]);
+  }
+});
+
+test("a directory is sent without what its ignore file names, and always with the Dockerfile", async () => {
+  const directory = await tempDir();
+  await mkdir(join(directory, "logs/keep"), { recursive: true });
+  for (const name of ["Dockerfile", "a", "logs/x", "logs/keep/y"]) await writeFile(join(directory, name), name);
+  await symlink("/etc/passwd", join(directory, "link"));
+  await writeFile(join(directory, ".dockerignore"), "logs\nDockerfile\n.dockerignore\n!logs/keep\n");
+  const parser = extract();
+  parser.end(
+    Buffer.concat(await Array.fromAsync(packContext({ directory, file: "Dockerfile", extra: { more: "text" } }))),
+  );
+  const members: string[] = [];
+  for await (const member of parser) {
+    const text = Buffer.concat(await Array.fromAsync(member as AsyncIterable<Buffer>)).toString();
+    members.push(`${member.header.name} ${member.header.type} ${member.header.linkname ?? text}`.trim());
+  }
+  expect(members.filter((line) => !line.startsWith(".dockerignore"))).toEqual([
+    "more file text",
+    "Dockerfile file Dockerfile",
+    "a file a",
+    "link symlink /etc/passwd",
+    "logs/keep directory",
+    "logs/keep/y file logs/keep/y",
+  ]);
+  expect(members.some((line) => line.startsWith(".dockerignore file"))).toBe(true);
+});
