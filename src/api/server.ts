@@ -9,7 +9,7 @@ import { clients } from "./default-dialect.ts";
 import { createE2b } from "./e2b/e2b.ts";
 import { createInstavm } from "./instavm/instavm.ts";
 import { forBrowsers, preflight } from "./kit/browsers.ts";
-import type { ApiDialect, Service, ServiceLimits } from "./kit/dialect.ts";
+import type { ApiDialect, PortNames, Service, ServiceLimits } from "./kit/dialect.ts";
 import { isOwnHost } from "./kit/hosts.ts";
 import { type Connection, json } from "./kit/http.ts";
 import { MountTable } from "./kit/mount-table.ts";
@@ -35,6 +35,8 @@ export interface Api {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** whether a dialect serves the host that a request names, which is then not that of a sandbox's port */
   servesHost(header: string | undefined): boolean;
+  /** how clients name ports of sandboxes in headers */
+  ports: PortNames | undefined;
 }
 
 const ownLimits = { body: 4 * 2 ** 20, patience: 15_000 };
@@ -80,6 +82,7 @@ export function createApi(options: ApiOptions): Api {
       refuse(socket, "404 Not Found");
     },
     servesHost: (header) => table.servesHost(header),
+    ports: dialects.find(({ ports }) => ports)?.ports,
   };
 }
 

@@ -107,7 +107,9 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       snapshots: new SnapshotService(context, retention),
       drives,
       builds,
-      routes: new Routes(context),
+      routes: new Routes(context, async ({ teamId, projectId, name }) => {
+        return (await sandboxes.resume({ teamId, projectId }, name)).session.id;
+      }),
       events: new ProjectEvents(events),
     },
     context,

@@ -409,7 +409,7 @@ async function listen(
   // Who is on this host needs no name server for localhost, whatever the world calls it. The domain itself may be below
   // localhost, too.
   const domain = (host: string) => (isBelow(host, config.domain) ? config.domain : "localhost");
-  const ingress = createIngress({ routes: core.routes, domain, ownHosts, trouble });
+  const ingress = createIngress({ routes: core.routes, domain, ownHosts, ports: api.ports, trouble });
   const answer = apiListener(api);
   const isForPort = (request: IncomingMessage) => !api.servesHost(request.headers.host) && ingress.matches(request);
   const level: RequestLog["level"] = config.logRequests ? "info" : "debug";

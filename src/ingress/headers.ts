@@ -9,12 +9,24 @@ import { alwaysKept, hopByHop, pairs } from "../base/http-headers.ts";
 
 export type RawHeaders = string[];
 
-/** What the program in the sandbox is told; with `upgrade` the wish for another protocol goes along. */
-export function requestHeaders(request: IncomingMessage, options: { upgrade?: boolean } = {}): RawHeaders {
+export interface RequestOptions {
+  /** whether the wish for another protocol goes along */
+  upgrade?: boolean;
+  /** what the request names as its host, in place of what the client named */
+  host?: string;
+  /** name of a header that stays behind, in lower case */
+  dropped?: string | undefined;
+}
+
+/** What the program in the sandbox is told. */
+export function requestHeaders(request: IncomingMessage, options: RequestOptions = {}): RawHeaders {
   const dropped = connectionHeaders(request.headers.connection);
+  if (options.dropped !== undefined) dropped.add(options.dropped);
   // The server has said "100 Continue" itself by now.
   const ours = new Set(["expect", ...forwardedNames]);
-  const kept = filtered(request.rawHeaders, (name) => !dropped.has(name) && !ours.has(name));
+  if (options.host !== undefined) ours.add("host");
+  const own = options.host === undefined ? [] : ["Host", options.host];
+  const kept = [...own, ...filtered(request.rawHeaders, (name) => !dropped.has(name) && !ours.has(name))];
   const forwarded = forwardedHeaders(request);
   if (options.upgrade) return [...kept, ...forwarded, ...upgradeHeaders(request)];
   // The connection serves one request, and the ingress closes it. A program that were asked to do so would cut off a

@@ -313,3 +313,35 @@ test("requests after one another on one client connection go each to its own san
     bodies.push((await read(get({ port, agent, headers: { host: `${name}.localhost` } }))).body);
   expect(bodies).toEqual(["one", "two", "one"]);
 });
+
+test("a private port is opened to those who show its sandbox's token, which the program never sees", async () => {
+  const opened: string[] = [];
+  const inside = createServer((req, res) => res.end(JSON.stringify(req.headers)));
+  const target = await listening(inside);
+  const ask = await asking({
+    routes: {
+      connect: async (name) => ({
+        port: { sandbox: "i1", isPrivate: true, host: "masked:80" },
+        open: async () => {
+          opened.push(name);
+          return connect(target, "127.0.0.1");
+        },
+      }),
+    },
+    ports: {
+      portOf: ({ "x-port": port }) => (typeof port === "string" ? `${port}-i1` : undefined),
+      tokenHeader: "x-token",
+      isToken: (sandbox, token) => sandbox === "i1" && token === "right",
+    },
+  });
+  for (const headers of [{}, { "x-token": "wrong" }]) {
+    expect(await ask({ headers })).toMatchObject({ status: 403, body: expect.stringContaining("SANDBOX_PRIVATE") });
+  }
+  expect(opened).toEqual([]);
+  const seen = JSON.parse((await ask({ headers: { "x-token": "right" } })).body);
+  expect(seen).toMatchObject({ host: "masked:80", "x-forwarded-host": host });
+  expect(seen).not.toHaveProperty("x-token");
+  // A header may name the port in place of the host.
+  expect((await ask({ headers: { host: "127.0.0.1", "x-port": "8080", "x-token": "right" } })).status).toBe(200);
+  expect(opened).toEqual(["sb-web", "8080-i1"]);
+});

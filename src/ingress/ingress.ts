@@ -4,7 +4,13 @@
  * upgrade (WebSocket …) passes too. Client and sandbox are both hostile: neither may hold what belongs to others.
  */
 
-import { type ClientRequest, type IncomingMessage, type ServerResponse, request as send } from "node:http";
+import {
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+  request as send,
+} from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream";
@@ -20,6 +26,8 @@ export interface IngressOptions {
   routes: Pick<Routes, "connect">;
   /** what this host is below, or what it should be; lowercase */
   domain: (host: string) => string;
+  /** how clients of a dialect name ports, and prove that they may reach private ones; default neither */
+  ports?: PortAccess | undefined;
   /** hosts below the domain that are the daemon's own; default none */
   ownHosts?: () => string[];
   /** most connections into one route at a time; default 512 */
@@ -30,6 +38,15 @@ export interface IngressOptions {
   pause?: number;
   /** told of what went wrong that is nobody's fault but ours */
   trouble?: (error: unknown) => void;
+}
+
+export interface PortAccess {
+  /** the label of the port that a request names in its headers, whatever its host is; undefined when it names none */
+  portOf(headers: IncomingHttpHeaders): string | undefined;
+  /** name of the header that a sandbox's token comes in, in lower case */
+  tokenHeader: string;
+  /** whether it is the token of the sandbox with this label */
+  isToken(sandbox: string, token: string): boolean;
 }
 
 export interface Ingress {
@@ -51,6 +68,8 @@ export function createIngress(options: IngressOptions): Ingress {
   function destination({ headers, url }: IncomingMessage): Destination {
     const host = hostName(headers.host);
     const domain = options.domain(host);
+    const named = options.ports?.portOf(headers);
+    if (named !== undefined) return { subdomain: named, domain, path: undefined };
     const path = isBelow(host, domain) ? undefined : portPath(url);
     return { subdomain: path?.subdomain ?? subdomainOf(host, domain), domain, path };
   }
@@ -61,13 +80,19 @@ export function createIngress(options: IngressOptions): Ingress {
     keepAlive(request.socket);
     try {
       const { subdomain, ...place } = destination(request);
-      const way = await doors.open(subdomain, gone.signal);
+      const { way, host } = await doors.open(subdomain, request, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
-      forward({ request, response, way, ...place, pause });
+      forward({ request, response, way, headers: headersFor(request, host), ...place, pause });
     } catch (error) {
       if (isOurTrouble(error)) trouble(error);
       refuse(request, response, refusalOf(error));
     }
+  }
+
+  /** a token is for the way in, and none of the program's business */
+  function headersFor(request: IncomingMessage, host: string | undefined, { upgrade = false } = {}): RawHeaders {
+    const { tokenHeader } = options.ports ?? {};
+    return requestHeaders(request, { upgrade, ...(host !== undefined && { host }), dropped: tokenHeader });
   }
 
   async function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -78,9 +103,9 @@ export function createIngress(options: IngressOptions): Ingress {
       // The body would come over the bare socket, unparsed.
       if (hasBody(request)) return refuseOn(socket, request, refusalFor("upgrade-with-body"));
       const { subdomain, ...place } = destination(request);
-      const way = await doors.open(subdomain, gone.signal);
+      const { way, host } = await doors.open(subdomain, request, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
-      forwardUpgrade({ request, socket, head, way, ...place });
+      forwardUpgrade({ request, socket, head, way, headers: headersFor(request, host, { upgrade: true }), ...place });
     } catch (error) {
       if (isOurTrouble(error)) trouble(error);
       refuseOn(socket, request, refusalOf(error));
@@ -89,6 +114,7 @@ export function createIngress(options: IngressOptions): Ingress {
 
   return {
     matches({ headers, url }) {
+      if (options.ports?.portOf(headers) !== undefined) return true;
       const host = hostName(headers.host);
       if (isBelow(host, options.domain(host)) && !ownHosts().includes(host)) return true;
       return portPath(url) !== undefined;
@@ -102,17 +128,19 @@ export function createIngress(options: IngressOptions): Ingress {
 /** Opens connections into sandboxes, so many to each route and not more. */
 class Doors {
   readonly #routes: IngressOptions["routes"];
+  readonly #ports: PortAccess | undefined;
   readonly #most: number;
   readonly #patience: number;
   readonly #open = new Map<string, number>();
 
-  constructor({ routes, connections = 512, patience = 30_000 }: IngressOptions) {
+  constructor({ routes, ports, connections = 512, patience = 30_000 }: IngressOptions) {
     this.#routes = routes;
+    this.#ports = ports;
     this.#most = connections;
     this.#patience = patience;
   }
 
-  async open(subdomain: string | undefined, signal: AbortSignal): Promise<Duplex> {
+  async open(subdomain: string | undefined, { headers }: IncomingMessage, signal: AbortSignal): Promise<Way> {
     if (subdomain === undefined) throw new SandkeepError("not-found", "Cannot connect: the host names no sandbox");
     const count = this.#open.get(subdomain) ?? 0;
     if (count >= this.#most)
@@ -120,25 +148,37 @@ class Doors {
     this.#open.set(subdomain, count + 1);
     const leave = once(() => this.#leave(subdomain));
     try {
-      const way = await this.#dial(subdomain, signal);
-      way.once("close", leave);
-      if (way.closed) leave();
-      return way;
+      const opened = await this.#dial(this.#enter(subdomain, headers), signal);
+      opened.way.once("close", leave);
+      if (opened.way.closed) leave();
+      return opened;
     } catch (error) {
       leave();
       throw error;
     }
   }
 
-  async #dial(subdomain: string, signal: AbortSignal): Promise<Duplex> {
-    const dialled = this.#routes.connect(subdomain).then((route) => route.open());
+  /** before anything is done for it */
+  #permit(sandbox: string, headers: IncomingHttpHeaders): void {
+    const token = this.#ports && headers[this.#ports.tokenHeader];
+    if (typeof token === "string" && this.#ports?.isToken(sandbox, token)) return;
+    throw new SandkeepError("forbidden", "Cannot connect: the sandbox's token is missing or wrong");
+  }
+
+  async #enter(subdomain: string, headers: IncomingHttpHeaders): Promise<Way> {
+    const { open, port } = await this.#routes.connect(subdomain);
+    if (port?.isPrivate) this.#permit(port.sandbox, headers);
+    return { way: await open(), host: port?.host };
+  }
+
+  async #dial(dialled: Promise<Way>, signal: AbortSignal): Promise<Way> {
     const { promise: over, reject } = Promise.withResolvers<never>();
     const giveUp = () => reject(new SandkeepError("conflict", "Cannot connect: the sandbox does not accept"));
     const timer = setTimeout(giveUp, this.#patience);
     signal.addEventListener("abort", giveUp);
     let late = false;
     dialled.then(
-      (way) => late && way.destroy(),
+      ({ way }) => late && way.destroy(),
       () => undefined,
     );
     try {
@@ -159,6 +199,12 @@ class Doors {
   }
 }
 
+/** A connection into a sandbox, and the host that requests on it name, where that is not the client's. */
+interface Way {
+  way: Duplex;
+  host: string | undefined;
+}
+
 interface Destination {
   subdomain: string | undefined;
   domain: string;
@@ -171,16 +217,17 @@ interface Exchange {
   response: ServerResponse;
   /** the connection to the program in the sandbox */
   way: Duplex;
+  headers: RawHeaders;
   domain: string;
   path: PortPath | undefined;
   pause: number;
 }
 
-function forward({ request, response, way, domain, path, pause }: Exchange): void {
+function forward({ request, response, way, headers: sent, domain, path, pause }: Exchange): void {
   response.once("close", () => way.destroy());
   // Whoever uses the connection hears of its errors first; afterwards they matter to nobody.
   way.on("error", () => way.destroy());
-  const onward = requestOver(way, request, requestHeaders(request), path);
+  const onward = requestOver(way, request, sent, path);
   onward.once("response", (answer) => {
     try {
       const headers = responseHeaders(answer, domain);
@@ -238,6 +285,7 @@ interface UpgradeExchange {
   /** what the client sent after its headers */
   head: Buffer;
   way: Duplex;
+  headers: RawHeaders;
   domain: string;
   path: PortPath | undefined;
 }
@@ -251,10 +299,10 @@ function relay(from: Duplex, to: Duplex): void {
   to.once("finish", () => to.destroy());
 }
 
-function forwardUpgrade({ request, socket, head, way, domain, path }: UpgradeExchange): void {
+function forwardUpgrade({ request, socket, head, way, headers: sent, domain, path }: UpgradeExchange): void {
   socket.once("close", () => way.destroy());
   way.on("error", () => way.destroy());
-  const onward = requestOver(way, request, requestHeaders(request, { upgrade: true }), path);
+  const onward = requestOver(way, request, sent, path);
   let answered = false;
   onward.once("upgrade", (answer, upstream, firstBytes) => {
     answered = true;

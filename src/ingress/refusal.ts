@@ -19,6 +19,7 @@ export type RefusalKind =
   | "unreachable"
   | "slow-client"
   | "busy"
+  | "private"
   | "upgrade-with-body";
 
 const refusals: Record<RefusalKind, Refusal> = {
@@ -64,6 +65,12 @@ const refusals: Record<RefusalKind, Refusal> = {
     title: "This sandbox is busy",
     message: "The sandbox has as many connections as it may have; try again in a moment",
   },
+  private: {
+    status: 403,
+    code: "SANDBOX_PRIVATE",
+    title: "This sandbox is not public",
+    message: "The ports of this sandbox are reached with its token only, which is missing or wrong",
+  },
   "upgrade-with-body": {
     status: 400,
     code: "BAD_REQUEST",
@@ -78,6 +85,7 @@ export function refusalOf(error: unknown): Refusal {
   if (isSandkeepError(error, "gone")) return refusals.stopped;
   if (isSandkeepError(error, "conflict")) return refusals["not-listening"];
   if (isSandkeepError(error, "limit")) return refusals.busy;
+  if (isSandkeepError(error, "forbidden")) return refusals.private;
   return refusals.unreachable;
 }
 

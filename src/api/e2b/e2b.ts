@@ -10,6 +10,7 @@ import { logRoutes } from "./logs.ts";
 import { metricRoutes } from "./metrics.ts";
 import { missingRoutes } from "./missing.ts";
 import { networkRoutes } from "./network.ts";
+import { portNames } from "./ports.ts";
 import { authenticated, type Dialect, type Env } from "./request.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
 import { schemas } from "./schemas.ts";
@@ -25,6 +26,7 @@ export function createE2b(service: Service): ApiDialect {
   const dialect: Dialect = { ...service, schemas: schemas(service.limits), issued: new IssuedTokens() };
   const app = controlPlane(dialect);
   return {
+    ports: portNames(dialect),
     mounts: [
       ...envdMounts(dialect),
       { path: paths, app, forPages: true },

@@ -1,6 +1,6 @@
 /** What a dialect is: the requests that are its own, and what answers them. And what every dialect stands on. */
 
-import type { IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Core } from "../../core/core.ts";
 import type { Connection } from "./http.ts";
@@ -9,8 +9,19 @@ import type { Idempotency } from "./idempotency.ts";
 export interface ApiDialect {
   /** which requests are its own, the first that fits counts */
   mounts: Mount[];
+  ports?: PortNames;
   /** whether a request to change the protocol, such as to WebSocket, is its own; if so, it is answered */
   upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
+}
+
+/** How its clients name ports of sandboxes in headers, and prove that they may reach private ones. */
+export interface PortNames {
+  /** the label of the port that a request is for, whatever its host is; undefined when its headers name none */
+  portOf(headers: IncomingHttpHeaders): string | undefined;
+  /** in lower case */
+  tokenHeader: string;
+  /** whether it is the token of the sandbox with this label */
+  isToken(sandbox: string, token: string): boolean;
 }
 
 /** A row of the mount table. A request must fit all that is said here. */

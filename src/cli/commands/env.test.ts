@@ -86,6 +86,20 @@ test("Veryfront has variables of its own", async () => {
   });
 });
 
+test("E2B has variables of its own, the key in hexadecimal digits, and the preload for its first version", async () => {
+  const environment = { SANDKEEP_API_KEY: key, SANDKEEP_URL: "https://keep.example", SANDKEEP_DOMAIN: "box.example" };
+  const url = "https://keep.example";
+  expect(evaluated((await run(["e2b"], environment)).lines, {})).toMatchObject({
+    E2B_API_URL: url,
+    E2B_SANDBOX_URL: url,
+    E2B_VOLUME_API_URL: url,
+    E2B_API_KEY: `e2b_${Buffer.from(key).toString("hex")}`,
+    SANDKEEP_URL: url,
+    SANDKEEP_DOMAIN: "box.example",
+    NODE_OPTIONS: "--import=file:///preload.mjs",
+  });
+});
+
 test("the key is read from the first data directory that has one", async () => {
   const [empty, full] = [await tempDir(), await tempDir()];
   await mkdir(join(full, "data"));
@@ -123,7 +137,6 @@ test("a name without an address, a certificate that is not trusted and another s
 });
 
 test.each([
-  [["e2b"], /^Cannot print settings for "e2b": Sandkeep does not speak E2B's protocol yet$/],
   [[], /Cannot print settings for ""/],
   [["vercell"], /Cannot print settings for "vercell": there is no such service. Did you mean "vercel"\?\n/],
   [["aws"], /Cannot print settings for "aws"/],

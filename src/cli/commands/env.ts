@@ -13,6 +13,7 @@ Prints lines for a shell that point a service's unmodified SDK and CLI at your d
 
 Services:
   vercel       @vercel/sandbox, sandbox, and vercel-sandbox of Python
+  e2b          e2b, @e2b/cli, and e2b of Python
   veryfront    veryfront
 
 Options:
@@ -43,8 +44,6 @@ export async function envCommand(args: string[], world: EnvWorld): Promise<void>
   });
   if (values.help) return world.print(envUsage.trimEnd());
   const [service = "", ...rest] = positionals;
-  if (service === "e2b")
-    throw new CliError('Cannot print settings for "e2b": Sandkeep does not speak E2B\'s protocol yet');
   const lines = Object.hasOwn(services, service) ? services[service] : undefined;
   if (!lines || rest.length > 0) {
     const meant = didYouMean(positionals.join(" "), Object.keys(services));
@@ -104,6 +103,20 @@ const services: Record<string, (connection: Connection) => string[]> = {
       exported("VERCEL_AUTH_TOKEN", token),
       exported("VERCEL_TELEMETRY_DISABLED", "1"),
       exported("SANDBOX_SKIP_VERSION_CHECK", "1"),
+    ];
+  },
+  e2b({ url, key, domain, world }) {
+    const option = shellWord(`--import=${world.preload}`);
+    return [
+      exported("E2B_API_URL", url),
+      exported("E2B_SANDBOX_URL", url),
+      exported("E2B_VOLUME_API_URL", url),
+      // Some versions take nothing but hexadecimal digits for a key.
+      exported("E2B_API_KEY", `e2b_${Buffer.from(key).toString("hex")}`),
+      // Version 1 of the SDK has a fixed address, and needs the preload.
+      exported("SANDKEEP_URL", url),
+      ...(domain !== undefined ? [exported("SANDKEEP_DOMAIN", domain)] : []),
+      unlessIn(" ", "NODE_OPTIONS", option, `"\${NODE_OPTIONS:+$NODE_OPTIONS }"${option}`),
     ];
   },
   veryfront: ({ url, key }) => [exported("VERYFRONT_API_URL", url), exported("VERYFRONT_API_TOKEN", key)],

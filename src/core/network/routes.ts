@@ -5,6 +5,7 @@ import type { Context } from "../context.ts";
 import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type { Ids } from "../model/ids.ts";
 import type { Owner, Route, Sandbox, Session, SessionState } from "../model/sandbox.ts";
+import { idOfLabel, labelOf } from "../model/sandbox-label.ts";
 import { isOver } from "../sessions/states.ts";
 
 /** a port that has a label keeps it */
@@ -22,13 +23,39 @@ export function systemRoute({ shortId }: Pick<Session, "shortId">): Route {
   return { port: systemPort, subdomain: `${systemPort}-${shortId}` };
 }
 
+/** A way to a port of a sandbox. */
+export interface Way {
+  open(): Promise<Duplex>;
+  /** what is true of the port, where it was named by its number */
+  port?: {
+    /** the sandbox's label */
+    sandbox: string;
+    /** whether the sandbox's token has to be shown before it is opened */
+    isPrivate: boolean;
+    /** what requests name as their host when they arrive, if not what their client named */
+    host: string | undefined;
+  };
+}
+
+interface Place {
+  port: number;
+  sessionId: string;
+  state: SessionState;
+  /** where the port was named by its number */
+  sandbox?: Sandbox;
+}
+
 export class Routes {
   readonly #context: Context;
   /** the last change of each sandbox's routes: each builds on what the one before left */
   readonly #turns = new Map<string, Promise<unknown>>();
 
-  constructor(context: Context) {
+  /** makes a sandbox run again that has stopped; the id of its session */
+  readonly #wake: (sandbox: Sandbox) => Promise<string>;
+
+  constructor(context: Context, wake: (sandbox: Sandbox) => Promise<string>) {
     this.#context = context;
+    this.#wake = wake;
   }
 
   /** gives a port a label, at once, and opens it unless it is to stay closed; one that has a label keeps it */
@@ -81,14 +108,23 @@ export class Routes {
    * what a label leads to; `not-found` when no sandbox has it, `gone` when its session is over, `conflict` from open()
    * when nothing listens on the port
    */
-  async connect(subdomain: string): Promise<{ open(): Promise<Duplex> }> {
-    const { port, sessionId, state } = await this.#behind(subdomain);
-    const machine = isOver(state) ? undefined : this.#context.runtime.machine(sessionId);
-    if (!machine) throw new SandkeepError("gone", `The sandbox behind "${subdomain}" has stopped`);
+  async connect(subdomain: string): Promise<Way> {
+    const { port, sessionId, state, sandbox } = (await this.#numbered(subdomain)) ?? (await this.#behind(subdomain));
+    const wakes = isOver(state) && sandbox?.ingress?.wakes === true;
+    const machineOf = (id: string) => this.#context.runtime.machine(id);
+    const machine = isOver(state) ? undefined : machineOf(sessionId);
+    const stopped = () => new SandkeepError("gone", `The sandbox behind "${subdomain}" has stopped`);
+    if (!machine && !wakes) throw stopped();
+    const { isPrivate = false, host } = sandbox?.ingress ?? {};
     return {
+      ...(sandbox && {
+        port: { sandbox: labelOf(sandbox.id), isPrivate, host: host?.replaceAll(/\$\{PORT\}/g, String(port)) },
+      }),
       open: async () => {
+        const there = machine ?? (sandbox && machineOf(await this.#wake(sandbox)));
+        if (!there) throw stopped();
         try {
-          return await machine.connect(port);
+          return await there.connect(port);
         } catch (cause) {
           if (isSandkeepError(cause, "gone")) throw cause;
           throw new SandkeepError("conflict", `Nothing in the sandbox listens on port ${port}`, { cause });
@@ -97,7 +133,21 @@ export class Routes {
     };
   }
 
-  async #behind(subdomain: string): Promise<{ port: number; sessionId: string; state: SessionState }> {
+  /** by the port's number and the sandbox's own label: any port, where the sandbox says so, else one with a route */
+  async #numbered(subdomain: string): Promise<Place | undefined> {
+    const [, digits, label] = /^(\d{1,5})-(i[a-z0-9]+)$/.exec(subdomain) ?? [];
+    const id = label === undefined ? undefined : idOfLabel(label);
+    const known = id === undefined ? undefined : await this.#context.store.getSandbox(id);
+    // One that was deleted has left its name.
+    const sandbox = known && (await this.#context.store.findSandbox(known.projectId, known.name));
+    const port = Number(digits);
+    if (sandbox?.id !== id || !sandbox || port < 1 || port > 65_535) return undefined;
+    const isOpen = sandbox.routes.some((route) => route.port === port && !route.closed);
+    if (!sandbox.ingress?.anyPort && !isOpen) return undefined;
+    return { port, sessionId: sandbox.currentSessionId, state: sandbox.state, sandbox };
+  }
+
+  async #behind(subdomain: string): Promise<Place> {
     const { store } = this.#context;
     const shortId = /^(\d+)-(s[a-z0-9]+)$/.exec(subdomain)?.[2];
     const session = shortId === undefined ? undefined : await store.findSessionByShortId(shortId);

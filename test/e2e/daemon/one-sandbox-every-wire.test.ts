@@ -1,6 +1,7 @@
 /** One sandbox through every wire: made by one vendor's client, used by the next, ended by the last, and all of them say so. */
 
 import { Sandbox } from "@vercel/sandbox";
+import { Sandbox as E2bSandbox } from "e2b";
 import { Sandbox as Sandbox1 } from "vercel-sandbox-1";
 import { Sandbox as VeryfrontSandbox } from "veryfront/sandbox";
 import { afterAll, expect, test } from "vitest";
@@ -59,6 +60,12 @@ test("a sandbox is the same one through every wire, until its end", async () => 
   ];
   expect(await listed()).toEqual([both, both]);
 
+  // E2B's SDK finds it by its metadata, under an id that stays when sessions change.
+  const e2b = { apiKey: daemon().key, apiUrl: daemon().url, sandboxUrl: daemon().url };
+  const asE2b = () => E2bSandbox.list({ ...e2b, query: { metadata: { team: "blue", run: "7" } } }).nextItems();
+  const [seen] = await asE2b();
+  expect(seen).toMatchObject({ state: "running", metadata: { team: "blue", run: "7" } });
+
   // Ended through Veryfront; each wire says so in its words.
   await attached.close();
   expect((await raw(daemon(), "GET", `/sandbox-sessions/${sessionId}`)).status).toBe(404);
@@ -67,6 +74,7 @@ test("a sandbox is the same one through every wire, until its end", async () => 
   expect((await Sandbox1.get({ ...vercel, sandboxId: sessionId })).status).toBe("stopped");
   expect(await found()).toMatchObject([{ sandbox_id: sessionId, status: "killed", end_at: null }]);
   expect(await listed()).toEqual([both.slice(0, 1), both.slice(0, 1)]);
+  expect(await asE2b()).toMatchObject([{ sandboxId: seen?.sandboxId, state: "paused" }]);
 
   // What it was made with keeps its files: the next session has them, through every wire again.
   await after.runCommand("true");
@@ -77,4 +85,10 @@ test("a sandbox is the same one through every wire, until its end", async () => 
     { sandbox_id: next.id, status: "active" },
     { sandbox_id: sessionId, status: "killed" },
   ]);
+  expect(await asE2b()).toMatchObject([{ sandboxId: seen?.sandboxId, state: "running" }]);
+
+  // Killed through E2B, it is gone for all.
+  expect(await E2bSandbox.kill(seen?.sandboxId ?? "", e2b)).toBe(true);
+  expect(await asE2b()).toEqual([]);
+  expect((await raw(daemon(), "GET", "/v2/sandboxes/shared")).status).toBe(404);
 });

@@ -39,7 +39,8 @@ export function sandboxOf(create: () => Promise<Sandbox>): () => Sandbox {
 }
 
 const require = createRequire(import.meta.url);
-const program = require.resolve("@e2b/cli/dist/index.js");
+/** the command line */
+export const program = require.resolve("@e2b/cli/dist/index.js");
 
 /** runs the vendor's command line to its end, with nothing of the tests' own environment and a home of its own */
 export function cli({ url, key }: TestDaemon, home: string, args: string[], input = ""): Promise<CliResult> {

@@ -1,12 +1,16 @@
 /** The control plane of E2B, driven by its own SDKs and command line, unmodified. */
 
+import { execFile } from "node:child_process";
+import { request } from "node:http";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
 import { ALL_TRAFFIC, Sandbox, type SandboxListOpts, SandboxNotFoundError } from "e2b";
 import { Sandbox as Sandbox1 } from "e2b-1";
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
-import { tempDir } from "../../harness/harness.ts";
+import { root, tempDir } from "../../harness/harness.ts";
 import { raw } from "../clients.ts";
-import { cli, useDaemon } from "./e2b.ts";
+import { cli, program, useDaemon } from "./e2b.ts";
 
 const daemon = daemonOfFile();
 useDaemon(daemon);
@@ -67,6 +71,7 @@ test("a list has filters, an order and pages, and each page says how many run", 
 test("a paused sandbox keeps its files and its id, and runs again when somebody connects", async () => {
   const sandbox = await Sandbox.create({ metadata: { kept: "yes" } });
   const { sandboxId } = sandbox;
+  await sandbox.files.write("kept.txt", "kept");
   expect(await sandbox.pause()).toBe(true);
   expect(await sandbox.pause()).toBe(false);
   expect(await sandbox.getInfo()).toMatchObject({ state: "paused" });
@@ -76,6 +81,7 @@ test("a paused sandbox keeps its files and its id, and runs again when somebody 
   expect((await connect(`/v2/sandboxes/${sandboxId}/connect`, { memory: false })).status).toBe(200);
   expect((await connect(`/sandboxes/${sandboxId}/resume`, {})).status).toBe(409);
   const again = await Sandbox.connect(sandboxId, { timeoutMs: 600_000 });
+  expect(await again.files.read("kept.txt")).toBe("kept");
   const { endAt, metadata, state } = await again.getInfo();
   expect([state, metadata]).toEqual(["running", { kept: "yes" }]);
   expect(endAt.getTime() - Date.now()).toBeGreaterThan(500_000);
@@ -166,6 +172,55 @@ test("a network is shown as it was given, without secrets, and replaced as a who
   await sandbox.kill();
 });
 
+test("every port is reached by its number, a private one with its token, and traffic wakes a paused sandbox", async () => {
+  const metadata = { serves: "a port" };
+  const [open, closed] = await Promise.all([
+    Sandbox.create({
+      metadata,
+      lifecycle: { onTimeout: "pause", autoResume: true },
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholder is the vendor's
+      network: { maskRequestHost: "localhost:${PORT}" },
+    }),
+    Sandbox.create({ metadata, network: { allowPublicTraffic: false } }),
+  ]);
+  const { json } = await raw(daemon(), "GET", "/v2/sandboxes?limit=50");
+  const found = json.sandboxes.filter(
+    ({ tags }: { tags?: object }) => JSON.stringify(tags) === JSON.stringify(metadata),
+  );
+  const sessions: string[] = found.map(({ currentSessionId }: { currentSessionId: string }) => currentSessionId);
+  expect(sessions).toHaveLength(2);
+  const program = `require("http").createServer((q, r) => r.end(q.headers.host + " " + q.url)).listen(3000)`;
+  for (const id of sessions) {
+    await raw(daemon(), "POST", `/v2/sandboxes/sessions/${id}/cmd`, {
+      body: { command: "node", args: ["-e", program] },
+    });
+  }
+  const { host, port } = new URL(daemon().url);
+  expect(open.getHost(3000)).toBe(`3000-${open.sandboxId}.localhost:${port}`);
+  const get = (headers: Record<string, string>) =>
+    new Promise<[number | undefined, string]>((resolve, reject) => {
+      const asked = request({ host: "127.0.0.1", port, path: "/a", headers });
+      asked.on("error", reject).on("response", async (answer) => resolve([answer.statusCode, await text(answer)]));
+      asked.end();
+    });
+  const byHost = (sandbox: Sandbox) => ({ host: sandbox.getHost(3000) });
+  const byHeaders = (sandbox: Sandbox) => ({ host, "e2b-sandbox-id": sandbox.sandboxId, "e2b-sandbox-port": "3000" });
+  const token = { "e2b-traffic-access-token": closed.trafficAccessToken ?? "" };
+  for (const way of [byHost, byHeaders]) {
+    await expect.poll(() => get(way(open)), { timeout: 30_000 }).toEqual([200, "localhost:3000 /a"]);
+    expect((await get(way(closed)))[0]).toBe(403);
+    await expect.poll(async () => (await get({ ...way(closed), ...token }))[0], { timeout: 30_000 }).toBe(200);
+  }
+  expect((await get({ host: closed.getHost(3000).replace("3000-", "3001-"), ...token }))[0]).toBe(502);
+  await Promise.all([open.pause(), closed.pause()]);
+  expect((await get({ ...byHost(closed), ...token }))[0]).toBe(410);
+  // Its programs ended with the pause, so that nothing listens; but it runs.
+  expect((await get(byHost(open)))[0]).toBe(502);
+  expect(await open.getInfo()).toMatchObject({ state: "running", lifecycle: { onTimeout: "pause", autoResume: true } });
+  await Promise.all([open.kill(), closed.kill()]);
+  expect((await get(byHost(open)))[0]).toBe(404);
+});
+
 test("metrics are those of the sandbox at this moment", async () => {
   const sandbox = await Sandbox.create();
   const [metric, ...more] = await sandbox.getMetrics();
@@ -215,6 +270,27 @@ test("the command line creates, lists, shows, pauses, resumes, snapshots and kil
   expect(await Sandbox.getInfo(id)).toMatchObject({ state: "running" });
   expect(await run("sandbox", "kill", id)).toContain("has been killed");
   await expect(Sandbox.getInfo(id)).rejects.toThrow(SandboxNotFoundError);
+});
+
+test("what sandkeep env prints is enough for both SDKs and the command line", async () => {
+  const { url, key: apiKey } = daemon();
+  const script = `
+    import { Sandbox } from "e2b";
+    import { Sandbox as Sandbox1 } from "e2b-1";
+    for (const each of [Sandbox, Sandbox1]) {
+      const sandbox = await each.create();
+      const { stdout } = await sandbox.commands.run("id -un; pwd");
+      await sandbox.kill();
+      console.log(JSON.stringify(stdout));
+    }`;
+  const line = 'eval "$(bin/sandkeep env e2b)"; node --input-type=module -e "$1"; node "$2" sandbox list';
+  const { stdout } = await promisify(execFile)("/bin/sh", ["-ec", line, "sh", script, program], {
+    cwd: root,
+    env: { PATH: process.env.PATH, HOME: await tempDir(), SANDKEEP_URL: url, SANDKEEP_API_KEY: apiKey },
+  });
+  const ran = JSON.stringify("user\n/home/user\n");
+  expect(stdout).toContain(`${ran}\n${ran}\n`);
+  expect(stdout).toContain("No sandboxes found");
 });
 
 test("a key that no team has is refused", async () => {

@@ -1,0 +1,22 @@
+/**
+ * Ports of sandboxes as E2B's clients reach them where there is one address for all: the sandbox and its port are in
+ * headers. The port of the program that serves commands and files is this dialect's own.
+ */
+
+import type { IncomingHttpHeaders } from "node:http";
+import type { PortNames } from "../kit/dialect.ts";
+import { envdPort } from "./envd/envd.ts";
+import type { Dialect } from "./request.ts";
+import { isSame, trafficToken } from "./tokens.ts";
+
+export function portNames(dialect: Pick<Dialect, "sign">): PortNames {
+  return {
+    portOf(headers: IncomingHttpHeaders) {
+      const { "e2b-sandbox-id": sandbox, "e2b-sandbox-port": port } = headers;
+      if (typeof sandbox !== "string" || typeof port !== "string" || Number(port) === envdPort) return undefined;
+      return /^\d{1,5}$/.test(port) ? `${port}-${sandbox.split("-")[0]}` : undefined;
+    },
+    tokenHeader: "e2b-traffic-access-token",
+    isToken: (sandbox, token) => isSame(token, trafficToken(dialect, sandbox)),
+  };
+}
