@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { ALL_TRAFFIC, Sandbox, type SandboxListOpts, SandboxNotFoundError } from "e2b";
+import { ALL_TRAFFIC, AuthenticationError, Sandbox, type SandboxListOpts, SandboxNotFoundError } from "e2b";
 import { Sandbox as Sandbox1 } from "e2b-1";
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -262,6 +262,10 @@ test("the command line creates, lists, shows, pauses, resumes, snapshots and kil
   expect(JSON.parse(await run("sandbox", "info", id, "--format", "json"))).toMatchObject({ sandboxId: id });
   expect(await run("sandbox", "logs", id)).toContain("Sandbox started");
   expect(await run("sandbox", "metrics", id)).toContain("CPU");
+  expect(await run("sandbox", "exec", id, "echo", "from the command line")).toBe("from the command line\n");
+  const piped = await cli(daemon(), home, ["sandbox", "exec", id, "sort"], "b\na\n");
+  expect(piped).toMatchObject({ code: 0, stdout: "a\nb\n" });
+  expect(await cli(daemon(), home, ["sandbox", "exec", id, "exit 3"])).toMatchObject({ code: 3 });
   expect(await run("sandbox", "snapshot", "create", id)).toContain("napshot");
   expect(await run("sandbox", "snapshot", "list")).toContain("snap_");
   await run("sandbox", "pause", id);
@@ -291,6 +295,19 @@ test("what sandkeep env prints is enough for both SDKs and the command line", as
   const ran = JSON.stringify("user\n/home/user\n");
   expect(stdout).toContain(`${ran}\n${ran}\n`);
   expect(stdout).toContain("No sandboxes found");
+});
+
+test("a token ends with the key that it was made with, and its sandbox goes on", async () => {
+  const keys = "/sandkeep/v1/keys";
+  const made = await raw(daemon(), "POST", keys, { body: { name: "for a while" } });
+  const sandbox = await Sandbox.create({ apiKey: made.json.secret });
+  expect((await sandbox.commands.run("echo a")).stdout).toBe("a\n");
+  expect((await raw(daemon(), "DELETE", `${keys}/${made.json.key.id}`)).status).toBeLessThan(300);
+  await expect(sandbox.commands.run("echo b")).rejects.toThrow(AuthenticationError);
+  await expect(sandbox.getInfo()).rejects.toThrow(AuthenticationError);
+  const other = await Sandbox.connect(sandbox.sandboxId);
+  expect((await other.commands.run("echo c")).stdout).toBe("c\n");
+  expect(await other.kill()).toBe(true);
 });
 
 test("a key that no team has is refused", async () => {
