@@ -60,18 +60,11 @@ static void announce_growth(void) {
 }
 
 static void announce_end(const struct command *c, uint32_t code, uint32_t signal) {
-  uint64_t cpu = (uint64_t)(c->usage.ru_utime.tv_sec + c->usage.ru_stime.tv_sec) * 1000000 +
-                 (uint64_t)(c->usage.ru_utime.tv_usec + c->usage.ru_stime.tv_usec);
   for (struct connection *to = connections; to; to = to->next) {
     if (!to->streaming || to->dead) continue;
     struct writer w = frame_begin(WIRE_EXIT, 0);
     write_str(&w, c->name);
-    write_u32(&w, code);
-    write_u32(&w, signal);
-    write_u32(&w, c->flags);
-    write_u64(&w, cpu);
-    write_u64(&w, (uint64_t)c->usage.ru_maxrss * 1024);
-    write_u64(&w, c->journal.end);
+    command_write_exit(&w, c, code, signal);
     connection_send(to, &w);
   }
 }

@@ -112,7 +112,18 @@ static void on_input(struct source *source, uint32_t events) {
   }
 }
 
-/* writes down and announces the end, once the process is gone and its program had begun */
+void command_write_exit(struct writer *w, const struct command *c, uint32_t code, uint32_t signal) {
+  uint64_t cpu = (uint64_t)(c->usage.ru_utime.tv_sec + c->usage.ru_stime.tv_sec) * 1000000 +
+                 (uint64_t)(c->usage.ru_utime.tv_usec + c->usage.ru_stime.tv_usec);
+  write_u32(w, code);
+  write_u32(w, signal);
+  write_u32(w, c->flags);
+  write_u64(w, cpu);
+  write_u64(w, (uint64_t)c->usage.ru_maxrss * 1024);
+  write_u64(w, c->journal.end);
+}
+
+/* records and announces the end, once the process is gone and its program had begun */
 static void finish(struct command *c) {
   drain(&c->out);
   drain(&c->err);
@@ -121,15 +132,8 @@ static void finish(struct command *c) {
   uint32_t code = signal ? 128 + signal : (uint32_t)WEXITSTATUS(c->wait_status);
   /* a shell whose child was killed exits with the same code as one that was killed itself */
   if (code == 128 + SIGKILL && memory_kills(owner) > c->kills_before) c->flags |= COMMAND_OUT_OF_MEMORY;
-  uint64_t cpu = (uint64_t)(c->usage.ru_utime.tv_sec + c->usage.ru_stime.tv_sec) * 1000000 +
-                 (uint64_t)(c->usage.ru_utime.tv_usec + c->usage.ru_stime.tv_usec);
   struct writer w = frame_begin((enum wire_type)JOURNAL_EXITED, 0);
-  write_u32(&w, code);
-  write_u32(&w, signal);
-  write_u32(&w, c->flags);
-  write_u64(&w, cpu);
-  write_u64(&w, (uint64_t)c->usage.ru_maxrss * 1024);
-  write_u64(&w, c->journal.end);
+  command_write_exit(&w, c, code, signal);
   write_u64(&w, now_ms());
   journal_note(&c->journal, &w);
   c->state = COMMAND_ENDED;

@@ -100,6 +100,9 @@ void command_close(struct command_stream *s);
 void command_give_input(struct command *c);
 void command_refuse_input(struct command *c, int error);
 
+/* the fields that EXIT frames and the journal's EXITED have in common */
+void command_write_exit(struct writer *w, const struct command *c, uint32_t code, uint32_t signal);
+
 /* forgets a connection that ended */
 void commands_forget(struct commands *all, const struct connection *c);
 /* to be called for each process that was waited for */

@@ -28,7 +28,7 @@ static const uint64_t AGENTS_OWN = BIT(CAP_WAKE_ALARM) | BIT(CAP_SYS_PTRACE);
 /* Numbers above the running kernel's last capability answer EINVAL. */
 static const int LAST = 63;
 
-static int drop_but(uint64_t for_programs, uint64_t own) {
+int caps_bound(uint64_t for_programs) {
   if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)) return errno;
   for (int capability = 0; capability <= LAST; capability++) {
     if (for_programs & BIT(capability)) continue;
@@ -36,12 +36,15 @@ static int drop_but(uint64_t for_programs, uint64_t own) {
     if (errno == EINVAL && capability > CAP_AUDIT_READ) break;
     return errno;
   }
+  return 0;
+}
 
+int caps_limit(uint64_t own) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   struct __user_cap_data_struct sets[2] = {0};
   if (syscall(SYS_capget, &header, sets)) return errno;
   for (int i = 0; i < 2; i++) {
-    sets[i].permitted &= (uint32_t)((for_programs | own) >> (32 * i));
+    sets[i].permitted &= (uint32_t)(own >> (32 * i));
     sets[i].effective = sets[i].permitted;
     /* nothing inheritable: a plain user's program would gain it through files that say so */
     sets[i].inheritable = 0;
@@ -52,9 +55,8 @@ static int drop_but(uint64_t for_programs, uint64_t own) {
 int caps_drop(void) {
   /* a launcher may have set SECBIT_NO_SETUID_FIXUP, with which a change to a plain user would keep capabilities */
   if (prctl(PR_SET_SECUREBITS, SECUREBITS_DEFAULT, 0, 0, 0)) return errno;
-  return drop_but(KEPT, AGENTS_OWN);
+  int error = caps_bound(KEPT);
+  return error ? error : caps_limit(KEPT | AGENTS_OWN);
 }
-
-int caps_keep(uint64_t capabilities) { return drop_but(0, capabilities); }
 
 int no_new_privs(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? errno : 0; }

@@ -14,7 +14,10 @@ int caps_drop(void);
 /* From here on no exec gains a privilege: setuid files and file capabilities are ignored. Returns 0 or an errno. */
 int no_new_privs(void);
 
-/* Keeps of the calling process's capabilities only these, and none for programs that it would run. Returns 0 or an errno. */
-int caps_keep(uint64_t capabilities);
+/* No program that this process runs can have other capabilities than these. Needs CAP_SETPCAP. Returns 0 or an errno. */
+int caps_bound(uint64_t for_programs);
+
+/* Keeps only these of the calling process's own capabilities. Returns 0 or an errno. */
+int caps_limit(uint64_t own);
 
 #endif

@@ -57,5 +57,6 @@ static int restrict_files(const int *directories, size_t count) {
 int confine_to(const int *directories, size_t count) {
   int error = no_new_privs();
   if (!error) error = restrict_files(directories, count);
-  return error ? error : caps_keep(KEPT);
+  if (!error) error = caps_bound(0);
+  return error ? error : caps_limit(KEPT);
 }

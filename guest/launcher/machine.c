@@ -51,6 +51,13 @@ void machine_malformed(struct connection *from, uint32_t id) {
   connection_fail(from, id, EBADMSG, WIRE_WHAT_REQUEST, "Cannot read the request: it is malformed");
 }
 
+struct machine *machine_asked_for(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
+  struct span name = read_str(r);
+  if (reader_done(r)) return machine_named(all, from, id, name);
+  machine_malformed(from, id);
+  return NULL;
+}
+
 /* ---- beginnings ---- */
 
 static int listen_at(const char *path) {

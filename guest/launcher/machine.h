@@ -66,6 +66,8 @@ void machine_list(struct machines *all, struct connection *from, uint32_t id);
 
 /* the machine of that name; answers for itself when there is none */
 struct machine *machine_named(struct machines *all, struct connection *from, uint32_t id, struct span name);
+/* the same, of a request that holds a name and nothing else */
+struct machine *machine_asked_for(struct machines *all, struct connection *from, uint32_t id, struct reader *r);
 void machine_malformed(struct connection *from, uint32_t id);
 void machine_unwatch(struct machine_source *s);
 /* takes it off the list and closes what is open */

@@ -127,12 +127,7 @@ static void watch_population(struct machine *m) {
 }
 
 void machine_kill(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
-  struct span name = read_str(r);
-  if (!reader_done(r)) {
-    machine_malformed(from, id);
-    return;
-  }
-  struct machine *m = machine_named(all, from, id, name);
+  struct machine *m = machine_asked_for(all, from, id, r);
   if (!m) return;
   answer_killer(m); /* whoever asked before: it is on its way */
   m->killer = from;

@@ -78,12 +78,7 @@ static int read_counters(void *argument) {
 }
 
 void machine_counters(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
-  struct span name = read_str(r);
-  if (!reader_done(r)) {
-    machine_malformed(from, id);
-    return;
-  }
-  struct machine *m = machine_named(all, from, id, name);
+  struct machine *m = machine_asked_for(all, from, id, r);
   if (!m) return;
   uint64_t counters[2] = {0, 0};
   int network = open_network(m);

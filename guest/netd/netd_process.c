@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <grp.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "confinement/allow_list.h"
+#include "confinement/caps.h"
 #include "egress/egress_root.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -66,14 +66,11 @@ void process_limit(void) {
 }
 
 int process_become(uid_t user) {
-  for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
-    if (prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0) return errno;
-  }
+  int error = caps_bound(0);
+  if (error) return error;
   if (user && (setgroups(0, NULL) < 0 || setresgid(user, user, user) < 0 || setresuid(user, user, user) < 0)) return errno;
-  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-  struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
-  if (syscall(SYS_capset, &header, none) < 0) return errno;
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? errno : 0;
+  error = caps_limit(0);
+  return error ? error : no_new_privs();
 }
 
 int process_user(const char *variable, uid_t *user) {

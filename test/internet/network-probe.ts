@@ -35,6 +35,7 @@ const sources = [
   ...["egress", "egress_filter", "egress_root", "keeper"].map((name) => `egress/${name}`),
   ...["connection", "wire", "hex", "ids", "loop"].map((name) => `shared/${name}`),
   "confinement/allow_list",
+  "confinement/caps",
 ];
 
 /** Compiles the probe; with `sanitized`, so that it stops at the first bad access; with `defined`, for another kernel. */

@@ -27,7 +27,7 @@ describe("a daemon that is killed", () => {
     for (const name of await readdir(sockets)) await rm(join(sockets, name));
     setTimeout(() => process.kill(pid, "SIGKILL"), 500);
     const { runtime } = await reopened();
-    expect(runtime.lost().map(({ machineId }) => machineId)).toContain(machine.id);
+    expect(runtime.ends().map(({ machineId }) => machineId)).toContain(machine.id);
     await dismiss(host(), machine.id);
     await expectReconciled(host());
   });
@@ -42,7 +42,7 @@ describe("a daemon that is killed", () => {
         .map((machine) => machine.id)
         .sort(),
     ).toEqual(owned.machines.map(({ id }) => id).sort());
-    expect(runtime.lost()).toEqual([]);
+    expect(runtime.ends()).toEqual([]);
     await expectReconciled(host());
     for (const { id, counter, reader, done } of owned.machines) {
       const machine = found(id);
@@ -103,7 +103,7 @@ describe("a daemon that is killed", () => {
       const live = runtime.machines().map((machine) => machine.id);
       expect(live).toContain(machines[0]?.id);
       for (const id of live) expect((await run(found(id), ["echo", "alive"])).stdout).toBe("alive\n");
-      for (const { machineId } of runtime.lost()) await runtime.salvage(machineId);
+      for (const { machineId } of runtime.ends()) await runtime.salvage(machineId);
       for (const id of [...live, ...endedIds()]) await dismiss(host(), id);
       await expectReconciled(host());
       expect(await readdir(join(host().directory, "store/machines"))).toEqual([]);
@@ -123,7 +123,7 @@ describe("a daemon that is killed", () => {
     await writeFile(join(volume, "layer.json"), JSON.stringify(layer));
     await rename(volume, join(store, "layers", layer.id));
     const { runtime } = await reopened();
-    expect(runtime.lost()).toMatchObject([{ machineId: machine.id, cause: "crash" }]);
+    expect(runtime.end(machine.id)).toMatchObject({ machineId: machine.id, cause: "crash" });
     await runtime.snapshots.collect();
     const snapshot = await runtime.salvage(machine.id);
     const copy = await bootFor(host(), { root: { snapshot: snapshot?.id ?? "" } });
@@ -165,18 +165,19 @@ describe("a machine whose first process is killed", () => {
     expect(await runtime.salvage(other.id)).toBeUndefined();
   });
 
-  test("while no daemon was there is reported as lost, once and with its files", async () => {
+  test("while no daemon was there has ended, once and with its files", async () => {
     const machine = await host().boot();
     await sh(machine, "echo precious > /file");
     const pid = agentPid(host(), machine.id);
     await host().runtime.close();
     process.kill(pid, "SIGKILL");
     const { runtime } = await reopened();
-    expect(runtime.lost()).toMatchObject([{ machineId: machine.id, cause: "crash" }]);
+    expect(runtime.end(machine.id)).toMatchObject({ machineId: machine.id, cause: "crash" });
     expect(runtime.machine(machine.id)).toBeUndefined();
     await expectReconciled(host());
+    const end = runtime.end(machine.id);
     await reopened();
-    expect(host().runtime.lost()).toEqual([]);
+    expect(host().runtime.end(machine.id)).toEqual(end);
     const snapshot = await host().runtime.salvage(machine.id);
     const copy = await bootFor(host(), { root: { snapshot: snapshot?.id ?? "" } });
     expect((await sh(copy, "cat /file")).stdout).toBe("precious\n");

@@ -46,7 +46,13 @@ test("has no descriptor of a file or a folder but its log of complaints", async 
 
 test("makes the calls of its loop and nothing else: no file, program, process, or socket that leads to the host", async () => {
   const program = join(await tempDir(), "netd_confine_test");
-  const sources = ["test/netd_confine_test", "netd/netd_process", "egress/egress_root", "confinement/allow_list"];
+  const sources = [
+    "test/netd_confine_test",
+    "netd/netd_process",
+    "egress/egress_root",
+    "confinement/allow_list",
+    "confinement/caps",
+  ];
   await compileGuest(program, sources, ["-static"]);
   const { stdout } = await run(program, { env: { SANDKEEP_NETD_UID: String(netdUser) } });
   expect(stdout.trim().split("\n")).toEqual([

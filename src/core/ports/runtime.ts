@@ -25,8 +25,6 @@ export interface Runtime {
   /** every machine that is alive now, as found when the runtime was opened or booted since */
   machines(): Machine[];
   machine(id: string): Machine | undefined;
-  /** what became of machines that were on record at open() but are not alive */
-  lost(): MachineEnd[];
   /** how many machines were found at open() of which only the files are known, as their records are damaged */
   damaged(): number;
   /** of every machine that is not forgotten yet */

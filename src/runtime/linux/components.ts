@@ -6,7 +6,6 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
 import type { Limits } from "../../core/ports/runtime.ts";
-import { ofClosedStore, ofFailedStore, type StoreLook } from "./guest-wire/failure.ts";
 import { Launcher } from "./guest-wire/launcher.ts";
 import { Builds } from "./host/builds.ts";
 import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts";
@@ -22,12 +21,14 @@ import { TcpSocketWatch } from "./host/tcp-socket-watch.ts";
 import { ImageStore } from "./images/images.ts";
 import { Capturer } from "./layers/capture.ts";
 import { LayerStore } from "./layers/layers.ts";
-import { type MachineNeeds, SnapshotStore } from "./layers/snapshots.ts";
+import { SnapshotStore } from "./layers/snapshots.ts";
 import { requireSameRun } from "./machines/adopt.ts";
-import type { LinuxMachine, MachineServices } from "./machines/machine.ts";
+import { machineNeeds } from "./machines/machine-needs.ts";
+import type { MachineRegistry } from "./machines/machine-registry.ts";
 import { egressUser, netdUser, type OrphanPlan, type Places } from "./machines/plan.ts";
-import { Pool, type PoolOptions, type PoolSize } from "./machines/pool.ts";
+import { Pool, type PoolSize } from "./machines/pool.ts";
 import { MachinePreparer } from "./machines/prepared-machine.ts";
+import { hotRoot } from "./machines/roots.ts";
 import { EgressLink, type EgressLinkOptions } from "./network/egress-link.ts";
 import { egressView, realCommand } from "./network/egress-view.ts";
 import { PortMeters } from "./network/port-meters.ts";
@@ -39,6 +40,9 @@ import { isReadOnly } from "./storage/storage.ts";
 import { Volumes } from "./storage/volumes.ts";
 
 export interface Components {
+  machines: MachineRegistry;
+  /** path of the store */
+  store: string;
   cgroups: CgroupHost;
   cgroupParents: string[];
   launcher: Launcher;
@@ -53,7 +57,11 @@ export interface Components {
   drives: DriveStore;
   maker: MachinePreparer;
   capturer: Capturer;
-  keeper: MachineServices;
+  warn: Warn;
+  /** how much output is kept of each command and of all commands of a machine, in bytes */
+  output: { outputLimit: number; journalLimit: number };
+  /** there where the room on the disk is watched */
+  room: DiskRoom | undefined;
   pool: Pool;
   builds: Builds;
   countsLook: RegularLook;
@@ -63,8 +71,9 @@ export interface Components {
   kernelMemoryWatch: KernelMemoryWatch;
   tcpWatch: TcpMemoryWatch;
   tcpSocketWatch: TcpSocketWatch;
-  /** there where the room on the disk is watched */
   growthStop: GrowthStop | undefined;
+  /** whether the runtime has let go of these components: it may have mounted its store again since, with others */
+  isClosed: boolean;
 }
 
 /** what machines may use of the host besides their limits */
@@ -111,22 +120,15 @@ export interface ComponentsOptions extends Bounds {
   /** whether the store was not mounted before: what was not flushed is lost, if it failed */
   isNewlyMounted: boolean;
   room?: DiskRoom;
+  machines: MachineRegistry;
+  defaultImage: string;
 }
 
-/** what the components ask of the runtime they belong to */
-export interface ComponentsHooks {
-  orphans: () => OrphanPlan[];
-  needs: () => MachineNeeds | Promise<MachineNeeds>;
-  release: (machine: LinuxMachine) => Promise<void>;
-  defaultRoot: PoolOptions["root"];
-  machines: () => Iterable<LinuxMachine>;
-  /** whether these are still the runtime's: its store may have been mounted anew since */
-  isOpen: (keeper: MachineServices) => boolean;
-}
-
-export async function openComponents(options: ComponentsOptions, hooks: ComponentsHooks): Promise<Components> {
-  const { places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble, warn } = options;
+export async function openComponents(options: ComponentsOptions): Promise<Components> {
+  const { machines, places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble, warn } = options;
   const { store } = places;
+  /** set once all of them are open */
+  let opened: Components | undefined;
   const cgroups = thisHostsCgroups();
   await requireSameRun(places, cgroups, options.bootId);
   const cgroupParents = makeParent(cgroups, places.cgroupParent);
@@ -152,13 +154,13 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
       SANDKEEP_EGRESS_LOGS: places.egressLogs,
       ...options.egressEnv,
     },
-    orphans: hooks.orphans,
+    orphans: () => (opened ? orphans(opened) : []),
     died: (sentence) => warn(sentence, { process: "launcher" }),
   });
   await using undo = new AsyncDisposableStack();
   undo.defer(() => leave(launcher));
   const commandOf: EgressLinkOptions["commandOf"] = (name, ancestry) => {
-    for (const machine of hooks.machines()) if (machine.plan.name === name) return machine.commandOf(ancestry);
+    for (const machine of machines.live.values()) if (machine.plan.name === name) return machine.commandOf(ancestry);
     return undefined;
   };
   const egress = new EgressLink({ socket: places.egress, settings, trouble, commandOf });
@@ -190,7 +192,7 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
     masks,
   });
   const images = new ImageStore(store);
-  const snapshots = new SnapshotStore({ store, layers, images, machines: hooks.needs });
+  const snapshots = new SnapshotStore({ store, layers, images, machines: () => machineNeeds(layers, machines.all()) });
   const drives = new DriveStore(store, volumes, trouble, (what) => options.room?.require(what));
   await drives.open();
   await Promise.all([layers.open(), images.open()]);
@@ -209,70 +211,55 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
     newName,
     hostCpus,
   });
-  const storeLook: StoreLook = { isReadOnly: () => isReadOnly(store), shortage: () => options.room?.shortage() };
   const capturer = new Capturer({
     layers,
     snapshots,
     volumes,
     durable: options.durability === "power",
-    isReadOnly: storeLook.isReadOnly,
+    isReadOnly: () => isReadOnly(store),
   });
-  const keeper: MachineServices = {
-    launcher,
-    egress,
-    ports,
-    ...output,
-    captureLive: (machine) => capturer.live(machine),
-    capture: (machine) => capturer.dead(machine.plan, machine.record),
-    discard: (machine) => volumes.delete(machine.plan.volume),
-    release: hooks.release,
-    limitDisk: async (machine, bytes) => {
-      const { line } = machine.spec;
-      if (line !== undefined) await volumes.limitLine(machine.plan.volume, line, bytes);
-      // While room is short a lower limit is in force, and this one afterwards.
-      if (!options.room?.isShort) await volumes.limit(machine.plan.volume, bytes);
-    },
-    requireRoom: (what) => options.room?.require(what),
-    explained: (error, what) =>
-      hooks.isOpen(keeper) ? ofFailedStore(error, what, storeLook) : ofClosedStore(error, storeLook.shortage()),
-    diskUsage: (machine) => volumes.usage(machine.plan.volume),
-    warn,
-  };
-  const pool = new Pool({ size: options.pool, maker, network: "allow-all", limits, root: hooks.defaultRoot, trouble });
+  const pool = new Pool({
+    size: options.pool,
+    maker,
+    network: "allow-all",
+    limits,
+    root: () => hotRoot({ images, layers, snapshots }, options.defaultImage, limits),
+    trouble,
+  });
   const builds = new Builds({
     launcher,
     pool,
     guest: options.guest,
     egress: command,
-    machines: () => [...hooks.machines()].map(({ id }) => id),
+    machines: () => [...machines.live.keys()],
     configured: async () => {
       if (options.egressSettings) await egress.configure(options.egressSettings());
     },
     trouble,
   });
-  const diskWatch = new DiskWatch({ launcher, volumes, machines: hooks.machines, trouble });
+  const diskWatch = new DiskWatch({ launcher, volumes, machines: () => machines.live.values(), trouble });
   const filesWatch = new OpenFilesWatch({
-    machines: hooks.machines,
+    machines: () => machines.live.values(),
     trouble,
     ...(options.maxOpenFiles !== undefined && { most: options.maxOpenFiles }),
   });
   const filterWatch = new FilterWatch({
-    machines: hooks.machines,
+    machines: () => machines.live.values(),
     trouble,
     ...(options.maxFilterBytes !== undefined && { most: options.maxFilterBytes }),
   });
   const kernelMemoryWatch = new KernelMemoryWatch({
-    machines: hooks.machines,
+    machines: () => machines.live.values(),
     trouble,
     ...(options.maxKernelMemory !== undefined && { most: options.maxKernelMemory }),
   });
   const tcpWatch = new TcpMemoryWatch({
-    machines: hooks.machines,
+    machines: () => machines.live.values(),
     trouble,
     ...(options.maxTcpPages !== undefined && { most: options.maxTcpPages }),
   });
   const tcpSocketWatch = new TcpSocketWatch({
-    machines: hooks.machines,
+    machines: () => machines.live.values(),
     trouble,
     ...(options.maxTcpSockets !== undefined && { most: options.maxTcpSockets }),
     ...(options.maxTcpOrphans !== undefined && { mostOrphans: options.maxTcpOrphans }),
@@ -284,7 +271,7 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
       room,
       launcher,
       volumes,
-      machines: hooks.machines,
+      machines: () => machines.live.values(),
       store,
       isOwnStore: options.isOwnStore,
       note: join(places.run, "growth-stopped"),
@@ -292,7 +279,9 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
       trouble,
     });
   undo.move();
-  return {
+  opened = {
+    machines,
+    store,
     cgroups,
     cgroupParents,
     launcher,
@@ -307,7 +296,9 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
     drives,
     maker,
     capturer,
-    keeper,
+    warn,
+    output,
+    room,
     pool,
     builds,
     countsLook,
@@ -318,7 +309,16 @@ export async function openComponents(options: ComponentsOptions, hooks: Componen
     tcpWatch,
     tcpSocketWatch,
     growthStop,
+    isClosed: false,
   };
+  return opened;
+}
+
+/** what a new launcher takes over; prepared machines without a root ended with the old one */
+function orphans({ pool, maker, machines }: Components): OrphanPlan[] {
+  pool.orphaned();
+  const modes = new Map([...machines.live.values()].map(({ plan, spec }) => [plan.name, spec.network]));
+  return maker.orphans((name) => modes.get(name));
 }
 
 /** between two looks for what the kernel counts for volumes that are gone, in ms */

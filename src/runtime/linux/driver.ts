@@ -1,6 +1,6 @@
 /**
  * The Linux runtime: opens the store, the launcher and the ledger, boots machines from images and snapshots, and finds
- * them again after the daemon died. plan.ts decides, apply.ts asks the launcher, this file keeps the order of things.
+ * them again after the daemon died. plan.ts decides, launcher.ts asks the launcher, this file keeps the order of things.
  */
 
 import { mkdirSync, rmSync } from "node:fs";
@@ -39,17 +39,18 @@ import { adopt, finish } from "./machines/adopt.ts";
 import { bootedMachine } from "./machines/booted-machine.ts";
 import { readEnded, readInfo } from "./machines/journal.ts";
 import { LinuxMachine } from "./machines/machine.ts";
-import { machineNeeds } from "./machines/machine-needs.ts";
-import { checkSpec, isPlainName, type MachinePlan, type OrphanPlan, type Places, places } from "./machines/plan.ts";
+import { MachineRegistry } from "./machines/machine-registry.ts";
+import { checkSpec, isPlainName, type MachinePlan, type Places, places } from "./machines/plan.ts";
 import type { PreparedMachine } from "./machines/prepared-machine.ts";
 import { flushRecord, writeRecord, writeSpare } from "./machines/record-files.ts";
-import { bootRoot, hotRoot } from "./machines/roots.ts";
+import { bootRoot } from "./machines/roots.ts";
 import { egressJournal } from "./network/egress-journal.ts";
 import { abandoned, isIdle, letGo, rebuildLedger, shutDown } from "./opening.ts";
 import { defaultLimits, type LinuxOptions } from "./options.ts";
 import type { DriveStore } from "./storage/drives.ts";
 import { tellOfDamage } from "./storage/kept-record.ts";
 import { closeStorage, isReadOnly, reclaim, type Storage } from "./storage/storage.ts";
+import { storeError } from "./storage/store-error.ts";
 import { openWritable, StoreWatch } from "./storage/store-rescue.ts";
 import { vitalsOf } from "./vitals.ts";
 
@@ -60,15 +61,11 @@ export class LinuxRuntime implements Runtime {
   readonly #places: Places;
   readonly #limits: Limits;
   readonly #bootId: string;
-  readonly #machines = new Map<string, LinuxMachine>();
-  /** stopped machines whose journals or files are still there */
-  readonly #ended = new Map<string, { plan: MachinePlan; record: MachineRecord }>();
+  readonly #registry = new MachineRegistry();
   readonly #booting = new Set<string>();
-  #lost: MachineEnd[] = [];
   #damaged = 0;
   #setAside: MachinePlan[] = [];
   readonly damaged = (): number => this.#damaged;
-  readonly lost = (): MachineEnd[] => [...this.#lost];
   #components: Components | undefined;
   #hasMounted = false;
   #storeWatch: StoreWatch | undefined;
@@ -138,7 +135,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   async #letGo(): Promise<void> {
-    if (this.#components) await letGo(this.#components, this.#machines.values());
+    if (this.#components) await letGo(this.#components);
     this.#components = undefined;
   }
 
@@ -154,7 +151,7 @@ export class LinuxRuntime implements Runtime {
     const { pool, launcher, layers, snapshots, cgroupParents } = this.#open();
     await shutDown([
       () => pool.close(),
-      ...[...this.#machines.values()].map((machine) => () => machine.stop()),
+      ...[...this.#registry.live.values()].map((machine) => () => machine.stop()),
       // Their files stay.
       ...this.#setAside.map((plan) => () => finish(this.#open(), plan)),
       () => layers.close(),
@@ -185,14 +182,15 @@ export class LinuxRuntime implements Runtime {
 
   /** pid of a machine's first process as the host sees it */
   firstProcess(machineId: string): number {
-    const machine = this.#machines.get(machineId);
+    const machine = this.#registry.live.get(machineId);
     if (!machine) throw new SandkeepError("not-found", `There is no machine "${machineId}"`);
     return machine.record.pid;
   }
 
   get snapshots(): SnapshotStore {
-    const { snapshots, keeper } = this.#open();
-    return explaining(snapshots, (error) => keeper.explained(typed(error, "Cannot use snapshots"), "use snapshots"));
+    const components = this.#open();
+    const explain = (error: unknown) => storeError(components, typed(error, "Cannot use snapshots"), "use snapshots");
+    return explaining(components.snapshots, explain);
   }
 
   get images(): ImageStore {
@@ -208,12 +206,13 @@ export class LinuxRuntime implements Runtime {
   }
 
   vitals(): Vitals {
-    return vitalsOf(this.#open(), this.#machines.size, this.#options.room);
+    return vitalsOf(this.#open(), this.#registry.live.size, this.#options.room);
   }
 
   get drives(): DriveStore {
-    const { drives, keeper } = this.#open();
-    return explaining(drives, (error) => keeper.explained(typed(error, "Cannot use drives"), "use drives"));
+    const components = this.#open();
+    const explain = (error: unknown) => storeError(components, typed(error, "Cannot use drives"), "use drives");
+    return explaining(components.drives, explain);
   }
 
   get layers(): LayerStore {
@@ -224,7 +223,7 @@ export class LinuxRuntime implements Runtime {
     const components = this.#open();
     this.requireRoom();
     const spec = checkSpec(wanted, this.#limits);
-    if (this.#machines.has(spec.id) || this.#ended.has(spec.id) || this.#booting.has(spec.id)) {
+    if (this.#registry.live.has(spec.id) || this.#registry.ended.has(spec.id) || this.#booting.has(spec.id)) {
       throw new SandkeepError("exists", `Cannot boot machine "${spec.id}": its id was used before`);
     }
     this.#booting.add(spec.id);
@@ -237,7 +236,7 @@ export class LinuxRuntime implements Runtime {
         return this.#boot(spec, network);
       });
     } catch (error) {
-      const refused = components.keeper.explained(typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
+      const refused = storeError(components, typed(error, `Cannot boot machine "${spec.id}"`), "start a sandbox");
       throw ofTwoBoots(refused, this.#options.room?.shortage());
     } finally {
       this.#booting.delete(spec.id);
@@ -246,55 +245,55 @@ export class LinuxRuntime implements Runtime {
   }
 
   machines(): Machine[] {
-    return [...this.#machines.values()];
+    return [...this.#registry.live.values()];
   }
 
   machine(id: string): Machine | undefined {
-    return this.#machines.get(id);
+    return this.#registry.live.get(id);
   }
 
   async salvage(machineId: string): Promise<SnapshotInfo | undefined> {
-    const { capturer, keeper } = this.#open();
-    const ended = this.#ended.get(machineId);
+    const components = this.#open();
+    const ended = this.#registry.ended.get(machineId);
     if (!ended) return undefined;
-    return capturer.salvage(ended.plan, ended.record).catch((error) => {
-      throw keeper.explained(typed(error, `Cannot keep the files of machine "${machineId}"`), "keep its files");
+    return components.capturer.salvage(ended.plan, ended.record).catch((error) => {
+      throw storeError(components, typed(error, `Cannot keep the files of machine "${machineId}"`), "keep its files");
     });
   }
 
   ends(): MachineEnd[] {
-    return [...this.#ended.values()].flatMap(({ record }) => record.ended ?? []);
+    return [...this.#registry.ended.values()].flatMap(({ record }) => record.ended ?? []);
   }
 
   end(machineId: string): MachineEnd | undefined {
-    return this.#ended.get(machineId)?.record.ended;
+    return this.#registry.ended.get(machineId)?.record.ended;
   }
 
   command(machineId: string, commandId: string): { exit?: ExitStatus } | undefined {
-    const plan = this.#machines.get(machineId)?.plan ?? this.#ended.get(machineId)?.plan;
+    const plan = this.#registry.planOf(machineId);
     return plan && this.#info(plan.journal, commandId);
   }
 
   async forget(machineId: string): Promise<void> {
-    const { volumes, ledger, ports, keeper } = this.#open();
-    if (this.#machines.has(machineId)) {
+    const components = this.#open();
+    const { volumes, ledger, ports } = components;
+    if (this.#registry.live.has(machineId)) {
       throw new SandkeepError("conflict", `Cannot forget machine "${machineId}": it is running`);
     }
-    const ended = this.#ended.get(machineId);
+    const ended = this.#registry.ended.get(machineId);
     if (!ended) return;
     await ports.forget(ended.plan.folder);
     await volumes.deleteFolder(ended.plan).catch((error) => {
-      throw keeper.explained(typed(error, `Cannot forget machine "${machineId}"`), "delete files");
+      throw storeError(components, typed(error, `Cannot forget machine "${machineId}"`), "delete files");
     });
     ledger.gone([{ kind: "directory", name: ended.plan.folder }]);
-    this.#ended.delete(machineId);
-    this.#lost = this.#lost.filter((end) => end.machineId !== machineId);
+    this.#registry.ended.delete(machineId);
   }
 
   output(machineId: string, commandId: string, options: OutputOptions = {}): AsyncIterable<OutputChunk> {
-    const machine = this.#machines.get(machineId);
+    const machine = this.#registry.live.get(machineId);
     if (machine) return machine.output(commandId, options);
-    const journal = this.#ended.get(machineId)?.plan.journal;
+    const journal = this.#registry.ended.get(machineId)?.plan.journal;
     const info = journal === undefined ? undefined : this.#info(journal, commandId);
     if (journal === undefined || !info) {
       throw new SandkeepError("not-found", `Cannot read output: machine "${machineId}" has no command "${commandId}"`);
@@ -306,17 +305,14 @@ export class LinuxRuntime implements Runtime {
     try {
       return isPlainName(commandId) ? readInfo(journal, commandId) : undefined;
     } catch (error) {
-      throw this.#open().keeper.explained(
-        typed(error, `Cannot read command "${commandId}"`),
-        "read a command's output",
-      );
+      throw storeError(this.#open(), typed(error, `Cannot read command "${commandId}"`), "read a command's output");
     }
   }
 
   egress(machineId: string): EgressJournal | undefined {
     const { egress, ports } = this.#open();
-    const plan = this.#machines.get(machineId)?.plan ?? this.#ended.get(machineId)?.plan;
-    const ended = () => !this.#machines.has(machineId);
+    const plan = this.#registry.planOf(machineId);
+    const ended = () => !this.#registry.live.has(machineId);
     if (!plan) return undefined;
     const { folder, egressLog, name } = plan;
     const flushes = { flush: () => egress.flush(name), flushPorts: () => ports.flush(folder) };
@@ -337,57 +333,49 @@ export class LinuxRuntime implements Runtime {
     const reason = `The store "${this.#places.store}" became read-only`;
     this.#trouble(new Error(`${reason}: ending its sandboxes, whose files are kept, and mounting it anew`));
     await shutDown([
-      () => Promise.all([...this.#machines.values()].map((machine) => machine.lose(reason))),
+      () => Promise.all([...this.#registry.live.values()].map((machine) => machine.lose(reason))),
       () => this.#letGo(),
     ]).catch(this.#trouble);
     this.#components = undefined;
-    this.#machines.clear();
+    this.#registry.live.clear();
     await this.#openAll();
   }
 
   #openComponents(storage: Storage): Promise<Components> {
-    return openComponents(
-      {
-        ...this.#options,
-        limits: this.#limits,
-        durability: this.#durability,
-        bootId: this.#bootId,
-        pool: this.#options.pool ?? { hot: 0, warm: 0 },
-        trouble: this.#trouble,
-        warn: this.#options.warn ?? ((sentence, about) => this.#trouble(new Error(sentence), about)),
-        places: this.#places,
-        hasVolumes: storage.volumes,
-        isOwnStore: storage.isOwn,
-        isNewlyMounted: storage.isNewlyMounted,
-      },
-      {
-        orphans: () => this.#orphans(),
-        needs: () => machineNeeds(this.#open().layers, [...this.#machines.values(), ...this.#ended.values()]),
-        release: (machine) => this.#release(machine),
-        defaultRoot: () => hotRoot(this.#open(), this.#defaultImage, this.#limits),
-        machines: () => this.#machines.values(),
-        isOpen: (keeper) => this.#components?.keeper === keeper,
-      },
-    );
+    return openComponents({
+      ...this.#options,
+      machines: this.#registry,
+      defaultImage: this.#defaultImage,
+      limits: this.#limits,
+      durability: this.#durability,
+      bootId: this.#bootId,
+      pool: this.#options.pool ?? { hot: 0, warm: 0 },
+      trouble: this.#trouble,
+      warn: this.#options.warn ?? ((sentence, about) => this.#trouble(new Error(sentence), about)),
+      places: this.#places,
+      hasVolumes: storage.volumes,
+      isOwnStore: storage.isOwn,
+      isNewlyMounted: storage.isNewlyMounted,
+    });
   }
 
   async #adopt(components: Components): Promise<void> {
-    const { live, lost, ended, damaged, setAside } = await adopt({
+    const { live, ended, damaged, setAside } = await adopt({
       places: this.#places,
       bootId: this.#bootId,
-      ...components,
+      components,
     });
-    for (const machine of live) this.#machines.set(machine.id, machine);
-    for (const entry of ended) this.#ended.set(entry.record.id, entry);
+    for (const machine of live) this.#registry.live.set(machine.id, machine);
+    for (const entry of ended) this.#registry.ended.set(entry.record.id, entry);
     components.maker.use(live.map(({ plan, record }) => ({ plan, pid: record.pid })));
     components.egress.keep(live.map(({ plan }) => plan.name));
-    this.#lost = lost;
     this.#damaged = damaged;
     this.#setAside = setAside;
   }
 
   async #boot(spec: Machine["spec"], network: MachineNetwork): Promise<Machine> {
-    const { maker, layers, keeper, egress } = this.#open();
+    const components = this.#open();
+    const { maker, layers, egress } = components;
     const claim = layers.hold();
     let prepared: PreparedMachine | undefined;
     try {
@@ -413,8 +401,8 @@ export class LinuxRuntime implements Runtime {
       writeSpare(prepared.plan, record);
       // Beside the caller, whose own record takes as long to get to the disk.
       if (this.#durability === "power") void flushRecord(prepared.plan.folder);
-      const machine = new LinuxMachine(keeper, prepared.plan, record, prepared.agent);
-      this.#machines.set(spec.id, machine);
+      const machine = new LinuxMachine(components, prepared.plan, record, prepared.agent);
+      this.#registry.live.set(spec.id, machine);
       return machine;
     } catch (error) {
       prepared?.agent?.close();
@@ -424,23 +412,6 @@ export class LinuxRuntime implements Runtime {
     } finally {
       await claim.release();
     }
-  }
-
-  async #release(machine: LinuxMachine): Promise<void> {
-    this.#machines.delete(machine.id);
-    this.#ended.set(machine.id, { plan: machine.plan, record: machine.record });
-    const { maker, volumes, egress, builds } = this.#open();
-    egress.drop(machine.plan.name);
-    if (machine.spec.mounts.length > 0) await volumes.deleteMounts(machine.plan.folder);
-    await maker.release(machine.plan);
-    builds.released();
-  }
-
-  /** what a new launcher takes over; prepared machines without a root ended with the old one */
-  #orphans(): OrphanPlan[] {
-    this.#components?.pool.orphaned();
-    const modes = new Map([...this.#machines.values()].map(({ plan, spec }) => [plan.name, spec.network]));
-    return this.#components?.maker.orphans((name) => modes.get(name)) ?? [];
   }
 
   #open(): Components {

@@ -10,7 +10,6 @@ import { messageOf, SandkeepError } from "../../core/model/errors.ts";
 import type { Components } from "./components.ts";
 import { errnoOf } from "./guest-wire/failure.ts";
 import { realThings } from "./host/reconcile.ts";
-import type { LinuxMachine } from "./machines/machine.ts";
 import type { Places } from "./machines/plan.ts";
 import { readRecords } from "./machines/record-files.ts";
 import { closeStorage } from "./storage/storage.ts";
@@ -66,7 +65,8 @@ export async function rebuildLedger(components: Components, places: Places, data
 }
 
 /** of everything but machines and the store, each part whatever became of the others */
-export function letGo(components: Components, machines: Iterable<LinuxMachine>): Promise<void> {
+export function letGo(components: Components): Promise<void> {
+  components.isClosed = true;
   components.countsLook.close();
   components.diskWatch.close();
   components.growthStop?.close();
@@ -80,7 +80,7 @@ export function letGo(components: Components, machines: Iterable<LinuxMachine>):
     () => components.pool.close(),
     () => components.layers.close(),
     () => components.snapshots.flushed(),
-    ...[...machines].map((machine) => () => machine.close()),
+    ...[...components.machines.live.values()].map((machine) => () => machine.close()),
     () => components.ports.close(),
     () => components.launcher.close(),
     () => components.egress.close(),

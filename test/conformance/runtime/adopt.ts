@@ -27,7 +27,7 @@ export function adoptSuite(host: () => RuntimeHost): void {
         expect((await sh(machine, "cat /id")).stdout).toBe(`${old.id}\n`);
         expect((await machine.usage()).cpuTime).toBeGreaterThanOrEqual(before[n]?.cpuTime ?? 0);
       }
-      expect(host().runtime.lost()).toEqual([]);
+      for (const { id } of machines) expect(host().runtime.end(id)).toBeUndefined();
       await expectReconciled(host());
     });
 
@@ -97,10 +97,10 @@ export function adoptSuite(host: () => RuntimeHost): void {
     test("a stopped machine stays stopped, and its id and output stay known", async () => {
       const machine = await bootFor(host());
       await run(machine, ["echo", "said"], { id: "speaker" });
-      await machine.stop();
+      const end = await machine.stop();
       await host().reopen();
       expect(host().runtime.machine(machine.id)).toBeUndefined();
-      expect(host().runtime.lost()).toEqual([]);
+      expect(host().runtime.end(machine.id)).toEqual(end);
       expect((await gather(host().runtime.output(machine.id, "speaker"))).stdout).toBe("said\n");
       await expect(host().boot({ id: machine.id })).rejects.toMatchObject({ code: "exists" });
     });

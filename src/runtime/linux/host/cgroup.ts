@@ -24,16 +24,8 @@ export interface CgroupHost {
   freezer?: string;
 }
 
-/** one machine's folders */
-export interface MachineCgroup {
-  version: 1 | 2;
-  unified?: string;
-  cpu: string;
-  memory: string;
-  pids: string;
-  cpuacct?: string;
-  freezer?: string;
-}
+/** one machine's folders, in the same places */
+export type MachineCgroup = CgroupHost;
 
 export interface CgroupUsage {
   /** in ms */

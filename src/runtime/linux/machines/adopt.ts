@@ -7,33 +7,26 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } 
 import { basename, dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { SandkeepError } from "../../../core/model/errors.ts";
-import type { MachineEnd } from "../../../core/ports/runtime.ts";
 import type { MachineRecord } from "../../../protocols/machine-record.ts";
+import type { Components } from "../components.ts";
 import { OtherWireVersion } from "../guest-wire/channel.ts";
-import type { LaunchedMachine, Launcher } from "../guest-wire/launcher.ts";
+import type { LaunchedMachine } from "../guest-wire/launcher.ts";
 import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
 import type { Ledger } from "../host/ledger.ts";
 import { isReadable, mendCopy } from "../storage/kept-record.ts";
-import { LinuxMachine, type MachineServices } from "./machine.ts";
+import { LinuxMachine } from "./machine.ts";
 import { type MachinePlan, orphanPlan, type Places, planMachine, slotOf } from "./plan.ts";
-import type { MachinePreparer } from "./prepared-machine.ts";
 import { type MachineFolder, readRecords, writeRecord, writeSpare } from "./record-files.ts";
 
 export interface AdoptOptions {
   places: Places;
   /** which boot of the host this is */
   bootId: string;
-  cgroups: CgroupHost;
-  launcher: Launcher;
-  ledger: Ledger;
-  maker: MachinePreparer;
-  keeper: MachineServices;
+  components: Components;
 }
 
 export interface Adopted {
   live: LinuxMachine[];
-  /** ended while no daemon was there */
-  lost: MachineEnd[];
   /** ended before, but not forgotten */
   ended: { plan: MachinePlan; record: MachineRecord }[];
   /** how many there are, alive or with files of some age, whose records are damaged */
@@ -88,13 +81,14 @@ function wasWritten(folder: string): boolean {
 }
 
 export async function adopt(options: AdoptOptions): Promise<Adopted> {
-  const { places, cgroups } = options;
-  const adopted: Adopted = { live: [], lost: [], ended: [], damaged: 0, setAside: [] };
-  const launched = new Map((await options.launcher.machines()).map((machine) => [machine.name, machine]));
+  const { places, components } = options;
+  const { cgroups, launcher, ledger, maker } = components;
+  const adopted: Adopted = { live: [], ended: [], damaged: 0, setAside: [] };
+  const launched = new Map((await launcher.machines()).map((machine) => [machine.name, machine]));
   const known = new Set<string>();
   const folders = readRecords(places);
-  note(options.ledger, folders);
-  const half = new Set(options.ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? [] : name)));
+  note(ledger, folders);
+  const half = new Set(ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? [] : name)));
   await Promise.all(
     folders.map(async ({ folder, name, record }) => {
       known.add(name);
@@ -105,14 +99,14 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
       }
       const plan = planMachine(places, cgroups, name, record ? slotOf(record) : 0);
       if (record && !record.ended) mend(plan, record);
-      if (!record) return options.maker.discard(plan);
+      if (!record) return maker.discard(plan);
       if (record.ended) {
-        if (plan.things.some((thing) => half.has(thing.name))) await finish(options, plan);
+        if (plan.things.some((thing) => half.has(thing.name))) await finish(components, plan);
         return void adopted.ended.push({ plan, record });
       }
       const machine = await revive(options, plan, record, launched.get(name));
       if (machine) return void adopted.live.push(machine);
-      adopted.lost.push(await bury(options, plan, record));
+      await bury(options, plan, record);
       adopted.ended.push({ plan, record });
     }),
   );
@@ -151,18 +145,18 @@ function tidyEgressLogs(places: Places, plans: MachinePlan[], known: Set<string>
 
 /** the machine, if its agent answers */
 async function revive(
-  { launcher, keeper, bootId }: AdoptOptions,
+  { components, bootId }: AdoptOptions,
   plan: MachinePlan,
   record: MachineRecord,
   launched: LaunchedMachine | undefined,
 ): Promise<LinuxMachine | undefined> {
   if (record.bootId !== bootId) return undefined;
-  const machine = new LinuxMachine(keeper, plan, record);
+  const machine = new LinuxMachine(components, plan, record);
   try {
     await machine.open();
     if (!launched) {
       if (!isInCgroup(record.pid, plan.cgroup)) throw new Error("its pid is someone else's");
-      await launcher.readopt(orphanPlan(plan, record.pid, record.spec.network));
+      await components.launcher.readopt(orphanPlan(plan, record.pid, record.spec.network));
     }
     await machine.settleNetwork();
     return machine;
@@ -175,9 +169,10 @@ async function revive(
 }
 
 /** writes down that it is dead; its files stay until somebody salvages or forgets them */
-async function bury(options: AdoptOptions, plan: MachinePlan, record: MachineRecord): Promise<MachineEnd> {
+async function bury(options: AdoptOptions, plan: MachinePlan, record: MachineRecord): Promise<void> {
+  const { launcher, maker } = options.components;
   killProcesses(plan.cgroup);
-  await options.launcher.kill(plan.name);
+  await launcher.kill(plan.name);
   const host = record.bootId !== options.bootId;
   const usage = { ...readUsage(plan.cgroup), network: { received: 0, sent: 0 } };
   record.ended = {
@@ -188,13 +183,12 @@ async function bury(options: AdoptOptions, plan: MachinePlan, record: MachineRec
     usage,
   };
   writeRecord(plan.folder, record);
-  await options.maker.release(plan);
-  return record.ended;
+  await maker.release(plan);
 }
 
 /** a daemon that died while it stopped the machine may have left more of it than its folder */
 export async function finish(
-  { launcher, maker }: Pick<AdoptOptions, "launcher" | "maker">,
+  { launcher, maker }: Pick<Components, "launcher" | "maker">,
   plan: MachinePlan,
 ): Promise<void> {
   killProcesses(plan.cgroup);
@@ -204,7 +198,8 @@ export async function finish(
 
 /** ends machines without a folder, and strikes off what the ledger still says of prepared machines that are gone */
 async function undo(options: AdoptOptions, launched: Map<string, LaunchedMachine>, known: Set<string>): Promise<void> {
-  const { places, cgroups, ledger, maker } = options;
+  const { places, components } = options;
+  const { cgroups, ledger, maker } = components;
   const things = ledger.outstanding().filter(({ kind }) => kind !== "mount");
   // A machine's cgroups are struck off last, when its folder may be gone already.
   const names = new Set([...launched.keys(), ...things.map(({ name }) => basename(name, ".sock"))]);

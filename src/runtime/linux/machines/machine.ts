@@ -21,40 +21,15 @@ import type {
 } from "../../../core/ports/runtime.ts";
 import type { Ancestry } from "../../../protocols/egress-control.ts";
 import type { MachineRecord } from "../../../protocols/machine-record.ts";
+import type { Components } from "../components.ts";
 import { filesOver } from "../files/files.ts";
 import { Agent, type AgentOptions } from "../guest-wire/agent.ts";
 import { typed } from "../guest-wire/failure.ts";
-import type { Launcher } from "../guest-wire/launcher.ts";
 import { type CgroupUsage, isInCgroup, killProcesses, readUsage, setLimits } from "../host/cgroup.ts";
-import type { Warn } from "../host/launcher-log.ts";
-import type { EgressLink } from "../network/egress-link.ts";
-import type { PortMeters } from "../network/port-meters.ts";
+import { storeError } from "../storage/store-error.ts";
+import { releaseMachine } from "./machine-registry.ts";
 import { checkLimits, isPlainName, isTerminalSize, type MachinePlan, modeOf } from "./plan.ts";
 import { writeRecord } from "./record-files.ts";
-
-/** what a machine needs of the driver */
-export interface MachineServices {
-  launcher: Launcher;
-  egress: EgressLink;
-  ports: PortMeters;
-  outputLimit: number;
-  journalLimit: number;
-  /** captures the writable layer while the machine lives */
-  captureLive(machine: LinuxMachine): Promise<SnapshotInfo>;
-  /** turns the writable layer of a dead machine into a snapshot, or deletes it */
-  capture(machine: LinuxMachine): Promise<SnapshotInfo>;
-  discard(machine: LinuxMachine): Promise<void>;
-  /** cgroups, socket and names are no longer needed */
-  release(machine: LinuxMachine): Promise<void>;
-  limitDisk(machine: LinuxMachine, bytes: number): Promise<void>;
-  diskUsage(machine: LinuxMachine): Promise<number | undefined>;
-  /** throws while the host's disk is short of room for what is to be done */
-  requireRoom(what: string): void;
-  /** why something could not be done, where the store has failed; else the error as it is */
-  explained(error: unknown, what: string): unknown;
-  /** called with what the operator should know */
-  warn: Warn;
-}
 
 const nothing: Usage["network"] = { received: 0, sent: 0 };
 
@@ -63,22 +38,22 @@ export class LinuxMachine implements Machine {
   readonly plan: MachinePlan;
   readonly record: MachineRecord;
   readonly ended: Promise<MachineEnd>;
-  readonly #keeper: MachineServices;
+  readonly #components: Components;
   readonly #agent: Agent;
   #settle: (end: MachineEnd) => void = () => {};
   #stopping: Promise<MachineEnd> | undefined;
   #network = nothing;
   #networkChange: Promise<void> = Promise.resolve();
 
-  constructor(keeper: MachineServices, plan: MachinePlan, record: MachineRecord, agent?: Agent) {
-    this.#keeper = keeper;
+  constructor(components: Components, plan: MachinePlan, record: MachineRecord, agent?: Agent) {
+    this.#components = components;
     this.plan = plan;
     this.record = record;
     this.id = record.id;
     this.ended = new Promise((resolve) => {
       this.#settle = resolve;
     });
-    this.#agent = agent ?? agentFor(plan, keeper);
+    this.#agent = agent ?? agentFor(plan, components.output);
     this.#agent.whenGone(() => void this.#died());
   }
 
@@ -106,7 +81,7 @@ export class LinuxMachine implements Machine {
     try {
       return await this.#agent.exec(spec, this.record.image.env);
     } catch (error) {
-      throw this.#keeper.explained(error, `run "${spec.argv[0]}"`);
+      throw storeError(this.#components, error, `run "${spec.argv[0]}"`);
     }
   }
 
@@ -125,13 +100,13 @@ export class LinuxMachine implements Machine {
   }
 
   files(user = "root"): Files {
-    const { requireRoom, explained } = this.#keeper;
+    const requireRoom = (what: string) => this.#components.room?.require(what);
     const files = filesOver(
       (as) => {
         this.#mustRun("use files");
         return this.#agent.files(as === "root" ? as : user);
       },
-      (error) => explained(error, "use files"),
+      (error) => storeError(this.#components, error, "use files"),
     );
     return {
       ...files,
@@ -152,7 +127,7 @@ export class LinuxMachine implements Machine {
       throw new SandkeepError("invalid", `Cannot connect to port ${port}: a port is 1 to 65535`);
     }
     const socket = await this.#agent.connect(port);
-    this.#keeper.ports.count(this.plan.folder, port, socket);
+    this.#components.ports.count(this.plan.folder, port, socket);
     return socket;
   }
 
@@ -177,24 +152,32 @@ export class LinuxMachine implements Machine {
     this.#mustRun("change limits");
     checkLimits(limits);
     setLimits(this.plan.cgroup, limits);
-    if (limits.disk !== undefined) await this.#keeper.limitDisk(this, limits.disk);
+    if (limits.disk !== undefined) await this.#limitDisk(limits.disk);
     Object.assign(this.record.spec.limits, limits);
     writeRecord(this.plan.folder, this.record);
+  }
+
+  async #limitDisk(bytes: number): Promise<void> {
+    const { volumes, room } = this.#components;
+    const { line } = this.spec;
+    if (line !== undefined) await volumes.limitLine(this.plan.volume, line, bytes);
+    // While room is short a lower limit is in force, and this one afterwards.
+    if (!room?.isShort) await volumes.limit(this.plan.volume, bytes);
   }
 
   async usage(): Promise<Usage> {
     if (this.record.ended) return this.record.ended.usage;
     await this.#readCounters();
-    const disk = await this.#keeper.diskUsage(this);
+    const disk = await this.#components.volumes.usage(this.plan.volume);
     return this.#usage(readUsage(this.plan.cgroup), disk);
   }
 
   async snapshot(): Promise<SnapshotInfo> {
     this.#mustRun("take a snapshot");
-    this.#keeper.requireRoom("take a snapshot");
-    return this.#keeper.captureLive(this).catch((error) => {
+    this.#components.room?.require("take a snapshot");
+    return this.#components.capturer.live(this).catch((error) => {
       const refused = typed(error, `Cannot take a snapshot of machine "${this.id}"`);
-      throw this.#keeper.explained(refused, `take a snapshot of machine "${this.id}"`);
+      throw storeError(this.#components, refused, `take a snapshot of machine "${this.id}"`);
     });
   }
 
@@ -212,9 +195,9 @@ export class LinuxMachine implements Machine {
   async #changeNetwork(network: MachineNetwork): Promise<void> {
     this.#mustRun("change the network");
     const mode = modeOf(network);
-    if (typeof network !== "string") await this.#keeper.egress.set(this.plan.name, network);
+    if (typeof network !== "string") await this.#components.egress.set(this.plan.name, network);
     if (mode !== this.record.spec.network || this.record.networkUnsure) await this.#changeMode(mode);
-    if (mode !== "custom") this.#keeper.egress.drop(this.plan.name);
+    if (mode !== "custom") this.#components.egress.drop(this.plan.name);
   }
 
   /**
@@ -228,7 +211,7 @@ export class LinuxMachine implements Machine {
     };
     this.record.networkUnsure = true;
     await note();
-    await this.#keeper.launcher.setNetwork(this.plan.name, mode);
+    await this.#components.launcher.setNetwork(this.plan.name, mode);
     this.record.spec.network = mode;
     delete this.record.networkUnsure;
     await note();
@@ -250,7 +233,7 @@ export class LinuxMachine implements Machine {
     const memory = outOfMemoryKills > 0;
     const how = memory ? "was killed by the kernel, as the sandbox's memory was used up" : "died";
     const sentence = `The first process of a sandbox (process ${this.record.pid}) ${how}; the sandbox ends, and its files are kept`;
-    this.#keeper.warn(sentence, { session: this.id });
+    this.#components.warn(sentence, { session: this.id });
     this.#stopping = this.#end(
       memory
         ? { cause: "out-of-memory", reason: "Its memory was used up and the kernel killed its first process" }
@@ -268,7 +251,7 @@ export class LinuxMachine implements Machine {
   async #end(why: Pick<MachineEnd, "cause" | "reason">, snapshot: boolean | "keep"): Promise<MachineEnd> {
     await this.#readCounters();
     // Without a launcher, too: a stop that failed here could never be tried again.
-    const isKilled = await this.#keeper.launcher.kill(this.plan.name).catch(() => false);
+    const isKilled = await this.#components.launcher.kill(this.plan.name).catch(() => false);
     if (!isKilled) killFirst(this.record.pid, this.plan.cgroup);
     const usage = this.#usage(readUsage(this.plan.cgroup));
     const end: MachineEnd = { machineId: this.id, ...why, endedAt: Date.now(), usage };
@@ -276,15 +259,17 @@ export class LinuxMachine implements Machine {
     this.record.ended = end;
     let recorded = await refusal(() => writeRecord(this.plan.folder, this.record));
     this.#agent.end();
-    const discarded = snapshot === false ? await refusal(() => this.#keeper.discard(this)) : undefined;
+    const discarded =
+      snapshot === false ? await refusal(() => this.#components.volumes.delete(this.plan.volume)) : undefined;
     // a disk that was full may have room for the record now
     recorded &&= await refusal(() => writeRecord(this.plan.folder, this.record));
     if (recorded !== undefined) this.#recordLater();
-    const released = await refusal(() => this.#keeper.release(this));
+    const released = await refusal(() => releaseMachine(this.#components, this));
     this.#settle(end);
     const first = captured ?? recorded ?? discarded ?? released;
     if (first === undefined) return end;
-    throw this.#keeper.explained(
+    throw storeError(
+      this.#components,
       typed(first, `Cannot stop machine "${this.id}" in order`),
       `stop machine "${this.id}" in order`,
     );
@@ -299,11 +284,11 @@ export class LinuxMachine implements Machine {
   }
 
   async #capture(end: MachineEnd): Promise<void> {
-    end.snapshot = await this.#keeper.capture(this);
+    end.snapshot = await this.#components.capturer.dead(this.plan, this.record);
   }
 
   async #readCounters(): Promise<void> {
-    this.#network = await this.#keeper.launcher.counters(this.plan.name).catch(() => this.#network);
+    this.#network = await this.#components.launcher.counters(this.plan.name).catch(() => this.#network);
   }
 
   #usage(cgroup: CgroupUsage, disk?: number): Usage {

@@ -1,0 +1,12 @@
+/** What callers read when something failed because of the store of all sandboxes. */
+
+import type { Components } from "../components.ts";
+import { ofClosedStore, ofFailedStore } from "../guest-wire/failure.ts";
+import { isReadOnly } from "./storage.ts";
+
+/** the error as callers should read it where the store has failed or was unmounted; else the error as it is */
+export function storeError({ isClosed, store, room }: Components, error: unknown, what: string): unknown {
+  const shortage = () => room?.shortage();
+  if (isClosed) return ofClosedStore(error, shortage());
+  return ofFailedStore(error, what, { isReadOnly: () => isReadOnly(store), shortage });
+}
