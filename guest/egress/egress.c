@@ -19,7 +19,7 @@
 #define CHANNEL_BUFFER (1 << 20)
 #define LONGEST_SAID 16384
 /* an answer of 64 KiB in hex, and its words */
-#define LONGEST_HEARD (160 << 10)
+#define LONGEST_RECEIVED (160 << 10)
 
 /* how long to wait before starting it again: longer each time, until it has lived for a while */
 #define FIRST_PAUSE 50
@@ -35,8 +35,8 @@ static struct source keeper = {.fd = -1};
 static bool running;
 static int64_t started, start_at, full_since;
 static int pause_ms;
-static char heard[LONGEST_HEARD];
-static size_t heard_length;
+static char received[LONGEST_RECEIVED];
+static size_t received_length;
 
 /* ---- the process ---- */
 
@@ -87,7 +87,7 @@ static int start(void) {
   running = true;
   started = loop_now();
   full_since = 0;
-  heard_length = 0;
+  received_length = 0;
   return 0;
 }
 
@@ -133,22 +133,22 @@ static void hear(char *line, size_t length) {
 }
 
 static void read_channel(void) {
-  ssize_t got = recv(channel.fd, heard + heard_length, sizeof heard - heard_length, MSG_DONTWAIT);
+  ssize_t got = recv(channel.fd, received + received_length, sizeof received - received_length, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
     /* It closed the channel, so it is ending or ought to be. */
     give_up("it closed its channel");
     return;
   }
-  heard_length += (size_t)got;
-  char *at = heard, *end = heard + heard_length, *newline;
+  received_length += (size_t)got;
+  char *at = received, *end = received + received_length, *newline;
   while (channel.fd >= 0 && (newline = memchr(at, '\n', (size_t)(end - at)))) {
     hear(at, (size_t)(newline - at));
     at = newline + 1;
   }
-  heard_length = (size_t)(end - at);
-  memmove(heard, at, heard_length);
-  if (heard_length == sizeof heard) give_up("a line of it was too long");
+  received_length = (size_t)(end - at);
+  memmove(received, at, received_length);
+  if (received_length == sizeof received) give_up("a line of it was too long");
 }
 
 static void channel_ready(struct source *source, uint32_t what) {

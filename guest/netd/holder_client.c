@@ -68,7 +68,7 @@ static bool is_next(struct holders *holders, uint32_t number) {
 static void on_frame(struct connection *c, const struct header *header, const uint8_t *payload) {
   struct holders *holders = c->owner;
   if (!holders) return;
-  holders->heard = loop_now();
+  holders->last_heard = loop_now();
   /* the first answer is to HOLDERS itself, and a refusal of that is one of all */
   if (header->type != WIRE_OK || !is_next(holders, header->id)) {
     connection_end(c);
@@ -108,7 +108,7 @@ static bool is_reachable(struct holders *holders) {
   holders->not_before = loop_now() + PAUSE;
   if (holders->call(holders->machine)) return false;
   holders->calling = true;
-  holders->heard = loop_now();
+  holders->last_heard = loop_now();
   return true;
 }
 
@@ -125,7 +125,7 @@ void holders_connect(struct holders *holders, int fd) {
   c->streaming = true;
   holders->connection = c;
   holders->greeted = false;
-  holders->heard = loop_now();
+  holders->last_heard = loop_now();
   for (unsigned i = 0; i < holders->waiting; i++) {
     send_question(holders, holders->asked[(holders->first + i) % HOLDERS_WAITING]);
   }
@@ -164,14 +164,14 @@ uint32_t holders_ask(struct holders *holders, uint32_t inode) {
   if (++serial == 0) serial = 1;
   struct holder_question question = {.number = serial, .inode = inode};
   /* Silence counts from here: until now there was nothing to say. */
-  if (!holders->waiting) holders->heard = loop_now();
+  if (!holders->waiting) holders->last_heard = loop_now();
   holders->asked[(holders->first + holders->waiting++) % HOLDERS_WAITING] = question;
   if (holders->connection) send_question(holders, question);
   return serial;
 }
 
 void holders_expire(struct holders *holders, int64_t now) {
-  if ((!holders->connection && !holders->calling) || now - holders->heard < SILENCE) return;
+  if ((!holders->connection && !holders->calling) || now - holders->last_heard < SILENCE) return;
   holders->not_before = holders->waiting ? now + PAUSE : now;
   let_go(holders);
 }

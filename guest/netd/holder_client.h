@@ -39,7 +39,7 @@ struct holders {
   unsigned first;
   unsigned waiting;
   /* loop_now() at which it last said something, or was asked while it owed nothing */
-  int64_t heard;
+  int64_t last_heard;
   /* loop_now() before which no connection is made */
   int64_t not_before;
   /* ms of time that questions may still be asked in, as of `earned` */

@@ -108,8 +108,8 @@ static bool hand_over(struct tenant *tenant, int fd) {
   /* The local address of a connection that came through the ruleset is the one the program meant. */
   if (getsockname(fd, (struct sockaddr *)&local, &size) < 0 || !endpoint_of(&local, &outside)) return false;
   endpoint_text(&outside, address);
-  bool told = getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 && endpoint_of(&peer, &inside);
-  uint32_t inode = told ? diag_inode(tenant->sockets.fd[NET_DIAG], IPPROTO_TCP, &inside, &outside) : 0;
+  bool known = getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 && endpoint_of(&peer, &inside);
+  uint32_t inode = known ? diag_inode(tenant->sockets.fd[NET_DIAG], IPPROTO_TCP, &inside, &outside) : 0;
   uint32_t holder = holders_ask(&tenant->holders, inode);
   return egress_say(fd,
                     "{\"cmd\":\"NODE_HANDLE\",\"type\":\"net.Socket\",\"msg\":{\"kind\":\"tcp\",\"id\":%" PRIu64
@@ -211,9 +211,9 @@ static struct tenant *tenant_named(const char *name) {
 /* tells Node of the endings it has room for */
 static void tell_endings(void) {
   while (endings && egress_say(-1, "{\"kind\":\"end\",\"id\":%" PRIu64 "}", endings->id)) {
-    struct ending *told = endings;
-    endings = told->next;
-    free(told);
+    struct ending *sent = endings;
+    endings = sent->next;
+    free(sent);
   }
 }
 

@@ -31,9 +31,9 @@ type Udp = Extract<NetdMessage, { kind: "udp" }>;
 type Dns = Extract<NetdMessage, { kind: "dns" }>;
 
 /** how long to wait for netd before it is told again, in ms */
-const tellEvery = 100;
+const resendEvery = 100;
 /** how often netd is told that somebody reads a log, who would not wait for longer */
-const mostTellings = 5;
+const mostSends = 5;
 /** about what a connection, a flow of datagrams and a question for a name take, in µs */
 const costs = { connection: 300, flow: 100, question: 300 };
 /** what netd is told in the place of a machine's name */
@@ -116,7 +116,7 @@ export class Egress {
       if (known.name === machine) for (const open of known.open) open.meter();
     }
     // The kernel refuses without waiting for anybody.
-    await this.#done((token) => this.#options.replies.tell(machine, token), mostTellings);
+    await this.#done((token) => this.#options.replies.tell(machine, token), mostSends);
     await this.actors.settled(machine);
     await this.#options.log.flush(machine);
   }
@@ -130,7 +130,7 @@ export class Egress {
       const attempt = () => (times++ < most ? tell(token) : resolve());
       this.#orders.set(token, resolve);
       // netd's answer is lost where the channel is full; to do it twice does no harm.
-      again = setInterval(attempt, tellEvery);
+      again = setInterval(attempt, resendEvery);
       attempt();
     });
     clearInterval(again);

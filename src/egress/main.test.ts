@@ -13,14 +13,14 @@ test("goes on for all others when one request is more than it can bear", async (
   child.stderr?.on("data", (chunk: Buffer) => {
     complaint += chunk.toString();
   });
-  const heard: unknown[] = [];
-  child.on("message", (message) => heard.push(message));
-  child.once("exit", (code) => heard.push(`exit ${code}`));
+  const received: unknown[] = [];
+  child.on("message", (message) => received.push(message));
+  child.once("exit", (code) => received.push(`exit ${code}`));
   child.send({ kind: "nonsense", id: 1, machine: "m0", address: "93.184.216.34", port: 443 });
   // A connection that got lost on its way is answered at once.
   child.send({ kind: "tcp", id: 7, machine: "m0", address: "93.184.216.34", port: 443 });
-  await eventually("it answers", () => heard.length >= 2);
-  expect(heard).toEqual(["taken 7 1", "closed 7 1"]);
+  await eventually("it answers", () => received.length >= 2);
+  expect(received).toEqual(["taken 7 1", "closed 7 1"]);
   await eventually("it complains", () => complaint.endsWith("\n"));
   expect(JSON.parse(complaint)).toMatchObject({
     process: "egress",

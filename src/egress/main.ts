@@ -24,11 +24,11 @@ const file = descriptorIn(env.SANDKEEP_EGRESS_SETTINGS_FD) ?? env.SANDKEEP_EGRES
 const socket = descriptorIn(env.SANDKEEP_EGRESS_SOCKET_FD) ?? env.SANDKEEP_EGRESS_SOCKET;
 const logs = env.SANDKEEP_EGRESS_LOGS;
 const complain = newComplaints(now);
-const nowhere = { decided: () => {}, ended: () => {}, moved: () => {}, unseen: () => {}, flush: async () => {} };
+const noLog = { decided: () => {}, ended: () => {}, moved: () => {}, unseen: () => {}, flush: async () => {} };
 const egress = new Egress({
   settings: newSettings(settingsIn(file), now),
   replies: replies((line) => process.send?.(line)),
-  log: logs === undefined ? nowhere : new LogFiles({ directory: logs, now: Date.now }),
+  log: logs === undefined ? noLog : new LogFiles({ directory: logs, now: Date.now }),
   now,
   actors: new Actors(),
   complain,

@@ -79,12 +79,12 @@ test("the name in a TLS hello that comes in pieces is in the log, where an addre
   const upstream = createServer();
   onTestFinished(() => void upstream.close());
   await new Promise<void>((resolve) => upstream.listen(0, address, resolve));
-  let heard = 0;
+  let received = 0;
   upstream.on("connection", (socket) => {
     socket
       .on("error", () => undefined)
       .on("data", (chunk) => {
-        heard += chunk.length;
+        received += chunk.length;
       });
   });
   const listening = upstream.address();
@@ -92,8 +92,8 @@ test("the name in a TLS hello that comes in pieces is in the log, where an addre
   const { program, events } = await begun([], undefined, { port, allowedCidrs: [`${address}/32`] });
   const hello = await helloFor("web.test");
   for (const end of [100, hello.length]) {
-    program.write(hello.subarray(heard, end));
-    await eventually("it has arrived", () => heard === end);
+    program.write(hello.subarray(received, end));
+    await eventually("it has arrived", () => received === end);
   }
   expect(events).toMatchObject([{ allowed: true, sni: "web.test" }]);
 });

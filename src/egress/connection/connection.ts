@@ -126,7 +126,7 @@ class Connection implements OpenConnection {
 
   meter(): void {
     if (!this.#granted) return;
-    this.#told();
+    this.#report();
     const { bytesRead, bytesWritten } = this.#inside;
     const [bytesIn, bytesOut] = [bytesWritten - this.#metered.bytesIn, bytesRead - this.#metered.bytesOut];
     if (bytesIn === 0 && bytesOut === 0 && this.#begun) return;
@@ -225,14 +225,14 @@ class Connection implements OpenConnection {
       const { names } = this.#machine;
       const name = found.kind === "tls" ? found.name : undefined;
       if (name !== undefined && names.has(name, this.#attempt.address)) this.#attempt.name = name;
-      this.#told(found);
+      this.#report(found);
       return false;
     };
     await relay(this.#inside, this.#attempt, {
       share: this.#machine.share,
       signal: this.#signal,
       dial: (signal) => this.#dial({ ...this.#attempt, name: this.#hostName() }, signal),
-      connected: () => void (opening && this.#told()),
+      connected: () => void (opening && this.#report()),
       failed: (error) => this.#failed(messageOf(error)),
       ...(opening ? { head: opening.head, postgres: opening.kind === "tls" && opening.postgres } : { first }),
     });
@@ -265,7 +265,7 @@ class Connection implements OpenConnection {
     }
     this.#granted = verdict;
     this.#roots = this.#options.settings.roots();
-    this.#told({ kind: "tls", postgres: false, name: host, head });
+    this.#report({ kind: "tls", postgres: false, name: host, head });
     const signal = this.#signal;
     await intercept({
       inside: this.#inside,
@@ -354,7 +354,7 @@ class Connection implements OpenConnection {
   }
 
   /** the decision goes to the log once, with what is known of the connection by then */
-  #told(opening = this.#opening, failure?: string): EgressEvent {
+  #report(opening = this.#opening, failure?: string): EgressEvent {
     if (this.#logged) return this.#logged;
     const { rule = "", cause } = this.#granted ?? {};
     const base = this.#event(opening ? protocolOf(opening) : "tcp");
@@ -374,12 +374,12 @@ class Connection implements OpenConnection {
   /** it was allowed, but the other side cannot be reached; one that took long is in the log already */
   #failed(failure: string): void {
     if (this.#logged) this.#log.decided({ ...this.#logged, failure });
-    else this.#told(this.#opening, failure);
+    else this.#report(this.#opening, failure);
   }
 
   #ended(): void {
     const { bytesRead, bytesWritten } = this.#inside;
-    this.#log.ended(this.#told(), { bytesIn: bytesWritten, bytesOut: bytesRead });
+    this.#log.ended(this.#report(), { bytesIn: bytesWritten, bytesOut: bytesRead });
   }
 
   async #reset(verdict: Extract<Verdict, { allowed: false }>): Promise<void> {

@@ -45,7 +45,7 @@ export function readOpening(inside: Socket, signal: AbortSignal, patience = sile
     const done = (opening: Opening) => {
       clearTimeout(timer);
       inside.pause();
-      inside.off("data", heard).off("end", ended).off("close", ended).off("error", ignore);
+      inside.off("data", received).off("end", ended).off("close", ended).off("error", ignore);
       signal.removeEventListener("abort", ended);
       resolve(opening);
     };
@@ -69,13 +69,13 @@ export function readOpening(inside: Socket, signal: AbortSignal, patience = sile
       needed = 1;
       inside.write(letter);
     };
-    const heard = (chunk: Buffer) => {
+    const received = (chunk: Buffer) => {
       chunks.push(chunk);
       length += chunk.length;
       if (length >= needed) look();
     };
     const timer = setTimeout(() => done({ kind: "other", why: "it says nothing", head: head() }), patience);
-    inside.on("data", heard).on("end", ended).on("close", ended).on("error", ignore);
+    inside.on("data", received).on("end", ended).on("close", ended).on("error", ignore);
     signal.addEventListener("abort", ended, { once: true });
     if (signal.aborted || inside.destroyed) ended();
     else inside.resume();

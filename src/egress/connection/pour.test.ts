@@ -50,7 +50,7 @@ test("both directions pass whole, with their ends", async () => {
   pourBoth(inside.stream, outside.stream, share);
   inside.says("question");
   outside.says("answer");
-  expect(await Promise.all([outside.heard(), inside.heard()])).toEqual(["question", "answer"]);
+  expect(await Promise.all([outside.received(), inside.received()])).toEqual(["question", "answer"]);
 });
 
 test("an end that came before anybody listened is passed on", async () => {
@@ -58,7 +58,7 @@ test("an end that came before anybody listened is passed on", async () => {
   inside.says("");
   await new Promise((resolve) => inside.stream.once("end", resolve).resume());
   pourBoth(inside.stream, outside.stream, shareOf({}));
-  expect(await outside.heard()).toBe("");
+  expect(await outside.received()).toBe("");
 });
 
 function shareOf(changes: Partial<TimeShare>): TimeShare {
@@ -79,6 +79,6 @@ function twoWays() {
   return {
     stream: Duplex.from({ readable: inwards, writable: outwards }),
     says: (text: string) => inwards.end(text),
-    heard: async () => Buffer.concat(await outwards.toArray()).toString(),
+    received: async () => Buffer.concat(await outwards.toArray()).toString(),
   };
 }

@@ -66,12 +66,12 @@ function tunnelled(socket: Socket, signal: AbortSignal): Promise<number> {
     let head: Buffer = Buffer.alloc(0);
     const settle = (act: () => void) => {
       clearTimeout(timer);
-      socket.off("readable", heard).off("end", ended).off("close", ended);
+      socket.off("readable", received).off("end", ended).off("close", ended);
       signal.removeEventListener("abort", aborted);
       act();
     };
     const fail = (why: string) => settle(() => reject(new Error(why)));
-    const heard = () => {
+    const received = () => {
       for (let chunk = socket.read(); chunk !== null; chunk = socket.read()) head = Buffer.concat([head, chunk]);
       const end = head.indexOf("\r\n\r\n");
       if (end < 0 && head.length <= longestHead) return;
@@ -86,7 +86,7 @@ function tunnelled(socket: Socket, signal: AbortSignal): Promise<number> {
     const ended = () => fail("it closed the connection");
     const aborted = () => fail("it was given up");
     const timer = setTimeout(() => fail("it does not answer"), patience);
-    socket.on("readable", heard).on("end", ended).on("close", ended);
+    socket.on("readable", received).on("end", ended).on("close", ended);
     signal.addEventListener("abort", aborted, { once: true });
     if (signal.aborted) aborted();
   });

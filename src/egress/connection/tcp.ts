@@ -131,7 +131,7 @@ function agreeOnTls(outside: Socket, signal: AbortSignal): Promise<void> {
       outside.destroy();
       reject(new Error("Cannot relay: the server has no TLS"));
     };
-    const heard = (chunk: Buffer) => {
+    const received = (chunk: Buffer) => {
       outside.off("close", refuse);
       outside.pause();
       // More than the one letter would have come before TLS began, from whoever is in between.
@@ -140,7 +140,7 @@ function agreeOnTls(outside: Socket, signal: AbortSignal): Promise<void> {
     };
     outside.once("close", refuse);
     signal.addEventListener("abort", refuse, { once: true });
-    outside.once("data", heard);
+    outside.once("data", received);
     outside.write(sslRequest);
   });
 }

@@ -259,13 +259,13 @@ function reply(
       ? []
       : [{ code: whyOption, data: Buffer.from(`\0${String.fromCharCode(blockedCode)}${blocked}`) }];
   const additionals: OptAnswer[] = question.room === undefined ? [] : [optRecord(why as OptAnswer["options"])];
-  const write = (flags: number, told: Answer[]) =>
+  const write = (flags: number, records: Answer[]) =>
     encode({
       type: "response",
       id: question.id,
       flags: question.flags | recursionAvailable | flags,
       questions: question.asked ?? [],
-      answers: told,
+      answers: records,
       additionals,
     });
   const whole = write(rcode, answers);

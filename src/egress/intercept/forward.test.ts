@@ -45,7 +45,7 @@ describe("forward", () => {
   });
 
   test("sends the request there, with what it was about and who asks", async () => {
-    const server = createServer((message, response) => void tell(message).then((told) => response.end(told)));
+    const server = createServer((message, response) => void tell(message).then((received) => response.end(received)));
     const url = `http://127.0.0.1:${await listening(server)}/proxy?key=1`;
     const { identity, signing } = await identityOf();
     const door = await open(1, [{ action: { kind: "forward", url } }], { identity });
@@ -55,9 +55,9 @@ describe("forward", () => {
       { method: "POST", path: "/v1/x?y=z", headers: { host, "x-a": "b", ...forged } },
       "body",
     );
-    const told = JSON.parse(reply.body);
-    expect(told).toMatchObject({ method: "POST", url: "/proxy?key=1", body: "body" });
-    const { "vercel-sandbox-oidc-token": token, ...headers } = told.headers;
+    const received = JSON.parse(reply.body);
+    expect(received).toMatchObject({ method: "POST", url: "/proxy?key=1", body: "body" });
+    const { "vercel-sandbox-oidc-token": token, ...headers } = received.headers;
     expect(headers).toMatchObject({
       host: new URL(url).host,
       "x-a": "b",
@@ -79,13 +79,18 @@ describe("forward", () => {
   });
 
   test("checks the certificate of a server over TLS, and takes programs of HTTP/2 there too", async () => {
-    const { port } = await http1Server((message, response) => void tell(message).then((told) => response.end(told)));
+    const { port } = await http1Server(
+      (message, response) => void tell(message).then((received) => response.end(received)),
+    );
     const { identity } = await identityOf();
     const rule = (name: string): RequestRule => ({ action: { kind: "forward", url: `https://${name}:${port}/` } });
     const session = await http2(await open(1, [rule("proxy.test")], { identity }));
     const stream = session.request({ ":path": "/a", ":authority": host });
-    const told = JSON.parse(Buffer.concat(await stream.toArray()).toString());
-    expect(told).toMatchObject({ url: "/", headers: { host: `proxy.test:${port}`, "vercel-forwarded-path": "/a" } });
+    const received = JSON.parse(Buffer.concat(await stream.toArray()).toString());
+    expect(received).toMatchObject({
+      url: "/",
+      headers: { host: `proxy.test:${port}`, "vercel-forwarded-path": "/a" },
+    });
     const reply = await ask(await open(1, [rule("proxy.test")], { identity, roots: [] }));
     expect(reply).toMatchObject({ status: 502 });
     expect(reply.body).toContain('Cannot reach "proxy.test": its certificate is not valid');

@@ -78,9 +78,9 @@ test("a rule's value that cannot be sent is told to whoever asks for another pro
   const bad: RequestRule = { action: { kind: "set-headers", headers: { "X-Key": "s3cr3t€" } } };
   const socket = await tls(await open(await saying(ok), [bad]));
   socket.write(`GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
-  const told = await all(socket);
-  expect(told).toContain("HTTP/1.1 502");
-  expect(told).not.toContain("s3cr3t");
+  const response = await all(socket);
+  expect(response).toContain("HTTP/1.1 502");
+  expect(response).not.toContain("s3cr3t");
 });
 
 /** a host that answers every request with these bytes, and goes */
@@ -109,9 +109,9 @@ function statusOf(stream: ClientHttp2Stream): Promise<number | undefined> {
 
 /** what a host hears of a program that sends these frames, by when the program has its answer */
 async function heardBy(kind: "http1" | "http2", frames: Buffer[]): Promise<string[]> {
-  const heard: string[] = [];
+  const received: string[] = [];
   const note = (method?: string, path?: string, names: string[] = []) =>
-    heard.push([method, path, ...names.filter((name) => !/^:|^host$|^connection$/.test(name)).sort()].join(" "));
+    received.push([method, path, ...names.filter((name) => !/^:|^host$|^connection$/.test(name)).sort()].join(" "));
   const { port, server } =
     kind === "http2"
       ? await http2Server()
@@ -127,7 +127,7 @@ async function heardBy(kind: "http1" | "http2", frames: Buffer[]): Promise<strin
   const hello = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
   socket.write(Buffer.concat([hello, frame(4, 0, 0, Buffer.alloc(0)), ...frames]));
   await answered(socket);
-  return heard;
+  return received;
 }
 
 /** resolves with the first frame that is about the request, or ends the connection: HEADERS, RST_STREAM, GOAWAY */

@@ -60,9 +60,9 @@ describe("what a rule sets, a program cannot unset", () => {
     const socket = await tls(await open(port, [rule]));
     const head = `POST / HTTP/1.1\r\nHost: ${host}\r\nX_Key: mine\r\nx-key: mine\r\nConnection: close, x-key\r\n`;
     socket.end(`${head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Key: late\r\nX-Sum: 1\r\nHost: late\r\n\r\n`);
-    const told = JSON.parse((await all(socket)).split("\r\n\r\n").at(-1) ?? "");
-    expect(told).toMatchObject({ "x-key": "owner", "x-sum": "1", host });
-    expect(told).not.toHaveProperty("x_key");
+    const received = JSON.parse((await all(socket)).split("\r\n\r\n").at(-1) ?? "");
+    expect(received).toMatchObject({ "x-key": "owner", "x-sum": "1", host });
+    expect(received).not.toHaveProperty("x_key");
   });
 
   test("and what mirrors requests is not asked, as it would show what was set", async () => {
@@ -312,8 +312,8 @@ test.each(["h2c", "websocket, h2c", "WebSocket,H2C", "h2c, websocket", "websocke
   "HTTP/2 in the clear is not offered to the host: %s",
   async (upgrade) => {
     const socket = await tls(await open((await echo()).port, [inject]));
-    const wish = `Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: ${upgrade}\r\nHTTP2-Settings: AAMAAABkAAQAAP__`;
-    socket.write(`GET /h2c HTTP/1.1\r\nHost: ${host}\r\n${wish}\r\n\r\n`);
+    const upgradeHeaders = `Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: ${upgrade}\r\nHTTP2-Settings: AAMAAABkAAQAAP__`;
+    socket.write(`GET /h2c HTTP/1.1\r\nHost: ${host}\r\n${upgradeHeaders}\r\n\r\n`);
     const answer = await all(socket);
     expect(answer).toMatch(/^HTTP\/1.1 200 OK[\s\S]*"url":"\/h2c"/);
     expect(answer).not.toMatch(/upgrade|http2-settings/i);

@@ -112,25 +112,25 @@ test("a name is plain and short in the log, whatever it is", async () => {
 
 test("a refusal waits until its program has been seen, but not for long, and not for the daemon", async () => {
   const { actors } = asked();
-  let told = 0;
-  const refused = (id: number) => beforeRefusal(actors.find("m", id)).then(() => told++);
+  let reported = 0;
+  const refused = (id: number) => beforeRefusal(actors.find("m", id)).then(() => reported++);
   void refused(1);
   void refused(2);
   actors.found(1, curl);
   await vi.advanceTimersByTimeAsync(0);
-  expect(told).toBe(1);
+  expect(reported).toBe(1);
   await vi.advanceTimersByTimeAsync(49);
-  expect(told).toBe(1);
+  expect(reported).toBe(1);
   await vi.advanceTimersByTimeAsync(1);
-  expect(told).toBe(2);
+  expect(reported).toBe(2);
   await vi.advanceTimersByTimeAsync(500);
 });
 
 test("the log hears all of a connection with the same fields, once it is known who made it", async () => {
-  const told: object[] = [];
+  const reported: object[] = [];
   const log = {
-    decided: (event: EgressEvent) => void told.push(event),
-    ended: (event: EgressEvent, traffic: object) => void told.push({ ...event, ...traffic }),
+    decided: (event: EgressEvent) => void reported.push(event),
+    ended: (event: EgressEvent, traffic: object) => void reported.push({ ...event, ...traffic }),
     moved: () => undefined,
     unseen: () => undefined,
     flush: async () => undefined,
@@ -143,11 +143,11 @@ test("the log hears all of a connection with the same fields, once it is known w
   actors.found(1, curl);
   await actors.settled("another");
   const settled = actors.settled("m");
-  expect([said.length, told]).toEqual([1, []]);
+  expect([said.length, reported]).toEqual([1, []]);
   actors.answered(1, "cmd_1");
   await settled;
   const whole = { ...event, command: "cmd_1", program: "curl" };
-  expect(told).toEqual([whole, { ...whole, bytesIn: 1, bytesOut: 2 }]);
+  expect(reported).toEqual([whole, { ...whole, bytesIn: 1, bytesOut: 2 }]);
 });
 
 /** with a daemon that is asked */

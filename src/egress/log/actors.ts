@@ -39,7 +39,7 @@ const mostAtOnce = 1024;
 const reserved = 8;
 const longestProgram = 64;
 
-const nobody: Search = { actor: Promise.resolve({}), seen: Promise.resolve() };
+const noSearch: Search = { actor: Promise.resolve({}), seen: Promise.resolve() };
 
 export class Actors {
   readonly #open = new Map<number, PendingSearch>();
@@ -52,7 +52,7 @@ export class Actors {
   /** `id` is netd's number of the question, or 0 */
   find(machine: string, id: number): Search {
     const ofMachine = this.#counts.get(machine) ?? 0;
-    if (id === 0 || this.#open.has(id) || (this.#open.size >= mostAtOnce && ofMachine >= reserved)) return nobody;
+    if (id === 0 || this.#open.has(id) || (this.#open.size >= mostAtOnce && ofMachine >= reserved)) return noSearch;
     const seen = Promise.withResolvers<void>();
     const actor = Promise.withResolvers<EgressActor>();
     const search = { seen: seen.promise, actor: actor.promise };

@@ -5,17 +5,17 @@ import { newComplaints } from "./complaints.ts";
 
 test("a flood of complaints is told in part, with how much was left out", () => {
   let time = 0;
-  const told: unknown[] = [];
+  const lines: unknown[] = [];
   const complain = newComplaints(
     () => time,
-    (...words) => told.push(words),
+    (...words) => lines.push(words),
   );
   for (let i = 0; i < 100; i++) complain("Cannot do it:", i);
-  expect(told).toHaveLength(20);
+  expect(lines).toHaveLength(20);
   time = 1_000;
   complain("Cannot do it:", "late");
-  expect(told.at(-1)).toEqual(["Cannot do it: (and 80 times something else)", "late"]);
+  expect(lines.at(-1)).toEqual(["Cannot do it: (and 80 times something else)", "late"]);
   time = 2_000;
   complain("Cannot do it:", "later");
-  expect(told.at(-1)).toEqual(["Cannot do it:", "later"]);
+  expect(lines.at(-1)).toEqual(["Cannot do it:", "later"]);
 });

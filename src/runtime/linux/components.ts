@@ -15,7 +15,7 @@ import { KernelMemoryWatch } from "./host/kernel-memory-watch.ts";
 import { LauncherLog, type Trouble, type Warn } from "./host/launcher-log.ts";
 import { Ledger } from "./host/ledger.ts";
 import { OpenFilesWatch } from "./host/open-files-watch.ts";
-import { lookEvery, type RegularLook } from "./host/regular-look.ts";
+import { type PeriodicTask, runEvery } from "./host/periodic-task.ts";
 import { TcpMemoryWatch } from "./host/tcp-memory-watch.ts";
 import { TcpSocketWatch } from "./host/tcp-socket-watch.ts";
 import { ImageStore } from "./images/images.ts";
@@ -64,7 +64,7 @@ export interface Components {
   room: DiskRoom | undefined;
   pool: Pool;
   builds: Builds;
-  countsLook: RegularLook;
+  countsTask: PeriodicTask;
   diskWatch: DiskWatch;
   filesWatch: OpenFilesWatch;
   filterWatch: FilterWatch;
@@ -171,8 +171,8 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   const ports = new PortMeters({ trouble });
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   forgetCounts(launcher, options);
-  const countsLook = lookEvery(forgetEvery, () => forgetCounts(launcher, options), trouble);
-  undo.defer(async () => countsLook.close());
+  const countsTask = runEvery(forgetEvery, () => forgetCounts(launcher, options), trouble);
+  undo.defer(async () => countsTask.close());
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
   const masks = new HostMasks({
@@ -301,7 +301,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     room,
     pool,
     builds,
-    countsLook,
+    countsTask,
     diskWatch,
     filesWatch,
     filterWatch,

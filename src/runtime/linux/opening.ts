@@ -41,7 +41,7 @@ export async function abandoned(
   } catch {
     // Why it cannot be opened is worth more than why that left something.
   }
-  return inWords(error, places.store);
+  return explained(error, places.store);
 }
 
 /** innermost first; one that has something in it stays, and so do those above it */
@@ -67,7 +67,7 @@ export async function rebuildLedger(components: Components, places: Places, data
 /** of everything but machines and the store, each part whatever became of the others */
 export function letGo(components: Components): Promise<void> {
   components.isClosed = true;
-  components.countsLook.close();
+  components.countsTask.close();
   components.diskWatch.close();
   components.growthStop?.close();
   components.filesWatch.close();
@@ -108,7 +108,7 @@ export async function isIdle({ launcher }: Components, places: Places): Promise<
 }
 
 /** a store that cannot be written to is the host's to mend */
-function inWords(error: unknown, store: string): unknown {
+function explained(error: unknown, store: string): unknown {
   const isReadOnly =
     errnoOf(error) === constants.errno.EROFS || (error as NodeJS.ErrnoException | undefined)?.code === "EROFS";
   if (!isReadOnly) return error;

@@ -7,7 +7,7 @@ import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Builds as BuildsPort, OtherBuilds as OtherParts, ReplacedParts } from "../../../core/ports/runtime.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
 import type { Pool } from "../machines/pool.ts";
-import { changedAt, digestOf, inWords, type OtherBuilds, otherBuilds } from "./other-builds.ts";
+import { changedAt, digestOf, type OtherBuilds, otherBuilds, sentences } from "./other-builds.ts";
 
 export interface BuildsOptions {
   launcher: Launcher;
@@ -44,11 +44,11 @@ export class Builds implements BuildsPort {
   /** replaces what nothing depends on, and says what goes on */
   async open(): Promise<void> {
     await this.#replaceIdle();
-    for (const sentence of inWords(this.#look())) this.#options.trouble(new Error(sentence));
+    for (const sentence of sentences(this.#otherBuilds())) this.#options.trouble(new Error(sentence));
   }
 
   others(): OtherParts {
-    const { launcher, egress, netd } = this.#look();
+    const { launcher, egress, netd } = this.#otherBuilds();
     return {
       ...(launcher !== undefined && { launcher: { pid: launcher, machines: this.#options.machines() } }),
       ...(egress !== undefined && { egress: { pid: egress, needsLauncher: netd === undefined } }),
@@ -63,11 +63,11 @@ export class Builds implements BuildsPort {
         `Cannot upgrade: ${why}; restart the daemon first, sandboxes go on meanwhile`,
       );
     }
-    const before = this.#look();
+    const before = this.#otherBuilds();
     await this.#replaceIdle();
-    const now = this.#look();
+    const now = this.#otherBuilds();
     if (now.egress !== undefined && now.netd !== undefined) await this.#replaceEgress(now.netd);
-    const after = this.#look();
+    const after = this.#otherBuilds();
     return {
       ...(before.launcher !== undefined && after.launcher === undefined && { launcher: before.launcher }),
       ...(before.egress !== undefined && after.egress === undefined && { egress: before.egress }),
@@ -79,7 +79,7 @@ export class Builds implements BuildsPort {
     this.#replaceIdle().catch(this.#options.trouble);
   }
 
-  #look(): OtherBuilds {
+  #otherBuilds(): OtherBuilds {
     const { launcher, guest, egress } = this.#options;
     return otherBuilds({ launcherPid: launcher.pid, guest, egress });
   }
@@ -115,7 +115,7 @@ export class Builds implements BuildsPort {
 
   #isOther(): boolean {
     const { pid } = this.#options.launcher;
-    if (this.#known?.pid !== pid) this.#known = { pid, isOther: this.#look().launcher !== undefined };
+    if (this.#known?.pid !== pid) this.#known = { pid, isOther: this.#otherBuilds().launcher !== undefined };
     return this.#known.isOther;
   }
 
@@ -123,7 +123,7 @@ export class Builds implements BuildsPort {
   async #replaceEgress(netd: number): Promise<void> {
     process.kill(netd, "SIGKILL");
     const deadline = Date.now() + patience;
-    while (this.#look().egress !== undefined) {
+    while (this.#otherBuilds().egress !== undefined) {
       if (Date.now() > deadline) throw new SandkeepError("internal", "Cannot replace the egress process: it goes on");
       await new Promise((resolve) => setTimeout(resolve, pause));
     }

@@ -7,8 +7,8 @@
 
 import type { LinuxMachine } from "../machines/machine.ts";
 import { kernelText } from "./kernel-file.ts";
+import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 import { killProgram, programsOf } from "./programs.ts";
-import { lookEvery, type RegularLook } from "./regular-look.ts";
 
 export interface FilterWatchOptions {
   machines: () => Iterable<LinuxMachine>;
@@ -36,33 +36,33 @@ const largest = 112 << 10;
 
 export class FilterWatch {
   readonly #options: FilterWatchOptions;
-  readonly #looking: RegularLook;
+  readonly #task: PeriodicTask;
   readonly #most: number;
   /** machines that may have few, and looks since there was want */
   readonly #limited = new Set<LinuxMachine>();
   #calm = 0;
   /** how much the kernel had mapped when filters were last looked at: they do not grow without it */
-  #looked = 0;
+  #checked = 0;
 
   constructor(options: FilterWatchOptions) {
     this.#options = options;
     this.#most = options.most ?? allowed() / 2;
-    this.#looking = lookEvery(pause, () => this.#look(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.trouble);
   }
 
   close(): void {
-    this.#looking.close();
+    this.#task.close();
   }
 
-  #look(): void {
+  #check(): void {
     if (this.#limited.size > 0 && ++this.#calm >= calm) this.#lift();
     const mapped = mappedMemory();
-    if (mapped <= this.#most || Math.abs(mapped - this.#looked) < this.#most / 64) return;
-    this.#looked = mapped;
+    if (mapped <= this.#most || Math.abs(mapped - this.#checked) < this.#most / 64) return;
+    this.#checked = mapped;
     let excess = compiledFilters(kernelText("/proc/vmallocinfo")) - this.#most;
     if (excess <= 0) return;
     this.#calm = 0;
-    this.#looked = 0;
+    this.#checked = 0;
     const machines = [...this.#options.machines()].map((machine) => ({ machine, holders: holdersOf(machine) }));
     const many = machines.filter(({ holders }) => total(holders) > few);
     for (const { machine } of many) this.#limit(machine, few);

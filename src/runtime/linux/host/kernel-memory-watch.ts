@@ -10,8 +10,8 @@ import { statSync } from "node:fs";
 import { totalmem } from "node:os";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { kernelText } from "./kernel-file.ts";
+import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 import { killProgram, programsOf } from "./programs.ts";
-import { lookEvery, type RegularLook } from "./regular-look.ts";
 
 export interface KernelMemoryWatchOptions {
   machines: () => Iterable<LinuxMachine>;
@@ -37,7 +37,7 @@ const mostFiles = 1024;
 
 export class KernelMemoryWatch {
   readonly #options: KernelMemoryWatchOptions;
-  readonly #looking: RegularLook;
+  readonly #task: PeriodicTask;
   readonly #most: number;
   /** where all directories are looked at next, or when: that takes long, and is in vain where others use the memory */
   #next: number;
@@ -47,14 +47,14 @@ export class KernelMemoryWatch {
     this.#options = options;
     this.#most = options.most ?? Math.floor(totalmem() / 8);
     this.#next = this.#most;
-    this.#looking = lookEvery(pause, () => this.#look(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.trouble);
   }
 
   close(): void {
-    this.#looking.close();
+    this.#task.close();
   }
 
-  #look(): void {
+  #check(): void {
     const now = kernelMemory();
     if (now <= this.#most) this.#next = this.#most;
     if (now <= this.#most || (now <= this.#next && performance.now() < this.#nextAt)) return;

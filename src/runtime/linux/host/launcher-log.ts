@@ -9,7 +9,7 @@
  */
 
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import { lookEvery, type RegularLook } from "./regular-look.ts";
+import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 
 /** called with an error, and with the machine (by its session) or the process that it is about */
 export type Trouble = (error: unknown, about?: { session?: string; process?: string }) => void;
@@ -34,7 +34,7 @@ export class LauncherLog {
   readonly #path: string;
   readonly #trouble: Trouble;
   readonly #warn: Warn;
-  readonly #looking: RegularLook;
+  readonly #task: PeriodicTask;
   /** bytes of the file that are read */
   #read: number;
 
@@ -44,11 +44,11 @@ export class LauncherLog {
     this.#trouble = trouble;
     this.#warn = warn;
     this.#read = this.#open((fd) => fstatSync(fd).size) ?? 0;
-    this.#looking = lookEvery(pause, () => this.look(), trouble);
+    this.#task = runEvery(pause, () => this.readNew(), trouble);
   }
 
   /** passes on the lines that are there by now */
-  look(): void {
+  readNew(): void {
     const text = this.#open((fd) => {
       const size = fstatSync(fd).size;
       if (size <= this.#read) {
@@ -71,8 +71,8 @@ export class LauncherLog {
   }
 
   close(): void {
-    this.#looking.close();
-    this.look();
+    this.#task.close();
+    this.readNew();
   }
 
   #tell({ sentence, stack, isWarning, process = "launcher" }: LauncherLine): void {

@@ -8,7 +8,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { processesIn } from "./cgroup.ts";
 import type { Trouble } from "./launcher-log.ts";
-import { lookEvery, type RegularLook } from "./regular-look.ts";
+import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 
 export interface OpenFilesWatchOptions {
   machines: () => Iterable<LinuxMachine>;
@@ -32,15 +32,15 @@ interface Holder {
 
 export class OpenFilesWatch {
   readonly #options: OpenFilesWatchOptions;
-  readonly #looking: RegularLook;
+  readonly #task: PeriodicTask;
 
   constructor(options: OpenFilesWatchOptions) {
     this.#options = options;
-    this.#looking = lookEvery(pause, () => this.#look(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.trouble);
   }
 
   close(): void {
-    this.#looking.close();
+    this.#task.close();
   }
 
   /** open files on the host, and from where on machines lose processes */
@@ -49,7 +49,7 @@ export class OpenFilesWatch {
     return { now, most: this.#options.most ?? Math.floor(allowed / 2) };
   }
 
-  #look(): void {
+  #check(): void {
     const { now, most } = this.reading();
     let excess = now - most;
     if (excess <= 0) return;

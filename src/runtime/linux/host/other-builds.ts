@@ -53,7 +53,7 @@ export function otherBuilds({ launcherPid, guest, egress }: OwnProcesses): Other
 }
 
 /** a sentence for each */
-export function inWords({ launcher, egress, netd }: OtherBuilds): string[] {
+export function sentences({ launcher, egress, netd }: OtherBuilds): string[] {
   const goesOn = "goes on; it is replaced when the last sandbox ends";
   const how = netd === undefined ? goesOn : `goes on; "sandkeep upgrade" replaces it`;
   return [
@@ -65,7 +65,7 @@ export function inWords({ launcher, egress, netd }: OtherBuilds): string[] {
 /** of the launcher that serves a data directory, whether or not a daemon runs; a sentence for each */
 export function installedBuilds({ dataDir, guest, egress }: Installed): string[] {
   const launcherPid = launcherOf(dataDir);
-  return launcherPid === undefined ? [] : inWords(otherBuilds({ launcherPid, guest, egress: realCommand(egress) }));
+  return launcherPid === undefined ? [] : sentences(otherBuilds({ launcherPid, guest, egress: realCommand(egress) }));
 }
 
 /** undefined where there is none */

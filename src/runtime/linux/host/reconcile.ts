@@ -23,11 +23,11 @@ const looks = 10;
 const apart = 50;
 
 /** machines and prepared machines come and go while one looks: what differs only for a moment is on its way */
-export async function lasting(look: () => Promise<Discrepancy[]>): Promise<Discrepancy[]> {
-  let found = await look();
+export async function lasting(compare: () => Promise<Discrepancy[]>): Promise<Discrepancy[]> {
+  let found = await compare();
   for (let i = 1; i < looks && found.length > 0; i++) {
     await pause(apart);
-    const again = new Set((await look()).map((one) => JSON.stringify(one)));
+    const again = new Set((await compare()).map((one) => JSON.stringify(one)));
     found = found.filter((one) => again.has(JSON.stringify(one)));
   }
   return found;

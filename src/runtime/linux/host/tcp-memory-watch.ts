@@ -9,8 +9,8 @@ import { readdirSync, readlinkSync } from "node:fs";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { kernelText } from "./kernel-file.ts";
 import type { Trouble } from "./launcher-log.ts";
+import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 import { killProgram, programsOf } from "./programs.ts";
-import { lookEvery, type RegularLook } from "./regular-look.ts";
 import { tcpSocketsOf } from "./tcp-socket-watch.ts";
 
 export interface TcpMemoryWatchOptions {
@@ -39,17 +39,17 @@ export interface Unaccepted {
 
 export class TcpMemoryWatch {
   readonly #options: TcpMemoryWatchOptions;
-  readonly #looking: RegularLook;
+  readonly #task: PeriodicTask;
   readonly #most: number;
 
   constructor(options: TcpMemoryWatchOptions) {
     this.#options = options;
     this.#most = options.most ?? pressure() / 2;
-    this.#looking = lookEvery(pause, () => this.#look(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.trouble);
   }
 
   close(): void {
-    this.#looking.close();
+    this.#task.close();
   }
 
   /** bytes of TCP on the host, and from where on machines lose processes */
@@ -57,7 +57,7 @@ export class TcpMemoryWatch {
     return { now: tcpPages() * pageSize, most: Math.floor(this.#most * pageSize) };
   }
 
-  #look(): void {
+  #check(): void {
     if (tcpPages() <= this.#most) return;
     const machines = [...this.#options.machines()];
     const crowded = machines.filter((machine) => tcpSocketsOf(machine) > mostLines);

@@ -8,8 +8,8 @@
 import { totalmem } from "node:os";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { kernelText } from "./kernel-file.ts";
+import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 import { killProgram, programsOf } from "./programs.ts";
-import { lookEvery, type RegularLook } from "./regular-look.ts";
 
 export interface TcpSocketWatchOptions {
   machines: () => Iterable<LinuxMachine>;
@@ -36,7 +36,7 @@ const share = 1 / 8;
 
 export class TcpSocketWatch {
   readonly #options: TcpSocketWatchOptions;
-  readonly #looking: RegularLook;
+  readonly #task: PeriodicTask;
   readonly #most: TcpSockets;
 
   constructor(options: TcpSocketWatchOptions) {
@@ -45,14 +45,14 @@ export class TcpSocketWatch {
       sockets: options.most ?? Math.floor(totalmem() / 16 / socketSize),
       orphans: options.mostOrphans ?? allowedOrphans() / 2,
     };
-    this.#looking = lookEvery(pause, () => this.#look(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.trouble);
   }
 
   close(): void {
-    this.#looking.close();
+    this.#task.close();
   }
 
-  #look(): void {
+  #check(): void {
     const now = parseTcpSockets(kernelText("/proc/net/sockstat"));
     const kind = (["sockets", "orphans"] as const).find((each) => now[each] > this.#most[each]);
     if (kind === undefined) return;

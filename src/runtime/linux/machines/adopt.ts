@@ -37,7 +37,7 @@ export interface Adopted {
 
 /** how long processes of a machine that was told to end may take to be gone, and between two looks, in ms */
 const longestEnd = 3000;
-const endLook = 50;
+const endPollEvery = 50;
 
 /** machines that run cannot follow to another run directory: a second launcher would start there, and take them for dead */
 export async function requireSameRun(places: Places, cgroups: CgroupHost, bootId: string): Promise<void> {
@@ -51,7 +51,7 @@ export async function requireSameRun(places: Places, cgroups: CgroupHost, bootId
   let running = find();
   // The socket of a machine that an earlier daemon was just stopping is gone before its processes are.
   while (running.length > 0 && Date.now() < deadline) {
-    await pause(endLook);
+    await pause(endPollEvery);
     running = find();
   }
   if (running.length === 0) return;
@@ -70,7 +70,7 @@ function runRootOf(end: string): string | undefined {
 }
 
 /** its copies, of which one may be damaged without anyone noticing */
-function mend(plan: MachinePlan, record: MachineRecord): void {
+function repairCopies(plan: MachinePlan, record: MachineRecord): void {
   mendCopy(join(plan.folder, "machine.json"));
   if (!isReadable(plan.spare)) writeSpare(plan, record);
 }
@@ -98,21 +98,21 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
         return void adopted.setAside.push(planMachine(places, cgroups, name, 0));
       }
       const plan = planMachine(places, cgroups, name, record ? slotOf(record) : 0);
-      if (record && !record.ended) mend(plan, record);
+      if (record && !record.ended) repairCopies(plan, record);
       if (!record) return maker.discard(plan);
       if (record.ended) {
         if (plan.things.some((thing) => half.has(thing.name))) await finish(components, plan);
         return void adopted.ended.push({ plan, record });
       }
-      const machine = await revive(options, plan, record, launched.get(name));
+      const machine = await reconnect(options, plan, record, launched.get(name));
       if (machine) return void adopted.live.push(machine);
-      await bury(options, plan, record);
+      await recordDeath(options, plan, record);
       adopted.ended.push({ plan, record });
     }),
   );
   await undo(options, launched, known);
-  tidySpares(places, known);
-  tidyEgressLogs(
+  removeStraySpares(places, known);
+  removeStrayEgressLogs(
     places,
     [...adopted.live, ...adopted.ended].map(({ plan }) => plan),
     known,
@@ -121,7 +121,7 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
 }
 
 /** of machines whose folders are gone */
-function tidySpares({ spares }: Places, known: Set<string>): void {
+function removeStraySpares({ spares }: Places, known: Set<string>): void {
   for (const file of readdirSync(spares)) if (!known.has(basename(file, ".json"))) rmSync(join(spares, file));
 }
 
@@ -136,7 +136,7 @@ function note(ledger: Ledger, folders: MachineFolder[]): void {
  * No other machines have folders for their egress logs. Those of an older version have theirs in their own folders, where an
  * egress process of that version goes on writing them.
  */
-function tidyEgressLogs(places: Places, plans: MachinePlan[], known: Set<string>): void {
+function removeStrayEgressLogs(places: Places, plans: MachinePlan[], known: Set<string>): void {
   for (const { egressLog, folder } of plans) if (!existsSync(egressLog)) symlinkSync(folder, egressLog);
   for (const name of readdirSync(places.egressLogs)) {
     if (!known.has(name)) rmSync(join(places.egressLogs, name), { recursive: true, force: true });
@@ -144,7 +144,7 @@ function tidyEgressLogs(places: Places, plans: MachinePlan[], known: Set<string>
 }
 
 /** the machine, if its agent answers */
-async function revive(
+async function reconnect(
   { components, bootId }: AdoptOptions,
   plan: MachinePlan,
   record: MachineRecord,
@@ -169,7 +169,7 @@ async function revive(
 }
 
 /** writes down that it is dead; its files stay until somebody salvages or forgets them */
-async function bury(options: AdoptOptions, plan: MachinePlan, record: MachineRecord): Promise<void> {
+async function recordDeath(options: AdoptOptions, plan: MachinePlan, record: MachineRecord): Promise<void> {
   const { launcher, maker } = options.components;
   killProcesses(plan.cgroup);
   await launcher.kill(plan.name);

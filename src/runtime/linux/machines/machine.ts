@@ -31,7 +31,7 @@ import { releaseMachine } from "./machine-registry.ts";
 import { checkLimits, isPlainName, isTerminalSize, type MachinePlan, modeOf } from "./plan.ts";
 import { writeRecord } from "./record-files.ts";
 
-const nothing: Usage["network"] = { received: 0, sent: 0 };
+const noTraffic: Usage["network"] = { received: 0, sent: 0 };
 
 export class LinuxMachine implements Machine {
   readonly id: string;
@@ -42,7 +42,7 @@ export class LinuxMachine implements Machine {
   readonly #agent: Agent;
   #settle: (end: MachineEnd) => void = () => {};
   #stopping: Promise<MachineEnd> | undefined;
-  #network = nothing;
+  #network = noTraffic;
   #networkChange: Promise<void> = Promise.resolve();
 
   constructor(components: Components, plan: MachinePlan, record: MachineRecord, agent?: Agent) {

@@ -32,7 +32,7 @@ export interface EgressJournalOptions {
 }
 
 /** how often a follower looks, in ms: as often as the egress process writes */
-const lookEvery = 250;
+const runEvery = 250;
 /** how long after a machine's end the last of its connections may still be told of, in ms */
 const lastWords = 500;
 const batch = 500;
@@ -70,7 +70,7 @@ export function egressJournal(options: EgressJournalOptions): EgressJournal {
           }
         }
         if (over || signal?.aborted) return;
-        await pause(lookEvery, undefined, { signal }).catch(() => undefined);
+        await pause(runEvery, undefined, { signal }).catch(() => undefined);
       }
     },
   };

@@ -203,7 +203,7 @@ export class EgressLink {
     socket.setEncoding("utf8").on("data", (text: string) => {
       const lines = (rest + text).split("\n");
       rest = lines.pop() ?? "";
-      for (const line of lines) this.#heard(line, socket);
+      for (const line of lines) this.#received(line, socket);
     });
     const { settings } = this.#options;
     if (settings) {
@@ -224,7 +224,7 @@ export class EgressLink {
     this.#markConnected();
   }
 
-  #heard(written: string, socket: Socket): void {
+  #received(written: string, socket: Socket): void {
     const line = readEgressProcessLine(written);
     if (!line) return;
     if ("questions" in line) {

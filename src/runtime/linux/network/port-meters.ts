@@ -58,7 +58,7 @@ export class PortMeters {
     meter.open.add(connection);
     add(meter, port, { bytesIn: 0, bytesOut: 0, count: 1 });
     const closed = () => {
-      look(meter, connection);
+      measure(meter, connection);
       meter.open.delete(connection);
     };
     if (socket.closed) closed();
@@ -86,7 +86,7 @@ export class PortMeters {
 
   async #tick(): Promise<void> {
     const due = nextInTurn(this.#meters, mostWrites, (meter) => {
-      for (const connection of meter.open) look(meter, connection);
+      for (const connection of meter.open) measure(meter, connection);
       if (!meter.writing && meter.counts.size > 0) return "due";
       return !meter.writing && meter.open.size === 0 ? "over" : "left";
     });
@@ -101,7 +101,7 @@ export class PortMeters {
     while (meter.writing) await meter.writing;
     // Its folder may have been forgotten meanwhile.
     if (this.#meters.get(folder) !== meter) return;
-    for (const connection of meter.open) look(meter, connection);
+    for (const connection of meter.open) measure(meter, connection);
     if (meter.counts.size === 0) return;
     meter.writing = this.#writeNow(folder, meter).finally(() => {
       meter.writing = undefined;
@@ -152,7 +152,7 @@ function carriedBy({ bytesWritten, bytesRead }: Socket): EgressTraffic {
   return { bytesIn: bytesWritten, bytesOut: bytesRead };
 }
 
-function look(meter: Meter, connection: Connection): void {
+function measure(meter: Meter, connection: Connection): void {
   const { port, socket, seen } = connection;
   const now = carriedBy(socket);
   const [bytesIn, bytesOut] = [now.bytesIn - seen.bytesIn, now.bytesOut - seen.bytesOut];

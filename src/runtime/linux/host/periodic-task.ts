@@ -1,0 +1,18 @@
+/** Runs a task again and again while the daemon runs, without keeping the daemon alive. */
+
+export interface PeriodicTask {
+  close(): void;
+}
+
+/** every `pause` ms; errors of a run go to `trouble`, and the next run happens all the same */
+export function runEvery(pause: number, task: () => void, trouble: (error: unknown) => void): PeriodicTask {
+  const timer = setInterval(() => {
+    try {
+      task();
+    } catch (error) {
+      trouble(error);
+    }
+  }, pause);
+  timer.unref();
+  return { close: () => clearInterval(timer) };
+}
