@@ -1,4 +1,4 @@
-/** Does what netd asks: joins connections to the outside, judges flows, resolves names; and closes a sandbox's all at once. */
+/** Serves netd's requests: connects programs to the outside, judges flows, resolves names, and closes all of a sandbox. */
 
 import type { Socket } from "node:net";
 import type { CustomNetwork } from "../core/network/network-policy.ts";
@@ -30,13 +30,13 @@ type Tcp = Extract<NetdMessage, { kind: "tcp" }>;
 type Udp = Extract<NetdMessage, { kind: "udp" }>;
 type Dns = Extract<NetdMessage, { kind: "dns" }>;
 
-/** how long to wait for netd before it is told again, in ms */
+/** how long to wait for netd's answer before an order is sent again, in ms */
 const resendEvery = 100;
-/** how often netd is told that somebody reads a log, who would not wait for longer */
+/** how often a request for refused packets is sent: a reader of the log does not wait for longer */
 const mostSends = 5;
 /** about what a connection, a flow of datagrams and a question for a name take, in µs */
 const costs = { connection: 300, flow: 100, question: 300 };
-/** what netd is told in the place of a machine's name */
+/** stands for every machine in an order to netd */
 const everyMachine = "*";
 /** how often the bytes of what is open are counted, in ms */
 const meterEvery = 1_000;
@@ -44,7 +44,7 @@ const meterEvery = 1_000;
 export class Egress {
   readonly #options: EgressOptions;
   readonly #machines: Machines;
-  /** what netd was told and has not done yet, by its token */
+  /** orders that netd has not confirmed yet, by token */
   readonly #orders = new Map<number, () => void>();
   #nextToken = 1;
 
@@ -82,7 +82,7 @@ export class Egress {
     } else if (socket) {
       void this.#guarded(this.#join(request, halfOpen(socket)));
     } else {
-      // The connection was lost on its way; netd still counts it.
+      // The connection was lost in the channel; netd still counts it.
       replies.taken(request.id);
       replies.closed(request.id);
     }
@@ -105,23 +105,23 @@ export class Egress {
     this.#machines.drop(machine);
   }
 
-  /** of machines that are not among these nothing is to stay */
+  /** drops the policies of all other machines */
   keepPolicies(machines: string[]): void {
     this.#machines.keep(machines);
   }
 
-  /** resolves when what was decided of a machine, and has moved, is in its log */
+  /** resolves when all decisions and bytes of a machine are in its log */
   async flush(machine: string): Promise<void> {
     for (const known of this.#machines.all()) {
       if (known.name === machine) for (const open of known.open) open.meter();
     }
-    // The kernel refuses without waiting for anybody.
+    // The kernel refuses packets without waiting for this process.
     await this.#done((token) => this.#options.replies.tell(machine, token), mostSends);
     await this.actors.settled(machine);
     await this.#options.log.flush(machine);
   }
 
-  /** resolves when netd has done what it is told, or was told so many times */
+  /** resolves when netd has confirmed the order, or it was sent `most` times */
   async #done(tell: (token: number) => void, most = Number.POSITIVE_INFINITY): Promise<void> {
     const token = this.#nextToken++;
     let times = 0;
@@ -129,7 +129,7 @@ export class Egress {
     await new Promise<void>((resolve) => {
       const attempt = () => (times++ < most ? tell(token) : resolve());
       this.#orders.set(token, resolve);
-      // netd's answer is lost where the channel is full; to do it twice does no harm.
+      // netd's answer is lost if the channel is full; doing it twice does no harm.
       again = setInterval(attempt, resendEvery);
       attempt();
     });
@@ -140,10 +140,10 @@ export class Egress {
   async #join(request: Tcp, inside: Socket): Promise<void> {
     const machine = this.#machines.of(request);
     const search = this.actors.find(machine.name, request.holder);
-    // A program may reset it at any time, also while nobody reads it.
+    // A program may reset it at any time, also while it is not read.
     inside.on("error", () => {});
     try {
-      // Also where it is gone by then: to connect and to go must not be free of charge.
+      // Also if it is gone by then: connecting and leaving must cost something too.
       await machine.share.turn(costs.connection);
       this.#options.replies.taken(request.id);
       if (isResolver(request)) {
@@ -185,7 +185,7 @@ export class Egress {
     const machine = this.#machines.of(request);
     const search = this.actors.find(machine.name, request.holder);
     const answer = await this.#answer(request.packet, "udp", machine, search);
-    // netd counts what was not answered, and a machine may have so much of it.
+    // netd counts unanswered queries, of which a machine may have a limited number.
     if (answer) replies.answer(request.flow, answer);
     else replies.unanswered(request.flow);
   }
@@ -221,7 +221,7 @@ export class Egress {
       if (refused) await beforeRefusal(search);
       return answer;
     } catch (error) {
-      // What cannot be read or written is the fault of whoever asked or answered, and costs nobody else anything.
+      // A malformed query or answer concerns only its sender.
       this.#options.complain("Cannot answer a question of a sandbox:", error);
       return undefined;
     }

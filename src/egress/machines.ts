@@ -1,4 +1,4 @@
-/** The sandboxes as the egress process knows them: what is in force for each, what it has been told, what it has open. */
+/** The sandboxes as the egress process knows them: policy, resolved names and open connections of each. */
 
 import { setMaxListeners } from "node:events";
 import type { AuthoritySpec, CustomNetwork } from "../core/network/network-policy.ts";
@@ -14,7 +14,7 @@ import { customPolicy, type Policy } from "./policy/policy.ts";
 export interface OpenConnection {
   /** ends it unless it is still allowed, in the same way as before */
   recheck(): void;
-  /** tells the log what has moved since the last time */
+  /** logs the bytes since the last call */
   meter(): void;
 }
 
@@ -23,24 +23,24 @@ export interface Machine extends Asker {
   open: Set<OpenConnection>;
   /** connections to the outside for those whose TLS is opened: one of a program may lead to many */
   outside: number;
-  /** of this process's time */
+  /** its share of this process's time */
   share: TimeShare;
-  /** how often it may do what costs us much and itself nothing, such as to take requests back */
+  /** how often it may do things that cost us much and it nothing, such as cancelling requests */
   costlyFrames: Allowance;
-  /** aborts when nothing of it may stay open */
+  /** aborts when all its connections must be closed */
   signal: AbortSignal;
-  /** what signs for hosts whose TLS is opened; undefined where its policy brings none */
+  /** signs certificates for hosts whose TLS is opened; undefined if its policy has no authority */
   authority(): Promise<Authority | undefined>;
   /** waits a moment for a policy that is not known yet; resolves in any case */
   ready(): Promise<void>;
 }
 
-/** how long a program waits for a policy that we have lost, in ms: the daemon gives it again when it finds us new */
+/** how long a program waits for a missing policy, in ms: the daemon sends all policies to a new process */
 const patience = 2_000;
 /** questions to the resolver; of those that can carry much in either direction there are few */
 const questions = { atOnce: 500, perSecond: 50 };
 const texts = { atOnce: 20, perSecond: 2 };
-/** requests taken back, and words about connections of HTTP/2 */
+/** cancelled requests, and control frames of HTTP/2 */
 const costlyFrames = { atOnce: 2_000, perSecond: 200 };
 
 interface Given {
@@ -74,7 +74,7 @@ export class Machines {
     return machine;
   }
 
-  /** one that has asked for something before, by netd's number */
+  /** a machine that has sent a request before, by netd's number */
   known(id: number): Machine | undefined {
     return this.#byId.get(id);
   }
@@ -104,7 +104,7 @@ export class Machines {
     for (const machine of this.#named(name)) machine.custom = false;
   }
 
-  /** of others nothing is to stay */
+  /** drops the policies of all other machines */
   keep(names: string[]): void {
     for (const name of this.#given.keys()) if (!names.includes(name)) this.#given.delete(name);
   }

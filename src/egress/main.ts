@@ -1,9 +1,9 @@
 /**
- * The egress process: netd's child, started anew whenever it ends; the daemon may come and go. Its environment:
+ * The egress process: netd's child, which netd restarts whenever it ends; it outlives daemons. Its environment:
  *
- *   SANDKEEP_EGRESS_SETTINGS   a file with what the operator says, as the last daemon left it (settings.ts)
- *   SANDKEEP_EGRESS_SOCKET     where the daemon gives settings and policies; without it nobody does
- *   …_SETTINGS_FD, …_SOCKET_FD the same as descriptors that are open already: one that is confined sees no paths of the host
+ *   SANDKEEP_EGRESS_SETTINGS   a file with the operator's settings, as the last daemon left it (settings.ts)
+ *   SANDKEEP_EGRESS_SOCKET     socket on which the daemon sends settings and policies; optional
+ *   …_SETTINGS_FD, …_SOCKET_FD the same as open descriptors: a confined process sees no paths of the host
  *   SANDKEEP_EGRESS_LOGS       has a folder for each machine, for its log; without it nothing is written
  */
 
@@ -34,16 +34,16 @@ const egress = new Egress({
   complain,
 });
 
-// What nobody foresaw has come to nothing for the one connection that it was about; to end would cut off all sandboxes.
-process.on("uncaughtException", (error) => complain("Cannot go on with what a sandbox wants:", error));
+// An unforeseen error costs one connection; ending the process would cut off all sandboxes.
+process.on("uncaughtException", (error) => complain("Cannot serve a sandbox's request:", error));
 process.on("message", (message, handle) => {
   egress.handle(readNetdMessage(message), handle instanceof Socket ? handle : undefined);
 });
 // netd is gone, and with it everything this process was asked to do.
 process.on("disconnect", () => process.exit(0));
 if (socket !== undefined) {
-  // Without it machines with a policy of their own reach nothing, but all others do.
-  openControl(socket, egress).catch((error) => tell("Cannot be given policies:", error));
+  // Without it only machines with a policy of their own are cut off.
+  openControl(socket, egress).catch((error) => tell("Cannot receive policies:", error));
 }
 
 function descriptorIn(text: string | undefined): number | undefined {

@@ -1,6 +1,6 @@
 /**
- * What the operator says about the way out, as the egress process has it. The daemon hands it over at each of its starts
- * (control.ts); a process that netd starts while there is no daemon reads what the last one left in a file.
+ * The operator's settings for outbound traffic in the egress process. The daemon sends them at each of its starts
+ * (control.ts); a process that netd starts while no daemon runs reads the file that the last daemon left.
  */
 
 import { Resolver } from "node:dns";
@@ -14,21 +14,21 @@ import { isProxied, type Target } from "./connection/proxy.ts";
 import { parseResolver } from "./dns/resolvers.ts";
 import { type AddressRules, addressRules } from "./policy/addresses.ts";
 
-/** The settings in force: whoever asks gets the latest answer, so none of these is to be remembered. */
+/** The settings in force. Callers must not cache the answers, which may change at any time. */
 export interface Settings {
   addresses: AddressRules;
   /** the resolvers to ask */
   resolvers(): Destination[];
-  /** PEMs to believe besides the host's own when TLS is opened; the same list as long as nobody changes it */
+  /** PEMs to believe besides the host's own when TLS is opened; the same list until the settings change */
   roots(): readonly string[];
-  /** what connections to a target go through, if not straight there; the same as long as nobody changes it */
+  /** what connections to a target go through, if not straight there; the same object until the settings change */
   proxyFor(target: Target): EgressProxy | undefined;
   forwardHeaders(): ForwardHeaders | undefined;
   /** in force from now on; throws, and changes nothing, where one of them cannot be used */
   use(given: EgressSettings): void;
 }
 
-/** how long what the host said is good for, in ms */
+/** how long the host's resolvers and addresses are cached, in ms */
 const freshFor = 1_000;
 
 export function newSettings(given: EgressSettings, now: () => number): Settings {
@@ -61,13 +61,13 @@ export function newSettings(given: EgressSettings, now: () => number): Settings 
   }
 }
 
-/** what the last daemon left, in a file or an open descriptor; nothing where there was none */
+/** the settings that the last daemon left, in a file or an open descriptor; undefined if there are none */
 export function settingsIn(file: string | number | undefined): EgressSettings {
   if (file === undefined || (typeof file === "string" && !existsSync(file))) return noEgressSettings;
   return egressSettings.parse(JSON.parse(readFileSync(file, "utf8")));
 }
 
-/** A new Resolver reads /etc/resolv.conf again; dns.getServers() would say for ever what it said at the start. */
+/** A new Resolver reads /etc/resolv.conf again; dns.getServers() keeps the list from the start of the process. */
 function hostResolvers(): Destination[] {
   return new Resolver().getServers().map(parseResolver);
 }
@@ -76,7 +76,7 @@ function hostAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((addresses) => addresses?.map(({ address }) => address) ?? []);
 }
 
-/** what was there, unless something else is wanted: whoever uses it sees by that whether it has changed */
+/** returns the old value if the new one is equal, so that users can compare by identity */
 function kept<T>(before: T, wanted: T): T {
   return JSON.stringify(before) === JSON.stringify(wanted) ? before : wanted;
 }

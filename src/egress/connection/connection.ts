@@ -7,7 +7,7 @@
  *                        └─▶ name allowed, and leads to the address ──▶ relayed; or, where rules are, intercepted
  *                        └─▶ anything else ─────────────────▶ refused
  *
- * Whatever it has come to is decided again when the policy changes.
+ * Every outcome is decided again when the policy changes.
  */
 
 import { isIP, type Socket } from "node:net";
@@ -40,11 +40,11 @@ import { dial, relay } from "./tcp.ts";
 export interface ConnectionOptions {
   settings: Settings;
   log: EgressLog;
-  /** for who made the connection */
+  /** search for the process that made the connection */
   search: Search;
 }
 
-/** how long to wait for the first bytes of a program that will be refused anyway, in ms */
+/** how long to wait for the first bytes of a program that will be refused in any case, in ms */
 const shortPatience = 1_000;
 
 /** connections that a machine may have open to hosts with rules */
@@ -58,7 +58,7 @@ const machineRoom = 64 << 20;
 const tlsCost = 700;
 const openingCost = 3_000;
 
-/** why a connection to a host with rules has come to nothing */
+/** why a connection to a host with rules failed */
 const unopened: EgressCause = { kind: "interception" };
 
 /** settles when the connection is closed */
@@ -81,17 +81,17 @@ class Connection implements OpenConnection {
   readonly #log: Pick<EgressLog, "decided" | "ended">;
   readonly #abort = new AbortController();
   readonly #signal: AbortSignal;
-  /** what it was allowed by, once it was; an interception goes on under the same rules or not at all */
+  /** the verdict that allowed it; an interception continues under the same rules or not at all */
   #granted: Extract<Verdict, { allowed: true }> | undefined;
   /** what it begins with, where that was read before it was allowed */
   #opening: Opening | undefined;
-  /** whom we believe about the host, where its TLS is opened */
+  /** certificate authorities to trust for the host, where its TLS is opened */
   #roots: readonly string[] | undefined;
-  /** through what it went, once it did */
+  /** the proxy it went through, once it did */
   #way: { proxy: EgressProxy | undefined; target: Target } | undefined;
   #metered = { bytesIn: 0, bytesOut: 0 };
   #begun = false;
-  /** what the log was told, once it was */
+  /** the event in the log, once it was written */
   #logged: EgressEvent | undefined;
 
   constructor(inside: Socket, { address, port }: Destination, machine: Machine, options: ConnectionOptions) {
@@ -181,12 +181,12 @@ class Connection implements OpenConnection {
     if (opening.kind === "other") attempt.instead = opening.why;
     if (opening.kind !== "tls" || opening.name === undefined) return now();
     const { name } = opening;
-    // A name that is not allowed is not looked up either: that would tell the world about it.
+    // A name that is not allowed is not looked up either: the query would leak it.
     const byName = judgeAddress(this.#machine.policy(), attempt, addresses) ?? judgeName(this.#machine.policy(), name);
     if (!byName.allowed) return byName;
     const policy = this.#machine.policy();
     if (isOpenBesidesRules(policy) && !hasRulesFor(policy, name)) {
-      // Remembered for a policy that may come later, which this connection would have to fit.
+      // Kept for a later policy, against which this connection would be checked.
       if (this.#machine.names.has(name, attempt.address)) attempt.name = name;
       return now();
     }
@@ -203,7 +203,7 @@ class Connection implements OpenConnection {
     return now();
   }
 
-  /** whether the name stands for the address: by what we told the program before, or by what the world says now */
+  /** whether the name resolves to the address: in an earlier answer to the program, or now */
   async #leadsHere(name: string): Promise<boolean> {
     const { names } = this.#machine;
     const { address } = this.#attempt;
@@ -218,7 +218,7 @@ class Connection implements OpenConnection {
   async #relay(verdict: Extract<Verdict, { allowed: true }>, opening?: Opening): Promise<void> {
     this.#granted = verdict;
     this.#opening = opening;
-    // Where nobody has looked yet: what the first bytes say is for the log, and for a policy that may come later.
+    // Not read yet: the first bytes are for the log, and for a policy that may come later.
     const first = (bytes: Buffer) => {
       const found = openingIn(bytes, false);
       if (typeof found === "number") return true;
@@ -247,12 +247,12 @@ class Connection implements OpenConnection {
     const { name, policy, authority, share, costlyFrames } = this.#machine;
     await share.turn(openingCost);
     const opened = await authority();
-    // Most hosts never open TLS, so they need not load what does.
+    // Loaded on demand: on most hosts no TLS is ever opened.
     intercepting ??= import("../intercept/intercept.ts");
     const { intercept } = await intercepting;
     const host = this.#attempt.name;
     const inForce = policy();
-    // The policy may have changed meanwhile; from here on recheck() sees to that.
+    // The policy may have changed meanwhile; from here on recheck() handles changes.
     const now = judge(inForce, this.#attempt, this.#options.settings.addresses);
     if (!now.allowed || !sameRules(now.rules, rules)) {
       await this.#reset(now.allowed ? { allowed: false, reason: "its rules have changed", cause: unopened } : now);
@@ -323,7 +323,7 @@ class Connection implements OpenConnection {
     return socket;
   }
 
-  /** where a rule forwards to is out of bounds where everything else of that address is */
+  /** a rule cannot forward to an address that the sandbox may never reach */
   async #dialForward(url: URL): Promise<Socket> {
     const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
     const { settings } = this.#options;
@@ -343,17 +343,17 @@ class Connection implements OpenConnection {
   async #dial(target: Target, signal: AbortSignal): Promise<Socket> {
     const { settings } = this.#options;
     const proxy = settings.proxyFor(target);
-    // Of several, as where rules forward, the last one stands for all: a change is for all of them.
+    // Of several, as with forwarding rules, the last one stands for all: a change concerns all of them.
     this.#way = { proxy, target };
     return proxy ? dialThrough(proxy, target, { ...settings, signal }) : dial(target, signal);
   }
 
-  /** the name it is known by, as far as anybody said so */
+  /** the name it is known by, if there is one */
   #hostName(): string | undefined {
     return this.#attempt.name ?? this.#machine.names.nameOf(this.#attempt.address);
   }
 
-  /** the decision goes to the log once, with what is known of the connection by then */
+  /** logs the decision once, with what is known about the connection by then */
   #report(opening = this.#opening, failure?: string): EgressEvent {
     if (this.#logged) return this.#logged;
     const { rule = "", cause } = this.#granted ?? {};
@@ -371,7 +371,7 @@ class Connection implements OpenConnection {
     return this.#logged;
   }
 
-  /** it was allowed, but the other side cannot be reached; one that took long is in the log already */
+  /** logs that it was allowed but the other side cannot be reached; a slow one is in the log already */
   #failed(failure: string): void {
     if (this.#logged) this.#log.decided({ ...this.#logged, failure });
     else this.#report(this.#opening, failure);
@@ -401,7 +401,7 @@ function protocolOf(opening: Opening): EgressEvent["protocol"] {
   return opening.kind === "http" ? "http" : "tcp";
 }
 
-/** what an opening says of a request */
+/** what an opening tells about a request */
 function requestOf(opening: Opening): Partial<EgressEvent> {
   if (opening.kind === "tls") return opening.name === undefined ? {} : { name: opening.name, sni: opening.name };
   if (opening.kind !== "http") return {};

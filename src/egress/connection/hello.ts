@@ -7,7 +7,7 @@
  *   extension   u16 type, u16+ data; server_name (0) is u16+ of { u8 type (0), u16+ name }
  *
  * What a server may read in another way than we do is refused: a second name, a name of another kind, a length that
- * does not add up. The rest of the message is of no interest, and whoever we do not understand does not get out.
+ * does not add up. The rest of the message does not matter, and a client that we do not understand is refused.
  */
 
 import { hostName } from "../../core/network/network-policy.ts";
@@ -21,7 +21,7 @@ export type Hello =
 
 /** no hello is longer, not even one with post-quantum keys and tickets */
 const longestHello = 32 << 10;
-/** clients cut hellos into a few records at most; each one costs us a look */
+/** clients split hellos into a few records at most; each one costs a parse */
 const mostRecords = 64;
 const longestRecord = 16 << 10;
 
@@ -85,7 +85,7 @@ function readNames(data: Buffer): Hello {
   // Bytes beyond ASCII become characters that no host name has.
   const name = hostName(bytes.toString("latin1"));
   if (name === undefined) return invalid("its server name is none");
-  // An address is not a name (RFC 6066), and whoever is named by one is not named.
+  // An address is not a name (RFC 6066): a hello with one names no host.
   return /^[\d.]+$/.test(name) ? { state: "complete" } : { state: "complete", name };
 }
 

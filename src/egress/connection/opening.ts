@@ -1,6 +1,6 @@
 /**
- * Finds out what a program begins to speak on a connection, from its first bytes and before anybody outside hears of
- * it: TLS, with the name it asks for; TLS after PostgreSQL's question whether there is any; plain HTTP; or else.
+ * Finds out what a program begins to speak on a connection, from its first bytes and before anything is sent outside:
+ * TLS, with the name it asks for; TLS after PostgreSQL's request for it; plain HTTP; or something else.
  */
 
 import type { Socket } from "node:net";
@@ -21,7 +21,7 @@ const gssRequest = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x30]);
 /** how long a program may be silent before it is taken for one that waits for the server to speak first, in ms */
 const silence = 10_000;
 const longestRequest = 16 << 10;
-/** a program that dribbles its first bytes gets this many looks from us */
+/** number of reads for a program that sends its first bytes in small pieces */
 const mostLooks = 256;
 const httpStart = /^[A-Z]{1,16}( |$)/;
 const requestLine = /^([A-Z]+) (\S+) HTTP\/\d(?:\.\d)?\r?(?:\n|$)/;

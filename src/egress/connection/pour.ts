@@ -7,7 +7,7 @@ import type { TimeShare } from "../fairness/turns.ts";
 const chunkCost = 30;
 const bytesPerMicrosecond = 1_000;
 
-/** passes on all but the end; returns what stops it */
+/** passes on everything but the end; returns a function that stops it */
 export function pour(from: Readable, to: Writable, share: TimeShare): () => void {
   /** what has to happen before it goes on */
   let obstacles = 0;
@@ -36,7 +36,7 @@ export function pour(from: Readable, to: Writable, share: TimeShare): () => void
   };
 }
 
-/** passes on what each of the two says to the other, also that it has said everything */
+/** passes on the bytes and the ends of both directions */
 export function pourBoth(one: Duplex, other: Duplex, share: TimeShare): void {
   pourAll(one, other, share);
   pourAll(other, one, share);
@@ -44,7 +44,7 @@ export function pourBoth(one: Duplex, other: Duplex, share: TimeShare): void {
 
 function pourAll(from: Readable, to: Writable, share: TimeShare): void {
   pour(from, to, share);
-  // It may have said so while nobody listened yet.
+  // It may have ended before we listened.
   if (from.readableEnded) to.end();
   else from.once("end", () => to.end());
 }

@@ -67,7 +67,7 @@ describe("a proxy", () => {
     const abort = new AbortController();
     const dialing = dialThrough(proxy, web, { ...options, signal: abort.signal });
     setTimeout(() => abort.abort(), 20);
-    await expect(dialing).rejects.toThrow("it was given up");
+    await expect(dialing).rejects.toThrow("the connection was cancelled");
   });
 });
 

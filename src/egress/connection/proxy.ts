@@ -60,7 +60,7 @@ export async function dialThrough(
   throw new Error(`Cannot connect to ${authority}: the proxy answers ${status}${words}`);
 }
 
-/** the status of the proxy's answer; what follows it stays in the socket, which is as if nobody had read it */
+/** the status of the proxy's answer; what follows it stays in the socket, as if it had not been read */
 function tunnelled(socket: Socket, signal: AbortSignal): Promise<number> {
   return new Promise((resolve, reject) => {
     let head: Buffer = Buffer.alloc(0);
@@ -79,12 +79,12 @@ function tunnelled(socket: Socket, signal: AbortSignal): Promise<number> {
       if (end < 0 || Number.isNaN(status)) return fail("it does not answer in HTTP");
       settle(() => {
         if (end + 4 < head.length) socket.unshift(head.subarray(end + 4));
-        // The stream notices a turn later that nobody reads it any more, and would not begin by itself before.
+        // The stream notices only a turn later that its reader is gone, and would not start again by itself before.
         setImmediate(() => resolve(status));
       });
     };
     const ended = () => fail("it closed the connection");
-    const aborted = () => fail("it was given up");
+    const aborted = () => fail("the connection was cancelled");
     const timer = setTimeout(() => fail("it does not answer"), patience);
     socket.on("readable", received).on("end", ended).on("close", ended);
     signal.addEventListener("abort", aborted, { once: true });

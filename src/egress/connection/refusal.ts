@@ -1,4 +1,4 @@
-/** Tells a program that it is refused, in the words of what it speaks, so that it need not guess: an alert, or a page. */
+/** Tells a program that it is refused, in its own protocol, so that it need not guess: a TLS alert, or an HTTP page. */
 
 import type { Socket } from "node:net";
 import type { Attempt, Verdict } from "../policy/policy.ts";
@@ -8,7 +8,7 @@ type Denial = Extract<Verdict, { allowed: false }>;
 
 /** TLS: a record (21) of version 3.3 with a fatal (2) alert "access denied" (49) */
 const accessDenied = Buffer.from([21, 3, 3, 0, 2, 2, 49]);
-/** how long a program may take to read what it was told, in ms */
+/** how long a program may take to read the refusal, in ms */
 const patience = 1_000;
 
 /** settles when the connection is closed */
@@ -25,7 +25,7 @@ export function refuse(inside: Socket, opening: Opening, attempt: Attempt, denia
     }
     const timer = setTimeout(() => inside.resetAndDestroy(), patience);
     inside.once("close", () => clearTimeout(timer));
-    // What it still sends is read and dropped: unread bytes would turn the end into a reset that loses our words.
+    // What it still sends is read and dropped: unread bytes would turn the end into a reset that loses the refusal.
     inside.resume();
     inside.end(words);
     inside.once("end", () => inside.destroy());

@@ -1,4 +1,4 @@
-/** Connects to the outside, and joins a connection from inside a sandbox to one outside, both ways, in one fate. */
+/** Connects to the outside, and joins a connection from inside a sandbox to one outside, in both directions; both end together. */
 
 import { connect, type Socket } from "node:net";
 import type { Destination } from "../../protocols/netd-channel.ts";
@@ -11,12 +11,12 @@ export interface RelayOptions {
   head?: Buffer;
   /** how the other side is reached, if not straight */
   dial?: (signal: AbortSignal) => Promise<Socket>;
-  /** told when the other side is connected, or why it is not */
+  /** called when the other side is connected, or with the reason why not */
   connected?: () => void;
   failed?: (error: unknown) => void;
-  /** shown the first bytes from inside, where nobody has looked at them yet; true when it needs more of them */
+  /** called with the first bytes from inside, if they were not read before; returns true to get more of them */
   first?: (bytes: Buffer) => boolean;
-  /** what was agreed with the program before: the server is asked for it too */
+  /** what was negotiated with the program before: the server is asked for it too */
   postgres?: boolean;
   /** whose time it takes */
   share: TimeShare;
@@ -25,7 +25,7 @@ export interface RelayOptions {
 
 /** longest that connecting may take, in ms */
 const connectTimeout = 30_000;
-/** how much of what a program says first is looked at, in bytes and in pieces */
+/** how much of a program's first bytes is read, in bytes and in pieces */
 const mostShown = 64 << 10;
 const mostLooks = 64;
 
@@ -40,14 +40,14 @@ export function dial(destination: Destination, signal: AbortSignal): Promise<Soc
       reject(new Error(`Cannot connect to ${address} port ${port}: ${why}`));
     };
     const failed = (error: Error) => fail("code" in error ? String(error.code) : error.message);
-    const abort = () => fail("it was given up");
+    const abort = () => fail("the connection was cancelled");
     const late = () => fail("it does not answer");
     const timer = setTimeout(late, connectTimeout);
     const settle = () => {
       clearTimeout(timer);
       signal.removeEventListener("abort", abort);
       outside.off("error", failed);
-      // Whoever takes it listens from the next moment on.
+      // The receiver listens from the next turn on.
       outside.on("error", () => {});
     };
     outside.once("error", failed);

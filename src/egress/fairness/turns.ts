@@ -1,14 +1,14 @@
 /**
- * Shares the time of this process, which serves all machines, among them. What a machine wants done is a number of
- * pieces of work, each of which says about how long it takes. A machine that wants little gets it at once, out of an
- * allowance that fills up again; what goes beyond it waits, in order of arrival, and is done in turns with what other
- * machines have waiting, a slice in each turn of the event loop:
+ * Shares the time of this process, which serves all machines, among them. The work of a machine is a number of
+ * pieces, each with an estimate of its time. A machine with little work gets it done at once, from an allowance that
+ * refills; the rest waits in order of arrival, and is done in turns with the waiting work of other machines, a slice in
+ * each turn of the event loop:
  *
- *   one machine is active    the next slice comes with the next turn of the event loop: it gets all the time there is
- *   several are              it comes when nothing was to do for as long as something was since the last one: half of
- *                            the time is free for whoever wants little
+ *   one machine is active    the next slice comes with the next turn of the event loop: the machine gets all the time
+ *   several are              the next slice comes after as much idle time as busy time since the last one: half of
+ *                            the time is free for machines with little work
  *
- * Nothing is lost: whatever waits holds up what causes it. What needs no turn at all is the business of load.ts.
+ * Nothing is lost: work that waits holds back its source. load-watch.ts handles work that needs no turn.
  */
 
 import { type Budget, newAllowance } from "./allowance.ts";
@@ -17,16 +17,16 @@ import { LoadWatch, type Watched } from "./load-watch.ts";
 export interface TimeShare {
   /** resolves when a piece of work may begin that takes about `cost` µs; when the machine has ended, at once */
   turn(cost: number): Promise<void>;
-  /** counts work that is done already, and says whether more of its kind may go on without waiting for a turn */
+  /** counts work that is done already; returns whether more of its kind may continue without waiting for a turn */
   spend(cost: number): boolean;
   /**
-   * Calls `begin` when one more request may be under way, of which a machine has `mostRequests` at once. Returns what is
-   * to be called once when the request is over, or is not wanted any more.
+   * Calls `begin` when one more request may be under way, of which a machine has `mostRequests` at once. Returns a function
+   * to call once when the request is over or cancelled.
    */
   request(cost: number, begin: () => void): () => void;
   /** whether so many requests wait that no more should be taken */
   readonly isFull: boolean;
-  /** counts what is done for a connection that needs no turns; returns what ends that */
+  /** counts work for a connection that needs no turns; returns a function that ends the counting */
   watch(watched: Watched): () => void;
   /** the machine has ended: nothing of it waits any longer */
   end(): void;
@@ -87,7 +87,7 @@ export class Turns {
     this.#load = new LoadWatch(options);
   }
 
-  /** for a machine of which nothing is known yet */
+  /** for a machine that is not known yet */
   share(): TimeShare {
     return new MachineShare(this.#options.now, {
       isActive: (share) => this.#isActive(share),
@@ -191,7 +191,7 @@ class MachineShare implements TimeShare {
     const enter = () => {
       this.#waiting.delete(enter);
       this.#requests++;
-      // One that is over already still waits for its turn: to begin and to take back must not be free of charge.
+      // A request that is over already still waits for its turn: starting and cancelling must cost something too.
       this.#begin(cost, () => {
         begun = true;
         if (over || this.#isOver) this.#leave();
@@ -217,7 +217,7 @@ class MachineShare implements TimeShare {
     for (const piece of this.#pieces) this.#start(piece);
   }
 
-  /** does the piece that waits longest, and says how much work it is */
+  /** does the piece that waits longest; returns its cost */
   next(): number {
     const [piece] = this.#pieces;
     return piece ? this.#start(piece) : 0;

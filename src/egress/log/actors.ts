@@ -1,7 +1,7 @@
 /**
- * Who in a sandbox does something. netd asks inside which process holds a socket, and says so; which command the process
- * belongs to is asked of the daemon, over the connection on which it gives policies (control.ts). What goes out waits
- * for neither, only its line in the log does; where nobody answers, the line comes without.
+ * Finds the process and the command behind a connection. netd asks inside the sandbox which process holds a socket, and
+ * reports it; the daemon knows which command the process belongs to (control.ts). Traffic waits for neither, only its line
+ * in the log does; without an answer in time the line is written without them.
  */
 
 import type { Ancestry, CommandQuestion } from "../../protocols/egress-control.ts";
@@ -9,15 +9,15 @@ import type { EgressActor } from "../../protocols/egress-log.ts";
 import type { Holder } from "../../protocols/netd-channel.ts";
 import type { EgressLog } from "./log.ts";
 
-/** A search for somebody. */
+/** A search for the process behind a connection. */
 export interface Search {
-  /** who it was, as far as that was found out in time */
+  /** the process and command, as far as they were found in time */
   actor: Promise<EgressActor>;
-  /** resolves when whoever it was may end */
+  /** resolves when the process may end without spoiling the search */
   seen: Promise<void>;
 }
 
-/** Asks the daemon something; false where it has too much to read already. */
+/** Sends questions to the daemon; false where it has too much to read already. */
 export type Ask = (line: { questions: CommandQuestion[] }) => boolean;
 
 interface PendingSearch {
@@ -30,9 +30,9 @@ interface PendingSearch {
 
 /** how long a line of the log waits, in ms */
 const patience = 500;
-/** how long a program waits that will be refused, in ms: it may end as soon as it hears of it */
+/** how long a program waits that will be refused, in ms: it may end as soon as it is refused */
 const refusalPatience = 50;
-/** how long processes are gathered before the daemon is asked about them, in ms: nobody is in a hurry by then */
+/** how long processes are gathered before the daemon is asked about them, in ms */
 const gathering = 10;
 /** searches under way, of all machines; beyond it each machine still has its reserve */
 const mostAtOnce = 1024;
@@ -66,7 +66,7 @@ export class Actors {
     return search;
   }
 
-  /** netd's answer; without a process, nobody was found */
+  /** netd's answer; without a process, the search found none */
   found(id: number, holder: Holder): void {
     const open = this.#open.get(id);
     if (!open) return;
@@ -85,17 +85,17 @@ export class Actors {
     this.#end(id, command);
   }
 
-  /** a daemon that may be asked from now on; returns what is to be called when it is gone */
+  /** a daemon that may be asked from now on; returns a function to call when it is gone */
   connected(ask: Ask): () => void {
     this.#daemons.push(ask);
     return () => {
       this.#daemons.splice(this.#daemons.indexOf(ask), 1);
-      // Whoever it was asked of: the next one does not know of the question.
+      // The next daemon does not know questions that this one was asked.
       for (const [id, { holder }] of [...this.#open]) if (holder && !this.#found.includes(id)) this.#end(id);
     };
   }
 
-  /** resolves when nobody of a machine is searched for any more of whom that was so when it was called */
+  /** resolves when every search that was pending for this machine at the time of the call has finished */
   async settled(machine: string): Promise<void> {
     this.#ask();
     const searches = [...this.#open.values()].filter((each) => each.machine === machine);
@@ -130,7 +130,7 @@ export class Actors {
   }
 }
 
-/** a log that hears everything once it is known who did it, in the same order */
+/** a log that gets each event once its search has finished, in the same order */
 export function attributed(log: EgressLog, { actor }: Search): Pick<EgressLog, "decided" | "ended"> {
   return {
     decided: (event) => void actor.then((who) => log.decided({ ...event, ...who })),
@@ -138,7 +138,7 @@ export function attributed(log: EgressLog, { actor }: Search): Pick<EgressLog, "
   };
 }
 
-/** resolves when a program may hear that it is refused */
+/** resolves when a program may be refused: it may end then, and its process must be found before */
 export async function beforeRefusal({ seen }: Search): Promise<void> {
   const late = Promise.withResolvers<void>();
   const timer = setTimeout(late.resolve, refusalPatience);
@@ -146,7 +146,7 @@ export async function beforeRefusal({ seen }: Search): Promise<void> {
   clearTimeout(timer);
 }
 
-/** a program may call itself what it likes */
+/** limits and cleans the name, which a program chooses itself */
 function plainName(name: string): string {
   return name.replace(/[\p{C}\p{Zl}\p{Zp}\ufffd]/gu, "?").slice(0, longestProgram);
 }

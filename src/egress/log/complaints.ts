@@ -1,6 +1,6 @@
 /**
- * What goes wrong is told on stderr, a line of JSON for each event, which the daemon takes into its log. It is not told
- * without end: a sandbox could make it happen as often as it likes.
+ * Writes errors to stderr, one line of JSON each, which the daemon takes into its log. The number of lines is limited,
+ * because a sandbox could cause errors as often as it likes.
  */
 
 import { messageOf } from "../../core/model/errors.ts";
@@ -8,7 +8,7 @@ import { newAllowance } from "../fairness/allowance.ts";
 
 export type Complain = (sentence: string, error: unknown) => void;
 
-/** told all at first, then one a second; of the rest, how many there were */
+/** writes the first errors, then one a second with the number of those left out */
 export function newComplaints(now: () => number, write: Complain = tell): Complain {
   const allowance = newAllowance({ atOnce: 20, perSecond: 1, now });
   let untold = 0;

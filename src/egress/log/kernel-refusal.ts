@@ -1,4 +1,4 @@
-/** What is written down of a packet that the kernel has refused by itself, before anybody here could be asked. */
+/** The log's entry for a packet that the kernel refused by itself, before it reached this process. */
 
 import { hostOfQuestion } from "../../core/network/network-policy.ts";
 import type { EgressCause, EgressDecision } from "../../protocols/egress-log.ts";

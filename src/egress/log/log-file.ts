@@ -1,6 +1,6 @@
 /**
  * Writes events to files, two of a bounded size for each machine, and how many bytes went to and came from each host
- * to a third. A sandbox that makes a million decisions a second makes a few hundred lines of them, and nobody waits.
+ * to a third. A million decisions of a sandbox in a second become a few hundred lines, and no connection waits for the log.
  */
 
 import { appendFile, open, readFile, rename, writeFile } from "node:fs/promises";
@@ -27,7 +27,7 @@ import {
 import type { EgressEvent, EgressLog } from "./log.ts";
 
 export interface LogFilesOptions {
-  /** has a folder for each machine; what a machine without one does is not written down */
+  /** has a folder for each machine; a machine without one is not logged */
   directory: string;
   now: () => number;
   /** when a file is full, in bytes */
@@ -36,13 +36,13 @@ export interface LogFilesOptions {
   every?: number;
 }
 
-/** lines of a machine in one writing, and hosts that are told apart */
+/** lines of a machine in one write, and hosts that are counted separately */
 const mostLines = 256;
 const mostHosts = 1000;
 const others = "(others)";
 /** how long a machine's counts stay in memory after the last change, in ms */
 const idle = 60_000;
-/** machines that are written at a time, unless somebody asks: with more of them each waits for its turn */
+/** machines whose logs are written at a time, except for a flush: with more machines each waits for its turn */
 const mostWrites = 32;
 
 interface Line extends EgressTraffic {
@@ -55,7 +55,7 @@ interface Line extends EgressTraffic {
 interface MachineLog {
   lines: Map<string, Line>;
   dropped: number;
-  /** the end of what is written; undefined until that was looked at */
+  /** the end of the file; undefined until it was read */
   end?: LogEnd | undefined;
   hosts: Map<string, TrafficCounts>;
   hostsRead: boolean;
@@ -68,7 +68,7 @@ interface LogEnd {
   /** bytes of the file that is written to */
   size: number;
   lastId: number;
-  /** a process that was killed over a line has left a part of it */
+  /** whether the file ends with part of a line, from a process that was killed while writing */
   torn: boolean;
 }
 
@@ -109,7 +109,7 @@ export class LogFiles implements EgressLog {
     this.#log(machine).dropped += count;
   }
 
-  /** writes what has gathered; resolves when it is in the files */
+  /** writes the gathered events; resolves when they are in the files */
   async flush(machine?: string): Promise<void> {
     const wanted = [...this.#machines].filter(([name]) => machine === undefined || name === machine);
     await Promise.all(wanted.map(([name, log]) => this.#write(name, log)));
@@ -155,7 +155,7 @@ export class LogFiles implements EgressLog {
     await Promise.all(due.map(([machine, log]) => this.#write(machine, log)));
   }
 
-  /** one writing at a time: what comes meanwhile gathers */
+  /** one write at a time: later events are gathered meanwhile */
   async #write(machine: string, log: MachineLog): Promise<void> {
     while (log.writing) await log.writing;
     if (!hasNews(log)) return;
@@ -171,7 +171,7 @@ export class LogFiles implements EgressLog {
       if (log.lines.size > 0 || log.dropped > 0) await this.#writeLines(folder, log);
       if (log.hostsChanged) await writeHosts(folder, log);
     } catch (error) {
-      // Its folder is gone with it, or the disk is full: neither may stop what goes on.
+      // The folder is gone with its machine, or the disk is full: traffic continues in both cases.
       log.lines.clear();
       log.dropped = 0;
       log.end = undefined;
@@ -215,7 +215,7 @@ async function endOf(file: string, older: string): Promise<LogEnd> {
   return { size, lastId: id, torn: tail !== "" && !tail.endsWith("\n") };
 }
 
-/** the last bytes of a file, at least as many as a line has; of one that is not there none */
+/** the last bytes of a file, at least the length of a line; empty if the file is missing */
 async function tailOf(path: string): Promise<{ size: number; tail: string }> {
   const file = await open(path).catch((error) => {
     if (codeOf(error) === "ENOENT") return undefined;
@@ -232,7 +232,7 @@ async function tailOf(path: string): Promise<{ size: number; tail: string }> {
   }
 }
 
-/** replaces the file as a whole; what an earlier process has counted goes on */
+/** replaces the file as a whole, including what an earlier process has counted */
 async function writeHosts(folder: string, log: MachineLog): Promise<void> {
   const file = join(folder, hostCountsFile);
   if (!log.hostsRead) {

@@ -1,4 +1,4 @@
-/** What becomes of each decision: an event, which is told to a log (log-file.ts writes it). */
+/** Each decision becomes an event in a log (log-file.ts writes it). */
 
 import type { EgressDecision, EgressTraffic } from "../../protocols/egress-log.ts";
 
@@ -9,12 +9,12 @@ export interface EgressEvent extends EgressDecision {
 export interface EgressLog {
   /** a decision was made */
   decided(event: EgressEvent): void;
-  /** what an event was about has ended, after so many bytes */
+  /** the connection or flow of an event has ended, after this traffic */
   ended(event: EgressEvent, traffic: EgressTraffic): void;
-  /** bytes to or from a host, while a connection goes on; `begun` with the first of them */
+  /** bytes to or from a host while a connection is open; `begun` with the first of them */
   moved(machine: string, host: string, traffic: EgressTraffic, begun?: boolean): void;
-  /** so many decisions were made of which nothing is known */
+  /** number of refused packets without further details */
   unseen(machine: string, count: number): void;
-  /** resolves when what was told of a machine, or of all, is where readers find it */
+  /** resolves when all events of a machine, or of all machines, are in the files */
   flush(machine?: string): Promise<void>;
 }

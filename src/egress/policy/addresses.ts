@@ -9,7 +9,7 @@ import { bytesOf, embeddings, isAlone, parseCidr, writtenBytes } from "../../cor
 import { specialRanges } from "../../core/network/special-ranges.ts";
 
 export interface AddressRules {
-  /** why the address is out of bounds, and which setting would change that, as words that fit after "is" */
+  /** why the address is forbidden, and which setting would change that, as words that fit after "is" */
   forbidden(address: string): string | undefined;
 }
 

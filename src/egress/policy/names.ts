@@ -1,4 +1,4 @@
-/** Which names led a sandbox to which addresses: what its resolver has told it lately, with a bound. */
+/** Which names led a sandbox to which addresses: the latest answers of its resolver, up to a limit. */
 
 import { bytesOf } from "../../core/network/cidr.ts";
 
@@ -11,7 +11,7 @@ export interface Names {
   nameOf(address: string): string | undefined;
 }
 
-/** programs keep addresses for longer than they should; for a day at most, in s */
+/** longest that a pair is kept, in s: programs keep addresses for longer than they should */
 const shortest = 300;
 const longest = 86_400;
 /** pairs of a name and an address; the oldest make room for new ones */

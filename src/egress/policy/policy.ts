@@ -1,7 +1,7 @@
 /**
- * Whether a sandbox may reach what it wants to reach: the one place where that is decided. Of a sandbox that may reach
- * nothing at all it is only told what its ruleset has stopped (kernel-refusal.ts). Everything here is pure: what it says of a
- * connection it says again, about the same connection, when the policy has changed.
+ * Decides whether a sandbox may reach a destination; no other file does. Under deny-all the kernel's ruleset refuses packets
+ * by itself, and this file only explains them (kernel-refusal.ts). Everything here is pure, so that open connections can be
+ * judged again when the policy changes.
  */
 
 import { isAlone } from "../../core/network/cidr.ts";
@@ -19,7 +19,7 @@ import { type AddressRules, embeddedIPv4 } from "./addresses.ts";
 /** What is in force for a machine. */
 export type Policy =
   | { kind: "open" }
-  /** it has a policy that we have not been given: nothing gets out until we have */
+  /** it has a policy that has not arrived yet: nothing gets out until then */
   | { kind: "unknown" }
   | { kind: "custom"; matcher: PolicyMatcher; network: CustomNetwork };
 
@@ -114,7 +114,7 @@ export function judge(policy: Policy, attempt: Attempt, addresses: AddressRules)
   return { allowed: false, reason, cause: { kind: "around-rules" } };
 }
 
-/** whether requests to the host are to be looked at */
+/** whether requests to the host have to be inspected */
 export function hasRulesFor(policy: Policy, name: string): boolean {
   return policy.kind === "custom" && (policy.matcher.name(name)?.rules.length ?? 0) > 0;
 }

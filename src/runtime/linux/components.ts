@@ -60,7 +60,7 @@ export interface Components {
   warn: Warn;
   /** how much output is kept of each command and of all commands of a machine, in bytes */
   output: { outputLimit: number; journalLimit: number };
-  /** there where the room on the disk is watched */
+  /** undefined where nothing watches the room on the disk */
   room: DiskRoom | undefined;
   pool: Pool;
   builds: Builds;
@@ -134,7 +134,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   const cgroupParents = makeParent(cgroups, places.cgroupParent);
   const settings = options.egressSettings?.();
   if (settings) leaveSettings(places, settings);
-  // The egress process is somebody else, and has to find its folders in there.
+  // The egress process runs as another user, which has to find its folders in there.
   mkdirSync(places.egressLogs, { recursive: true });
   chmodSync(places.egressLogs, 0o711);
   const command = realCommand(options.egress);
@@ -179,7 +179,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     folder: join(store, "masks"),
     filesAt: (directory) => launcher.filesAt(directory),
     bootId: options.bootId,
-    // Those that are booted already have the old ones.
+    // Machines that are booted already keep the old masks.
     changed: () => pool.fill(),
     trouble,
   });
@@ -321,32 +321,32 @@ function orphans({ pool, maker, machines }: Components): OrphanPlan[] {
   return maker.orphans((name) => modes.get(name));
 }
 
-/** between two looks for what the kernel counts for volumes that are gone, in ms */
+/** how often the kernel's counters of deleted volumes are removed, in ms */
 const forgetEvery = 3_600_000;
 
 function forgetCounts(launcher: Launcher, { hasVolumes, places }: ComponentsOptions): void {
-  // What is left this time is found the next time.
+  // The next run finds what this one leaves.
   if (hasVolumes) launcher.forgetCounts(places.store).catch(() => undefined);
 }
 
-/** for an egress process that is started while no daemon is there to tell it; whole at any time */
+/** for an egress process that starts while no daemon runs; the file is replaced as a whole */
 function leaveSettings({ run, egressSettings: file }: Places, settings: EgressSettings): void {
   mkdirSync(run, { recursive: true, mode: 0o700 });
   writeFileSync(`${file}.new`, JSON.stringify(settings), { mode: 0o600 });
   renameSync(`${file}.new`, file);
 }
 
-/** as if it had not been opened: one that knows no machine was started for nobody */
+/** as if it had not been opened: a launcher without machines is shut down */
 async function leave(launcher: Launcher): Promise<void> {
   const machines = await launcher.machines().catch(() => undefined);
   if (machines?.length === 0) await launcher.shutdown();
   else launcher.close();
 }
 
-/** how often to look whether the host has other resolvers, in ms */
+/** how often to check the host's resolvers for changes, in ms */
 const resolversEvery = 5_000;
 
-/** the egress process does not see the host's files, so it is told when those change that say something to it */
+/** sends new settings when the host's resolvers change: the egress process does not see the host's files */
 function keepConfigured(
   egress: EgressLink,
   places: Places,

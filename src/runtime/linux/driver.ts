@@ -92,7 +92,7 @@ export class LinuxRuntime implements Runtime {
     return this.#options.defaultImage ?? hostImage;
   }
 
-  /** what fails here leaves nothing open, and on the host no more than it found */
+  /** a failed open leaves nothing open, and nothing new on the host */
   async open(): Promise<void> {
     try {
       await this.#openAll();
@@ -139,7 +139,7 @@ export class LinuxRuntime implements Runtime {
     this.#components = undefined;
   }
 
-  /** for the daemon's end: machines go on, and where there are none nothing stays behind */
+  /** for the daemon's end: machines keep running; without machines nothing stays behind */
   async leave(): Promise<void> {
     await this.#components?.pool.close();
     const isUnused = this.#components && (await isIdle(this.#components, this.#places).catch(() => false));
@@ -155,7 +155,7 @@ export class LinuxRuntime implements Runtime {
       // Their files stay.
       ...this.#setAside.map((plan) => () => finish(this.#open(), plan)),
       () => layers.close(),
-      // the sizes of snapshots are asked of the launcher
+      // this asks the launcher for the sizes of snapshots
       () => snapshots.flushed(),
       () => launcher.shutdown(),
       () => this.close(),
@@ -170,7 +170,7 @@ export class LinuxRuntime implements Runtime {
     await this.#open().pool.full();
   }
 
-  /** looks again which files of the host are closed to its other users: machines that boot afterwards do not see them */
+  /** searches again for files of the host that its other users may not read: machines that boot afterwards do not see them */
   async searchHost(): Promise<void> {
     await this.#open().masks.search();
   }
@@ -328,7 +328,7 @@ export class LinuxRuntime implements Runtime {
     });
   }
 
-  /** machines cannot go on: what they are on has failed */
+  /** ends all machines, whose file system has failed, and mounts the store again */
   async #rescue(): Promise<void> {
     const reason = `The store "${this.#places.store}" became read-only`;
     this.#trouble(new Error(`${reason}: ending its sandboxes, whose files are kept, and mounting it anew`));
@@ -381,7 +381,7 @@ export class LinuxRuntime implements Runtime {
     try {
       const root = await bootRoot(this.#open(), spec.root, claim.add);
       prepared = await bootedMachine(this.#open(), spec, root, this.#limits);
-      // Nothing of the user's runs in it yet, so neither has to wait for the other.
+      // No program of the user runs in it yet, so both steps can run at the same time.
       await Promise.all([
         typeof network === "string" ? undefined : egress.set(prepared.plan.name, network, { fresh: true }),
         this.#open().maker.fit(prepared, spec),
@@ -399,7 +399,7 @@ export class LinuxRuntime implements Runtime {
       };
       writeRecord(prepared.plan.folder, record);
       writeSpare(prepared.plan, record);
-      // Beside the caller, whose own record takes as long to get to the disk.
+      // Not awaited: the caller's own record takes as long to get to the disk.
       if (this.#durability === "power") void flushRecord(prepared.plan.folder);
       const machine = new LinuxMachine(components, prepared.plan, record, prepared.agent);
       this.#registry.live.set(spec.id, machine);

@@ -1,6 +1,6 @@
 /**
- * How a runtime ends: one that cannot be opened leaves nothing open and on the host no more than it found, and says why;
- * one that is shut down takes everything along.
+ * How a runtime ends. A failed open leaves nothing open and nothing new on the host, and says why; a shutdown removes
+ * everything.
  */
 
 import { rmdirSync } from "node:fs";
@@ -17,7 +17,7 @@ import { closeStorage } from "./storage/storage.ts";
 export interface Opening {
   dataDir: string;
   places: Places;
-  /** those of the runtime, once it has some */
+  /** undefined before they are open */
   components: Components | undefined;
   /** whether this opening mounted the store: one that was mounted before may be in use by machines */
   hasMounted: boolean;
@@ -26,7 +26,7 @@ export interface Opening {
   shutdown(): Promise<void>;
 }
 
-/** what is to be thrown instead of what made the opening fail */
+/** cleans up after a failed open; returns the error to throw */
 export async function abandoned(
   { dataDir, places, components, hasMounted, close, shutdown }: Opening,
   error: unknown,
@@ -39,7 +39,7 @@ export async function abandoned(
       if (hasMounted) await closeStorage(dataDir, 0);
     }
   } catch {
-    // Why it cannot be opened is worth more than why that left something.
+    // The reason for the failed open matters more than a failed clean-up.
   }
   return explained(error, places.store);
 }
@@ -53,7 +53,7 @@ function removeEmpty(folders: string[]): void {
   }
 }
 
-/** whatever is on the host and looks like ours is written down again, so that it is found and undone */
+/** writes everything on the host that looks like ours into the ledger again, so that it is found and undone */
 export async function rebuildLedger(components: Components, places: Places, dataDir: string): Promise<string> {
   const { ledger, launcher, cgroupParents } = components;
   const launched = await launcher.machines();
@@ -64,7 +64,7 @@ export async function rebuildLedger(components: Components, places: Places, data
   return `The ledger "${path}" was damaged and has been made again from what is on the host; the damaged one is "${path}.damaged"`;
 }
 
-/** of everything but machines and the store, each part whatever became of the others */
+/** closes everything but machines and the store; each part is closed even if others fail */
 export function letGo(components: Components): Promise<void> {
   components.isClosed = true;
   components.countsTask.close();
@@ -88,7 +88,7 @@ export function letGo(components: Components): Promise<void> {
   ]);
 }
 
-/** each is tried whatever became of the others */
+/** runs every step, even if others fail */
 export async function shutDown(steps: (() => unknown)[]): Promise<void> {
   const failures: unknown[] = [];
   for (const step of steps) {
@@ -98,7 +98,7 @@ export async function shutDown(steps: (() => unknown)[]): Promise<void> {
       failures.push(error);
     }
   }
-  if (failures.length > 0) throw new AggregateError(failures, `Cannot shut down whole: ${messageOf(failures[0])}`);
+  if (failures.length > 0) throw new AggregateError(failures, `Cannot shut down completely: ${messageOf(failures[0])}`);
 }
 
 /** whether no machine can be alive: neither one that the launcher knows, nor one that outlived an earlier launcher */
@@ -107,7 +107,7 @@ export async function isIdle({ launcher }: Components, places: Places): Promise<
   return readRecords(places).every(({ record }) => record !== "damaged" && (!record || record.ended));
 }
 
-/** a store that cannot be written to is the host's to mend */
+/** the operator has to repair a store that is read-only */
 function explained(error: unknown, store: string): unknown {
   const isReadOnly =
     errnoOf(error) === constants.errno.EROFS || (error as NodeJS.ErrnoException | undefined)?.code === "EROFS";

@@ -1,4 +1,4 @@
-/** What a Linux runtime is told when it is made, and what it takes for granted otherwise. */
+/** The options of a Linux runtime, and their defaults. */
 
 import type { ImageConventions } from "../../core/model/conventions.ts";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
@@ -11,7 +11,7 @@ import type { StorageOptions } from "./storage/storage.ts";
 
 export interface LinuxOptions extends Bounds {
   dataDir: string;
-  /** what images are fitted out with */
+  /** what images are set up with */
   conventions: ImageConventions;
   /** where sockets are; a tmpfs; default /run/sandkeep */
   runRoot?: string;
@@ -21,12 +21,12 @@ export interface LinuxOptions extends Bounds {
   egress: string[];
   /** its environment */
   egressEnv?: Record<string, string>;
-  /** what the operator says about the way out; an egress process that runs already keeps its own where nothing is said */
+  /** the operator's egress settings; without them a running egress process keeps its own */
   egressSettings?: () => EgressSettings;
   /** PEMs that programs in the image "host" believe besides the host's own list */
   roots?: readonly string[];
   storage?: Omit<StorageOptions, "dataDir">;
-  /** what watches the disk of the data directory; default nothing does */
+  /** what watches the disk of the data directory; default nothing */
   room?: DiskRoom;
   /** sizes of the pools; default none */
   pool?: PoolSize;

@@ -70,13 +70,13 @@ export class Agent {
     });
   }
 
-  /** what to call once, when the agent answers no more; at once if it is so */
+  /** calls back once when the agent is gone; at once if it is gone already */
   whenGone(call: () => void): void {
     this.#gone = call;
     if (this.#isGone) call();
   }
 
-  /** connects and learns what runs */
+  /** connects and asks which commands run */
   async open(): Promise<void> {
     const channel = await Channel.open(this.#options.socket, "the sandbox", {
       event: (frame) => this.#event(frame),
@@ -87,7 +87,7 @@ export class Agent {
     this.#budget.recount();
   }
 
-  /** lets go of the agent, which goes on */
+  /** disconnects from the agent, which keeps running */
   close(): void {
     this.#closing = true;
     this.#channel?.close();
@@ -133,7 +133,7 @@ export class Agent {
     }
   }
 
-  /** runs a program that does nothing and of which nothing is kept: what the next one needs is in memory then */
+  /** runs a program that does nothing, without keeping its output: afterwards the next command finds its files in memory */
   async rehearse({ user, cwd }: { user: string; cwd: string }): Promise<void> {
     const id = "rehearsal";
     // an image need not have one
@@ -222,7 +222,7 @@ export class Agent {
 
   async resize(command: string, size: { rows: number; columns: number }): Promise<void> {
     if (!isTerminalSize(size))
-      throw new SandkeepError("invalid", `Cannot resize: ${size.rows} x ${size.columns} is no size`);
+      throw new SandkeepError("invalid", `Cannot resize: ${size.rows} x ${size.columns} is not a valid size`);
     await this.#request(Type.resize, new FrameWriter().str(command).u16(size.rows).u16(size.columns));
   }
 
@@ -301,7 +301,7 @@ export class Agent {
     keepLast(this.#ended, remembered);
   }
 
-  /** the agent cut us off, or it is gone: connecting again tells which */
+  /** the agent closed the connection or is gone: connecting again shows which */
   #closed(): void {
     this.#channel = undefined;
     if (this.#closing) return;
@@ -355,7 +355,7 @@ function execPayload(spec: ExecSpec, env: Record<string, string>, outputLimit: n
 async function dialAnswer(socket: Socket): Promise<void> {
   const header = await take(socket, headerLength);
   const length = header.readUInt32LE(0);
-  if (length > maxPayload) throw new SandkeepError("internal", "Cannot connect: the sandbox answers nonsense");
+  if (length > maxPayload) throw new SandkeepError("internal", "Cannot connect: the sandbox's answer is malformed");
   const payload = length > 0 ? await take(socket, length) : Buffer.alloc(0);
   if (header.readUInt8(4) !== Type.ok) throw failure(payload);
 }

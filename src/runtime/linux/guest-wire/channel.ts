@@ -134,7 +134,7 @@ export async function openFiles(
   }
 }
 
-/** how often, 1 ms apart, to try again where the queue of new connections is full */
+/** number of attempts, 1 ms apart, while the queue of new connections is full */
 const patience = 5000;
 
 /** connects to a unix socket; what arrives goes to `taken`, if given, instead of the socket's reader */

@@ -5,7 +5,7 @@ import { getSystemErrorMap } from "node:util";
 import { type ErrorCode, SandkeepError, type Subject } from "../../../core/model/errors.ts";
 import { FrameReader, What } from "../../../protocols/guest-frames.ts";
 
-/** the error that a FAIL frame's payload tells about; its cause is a KernelError */
+/** the error in a FAIL frame's payload; its cause is a KernelError */
 export function failure(payload: Buffer): SandkeepError {
   try {
     const reader = new FrameReader(payload);
@@ -25,14 +25,14 @@ export function failure(payload: Buffer): SandkeepError {
 export function withoutFolders(error: unknown): unknown {
   if (!(error instanceof SandkeepError)) return error;
   const sentence = error.message.replaceAll(/"\/(?:[^"]*\/)?([^"/]*)"/g, '"$1"');
-  // What the launcher does, it does in the store.
+  // The launcher works in the store, so a full disk is the host's.
   const code = hostIsFull.has(errnoOf(error) ?? 0) ? "no-room" : error.code;
   return new SandkeepError(code, sentence, { cause: error.cause, ...(error.about && { about: error.about }) });
 }
 
 /**
  * an error of Node's own file calls as one of the core's, with what could not be done and without the folders of the host;
- * any other stays what it is
+ * other errors are returned unchanged
  */
 export function typed(error: unknown, what: string): unknown {
   if (!(error instanceof Error) || error instanceof SandkeepError) return error;
@@ -47,17 +47,17 @@ export function errnoOf(error: unknown): number | undefined {
   return error instanceof SandkeepError && error.cause instanceof KernelError ? error.cause.errno : undefined;
 }
 
-/** What there is to know of the store when something in it has failed. */
+/** The state of the store when something in it has failed. */
 export interface StoreLook {
   isReadOnly(): boolean;
-  /** how much too little room there is, in words; undefined where there is enough */
+  /** a sentence about the shortage of room; undefined if there is enough */
   shortage(): string | undefined;
 }
 
 /**
- * an error that comes of a store that has failed or has no room, as callers read it: what could not be done, why, and that
- * it passes by itself; any other stays what it is. The kernel may have another word for it, as when a root is mounted, so that
- * what would be our own fault counts too. `look` is asked only where that may be
+ * the sentence for callers where the store has failed or has no room: what could not be done, why, and that it passes by
+ * itself; other errors are returned unchanged. The kernel may report another error in that case, for example when a root is
+ * mounted, so internal errors count too. `look` is only called for errors that may have this cause
  */
 export function ofFailedStore(error: unknown, what: string, look: StoreLook): unknown {
   const number = numberOf(error) ?? 0;
@@ -78,7 +78,7 @@ export function ofFailedStore(error: unknown, what: string, look: StoreLook): un
   return isHosts ? refused("unavailable", "the disk below the store of all sandboxes has failed") : error;
 }
 
-/** as above, of a store that was unmounted meanwhile, where files seem to be missing; of a machine it is said that it is gone */
+/** the same for a store that was unmounted meanwhile, where files seem to be missing; "gone" stays as it is */
 export function ofClosedStore(error: unknown, shortage: string | undefined): unknown {
   if (error instanceof SandkeepError && error.code !== "not-found" && error.code !== "internal") return error;
   const why = "their store became read-only and is being mounted again";
@@ -86,12 +86,12 @@ export function ofClosedStore(error: unknown, shortage: string | undefined): unk
   return new SandkeepError("no-room", `Cannot use sandboxes: ${why}, which needs room: ${shortage}`, { cause: error });
 }
 
-/** whether a boot may succeed the next time: a launcher that died has a successor, and first processes die on full disks */
+/** whether a boot may succeed the next time: a launcher that died is started again, and first processes die on full disks */
 export function isWorthAnotherBoot(error: unknown): boolean {
   return error instanceof SandkeepError && (error.code === "gone" || error.code === "internal");
 }
 
-/** of the second of two boots that failed; nothing of the machine was there that callers could hear is gone */
+/** the error of a second failed boot: "gone" would make no sense to callers, who never had the machine */
 export function ofTwoBoots(error: unknown, shortage: string | undefined): unknown {
   if (!isWorthAnotherBoot(error)) return error;
   if (shortage !== undefined)
@@ -101,7 +101,7 @@ export function ofTwoBoots(error: unknown, shortage: string | undefined): unknow
   return new SandkeepError("unavailable", `Cannot start a sandbox: ${why}`, { cause: error });
 }
 
-/** the object, whose methods throw and reject with what `explain` makes of their errors */
+/** wraps the object so that errors of its methods go through `explain` */
 export function explaining<T extends object>(object: T, explain: (error: unknown) => unknown): T {
   const thrown = (error: unknown): never => {
     throw explain(error);
@@ -122,7 +122,7 @@ export function explaining<T extends object>(object: T, explain: (error: unknown
   });
 }
 
-/** the kernel's number behind an error of a guest or of Node's file calls, however often it was put into other words */
+/** the kernel's number behind an error of a guest or of Node's file calls, however often it was wrapped */
 function numberOf(error: unknown): number | undefined {
   if (error instanceof KernelError) return error.errno;
   if (!(error instanceof Error)) return undefined;
@@ -213,7 +213,7 @@ const subjects = new Map<number, Subject["kind"]>([
 
 function codeOf(errno: number, what: number): ErrorCode {
   const code = byErrno.get(errno) ?? "internal";
-  // What the kernel refuses us is no fault of the caller; only a bound that is reached is his to know.
+  // The caller is not to blame for what the kernel refuses us; only reached limits are passed on.
   if (what === What.system && hostIsFull.has(errno)) return "no-room";
   if (what === What.system) return code === "limit" || code === "unsupported" ? code : "internal";
   return subjects.has(what) ? "invalid" : code;

@@ -39,7 +39,7 @@ export interface LaunchedMachine {
 
 const modes: Record<NetworkMode, number> = { "deny-all": 0, "allow-all": 1, custom: 2 };
 const states = ["prepared", "activating", "running"] as const;
-/** how long a launcher may take to start, in ms, and how many are tried before that is given up */
+/** how long a launcher may take to start, in ms, and the number of attempts */
 const startTime = 10_000;
 const attempts = 3;
 
@@ -49,7 +49,7 @@ export class Launcher implements LayerTools {
   #closing = false;
   /** the last one died, and no other could be started */
   #isMissing = false;
-  /** requests that are not answered yet, and what those wait for that are made while it is replaced */
+  /** requests without an answer yet, and what new requests wait for while the launcher is replaced */
   readonly #underWay = new Set<Promise<unknown>>();
   #replaced: Promise<void> | undefined;
   /** how the last one ended that this process started, where that is known */
@@ -80,7 +80,7 @@ export class Launcher implements LayerTools {
   async shutdown(): Promise<void> {
     this.#closing = true;
     await this.#request(Type.shutdown).catch((error) => {
-      // It is gone, as was asked, though its answer was not read or it had died before.
+      // It is gone, as requested: it ended before its answer was read, or it had died before.
       if (!isSandkeepError(error, "gone")) throw error;
     });
     this.close();
@@ -209,7 +209,7 @@ export class Launcher implements LayerTools {
     });
   }
 
-  /** of volumes and lines that are gone nothing is counted any more, in the file system that holds the path */
+  /** removes the counters of deleted volumes and lines, in the file system that holds the path */
   async forgetCounts(path: string): Promise<void> {
     await this.#alone(Type.volumeForget, new FrameWriter().str(path)).catch((error) => {
       if (errnoOf(error) !== constants.errno.ENOSYS) throw error;
@@ -258,16 +258,16 @@ export class Launcher implements LayerTools {
           throw withoutFolders(failure(frame.payload));
         }
       }
-      throw new SandkeepError("gone", "Cannot do it: the launcher's helper died");
+      throw new SandkeepError("gone", "Cannot finish the request: the launcher's helper died");
     } catch (cause) {
       if (isSandkeepError(cause)) throw cause;
-      throw new SandkeepError("gone", "Cannot do it: the launcher died", { cause });
+      throw new SandkeepError("gone", "Cannot finish the request: the launcher died", { cause });
     } finally {
       socket.destroy();
     }
   }
 
-  /** as #request, of what may be asked twice: a launcher that dies over it has a successor that knows as much */
+  /** as #request, for requests that may be repeated: if the launcher dies meanwhile, its successor can answer too */
   #ask(type: number, payload?: FrameWriter): Promise<FrameReader> {
     return this.#request(type, payload).catch((error) => {
       if (!isSandkeepError(error, "gone") || errnoOf(error) !== undefined) throw error;
@@ -292,7 +292,7 @@ export class Launcher implements LayerTools {
     return answer.finally(() => this.#underWay.delete(answer));
   }
 
-  /** one may die before it has said a word, and its successor too */
+  /** tries again, as a launcher may die before it answers, and so may its successor */
   async #connect(): Promise<Channel> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -334,7 +334,7 @@ export class Launcher implements LayerTools {
     };
     this.#channel = this.#connect().then(async (channel) => {
       const taken = this.#options.orphans().map((orphan) => channel.request(Type.readopt, readoptPayload(orphan)));
-      // one that died with the launcher is found dead by whoever uses it
+      // a machine that died with the launcher is found dead when it is next used
       await Promise.allSettled(taken);
       tell(`process ${this.pid} has taken its place, and sandboxes go on`);
       return channel;

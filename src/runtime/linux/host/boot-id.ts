@@ -1,4 +1,4 @@
-/** Which boot of the host this is: what was alive or only in memory in another one is gone. */
+/** Identifies the current boot of the host: processes and memory of earlier boots are gone. */
 
 import { readFileSync } from "node:fs";
 

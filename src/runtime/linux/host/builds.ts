@@ -1,6 +1,6 @@
 /**
- * Replaces processes of ours that are of another build than this daemon (other-builds.ts): the egress process when
- * somebody asks, because that cuts off what sandboxes have open; the launcher by itself, once no sandbox runs on it.
+ * Replaces processes of ours that are of another build than this daemon (other-builds.ts): the egress process on
+ * request, because that closes the connections of all sandboxes; the launcher by itself, once no sandbox runs on it.
  */
 
 import { SandkeepError } from "../../../core/model/errors.ts";
@@ -19,17 +19,17 @@ export interface BuildsOptions {
   machines: () => string[];
   /** resolves when an egress process has its settings */
   configured: () => Promise<void>;
-  /** called with errors of background work, and with what is of another build */
+  /** called with errors of background work, and with sentences about processes of another build */
   trouble: (error: unknown) => void;
 }
 
-/** how long a new egress process may take to be there, in ms, and between two looks */
+/** how long a new egress process may take to start, and how often to check, in ms */
 const patience = 10_000;
 const pause = 20;
 
 export class Builds implements BuildsPort {
   readonly #options: BuildsOptions;
-  /** what this daemon would start, as it was when this daemon began */
+  /** the programs that this daemon would start, as they were when it began */
   readonly #digest: string | undefined;
   readonly #openedAt = Date.now();
   /** whether the launcher of this process number is of another build: finding out reads the whole program */
@@ -41,7 +41,7 @@ export class Builds implements BuildsPort {
     this.#digest = digestOf(options.guest);
   }
 
-  /** replaces what nothing depends on, and says what goes on */
+  /** replaces processes that no machine depends on, and reports the others */
   async open(): Promise<void> {
     await this.#replaceIdle();
     for (const sentence of sentences(this.#otherBuilds())) this.#options.trouble(new Error(sentence));
@@ -84,7 +84,7 @@ export class Builds implements BuildsPort {
     return otherBuilds({ launcherPid: launcher.pid, guest, egress });
   }
 
-  /** whether a new build lies where this daemon is from: it could not talk to what it would start */
+  /** whether a newer build is installed: this daemon could not talk to processes of that build */
   #isReplaced(): boolean {
     const { guest, egress } = this.#options;
     return digestOf(guest) !== this.#digest || changedAt(egress) > this.#openedAt;
@@ -102,7 +102,7 @@ export class Builds implements BuildsPort {
     if (!this.#isIdle() || !this.#isOther() || this.#isReplaced()) return;
     await pool.empty();
     try {
-      // A boot that began meanwhile has it for itself; the end of that machine comes back here.
+      // A boot that began meanwhile uses the launcher; the end of that machine leads here again.
       if (this.#isIdle() && (await launcher.machines()).length === 0) await launcher.replace();
     } finally {
       pool.fill();
@@ -124,7 +124,8 @@ export class Builds implements BuildsPort {
     process.kill(netd, "SIGKILL");
     const deadline = Date.now() + patience;
     while (this.#otherBuilds().egress !== undefined) {
-      if (Date.now() > deadline) throw new SandkeepError("internal", "Cannot replace the egress process: it goes on");
+      if (Date.now() > deadline)
+        throw new SandkeepError("internal", "Cannot replace the egress process: it keeps running");
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
     await this.#options.configured();

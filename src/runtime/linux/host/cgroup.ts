@@ -202,7 +202,7 @@ export function isInCgroup(pid: number, cgroup: MachineCgroup): boolean {
     .some((line) => line.endsWith(`/${path}`));
 }
 
-/** the list of its processes, for whoever reads it elsewhere */
+/** path of the list of its processes */
 export function processesFile(cgroup: MachineCgroup): string {
   return join(cgroup.pids, "cgroup.procs");
 }
@@ -226,7 +226,7 @@ export function killProcesses(cgroup: MachineCgroup): void {
   }
 }
 
-/** counters go on while the machine lives; a folder that is gone reads as nothing used */
+/** counters grow while the machine lives; a missing folder reads as zero */
 export function readUsage(cgroup: MachineCgroup): CgroupUsage {
   const memory = (name: string) => number(join(cgroup.memory, name));
   return {

@@ -24,12 +24,12 @@ interface Holder {
   filters: number;
 }
 
-/** between two looks, in ms; a look reads one small file */
+/** how often to check, in ms; a check reads one small file */
 const pause = 500;
 /** filters that a machine may have in any case, and in general (FILTERS_MOST of guest/confinement/filters.h) */
 const few = 16;
 const usual = 128;
-/** looks without want after which machines may have as many as usual again */
+/** checks without shortage after which machines get the usual limit again */
 const calm = 120;
 /** bytes that a filter takes at most */
 const largest = 112 << 10;
@@ -38,10 +38,10 @@ export class FilterWatch {
   readonly #options: FilterWatchOptions;
   readonly #task: PeriodicTask;
   readonly #most: number;
-  /** machines that may have few, and looks since there was want */
+  /** machines with a lower limit, and checks since the last shortage */
   readonly #limited = new Set<LinuxMachine>();
   #calm = 0;
-  /** how much the kernel had mapped when filters were last looked at: they do not grow without it */
+  /** bytes that the kernel had mapped at the last count of filters: filters cannot grow without it */
   #checked = 0;
 
   constructor(options: FilterWatchOptions) {

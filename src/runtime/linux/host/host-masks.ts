@@ -47,7 +47,7 @@ export class HostMasks {
   readonly #newest = new Map<string, Promise<string>>();
   #timer: NodeJS.Timeout | undefined;
   #searching: Promise<void> = Promise.resolve();
-  /** what a search changes in the store; looking at the host, which takes longer, changes nothing */
+  /** the part of a search that changes the store; reading the host takes longer and changes nothing */
   #renewing: Promise<void> = Promise.resolve();
   #isClosed = false;
 
@@ -55,7 +55,7 @@ export class HostMasks {
     this.#options = options;
   }
 
-  /** goes on with what was found before the daemon was started anew, and searches again at once */
+  /** uses the result of the last daemon's search, and searches again at once */
   async open(): Promise<void> {
     const { folder, bootId } = this.#options;
     await makePrivate(folder);
@@ -92,7 +92,7 @@ export class HostMasks {
     return id === "" ? [] : [join(this.#options.folder, id)];
   }
 
-  /** looks at the host again, one search at a time, and makes new masks where what is closed has changed */
+  /** searches the host again, one search at a time, and makes new masks where the hidden files have changed */
   search(): Promise<void> {
     this.#searching = this.#searching.then(() => this.#search());
     return this.#searching;

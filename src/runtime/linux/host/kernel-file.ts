@@ -1,8 +1,8 @@
-/** Files of the kernel, in /proc, /sys and cgroups: they go away with what they describe, and then say nothing. */
+/** Reads files of the kernel in /proc, /sys and cgroups, which disappear with what they describe. */
 
 import { readFileSync } from "node:fs";
 
-/** nothing of what is gone by the time it is looked at */
+/** the text of the file, empty if it is gone */
 export function kernelText(path: string): string {
   try {
     return readFileSync(path, "utf8");

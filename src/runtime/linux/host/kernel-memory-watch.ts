@@ -21,9 +21,9 @@ export interface KernelMemoryWatchOptions {
   trouble: (error: unknown) => void;
 }
 
-/** between two looks, in ms; a look reads one small file */
+/** how often to check, in ms; a check reads one small file */
 const pause = 500;
-/** after how long directories are looked at again though the memory has not grown much, in ms */
+/** after how long directories are counted again although the memory has not grown much, in ms */
 const again = 10_000;
 /** what an open directory costs besides its listing, in bytes */
 const openSize = 4400;
@@ -31,7 +31,7 @@ const openSize = 4400;
 const listingSize = 1;
 /** share of what is allowed that a machine must hold before it loses processes: others may have used up the rest */
 const share = 1 / 8;
-/** processes of a machine, and open files of each, that are looked at: a sandbox may have millions, and the daemon has more to do */
+/** processes of a machine, and open files of each, that are sampled: a sandbox may have millions, and the daemon must not stall */
 const mostProcesses = 16;
 const mostFiles = 1024;
 
@@ -39,7 +39,7 @@ export class KernelMemoryWatch {
   readonly #options: KernelMemoryWatchOptions;
   readonly #task: PeriodicTask;
   readonly #most: number;
-  /** where all directories are looked at next, or when: that takes long, and is in vain where others use the memory */
+  /** memory or time at which directories are counted next: counting takes long, and is useless if others use the memory */
   #next: number;
   #nextAt = 0;
 
@@ -77,7 +77,7 @@ export function kernelMemory(): number {
   return 1024 * Number(/^SUnreclaim:\s+(\d+) kB$/m.exec(kernelText("/proc/meminfo"))?.[1] ?? 0);
 }
 
-/** bytes that the open directories of a machine take, as far as can be told */
+/** estimate of the bytes that the open directories of a machine take */
 function directoriesOf(machine: LinuxMachine): number {
   return estimate(programsOf(machine), mostProcesses, (pid) => {
     const size = Number(/^FDSize:\s+(\d+)$/m.exec(kernelText(`/proc/${pid}/status`))?.[1] ?? 0);
@@ -85,14 +85,14 @@ function directoriesOf(machine: LinuxMachine): number {
   });
 }
 
-/** the sum over all, told from as many of them as may be looked at, by chance */
+/** estimates the sum over all from a random sample */
 export function estimate(all: number[], most: number, size: (one: number) => number): number {
   const some = all.length <= most ? all : Array.from({ length: most }, () => all[randomInt(all.length)] ?? 0);
   const sum = some.reduce((before, one) => before + size(one), 0);
   return some.length === 0 ? 0 : (sum * all.length) / some.length;
 }
 
-/** nothing for what is no directory or not there, or which only the sandbox itself may look at */
+/** 0 for what is not a directory, is gone, or is readable only inside the sandbox */
 function sizeOf(path: string): number {
   try {
     const file = statSync(path, { throwIfNoEntry: false });

@@ -1,6 +1,6 @@
 /**
- * What the launcher, netd and the egress process say of themselves, for the daemon's log. They outlive daemons, so they write to
- * a file, a line for each event; here new lines of it are read while a daemon runs. A line is a sentence, or JSON:
+ * Copies messages of the launcher, netd and the egress process into the daemon's log. They outlive daemons, so they write to
+ * a file, one line for each event, of which this reads the new lines while a daemon runs. A line is a sentence, or JSON:
  *
  *   {"process":"egress","sentence":"Cannot go on …","stack":"Error: …"}
  *   {"process":"netd","level":"warn","sentence":"The network process (process 7) was ended by signal 9; …"}
@@ -25,7 +25,7 @@ interface LauncherLine {
   stack?: string;
 }
 
-/** how often the file is looked at, in ms, how much of it is read at once, and how many lines of that are passed on */
+/** how often the file is read, in ms, how much of it at once, and how many lines of that are passed on */
 const pause = 500;
 const mostBytes = 64 << 10;
 const mostLines = 20;
@@ -52,11 +52,11 @@ export class LauncherLog {
     const text = this.#open((fd) => {
       const size = fstatSync(fd).size;
       if (size <= this.#read) {
-        // Smaller: somebody has emptied it.
+        // Smaller: it was truncated.
         this.#read = size;
         return undefined;
       }
-      // Of a flood the end, which says how it ended.
+      // Of too many lines only the last ones, which say how it ended.
       const from = Math.max(this.#read, size - mostBytes);
       const bytes = Buffer.alloc(size - from);
       const length = readSync(fd, bytes, 0, bytes.length, from);
@@ -90,7 +90,7 @@ export class LauncherLog {
     try {
       fd = openSync(this.#path, "r");
     } catch {
-      // Not there before the first launcher starts, nor when the host takes its folder away.
+      // Missing before the first launcher starts, and after its folder was deleted.
       return undefined;
     }
     try {

@@ -3,8 +3,8 @@
  *
  * A file of lines (src/protocols/ledger-line.ts). A line is in the kernel's hands when
  * append() returns, so it outlives the daemon; after a crash of the host the kernel's own things are gone anyway and
- * directories are found by looking. A last line that is cut short counts as not written: nothing was made yet. Any other
- * line that cannot be read is left out; the file is set aside as <name>.damaged, and whoever opens it looks at the host.
+ * directories are found on the disk. A last line that is cut short counts as not written: nothing was made yet. Any other
+ * line that cannot be read is left out; the file is set aside as <name>.damaged, and the opener rebuilds it from the host.
  */
 
 import {

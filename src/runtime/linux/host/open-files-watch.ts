@@ -18,7 +18,7 @@ export interface OpenFilesWatchOptions {
   trouble: Trouble;
 }
 
-/** between two looks, in ms; a look reads one small file */
+/** how often to check, in ms; a check reads one small file */
 const pause = 1000;
 /** processes killed in one round at most */
 const kills = 64;
@@ -77,7 +77,7 @@ function holdersOf(machine: LinuxMachine): Holder[] {
     .sort((a, b) => b.files - a.files);
 }
 
-/** none where the process has ended meanwhile; the kernel says the number since 6.2, and before that it takes long to count */
+/** 0 if the process has ended meanwhile; the kernel reports the number since 6.2, and before that counting takes long */
 function openFilesOf(pid: number): number {
   try {
     return statSync(`/proc/${pid}/fd`).size || readdirSync(`/proc/${pid}/fd`).length;

@@ -22,7 +22,7 @@ export interface Reality {
 const looks = 10;
 const apart = 50;
 
-/** machines and prepared machines come and go while one looks: what differs only for a moment is on its way */
+/** machines come and go during the comparison: only differences that last are reported */
 export async function lasting(compare: () => Promise<Discrepancy[]>): Promise<Discrepancy[]> {
   let found = await compare();
   for (let i = 1; i < looks && found.length > 0; i++) {

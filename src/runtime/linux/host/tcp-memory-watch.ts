@@ -1,7 +1,7 @@
 /**
  * Keeps sandboxes from using up the memory that the host has for TCP. The kernel charges what a connection holds to a
- * sandbox only once a program accepts the connection: what waits in the queues of listening sockets is nobody's, and all
- * of it together may fill the kernel's share for the whole host. When TCP holds more than sandboxes may bring about, the
+ * sandbox only once a program accepts the connection: connections in the queues of listening sockets are charged to no sandbox, and all
+ * of them together may fill the kernel's share for the whole host. When TCP holds more than sandboxes may bring about, the
  * machine with most bytes in such connections loses the processes that listen: as the kernel does when memory runs out.
  */
 
@@ -21,15 +21,15 @@ export interface TcpMemoryWatchOptions {
   trouble: Trouble;
 }
 
-/** between two looks, in ms; a look reads one small file */
+/** how often to check, in ms; a check reads one small file */
 const pause = 100;
 const pageSize = 4096;
 /** share of what is allowed that a machine must hold before it loses processes: others may have used up the rest */
 const share = 1 / 8;
-/** sockets of a machine that are looked at one by one: the kernel takes about 10 µs for each, and the daemon waits */
+/** sockets of a machine that are checked one by one: the kernel takes about 10 µs for each, while the daemon waits */
 const mostLines = 8192;
 
-/** what a machine's network namespace says of connections that nobody has accepted */
+/** the connections in a machine's network namespace that no program has accepted */
 export interface Unaccepted {
   /** bytes that were received on them */
   bytes: number;
@@ -72,7 +72,7 @@ export class TcpMemoryWatch {
     const sockets = new Set(worst.listeners.map((inode) => `socket:[${inode}]`));
     const processes = programsOf(machine);
     const holders = processes.filter((pid) => holdsOneOf(pid, sockets));
-    // A socket may be on its way between two processes, where none holds it.
+    // A socket may be in transit between two processes, and held by neither.
     const victims = holders.length > 0 ? holders : processes;
     for (const pid of victims) killProgram(pid);
     const what = `${bytes} bytes waited in connections that it did not accept`;
@@ -80,7 +80,7 @@ export class TcpMemoryWatch {
     this.#options.trouble(error, { session: machine.id });
   }
 
-  /** of machines with very many sockets: whatever these hold, each takes a page, and a look at all of them takes too long */
+  /** for machines with very many sockets: each takes at least a page, and checking all of them takes too long */
   #end(machines: LinuxMachine[]): void {
     for (const machine of machines) {
       const victims = programsOf(machine);

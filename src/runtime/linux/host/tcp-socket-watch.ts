@@ -27,7 +27,7 @@ export interface TcpSockets {
   orphans: number;
 }
 
-/** between two looks, in ms; a look reads one small file */
+/** how often to check, in ms; a check reads one small file */
 const pause = 200;
 /** what the kernel keeps for a socket without any data, in bytes */
 const socketSize = 4096;
@@ -73,7 +73,7 @@ export function parseTcpSockets(sockstat: string): TcpSockets {
   return { sockets, orphans };
 }
 
-/** those of its own network that have an address, with those that nobody has accepted and with orphans */
+/** those of its own network that have an address, including connections that no program has accepted, and orphans */
 export function tcpSocketsOf({ record }: LinuxMachine): number {
   return ["sockstat", "sockstat6"].reduce((sum, name) => {
     const text = kernelText(`/proc/${record.pid}/net/${name}`);

@@ -1,6 +1,6 @@
 /**
- * Finds again what an earlier daemon left: machines that live are taken over, machines that died are recorded as lost
- * with their files kept, and whatever was half made is undone.
+ * Takes over what an earlier daemon left: reconnects to machines that live, records the end of machines that died and keeps
+ * their files, and undoes everything that was only half made.
  */
 
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
@@ -29,17 +29,17 @@ export interface Adopted {
   live: LinuxMachine[];
   /** ended before, but not forgotten */
   ended: { plan: MachinePlan; record: MachineRecord }[];
-  /** how many there are, alive or with files of some age, whose records are damaged */
+  /** number of machines with damaged records that are alive or have files that were on the disk */
   damaged: number;
   /** machines whose records are damaged: they are left alone until everything is stopped */
   setAside: MachinePlan[];
 }
 
-/** how long processes of a machine that was told to end may take to be gone, and between two looks, in ms */
+/** how long processes of a machine that is being stopped may take to end, and how often to check, in ms */
 const longestEnd = 3000;
 const endPollEvery = 50;
 
-/** machines that run cannot follow to another run directory: a second launcher would start there, and take them for dead */
+/** throws if machines run with another run directory: a second launcher would start in this one and take them for dead */
 export async function requireSameRun(places: Places, cgroups: CgroupHost, bootId: string): Promise<void> {
   const find = () =>
     readRecords(places).filter(({ name, record }) => {
@@ -69,7 +69,7 @@ function runRootOf(end: string): string | undefined {
   return line && /^(?:\S+ +){7}(\/.*)$/.exec(line.slice(0, -end.length))?.[1];
 }
 
-/** its copies, of which one may be damaged without anyone noticing */
+/** writes damaged copies of the record again: without this the damage would stay unnoticed */
 function repairCopies(plan: MachinePlan, record: MachineRecord): void {
   mendCopy(join(plan.folder, "machine.json"));
   if (!isReadable(plan.spare)) writeSpare(plan, record);
@@ -92,7 +92,7 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
   await Promise.all(
     folders.map(async ({ folder, name, record }) => {
       known.add(name);
-      // It runs on, if it runs, and its files stay: it is unknown whose they are.
+      // It keeps running, if it runs, and its files stay: their owner is unknown.
       if (record === "damaged") {
         if (launched.has(name) || wasWritten(folder)) adopted.damaged++;
         return void adopted.setAside.push(planMachine(places, cgroups, name, 0));
@@ -120,12 +120,12 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
   return adopted;
 }
 
-/** of machines whose folders are gone */
+/** deletes spares of machines whose folders are gone */
 function removeStraySpares({ spares }: Places, known: Set<string>): void {
   for (const file of readdirSync(spares)) if (!known.has(basename(file, ".json"))) rmSync(join(spares, file));
 }
 
-/** a loss of power may have cost the ledger's last lines: folders that are there are written down again */
+/** adds folders that are missing in the ledger: a loss of power may have cost its last lines */
 function note(ledger: Ledger, folders: MachineFolder[]): void {
   const noted = new Set(ledger.outstanding().flatMap(({ kind, name }) => (kind === "directory" ? name : [])));
   const missing = folders.filter(({ folder }) => !noted.has(folder));
@@ -133,8 +133,8 @@ function note(ledger: Ledger, folders: MachineFolder[]): void {
 }
 
 /**
- * No other machines have folders for their egress logs. Those of an older version have theirs in their own folders, where an
- * egress process of that version goes on writing them.
+ * Deletes egress logs of machines that are gone. Machines of an older version have their logs in their own folders, where an
+ * egress process of that version still writes them.
  */
 function removeStrayEgressLogs(places: Places, plans: MachinePlan[], known: Set<string>): void {
   for (const { egressLog, folder } of plans) if (!existsSync(egressLog)) symlinkSync(folder, egressLog);
@@ -155,7 +155,7 @@ async function reconnect(
   try {
     await machine.open();
     if (!launched) {
-      if (!isInCgroup(record.pid, plan.cgroup)) throw new Error("its pid is someone else's");
+      if (!isInCgroup(record.pid, plan.cgroup)) throw new Error("its pid belongs to another process");
       await components.launcher.readopt(orphanPlan(plan, record.pid, record.spec.network));
     }
     await machine.settleNetwork();
@@ -168,7 +168,7 @@ async function reconnect(
   }
 }
 
-/** writes down that it is dead; its files stay until somebody salvages or forgets them */
+/** records that the machine is dead; its files stay until they are salvaged or forgotten */
 async function recordDeath(options: AdoptOptions, plan: MachinePlan, record: MachineRecord): Promise<void> {
   const { launcher, maker } = options.components;
   killProcesses(plan.cgroup);
@@ -196,12 +196,12 @@ export async function finish(
   await maker.release(plan);
 }
 
-/** ends machines without a folder, and strikes off what the ledger still says of prepared machines that are gone */
+/** ends machines without a folder, and removes prepared machines that are gone from the ledger */
 async function undo(options: AdoptOptions, launched: Map<string, LaunchedMachine>, known: Set<string>): Promise<void> {
   const { places, components } = options;
   const { cgroups, ledger, maker } = components;
   const things = ledger.outstanding().filter(({ kind }) => kind !== "mount");
-  // A machine's cgroups are struck off last, when its folder may be gone already.
+  // A machine's cgroups leave the ledger last, when its folder may be gone already.
   const names = new Set([...launched.keys(), ...things.map(({ name }) => basename(name, ".sock"))]);
   for (const name of names) {
     if (known.has(name) || name === "") continue;

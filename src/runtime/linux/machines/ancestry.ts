@@ -1,8 +1,8 @@
-/** Which command a process inside a machine belongs to, by what the kernel says of it and of its ancestors. */
+/** Finds the command that a process inside a machine belongs to, from the kernel's facts about it and its ancestors. */
 
 import type { Ancestry } from "../../../protocols/egress-control.ts";
 
-/** A command as far as its processes are told by it. */
+/** The facts about a command that identify its processes. */
 export interface Leader {
   id: string;
   /** 0 while it is being started */
@@ -11,10 +11,10 @@ export interface Leader {
 }
 
 /**
- * A command's process leads a session, whose number is its own: whoever is in it is the command's, and so is whoever
- * descends from that. While the command runs nobody else can have the number. Afterwards it is free once the session is
- * empty, so that only those count who were there before the end (a start is known to 10 ms, and given too early).
- * One that has made itself independent, with a session of its own and no living parent, is nobody's.
+ * A command's process leads a session with its own pid as number: every process in that session belongs to the command, and
+ * so do their descendants. While the command runs, no other session can have the number. Afterwards the number is free once
+ * the session is empty, so only processes count that started before the end (a start is known to 10 ms, rounded down).
+ * A process with a session of its own and no living parent belongs to no command.
  */
 export function commandOf(ancestry: Ancestry, running: Iterable<Leader>, ended: Iterable<Leader>): string | undefined {
   const alive = byPid(running);
@@ -22,7 +22,7 @@ export function commandOf(ancestry: Ancestry, running: Iterable<Leader>, ended: 
   for (const [pid, session, startedAt] of ancestry) {
     const found = alive.get(session) ?? alive.get(pid);
     if (found) return found.id;
-    // Most are of commands that run: the many that have ended are seldom looked at.
+    // Most processes belong to running commands, so the many ended ones are searched last.
     over ??= byPid(ended);
     const before = over.get(session);
     if (before && startedAt <= (before.exit?.exitedAt ?? 0)) return before.id;

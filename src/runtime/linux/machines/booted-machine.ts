@@ -1,4 +1,4 @@
-/** A machine that is booted for a caller: out of the pool where that has one, otherwise made now. */
+/** Boots a machine for a caller: from the pool if it has one, otherwise a new one. */
 
 import { cpus } from "node:os";
 import { isSandkeepError } from "../../../core/model/errors.ts";
@@ -10,7 +10,7 @@ import { type BootRoot, mountPlans } from "./roots.ts";
 
 const hostCpus = cpus().length;
 
-/** `usual` are the limits that machines in the pool have; one that died there, alone or with the launcher, is passed over */
+/** `usual` are the limits that machines in the pool have; a machine that died in the pool, alone or with the launcher, is skipped */
 export async function bootedMachine(
   components: Components,
   spec: Machine["spec"],

@@ -6,12 +6,12 @@ import { SandkeepError } from "../../../core/model/errors.ts";
 import type { MachineCgroup } from "../host/cgroup.ts";
 import { kernelText } from "../host/kernel-file.ts";
 
-/** how long a machine may take to stand still, in ms */
+/** how long a machine may take to freeze, in ms */
 const longest = 2000;
-/** after how long the threads themselves are looked at, in ms */
+/** after how long each thread is checked, in ms */
 const patience = 40;
 
-/** stops every process of the machine where it is, or lets them go on; resolves once it is so */
+/** freezes or thaws every process of the machine; resolves once that is done */
 export async function freeze(cgroup: MachineCgroup, frozen: boolean): Promise<void> {
   const { unified, freezer } = cgroup;
   if (unified !== undefined) {
@@ -36,7 +36,7 @@ async function still(threads: string, isFrozen: () => boolean): Promise<void> {
   let lookAt = began + patience;
   while (!isFrozen()) {
     if (Date.now() > began + longest) {
-      throw new SandkeepError("internal", "Cannot freeze the machine: it does not stand still");
+      throw new SandkeepError("internal", "Cannot freeze the machine: its processes keep running");
     }
     if (Date.now() >= lookAt) {
       if (kernelText(threads).trim().split("\n").every(standsStill)) return;

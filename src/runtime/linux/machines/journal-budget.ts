@@ -1,6 +1,6 @@
 /**
- * Holds the journals of one machine to a size. They lie outside of its disk limit and outlive its commands, so without
- * a bound a sandbox could fill the store by printing. The oldest segments go first; a reader is told how many bytes
+ * Limits the size of all journals of one machine. They lie outside of its disk limit and outlive its commands, so without
+ * a bound a sandbox could fill the store by printing. The oldest segments are deleted first; a reader learns how many bytes
  * are missing, as it is for a single command that printed too much (journal.ts).
  */
 
@@ -16,9 +16,9 @@ export interface JournalBudgetOptions {
   isRunning: (command: string) => boolean;
 }
 
-/** of the budget, what is left after segments were dropped: the folder is not walked at every byte too many */
+/** share of the budget that is left after segments were dropped, so that the folder is not walked for every byte */
 const kept = 0.75;
-/** what a byte of output takes on disk at most, as far as it is guessed; the next walk counts exactly */
+/** estimate of the most that a byte of output takes on disk; the next walk counts exactly */
 const perByte = 2;
 
 interface Segment {
@@ -37,7 +37,7 @@ export class JournalBudget {
     this.#options = options;
   }
 
-  /** so many bytes of output were added */
+  /** adds this many bytes of output */
   grew(bytes: number): void {
     this.#used += bytes * perByte;
     if (this.#used > this.#options.most) this.recount();

@@ -31,7 +31,7 @@ export interface OutputState {
 }
 
 const readLength = 128 << 10;
-/** of the frames that tell of a command: as long as its arguments may be, and some */
+/** longest frames about a command: the longest arguments, and some more */
 const largestInfo = 16 << 20;
 
 /** the chunks of a command's output from an offset on; ends when the state says that it has ended */
@@ -124,7 +124,7 @@ class SegmentReader {
   }
 
   /**
-   * what is there now, at least up to `end`, never past `limit`; what the journal has lost is told with the chunk that
+   * the output that is there now, at least up to `end`, never past `limit`; lost bytes are reported with the chunk that
    * follows, or at the end
    */
   *read(end: number, limit: number): Generator<OutputChunk> {
@@ -144,7 +144,7 @@ class SegmentReader {
   /** opens the segment that holds the offset, or the first one after it */
   #open(): boolean {
     if (this.#openAt(this.offset)) return true;
-    // One that was deleted since we looked: look again.
+    // The segment was deleted since the listing: list again.
     for (;;) {
       const starts = segments(this.#directory, this.#command);
       const start = starts.findLast((candidate) => candidate <= this.offset) ?? starts[0];

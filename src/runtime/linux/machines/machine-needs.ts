@@ -1,4 +1,4 @@
-/** What may not be collected because of a machine. */
+/** What a machine needs, and the collection of layers and images must keep. */
 
 import { existsSync } from "node:fs";
 import type { MachineRecord } from "../../../protocols/machine-record.ts";

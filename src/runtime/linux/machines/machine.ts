@@ -62,7 +62,7 @@ export class LinuxMachine implements Machine {
     return this.#agent.open();
   }
 
-  /** lets go of it without stopping it */
+  /** disconnects without stopping the machine */
   close(): void {
     this.#agent.close();
   }
@@ -141,7 +141,7 @@ export class LinuxMachine implements Machine {
     return this.#agent.commandOf(ancestry);
   }
 
-  /** one change after the other: each is two orders, of which the stricter goes first */
+  /** one change after the other: each consists of two orders, and the stricter one goes first */
   async setNetwork(network: MachineNetwork): Promise<void> {
     const change = this.#networkChange.then(() => this.#changeNetwork(network));
     this.#networkChange = change.catch(() => undefined);
@@ -186,7 +186,7 @@ export class LinuxMachine implements Machine {
     return this.#stopping;
   }
 
-  /** ends it with its files as they are, because what they are on has failed */
+  /** ends it because the file system below it has failed; its files stay as they are */
   async lose(reason: string): Promise<void> {
     this.#stopping ??= this.#end({ cause: "host", reason }, "keep");
     await this.#stopping.catch(() => undefined);
@@ -201,8 +201,8 @@ export class LinuxMachine implements Machine {
   }
 
   /**
-   * says beforehand that it does: a daemon that is killed over it leaves either. To be cut off takes no note, since a
-   * machine may have filled the disk that it would be on
+   * marks the record before the change, as a daemon that is killed meanwhile leaves either network. A cut-off works without
+   * the mark, since the machine may have filled the disk
    */
   async #changeMode(mode: NetworkMode): Promise<void> {
     const note = async () => {
@@ -217,7 +217,7 @@ export class LinuxMachine implements Machine {
     await note();
   }
 
-  /** nothing leaves it until somebody says what is in force, where that is not known */
+  /** denies all traffic where the network in force is unknown, until a caller sets it */
   async settleNetwork(): Promise<void> {
     if (this.record.networkUnsure) await this.#changeMode("deny-all");
   }

@@ -71,7 +71,7 @@ interface VolumeStart {
   line?: string | undefined;
 }
 
-/** what a machine wants of a prepared machine */
+/** what a machine needs of a prepared machine */
 interface Requirements {
   limits: Limits;
   network: NetworkMode;
@@ -91,7 +91,7 @@ export class MachinePreparer {
     this.#options = options;
   }
 
-  /** machines that live already have their ids for themselves */
+  /** reserves the ids of machines that live already */
   use(machines: Iterable<Pick<PreparedMachine, "plan" | "pid">>): void {
     for (const machine of machines) {
       this.#slots.add(slotOf(machine.plan));
@@ -99,7 +99,7 @@ export class MachinePreparer {
     }
   }
 
-  /** what lives though the launcher died; prepared machines without a root end with it, and their pids may be someone else's */
+  /** what lives though the launcher died; prepared machines without a root end with it, and their pids may belong to other processes */
   orphans(networkOf: (name: string) => NetworkMode | undefined): OrphanPlan[] {
     return [...this.#alive.values()]
       .filter(({ plan, pid }) => isInCgroup(pid, plan.cgroup))
@@ -146,7 +146,7 @@ export class MachinePreparer {
     return agent;
   }
 
-  /** makes a prepared machine fit what a caller wants */
+  /** applies the caller's limits, drives and other wishes to a prepared machine */
   async fit(prepared: PreparedMachine, wanted: Requirements): Promise<void> {
     const { launcher, volumes } = this.#options;
     const { plan, limits } = prepared;
@@ -168,12 +168,12 @@ export class MachinePreparer {
     this.#options.ledger.gone([{ kind: "directory", name: plan.folder }]);
   }
 
-  /** as discard(), after a failure, which says more than why something of it has to stay: that is in the ledger */
+  /** as discard(), after a failure; errors of the discard are ignored, as the ledger has what stays */
   async abandon(plan: MachinePlan): Promise<void> {
     await this.discard(plan).catch(() => undefined);
   }
 
-  /** strikes off everything but the folder; cgroups whose last process is still leaving are removed in a moment */
+  /** removes everything but the folder; cgroups whose last process is still ending are removed a moment later */
   async release(plan: MachinePlan): Promise<void> {
     const cgroups = plan.things.filter((thing) => thing.kind === "cgroup");
     const others = plan.things.filter((thing) => thing.kind === "socket" || thing.kind === "namespace");
@@ -216,7 +216,7 @@ export class MachinePreparer {
   }
 }
 
-/** what the first one resolves with, when neither is under way any more */
+/** waits for both; resolves with the value of the first */
 async function bothOf<T>(first: Promise<T>, other: Promise<void> | undefined): Promise<T> {
   const [result, beside] = await Promise.allSettled([first, other]);
   if (result.status === "rejected") throw result.reason;

@@ -27,7 +27,7 @@ export class LinuxProcess implements Process, OutputState {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // nobody has to wait for the end
+    // the end may have no waiter: no unhandled rejection then
     this.exited.catch(() => {});
   }
 
@@ -68,7 +68,7 @@ export class LinuxProcess implements Process, OutputState {
     this.#reject(reason);
   }
 
-  /** nobody follows it here any more, though it may go on: readers must not take that for its end */
+  /** the runtime was closed while the command may still run: readers must not take that for its end */
   release(reason: Error): void {
     if (this.ended) return;
     this.#released = reason;

@@ -1,8 +1,7 @@
 /**
- * Reads what the egress process has written in a machine's folder (src/protocols/egress-log.ts has the format): lines from a
+ * Reads the files that the egress process has written for a machine (src/protocols/egress-log.ts has the format): lines from a
  * position on, once or as they come, and bytes by host; bytes by port are our own (port-meters.ts). The two processes
- * share nothing but these files, of which the one that is written to becomes the older one, now and then, while somebody
- * reads.
+ * share nothing but these files. The current file is rotated to the older one at times, also while it is read.
  */
 
 import { constants, type Stats } from "node:fs";
@@ -19,21 +18,21 @@ import { readPorts } from "./port-meters.ts";
 import { readCounts } from "./traffic-counts.ts";
 
 export interface EgressJournalOptions {
-  /** of the machine's log; the egress process may have put anything there */
+  /** folder of the machine's log; its content is not trusted, as the egress process writes it */
   folder: string;
-  /** where what has come through ports is counted */
+  /** folder with the counts of ports */
   portsFolder: string;
-  /** resolves when what was decided until now is in the files, as far as that can be had */
+  /** resolves when all decisions until now are in the files, or the egress process does not answer */
   flush: () => Promise<void>;
-  /** resolves when what has come through ports until now is in the file */
+  /** resolves when the counts of ports are in their file */
   flushPorts: () => Promise<void>;
   /** whether the machine has ended */
   ended: () => boolean;
 }
 
-/** how often a follower looks, in ms: as often as the egress process writes */
+/** how often a follower reads, in ms: as often as the egress process writes */
 const runEvery = 250;
-/** how long after a machine's end the last of its connections may still be told of, in ms */
+/** how long after a machine's end its last connections may still be logged, in ms */
 const lastWords = 500;
 const batch = 500;
 
@@ -113,7 +112,7 @@ class LineReader {
     }
   }
 
-  /** nothing was written since: one look, where reading takes many */
+  /** whether nothing was written since: one stat instead of several reads */
   async #isAtEnd(): Promise<boolean> {
     if (this.#file === undefined) return false;
     const there = await stat(join(this.#folder, egressLogFile)).catch(() => undefined);
@@ -126,12 +125,12 @@ class LineReader {
     while (lines.length < limit) {
       const end = content.indexOf(0x0a, at);
       if (end < 0) break;
-      // Most of what is read has been read before: it is not worth parsing.
+      // Most of these lines have been read before: skip them without parsing.
       const id = egressLineId(content.toString("latin1", at, at + 32));
       const from = at;
       const line = id > this.#id ? readFormat(() => readEgressLine(content.toString("utf8", from, end))) : undefined;
       if (line && id > this.#id + 1) {
-        // What comes next is read again, now that it is known what is not there.
+        // Read on from the start: the line that was searched for is not in this file.
         lines.push({ id: id - 1, at: line.at, forgotten: id - 1 - this.#id });
         this.#id = id - 1;
         continue;

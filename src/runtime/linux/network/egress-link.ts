@@ -1,7 +1,7 @@
 /**
  * The daemon's line to the egress process: gives it the operator's settings and the policies of machines, and gives it
- * all of them again whenever either of the two was started anew; and tells it which commands processes belong to. src/egress/control.ts is the
- * other end, and src/protocols/egress-control.ts says what the lines are.
+ * all of them again whenever either of the two was restarted. It also answers which commands processes belong to. src/egress/control.ts is
+ * the other end, and src/protocols/egress-control.ts describes the lines.
  */
 
 import { connect, type Socket } from "node:net";
@@ -23,7 +23,7 @@ export interface EgressLinkOptions {
   socket: string;
   /** in force before anything else is said; without them the process keeps its own */
   settings?: EgressSettings | undefined;
-  /** told of what the egress process refuses where no caller waits */
+  /** called with refusals of the egress process for which no caller waits */
   trouble: (error: unknown) => void;
   /** the command that a process inside a machine belongs to */
   commandOf: (machine: string, ancestry: Ancestry) => string | undefined;
@@ -61,7 +61,7 @@ export class EgressLink {
 
   constructor(options: EgressLinkOptions) {
     this.#options = options;
-    // Whoever opens the line without asking for this does not have to hear of it.
+    // Callers that open the line without waiting for this need no unhandled rejection.
     this.#configured.promise.catch(() => undefined);
     if (!options.settings) this.#configured.resolve();
   }
@@ -105,7 +105,7 @@ export class EgressLink {
     try {
       await this.#given(machine, network, fresh);
     } catch (error) {
-      // Whoever asked hears that nothing has changed, so a later process shall not be told otherwise.
+      // The caller gets an error that says nothing has changed, so a later process must not get the new policy.
       if (this.#policies.get(machine) === network && before) this.#policies.set(machine, before);
       throw error;
     }
@@ -113,24 +113,24 @@ export class EgressLink {
 
   async #given(machine: string, network: CustomNetwork, fresh: boolean): Promise<void> {
     const deadline = Date.now() + (this.#options.patience ?? 10_000);
-    // A process that dies over it has a successor, which is given the policy as soon as it is there.
+    // If the process dies meanwhile, its successor gets the policy as soon as it runs.
     while (this.#policies.get(machine) === network && !this.#closed) {
       if (await this.#tried(() => this.#say({ kind: "set", machine, network, fresh }), deadline)) return;
     }
   }
 
-  /** the machine has none any more: its mode decides alone. Not waited for, as it can only widen what is allowed */
+  /** the machine has no policy any more: its mode decides alone. Not awaited, as it can only allow more */
   drop(machine: string): void {
     if (!this.#policies.delete(machine)) return;
     this.#say({ kind: "drop", machine }).catch(() => undefined);
   }
 
-  /** of all other machines nothing is to stay: they ended while no daemon was there to say so */
+  /** drops the policies of all other machines: they ended while no daemon ran */
   keep(machines: string[]): void {
     void this.#connected.then(() => this.#say({ kind: "keep", machines })).catch(() => undefined);
   }
 
-  /** resolves when what was decided of the machine is in its log; where nobody answers, after a moment and as it is */
+  /** resolves when all decisions about the machine are in its log, or after a moment if the process does not answer */
   async flush(machine: string): Promise<void> {
     const ask = () => this.#say({ kind: "flush", machine });
     await this.#tried(ask, Date.now() + flushPatience).catch(() => false);
@@ -242,7 +242,7 @@ export class EgressLink {
     }
   }
 
-  /** one that is newer may take orders for something else than they are, so it is given none */
+  /** a newer process may misunderstand the orders, so it gets none */
   #greeted(version: number): void {
     this.#version = version;
     if (version <= egressControlVersion) return;
@@ -263,7 +263,7 @@ export class EgressLink {
 const unchanged = "Cannot change the network policy: ";
 const unconfigured = "Cannot give the network settings to the egress process that runs";
 
-/** one of another version may not know what it is told; it ends with the last sandbox */
+/** a process of another version may not know the order; it ends with the last sandbox */
 function refusalIn(error: unknown): string {
   const why = messageOf(error).replace(unchanged, "");
   return `${why} (it ends with the last sandbox: sandkeep serve --stop-all, with the settings of before)`;

@@ -1,7 +1,7 @@
 /**
  * What the egress process sees of the host's files: Node, its libraries and our own code, all of them public, and nothing
  * else (guest/egress/keeper.h says what is done with it). It decides for all sandboxes and reads what hostile programs send, so
- * whoever takes it over shall find no key, no socket and no file of anybody there.
+ * an attacker who takes it over must find no key, no socket and no file of a user there.
  */
 
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";

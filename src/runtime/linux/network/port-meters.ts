@@ -15,24 +15,24 @@ import { isMissing } from "../storage/json-file.ts";
 import { readCounts } from "./traffic-counts.ts";
 
 export interface PortMetersOptions {
-  /** told of counts that cannot be written */
+  /** called when counts cannot be written */
   trouble: (error: unknown) => void;
   /** how often counts are written while connections are open, in ms; a daemon that is killed loses what came after */
   every?: number;
 }
 
-/** files that are written at a time, unless somebody asks: with more machines than that each waits for its turn */
+/** files that are written at a time, except for a flush: with more machines each waits for its turn */
 const mostWrites = 16;
 
 interface Connection {
   port: number;
   socket: Socket;
-  /** what its socket had carried when that was last looked at */
+  /** bytes that its socket had carried at the last measurement */
   seen: EgressTraffic;
 }
 
 interface Meter {
-  /** by port, what is not in the file yet; also less than was there, if what was on its way did not get there */
+  /** by port, bytes that are not in the file yet; negative if bytes in flight did not arrive */
   counts: Map<number, TrafficCounts>;
   open: Set<Connection>;
   writing?: Promise<void> | undefined;

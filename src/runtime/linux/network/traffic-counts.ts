@@ -6,7 +6,7 @@ import { readTrafficCounts, type TrafficCounts } from "../../../protocols/traffi
 import { isMissing } from "../storage/json-file.ts";
 import { readFormat } from "../storage/read-format.ts";
 
-/** the egress process writes some of them, which is not to be trusted with where a link leads */
+/** opens without following links: the egress process writes some of the files, and is not trusted */
 const plainly = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 export async function readCounts(path: string): Promise<Record<string, TrafficCounts>> {

@@ -31,7 +31,7 @@ export interface ImageStores {
   store: string;
   layers: LayerStore;
   images: ImageStore;
-  /** what images are fitted out with */
+  /** what images are set up with */
   conventions: ImageConventions;
   /** throws while the disk is short of room; `what` is what would make the store grow */
   requireRoom?(what: string): void;
