@@ -14,7 +14,7 @@
 #define CALLER_STATUS 4096
 
 /*
- * Once the thread has gone, its number may become another's. So whoever finds a caller asks the kernel afterwards whether
+ * Once the thread has gone, its number may become another's. So the code that finds a caller asks the kernel afterwards whether
  * its call still waits: then all of this is the caller's own, and stays so.
  */
 struct caller {

@@ -104,7 +104,7 @@ static void on_output(struct source *source, uint32_t events) {
 
 static void on_input(struct source *source, uint32_t events) {
   struct command_stream *s = (struct command_stream *)source;
-  if (events & EPOLLERR) { /* nobody will ever read it */
+  if (events & EPOLLERR) { /* it will never be read */
     command_refuse_input(s->command, EPIPE);
     command_close(s);
   } else {
@@ -177,7 +177,7 @@ static void on_status(struct source *source, uint32_t events) {
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   command_close(s);
   if (n == (ssize_t)sizeof failure) {
-    abandon(c); /* first: whoever hears of the failure may use the id again at once */
+    abandon(c); /* first: the caller may use the id again as soon as it gets the failure */
     if (c->asker) connection_fail(c->asker, c->asker_id, failure.error, failure.what, "%s", spawn_sentence(&failure));
     return;
   }
@@ -295,7 +295,7 @@ void command_exec(struct commands *all, struct connection *from, uint32_t id, st
 
 /* ---- requests about a command ---- */
 
-/* finds the command a request names; answers for itself when there is none */
+/* finds the command a request names; sends the failure itself when there is no such one */
 struct command *command_named(struct commands *all, struct connection *from, uint32_t id, struct reader *r, struct span name) {
   if (!reader_done(r)) {
     connection_fail(from, id, EBADMSG, WIRE_WHAT_REQUEST, "Cannot read the request: it is malformed");
@@ -366,7 +366,7 @@ void commands_waited(struct commands *all, pid_t pid, int status, const struct r
   for (struct command *c = all->first; c; c = c->next) {
     if (c->pid != pid || c->waited) continue;
     if (WIFSTOPPED(status)) {
-      /* a program may be stopped and go on; one that has not begun keeps whoever asked for it waiting */
+      /* a program may be stopped and go on; one that has not begun keeps its caller waiting */
       if (c->state == COMMAND_STARTING) kill(pid, SIGKILL);
       return;
     }

@@ -5,7 +5,7 @@
  *   (none) ───────▶ starting ────────────▶ running ────────────▶ ended ────────────▶ (freed)
  *                      └── user, directory or program is wrong: FAIL, nothing kept ──▶ (freed)
  *
- *   starting  the child prepares itself; whoever asked has no answer yet
+ *   starting  the child prepares itself; the caller has no answer yet
  *   running   OK was sent; output goes to the journal, GREW is announced
  *   ended     EXITED is in the journal and EXIT was announced; a process it left behind may still hold its streams
  */
@@ -57,7 +57,7 @@ struct command {
   bool input_ends;
   bool terminal;
   /*
-   * the terminal's other side, open until the process has ended: a terminal that nobody has open looks as if its last
+   * the terminal's other side, open until the process has ended: a terminal that no process has open looks as if its last
    * user had gone, and closing ours in answer would kill a process that has merely closed its own
    */
   int peer;

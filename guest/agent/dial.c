@@ -93,7 +93,7 @@ static bool wait_for(struct direction *up, struct direction *down) {
   if (up->start < up->end) fds[1].events |= POLLOUT;
   if (down->start < down->end) fds[0].events |= POLLOUT;
   for (int i = 0; i < 2; i++) {
-    if (!fds[i].events) fds[i].fd = -1; /* or a hang-up that nobody can act on would wake us for ever */
+    if (!fds[i].events) fds[i].fd = -1; /* or a hang-up that cannot be handled would wake us for ever */
   }
   return poll(fds, 2, -1) >= 0 || errno == EINTR;
 }

@@ -22,7 +22,7 @@ int ends_terminal(struct ends *e, uint16_t rows, uint16_t columns) {
   struct winsize size = {.ws_row = rows, .ws_col = columns};
   ioctl(master, TIOCSPTLCK, &unlocked);
   ioctl(master, TIOCSWINSZ, &size);
-  /* TIOCGPTPEER opens the other side without a path that somebody could have replaced */
+  /* TIOCGPTPEER opens the other side without a path that a program could have replaced */
   int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (slave < 0) {
     int error = errno;

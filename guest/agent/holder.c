@@ -56,7 +56,7 @@ static int open_process(pid_t pid) {
   return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* The kernel shows descriptors to whoever has the user and the group of the process, which /proc gives as its owner. */
+/* The kernel shows descriptors to processes with the same user and group, which /proc gives as the owner. */
 static void look_as_owner(int process) {
   struct stat facts;
   if (fstat(process, &facts) < 0) return;
@@ -76,7 +76,7 @@ static bool links_to(DIR *descriptors, const char *wanted) {
     char target[64];
     links++;
     if (entry->d_name[0] == '.') continue;
-    /* only what is no file has a name that does not begin with a slash, so nobody can make up one like this */
+    /* only what is no file has a name that does not begin with a slash, so no program can forge one like this */
     ssize_t got = readlinkat(dirfd(descriptors), entry->d_name, target, sizeof target);
     if (got == (ssize_t)length && memcmp(target, wanted, length) == 0) return true;
     if (n % 64 == 63 && is_over()) return false;
@@ -147,7 +147,7 @@ static size_t list_processes(pid_t out[PROCESSES]) {
   struct dirent *entry;
   while (count < PROCESSES && (entry = readdir(proc))) {
     pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-    /* neither the agent nor its copies make connections to the world */
+    /* neither the agent nor its copies make connections to the outside */
     if (pid > 1 && pid != getpid()) out[count++] = pid;
   }
   closedir(proc);

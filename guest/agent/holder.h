@@ -5,7 +5,7 @@
  *           -> OK { str program, u16 count, count x { u32 pid, u32 session, u64 start in ms since 1970 } }
  *              the process and its ancestors, up to the agent's own child; count 0 and no program when it was not found
  *
- * What is looked through belongs to whoever runs in the sandbox, who may have as many processes and descriptors as he
+ * The processes that are searched belong to programs in the sandbox, which may have as many processes and descriptors as they
  * likes: a search is short, all of them together take a small part of the time, and what lies beyond is not found.
  */
 #ifndef SANDKEEP_HOLDER_H

@@ -14,7 +14,7 @@
 
 #define FIELDS 7
 #define LINE_ROOM (64u << 10)
-/* no more of a file is looked at: one that is sparse could be endless */
+/* longest part of a file that is read: a sparse file could be endless */
 #define FILE_BOUND (16u << 20)
 
 /* a file line by line */

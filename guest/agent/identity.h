@@ -21,7 +21,7 @@ struct identity {
 /*
  * user: a name, a number, or "number:number"; empty means root. extra: names or numbers of further groups, or NULL.
  * Returns 0, ENOENT when there is no such user or group, or another errno. The files are the sandbox's and may be
- * anything: call it in a process whose hanging or dying harms nobody else.
+ * anything: call it in a process that may hang or die without harm to others.
  */
 int identity_find(const char *user, char *const *extra, struct identity *out);
 /* takes on the identity for good */

@@ -1,5 +1,5 @@
 /*
- * spawn.c: becomes the user, enters the directory and runs the program; each step that fails is told apart, and
+ * spawn.c: becomes the user, enters the directory and runs the program; each failed step is reported separately, and
  * nothing of the command has run by then.
  */
 #define _GNU_SOURCE
@@ -51,7 +51,7 @@ static void set_limits(void) {
 static void attach_streams(const struct spawn *s, const struct identity *who) {
   setsid();
   if (s->terminal >= 0) {
-    /* the terminal belongs to whoever uses it; 5 is the group that devpts gives terminals (tty) */
+    /* the terminal belongs to its user; 5 is the group that devpts gives terminals (tty) */
     if (fchown(s->terminal, who->uid, 5) < 0) give_up(s, errno, WIRE_WHAT_SYSTEM);
     ioctl(s->terminal, TIOCSCTTY, 0);
   }

@@ -18,8 +18,8 @@ static const uint64_t KEPT = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FO
                              BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_SYS_CHROOT) | BIT(CAP_SETFCAP) | BIT(CAP_AUDIT_WRITE);
 
 /*
- * What the agent has besides, and no program ever: it is outside of what exec may give. The kernel lets nobody look into
- * a process that has a capability more than he has, so these keep programs out of copies of the agent. The first
+ * What the agent has besides, and no program ever: it is outside of what exec may give. The kernel lets no process
+ * inspect another one that has more capabilities, so these keep programs out of copies of the agent. The first
  * permits nothing in a user namespace other than the host's; with the second the agent does what programs ask of it
  * (grants.h).
  */

@@ -13,7 +13,7 @@
 
 /* the filter that everything inside runs behind */
 #define OURS 1
-/* how often processes that were born meanwhile are looked at */
+/* number of rounds over processes that were born meanwhile */
 #define LOOKS 16
 
 /* of a process or one of its threads; kernels before 6.11 keep the filters of one that is dead and only waited for */

@@ -1,6 +1,6 @@
 /*
  * filters.h: how many system call filters programs of a sandbox have installed. The kernel compiles each, to up to 110 KiB of
- * code, charges that to nobody and has one limit for the whole host (net.core.bpf_jit_limit). Once that is used up no other
+ * code, charges that to no cgroup and has one limit for the whole host (net.core.bpf_jit_limit). Once that is used up no other
  * sandbox can start, nor can programs of the host that lock themselves up, sshd for example. So each sandbox has FILTERS_MOST.
  *
  * The agent cannot install a filter in a program's place. It only lets the call go on, and the program may then install a

@@ -29,7 +29,7 @@ struct seccomp_pass {
  * hostile process's memory. The filter freezes that limit. It does not set no_new_privs, so that sudo keeps working
  * inside; the kernel then wants CAP_SYS_ADMIN in the caller's user namespace: call it before caps_drop().
  *
- * Calls that are counted are told to whoever reads `listener`, which must be the caller; without one they are allowed.
+ * Calls that are counted go to the reader of `listener`, which must be the caller; without a listener they are allowed.
  * Returns 0 or an errno.
  */
 int seccomp_install(const struct seccomp_pass *pass, unsigned options, int *listener);

@@ -1,6 +1,6 @@
 /*
  * socket_count.h: how many sockets a sandbox has, as the kernel counts them for its network namespace. What they hold may be
- * charged to nobody, so some kinds are handed out by number (grants.h).
+ * charged to no cgroup, so the number of some kinds is limited (grants.h).
  */
 #ifndef SANDKEEP_SOCKET_COUNT_H
 #define SANDKEEP_SOCKET_COUNT_H

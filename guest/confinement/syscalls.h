@@ -9,7 +9,7 @@
  *   clone3               its flags lie in memory, which a filter cannot read; libraries fall back to clone
  *   io_uring_*           a second way to make system calls that no filter sees; libuv and others fall back silently
  *   io_setup and its kin all sandboxes and the host share one count of events (fs.aio-max-nr); databases fall back
- *   mbind                what it says of a file in memory is kept with the file, and charged to nobody
+ *   mbind                what it says of a file in memory is kept with the file, and charged to no cgroup
  *   memfd_secret, mbind's relatives move_pages and migrate_pages, process_madvise, process_mrelease, kcmp,
  *   modify_ldt, uselib, ustat, sysfs, statmount, listmount, lsm_*, file_setattr and other rarities: kernel code that no
  *   ordinary program needs reached
@@ -18,7 +18,7 @@
  *   ptrace, process_vm_*   debuggers are everyday tools, and since Linux 4.8 a tracer cannot get around the filter. The
  *                          kernel lets only equals trace each other; PID 1 is not dumpable, and no program inside
  *                          can have CAP_SYS_PTRACE, which a non-dumpable target asks for
- *   prctl                  what is dangerous in it (PR_SET_MM …) asks for capabilities that nobody inside has
+ *   prctl                  what is dangerous in it (PR_SET_MM …) asks for capabilities that no program inside has
  *   seccomp, landlock_*    a program may only narrow itself further; the strictest of all filters decides. It cannot
  *                          listen to a filter of its own: the agent does (grants.h), and the kernel allows one listener
  *   sched_*                real-time classes ask for CAP_SYS_NICE outside or an RLIMIT_RTPRIO above 0
@@ -179,7 +179,7 @@ static const uint16_t SYSCALLS_ALLOWED[] = {
     /* thread-local storage, and control-flow protection */
     __NR_arch_prctl,
 
-    /* not called by programs: the kernel plants these where somebody outside traces one; elsewhere they fail */
+    /* not called by programs: the kernel inserts these when a process outside traces a program; elsewhere they fail */
     __NR_uretprobe, __NR_uprobe,
 #endif
 };
@@ -267,7 +267,7 @@ static const uint32_t IOCTLS_ALLOWED[] = {
 };
 
 /*
- * Options of sockets for which the kernel keeps memory that it charges to nobody, or numbers of which the whole host has one
+ * Options of sockets for which the kernel keeps memory that it charges to no cgroup, or numbers of which the whole host has one
  * list; those of a level stand together. They answer ENOPROTOOPT, as a kernel that was built without them; or nothing, and do nothing, where libraries cannot
  * go on without.
  */

@@ -110,7 +110,7 @@ static void keeper_ready(struct source *source, uint32_t what) {
   char letter;
   ssize_t got = recv(source->fd, &letter, 1, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  /* Whoever starts netd again starts another keeper. */
+  /* The launcher starts another keeper when it starts netd again. */
   if (got != 1) {
     fprintf(stderr, "{\"process\":\"netd\",\"level\":\"warn\",\"sentence\":\"The keeper of the egress process has ended; the "
                     "network process ends, too, to be started again with another one\"}\n");

@@ -28,7 +28,7 @@
  * `custom` says that the machine has a policy of its own; without having been given it Node lets nothing through.
  * `holder` is the number of a question who holds the program's socket, asked inside (holder_client.h), or 0.
  *
- * Node to netd, a string each, so that nobody here needs to parse JSON:
+ * Node to netd, a string each, so that no JSON parser is needed here:
  *
  *   "allow <flow>"  "deny <flow>"  "answer <flow> <hex>"  "unanswered <flow>"
  *   "taken <id> <count>"               it has begun with that many connections: it may be given as many others

@@ -71,7 +71,7 @@ static int show_all(const char *view, const char *logs) {
 int egress_root_enter(const char *view, const char *logs) {
   if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) return errno;
   if (mount("egress", PLACE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0) return errno;
-  /* The folders on the way are for somebody who is not root. */
+  /* The folders on the way must be readable for a user that is not root. */
   mode_t before = umask(022);
   int error = show_all(view, logs);
   umask(before);

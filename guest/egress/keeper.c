@@ -66,7 +66,7 @@ static _Noreturn void run(int channel, pid_t keeper) {
     fprintf(stderr, "Cannot confine the egress process: %s\n", strerror(error));
     _exit(1);
   }
-  /* After the change of user, which takes it back. If the keeper is gone already, nobody is left to send the signal. */
+  /* After the change of user, which takes it back. If the keeper is gone already, the signal would never come. */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != keeper) _exit(1);
   execv(command[0], command);

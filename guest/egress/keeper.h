@@ -1,5 +1,5 @@
 /*
- * keeper.h: the process that starts the egress process for netd, which has no privilege to confine anybody.
+ * keeper.h: the process that starts the egress process for netd, which has no privilege to confine a process.
  *
  * Where the environment says so it enters a root of its own first, with nothing in it but what Node needs to run, and
  * each egress process gives up its user, its capabilities and most of the kernel's calls before it is Node:

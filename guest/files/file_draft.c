@@ -33,7 +33,7 @@ static bool directory_of(const char *path, char directory[PATH_MAX]) {
   return true;
 }
 
-/* Whether somebody has given the file attributes, such as an access list, that a new file would lack. */
+/* Whether the file has attributes, such as an access list, that a new file would lack. */
 static bool has_attributes(const char *path) {
   char names[1024];
   ssize_t length = llistxattr(path, names, sizeof names);

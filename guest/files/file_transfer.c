@@ -223,7 +223,7 @@ static int drop_contents(struct file_session *s, int sent) {
   return broken == ECANCELED ? 0 : broken;
 }
 
-/* Layers, which only the launcher writes, are of no use to anybody before they are whole. */
+/* Layers, which only the launcher writes, are not used before they are complete. */
 static bool begin_draft(const struct file_session *s, struct target *t) {
   uint32_t flags = t->request->flags;
   t->draft.fd = -1;

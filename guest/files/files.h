@@ -84,7 +84,7 @@ struct entry {
   const struct stat *facts;
   /* a symlink's target or a link's first path; NULL for none */
   const char *target;
-  /* an open file or directory whose extended attributes are told; -1 for none */
+  /* an open file or directory whose extended attributes are reported; -1 for none */
   int attributes;
 };
 enum entry_type entry_type(mode_t mode);

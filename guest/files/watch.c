@@ -3,7 +3,7 @@
  *
  * inotify watches one directory, not a tree: with `recursive` every directory gets a watch, also those that appear
  * later. What is made inside a new directory before its watch is in place is found by looking, so that nothing is
- * missed; it may therefore be told twice. Both ends of a move carry the same cookie and are told as one change when
+ * missed; it may therefore be reported twice. Both ends of a move carry the same cookie and are reported as one change when
  * both are watched.
  *
  * A file that appears with something in it, as one that file_draft.c puts in its place, was written too. Drafts themselves

@@ -13,7 +13,7 @@
  *   SYNC             str path -> OK once the file system it is on is on the disk
  *   SHUTDOWN         -> OK, and the launcher ends; machines go on
  *
- * Only root may connect. Machines outlive the launcher: their first processes are then nobody's children, and a new
+ * Only root may connect. Machines outlive the launcher: their first processes are then no longer its children, and a new
  * launcher takes them over with READOPT.
  */
 #define _GNU_SOURCE
@@ -239,7 +239,7 @@ static bool is_privileged(int fd, pid_t pid) {
   if (status >= 0) close(status);
   const char *line = strstr(text, "\nCapEff:");
   uint64_t effective = line ? strtoull(line + strlen("\nCapEff:"), NULL, 16) : 0;
-  /* while it lives, its number is nobody else's */
+  /* while it lives, no other process has its number */
   bool alive = syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) == 0;
   close(pidfd);
   return same && alive && effective >> CAP_SYS_ADMIN & 1;

@@ -66,7 +66,7 @@ static int listen_at(const char *path) {
     errno = ENAMETOOLONG;
     return -1;
   }
-  /* whatever is there already is somebody's: bind() refuses it */
+  /* an existing file belongs to another process: bind() refuses it */
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd >= 0 && (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, SOMAXCONN) < 0)) {
     close(fd);

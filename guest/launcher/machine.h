@@ -6,7 +6,7 @@
  *                          └──────────── killed, failed or died on the way ───────────────┘
  *
  *   prepared    namespaces, cgroups and network are there; its first process waits for a root
- *   activating  the root is mounted and handed over; whoever asked has no answer yet
+ *   activating  the root is mounted and handed over; the caller has no answer yet
  *   running     the agent serves; KILL ends it, and is answered when no process of it is left, from when on it is not
  *               listed either, though the kernel may not have taken all of it apart
  */
@@ -64,7 +64,7 @@ void machine_readopt(struct machines *all, struct connection *from, uint32_t id,
 void machine_writes(struct machines *all, struct connection *from, uint32_t id, struct reader *r);
 void machine_list(struct machines *all, struct connection *from, uint32_t id);
 
-/* the machine of that name; answers for itself when there is none */
+/* the machine of that name; sends the failure itself when there is no such one */
 struct machine *machine_named(struct machines *all, struct connection *from, uint32_t id, struct span name);
 /* the same, of a request that holds a name and nothing else */
 struct machine *machine_asked_for(struct machines *all, struct connection *from, uint32_t id, struct reader *r);

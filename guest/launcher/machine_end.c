@@ -48,14 +48,14 @@ void machine_free(struct machine *m) {
 }
 
 /*
- * Taking a sandbox's mounts apart takes as long as it has files in memory, and falls to whoever lets go of its mount
- * namespace last. That is to be neither the dying sandbox, whose end somebody waits for, nor the launcher: a process
+ * Taking a sandbox's mounts apart takes as long as it has files in memory, and is done by the last process in its mount
+ * namespace. That must be neither the dying sandbox, whose end a caller waits for, nor the launcher: a process
  * made for it inherits our hold, and its exit does the work.
  */
 static void drop_mounts(struct machine *m) {
   if (m->mounts < 0) return;
   if (fork() == 0) {
-    /* whoever waits for the end has more to do on the same disk, and goes first */
+    /* the caller that waits for the end uses the same disk, and goes first */
     usleep(HOLD_MOUNTS_US);
     _exit(0);
   }
@@ -80,7 +80,7 @@ void machine_died(struct source *source, uint32_t events) {
   struct machine *m = ((struct machine_source *)source)->machine;
   siginfo_t info;
   waitid((idtype_t)P_PIDFD, (id_t)m->sandbox.pidfd, &info, WEXITED | WNOHANG);
-  raise(SIGCHLD); /* whoever reaps the other children may have stopped in front of this one */
+  raise(SIGCHLD); /* the loop that reaps children may have stopped before this one */
   if (m->activator) {
     struct trouble trouble;
     if (m->sandbox.control < 0 || sandbox_answer(&m->sandbox, &trouble)) {
@@ -129,7 +129,7 @@ static void watch_population(struct machine *m) {
 void machine_kill(struct machines *all, struct connection *from, uint32_t id, struct reader *r) {
   struct machine *m = machine_asked_for(all, from, id, r);
   if (!m) return;
-  answer_killer(m); /* whoever asked before: it is on its way */
+  answer_killer(m); /* an earlier caller gets its answer now */
   m->killer = from;
   m->killer_id = id;
   char path[64];

@@ -34,7 +34,7 @@ static int open_network(const struct machine *m) {
 /*
  * Files of a network namespace in which the kernel shows numbers of the whole host: packets that each processor has
  * handled, sockets and memory of all TCP, routes that were looked up. A sandbox could watch its neighbours there. The
- * files are the namespace's own and the host's root owns them, so nobody inside gets around their mode.
+ * files are the namespace's own and the host's root owns them, so no program inside gets around their mode.
  */
 static const char *const HOSTS_NUMBERS[] = {"softnet_stat", "sockstat", "protocols", "stat/rt_cache", "rt_acct"};
 
@@ -59,7 +59,7 @@ void machine_network(struct machines *all, struct connection *from, uint32_t id,
   struct machine *m = machine_named(all, from, id, name);
   if (!m) return;
   /* Where a policy is to decide, the egress process must know before the first packet can come. A netd that is gone
-   * has a successor, which is told with the sockets. */
+   * is started again, and gets the mode with the sockets. */
   m->mode = mode;
   int error = netd_mode(all->netd, m->name, mode);
   if (error == EPIPE || error == ECONNRESET || error == EBADF) error = 0;

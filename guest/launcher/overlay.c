@@ -2,7 +2,7 @@
  * overlay.c: the root file system of a sandbox.
  *
  * Every layer is a private clone of the mount it lies on, with the sandbox's own id map over it: on disk a file
- * belongs to 0 or 1000, the sandbox sees 0 or 1000, and the host sees ids that nobody else has.
+ * belongs to 0 or 1000, the sandbox sees 0 or 1000, and the host sees ids that no other sandbox has.
  */
 #define _GNU_SOURCE
 #include "launcher/overlay.h"
@@ -178,7 +178,7 @@ static void detach(const struct overlay *o, size_t attached) {
 }
 
 /*
- * Overlay makes directories in "work" as whoever mounts it. Host root has no id in the sandbox's map, so they could
+ * Overlay makes directories in "work" as the user that mounts it. Host root has no id in the sandbox's map, so they could
  * not be stored: for the moment of the mount we are the sandbox's root for files, and the securebit keeps the
  * kernel from taking the file capabilities away with it.
  */

@@ -182,7 +182,7 @@ static void move_descriptor(int from, int to) {
   close(from);
 }
 
-/* on v1 this may wait for the kernel to let go of old readers (10 ms and more): here it delays nobody else */
+/* on v1 this may wait for the kernel to let go of old readers (10 ms and more): here it delays no other sandbox */
 static void join_cgroups(const int *cgroups, size_t count) {
   for (size_t i = 0; i < count; i++) MUST(write(cgroups[i], "0", 1), "joining its cgroups");
   /* from here on its own cgroup is the root of what it sees */
@@ -391,7 +391,7 @@ static void drop_privileges(const struct sandbox_options *options, struct agent_
   if (errno) give_up("installing the system call filter");
   errno = caps_drop();
   if (errno) give_up("dropping capabilities");
-  /* nobody inside may look into PID 1: its memory is a copy of the launcher's */
+  /* no program inside may inspect PID 1: its memory is a copy of the launcher's */
   MUST(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "hiding the agent");
 }
 

@@ -125,7 +125,7 @@ static uint32_t ask_who(const struct flow *flow) {
   return holders_ask(flow->flows->holders, diag_inode(flow->flows->diag, IPPROTO_UDP, &flow->inside, &flow->outside));
 }
 
-/* For the meter only: where there is no room for it, a flow goes uncounted rather than anybody waits. */
+/* For the meter only: without room in the channel a flow stays uncounted, so that nothing waits. */
 static void tell_bytes(const struct flow *flow) {
   char address[INET6_ADDRSTRLEN];
   endpoint_text(&flow->outside, address);

@@ -2,8 +2,8 @@
  * holder_client.h: netd's side of holder.h: asks inside a sandbox who holds a socket, and passes the answer on to Node.
  *
  * netd has no path to agents, so the launcher makes the connection: with the first question, which is sent when the
- * connection is there. It is closed when no question comes for a while. Nobody waits for an answer, and a sandbox that is
- * asked too much, or does not answer, is not asked: that is told to nobody.
+ * connection is there. It is closed when no question comes for a while. No connection waits for an answer. A sandbox that is
+ * asked too much, or does not answer, is not asked, without an error.
  */
 #ifndef SANDKEEP_HOLDER_CLIENT_H
 #define SANDKEEP_HOLDER_CLIENT_H
@@ -52,7 +52,7 @@ void holders_open(struct holders *holders, const char *machine, int (*call)(cons
 /* takes over a connection that was called for, on which the agent has been sent HOLDERS; -1 when none could be made */
 void holders_connect(struct holders *holders, int fd);
 void holders_close(struct holders *holders);
-/* returns the number under which Node hears the answer, or 0 when nobody is asked */
+/* returns the number of the lookup in the message to Node, or 0 when no agent is asked */
 uint32_t holders_ask(struct holders *holders, uint32_t inode);
 /* closes what is silent; to be called now and then */
 void holders_expire(struct holders *holders, int64_t now);

@@ -26,7 +26,7 @@
 #include "shared/loop.h"
 
 /* Connections that Node holds for one machine, and for all; beyond all, each machine still has its reserve. Each may hold
- * 64 KiB of Node's memory a direction when nobody reads. */
+ * 64 KiB of Node's memory a direction when it is not read. */
 #define CONNECTIONS_PER_MACHINE 512
 #define CONNECTIONS_TOTAL 8192
 #define CONNECTIONS_RESERVED 16
@@ -62,7 +62,7 @@ struct tenant {
   struct tenant *previous;
 };
 
-/* A machine whose end Node has not been told of, for want of room. */
+/* A machine whose end has not been sent to Node yet, for lack of room. */
 struct ending {
   uint64_t id;
   struct ending *next;
@@ -337,7 +337,7 @@ static int recheck(const char *line) {
   return say_done("rechecked", token);
 }
 
-/* what was refused to it until now is wanted, as somebody reads its log */
+/* reports the packets that were refused until now, because its log is being read */
 static int tell(const char *line) {
   struct tenant *tenant;
   uint64_t token;
@@ -387,7 +387,7 @@ static void control_ready(struct source *source, uint32_t what) {
   struct net_listeners sockets;
   int unread = netd_order_receive(source->fd, &order, &sockets);
   if (unread == EAGAIN || unread == EINTR || unread == EBADMSG) return;
-  /* The launcher is gone: whoever comes next starts a netd of its own. */
+  /* The launcher is gone: the next launcher starts its own netd. */
   if (unread) _exit(0);
   struct tenant *tenant = tenant_named(order.machine);
   if (order.kind == NETD_ADD) {

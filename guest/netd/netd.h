@@ -1,5 +1,5 @@
 /*
- * netd.h: the process that holds the listeners of all sandboxes and joins them to the world.
+ * netd.h: the process that holds the listeners of all sandboxes and connects them to the outside.
  *
  * It decides nothing: connections and the first datagram of each flow go to its child, the egress process (egress.h),
  * which answers for the policy. netd never blocks, keeps bounds for each sandbox, and is confined (netd_process.h).
@@ -27,9 +27,9 @@ struct netd_options {
 int netd_start(const struct netd_options *options, pid_t *pid, int *control);
 
 /* A machine's sockets from net_listen(), which the caller may close afterwards. A name that netd has already is replaced.
- * Nobody needs to wait: connections made meanwhile wait in the listener. */
+ * The caller need not wait: connections made meanwhile wait in the listener. */
 int netd_add(int control, const char *machine, const struct net_listeners *listeners, enum net_mode mode);
-/* the mode as it is from now on, which the egress process is told with each request */
+/* the mode from now on, which each request to the egress process carries */
 int netd_mode(int control, const char *machine, enum net_mode mode);
 /* the machine has ended: closes its sockets and all its connections */
 int netd_drop(int control, const char *machine);

@@ -30,8 +30,8 @@ bool netd_is_name(const char *name);
 
 /* `sockets` may be NULL; `order.sockets` is filled in. Returns 0 or an errno. */
 int netd_order_send(int fd, struct netd_order order, const struct net_listeners *sockets);
-/* Takes one order, without waiting, and the sockets that came with it. Returns 0 or an errno: EAGAIN or EINTR when there
- * is none now, EBADMSG for what is none, anything else when there will be none. */
+/* Takes one order, without waiting, and the sockets that came with it. Returns 0 or an errno: EAGAIN or EINTR when
+ * none has come yet, EBADMSG for a malformed one, anything else when no more can come. */
 int netd_order_receive(int fd, struct netd_order *order, struct net_listeners *sockets);
 
 #endif

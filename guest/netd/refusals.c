@@ -12,7 +12,7 @@
 #include "network/nflog.h"
 #include "shared/hex.h"
 
-/* packets that are told in a second, of one machine and of all; beyond all, each machine still has its reserve */
+/* packets that are reported in a second, of one machine and of all; beyond that each machine still has its reserve */
 #define PER_MACHINE 100
 #define TOTAL 1000
 #define RESERVED 4

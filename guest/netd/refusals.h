@@ -1,7 +1,7 @@
 /*
- * refusals.h: tells Node what the kernel has refused to one sandbox by itself, without asking anybody (net.h).
+ * refusals.h: reports to Node the packets of one sandbox that the kernel refused by itself (net.h).
  *
- * A sandbox that sends a million packets costs itself: each machine has a number of packets a second that are told, and
+ * A sandbox that sends a million packets costs itself: each machine has a number of packets a second that are reported, and
  * so have all together. What is beyond it waits in the machine's socket, and what the socket has no room for the kernel
  * counts: Node is told how many there were.
  */
@@ -18,7 +18,7 @@ struct refusals {
   const char *machine;
   /* that may still be told before the next refusals_refill() */
   unsigned left;
-  /* packets that Node was told to have missed */
+  /* missed packets that were reported to Node */
   uint32_t lost;
 };
 

@@ -56,7 +56,7 @@ static bool hear(int fd, struct inet_diag_msg *out) {
 uint32_t diag_inode(int fd, uint8_t protocol, const struct endpoint *inside, const struct endpoint *outside) {
   struct inet_diag_msg found;
   if (fd < 0 || !answers || !ask(fd, protocol, inside, outside) || !hear(fd, &found)) return 0;
-  /* Where no connection has these ends any more, the kernel finds whoever listens on the port. */
+  /* Where no connection has these ends any more, the kernel finds the listener of the port. */
   return protocol == IPPROTO_TCP && found.idiag_state == TCP_LISTEN ? 0 : found.idiag_inode;
 }
 

@@ -170,7 +170,7 @@ static void count_sent(struct nft *t, uint8_t protocol) {
 /* a chain for TCP to one of the loopback addresses: counts what passes between a port and dial.c */
 static void add_ports_chain(struct nft *t, const char *name, uint8_t family) {
   nft_add_chain(t, name);
-  /* A server may ask for any kind of service, but it cannot lose the mark: that is looked at first. */
+  /* A server may ask for any kind of service, but it cannot lose the mark: that is checked first. */
   nft_rule(t, name);
   nft_match_mark(t, NET_PORT_MARK);
   nft_count(t, SENT);
@@ -197,7 +197,7 @@ static void jump_to_ports(struct nft *t, const char *name, uint8_t family, const
   nft_rule_end(t);
 }
 
-/* Refusals are told, where the kernel can, and answered, so that no program waits for what will not come. */
+/* Refusals are logged, where the kernel can, and answered, so that no program waits in vain. */
 static void reject_the_rest(struct nft *t) {
   if (tells) {
     nft_rule(t, "output");
@@ -259,7 +259,7 @@ static void add_bar(struct nft *t) {
   nft_drop(t);
   nft_rule_end(t);
   jump_inside(t, "output");
-  /* Attempts are told, and not what is still sent on connections that were open. */
+  /* Attempts are logged, but not packets on connections that were open before. */
   if (tells) {
     nft_rule(t, "output");
     nft_match_protocol(t, IPPROTO_TCP);
@@ -314,7 +314,7 @@ static int reflect_marks(void) {
   return error || no_ipv6 ? error : write_setting("/proc/sys/net/ipv6/fwmark_reflect", "1");
 }
 
-/* Connections that no program has accepted are charged to nobody, so each listening socket has few of them. */
+/* Connections that no program has accepted are charged to no cgroup, so each listening socket has few of them. */
 static int shorten_queues(void) { return write_setting("/proc/sys/net/core/somaxconn", "512"); }
 
 /* ---- what net.h offers ---- */
@@ -393,7 +393,7 @@ int net_listen(struct net_listeners *out) {
   if (!error) error = listen_socket(AF_INET, SOCK_DGRAM, &out->fd[NET_UDP4]);
   if (!error) error = raw_socket(AF_INET, &out->fd[NET_RAW4]);
   if (!error && (out->fd[NET_DIAG] = netlink_socket(NETLINK_SOCK_DIAG)) < 0) error = errno;
-  /* Everything works without it, except that nobody hears of what is refused. */
+  /* Everything works without it, but refusals are not reported. */
   if (!error && tells && nflog_open(&out->fd[NET_REFUSED])) out->fd[NET_REFUSED] = -1;
   if (!error) {
     error = listen_socket(AF_INET6, SOCK_STREAM, &out->fd[NET_TCP6]);

@@ -1,7 +1,7 @@
 /*
  * net.h: the network of one sandbox, made inside its network namespace.
  *
- * The namespace has no interface but `lo`, and every address of the world is local to it: a packet to 93.184.216.34
+ * The namespace has no interface but `lo`, and every address is local to it: a packet to 93.184.216.34
  * leaves a socket of the sandbox, is looped through lo, and the ruleset hands it to one of our listeners, which are
  * bound inside the namespace and held outside the sandbox. The listener learns the destination the program meant.
  *
@@ -38,7 +38,7 @@
 #define NET_ADDRESS6 "fd73:616e:646b::2"
 
 /* Where the listeners are bound and where the resolver answers on port 53. /etc/resolv.conf inside must say
- * "nameserver 198.18.0.1". The port is one that nobody inside will miss. */
+ * "nameserver 198.18.0.1". The port is one that programs inside do not need. */
 #define NET_GATEWAY "198.18.0.1"
 #define NET_GATEWAY6 "fd73:616e:646b::1"
 #define NET_PORT 1
@@ -67,7 +67,7 @@ int net_prepare(void);
  * the reset that says so. Follow it with netd_cut(), which ends what is open outside. */
 int net_set_mode(enum net_mode mode);
 
-/* The sockets through which a sandbox reaches the world, one to ask the kernel about its own (diag.h), and one that tells
+/* The sockets through which a sandbox reaches the outside, one to ask the kernel about its own (diag.h), and one that tells
  * what the ruleset refuses (nflog.h). The IPv6 ones are -1 on a host without IPv6, the last one where the kernel cannot
  * tell. */
 enum net_listener {

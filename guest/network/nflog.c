@@ -42,7 +42,7 @@ static int listen_to(int fd, uint16_t group) {
   netlink_begin(&n, (uint16_t)(NFLOG_SUBSYSTEM << 8) | NFULNL_MSG_CONFIG, NLM_F_ACK, &header, sizeof header);
   netlink_put(&n, NFULA_CFG_CMD, &command, sizeof command);
   netlink_put(&n, NFULA_CFG_MODE, &mode, sizeof mode);
-  /* A message for each packet, at once: what was refused before somebody asks has been told by then. */
+  /* A message for each packet, at once: packets that were refused before a request have been reported by then. */
   netlink_put_be32(&n, NFULA_CFG_QTHRESH, 1);
   netlink_end(&n);
   return netlink_talk(fd, &n);
@@ -56,7 +56,7 @@ int nflog_open(int *out) {
   /* What does not fit is counted, see nflog_lost(); it need not be an error, too. */
   setsockopt(fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, &yes, sizeof yes);
   int error = EBUSY;
-  /* The kernel says EPERM of a group that somebody else listens to. */
+  /* The kernel returns EPERM for a group that another process listens to. */
   for (uint16_t group = 0; group < NFLOG_GROUPS && (error == EBUSY || error == EPERM); group++) {
     error = listen_to(fd, group);
   }
@@ -70,7 +70,7 @@ ssize_t nflog_receive(int fd, void *buffer, size_t room) {
   socklen_t size = sizeof from;
   ssize_t got = recvfrom(fd, buffer, room, MSG_DONTWAIT, (struct sockaddr *)&from, &size);
   if (got < 0) return -1;
-  /* Nobody inside may send here; should that ever change, only the kernel has this number. */
+  /* No program inside may send here; should that ever change, only the kernel has this number. */
   return size == sizeof from && from.nl_pid == 0 ? got : 0;
 }
 

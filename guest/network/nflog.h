@@ -1,7 +1,7 @@
 /*
  * nflog.h: what the kernel tells of packets that a sandbox's ruleset refuses (nfnetlink_log): the beginning of each.
  *
- * A group of the kernel's log has one listener. There are two groups, and rules log to both: whoever opens a socket while
+ * A group of the kernel's log has one listener. There are two groups, and rules log to both: a process that opens a socket while
  * an earlier one is still open somewhere takes the other group.
  */
 #ifndef SANDKEEP_NFLOG_H
@@ -29,11 +29,11 @@ struct refused {
   size_t length;
 };
 
-/* Opens a socket, nonblocking and close-on-exec, that is told of packets in the caller's network namespace. Takes
+/* Opens a socket, nonblocking and close-on-exec, that receives packets of the caller's network namespace. Takes
  * CAP_NET_ADMIN over it; reading takes none. Returns 0 or an errno, EBUSY when each group has a listener. */
 int nflog_open(int *out);
 
-/* one message of the kernel into the buffer; 0 for one that came from somebody else, -1 when none is there */
+/* one message of the kernel into the buffer; 0 for one from another sender, -1 when there is no message */
 ssize_t nflog_receive(int fd, void *buffer, size_t room);
 /* false when the message tells of no packet, or of one that is no whole IP header */
 bool nflog_parse(const void *message, size_t length, struct refused *out);

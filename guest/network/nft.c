@@ -330,7 +330,7 @@ int nft_read_counter(int fd, const char *table, const char *counter, uint64_t *b
   if (send(fd, t.messages.data, t.messages.length, 0) < 0) return errno;
 
   _Alignas(8) uint8_t answer[2048];
-  /* The answer is queued before send() returns; a missing one must not make anybody wait. */
+  /* The answer is queued before send() returns; a missing one must not block. */
   ssize_t got = recv(fd, answer, sizeof answer, MSG_DONTWAIT);
   if (got < 0) return errno;
   size_t skip = sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg);

@@ -1,4 +1,4 @@
-/* packet.h: the packets that netd sends into a sandbox as if they came from somewhere in the world. */
+/* packet.h: the packets that netd sends into a sandbox as if they came from outside. */
 #ifndef SANDKEEP_PACKET_H
 #define SANDKEEP_PACKET_H
 

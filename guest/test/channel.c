@@ -131,7 +131,7 @@ static void look_at_locks(const char *path) {
   close(fd);
 }
 
-/* a lease of somebody's makes a nonblocking open fail */
+/* a lease of another process makes a nonblocking open fail */
 static void look_at_leases(const char *path) {
   int fd = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0 && errno == EWOULDBLOCK) printf("lease %s\n", path);

@@ -262,7 +262,7 @@ static void test_architectures(void) {
 #endif
 }
 
-/* Too little room is told, and never written beyond. */
+/* Too little room is reported, and no byte is written beyond it. */
 static void test_room(void) {
   for (size_t room = 0; room < length; room++) {
     struct sock_filter *small = malloc((room ? room : 1) * sizeof *small);

@@ -201,7 +201,7 @@ static void refuse(int fd, const struct fuse_in_header *head, int error) {
 int fuse_serve(const struct fuse_directory *directory, int fd) {
   _Alignas(struct fuse_in_header) uint8_t request[REQUEST];
   ssize_t got = read(fd, request, sizeof request);
-  /* ENOENT: whoever asked was killed before we read the question */
+  /* ENOENT: the caller was killed before we read the question */
   if (got < 0) return errno == EINTR || errno == ENOENT ? 0 : errno;
   uint8_t *out = malloc(FUSE_ROOM);
   if (!out) {
@@ -209,7 +209,7 @@ int fuse_serve(const struct fuse_directory *directory, int fd) {
     return 0;
   }
   size_t length = fuse_answer(directory, request, (size_t)got, out);
-  /* fails when whoever asked is gone */
+  /* fails when the caller is gone */
   int error = length > 0 && write(fd, out, length) < 0 && errno == ENODEV ? ENODEV : 0;
   free(out);
   return error;

@@ -1,4 +1,4 @@
-/* view_files.h: the files of view.h by their names, for whoever puts them in place and for tests. */
+/* view_files.h: the files of view.h by their names, for the code that puts them in place and for tests. */
 #ifndef SANDKEEP_VIEW_FILES_H
 #define SANDKEEP_VIEW_FILES_H
 

@@ -1,5 +1,5 @@
 /**
- * Where the daemon tells the egress process what the operator says and what machines may reach
+ * The socket on which the daemon sends the operator's settings and the policies of machines
  * (src/protocols/egress-control.ts has the lines).
  *
  * Policies have secrets in them. They are kept in memory only: after a restart of this process the daemon, which sees
@@ -81,7 +81,7 @@ function serve(socket: Socket, controlled: Controlled): void {
 
 async function obey(written: string, controlled: Controlled): Promise<EgressProcessLine | undefined> {
   const read = readDaemonLine(written);
-  // What was wrong is not said, as it may be a secret.
+  // The error does not quote the line, which may hold a secret.
   if ("unreadable" in read) return { id: read.unreadable, error: "the egress process does not understand the order" };
   const { line } = read;
   if (line.kind === "commands") {

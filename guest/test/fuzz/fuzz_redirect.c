@@ -23,7 +23,7 @@ static int at = -1;
 static int layers[2];
 static int moved;
 
-/* below the layers lies what must not be reached; "up" and "etc" in the lower layer are ways out for whoever follows */
+/* below the layers lies what must not be reached; "up" and "etc" in the lower layer are ways out for code that follows them */
 static const char *const directories[] = {"outside", "top", "top/moved", "below",
                                           "below/a", "below/a/b", "below/moved"};
 static const char *const links[][2] = {{"..", "below/up"}, {"../outside", "below/etc"}, {"/", "below/a/root"}};

@@ -19,7 +19,7 @@ static enum ending mount_type(const struct probe *p) {
                                         "fd=0,rootmode=40000,user_id=0,group_id=0"};
   const char *target = scratch_directory();
   if (!target) return untried("no directory to write to");
-  /* that the kernel does not know the type, or wants other options, is told only to those who may mount */
+  /* that the kernel does not know the type, or wants other options, is reported only to processes that may mount */
   if (mount("none", target, p->path, 0, OPTIONS[p->first])) return reached(-1);
   umount2(target, MNT_DETACH);
   return is_open("mounted %s", p->path);

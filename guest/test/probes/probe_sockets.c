@@ -95,7 +95,7 @@ static enum ending other_interfaces(const struct probe *p) {
   return is_closed("there is only lo");
 }
 
-/* The argument is the name of a socket that somebody listens on outside. */
+/* The argument is the name of a socket with a listener outside. */
 static enum ending abstract_socket(const struct probe *p) {
   (void)p;
   if (!probe_argument) return untried("needs the name of a socket outside");

@@ -69,7 +69,7 @@ static enum ending message_queues(const struct probe *p) {
   return info.msgpool ? is_open("%d queues are there", info.msgpool) : is_closed("no queue is there");
 }
 
-/* Directories that a sandbox has to itself: nothing may be in them that nobody inside put there. */
+/* Directories that a sandbox has to itself: everything in them must come from inside. */
 static enum ending foreign_entries(const struct probe *p) {
   DIR *directory = opendir(p->path);
   if (!directory) return is_closed("%s", strerror(errno));

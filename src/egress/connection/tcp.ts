@@ -18,7 +18,7 @@ export interface RelayOptions {
   first?: (bytes: Buffer) => boolean;
   /** what was negotiated with the program before: the server is asked for it too */
   postgres?: boolean;
-  /** whose time it takes */
+  /** the machine's share of this process's time */
   share: TimeShare;
   signal: AbortSignal;
 }

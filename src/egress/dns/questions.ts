@@ -16,7 +16,7 @@ import type { Names } from "../policy/names.ts";
 import { judgeAddress, judgeQuestion, type Policy, type Verdict } from "../policy/policy.ts";
 import { resolve } from "./resolvers.ts";
 
-/** Whose question it is. */
+/** The machine that asks. */
 export interface Asker {
   policy(): Policy;
   names: Names;
@@ -29,7 +29,7 @@ export interface QuestionOptions {
   resolvers: () => Destination[];
   addresses: AddressRules;
   signal: AbortSignal;
-  /** told of each question that was understood, once it is answered; `failure` is why nothing came of one that is allowed */
+  /** called with each valid question once it is answered; `failure` is why an allowed one got no answer */
   decided(question: { name: string; type: string }, verdict: Verdict, failure?: string): void;
 }
 
@@ -72,7 +72,7 @@ export async function answerQuestion(
     return reply(question, transport, { rcode: serverFailure, blocked: "it asks too much" });
   }
   const found = await lookUp(name, type, options);
-  // The policy may have changed while the world was asked.
+  // The policy may have changed meanwhile.
   if (!found || !judgeQuestion(asker.policy(), name, type).allowed) {
     decided(found ? "the policy has changed meanwhile" : unanswered);
     return reply(question, transport, { rcode: serverFailure });
@@ -95,13 +95,13 @@ export function questionAsked(packet: Buffer): { name: string; type: string } | 
   return question?.name === undefined ? undefined : { name: question.name, type: question.type };
 }
 
-/** the addresses of a name as the world's resolvers say now, whatever a policy says of it */
+/** the addresses of a name from the resolvers now, regardless of the policy */
 export async function addressesOf(name: string, options: Omit<QuestionOptions, "decided">): Promise<string[]> {
   const found = await Promise.all(["A", "AAAA"].map((type) => lookUp(name, type, options)));
   return found.flatMap((each) => addressesIn(each?.answers ?? []).map(({ name: address }) => address));
 }
 
-/** unread on its way there; what comes back tells us names for the log, and for a policy that may come later */
+/** passes the question on unread; the answer's names are kept for the log, and for a policy that may come later */
 async function passOn(
   packet: Buffer,
   transport: "udp" | "tcp",
@@ -110,7 +110,7 @@ async function passOn(
 ): Promise<Buffer | undefined> {
   const question = questionIn(packet);
   const answer = await resolve(packet, { resolvers: resolvers(), transport, signal });
-  // A policy that came meanwhile shall be asked: whoever hears nothing asks again.
+  // A policy has come meanwhile and must decide: without an answer the program asks again.
   if (asker.policy().kind !== "open") return undefined;
   const parsed = answer && parsePacket(answer);
   if (question?.name === undefined) return answer;
@@ -127,7 +127,7 @@ async function passOn(
 
 const unanswered = "no resolver answers";
 
-/** why an answer is of no use to whoever asked; undefined where it is */
+/** why an answer is useless to the program; undefined if it is useful */
 function failureIn(rcode: number, type: string, answers: Answer[]): string | undefined {
   if (rcode === noSuchName) return "no such name";
   if (rcode !== 0) return `its resolver fails (${rcodes[rcode] ?? `code ${rcode}`})`;
@@ -136,7 +136,7 @@ function failureIn(rcode: number, type: string, answers: Answer[]): string | und
 
 const rcodes: Record<number, string> = { 1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED" };
 
-/** a name that leads to nowhere that may be reached */
+/** a name without any address that may be reached */
 function closedAnswer(answers: Answer[], addresses: AddressRules): string {
   const [first] = addressesIn(answers);
   return first
@@ -205,14 +205,14 @@ function mayBeTold(answer: Answer, policy: Policy, addresses: AddressRules): boo
   if (answer.type !== "A" && answer.type !== "AAAA") return true;
   const attempt = { protocol: "tcp" as const, address: answer.data, port: 443 };
   const verdict = judgeAddress(policy, attempt, addresses);
-  // One that a range denies is told, and refused with the reason when it is used.
+  // An address in a denied range stays in the answer, and is refused with the reason when it is used.
   return verdict === undefined || verdict.allowed || addresses.forbidden(answer.data) === undefined;
 }
 
 interface Question {
   id: number;
   flags: number;
-  /** undefined where it is a question of a kind that no program needs */
+  /** undefined for kinds of questions that no program needs */
   name: string | undefined;
   /** as it was asked, for the answer to repeat */
   asked: Packet["questions"];

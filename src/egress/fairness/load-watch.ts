@@ -1,16 +1,16 @@
 /**
- * Finds who keeps this process busy without wanting anything that waits for its turn: frames of HTTP/2 that ask for
- * nothing, say, which are read and dropped before anybody hears of them. Whenever a machine wants something, it is looked
- * whether there was hardly a free moment since the last look; then the connections that took most of the bytes are not
- * read any further until their machine has had a turn for them. A machine that has done little lately is left alone.
+ * Finds connections that keep this process busy without work that waits for a turn: for example HTTP/2 frames without
+ * requests, which are read and dropped. At each request of a machine it checks whether the process was almost always busy
+ * since the last check; if so, the connections with the most bytes are not read until their machine has had a turn for
+ * them. A machine that has done little lately is left alone.
  */
 
 export interface Watched {
   /** bytes that were read of it so far */
   bytes(): number;
-  /** from now on nothing is read of it */
+  /** stops reading it */
   hold(): void;
-  /** it is read again */
+  /** reads it again */
   release(): void;
 }
 
@@ -26,9 +26,9 @@ export interface LoadWatchOptions {
   used: () => { active: number; idle: number };
 }
 
-/** how often it is looked at most, in ms */
+/** shortest time between two checks, in ms */
 const every = 5;
-/** there is load when so many times as long something was to do as nothing */
+/** ratio of busy time to idle time from which on there is load */
 const overloaded = 1;
 /** a connection that took less than this part of what connections took on average is not what keeps us busy */
 const leastPart = 0.25;
@@ -49,7 +49,7 @@ export class LoadWatch {
     this.#options = options;
   }
 
-  /** returns what ends it */
+  /** returns a function that ends it */
   watch(watched: Watched, payer: Payer): () => void {
     this.#watched.set(watched, { payer, bytes: watched.bytes(), held: false });
     return () => void this.#watched.delete(watched);

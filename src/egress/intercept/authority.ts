@@ -1,7 +1,7 @@
 /**
  * The certificate authority of one sandbox, which that sandbox trusts and no other. Its key and name are derived from a
  * secret of the installation and the sandbox's id, so they are nowhere on disk and yet the same after a stop, a resume
- * and a restart; of its certificate only the signature differs each time, which nobody looks at who trusts it.
+ * and a restart; of its certificate only the signature differs each time, which does not matter to programs that trust it.
  * The daemon derives what it is made of, and makes its certificate when a sandbox is to believe it; the egress process,
  * which never has that secret, makes its key when it first signs for a server.
  */
@@ -23,7 +23,7 @@ import type { AuthoritySpec } from "../../core/network/network-policy.ts";
 import { certificate } from "./certificate.ts";
 
 export interface Authority {
-  /** what a server named `host` proves itself with, to programs in this sandbox */
+  /** the key and certificate of a server named `host`, for programs in this sandbox */
   leafFor(host: string): SecureContext;
 }
 
@@ -106,7 +106,7 @@ export function openAuthority(spec: AuthoritySpec, now: () => number = Date.now)
   };
 }
 
-/** without those that withstand quantum computers: they cost time, and nobody can record what never leaves the host */
+/** without those that withstand quantum computers: they cost time, and traffic that never leaves the host cannot be recorded */
 const groups = "X25519:prime256v1:secp384r1:secp521r1";
 
 const day = 24 * 60 * 60 * 1000;

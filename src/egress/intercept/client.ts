@@ -4,7 +4,7 @@ import type { Readable, Writable } from "node:stream";
 import type { Header } from "./headers.ts";
 
 export interface Client {
-  /** begins to send; what comes of it is told to the listener */
+  /** begins to send; the listener gets the results */
   send(request: Outgoing, listener: Listener): Sending;
   close(): void;
 }
@@ -17,7 +17,7 @@ export interface Outgoing {
   target: string;
   /** end to end, without the host */
   headers: Header[];
-  /** names, in lower case, of headers that nobody should keep in a table of repeated ones */
+  /** names, in lower case, of headers that must not be kept in a compression table */
   secret: string[];
   hasBody: boolean;
   /** whether the sender understands trailers */

@@ -1,6 +1,6 @@
 /**
- * What is to be done with a request. It must be for the host that its connection is for; then the first rule that
- * matches says where it goes and in which words, or what it is answered without anybody being asked.
+ * Decides what is done with a request. Its host must be the host of its connection; then the first rule that matches says
+ * where it goes and with which headers, or gives a fixed answer.
  */
 
 import type { Readable } from "node:stream";
@@ -39,16 +39,16 @@ export interface Circumstances {
   origin: Upstream;
   /** where a rule forwards to */
   forwardUpstream(url: URL): Upstream;
-  /** whose time they take */
+  /** the machine's share of this process's time */
   share: TimeShare;
-  /** told of each request when it comes, and of what became of it when it is over */
+  /** called with each request when it comes, and with its result when it is over */
   asked(): void;
   seen(request: SeenRequest): void;
 }
 
 export interface SeenRequest {
   method: string;
-  /** without the query, which may hold what is nobody's business */
+  /** without the query, which may hold secrets */
   path: string;
   /** undefined when there was no answer */
   status?: number;
@@ -63,7 +63,7 @@ export interface SeenRequest {
   problem?: string;
 }
 
-/** Whom to ask and in which words, or what the program is answered without anybody being asked. */
+/** The server and headers for the request, or a fixed answer. */
 export type Decision = { rule?: NonNullable<SeenRequest["rule"]> } & (
   | { origin: Upstream; request: Outgoing }
   | { answer: FixedAnswer }
@@ -111,7 +111,7 @@ export const requestCost = 500;
 /** methods that are answered with the request */
 const mirrors = ["TRACE", "TRACK"];
 
-/** says what went wrong, so that whoever runs in the sandbox can act on it */
+/** says what went wrong, so that the program's author can act on it */
 export function refusal(status: number, problem: string): FixedAnswer {
   const body = `${problem}\n`;
   return { status, headers: [["content-type", "text/plain; charset=utf-8"], lengthOf(body)], body, problem };
@@ -121,7 +121,7 @@ export function seenOf({ method, target }: Incoming): SeenRequest {
   return { method, path: target.split("?", 1)[0] ?? "", sent: 0, received: 0, startedAt: Date.now() };
 }
 
-/** the program's request as a server is asked, but for who is asked and in which words */
+/** the program's request as it goes to a server, without the server and the changed headers */
 function outgoing(incoming: Incoming): Omit<Outgoing, "authority" | "headers"> {
   const { method, target, hasBody } = incoming;
   return { method, target, hasBody, scheme: "https", secret: [], takesTrailers: takesTrailers(incoming.headers) };

@@ -1,6 +1,6 @@
 /**
  * One request of a program and its answer: carries out what was decided about it. Body and answer stream, neither
- * faster than the other side takes them, and whatever becomes of one side becomes of the other.
+ * faster than the other side reads them. If one side fails or ends early, so does the other.
  */
 
 import { constants } from "node:http2";
@@ -30,13 +30,13 @@ export interface Answering {
   /** throws when this head cannot be sent */
   begin(status: number, reason: string, headers: Header[]): Writable;
   end(trailers: Header[]): void;
-  /** cuts it off, so that nobody takes it for whole; with a code of HTTP/2 */
+  /** cuts the answer off, so that the program does not take it for complete; with a code of HTTP/2 */
   cut(code: number): void;
-  /** told once: it has been sent whole, or the program is gone */
+  /** called once: the answer was sent completely, or the program is gone */
   over(listener: () => void): void;
 }
 
-/** settles nothing and throws nothing: how it went is told to the program, and to `seen` */
+/** never throws: the program and `seen` get the result */
 export function exchange(circumstances: Circumstances, incoming: Incoming, answering: Answering): void {
   circumstances.asked();
   const { share } = circumstances;
@@ -53,7 +53,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
   incoming.body.on("data", (chunk: Buffer) => {
     seen.sent += chunk.length;
   });
-  // Counting must not set it flowing before somebody takes it.
+  // Counting must not start the stream before it has a reader.
   incoming.body.pause();
   incoming.body.on("error", () => undefined);
   answering.over(() => circumstances.seen(seen));
@@ -74,7 +74,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
     } catch (error) {
       cut(messageOf(error), constants.NGHTTP2_INTERNAL_ERROR);
     }
-    // Whoever writes first and reads later has to get to the answer.
+    // A program that writes first and reads later must still get the answer.
     incoming.body.resume();
   }
 
@@ -117,13 +117,13 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
           sending.abort(constants.NGHTTP2_PROTOCOL_ERROR);
         }
       };
-      // A body without a byte may have ended before anybody asked for it.
+      // An empty body may have ended before it was read.
       if (incoming.body.readableEnded) end();
       else incoming.body.once("end", end);
       incoming.body.once("close", () => {
         if (!ended) sending.abort(constants.NGHTTP2_CANCEL);
       });
-      // A server may answer, or go, without taking all of it: then the rest is read and thrown away.
+      // A server may answer or leave without reading all of it: then the rest is read and dropped.
       const stop = pour(incoming.body, sending.body, share);
       const drain = () => {
         stop();
@@ -136,7 +136,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
     });
   }
 
-  /** a change of protocol is no hint, as nobody asked for one; a hint that cannot be passed on is left out */
+  /** a change of protocol was not requested, so it is not an interim answer; one that cannot be passed on is left out */
   function inform(status: number, headers: Header[]): void {
     if (status === 101) return;
     try {
@@ -150,7 +150,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
     seen.status = answer.status;
     let writable: Writable;
     try {
-      if (answer.status === 101) throw new Error("it changed the protocol unasked");
+      if (answer.status === 101) throw new Error("it changed the protocol without a request");
       writable = answering.begin(answer.status, answer.reason, endToEnd(answer.headers));
     } catch (error) {
       abort(constants.NGHTTP2_CANCEL);
@@ -165,7 +165,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
       seen.received += chunk.length;
     });
     body.once("end", () => {
-      // A connection that is closed nicely in the middle is still closed in the middle.
+      // Also an orderly close in the middle of a body makes it incomplete.
       if (length !== undefined && length !== seen.received) return;
       ended = true;
       try {
@@ -184,7 +184,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
   function fail(error: unknown, code?: number): void {
     if (answering.begun) return;
     if (error instanceof Unreachable) answerWith(refusal(502, error.message));
-    // What a program would see of the server itself: it went away, or took the request back.
+    // What a program would see of the server itself: it left, or cancelled the request.
     else cut(messageOf(error), code ?? constants.NGHTTP2_INTERNAL_ERROR);
   }
 
@@ -194,7 +194,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
   }
 }
 
-/** what comes after a body cannot unsay what was said before it, nor what a rule has set */
+/** trailers must not replace headers that were sent before the body, nor those that a rule has set */
 function trailersOf(trailers: Header[], set: string[]): Header[] {
   return without(endToEnd(trailers), "host", "content-length", "content-type", "content-encoding", ...set);
 }

@@ -1,6 +1,6 @@
 /**
- * Headers on their way through: pairs of name and value in the order they came, names as they were written. What is
- * about one connection only ends here; each side has its own framing.
+ * Headers on their way through: pairs of name and value in the order they came, names as they were written. Headers
+ * about a single connection are not passed on; each side has its own framing.
  */
 
 import { alwaysKept, hopByHop } from "../../base/http-headers.ts";
@@ -10,7 +10,7 @@ export type Header = [name: string, value: string];
 const dropped = new Set([...hopByHop, "http2-settings"]);
 const kept = new Set([...alwaysKept, "expect"]);
 
-/** what a rule cannot set: how long a message is and what becomes of its connection are not its business */
+/** headers that a rule cannot set: the length of a message and the state of its connection */
 const unsettable = new Set([...dropped, "content-length", "expect", "trailer"]);
 
 export function valuesOf(headers: readonly Header[], name: string): string[] {
@@ -22,7 +22,7 @@ export function without(headers: readonly Header[], ...names: string[]): Header[
   return headers.filter(([name]) => !names.includes(name.toLowerCase()));
 }
 
-/** what is meant for the other end, without pseudo-headers of HTTP/2 */
+/** end-to-end headers, without pseudo-headers of HTTP/2 */
 export function endToEnd(headers: readonly Header[]): Header[] {
   const named = valuesOf(headers, "connection").flatMap((value) => value.split(","));
   const unsaid = new Set(named.map((name) => name.trim().toLowerCase()).filter((name) => !kept.has(name)));
@@ -33,8 +33,8 @@ export function endToEnd(headers: readonly Header[]): Header[] {
 }
 
 /**
- * With these instead of whatever the program said, and nothing of what it said under the same names, nor under names
- * that servers may take for the same: many know "_" and "-" as one.
+ * Replaces the program's headers of these names, and of names that servers may take for the same: many treat "_" and "-" as
+ * equal.
  */
 export function overridden(headers: readonly Header[], changes: Record<string, string>): Header[] {
   const set = Object.entries(changes).filter(([name]) => !unsettable.has(name.toLowerCase()));

@@ -39,11 +39,11 @@ export function sendUpgrade(socket: Socket, request: Outgoing, protocol: string)
   return send({ ...line, headers: [...headers, ...upgrade], createConnection: () => socket });
 }
 
-/** how the length of a body is told where no Content-Length does */
+/** how the length of a body is announced without Content-Length */
 export function framing(method: string, headers: readonly Header[], hasBody: boolean): Header[] {
   if (valuesOf(headers, "content-length").length > 0) return [];
   if (hasBody) return [["Transfer-Encoding", "chunked"]];
-  // Without a word Node would announce a body where there could be one.
+  // Without this Node would announce a body for every method that may have one.
   return ["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"].includes(method) ? [] : [["Content-Length", "0"]];
 }
 
@@ -72,10 +72,10 @@ function sending(onward: ClientRequest, { hasBody }: Outgoing, listener: Listene
     onward.destroy();
     listener.failed(new Error(problem));
   });
-  // Nobody asked for another protocol.
+  // No other protocol was requested.
   onward.once("upgrade", (_response, socket) => {
     socket.destroy();
-    listener.failed(new Error("the server changed the protocol unasked"));
+    listener.failed(new Error("the server changed the protocol without a request"));
   });
   onward.on("error", (error) => listener.failed(error));
   // Nagle's wait for more would only delay the head of what may be a long upload.

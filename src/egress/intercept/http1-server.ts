@@ -9,7 +9,7 @@ import { type Header, without } from "./headers.ts";
 import { longestHead } from "./http1-client.ts";
 import { endWith, isUpgrade, upgrade } from "./upgrade.ts";
 
-/** Who asks over a connection, and how it is cut off. */
+/** The program behind a connection, and how to cut it off. */
 export interface Http1Connection {
   circumstances: Circumstances;
   reset(): void;
@@ -17,7 +17,7 @@ export interface Http1Connection {
   queue: (() => void)[];
 }
 
-/** a program may send so many requests before it has the answer to the first */
+/** number of requests that a program may send before the first is answered */
 const mostAtOnce = 128;
 
 const connections = new WeakMap<object, Http1Connection>();
@@ -46,7 +46,7 @@ server.on("clientError", (error, socket) => {
   const { message } = error;
   endWith(socket, plain(400, `Cannot read the request: ${message}. A host with rules is spoken to in HTTP only`));
 });
-// A program may say that it has said everything before it has heard everything.
+// A program may end its side before it has received all answers.
 Object.assign(server, { httpAllowHalfOpen: true });
 
 export function serveHttp1(socket: TLSSocket, connection: Http1Connection): void {
@@ -114,11 +114,11 @@ function answeringOn(
       }
     },
     begin(status, reason, headers) {
-      // The body that it never asked for may come or not: what follows cannot be told apart from it.
+      // The body may come or not: what follows cannot be distinguished from it.
       if (waiting) response.shouldKeepAlive = false;
       const framed = isChunked(status, request, headers) ? headers : without(headers, "trailer");
       response.writeHead(status, reason || STATUS_CODES[status] || "", framed.flat());
-      // What has come of the body goes with them; what has not is not waited for.
+      // The part of the body that has arrived is sent; the rest is not awaited.
       const { socket } = response;
       socket?.cork();
       response.flushHeaders();

@@ -13,9 +13,9 @@ import { sendTrailers } from "./http2-client.ts";
 
 /** requests at once over one connection; each may hold `window` bytes that its server has not taken yet */
 export const mostStreams = 100;
-/** requests that may be taken back over one connection: so many at once, and so many a second */
+/** requests that may be cancelled over one connection: at once, and per second */
 const mostResets = { streamResetBurst: 2 * mostStreams, streamResetRate: 50 };
-/** about what one costs that is taken back, or a word about the connection, in µs */
+/** approximate cost of a cancelled request, or of a control frame, in µs */
 const costlyFrameCost = 100;
 const window = 256 << 10;
 /** bytes of all its requests; programs are near, so they need not be many */
@@ -24,7 +24,7 @@ const mostHeaders = 1_000;
 
 export interface Http2Options {
   room?: number | undefined;
-  /** how often its machine may do what costs us much and itself nothing */
+  /** how often its machine may do things that cost us much and it nothing */
   costlyFrames: Allowance;
 }
 
@@ -44,11 +44,11 @@ export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, opti
   session.setLocalWindowSize(Math.min(room, mostRoom));
   session.on("error", () => session.destroy());
   const costlyFrame = () => {
-    // Whatever is under way is taken back when the connection ends.
+    // The end of the connection cancels everything under way.
     if (session.destroyed) return;
     share.spend(costlyFrameCost);
     if (costlyFrames.take()) return;
-    session.destroy(new Error("Too much is taken back"), constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    session.destroy(new Error("Too many requests are cancelled"), constants.NGHTTP2_ENHANCE_YOUR_CALM);
   };
   session.on("ping", costlyFrame);
   // The first are how every connection begins.
@@ -63,7 +63,7 @@ export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, opti
   };
   session.on("stream", (stream, _headers, flags, raw: string[]) => {
     stream.on("error", () => undefined);
-    // We hear of a stream a moment after it was opened, and it may have been taken back in the same breath.
+    // Node reports a stream a moment after it was opened, when it may have been cancelled already.
     if (stream.closed) return costlyFrame();
     if (share.isFull) return refuse(stream);
     stream.once("aborted", costlyFrame);
@@ -72,7 +72,7 @@ export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, opti
   return session;
 }
 
-/** what HTTP/2 reads of a connection; Node has no word for stopping that, so its handle is told itself */
+/** reads of an HTTP/2 connection; Node has no method to pause them, so this calls its handle */
 function readingOf(socket: TLSSocket): Watched {
   const tell = (word: "readStart" | "readStop") => {
     const handle: unknown = Reflect.get(socket, "_handle");

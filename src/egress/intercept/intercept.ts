@@ -31,7 +31,7 @@ export interface Interception {
   port: number;
   /** bytes that may be under way in either direction before the other side has taken them, over HTTP/2 */
   room?: number | undefined;
-  /** how often the machine may do what costs us much and itself nothing */
+  /** how often the machine may do things that cost us much and it nothing */
   costlyFrames: Allowance;
   /** in order; header values in the clear */
   rules: readonly RequestRule[];
@@ -40,14 +40,14 @@ export interface Interception {
   /** a raw connection to where a rule forwards to; rejects with a sentence */
   dial(url: URL): Promise<Socket>;
   authority: Authority;
-  /** whose time it takes */
+  /** the machine's share of this process's time */
   share: TimeShare;
-  /** who the sandbox is; rules that forward need it */
+  /** identity of the sandbox; rules that forward need it */
   identity?: ForwardIdentity | undefined;
   forwardHeaders?: ForwardHeaders | undefined;
-  /** told of each request once its answer has ended */
+  /** called with each request once its answer has ended */
   seen(request: SeenRequest): void;
-  /** told, in a sentence, why a program's connection never got as far as a request */
+  /** called with a sentence if a program's connection failed before its first request */
   failed?(problem: string): void;
   /** cuts both sides off at once */
   signal: AbortSignal;
@@ -103,10 +103,10 @@ export function intercept(options: Interception): Promise<void> {
       Object.assign(socket, { secureConnecting: false });
       if (socket.alpnProtocol === "h2") {
         const session = serveHttp2(socket, serve(true).circumstances, options);
-        // What the session has buffered when the connection is cut is of no use to anybody.
+        // Data that the session has buffered is useless once the connection is cut.
         session.once("close", () => socket.destroy());
-        // A program that has said everything waits for answers that come soon, and for nothing else. Most that say so
-        // have gone; nothing is read any more that would tell, and HTTP/2 is deaf to what becomes of its writing.
+        // A program that has ended its side only waits for answers that come soon. Most such programs are gone, which
+        // cannot be noticed: nothing is read any more, and HTTP/2 does not report failed writes.
         socket.once("end", () => {
           session.close();
           const late = setTimeout(reset, lingering);
@@ -121,7 +121,7 @@ export function intercept(options: Interception): Promise<void> {
       if (secured) reset();
       else giveUp(error.reason ?? error.message);
     };
-    // Errors of TLS itself come by the second name, as nobody but us has accepted the connection.
+    // Errors of TLS itself come by the second name, as we accepted the connection ourselves.
     socket.on("error", failed).on("_tlsError", failed);
     socket.once("end", () => {
       if (!secured) giveUp(distrust);
@@ -130,7 +130,7 @@ export function intercept(options: Interception): Promise<void> {
     signal.addEventListener("abort", reset, { once: true });
     inside.once("close", () => {
       clearTimeout(timer);
-      // Many programs look at the certificate last, and leave without a word.
+      // Many programs check the certificate last, and leave without an alert.
       if (secured && !asked && !signal.aborted) giveUp(distrust);
       signal.removeEventListener("abort", reset);
       socket.destroy();
@@ -150,13 +150,13 @@ export function intercept(options: Interception): Promise<void> {
 
 const distrust = "it left without a request; does it trust this sandbox's authority?";
 
-/** longest that a program waits over HTTP/2 that has said everything, in ms */
+/** how long a program that has ended its side of HTTP/2 is served, in ms */
 const lingering = 2_000;
 
 /** longest that a program may take for its side of the handshake, in ms */
 const handshakeTimeout = 30_000;
 
-/** whom we are to the program, and whom we believe; undefined when there is no telling */
+/** the certificate for the program, and the trusted authorities; undefined if either cannot be had */
 function meansOf({
   authority,
   host,

@@ -11,7 +11,7 @@ export interface RequestFacts {
   headers: readonly Header[];
 }
 
-/** Patterns would take too long over a request: it is theirs to say what may happen to it, so nothing may. */
+/** Matching the patterns would take too long. They decide about the request, so it is refused. */
 export class TooCostly extends Error {
   override readonly name = "TooCostly";
 }
@@ -22,7 +22,7 @@ export function ruleFor<R extends RequestRule>(rules: readonly R[], request: Req
   return rules.find((rule) => conditionOf(rule)(request, effort));
 }
 
-/** characters that are looked at, times the steps that each may take: a few tenths of a second, in which all others wait */
+/** characters times steps for each: a few tenths of a second, in which all other work waits */
 const mostEffort = 16_000_000;
 
 interface Effort {
@@ -49,7 +49,7 @@ function compile({ match, action }: RequestRule): Condition {
   const { path, method, queryString, headers } = match;
   if (path) {
     // A server may understand "/a/../b" as "/b". A secret goes only to what is meant by its rule in either reading;
-    // an answer in the server's place, or a detour, is for whatever might be meant, also where case means nothing.
+    // a fixed answer or a forward applies to every possible reading, also without regard to case.
     const test = textTest(path);
     const caseless = textTest(path, true);
     if (action.kind === "set-headers") {
@@ -130,7 +130,7 @@ function possibleReadings(target: string): string[] {
 /** a path that can be read in more ways than these was made for it */
 const mostReadings = 32;
 
-/** what comes of a path by these, applied in any order until nothing new comes of it */
+/** all paths that result from these steps, applied in any order until nothing new results */
 function closure(path: string, steps: ((path: string) => string)[]): string[] {
   const found = new Set([path]);
   for (const each of found) {

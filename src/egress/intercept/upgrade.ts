@@ -1,4 +1,4 @@
-/** A request for another protocol, such as WebSocket: once the server agrees, bytes go both ways and nobody looks at them. */
+/** A request for another protocol, such as WebSocket: once the server agrees, bytes pass in both directions without inspection. */
 
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
@@ -29,7 +29,7 @@ export function isUpgrade({ headers }: IncomingMessage): boolean {
 export function upgrade(circumstances: Circumstances, incoming: Incoming, inside: Duplex, head: Buffer): void {
   circumstances.asked();
   inside.on("error", () => inside.destroy());
-  // It may last for ever, so it is none of the requests of which there may be so many.
+  // It may last for ever, so it does not count towards the limit of requests.
   void circumstances.share.turn(requestCost).then(() => begin(circumstances, incoming, inside, head));
 }
 
@@ -57,7 +57,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, inside: Duplex,
       });
       onward.once("response", (response) => {
         seen.status = response.statusCode ?? 502;
-        // Its end is the end of the connection: the bytes after this request are in nobody's parser.
+        // Its end is the end of the connection: no parser reads the bytes after this request.
         const headers: Header[] = [...endToEnd(pairs(response.rawHeaders)), ["Connection", "close"]];
         inside.write(headOf(seen.status, response.statusMessage ?? "", headers));
         response.on("error", () => inside.destroy());
@@ -77,10 +77,10 @@ function begin(circumstances: Circumstances, incoming: Incoming, inside: Duplex,
   }
 }
 
-/** how long a program may take to hear the last word, in ms */
+/** how long a program may take to read the final answer, in ms */
 const lingering = 2_000;
 
-/** the last word on a connection: closed at once, it could be lost with what the program still sends */
+/** sends a final answer: if the connection were closed at once, unread bytes of the program could destroy it */
 export function endWith(socket: Duplex, text: string | Buffer): void {
   socket.end(text);
   socket.resume();

@@ -1,6 +1,6 @@
 /**
- * The server that requests are passed on to: opens connections to it, proves that it is who it should be, and speaks
- * HTTP/2 with it where both sides want that, HTTP/1.1 otherwise. What stands in the way is said in a sentence.
+ * The server that requests are passed on to: opens connections to it, verifies its certificate, and speaks
+ * HTTP/2 with it if both sides support that, HTTP/1.1 otherwise. Failures are sentences.
  */
 
 import { isIP, type Socket } from "node:net";
@@ -24,7 +24,7 @@ export class Unreachable extends Error {
   override readonly name = "Unreachable";
 }
 
-/** the words of a library could quote a value, and values may be secret */
+/** without the library's message, which could quote a value: values may be secret */
 export function unsendable(host: string, error: unknown): Unreachable {
   if (error instanceof Unreachable) return error;
   return new Unreachable(`Cannot pass the request on to "${host}": it is not valid (${codeOf(error) ?? "unknown"})`);
@@ -44,7 +44,7 @@ export interface OriginOptions {
   context: SecureContext;
   /** bytes of answers that may be under way before they are taken, over HTTP/2 */
   room?: number | undefined;
-  /** told when a connection that could be used has ended */
+  /** called when a usable connection has ended */
   closed?(): void;
 }
 
@@ -69,7 +69,7 @@ export class Upstream {
     this.#spare.catch(() => undefined);
   }
 
-  /** who speaks with it */
+  /** the client for it */
   client(): Promise<Client> {
     if (!this.#options.http2) return Promise.resolve(this.#http1);
     if (this.#http2?.usable) return Promise.resolve(this.#http2);
@@ -110,7 +110,7 @@ export class Upstream {
     }
     const socket = secure ? this.#secured(raw) : raw;
     this.#sockets.add(socket);
-    // Whoever uses the connection hears of its errors too.
+    // The user of the connection also gets its errors.
     socket.on("error", () => undefined);
     socket.once("close", () => this.#sockets.delete(socket));
     if (this.#isClosed) socket.destroy();
@@ -133,12 +133,12 @@ export class Upstream {
       ...(isIP(host) === 0 && { servername: host }),
       secureContext: context,
       ALPNProtocols: http2 ? ["h2", "http/1.1"] : ["http/1.1"],
-      // Said aloud, so that no variable of the environment can take it back.
+      // Explicit, so that no environment variable can turn it off.
       rejectUnauthorized: true,
     });
     socket.on("session", (ticket: Buffer) => {
       if (!socket.authorized) return;
-      // Being known does not count as having proven itself again.
+      // A resumed session is not a new verification.
       const until = socket.isSessionReused() && session ? session.until : Date.now() + resumable;
       sessions.delete(id);
       sessions.set(id, { ticket, until });
@@ -149,12 +149,12 @@ export class Upstream {
 }
 
 /**
- * What a server that has proven itself gives us to be known by next time, which saves both sides half of the work. It
- * proves that it is the same server as then, so for an hour nobody looks at its certificate again.
+ * TLS sessions of verified servers, for resumption, which saves both sides half of the work. A resumed session proves that
+ * it is the same server, so its certificate is not checked again for an hour.
  */
 type Sessions = Map<string, { ticket: Buffer; until: number }>;
 
-/** each belongs to those whom we believed when the server proved itself */
+/** each belongs to the authorities that were trusted when the server was verified */
 const sessionMaps = new WeakMap<SecureContext, Sessions>();
 
 function sessionsOf(context: SecureContext): Sessions {
@@ -166,7 +166,7 @@ function sessionsOf(context: SecureContext): Sessions {
 const mostSessions = 1_000;
 const resumable = 60 * 60_000;
 
-/** whom to believe about servers: the roots that Node brings and those of this host, besides the given ones */
+/** authorities to trust for servers: the roots of Node and of this host, besides the given ones */
 export function trustedContext(roots: readonly string[] = []): SecureContext {
   const id = roots.join();
   const known = contexts.get(id);
@@ -180,7 +180,7 @@ export function trustedContext(roots: readonly string[] = []): SecureContext {
 /** there are as many as there are settings: one */
 const contexts = new Map<string, SecureContext>();
 
-/** longest that a server may take to prove itself, in ms */
+/** longest that a server's TLS handshake may take, in ms */
 const handshakeTimeout = 30_000;
 
 function established(socket: Socket, host: string): Promise<void> {
