@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 import { didYouMean } from "./base/similar.ts";
 import { CliError } from "./cli/errors.ts";
 import { messageOf, SandkeepError } from "./core/model/errors.ts";
-import { brokenPipe, endWithReaders, type Output, ReaderGone } from "./daemon/signals.ts";
+import { BrokenOutput, brokenPipe, type Output, outputUntilClosed } from "./daemon/signals.ts";
 import { compileCache, egressMain, launcher, redirects, root } from "./installation/installation.ts";
 
 const usage = `Usage: sandkeep <command>
@@ -62,7 +62,7 @@ function asOption([name, ...rest]: string[]): string[] {
 async function main(args: string[]): Promise<number> {
   const [name = "--help", ...rest] = args;
   // A daemon outlives the readers of its output.
-  if (name !== "serve") output = endWithReaders((error) => endOf(error, name));
+  if (name !== "serve") output = outputUntilClosed((error) => endOf(error, name));
   try {
     if (name === "-h" || name === "--help") print(usage.trimEnd());
     else if (name === "-v" || name === "--version") print(version());
@@ -72,7 +72,7 @@ async function main(args: string[]): Promise<number> {
     }
     return Number(process.exitCode ?? 0);
   } catch (error) {
-    if (error instanceof ReaderGone) return Number(process.exitCode ?? 1);
+    if (error instanceof BrokenOutput) return Number(process.exitCode ?? 1);
     process.stderr.write(`sandkeep: ${messageOf(error)}\n`);
     // Our own errors are sentences; anything else is a bug, whose place is worth knowing.
     const ours = error instanceof SandkeepError || error instanceof CliError;

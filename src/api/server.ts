@@ -73,8 +73,8 @@ export function createApi(options: ApiOptions): Api {
       const isHealth = new URL(request.url).pathname === "/health";
       if (!isHealth && !isOwn(request.headers.get("host"))) return foreignHost(request);
       if (!mount) return json({ error: { code: "not_found", message: "Not found." } }, 404);
-      if (!mount.forPages) return worthAgain(await mount.app.fetch(request, connection));
-      return preflight(request) ?? forBrowsers(worthAgain(await mount.app.fetch(request, connection)));
+      if (!mount.forPages) return withRetryAfter(await mount.app.fetch(request, connection));
+      return preflight(request) ?? forBrowsers(withRetryAfter(await mount.app.fetch(request, connection)));
     },
     upgrade(request, socket, head) {
       if (!isOwn(request.headers.host)) return refuse(socket, "403 Forbidden");
@@ -97,7 +97,7 @@ function entrance({ domain, publicUrl }: ApiOptions): ApiDialect {
 }
 
 /** whoever is told that the daemon cannot answer now is told when to ask again, in seconds */
-function worthAgain(response: Response): Response {
+function withRetryAfter(response: Response): Response {
   if (response.status === 503 && !response.headers.has("retry-after")) response.headers.set("retry-after", "1");
   return response;
 }

@@ -345,8 +345,12 @@ export function readConfig(args: string[], environment: NodeJS.ProcessEnv, isRoo
     return consistent({ ...parsed.data, dataDir }, keys);
   }
   const [issue] = parsed.error.issues;
-  const culprit = given.find(({ key }) => key === issue?.path[0]);
-  throw refusal(culprit?.source ?? "a setting", culprit?.setting.secret ? "" : ` "${culprit?.text}"`, issue?.message);
+  const offender = given.find(({ key }) => key === issue?.path[0]);
+  throw refusal(
+    offender?.source ?? "a setting",
+    offender?.setting.secret ? "" : ` "${offender?.text}"`,
+    issue?.message,
+  );
 }
 
 /** where everything is kept unless a setting says otherwise */

@@ -26,14 +26,14 @@ export function egressSettingsOf(config: Config): Omit<EgressSettings, "forwardH
 }
 
 /** Whom programs inside believe because this host does. */
-export interface BelievedRoots {
+export interface TrustedRoots {
   /** those that no list of the distribution or of Node has, such as a company's, and those of SANDKEEP_EGRESS_CA */
   pems: string[];
   /** the host's whole list */
   bundle: string;
 }
 
-export function believedRootsOf(config: Config, root = "/"): BelievedRoots {
+export function trustedRootsOf(config: Config, root = "/"): TrustedRoots {
   const bundle = hostBundle(root);
   const common = new Set([...rootCertificates, ...distributed(root)].map(plain));
   const own = certificatesIn(bundle).filter((pem) => !common.has(plain(pem)));

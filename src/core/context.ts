@@ -39,7 +39,7 @@ export interface Context {
   /** tells the log what the call that is under way is about */
   about?: (about: About) => void;
   /** called with each secret that passes through in the clear: no line of the log shows it */
-  conceal?: (secret: string) => void;
+  redact?: (secret: string) => void;
 }
 
 /** What a line of the log is about. */

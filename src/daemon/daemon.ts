@@ -22,7 +22,7 @@ import type { RecoveryPlace } from "../cli/offline/recover.ts";
 import { shellWord } from "../cli/print/output.ts";
 import { type Config, readConfig, serveUsage } from "../config/config.ts";
 import { dataDirectory, makeDirectory, requireUsedDirectory, runDirectory } from "../config/directories.ts";
-import { type BelievedRoots, believedRootsOf, egressSettingsOf } from "../config/network-settings.ts";
+import { egressSettingsOf, type TrustedRoots, trustedRootsOf } from "../config/network-settings.ts";
 import { unknownSettings } from "../config/unknown-settings.ts";
 import type { Context, NetworkSecrets, Seal } from "../core/context.ts";
 import { type Core, createCore } from "../core/core.ts";
@@ -37,7 +37,7 @@ import { isBelow } from "../ingress/host.ts";
 import { createIngress } from "../ingress/ingress.ts";
 import { egressMain, isClone, root } from "../installation/installation.ts";
 import { isForCompiling, nativeProgram } from "../installation/native-program.ts";
-import { conceal, concealing, notices, openLog, trouble, warn } from "../log/daemon-log.ts";
+import { notices, openLog, redact, redacting, trouble, warn } from "../log/daemon-log.ts";
 import type { Log } from "../log/log.ts";
 import { about, inRequest, type RequestLog } from "../log/request-scope.ts";
 import { type LinuxOptions, LinuxRuntime } from "../runtime/linux/driver.ts";
@@ -50,7 +50,7 @@ import { greeting, rootHint } from "./greeting.ts";
 import { listenOn, requireFree, urlHost } from "./listening.ts";
 import { outliveMishaps } from "./mishaps.ts";
 import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
-import { heedSignals, outliveReaders } from "./signals.ts";
+import { handleSignals, ignoreBrokenPipes } from "./signals.ts";
 
 export interface Daemon {
   url: string;
@@ -58,15 +58,15 @@ export interface Daemon {
   newKey?: string;
   core: Core;
   /** stops serving; sandboxes go on unless they are all to be stopped */
-  stop(options?: { stopAll?: boolean; hurry?: AbortSignal }): Promise<void>;
+  stop(options?: { stopAll?: boolean; forced?: AbortSignal }): Promise<void>;
 }
 
 /** how long a daemon that was told twice to stop may still take, in ms */
-const longestHurry = 2000;
+const forcedTimeout = 2000;
 /** how long what streams say at their end may take, in ms */
-const longestGoodbye = 250;
+const closeTimeout = 250;
 /** how long a start that has failed may take to undo what it had done, in ms */
-const longestUndoing = 10_000;
+const undoTimeout = 10_000;
 
 /** `sandkeep serve`: runs until a signal ends it */
 export async function serve(args: string[]): Promise<void> {
@@ -80,7 +80,7 @@ export async function serve(args: string[]): Promise<void> {
   }
   // Before `npm start` in a clone, bootstrap.mjs has said so.
   if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) warn(line);
-  outliveReaders();
+  ignoreBrokenPipes();
   const log = openLog(config);
   for (const sentence of unknownSettings(process.env)) warn(sentence);
   // Programs that it runs, such as mount, would inherit them.
@@ -92,19 +92,19 @@ export async function serve(args: string[]): Promise<void> {
     process.exit(1);
   });
   outliveMishaps(trouble);
-  const { asked, hurry } = heedSignals();
+  const { asked, forced } = handleSignals();
   // whoever reads that it is ready may end it the next moment
   process.stdout.write(greeting(daemon, config, process.env, clients));
   // Node does this at its exit, which a daemon that is killed does not reach.
   setImmediate(flushCompileCache);
   await asked;
   process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
-  hurry.addEventListener("abort", () => {
+  forced.addEventListener("abort", () => {
     process.stdout.write("Stopping now …\n");
     // What is not closed by then is as if the daemon had been killed, which loses nothing.
-    setTimeout(() => process.exit(0), longestHurry).unref();
+    setTimeout(() => process.exit(0), forcedTimeout).unref();
   });
-  await daemon.stop({ stopAll: config.stopAll, hurry });
+  await daemon.stop({ stopAll: config.stopAll, forced });
   // Everything is stored and closed; a connection that is just being made must not keep the process.
   process.exit(0);
 }
@@ -130,7 +130,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
     undo.defer(() => store.close());
     const belonging = belongingOf(config, store, files);
     const isBound = await areBound(belonging);
-    const roots = believedRootsOf(config);
+    const roots = trustedRootsOf(config);
     const runtime = runtimeOf(config, { guest, progress, roots: roots.pems, room });
     await runtime.open();
     undo.defer(() => {
@@ -153,24 +153,24 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
       await core.close();
     });
     const { server, drain, url } = await listen(place, core, store, signingKey, log);
-    let hurrying: AbortSignal | undefined;
-    undo.defer(() => closeServer(server, drain.settled(config.drainTimeout, hurrying)));
+    let forcedSignal: AbortSignal | undefined;
+    undo.defer(() => closeServer(server, drain.settled(config.drainTimeout, forcedSignal)));
     const parts = undo.move();
     hasStarted = true;
     return {
       url,
       ...(newKey !== undefined && { newKey }),
       core,
-      async stop({ stopAll = false, hurry } = {}) {
+      async stop({ stopAll = false, forced } = {}) {
         stopsAll = stopAll;
-        hurrying = hurry;
+        forcedSignal = forced;
         if (stopAll) await core.stopAll();
         await parts.disposeAsync();
       },
     };
   } catch (error) {
     // Why it failed is said whether or not what was begun can be undone in time.
-    await Promise.race([undo.disposeAsync().catch(trouble), after(longestUndoing)]);
+    await Promise.race([undo.disposeAsync().catch(trouble), after(undoTimeout)]);
     throw error;
   }
 }
@@ -204,7 +204,7 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   });
   undo.defer(() => store.close());
   const guest = await nativeProgram({ root, dataDir: config.dataDir, say: warn });
-  const roots = believedRootsOf(config).pems;
+  const roots = trustedRootsOf(config).pems;
   const runtime = runtimeOf({ ...config, poolHot: 0, poolWarm: 0 }, { guest, progress: warn, roots });
   await runtime.open();
   undo.defer(() => runtime.leave());
@@ -233,7 +233,7 @@ function reserveOf({ dataDir, diskReserve: reserve }: Config): { dataDir: string
 
 /** the key is beside the database, not in it */
 function sealOf({ dataDir }: Config): Seal {
-  return concealing(openSeal(join(dataDir, "secret.key")));
+  return redacting(openSeal(join(dataDir, "secret.key")));
 }
 
 function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Store> {
@@ -264,9 +264,9 @@ function belongingOf(config: Config, store: Store, files: RecoveryFiles): Belong
 }
 
 /** What of the runtime's options is found out at the start. */
-type FoundOut = Pick<LinuxOptions, "guest" | "progress" | "roots" | "room">;
+type HostDetails = Pick<LinuxOptions, "guest" | "progress" | "roots" | "room">;
 
-function runtimeOf(config: Config, found: FoundOut): LinuxRuntime {
+function runtimeOf(config: Config, found: HostDetails): LinuxRuntime {
   return new LinuxRuntime({
     dataDir: config.dataDir,
     runRoot: config.runDir,
@@ -323,7 +323,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     notice: notices(),
     trouble,
     about,
-    conceal,
+    redact,
   };
 }
 
@@ -333,7 +333,7 @@ function regionsOf({ regions: [first, ...others] }: Config): readonly [string, .
 }
 
 /** nothing where images know everybody whom this host believes */
-function trustOf({ pems, bundle }: BelievedRoots): Pick<Context, "hostRoots"> {
+function trustOf({ pems, bundle }: TrustedRoots): Pick<Context, "hostRoots"> {
   if (pems.length === 0) return {};
   return { hostRoots: { pems, bundle, pem: pems.join(""), addToJava: (store) => withCertificates(store, pems) } };
 }
@@ -413,7 +413,7 @@ async function listen(
   const answer = apiListener(api);
   const isForPort = (request: IncomingMessage) => !api.servesHost(request.headers.host) && ingress.matches(request);
   const level: RequestLog["level"] = config.logRequests ? "info" : "debug";
-  const requests: RequestLog = { log, level, now: () => performance.now(), conceal };
+  const requests: RequestLog = { log, level, now: () => performance.now(), redact };
   const server = createHttpServer({ shouldUpgradeCallback: ingress.shouldUpgrade }, (request, response) => {
     if (namesTwoHosts(request)) answerTwoHosts(response);
     else if (isForPort(request)) ingress.handle(request, response);
@@ -438,7 +438,7 @@ async function closeServer(server: Server, settled: Promise<void>): Promise<void
   const closed = new Promise((resolve) => server.close(resolve));
   await settled;
   // Streams have been told to end, and say so.
-  await Promise.race([closed, after(longestGoodbye)]);
+  await Promise.race([closed, after(closeTimeout)]);
   server.closeAllConnections();
   await closed;
 }

@@ -2,26 +2,26 @@
 
 import { EventEmitter } from "node:events";
 import { expect, test } from "vitest";
-import { heedSignals } from "./signals.ts";
+import { handleSignals } from "./signals.ts";
 
 test("one Ctrl-C counts once though npm passes it on, and another one later makes it hurry", async () => {
   const source = new EventEmitter();
   let time = 5000;
-  const { asked, hurry } = heedSignals(source, () => time);
+  const { asked, forced } = handleSignals(source, () => time);
   source.emit("SIGINT");
   await asked;
   time += 30;
   source.emit("SIGINT");
-  expect(hurry.aborted).toBe(false);
+  expect(forced.aborted).toBe(false);
   time += 1000;
   source.emit("SIGINT");
-  expect(hurry.aborted).toBe(true);
+  expect(forced.aborted).toBe(true);
 });
 
 test("another signal makes it hurry at once", () => {
   const source = new EventEmitter();
-  const { hurry } = heedSignals(source, () => 0);
+  const { forced } = handleSignals(source, () => 0);
   source.emit("SIGINT");
   source.emit("SIGTERM");
-  expect(hurry.aborted).toBe(true);
+  expect(forced.aborted).toBe(true);
 });

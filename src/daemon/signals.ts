@@ -8,7 +8,7 @@ export interface Ending {
   /** resolves when somebody asks for the end */
   asked: Promise<void>;
   /** aborted when somebody asks again: whatever is waited for is waited for no longer */
-  hurry: AbortSignal;
+  forced: AbortSignal;
 }
 
 /**
@@ -18,27 +18,27 @@ export interface Ending {
 const sameSignal = 1000;
 
 /** from now on, for as long as the program runs */
-export function heedSignals(source: NodeJS.EventEmitter = process, now = () => performance.now()): Ending {
+export function handleSignals(source: NodeJS.EventEmitter = process, now = () => performance.now()): Ending {
   const { promise: asked, resolve } = Promise.withResolvers<void>();
-  const hurry = new AbortController();
+  const forced = new AbortController();
   let first: { signal: string; at: number } | undefined;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     source.on(signal, () => {
       const at = now();
       if (first === undefined) resolve();
-      else if (first.signal !== signal || at - first.at >= sameSignal) hurry.abort();
+      else if (first.signal !== signal || at - first.at >= sameSignal) forced.abort();
       first ??= { signal, at };
     });
   }
   source.on("SIGHUP", () => undefined);
-  return { asked, hurry: hurry.signal };
+  return { asked, forced: forced.signal };
 }
 
 /** the exit code that a shell shows for a program that SIGPIPE ended */
 export const brokenPipe = 141;
 
 /** Thrown by whatever prints when its reader has gone: the command unwinds, and closes what it has opened. */
-export class ReaderGone extends Error {
+export class BrokenOutput extends Error {
   override readonly name = "ReaderGone";
 }
 
@@ -49,23 +49,23 @@ export interface Output {
 }
 
 /** `gone` is called once, with the first error of a stream: EPIPE says that its reader has gone */
-export function endWithReaders(gone: (error: NodeJS.ErrnoException) => void): Output {
+export function outputUntilClosed(gone: (error: NodeJS.ErrnoException) => void): Output {
   let isGone = false;
-  const hear = (error: NodeJS.ErrnoException) => {
+  const onError = (error: NodeJS.ErrnoException) => {
     if (isGone) return;
     isGone = true;
     gone(error);
   };
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", hear);
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", onError);
   return {
     write(stream, text) {
-      if (isGone) throw new ReaderGone();
+      if (isGone) throw new BrokenOutput();
       stream.write(text);
     },
   };
 }
 
 /** whoever read our output may go: unheard, the error would end the program */
-export function outliveReaders(): void {
+export function ignoreBrokenPipes(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 }

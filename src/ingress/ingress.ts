@@ -63,7 +63,7 @@ export interface Ingress {
 
 export function createIngress(options: IngressOptions): Ingress {
   const { ownHosts = () => [], pause = 60_000, trouble = () => undefined } = options;
-  const doors = new Doors(options);
+  const connections = new Connections(options);
 
   function destination({ headers, url }: IncomingMessage): Destination {
     const host = hostName(headers.host);
@@ -80,7 +80,7 @@ export function createIngress(options: IngressOptions): Ingress {
     keepAlive(request.socket);
     try {
       const { subdomain, ...place } = destination(request);
-      const { way, host } = await doors.open(subdomain, request, gone.signal);
+      const { way, host } = await connections.open(subdomain, request, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
       forward({ request, response, way, headers: headersFor(request, host), ...place, pause });
     } catch (error) {
@@ -103,7 +103,7 @@ export function createIngress(options: IngressOptions): Ingress {
       // The body would come over the bare socket, unparsed.
       if (hasBody(request)) return refuseOn(socket, request, refusalFor("upgrade-with-body"));
       const { subdomain, ...place } = destination(request);
-      const { way, host } = await doors.open(subdomain, request, gone.signal);
+      const { way, host } = await connections.open(subdomain, request, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
       forwardUpgrade({ request, socket, head, way, headers: headersFor(request, host, { upgrade: true }), ...place });
     } catch (error) {
@@ -126,7 +126,7 @@ export function createIngress(options: IngressOptions): Ingress {
 }
 
 /** Opens connections into sandboxes, so many to each route and not more. */
-class Doors {
+class Connections {
   readonly #routes: IngressOptions["routes"];
   readonly #ports: PortAccess | undefined;
   readonly #most: number;

@@ -20,24 +20,24 @@ export function openLog(config: Config): Log {
   const credentials = egressProxy?.authorization?.replace(/^Basic /, "");
   const decoded = credentials === undefined ? [] : Buffer.from(credentials, "base64").toString().split(/:(.*)/s);
   const secrets = [apiKey, databaseUrl, password, password && decodeURIComponent(password), credentials, decoded[1]];
-  for (const secret of [...secrets, ...Object.values(sandboxEnv)]) if (secret !== undefined) conceal(secret);
+  for (const secret of [...secrets, ...Object.values(sandboxEnv)]) if (secret !== undefined) redact(secret);
   return log;
 }
 
 /** from now on no line shows it */
-export const conceal = redaction.add;
+export const redact = redaction.add;
 
 /** a seal whose secrets no line shows */
-export function concealing(seal: Seal): Seal {
+export function redacting(seal: Seal): Seal {
   return {
     isSealed: seal.isSealed,
     seal(text) {
-      conceal(text);
+      redact(text);
       return seal.seal(text);
     },
     open(sealed) {
       const text = seal.open(sealed);
-      conceal(text);
+      redact(text);
       return text;
     },
   };

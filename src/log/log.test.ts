@@ -61,7 +61,7 @@ test.each([
 ] as const)("at level %s, requests are written at %s: %i line", async (level, requests, count) => {
   const { lines, log } = logTo({ level });
   const secrets: string[] = [];
-  const options = { log, level: requests, now: () => 0, conceal: (secret: string) => void secrets.push(secret) };
+  const options = { log, level: requests, now: () => 0, redact: (secret: string) => void secrets.push(secret) };
   const server = createServer((request, response) =>
     inRequest(options, request, response, async () => {
       await new Promise((resolve) => setImmediate(resolve));

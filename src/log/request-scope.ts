@@ -35,12 +35,12 @@ export interface RequestLog {
   /** in ms since any moment */
   now: () => number;
   /** called with the secrets that a request proves its caller with */
-  conceal: (secret: string) => void;
+  redact: (secret: string) => void;
 }
 
 /** does the work of a request within a scope of its own, and writes its line when the answer has ended */
 export function inRequest(
-  { log, level, now, conceal }: RequestLog,
+  { log, level, now, redact }: RequestLog,
   request: IncomingMessage,
   response: ServerResponse,
   work: () => void,
@@ -49,7 +49,7 @@ export function inRequest(
   response.setHeader("x-request-id", scope.request ?? "");
   for (const name of credentialHeaders) {
     const value = request.headers[name];
-    if (typeof value === "string") conceal(value.replace(/^\w+ /, ""));
+    if (typeof value === "string") redact(value.replace(/^\w+ /, ""));
   }
   if (log.isLevelEnabled(level)) {
     const began = now();

@@ -33,7 +33,7 @@ test.each([-hour, hour])(
     const expiry = new Expiry({
       context,
       endings: { stop: async (due: Session) => void stopped.push(due) },
-      activity: { goesOn: async () => false },
+      activity: { isStillUsed: async () => false },
     } as unknown as ConstructorParameters<typeof Expiry>[0]);
     const look = async () => {
       expiry.changed();

@@ -114,7 +114,7 @@ test("of many sessions that are due at once few are stopped at a time, and other
       ended++;
     },
   };
-  const options = { context, endings, activity: { goesOn: async () => false } };
+  const options = { context, endings, activity: { isStillUsed: async () => false } };
   const expiry = new Expiry(options as unknown as ConstructorParameters<typeof Expiry>[0]);
   undo.defer(() => expiry.close());
   expiry.changed();

@@ -8,7 +8,7 @@ import { idOfLabel } from "../../core/model/sandbox-label.ts";
 import type { Booted } from "../../core/sandboxes/sandboxes.ts";
 import { bearerOf, requireRead } from "../kit/authentication.ts";
 import type { Service } from "../kit/dialect.ts";
-import { addressOf, bodyText, type Connection, jsonOf, livesAsLongAs, parsed, queryParameters } from "../kit/http.ts";
+import { abortWhenEnded, addressOf, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { errorResponse, noSandbox } from "./errors.ts";
 import type { IssuedTokens } from "./issued-tokens.ts";
@@ -34,7 +34,7 @@ export function authenticated({ core, trouble }: Dialect): Hono<Env> {
     const given = c.req.header("x-api-key") || bearerOf(c.req.raw);
     if (!/^\S{1,8192}$/.test(given)) throw new SandkeepError("unauthenticated", "That is no key");
     const caller = await core.access.authenticate(keyOf(given), addressOf(c.req.raw));
-    livesAsLongAs(c.req.raw, caller.ended);
+    abortWhenEnded(c.req.raw, caller.ended);
     requireRead(caller, c.req);
     c.set("owner", await core.access.owner(caller, {}));
     await next();

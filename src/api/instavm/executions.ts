@@ -16,11 +16,11 @@ import {
   type Env,
   type InstavmContext,
   idOf,
+  orNotFound,
   ownerByBody,
   ownerOf,
   queryOf,
   sessionOf,
-  told,
 } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
 import { machineSpec } from "./sessions.ts";
@@ -65,7 +65,7 @@ export function executionRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.get("/v1/executions/:id", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const owner = ownerOf(c);
-    const command = await told(core.commands.find(owner, idOf(c, "Execution")), "Execution");
+    const command = await orNotFound(core.commands.find(owner, idOf(c, "Execution")), "Execution");
     return json(wire.execution(command, await output(dialect, owner, command), await cpuTime(dialect, owner, command)));
   });
 

@@ -3,7 +3,7 @@
 import type { Hono } from "hono";
 import { json } from "../kit/http.ts";
 import { notFound } from "./errors.ts";
-import { bodyOf, type Dialect, type Env, idOf, ownerOf, queryOf, told } from "./request.ts";
+import { bodyOf, type Dialect, type Env, idOf, orNotFound, ownerOf, queryOf } from "./request.ts";
 import * as wire from "./wire.ts";
 
 export function keyRoutes(app: Hono<Env>, { core, schemas }: Dialect): void {
@@ -30,13 +30,15 @@ export function keyRoutes(app: Hono<Env>, { core, schemas }: Dialect): void {
   app.patch("/v1/api-keys/:id", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const { description } = await bodyOf(c, schemas.keyChanges);
-    return json(wire.key(await told(core.access.renameKey(ownerOf(c), idOf(c, "API key"), description), "API key")));
+    return json(
+      wire.key(await orNotFound(core.access.renameKey(ownerOf(c), idOf(c, "API key"), description), "API key")),
+    );
   });
 
   app.delete("/v1/api-keys/:id", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const id = idOf(c, "API key");
-    await told(core.access.deleteKey(ownerOf(c), id), "API key");
+    await orNotFound(core.access.deleteKey(ownerOf(c), id), "API key");
     return json({ message: "API key deleted", id });
   });
 }

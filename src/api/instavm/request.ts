@@ -8,12 +8,12 @@ import type { Owner, Sandbox, Session } from "../../core/model/sandbox.ts";
 import { bearerOf, requireRead } from "../kit/authentication.ts";
 import type { Service } from "../kit/dialect.ts";
 import {
+  abortWhenEnded,
   addressOf,
   bodyBytes,
   bodyText,
   type Connection,
   jsonOf,
-  livesAsLongAs,
   parsed,
   queryParameters,
 } from "../kit/http.ts";
@@ -123,13 +123,13 @@ export async function sessionOf({ core }: Dialect, owner: Owner, id: string): Pr
     if (sandbox) return sandbox;
   }
   if (!name.test(id)) throw notFound("Session");
-  return (await told(core.sandboxes.get(owner, id), "Session")).sandbox;
+  return (await orNotFound(core.sandboxes.get(owner, id), "Session")).sandbox;
 }
 
 /** a machine in the words of this wire: a session, or what went on with its files after it was suspended */
 export async function vmOf({ core }: Dialect, owner: Owner, id: string): Promise<Vm> {
   if (!ids.session.test(id)) throw notFound("VM");
-  const session = await told(core.sessions.successor(owner, id), "VM");
+  const session = await orNotFound(core.sessions.successor(owner, id), "VM");
   return { session, sandbox: await core.sessions.sandboxOf(owner, session.id) };
 }
 
@@ -145,7 +145,7 @@ export interface Vm {
 }
 
 /** the promise; what is not there is told by this wire's word for it */
-export async function told<T>(promise: Promise<T>, noun: string): Promise<T> {
+export async function orNotFound<T>(promise: Promise<T>, noun: string): Promise<T> {
   try {
     return await promise;
   } catch (error) {
@@ -172,7 +172,7 @@ const kinds = {
 async function ownerWith(core: Core, request: Request, key: string): Promise<Owner> {
   if (!/^\S{1,8192}$/.test(key)) throw new SandkeepError("unauthenticated", "That is no key");
   const caller = await core.access.authenticate(key, addressOf(request));
-  livesAsLongAs(request, caller.ended);
+  abortWhenEnded(request, caller.ended);
   return core.access.owner(caller, {});
 }
 

@@ -6,7 +6,7 @@
 import type { Hono } from "hono";
 import type { Owner } from "../../core/model/sandbox.ts";
 import { json } from "../kit/http.ts";
-import { bodyOf, type Dialect, type Env, idOf, ownerOf, queryOf, told, vmOf, vmOfSession } from "./request.ts";
+import { bodyOf, type Dialect, type Env, idOf, orNotFound, ownerOf, queryOf, vmOf, vmOfSession } from "./request.ts";
 import * as wire from "./wire.ts";
 
 export function shareRoutes(app: Hono<Env>, dialect: Dialect): void {
@@ -18,7 +18,7 @@ export function shareRoutes(app: Hono<Env>, dialect: Dialect): void {
     const owner = ownerOf(c);
     const { sandbox } = vm == null ? await vmOfSession(dialect, owner, session ?? "") : await vmOf(dialect, owner, vm);
     const most = limits.ports;
-    const route = await told(core.routes.expose(owner, sandbox.name, port, { most, closed: !isPublic }), "VM");
+    const route = await orNotFound(core.routes.expose(owner, sandbox.name, port, { most, closed: !isPublic }), "VM");
     return answer(owner, route.subdomain);
   });
 
@@ -31,7 +31,7 @@ export function shareRoutes(app: Hono<Env>, dialect: Dialect): void {
     queryOf(c, schemas.emptyQuery);
     const { is_public: isPublic, revoke } = await bodyOf(c, schemas.shareChanges);
     const owner = ownerOf(c);
-    const { sandbox, route } = await told(core.routes.find(owner, idOf(c, "Share")), "Share");
+    const { sandbox, route } = await orNotFound(core.routes.find(owner, idOf(c, "Share")), "Share");
     if (revoke) {
       await core.routes.withdraw(owner, route.subdomain);
       return json({ message: "Share revoked", share_id: route.subdomain });
@@ -44,12 +44,12 @@ export function shareRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.delete("/v1/shares/:id", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const id = idOf(c, "Share");
-    await told(core.routes.withdraw(ownerOf(c), id), "Share");
+    await orNotFound(core.routes.withdraw(ownerOf(c), id), "Share");
     return json({ message: "Share revoked", share_id: id });
   });
 
   async function answer(owner: Owner, id: string): Promise<Response> {
-    const { sandbox, route } = await told(core.routes.find(owner, id), "Share");
+    const { sandbox, route } = await orNotFound(core.routes.find(owner, id), "Share");
     return json(wire.share(route, sandbox, dialect.domain()));
   }
 }

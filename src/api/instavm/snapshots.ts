@@ -10,7 +10,7 @@ import type { Owner, Snapshot } from "../../core/model/sandbox.ts";
 import { json } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { notOffered } from "./errors.ts";
-import { bodyOf, type Dialect, type Env, idOf, ownerOf, queryOf, told } from "./request.ts";
+import { bodyOf, type Dialect, type Env, idOf, orNotFound, ownerOf, queryOf } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
 import * as wire from "./wire.ts";
 
@@ -46,7 +46,7 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
 
   /** a deleted one is gone, on this wire */
   async function found(owner: Owner, id: string): Promise<Snapshot> {
-    const snapshot = await told(core.snapshots.get(owner, id), "Snapshot");
+    const snapshot = await orNotFound(core.snapshots.get(owner, id), "Snapshot");
     if (snapshot.state === "deleted") throw new Refusal(404, "Snapshot not found: it was deleted");
     return snapshot;
   }

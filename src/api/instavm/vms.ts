@@ -13,7 +13,7 @@ import { json } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { policyOf } from "./egress.ts";
 import { notFound, notOffered } from "./errors.ts";
-import { bodyOf, type Dialect, type Env, ownerOf, queryOf, sessionOf, told, type Vm, vmOf } from "./request.ts";
+import { bodyOf, type Dialect, type Env, orNotFound, ownerOf, queryOf, sessionOf, type Vm, vmOf } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
 import { machineSpec } from "./sessions.ts";
 import * as wire from "./wire.ts";
@@ -29,7 +29,7 @@ export function vmRoutes(app: Hono<Env>, dialect: Dialect): void {
     if (body.custom_domain) throw notOffered("a custom domain is");
     const spec = await vmSpec(dialect, owner, body);
     if (body.session_id != null) return answer(await again(dialect, owner, body.session_id, spec));
-    const made = await told(core.sandboxes.create(owner, spec), "Snapshot");
+    const made = await orNotFound(core.sandboxes.create(owner, spec), "Snapshot");
     if (body.share && !body.share.is_public) {
       await core.routes.expose(owner, made.sandbox.name, body.share.port, { most: dialect.limits.ports, closed: true });
     }
@@ -56,7 +56,7 @@ export function vmRoutes(app: Hono<Env>, dialect: Dialect): void {
     const timeout = seconds === undefined ? undefined : seconds * 1000;
     if (timeout !== undefined && !isOver(session.state)) await core.sessions.setTimeout(owner, session.id, timeout);
     const changes = { ...(metadata && { tags: metadata }), ...(timeout !== undefined && { timeout }) };
-    await told(core.sandboxes.update(owner, sandbox.name, changes), "VM");
+    await orNotFound(core.sandboxes.update(owner, sandbox.name, changes), "VM");
     return answer(await vmOf(dialect, owner, session.id));
   });
 
@@ -94,7 +94,7 @@ export function vmRoutes(app: Hono<Env>, dialect: Dialect): void {
     const owner = ownerOf(c);
     const vm = await vmOf(dialect, owner, c.req.param("id"));
     if (wire.vmStatus(vm) === "killed") throw new Refusal(409, "Cannot resume the VM: it was killed");
-    return answer(await told(core.sandboxes.resume(owner, vm.sandbox.name), "VM"));
+    return answer(await orNotFound(core.sandboxes.resume(owner, vm.sandbox.name), "VM"));
   });
 
   app.post("/v1/vms/:id/snapshot", async (c) => {
@@ -188,7 +188,7 @@ async function wantedMounts(
 ): Promise<Record<string, WantedMount>> {
   const entries = wanted.map(async (each): Promise<[string, WantedMount]> => {
     if (each.checkpoint_id != null) throw notOffered("a checkpoint of a volume is");
-    const { name } = await told(core.drives.byId(owner, each.volume_id), "Volume");
+    const { name } = await orNotFound(core.drives.byId(owner, each.volume_id), "Volume");
     return [each.mount_path, { drive: name, mode: each.mode === "rw" ? "read-write" : "snapshot" }];
   });
   const mounts = await Promise.all(entries);

@@ -17,16 +17,16 @@ import {
   formOf,
   type InstavmContext,
   idOf,
+  orNotFound,
   ownerOf,
   queryOf,
-  told,
 } from "./request.ts";
 import * as wire from "./wire.ts";
 
 export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
   const { core, schemas, trouble } = dialect;
   const volumeIn = (c: InstavmContext): Promise<Drive> =>
-    told(core.drives.byId(ownerOf(c), idOf(c, "Volume")), "Volume");
+    orNotFound(core.drives.byId(ownerOf(c), idOf(c, "Volume")), "Volume");
 
   app.post("/v1/volumes", async (c) => {
     queryOf(c, schemas.emptyQuery);
@@ -59,7 +59,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.delete("/v1/volumes/:id", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const { id, name } = await volumeIn(c);
-    await told(core.drives.delete(ownerOf(c), name), "Volume");
+    await orNotFound(core.drives.delete(ownerOf(c), name), "Volume");
     return json({ message: "Volume deleted", volume_id: id });
   });
 

@@ -4,7 +4,7 @@ import type { Core } from "../../core/core.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { requireChange } from "../../core/model/scope.ts";
-import { addressOf, livesAsLongAs } from "./http.ts";
+import { abortWhenEnded, addressOf } from "./http.ts";
 
 /** A request, and its path as the dialect's router reads it. */
 interface Routed {
@@ -15,7 +15,7 @@ interface Routed {
 /** whom the request's token belongs to; `reading` as with requireRead() */
 export async function authenticate({ access }: Pick<Core, "access">, request: Routed, reading = none): Promise<Caller> {
   const caller = await access.authenticate(bearerOf(request.raw), addressOf(request.raw));
-  livesAsLongAs(request.raw, caller.ended);
+  abortWhenEnded(request.raw, caller.ended);
   requireRead(caller, request, reading);
   return caller;
 }

@@ -7,7 +7,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 /** how often one looks, in ms, and how often an answer must be seen begun and not ended to count as a stream */
-const lookEvery = 20;
+const checkInterval = 20;
 const streamsAfter = 20;
 
 export class Drain {
@@ -37,7 +37,7 @@ export class Drain {
   }
 
   /** resolves when what was under way is answered, when `longest` ms are over, or when it is to hurry */
-  async settled(longest: number, hurry?: AbortSignal): Promise<void> {
+  async settled(longest: number, forced?: AbortSignal): Promise<void> {
     this.#isClosing = true;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#emptied = resolve;
@@ -47,9 +47,9 @@ export class Drain {
     const looking = setInterval(() => {
       answeredFor = [...this.#working].every(({ headersSent }) => headersSent) ? answeredFor + 1 : 0;
       if (answeredFor === streamsAfter) resolve();
-    }, lookEvery).unref();
-    hurry?.addEventListener("abort", () => resolve());
-    if (this.#working.size === 0 || hurry?.aborted) resolve();
+    }, checkInterval).unref();
+    forced?.addEventListener("abort", () => resolve());
+    if (this.#working.size === 0 || forced?.aborted) resolve();
     await promise;
     clearTimeout(timer);
     clearInterval(looking);

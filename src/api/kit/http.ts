@@ -128,7 +128,7 @@ export function comesFrom(request: Request, incoming: Readable): void {
 const lives = new WeakMap<Request, AbortSignal>();
 
 /** the request was let in by a key, and ends with it */
-export function livesAsLongAs(request: Request, ended: AbortSignal | undefined): void {
+export function abortWhenEnded(request: Request, ended: AbortSignal | undefined): void {
   if (ended) lives.set(request, ended);
 }
 

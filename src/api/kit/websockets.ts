@@ -12,7 +12,7 @@ export class WebSockets {
 
   accept(request: IncomingMessage, socket: Duplex, head: Buffer, use: (connection: WebSocket) => void): void {
     this.#server.handleUpgrade(request, socket, head, (connection) => {
-      watchPulse(connection);
+      watchHeartbeat(connection);
       use(connection);
     });
   }
@@ -24,7 +24,7 @@ export class WebSockets {
 }
 
 /** a connection whose other end is gone without a word is closed */
-function watchPulse(connection: WebSocket): void {
+function watchHeartbeat(connection: WebSocket): void {
   let alive = true;
   connection.on("pong", () => {
     alive = true;

@@ -17,9 +17,9 @@ import { isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import type { Scope } from "../../core/model/scope.ts";
 import type { NetworkPolicy } from "../../core/network/network-policy.ts";
 import { policyOfText } from "../../core/network/policy-text.ts";
-import { addressOf, json, livesAsLongAs } from "../kit/http.ts";
+import { abortWhenEnded, addressOf, json } from "../kit/http.ts";
 import { retryAfter } from "../kit/refusal.ts";
-import type { Visitor } from "./tool.ts";
+import type { Client } from "./tool.ts";
 
 const metadataPrefix = "/.well-known/oauth-protected-resource";
 
@@ -34,7 +34,7 @@ const longestToken = 8192;
 const keyLife = 3600;
 
 /** what is answered to a page in a browser that does not come from here; undefined for whoever may go on */
-export function strangerResponse(request: Request, publicUrl: string): Response | undefined {
+export function foreignOriginResponse(request: Request, publicUrl: string): Response | undefined {
   return originValidationResponse(request, [...localhostAllowedOrigins(), new URL(publicUrl).hostname]);
 }
 
@@ -76,10 +76,10 @@ export async function authenticated(
       if (isSandkeepError(error, "limit")) refused = error;
       throw isSandkeepError(error, "unauthenticated") || refused ? invalidToken() : error;
     });
-    livesAsLongAs(request, caller.ended);
-    const visitor: Visitor = { caller: { ...caller, scope: limited(caller.scope, ceiling) }, project };
+    abortWhenEnded(request, caller.ended);
+    const client: Client = { caller: { ...caller, scope: limited(caller.scope, ceiling) }, project };
     const expiresAt = Math.floor(Date.now() / 1000) + keyLife;
-    return { token, clientId: caller.keyId ?? caller.teamId, scopes: [], expiresAt, extra: { [visitorKey]: visitor } };
+    return { token, clientId: caller.keyId ?? caller.teamId, scopes: [], expiresAt, extra: { [clientKey]: client } };
   };
   const answer = await requireBearerAuth({
     verifier: { verifyAccessToken },
@@ -88,13 +88,13 @@ export async function authenticated(
   return refused ? json({ error: "slow_down", error_description: refused.message }, 429, retryAfter(refused)) : answer;
 }
 
-const visitorKey = "visitor";
+const clientKey = "client";
 
 /** who the door let in */
-export function visitorOf(authInfo: AuthInfo | undefined): Visitor {
-  const visitor = authInfo?.extra?.[visitorKey];
-  if (!visitor) throw new SandkeepError("internal", "A request has come in past the door");
-  return visitor as Visitor; // what authenticated() put there
+export function clientOf(authInfo: AuthInfo | undefined): Client {
+  const client = authInfo?.extra?.[clientKey];
+  if (!client) throw new SandkeepError("internal", "A request has come in past the door");
+  return client as Client; // what authenticated() put there
 }
 
 /** RFC 9728: what this is, and who gives out keys for it */

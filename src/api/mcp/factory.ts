@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { McpServer, type McpServerFactory, type McpServerOptions } from "@modelcontextprotocol/server";
-import { visitorOf } from "./access.ts";
+import { clientOf } from "./access.ts";
 import type { Family } from "./families.ts";
 import type { McpDialect } from "./tool.ts";
 
@@ -25,7 +25,7 @@ export function serverFactory(
 ): McpServerFactory {
   const all = tools(dialect);
   return async ({ authInfo }) => {
-    const visitor = visitorOf(authInfo);
+    const client = clientOf(authInfo);
     const extra = await fixtures();
     const server = new McpServer(
       { name: "sandkeep", title: "Sandkeep", version },
@@ -36,7 +36,7 @@ export function serverFactory(
         ...extra?.options,
       },
     );
-    for (const tool of all) tool.addTo(server, dialect, visitor);
+    for (const tool of all) tool.addTo(server, dialect, client);
     extra?.addTo(server);
     return server;
   };

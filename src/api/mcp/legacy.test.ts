@@ -7,11 +7,11 @@ import { LegacySessions } from "./legacy.ts";
 const team = (clientId: string): AuthInfo => ({ token: "", clientId, scopes: [] });
 
 function sessions(options: { most?: number; idle?: number } = {}) {
-  const world = { now: 1000, troubles: [] as unknown[] };
+  const fixture = { now: 1000, troubles: [] as unknown[] };
   const legacy = new LegacySessions({
     factory: () => new McpServer({ name: "test", version: "1" }),
-    clock: () => world.now,
-    trouble: (error) => void world.troubles.push(error),
+    clock: () => fixture.now,
+    trouble: (error) => void fixture.troubles.push(error),
     ...options,
   });
   const send = (body: object, owner: string, id?: string) =>
@@ -28,7 +28,7 @@ function sessions(options: { most?: number; idle?: number } = {}) {
       team(owner),
     );
   return {
-    world,
+    fixture,
     legacy,
     async begin(owner: string): Promise<string> {
       const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
@@ -46,22 +46,22 @@ function sessions(options: { most?: number; idle?: number } = {}) {
 }
 
 test("the session that was not used for longest makes room, of the same team only", async () => {
-  const { begin, isThere, world } = sessions({ most: 2 });
+  const { begin, isThere, fixture } = sessions({ most: 2 });
   const [other, first, second] = [await begin("b"), await begin("a"), await begin("a")];
   expect(await isThere(first, "a")).toBe(true);
   const third = await begin("a");
   expect(await Promise.all([first, second, third].map((id) => isThere(id, "a")))).toEqual([true, false, true]);
   expect(await isThere(other, "b")).toBe(true);
   expect(await isThere(other, "a")).toBe(false);
-  expect(world.troubles).toEqual([]);
+  expect(fixture.troubles).toEqual([]);
 });
 
 test("a session that nobody uses is let go", async () => {
-  const { begin, isThere, world } = sessions({ idle: 100 });
+  const { begin, isThere, fixture } = sessions({ idle: 100 });
   const [idle, used] = [await begin("a"), await begin("a")];
-  world.now += 80;
+  fixture.now += 80;
   expect(await isThere(used, "a")).toBe(true);
-  world.now += 80;
+  fixture.now += 80;
   await begin("b");
   expect(await isThere(idle, "a")).toBe(false);
   expect(await isThere(used, "a")).toBe(true);

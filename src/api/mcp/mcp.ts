@@ -5,7 +5,7 @@
 
 import { createMcpHandler, InMemoryServerEventBus, isLegacyRequest } from "@modelcontextprotocol/server";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
-import { authenticated, metadataResponse, resourceOf, strangerResponse } from "./access.ts";
+import { authenticated, foreignOriginResponse, metadataResponse, resourceOf } from "./access.ts";
 import { serverFactory } from "./factory.ts";
 import { type Family, families } from "./families.ts";
 import { LegacySessions } from "./legacy.ts";
@@ -31,8 +31,8 @@ function mcpApi(options: McpOptions): { fetch(request: Request): Promise<Respons
       const { pathname } = new URL(request.url);
       const resource = resourceOf(pathname);
       if (resource !== undefined) return metadataResponse(request, `${own}${resource}`, own);
-      const stranger = strangerResponse(request, own);
-      if (stranger) return stranger;
+      const refused = foreignOriginResponse(request, own);
+      if (refused) return refused;
       const caller = await authenticated(request, core.access, `${own}${pathname}`);
       if (caller instanceof Response) return caller;
       const endpoint = endpoints.get(pathname);

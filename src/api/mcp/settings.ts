@@ -65,7 +65,7 @@ export function settingsOf({ timeout_seconds: seconds, network_policy: wanted, .
 }
 
 /** a sandbox whose maker did not wait for it is nobody's */
-export async function undoneIfUnwanted({ core, signal }: Call, sandbox: Sandbox): Promise<void> {
+export async function undoIfAborted({ core, signal }: Call, sandbox: Sandbox): Promise<void> {
   if (!signal.aborted) return;
   await core.sandboxes.abandon(sandbox, sandbox.id);
   signal.throwIfAborted();

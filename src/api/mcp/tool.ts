@@ -16,14 +16,14 @@ export interface McpDialect extends Pick<Service, "core" | "publicUrl" | "domain
 export type McpLimits = Pick<ServiceLimits, "ports" | "vcpus" | "timeout">;
 
 /** Who calls, and what is true of all calls that come the same way. */
-export interface Visitor {
+export interface Client {
   caller: Caller;
   /** the project that its sandboxes are in; undefined for the default one */
   project?: string | undefined;
 }
 
 /** One call of a tool: who calls, and the way back to them while it runs. */
-export interface Call extends McpDialect, Visitor {
+export interface Call extends McpDialect, Client {
   /** aborts when the caller does not want the answer any more */
   signal: AbortSignal;
   /** tells how far it is, where the caller wants to know; what is not more than before is not told */
@@ -48,14 +48,14 @@ type Advice = Partial<Record<ErrorCase, string>>;
 
 export interface Tool {
   name: string;
-  addTo(server: McpServer, dialect: McpDialect, visitor: Visitor): void;
+  addTo(server: McpServer, dialect: McpDialect, client: Client): void;
 }
 
-export const reads = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
-export const adds = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false };
-export const destroys = { ...adds, destructiveHint: true };
+export const readOnly = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
+export const additive = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false };
+export const destructive = { ...additive, destructiveHint: true };
 /** the second time changes nothing */
-export const settles = { ...adds, idempotentHint: true };
+export const idempotent = { ...additive, idempotentHint: true };
 
 export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I, O>): Tool {
   const { name, title, description, vocabulary = "draft-2020-12", advice = ownAdvice } = spec;
@@ -68,16 +68,18 @@ export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I,
   };
   return {
     name,
-    addTo(server, dialect, visitor) {
+    addTo(server, dialect, client) {
       server.registerTool(name, config, (args, context) =>
-        told({ ...dialect, advice }, () => spec.run(args as z.output<I>, callOf({ ...dialect, ...visitor }, context))),
+        resultOf({ ...dialect, advice }, () =>
+          spec.run(args as z.output<I>, callOf({ ...dialect, ...client }, context)),
+        ),
       );
     },
   };
 }
 
 /** the value as data and, for clients that read only text, as text */
-async function told(
+async function resultOf(
   { trouble, advice }: Pick<McpDialect, "trouble"> & { advice: Advice },
   work: () => Promise<unknown>,
 ): Promise<CallToolResult> {
@@ -103,12 +105,12 @@ function sentenceOf(error: SandkeepError, advice: Advice): string {
   return more === undefined ? error.message : `${error.message.replace(/\.$/, "")}; ${more}`;
 }
 
-function callOf(ground: McpDialect & Visitor, { mcpReq }: ServerContext): Call {
+function callOf(base: McpDialect & Client, { mcpReq }: ServerContext): Call {
   const progressToken = mcpReq._meta?.progressToken;
-  if (progressToken === undefined) return { ...ground, signal: mcpReq.signal };
+  if (progressToken === undefined) return { ...base, signal: mcpReq.signal };
   let last = -1;
   return {
-    ...ground,
+    ...base,
     signal: mcpReq.signal,
     progress(progress, message) {
       if (progress <= last || mcpReq.signal.aborted) return;

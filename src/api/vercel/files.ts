@@ -18,7 +18,7 @@ export function fileRoutes(app: Hono<Env>, dialect: Dialect, { session }: Sessio
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const { value } = await bodyOf(c, dialect, schemas.readBody);
     const place: Place = { sessionId: idOf(c, "sessionId"), path: value.path, cwd: value.cwd };
-    return told(dialect, caller, place, "reading file", async () => {
+    return withFileErrors(dialect, caller, place, "reading file", async () => {
       const file = await core.files.read(caller, place.sessionId, place.path, place.cwd);
       const bytes = file.iterator({ destroyOnReturn: true });
       // What cannot be opened shows with the first bytes, while the status can still say so.
@@ -38,7 +38,7 @@ export function fileRoutes(app: Hono<Env>, dialect: Dialect, { session }: Sessio
     }
     if (!hasBody(c.req.raw)) throw badRequest("Invalid request: the body should be a tar file, compressed with gzip.");
     const place: Place = { sessionId: idOf(c, "sessionId"), path: directory ?? "." };
-    return told(dialect, caller, place, "writing files", async () => {
+    return withFileErrors(dialect, caller, place, "writing files", async () => {
       await core.files.extract(caller, place.sessionId, directory, bodyBytes(c.req.raw));
       return json({});
     });
@@ -48,7 +48,7 @@ export function fileRoutes(app: Hono<Env>, dialect: Dialect, { session }: Sessio
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const { value } = await bodyOf(c, dialect, schemas.mkdirBody);
     const place: Place = { sessionId: idOf(c, "sessionId"), path: value.path, cwd: value.cwd };
-    return told(dialect, caller, place, "creating directory", async () => {
+    return withFileErrors(dialect, caller, place, "creating directory", async () => {
       await core.files.mkdir(caller, place.sessionId, value.path, { cwd: value.cwd, recursive: value.recursive });
       return json({});
     });
@@ -73,7 +73,7 @@ const kernelWords: Partial<Record<ErrorCode, string>> = {
 };
 
 /** does it; what the file system refuses is told as the hosted service does */
-async function told(
+async function withFileErrors(
   dialect: Dialect,
   caller: Caller,
   place: Place,

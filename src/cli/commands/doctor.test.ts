@@ -142,9 +142,9 @@ test("a store on btrfs needs neither mkfs nor loop devices", () => {
 test("the exit code says whether sandboxes can run, for people and for programs", async () => {
   const bad = { ...good, overlay: false };
   expect(await examined([], good)).toMatchObject({ code: 0, text: expect.stringContaining("Sandboxes can run here") });
-  const told = await examined([], bad);
-  expect(told).toMatchObject({ code: 1, text: expect.stringContaining("NO  overlayfs") });
-  expect(told.text).toContain("run: modprobe overlay");
+  const shown = await examined([], bad);
+  expect(shown).toMatchObject({ code: 1, text: expect.stringContaining("NO  overlayfs") });
+  expect(shown.text).toContain("run: modprobe overlay");
   const { code, text } = await examined(["--json"], bad);
   expect([code, JSON.parse(text)]).toMatchObject([1, { ok: false, facts: { overlay: false } }]);
   await expect(examined(["--what"], good)).rejects.toThrow(/Unknown option '--what'/);

@@ -15,13 +15,13 @@ Options:
   --data-dir <directory>   where the daemon keeps its data (SANDKEEP_DATA_DIR)
 `;
 
-export interface DoctorWorld {
+export interface DoctorContext {
   facts(dataDir: string | undefined): HostFacts | Promise<HostFacts>;
   print(line: string): void;
 }
 
 /** Returns the exit code. */
-export async function doctorCommand(args: string[], { facts, print }: DoctorWorld): Promise<number> {
+export async function doctorCommand(args: string[], { facts, print }: DoctorContext): Promise<number> {
   const options = { json: { type: "boolean" }, "data-dir": { type: "string" } } as const;
   const { values, positionals } = readArgs(args, doctorUsage, options);
   if (values.help) {

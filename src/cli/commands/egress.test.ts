@@ -8,25 +8,25 @@ import { egressCommand } from "./egress.ts";
 import { keyCommand } from "./key.ts";
 
 test("a log that is not there has no table, and the sentence names what was asked", async () => {
-  const world = await refusing("Sandbox not found.");
-  await expect(egressCommand(["nobody"], world)).rejects.toThrow(/^Cannot show the egress log: Sandbox not found\.$/);
-  expect(world.lines).toEqual([]);
+  const context = await refusing("Sandbox not found.");
+  await expect(egressCommand(["nobody"], context)).rejects.toThrow(/^Cannot show the egress log: Sandbox not found\.$/);
+  expect(context.lines).toEqual([]);
 });
 
 test("a key that is not there is a sentence about the key", async () => {
-  const world = await refusing("Key not found.");
-  await expect(keyCommand(["rm", "nosuch"], world)).rejects.toThrow(
+  const context = await refusing("Key not found.");
+  await expect(keyCommand(["rm", "nosuch"], context)).rejects.toThrow(
     /^Cannot revoke the key "nosuch": Key not found\.$/,
   );
-  await expect(keyCommand(["ls"], world)).rejects.toThrow(/^Cannot list the keys: Key not found\.$/);
+  await expect(keyCommand(["ls"], context)).rejects.toThrow(/^Cannot list the keys: Key not found\.$/);
 });
 
 test("a misspelt verb of key is answered with the one that was meant", async () => {
-  const world = await refusing("");
-  await expect(keyCommand(["creat", "ci"], world)).rejects.toThrow(
+  const context = await refusing("");
+  await expect(keyCommand(["creat", "ci"], context)).rejects.toThrow(
     /^Cannot do "key creat ci": there is no such command\. Did you mean "create"\?\n\nUsage/,
   );
-  await expect(keyCommand(["create"], world)).rejects.toThrow(/^Cannot do "key create"\n\nUsage/);
+  await expect(keyCommand(["create"], context)).rejects.toThrow(/^Cannot do "key create"\n\nUsage/);
 });
 
 /** the world of a command whose daemon has nothing of what it is asked for */

@@ -30,12 +30,12 @@ Options:
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
-export interface EgressWorld extends KeyPlaces {
+export interface EgressContext extends KeyPlaces {
   print(line: string): void;
   warn(line: string): void;
 }
 
-export async function egressCommand(args: string[], world: EgressWorld): Promise<void> {
+export async function egressCommand(args: string[], context: EgressContext): Promise<void> {
   const { values, positionals } = readArgs(args, egressUsage, {
     follow: { type: "boolean", short: "f" },
     suggest: { type: "boolean" },
@@ -44,16 +44,19 @@ export async function egressCommand(args: string[], world: EgressWorld): Promise
     url: { type: "string" },
     "data-dir": { type: "string" },
   });
-  if (values.help) return world.print(egressUsage.trimEnd());
+  if (values.help) return context.print(egressUsage.trimEnd());
   const [name, ...rest] = positionals;
   if (name === undefined || name === "" || rest.length > 0) {
     throw new CliError(`Cannot show the egress of "${positionals.join(" ")}"\n\n${egressUsage.trimEnd()}`);
   }
   if (values.suggest && values.follow) throw new CliError("Cannot suggest a policy for what is yet to come");
-  const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
+  const client = new Client({
+    url: daemonUrl(values.url, context.environment),
+    key: apiKey(values["data-dir"], context),
+  });
   const path = pathOf(name, values.project);
-  if (values.suggest) return suggest(client, path, values.json ?? false, world);
-  await show(client, path, { follow: values.follow ?? false, json: values.json ?? false }, world.print);
+  if (values.suggest) return suggest(client, path, values.json ?? false, context);
+  await show(client, path, { follow: values.follow ?? false, json: values.json ?? false }, context.print);
 }
 
 /** a path of the API, to which a query is added */
@@ -127,7 +130,7 @@ async function rest(
   return page.more ? rest(client, pathOf(page.session.id, undefined), page.next, print) : page;
 }
 
-async function suggest(client: Client, path: Path, json: boolean, { print, warn }: EgressWorld): Promise<void> {
+async function suggest(client: Client, path: Path, json: boolean, { print, warn }: EgressContext): Promise<void> {
   const answer = (await client.call("suggest a policy", "GET", path("/egress/suggestion"))) as {
     networkPolicy: object;
     notes: string[];

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { type Authority, deriveAuthority, openAuthority } from "../../egress/intercept/authority.ts";
-import { type EnvWorld, envCommand } from "./env.ts";
+import { type EnvContext, envCommand } from "./env.ts";
 
 const key = 'sk_it\'s a "key" $HOME';
 
@@ -151,7 +151,7 @@ test.each([
 async function run(args: string[], environment: NodeJS.ProcessEnv, dataDirs: string[] = []) {
   const lines: string[] = [];
   const warnings: string[] = [];
-  const world: EnvWorld = {
+  const context: EnvContext = {
     environment,
     preload: "file:///preload.mjs",
     pythonPath: "/our folder/python",
@@ -160,7 +160,7 @@ async function run(args: string[], environment: NodeJS.ProcessEnv, dataDirs: str
     print: (line) => void lines.push(line),
     warn: (line) => void warnings.push(line),
   };
-  await envCommand(args, world);
+  await envCommand(args, context);
   return { lines, warnings };
 }
 

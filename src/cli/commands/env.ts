@@ -24,7 +24,7 @@ Options:
 `;
 
 /** What the command reads and writes. */
-export interface EnvWorld extends KeyPlaces {
+export interface EnvContext extends KeyPlaces {
   /** the file: URL of the preload */
   preload: string;
   /** the folder whose sitecustomize module is the preload of Python */
@@ -35,14 +35,14 @@ export interface EnvWorld extends KeyPlaces {
   warn(line: string): void;
 }
 
-export async function envCommand(args: string[], world: EnvWorld): Promise<void> {
+export async function envCommand(args: string[], context: EnvContext): Promise<void> {
   const { values, positionals } = readArgs(args, envUsage, {
     url: { type: "string" },
     team: { type: "string" },
     project: { type: "string" },
     "data-dir": { type: "string" },
   });
-  if (values.help) return world.print(envUsage.trimEnd());
+  if (values.help) return context.print(envUsage.trimEnd());
   const [service = "", ...rest] = positionals;
   const lines = Object.hasOwn(services, service) ? services[service] : undefined;
   if (!lines || rest.length > 0) {
@@ -50,11 +50,11 @@ export async function envCommand(args: string[], world: EnvWorld): Promise<void>
     const why = meant === "" ? "" : `: there is no such service. ${meant}`;
     throw new CliError(`Cannot print settings for "${positionals.join(" ")}"${why}\n\n${envUsage.trimEnd()}`);
   }
-  const url = daemonUrl(values.url, world.environment);
-  const key = apiKey(values["data-dir"], world);
+  const url = daemonUrl(values.url, context.environment);
+  const key = apiKey(values["data-dir"], context);
   const scope = { teamId: values.team ?? "team_default", projectId: values.project ?? "prj_default" };
-  const domain = await domainOf(new Client({ url, key }), values, world);
-  for (const line of lines({ url, key, scope, world, domain })) world.print(line);
+  const domain = await domainOf(new Client({ url, key }), values, context);
+  for (const line of lines({ url, key, scope, context, domain })) context.print(line);
 }
 
 /**
@@ -64,7 +64,7 @@ export async function envCommand(args: string[], world: EnvWorld): Promise<void>
 async function domainOf(
   client: Client,
   scope: { team?: string | undefined; project?: string | undefined },
-  { environment, warn }: EnvWorld,
+  { environment, warn }: EnvContext,
 ): Promise<string | undefined> {
   let domain: string | undefined;
   try {
@@ -84,13 +84,13 @@ interface Connection {
   scope: { teamId: string; projectId: string };
   /** below which the ports of sandboxes are reached, if that is known */
   domain: string | undefined;
-  world: EnvWorld;
+  context: EnvContext;
 }
 
 const services: Record<string, (connection: Connection) => string[]> = {
-  vercel({ url, key, scope, domain, world }) {
-    const token = world.token(key, scope);
-    const [option, pythonPath] = [shellWord(`--import=${world.preload}`), shellWord(world.pythonPath)];
+  vercel({ url, key, scope, domain, context }) {
+    const token = context.token(key, scope);
+    const [option, pythonPath] = [shellWord(`--import=${context.preload}`), shellWord(context.pythonPath)];
     return [
       exported("SANDKEEP_URL", url),
       ...(domain !== undefined ? [exported("SANDKEEP_DOMAIN", domain)] : []),
@@ -105,8 +105,8 @@ const services: Record<string, (connection: Connection) => string[]> = {
       exported("SANDBOX_SKIP_VERSION_CHECK", "1"),
     ];
   },
-  e2b({ url, key, domain, world }) {
-    const option = shellWord(`--import=${world.preload}`);
+  e2b({ url, key, domain, context }) {
+    const option = shellWord(`--import=${context.preload}`);
     return [
       exported("E2B_API_URL", url),
       exported("E2B_SANDBOX_URL", url),

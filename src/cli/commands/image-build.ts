@@ -71,21 +71,24 @@ const options = {
 
 type Values = ReturnType<typeof read>["values"];
 
-export async function imageBuildCommand(args: string[], world: ImageBuildWorld): Promise<void> {
+export async function imageBuildCommand(args: string[], context: ImageBuildWorld): Promise<void> {
   const { values, positionals } = read(args);
-  if (values.help) return world.print(imageBuildUsage.trimEnd());
+  if (values.help) return context.print(imageBuildUsage.trimEnd());
   const [verb = "", ...operands] = positionals;
   const wanted = { build: 1, "from-snapshot": 2, export: 1 }[verb] ?? 0;
   if (operands.length !== wanted) {
     throw new CliError(`Cannot do "image ${verb}": it takes ${wanted} names\n\n${imageBuildUsage.trimEnd()}`);
   }
   const [first = "", second = ""] = operands;
-  const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
-  if (verb === "build") return build(client, first, values, world);
-  if (verb === "export") return exported(client, first, values.output ?? "-", world);
+  const client = new Client({
+    url: daemonUrl(values.url, context.environment),
+    key: apiKey(values["data-dir"], context),
+  });
+  if (verb === "build") return build(client, first, values, context);
+  if (verb === "export") return exported(client, first, values.output ?? "-", context);
   const path = `/sandkeep/v1/snapshots/${encodeURIComponent(first)}/image`;
   const { image } = (await client.call("make an image", "POST", path, { name: second })) as { image: Image };
-  world.print(`${image.name}  ${image.digest}`);
+  context.print(`${image.name}  ${image.digest}`);
 }
 
 function read(args: string[]) {
@@ -106,13 +109,13 @@ type Line =
   | { type: "done"; took: number }
   | { type: "built"; image: Image | null };
 
-async function build(client: Client, directory: string, values: Values, world: ImageBuildWorld): Promise<void> {
+async function build(client: Client, directory: string, values: Values, context: ImageBuildWorld): Promise<void> {
   const how = values.progress ?? "plain";
   if (!["plain", "quiet", "json"].includes(how))
     throw new CliError(`Cannot show progress as "${how}": say plain, quiet or json`);
   const { query, tar } =
-    directory === "-" ? await fromInput(world.input, values.file) : await fromDirectory(directory, values.file);
-  const args = buildArgs(values["build-arg"] ?? [], world.environment);
+    directory === "-" ? await fromInput(context.input, values.file) : await fromDirectory(directory, values.file);
+  const args = buildArgs(values["build-arg"] ?? [], context.environment);
   const network = { none: "deny-all", all: "allow-all" }[values.network ?? ""] ?? values.network;
   const parameters = new URLSearchParams({
     ...query,
@@ -124,13 +127,13 @@ async function build(client: Client, directory: string, values: Values, world: I
     ...(values.project !== undefined && { project: values.project }),
     ...(Object.keys(args).length > 0 && { args: JSON.stringify(args) }),
   });
-  const show = how === "plain" ? new PlainProgress(world.progress) : undefined;
+  const show = how === "plain" ? new PlainProgress(context.progress) : undefined;
   for await (const each of client.lines("build the image", `/sandkeep/v1/builds?${parameters}`, tar)) {
     const line = each as Line;
-    if (how === "json") world.print(JSON.stringify(line));
+    if (how === "json") context.print(JSON.stringify(line));
     else show?.take(line);
     if (line.type !== "built" || how === "json") continue;
-    world.print(line.image ? `${line.image.name}  ${line.image.digest}` : "built, without a name: -t gives it one");
+    context.print(line.image ? `${line.image.name}  ${line.image.digest}` : "built, without a name: -t gives it one");
   }
 }
 

@@ -25,7 +25,7 @@ Options:
   --data-dir <directory>       where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
-export interface KeyWorld extends KeyPlaces {
+export interface KeyContext extends KeyPlaces {
   /** ms since 1970 */
   now(): number;
   print(line: string): void;
@@ -55,9 +55,9 @@ interface Key {
   lastUsedAt: number | null;
 }
 
-export async function keyCommand(args: string[], world: KeyWorld): Promise<void> {
+export async function keyCommand(args: string[], context: KeyContext): Promise<void> {
   const { values, positionals } = readArgs(args, keyUsage, options);
-  if (values.help) return world.print(keyUsage.trimEnd());
+  if (values.help) return context.print(keyUsage.trimEnd());
   const [verb, name, ...rest] = positionals;
   const wantsName = verb === "create" || verb === "rm";
   if ((!wantsName && verb !== "ls") || (name !== undefined) !== wantsName || rest.length > 0) {
@@ -66,9 +66,12 @@ export async function keyCommand(args: string[], world: KeyWorld): Promise<void>
     const why = meant === "" ? "" : `: there is no such command. ${meant}`;
     throw new CliError(`Cannot do "key ${positionals.join(" ")}"${why}\n\n${keyUsage.trimEnd()}`);
   }
-  const expiresAt = values.expires === undefined ? undefined : world.now() + durationOf(values.expires);
-  const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
-  if (verb === "ls") return list(client, values.json ?? false, world);
+  const expiresAt = values.expires === undefined ? undefined : context.now() + durationOf(values.expires);
+  const client = new Client({
+    url: daemonUrl(values.url, context.environment),
+    key: apiKey(values["data-dir"], context),
+  });
+  if (verb === "ls") return list(client, values.json ?? false, context);
   if (verb === "rm")
     return void (await client.call(
       `revoke the key "${name}"`,
@@ -82,12 +85,12 @@ export async function keyCommand(args: string[], world: KeyWorld): Promise<void>
     ...(values["policy-ceiling"] !== undefined && { policyCeiling: values["policy-ceiling"] }),
     ...(expiresAt !== undefined && { expiresAt }),
   })) as { key: Key; secret: string };
-  if (values.json) return world.print(JSON.stringify({ ...key, secret }));
-  world.warn(`Made ${key.id} (${limitsOf(key)}); its secret is not shown again:`);
-  world.print(secret);
+  if (values.json) return context.print(JSON.stringify({ ...key, secret }));
+  context.warn(`Made ${key.id} (${limitsOf(key)}); its secret is not shown again:`);
+  context.print(secret);
 }
 
-async function list(client: Client, json: boolean, { print }: KeyWorld): Promise<void> {
+async function list(client: Client, json: boolean, { print }: KeyContext): Promise<void> {
   const { keys } = (await client.call("list the keys", "GET", "/sandkeep/v1/keys")) as { keys: Key[] };
   if (json) return print(JSON.stringify(keys));
   const rows = [

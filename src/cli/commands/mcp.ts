@@ -42,7 +42,7 @@ const options = {
   tools: { type: "string" },
 } as const;
 
-export interface McpWorld extends KeyPlaces {
+export interface McpContext extends KeyPlaces {
   version: string;
   /** how this program is started again from anywhere */
   program: Program;
@@ -51,24 +51,24 @@ export interface McpWorld extends KeyPlaces {
 }
 
 /** resolves once it serves; it ends when its input does */
-export async function mcpCommand(args: string[], world: McpWorld): Promise<void> {
+export async function mcpCommand(args: string[], context: McpContext): Promise<void> {
   const { values, positionals } = readArgs(args, mcpUsage, options);
-  if (values.help) return world.print(mcpUsage.trimEnd());
+  if (values.help) return context.print(mcpUsage.trimEnd());
   const [command, ...rest] = positionals;
-  if (command === "config") return config(rest, values, world);
+  if (command === "config") return config(rest, values, context);
   if (command !== undefined) throw new CliError(`Cannot serve "${positionals.join(" ")}"\n\n${mcpUsage.trimEnd()}`);
   const daemon = {
-    url: daemonUrl(values.url, world.environment),
-    key: apiKey(values["data-dir"], world),
+    url: daemonUrl(values.url, context.environment),
+    key: apiKey(values["data-dir"], context),
     path: pathOf(values),
     ...(values["policy-ceiling"] !== undefined && {
       headers: { "sandkeep-policy-ceiling": values["policy-ceiling"] },
     }),
   };
   await requireProject(daemon, values.project);
-  serveStdio(() => relay(daemon, world.version), {
+  serveStdio(() => relay(daemon, context.version), {
     transport: patientTransport(process.stdin, process.stdout),
-    onerror: (error) => world.warn(error.message),
+    onerror: (error) => context.warn(error.message),
   });
 }
 
@@ -92,7 +92,7 @@ function pathOf({ tools = "sandkeep", project }: Values): string {
 const paths: Record<string, string> = { sandkeep: "/mcp", veryfront: "/mcp/veryfront" };
 
 /** what is pasted goes to standard output, where it belongs to standard error */
-function config([client = "", ...rest]: string[], values: Values, world: McpWorld): void {
+function config([client = "", ...rest]: string[], values: Values, context: McpContext): void {
   const known = clientNames.find((name) => name === client);
   if (!known || rest.length > 0) {
     const meant = didYouMean(client, clientNames);
@@ -100,12 +100,12 @@ function config([client = "", ...rest]: string[], values: Values, world: McpWorl
     throw new CliError(`Cannot configure "${[client, ...rest].join(" ")}"${why}\n\n${mcpUsage.trimEnd()}`);
   }
   pathOf(values);
-  const { SANDKEEP_API_KEY: key, SANDKEEP_DATA_DIR, NODE_EXTRA_CA_CERTS: certificates } = world.environment;
+  const { SANDKEEP_API_KEY: key, SANDKEEP_DATA_DIR, NODE_EXTRA_CA_CERTS: certificates } = context.environment;
   // A client starts programs with few variables, and in another directory. The key counts before the directory.
   const dataDir = values["data-dir"] ?? (key ? undefined : SANDKEEP_DATA_DIR || undefined);
   const given: Values = {
     ...values,
-    url: daemonUrl(values.url, world.environment),
+    url: daemonUrl(values.url, context.environment),
     "data-dir": dataDir === undefined ? undefined : resolve(dataDir),
   };
   const flags = (Object.keys(options) as (keyof Values)[]).flatMap((name) => {
@@ -113,16 +113,16 @@ function config([client = "", ...rest]: string[], values: Values, world: McpWorl
     return value === undefined ? [] : [`--${name}`, value];
   });
   const { place, lines } = clientConfig(known, {
-    command: world.program.command,
-    args: [...world.program.args, "mcp", ...flags],
+    command: context.program.command,
+    args: [...context.program.args, "mcp", ...flags],
     // Without a key it is read from its file.
     env: {
       ...(key && { SANDKEEP_API_KEY: key }),
       ...(certificates && { NODE_EXTRA_CA_CERTS: resolve(certificates) }),
     },
   });
-  world.warn(place);
-  for (const line of lines) world.print(line);
+  context.warn(place);
+  for (const line of lines) context.print(line);
 }
 
 /** a server whose every answer is the daemon's */
@@ -136,7 +136,7 @@ async function relay(daemon: McpDaemon, version: string): Promise<Server> {
     },
   );
   server.setRequestHandler("tools/list", async (_, { mcpReq }) => {
-    const result = await told(ask(daemon, "tools/list", {}, { signal: mcpReq.signal }));
+    const result = await shown(ask(daemon, "tools/list", {}, { signal: mcpReq.signal }));
     // The daemon's own server has seen to it that this is a list of tools.
     return { tools: result.tools as [] };
   });
@@ -146,7 +146,7 @@ async function relay(daemon: McpDaemon, version: string): Promise<Server> {
       void mcpReq
         .notify({ method: "notifications/progress", params: { ...report, progressToken } })
         .catch(() => undefined);
-    const { content, structuredContent, isError } = await told(
+    const { content, structuredContent, isError } = await shown(
       ask(
         daemon,
         "tools/call",
@@ -164,7 +164,7 @@ async function relay(daemon: McpDaemon, version: string): Promise<Server> {
 }
 
 /** the daemon's refusals are passed on with their codes */
-async function told<T>(answer: Promise<T>): Promise<T> {
+async function shown<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;
   } catch (error) {

@@ -20,7 +20,7 @@ Options:
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
-export interface UpgradeWorld extends KeyPlaces {
+export interface UpgradeContext extends KeyPlaces {
   print(line: string): void;
 }
 
@@ -35,14 +35,17 @@ export interface Upgrade {
 
 const options = { json: { type: "boolean" }, url: { type: "string" }, "data-dir": { type: "string" } } as const;
 
-export async function upgradeCommand(args: string[], world: UpgradeWorld): Promise<void> {
+export async function upgradeCommand(args: string[], context: UpgradeContext): Promise<void> {
   const { values, positionals } = readArgs(args, upgradeUsage, options);
-  if (values.help) return world.print(upgradeUsage.trimEnd());
+  if (values.help) return context.print(upgradeUsage.trimEnd());
   if (positionals.length > 0) throw new CliError(`Cannot upgrade "${positionals[0]}"\n\n${upgradeUsage.trimEnd()}`);
-  const client = new Client({ url: daemonUrl(values.url, world.environment), key: apiKey(values["data-dir"], world) });
+  const client = new Client({
+    url: daemonUrl(values.url, context.environment),
+    key: apiKey(values["data-dir"], context),
+  });
   const done = (await client.call("upgrade", "POST", "/sandkeep/v1/upgrade")) as Upgrade;
-  if (values.json) return world.print(JSON.stringify(done));
-  for (const line of report(done)) world.print(line);
+  if (values.json) return context.print(JSON.stringify(done));
+  for (const line of report(done)) context.print(line);
 }
 
 function report({ replaced, waiting }: Upgrade): string[] {

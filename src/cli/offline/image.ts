@@ -31,7 +31,7 @@ Options:
 `;
 
 /** What a command reads and writes besides the store. */
-export interface ImageCommandWorld {
+export interface ImageContext {
   /** `create`: makes the data directory where there is none */
   open(places: { dataDir: string | undefined; runDir: string | undefined; create: boolean }): Promise<OfflineStore>;
   input: AsyncIterable<Uint8Array>;
@@ -40,18 +40,18 @@ export interface ImageCommandWorld {
   progress(line: string): void;
 }
 
-export async function imageCommand(args: string[], world: ImageCommandWorld): Promise<void> {
+export async function imageCommand(args: string[], context: ImageContext): Promise<void> {
   const { values, positionals } = parse(args);
   const [verb = "", ...rest] = positionals;
   const command = commands[verb];
-  if (values.help || args.length === 0) return world.print(imageUsage.trimEnd());
+  if (values.help || args.length === 0) return context.print(imageUsage.trimEnd());
   if (!command) throw usageError(`Cannot do "image ${verb}": there is no such command`);
   if (rest.length !== command.operands)
     throw usageError(`Cannot do "image ${verb}": it takes ${command.operands} names`);
   const create = command.makesStore ?? false;
-  const store = await world.open({ dataDir: values["data-dir"], runDir: values["run-dir"], create });
+  const store = await context.open({ dataDir: values["data-dir"], runDir: values["run-dir"], create });
   try {
-    await command.run({ store, world, values, operand: rest[0] ?? "", second: rest[1] ?? "" });
+    await command.run({ store, context, values, operand: rest[0] ?? "", second: rest[1] ?? "" });
   } finally {
     await store.close();
   }
@@ -69,7 +69,7 @@ const options = {
 
 interface Job {
   store: OfflineStore;
-  world: ImageCommandWorld;
+  context: ImageContext;
   values: ReturnType<typeof parse>["values"];
   operand: string;
   second: string;
@@ -86,34 +86,34 @@ const commands: Record<string, ImageCommand> = {
   import: {
     operands: 1,
     makesStore: true,
-    async run({ store, world, values, operand }) {
-      const source = operand === "-" ? world.input : operand;
-      const options = { name: values.name, ...shared(values, world) };
+    async run({ store, context, values, operand }) {
+      const source = operand === "-" ? context.input : operand;
+      const options = { name: values.name, ...shared(values, context) };
       const image = await importImage(store, source, options);
-      world.print(await described(store, image));
+      context.print(await described(store, image));
     },
   },
   build: {
     operands: 1,
     makesStore: true,
-    async run({ store, world, values, operand }) {
+    async run({ store, context, values, operand }) {
       if (operand !== "debian") throw usageError(`Cannot build "${operand}": only "debian" can be built`);
       const packages = values.include?.split(",").filter((name) => name !== "") ?? [];
       const { name, suite } = values;
-      const image = await buildDebian(store, { name, suite, packages, ...shared(values, world) });
-      world.print(await described(store, image));
+      const image = await buildDebian(store, { name, suite, packages, ...shared(values, context) });
+      context.print(await described(store, image));
     },
   },
   list: {
     operands: 0,
-    async run({ store, world }) {
+    async run({ store, context }) {
       const images = (await store.images.list()).filter(({ owner }) => owner !== stepsOwner);
-      for (const image of images) world.print(await described(store, image));
+      for (const image of images) context.print(await described(store, image));
     },
   },
   delete: {
     operands: 1,
-    async run({ store, world, operand }) {
+    async run({ store, context, operand }) {
       if (operand === hostImage) {
         throw new SandkeepError(
           "invalid",
@@ -121,34 +121,34 @@ const commands: Record<string, ImageCommand> = {
         );
       }
       await store.images.delete(operand);
-      world.print(`deleted ${operand}; its layers go when no snapshot needs them`);
+      context.print(`deleted ${operand}; its layers go when no snapshot needs them`);
     },
   },
   alias: {
     operands: 2,
-    async run({ store, world, operand, second }) {
+    async run({ store, context, operand, second }) {
       await store.images.setAlias(operand, second);
-      world.print(`${operand} is ${second}`);
+      context.print(`${operand} is ${second}`);
     },
   },
   aliases: {
     operands: 0,
-    async run({ store, world }) {
+    async run({ store, context }) {
       const all = Object.entries(await store.images.aliases());
-      for (const [pattern, image] of all) world.print(`${pattern} is ${image}`);
+      for (const [pattern, image] of all) context.print(`${pattern} is ${image}`);
     },
   },
   unalias: {
     operands: 1,
-    async run({ store, world, operand }) {
+    async run({ store, context, operand }) {
       await store.images.deleteAlias(operand);
-      world.print(`${operand} is no alias any more`);
+      context.print(`${operand} is no alias any more`);
     },
   },
 };
 
-function shared(values: Job["values"], world: ImageCommandWorld) {
-  return { progress: (line: string) => world.progress(line), ...(values["no-node"] && { node: false as const }) };
+function shared(values: Job["values"], context: ImageContext) {
+  return { progress: (line: string) => context.progress(line), ...(values["no-node"] && { node: false as const }) };
 }
 
 async function described({ layers }: OfflineStore, image: ImageRecord): Promise<string> {

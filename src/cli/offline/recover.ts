@@ -25,7 +25,7 @@ export interface RecoveryPlace extends AsyncDisposable {
   belonging: Belonging;
 }
 
-export interface RecoverWorld {
+export interface RecoverContext {
   /** `args` are those that "sandkeep serve" would be given; `create` lets a missing database be made */
   open(args: string[], options: { create: boolean }): Promise<RecoveryPlace>;
   /** an identity for a directory and a database that have none */
@@ -33,24 +33,28 @@ export interface RecoverWorld {
   print(line: string): void;
 }
 
-export async function recoverCommand(args: string[], world: RecoverWorld): Promise<void> {
+export async function recoverCommand(args: string[], context: RecoverContext): Promise<void> {
   const { adopt = false, help, ...places } = parse(args);
-  if (help) return world.print(recoverUsage.trimEnd());
+  if (help) return context.print(recoverUsage.trimEnd());
   const passed = Object.entries(places).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
-  await using place = await world.open(passed, { create: adopt });
+  await using place = await context.open(passed, { create: adopt });
   const { unknown } = await takeInventory(place.context.store, place.context.runtime);
-  for (const line of listed(unknown, place.context)) world.print(line);
-  for (const path of damagedRecords(place.belonging.directory)) world.print(damaged(path));
+  for (const line of listed(unknown, place.context)) context.print(line);
+  for (const path of damagedRecords(place.belonging.directory)) context.print(damaged(path));
   if (!adopt) {
-    if (entriesOf(unknown).length > 0) world.print('Run "sandkeep recover --adopt" to put all of it on record.');
+    if (entriesOf(unknown).length > 0) context.print('Run "sandkeep recover --adopt" to put all of it on record.');
     return;
   }
-  await bindAnyway(place.belonging, world.freshIdentity());
+  await bindAnyway(place.belonging, context.freshIdentity());
   const { sandboxes, sessions, snapshots, drives, left } = await adoptUnknown(place.context);
-  for (const sentence of left) world.print(`left: ${sentence}`);
-  for (const name of sandboxes) world.print(`adopted sandbox "${name}"`);
-  world.print(`Adopted ${sandboxes.length} sandboxes, ${sessions} sessions, ${snapshots} snapshots, ${drives} drives.`);
-  world.print('Start the daemon with "sandkeep serve". Keys of teams and the list of past commands are not recovered.');
+  for (const sentence of left) context.print(`left: ${sentence}`);
+  for (const name of sandboxes) context.print(`adopted sandbox "${name}"`);
+  context.print(
+    `Adopted ${sandboxes.length} sandboxes, ${sessions} sessions, ${snapshots} snapshots, ${drives} drives.`,
+  );
+  context.print(
+    'Start the daemon with "sandkeep serve". Keys of teams and the list of past commands are not recovered.',
+  );
 }
 
 function damaged(path: string): string {

@@ -6,7 +6,7 @@ import type { Caller, Owner, Project, Team } from "../model/sandbox.ts";
 import { requireProject, requireUnlimited } from "../model/scope.ts";
 import type { NetworkPolicy } from "../network/network-policy.ts";
 import type { ApiKey } from "../ports/store.ts";
-import { KeyLives } from "./key-lives.ts";
+import { KeyLifetimes } from "./key-lifetimes.ts";
 import { DeviceLogins } from "./login.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
@@ -50,7 +50,7 @@ export class Access {
   readonly #keyOfToken: (token: string) => string | undefined;
   readonly logins: DeviceLogins;
   readonly #wrongKeys: WrongKeys;
-  readonly #lives: KeyLives;
+  readonly #lifetimes: KeyLifetimes;
   /** keys that were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
   readonly #callers = new Map<string, KnownKey>();
   /** the same, by the id of the key */
@@ -64,7 +64,7 @@ export class Access {
     this.#keyOfToken = options.keyOfToken ?? (() => undefined);
     this.logins = new DeviceLogins(context);
     this.#wrongKeys = new WrongKeys(context.now);
-    this.#lives = new KeyLives(context.now);
+    this.#lifetimes = new KeyLifetimes(context.now);
   }
 
   /** makes the first team, project and key; the key's secret when it was made now */
@@ -127,7 +127,7 @@ export class Access {
   }
 
   #remember(key: ApiKey): KnownKey {
-    const caller = { ...callerWith(key), ended: this.#lives.of(key) };
+    const caller = { ...callerWith(key), ended: this.#lifetimes.of(key) };
     const known = { key, caller, touchedAt: key.lastUsedAt ?? 0, from: new Set<string>() };
     if (this.#callers.size >= mostCallers) this.#forgetAll();
     this.#callers.set(key.hash, known);
@@ -216,7 +216,7 @@ export class Access {
     requireUnlimited(caller, "deleting a key");
     const deleted = await this.#context.store.deleteKey(caller.teamId, id);
     this.#forgetAll();
-    if (deleted) return this.#lives.end(id);
+    if (deleted) return this.#lifetimes.end(id);
     throw new SandkeepError("not-found", `Cannot delete key "${id}": there is none`);
   }
 

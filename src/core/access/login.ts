@@ -44,8 +44,8 @@ export class DeviceLogins {
   /** nobody is refused: the oldest of an address with many gives way */
   begin(address: string): DeviceLogin {
     this.#sweep();
-    if (this.#of(address).length >= mostOfAddress) this.#giveWay(address);
-    if (this.#pending.size >= most) this.#giveWay(this.#busiest());
+    if (this.#of(address).length >= mostOfAddress) this.#evictFrom(address);
+    if (this.#pending.size >= most) this.#evictFrom(this.#busiestAddress());
     const { ids, now } = this.#context;
     const deviceCode = ids.apiKey().secret;
     const letters = ids.subdomain().slice(-8).toUpperCase();
@@ -80,13 +80,13 @@ export class DeviceLogins {
     return [...this.#pending].filter(([, login]) => login.address === address).map(([code]) => code);
   }
 
-  #giveWay(address: string): void {
+  #evictFrom(address: string): void {
     const [oldest] = this.#of(address);
     if (oldest !== undefined) this.#pending.delete(oldest);
   }
 
   /** the address with the most; of several the one that began first */
-  #busiest(): string {
+  #busiestAddress(): string {
     const counts = new Map<string, number>();
     for (const { address } of this.#pending.values()) counts.set(address, (counts.get(address) ?? 0) + 1);
     const [first = ""] = [...counts].toSorted(([, one], [, other]) => other - one).map(([address]) => address);

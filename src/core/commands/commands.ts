@@ -85,7 +85,7 @@ export class Commands {
 
   /** resolves when the program runs and is on record */
   async run(caller: Caller, sessionId: string, spec: RunSpec): Promise<Command> {
-    for (const value of Object.values(spec.env ?? {})) this.#context.conceal?.(value);
+    for (const value of Object.values(spec.env ?? {})) this.#context.redact?.(value);
     return this.#sessions.use(caller, sessionId, (running) => this.#run(running, spec));
   }
 
@@ -217,13 +217,13 @@ export class Commands {
    */
   async feed(caller: Caller, sessionId: string, id: string, input: Input): Promise<Fed> {
     const command = await this.#alive(caller, sessionId, id);
-    const impatience = AbortSignal.timeout(input.patience);
+    const timeout = AbortSignal.timeout(input.patience);
     try {
       const process = this.#mustProcess(command);
       const { data, offset } = input;
-      if (offset === undefined) await unlessAborted(process.write(data), impatience);
-      const taken = offset === undefined ? await process.given() : await process.feed(data, offset, impatience);
-      const isTaken = !impatience.aborted || (offset !== undefined && taken >= offset + data.length);
+      if (offset === undefined) await unlessAborted(process.write(data), timeout);
+      const taken = offset === undefined ? await process.given() : await process.feed(data, offset, timeout);
+      const isTaken = !timeout.aborted || (offset !== undefined && taken >= offset + data.length);
       if (input.close && isTaken) await process.closeStdin();
       return { command, taken, isTaken };
     } catch (error) {

@@ -39,7 +39,7 @@ export interface Home {
 }
 
 /** whose images are looked at, besides the host's */
-type Asker = Pick<Owner, "teamId">;
+type ImageUser = Pick<Owner, "teamId">;
 
 type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> & Partial<Pick<Context, "imageAliases">>;
 
@@ -48,7 +48,7 @@ type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> & Parti
  * and the runtime on record is then the one that is really in there. An operator's alias goes before an image of the same
  * name, and one with a `*` before what the default image would stand in for.
  */
-export async function resolveBase(context: ImageContext, owner: Asker, wanted: WantedBase): Promise<SandboxBase> {
+export async function resolveBase(context: ImageContext, owner: ImageUser, wanted: WantedBase): Promise<SandboxBase> {
   const { runtime } = wanted;
   const asked = typeof wanted.image === "string" ? { name: wanted.image, candidates: [wanted.image] } : wanted.image;
   if (runtime !== undefined && asked !== undefined) {
@@ -76,7 +76,7 @@ export async function resolveBase(context: ImageContext, owner: Asker, wanted: W
 
 async function importedImage(
   context: ImageContext,
-  { teamId }: Asker,
+  { teamId }: ImageUser,
   asked: WantedImage,
 ): Promise<ImageInfo | undefined> {
   const { images } = context.runtime;

@@ -72,7 +72,7 @@ const patience = 10_000;
 const largestBundle = 8 << 20;
 
 /** how long it is put off, in ms: a create is to be answered first */
-const leisure = 10;
+const startDelay = 10;
 
 /** to come or under way: a create need not wait for it, a command has to */
 const installing = new WeakMap<Machine, { begin: () => void; done: Promise<void> }>();
@@ -103,7 +103,7 @@ export function beginTrust(
   const before = installing.get(machine);
   before?.begin();
   const { promise: begun, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, leisure);
+  const timer = setTimeout(resolve, startDelay);
   const begin = () => {
     clearTimeout(timer);
     resolve();

@@ -74,7 +74,7 @@ function ofMachine(context: AdoptionContext, id: string) {
   const { now, files, runtime } = context;
   const described = files.description("machine", id);
   const at = runtime.machine(id)?.bootedAt ?? runtime.end(id)?.endedAt ?? now();
-  const sandbox = described?.sandbox ?? madeUp(context, id, at);
+  const sandbox = described?.sandbox ?? inventedSandbox(context, id, at);
   const base = described?.session ?? { ...sessionOf(context, sandbox, at), id };
   const { timeout } = base;
   const session: Session = {
@@ -90,7 +90,7 @@ function ofMachine(context: AdoptionContext, id: string) {
 function ofSnapshot(context: AdoptionContext, info: SnapshotInfo, described: Description | undefined) {
   const { ids, now, limits } = context;
   const at = info.createdAt;
-  const sandbox = described?.sandbox ?? madeUp(context, info.id, at);
+  const sandbox = described?.sandbox ?? inventedSandbox(context, info.id, at);
   const base = described?.session ?? sessionOf(context, sandbox, at);
   const { expiresAt: _, ...over } = base;
   const session: Session = { ...over, state: "stopped", stoppedAt: base.stoppedAt ?? at };
@@ -147,12 +147,12 @@ async function adoptGroup(context: AdoptionContext, group: Group, adoption: Adop
     await store.insertSnapshot(snapshot);
     adoption.snapshots++;
   }
-  await showNewest(context, group.sandbox.id);
+  await setNewestSession(context, group.sandbox.id);
   if (!there) adoption.sandboxes.push(name);
 }
 
 /** the sandbox resumes from its newest snapshot */
-async function showNewest({ store, now }: AdoptionContext, sandboxId: string): Promise<void> {
+async function setNewestSession({ store, now }: AdoptionContext, sandboxId: string): Promise<void> {
   const [newest] = await store.snapshotsOf(sandboxId);
   if (newest) await store.updateSandbox(sandboxId, { currentSnapshotId: newest.id, updatedAt: now() });
 }
@@ -212,7 +212,7 @@ function ownerOf(
 }
 
 /** the sandbox of something that nobody described */
-function madeUp({ ids, limits, defaultImage }: AdoptionContext, from: string, at: number): Sandbox {
+function inventedSandbox({ ids, limits, defaultImage }: AdoptionContext, from: string, at: number): Sandbox {
   const vcpus = limits.defaultVcpus;
   return {
     teamId: defaultTeam.id,

@@ -10,7 +10,7 @@ import { Quarantine } from "./quarantine.ts";
 const hour = 3_600_000;
 const described = { sandbox, session } as unknown as Description;
 
-function world({ live = {} as Record<string, Description | undefined>, snapshots = [] as string[] } = {}) {
+function fixture({ live = {} as Record<string, Description | undefined>, snapshots = [] as string[] } = {}) {
   const done: string[] = [];
   const notices: string[] = [];
   const clock = { now: time };
@@ -65,7 +65,7 @@ function world({ live = {} as Record<string, Description | undefined>, snapshots
 }
 
 test("an unknown snapshot stays for the setting's time, also over starts, and goes afterwards", async () => {
-  const { quarantine, clock, notices, there } = world({ snapshots: ["s1"] });
+  const { quarantine, clock, notices, there } = fixture({ snapshots: ["s1"] });
   await quarantine.open({ keepAll: false });
   expect(notices).toEqual([expect.stringContaining("does not know 1 snapshot of the data directory")]);
   clock.now += 2 * hour - 1;
@@ -80,19 +80,19 @@ test("an unknown snapshot stays for the setting's time, also over starts, and go
 });
 
 test("a machine that nobody was told of is ended at the start; one that was acknowledged runs on", async () => {
-  const { quarantine, done } = world({ live: { half: undefined, whole: described } });
+  const { quarantine, done } = fixture({ live: { half: undefined, whole: described } });
   await quarantine.open({ keepAll: false });
   expect(done).toEqual(["stop half {}", "forget half"]);
 });
 
 test("a directory whose machines nobody has described yet keeps them all", async () => {
-  const { quarantine, done } = world({ live: { half: undefined } });
+  const { quarantine, done } = fixture({ live: { half: undefined } });
   await quarantine.open({ keepAll: true });
   expect(done).toEqual([]);
 });
 
 test("a machine in quarantine ends with its files when its session's time is over", async () => {
-  const { quarantine, clock, done } = world({ live: { whole: described } });
+  const { quarantine, clock, done } = fixture({ live: { whole: described } });
   await quarantine.round();
   expect(done).toEqual([]);
   clock.now = (session.expiresAt ?? 0) + 1;

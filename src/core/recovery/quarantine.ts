@@ -31,14 +31,14 @@ export class Quarantine {
       await runtime.machine(id)?.stop().catch(trouble);
       await runtime.forget(id).catch(trouble);
     }
-    const kept = await this.#sight();
+    const kept = await this.#refresh();
     if (entriesOf(kept).length > 0) notice(sentence(kept, this.#context.limits.quarantine));
   }
 
   /** now and then: ends what has outlived its time here */
   async round(): Promise<void> {
     const { runtime, files, now, limits } = this.#context;
-    const unknown = await this.#sight();
+    const unknown = await this.#refresh();
     await this.#endOverdue(unknown.live);
     if (limits.quarantine === 0) return;
     const since = files.quarantined();
@@ -65,7 +65,7 @@ export class Quarantine {
   }
 
   /** writes down since when things are unknown; forgets those that are known or gone */
-  async #sight(): Promise<Unknown> {
+  async #refresh(): Promise<Unknown> {
     const { store, runtime, files, now } = this.#context;
     const { unknown: found } = await takeInventory(store, runtime);
     const before = files.quarantined();

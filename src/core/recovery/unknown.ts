@@ -30,20 +30,20 @@ export async function takeInventory(store: Remembered, runtime: Runtime): Promis
   const [snapshots, drives] = [await runtime.snapshots.list(), await runtime.drives.list()];
   const sessions = await knownSessions(store, [...live, ...ends.map(({ machineId }) => machineId)]);
   const wanted = new Set(await store.liveRuntimeSnapshots());
-  const strange: SnapshotInfo[] = [];
+  const unknownSnapshots: SnapshotInfo[] = [];
   for (const snapshot of snapshots) {
-    if (!wanted.has(snapshot.id) && !(await store.isDeletedSnapshot(snapshot.id))) strange.push(snapshot);
+    if (!wanted.has(snapshot.id) && !(await store.isDeletedSnapshot(snapshot.id))) unknownSnapshots.push(snapshot);
   }
-  const strangeDrives: string[] = [];
-  for (const id of drives) if (!(await store.getDrive(id))) strangeDrives.push(id);
+  const unknownDrives: string[] = [];
+  for (const id of drives) if (!(await store.getDrive(id))) unknownDrives.push(id);
   return {
     unknown: {
       live: live.filter((id) => !sessions.has(id)),
       ended: ends.filter(({ machineId }) => !sessions.has(machineId)),
-      snapshots: strange,
-      drives: strangeDrives,
+      snapshots: unknownSnapshots,
+      drives: unknownDrives,
     },
-    known: sessions.size + snapshots.length - strange.length,
+    known: sessions.size + snapshots.length - unknownSnapshots.length,
   };
 }
 

@@ -29,7 +29,7 @@ import { sessionOf } from "../sessions/new-session.ts";
 import { isOver } from "../sessions/states.ts";
 import type { Transitions } from "../sessions/transitions.ts";
 import type { Captures } from "../snapshots/captures.ts";
-import { beginsAnew } from "../snapshots/lost-snapshots.ts";
+import { startsWithoutSnapshot } from "../snapshots/lost-snapshots.ts";
 import type { Retention } from "../snapshots/retention.ts";
 import { sealEnvironment } from "./environments.ts";
 import { newSandbox } from "./new-sandbox.ts";
@@ -324,7 +324,7 @@ export class Sandboxes {
         await this.#settle(session.id, changed);
         continue;
       }
-      const isNew = fresh ? !sandbox.currentSnapshotId : await beginsAnew(this.#context, sandbox);
+      const isNew = fresh ? !sandbox.currentSnapshotId : await startsWithoutSnapshot(this.#context, sandbox);
       const snapshot = isNew ? undefined : await this.#resumable(owner, sandbox);
       this.#options.boots.requireRoom();
       const configured = timeout === undefined ? sandbox : { ...sandbox, timeout };

@@ -26,14 +26,14 @@ const longestComplaint = 2000;
 
 /** done inside, as the session's user: what the network policy forbids cannot be fetched */
 export async function fetchSource(
-  context: Pick<Context, "hostRoots" | "sandboxEnv" | "seal" | "conceal">,
+  context: Pick<Context, "hostRoots" | "sandboxEnv" | "seal" | "redact">,
   machine: Machine,
   session: Session,
   source: Exclude<Source, { kind: "snapshot" }>,
 ): Promise<void> {
   const own = openEnvironment(session.env, context.seal);
   const base = { ...trustEnvironment(session.networkPolicy, context), ...own };
-  if (source.kind === "git" && source.password !== undefined) context.conceal?.(source.password);
+  if (source.kind === "git" && source.password !== undefined) context.redact?.(source.password);
   if (source.kind === "git") await clone(machine, { ...session, env: base }, source);
   else await unpack(machine, { ...session, env: base }, source.url);
 }
@@ -57,7 +57,7 @@ async function clone(machine: Machine, session: Session, source: Extract<Source,
   if (branch === undefined) return void (await git("clone", ...depth, "--", source.url, directory));
   // Only a clone leaves the repository on its branch. What is neither a branch nor a tag is fetched by itself.
   const isNamed = !/^([0-9a-f]{40}|[0-9a-f]{64}|refs\/.*)$/.test(branch);
-  const cloned = isNamed && (await orElse(git("clone", ...depth, "--branch", branch, "--", source.url, directory)));
+  const cloned = isNamed && (await succeeds(git("clone", ...depth, "--branch", branch, "--", source.url, directory)));
   if (cloned) return;
   const at = ["-C", directory];
   await git("init", "--quiet", "--", directory);
@@ -67,7 +67,7 @@ async function clone(machine: Machine, session: Session, source: Extract<Source,
 }
 
 /** true; false when the remote has no such branch or tag */
-async function orElse(cloning: Promise<void>): Promise<boolean> {
+async function succeeds(cloning: Promise<void>): Promise<boolean> {
   return cloning.then(
     () => true,
     (error) => {

@@ -14,34 +14,34 @@ afterEach(() => void vi.useRealTimers());
 
 /** an activity over one session, what is on record of it, and how many commands run in it */
 function activityOf(initial: Session, commands = 0) {
-  const world = { session: initial, writes: 0, commands };
+  const fixture = { session: initial, writes: 0, commands };
   const context = {
     now: Date.now,
     limits: { maxTimeout: 10 * minute },
     trouble: (error: unknown) => expect.unreachable(String(error)),
-    runtime: { machine: () => ({ processes: () => Array.from({ length: world.commands }) }) },
+    runtime: { machine: () => ({ processes: () => Array.from({ length: fixture.commands }) }) },
     store: {
-      getSession: async () => world.session,
+      getSession: async () => fixture.session,
       async updateSession(_: string, __: string[], changes: Partial<Session>) {
-        world.writes++;
-        world.session = { ...world.session, ...changes };
-        return world.session;
+        fixture.writes++;
+        fixture.session = { ...fixture.session, ...changes };
+        return fixture.session;
       },
     },
     // Only these members are asked for.
   } as unknown as Context;
-  return { world, activity: new Activity(context) };
+  return { fixture, activity: new Activity(context) };
 }
 
 test("of many uses within a moment the first and the last are written", async () => {
-  const { world, activity } = activityOf(idle);
+  const { fixture, activity } = activityOf(idle);
   for (let i = 0; i < 100; i++) {
-    activity.used(world.session);
+    activity.used(fixture.session);
     await vi.advanceTimersByTimeAsync(10);
   }
-  expect(world).toMatchObject({ writes: 1, session: { lastActivityAt: 0, expiresAt: minute } });
+  expect(fixture).toMatchObject({ writes: 1, session: { lastActivityAt: 0, expiresAt: minute } });
   await vi.advanceTimersByTimeAsync(minute);
-  expect(world).toMatchObject({ writes: 2, session: { lastActivityAt: 990, expiresAt: 990 + minute } });
+  expect(fixture).toMatchObject({ writes: 2, session: { lastActivityAt: 990, expiresAt: 990 + minute } });
 });
 
 test("a use that must be on record is written at once", async () => {
@@ -51,45 +51,45 @@ test("a use that must be on record is written at once", async () => {
 });
 
 test("a session whose time is counted otherwise is never written", async () => {
-  const { world, activity } = activityOf(session);
+  const { fixture, activity } = activityOf(session);
   activity.used(session);
   activity.used({ ...session, lifetime: "unlimited" });
   expect(await activity.use(session)).toBe(session);
   await vi.advanceTimersByTimeAsync(minute);
-  expect(world.writes).toBe(0);
+  expect(fixture.writes).toBe(0);
 });
 
 test("a use counts by the timeout that is on record, which may have been extended meanwhile", async () => {
-  const { world, activity } = activityOf({ ...idle, timeout: 3 * minute });
+  const { fixture, activity } = activityOf({ ...idle, timeout: 3 * minute });
   activity.used(idle);
   await vi.advanceTimersByTimeAsync(1);
-  expect(world.session.expiresAt).toBe(3 * minute);
+  expect(fixture.session.expiresAt).toBe(3 * minute);
 });
 
 test("a session that has ended is left as it ended", async () => {
-  const { world, activity } = activityOf({ ...idle, state: "stopped" });
+  const { fixture, activity } = activityOf({ ...idle, state: "stopped" });
   activity.used(idle);
   await vi.advanceTimersByTimeAsync(minute);
-  expect(world.writes).toBe(0);
+  expect(fixture.writes).toBe(0);
 });
 
 test("a session whose time is over goes on while a command runs, up to the longest that any may run", async () => {
-  const { world, activity } = activityOf(idle, 1);
+  const { fixture, activity } = activityOf(idle, 1);
   vi.setSystemTime(minute);
-  expect(await activity.goesOn(world.session)).toBe(true);
-  expect(world.session.expiresAt).toBe(2 * minute);
+  expect(await activity.isStillUsed(fixture.session)).toBe(true);
+  expect(fixture.session.expiresAt).toBe(2 * minute);
   vi.setSystemTime(10 * minute);
-  expect(await activity.goesOn(world.session)).toBe(false);
-  world.commands = 0;
+  expect(await activity.isStillUsed(fixture.session)).toBe(false);
+  fixture.commands = 0;
   vi.setSystemTime(2 * minute);
-  expect(await activity.goesOn(world.session)).toBe(false);
+  expect(await activity.isStillUsed(fixture.session)).toBe(false);
 });
 
 test("what is not written when the daemon stops is forgotten", async () => {
-  const { world, activity } = activityOf(idle);
+  const { fixture, activity } = activityOf(idle);
   activity.used(idle);
   activity.used(idle);
   activity.close();
   await vi.advanceTimersByTimeAsync(minute);
-  expect(world.writes).toBe(1);
+  expect(fixture.writes).toBe(1);
 });

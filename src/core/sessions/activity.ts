@@ -41,7 +41,7 @@ export class Activity {
   }
 
   /** whether a session whose time is over is in use right now, and so goes on: a command that runs is a use */
-  async goesOn(session: Session): Promise<boolean> {
+  async isStillUsed(session: Session): Promise<boolean> {
     const { runtime, now, limits } = this.#context;
     if (session.lifetime !== "idle" || !runtime.machine(session.id)?.processes().length) return false;
     const at = now();

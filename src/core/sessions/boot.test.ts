@@ -13,7 +13,7 @@ import { Transitions } from "./transitions.ts";
 const pending = { ...session, state: "pending" as const };
 
 /** machines come into being when they are let */
-function world({ drives = [] as string[], lost = 0 } = {}) {
+function fixture({ drives = [] as string[], lost = 0 } = {}) {
   const states = new Map<string, string>();
   const machines = new Map<string, Machine>();
   const { promise: opened, resolve: open } = Promise.withResolvers<void>();
@@ -53,7 +53,7 @@ function world({ drives = [] as string[], lost = 0 } = {}) {
 }
 
 test("boots under way count, so that a crowd does not pass the limit together", async () => {
-  const { boots, boot, open } = world();
+  const { boots, boot, open } = fixture();
   const first = [boot("sbx_1"), boot("sbx_2")];
   expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run already, and no more may");
   await expect(boot("sbx_3")).rejects.toMatchObject({ code: "limit" });
@@ -63,14 +63,14 @@ test("boots under way count, so that a crowd does not pass the limit together", 
 });
 
 test("a session that is on record as running, though the answer was lost, runs", async () => {
-  const { boot, open, states } = world({ lost: 1 });
+  const { boot, open, states } = fixture({ lost: 1 });
   open();
   expect(await boot("sbx_1")).toMatchObject({ state: "running" });
   expect(states.get("sbx_1")).toBe("running");
 });
 
 test("one whose answers are lost again and again does not stay there without its machine", async () => {
-  const { boot, open, states, machines } = world({ lost: 2 });
+  const { boot, open, states, machines } = fixture({ lost: 2 });
   open();
   await expect(boot("sbx_1")).rejects.toMatchObject({ code: "unavailable" });
   expect(states.get("sbx_1")).toBe("failed");
@@ -78,7 +78,7 @@ test("one whose answers are lost again and again does not stay there without its
 });
 
 test("the sandbox of a create that fails goes while its session is pending, and is tried again until it is gone", async () => {
-  const { boot, open, states } = world({ lost: 2 });
+  const { boot, open, states } = fixture({ lost: 2 });
   open();
   const seen: (string | undefined)[] = [];
   const failed = async () => {
@@ -96,7 +96,7 @@ test.each([
   ["was deleted", "read-write", [], "invalid", "it was deleted"],
   ["was deleted and was only read", "snapshot", [], "invalid", "it was deleted"],
 ] as const)("a drive that %s is said to be so", async (_, mode, drives, code, message) => {
-  const { boot } = world({ drives: [...drives] });
+  const { boot } = fixture({ drives: [...drives] });
   const mounts = { "/data": { drive: "data", driveId: "drv_1", mode } };
   await expect(boot("sbx_1", mounts)).rejects.toMatchObject({
     code,

@@ -3,7 +3,7 @@
  * anything fails nothing of the machine is left and the session is on record as failed.
  */
 
-import { Persistence } from "../../base/retry.ts";
+import { Retries } from "../../base/retries.ts";
 import { SingleFlight } from "../../base/single-flight.ts";
 import { userIds } from "../commands/user-ids.ts";
 import type { Context } from "../context.ts";
@@ -20,7 +20,7 @@ import { expiryOf } from "./lifetime.ts";
 import type { Transitions } from "./transitions.ts";
 
 /** A machine that was booted, and the image that it was booted from, if it was one. */
-interface Made {
+interface BootedMachine {
   machine: Machine;
   image: ImageInfo | undefined;
 }
@@ -42,7 +42,7 @@ export class Boots {
   readonly #transitions: Transitions;
   readonly #descriptions: Descriptions;
   readonly #booted: (machine: Machine) => void;
-  readonly #persistence: Persistence;
+  readonly #retries: Retries;
   readonly #names = new ShownNames();
   /** boots under way, by session */
   readonly #flights = new SingleFlight<Session>();
@@ -56,7 +56,7 @@ export class Boots {
     this.#context = context;
     this.#transitions = transitions;
     this.#descriptions = descriptions;
-    this.#persistence = new Persistence(context.trouble);
+    this.#retries = new Retries(context.trouble);
     this.#booted = booted;
   }
 
@@ -68,8 +68,8 @@ export class Boots {
   requireRoom(): void {
     const { runtime, limits } = this.#context;
     runtime.requireRoom();
-    const unborn = this.#flights.keys().filter((id) => !runtime.machine(id)).length;
-    if (runtime.machines().length + unborn < limits.maxSandboxes) return;
+    const booting = this.#flights.keys().filter((id) => !runtime.machine(id)).length;
+    if (runtime.machines().length + booting < limits.maxSandboxes) return;
     throw tooMany(limits.maxSandboxes);
   }
 
@@ -82,7 +82,7 @@ export class Boots {
     const { now, limits } = this.#context;
     const settled = this.#context.settledNow ?? now;
     let machine: Machine | undefined;
-    let early: Promise<Made> | undefined;
+    let early: Promise<BootedMachine> | undefined;
     try {
       this.requireRoom();
       // the disk writes the record while the machine is made: one that nobody has on record is ended by the recovery
@@ -120,7 +120,7 @@ export class Boots {
     }
   }
 
-  async #make(sandbox: Sandbox, session: Session, root: MachineRoot): Promise<Made> {
+  async #make(sandbox: Sandbox, session: Session, root: MachineRoot): Promise<BootedMachine> {
     const { runtime, hostRoots, limits } = this.#context;
     const network = networkOf(this.#context, session);
     const machine = await runtime.boot({
@@ -181,7 +181,7 @@ export class Boots {
       });
     };
     // a store that is away now would leave it pending for ever
-    await fail().catch(() => this.#persistence.again(session.id, fail));
+    await fail().catch(() => this.#retries.again(session.id, fail));
   }
 }
 

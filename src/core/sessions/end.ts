@@ -3,7 +3,7 @@
  * ends once: whoever asks while it is ending waits for the same end.
  */
 
-import { Persistence } from "../../base/retry.ts";
+import { Retries } from "../../base/retries.ts";
 import { SingleFlight } from "../../base/single-flight.ts";
 import { after } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
@@ -42,14 +42,14 @@ export class Endings {
   readonly #retention: Retention;
   readonly #captures: Captures;
   readonly #flights = new SingleFlight<Ended>();
-  readonly #persistence: Persistence;
+  readonly #retries: Retries;
 
   constructor(context: Context, transitions: Transitions, retention: Retention, captures: Captures) {
     this.#context = context;
     this.#transitions = transitions;
     this.#retention = retention;
     this.#captures = captures;
-    this.#persistence = new Persistence(context.trouble);
+    this.#retries = new Retries(context.trouble);
   }
 
   /** final when it resolves; a session that is over stays as it is */
@@ -170,7 +170,7 @@ export class Endings {
     if (there) return there;
     const flight = this.#flights.start(id, end);
     // Whoever asked hears of it; it must not stay half ended because nobody asks again.
-    flight.catch(() => this.#persistence.again(id, () => this.finish(id)));
+    flight.catch(() => this.#retries.again(id, () => this.finish(id)));
     return flight;
   }
 
@@ -185,7 +185,7 @@ export class Endings {
   }
 
   close(): void {
-    this.#persistence.close();
+    this.#retries.close();
   }
 
   /** as it was begun, or as its sandbox has become meanwhile: of the two, whichever loses nothing */

@@ -58,7 +58,7 @@ export class Expiry {
 
   open(): void {
     this.changed();
-    this.#every(retentionRound, () => Promise.all([this.#retention.expire(), this.#retention.tidy()]));
+    this.#every(retentionRound, () => Promise.all([this.#retention.expire(), this.#retention.deleteOutdated()]));
     this.#every(quarantineRound, () => this.#quarantine.round());
     const prune = () => this.#pruning.round();
     void prune().catch(this.#context.trouble);
@@ -109,7 +109,7 @@ export class Expiry {
     const due = await store.dueSessions(at, stopsAtOnce + this.#stopping.size);
     const fresh = due.filter(({ id }) => !this.#stopping.has(id)).slice(0, room);
     for (const session of fresh) {
-      if (await this.#activity.goesOn(session)) continue;
+      if (await this.#activity.isStillUsed(session)) continue;
       this.#stop(session);
     }
     const next = await store.nextExpiry();

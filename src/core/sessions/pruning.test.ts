@@ -8,7 +8,7 @@ import { Pruning } from "./pruning.ts";
 const now = 1_800_000_000_000;
 const hour = 3_600_000;
 
-interface World {
+interface Fixture {
   pages?: PrunePage[];
   /** machines whose output is there, and snapshots whose files are */
   ends?: string[];
@@ -17,7 +17,7 @@ interface World {
   limits?: Partial<Context["limits"]>;
 }
 
-async function round({ pages = [], ends = [], machines = [], files = [], limits = {} }: World) {
+async function round({ pages = [], ends = [], machines = [], files = [], limits = {} }: Fixture) {
   const steps: string[] = [];
   const queries: PruneQuery[] = [];
   const left = [...pages];

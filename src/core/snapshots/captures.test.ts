@@ -9,7 +9,7 @@ import type { Machine } from "../ports/runtime.ts";
 import { Captures } from "./captures.ts";
 import type { Retention } from "./retention.ts";
 
-function world() {
+function fixture() {
   const events: string[] = [];
   const gates: (() => void)[] = [];
   const state = { now: "running" as SessionState };
@@ -35,7 +35,7 @@ function world() {
 }
 
 test("two captures follow each other, so that the later one is recorded last", async () => {
-  const { events, gates, take } = world();
+  const { events, gates, take } = fixture();
   const both = [take(), take()];
   await open(gates, 1);
   await open(gates, 2);
@@ -44,7 +44,7 @@ test("two captures follow each other, so that the later one is recorded last", a
 });
 
 test("an end waits for the capture that is under way, and none begins after it", async () => {
-  const { events, gates, state, captures, take } = world();
+  const { events, gates, state, captures, take } = fixture();
   const first = take();
   await turn();
   state.now = "stopping";

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { sandbox, session } from "../../../test/harness/fake-core.ts";
 import type { Context } from "../context.ts";
 import type { Sandbox, Session, Snapshot } from "../model/sandbox.ts";
-import { beginsAnew } from "./lost-snapshots.ts";
+import { startsWithoutSnapshot } from "./lost-snapshots.ts";
 
 const { currentSnapshotId: _, ...plain } = sandbox;
 const uncaptured: Sandbox = { ...plain, persistent: true };
@@ -24,7 +24,7 @@ async function asked(of: Sandbox, sessions: Session[], snapshots: Partial<Snapsh
   };
   const runtime = { damaged: () => damaged };
   const context = { store, runtime, notice: (sentence: string) => void said.push(sentence) } as unknown as Context;
-  return { begins: await beginsAnew(context, of), said };
+  return { begins: await startsWithoutSnapshot(context, of), said };
 }
 
 test("a sandbox that was lost with the host before anything of it was kept begins anew from its image, and that is said", async () => {

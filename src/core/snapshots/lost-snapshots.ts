@@ -28,7 +28,7 @@ export async function settleLostSnapshots(context: Context): Promise<void> {
  * whether a sandbox without any snapshot begins again from its image: it has never run, as when its create was cut off, or
  * what it keeps was lost with the host. Sessions that failed to start in between change nothing about that
  */
-export async function beginsAnew(context: Context, sandbox: Sandbox): Promise<boolean> {
+export async function startsWithoutSnapshot(context: Context, sandbox: Sandbox): Promise<boolean> {
   const { store, runtime, notice } = context;
   if (sandbox.currentSnapshotId !== undefined || (await store.snapshotsOf(sandbox.id)).length > 0) return false;
   const last = await lastStarted(context, sandbox);

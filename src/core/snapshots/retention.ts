@@ -118,7 +118,7 @@ export class Retention {
   }
 
   /** lets go of output, and of sandboxes that cannot run again, once they are old enough */
-  async tidy(): Promise<void> {
+  async deleteOutdated(): Promise<void> {
     const { store, runtime, now, limits } = this.#context;
     await store.forgetIdempotent(now() - repeatWithin);
     if (limits.outputRetention > 0) {

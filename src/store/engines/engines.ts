@@ -7,7 +7,7 @@ import { type DatabaseConnection, Kysely, PostgresDialect, type RawBuilder, sql 
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Store } from "../../core/ports/store.ts";
 import type { Database } from "../tables.ts";
-import { useOurWords } from "./faults.ts";
+import { translateErrors } from "./faults.ts";
 import { Flush } from "./flush.ts";
 import { noteUncertain, patientStore } from "./outage.ts";
 import { openPool } from "./postgres.ts";
@@ -88,7 +88,7 @@ function openPostgres(url: string, lost: (error: SandkeepError) => void): Engine
   const pool = openPool(url, () => lock);
   const onCreateConnection = async (connection: DatabaseConnection) => {
     await noteUncertain(connection);
-    await useOurWords(connection);
+    await translateErrors(connection);
   };
   const db: Database = new Kysely({ dialect: new PostgresDialect({ pool, onCreateConnection }) });
   return {

@@ -6,7 +6,7 @@ import { CompiledQuery, type DatabaseConnection, sql } from "kysely";
 import { expect, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { checkpoint, openEngine } from "./engines.ts";
-import { ofDisk, useOurWords } from "./faults.ts";
+import { ofDisk, translateErrors } from "./faults.ts";
 import { Flush } from "./flush.ts";
 
 test.each([
@@ -21,7 +21,7 @@ test.each([
       throw Object.assign(new Error("disk I/O error"), fields);
     },
   };
-  await useOurWords(failing as DatabaseConnection);
+  await translateErrors(failing as DatabaseConnection);
   const refused = failing.executeQuery(CompiledQuery.raw("select 1"));
   await expect(refused).rejects.toMatchObject({ code, message: expect.stringContaining(sentence) });
 });

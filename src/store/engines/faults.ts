@@ -6,14 +6,14 @@ import type { CompiledQuery, DatabaseConnection, QueryResult } from "kysely";
 import { SandkeepError } from "../../core/model/errors.ts";
 
 /** makes every statement of a connection check its parameters, and fail in the core's words where it has some */
-export async function useOurWords(connection: DatabaseConnection): Promise<void> {
+export async function translateErrors(connection: DatabaseConnection): Promise<void> {
   const execute = connection.executeQuery.bind(connection);
   connection.executeQuery = async <R>(query: CompiledQuery): Promise<QueryResult<R>> => {
     checkParameters(query.parameters);
     try {
       return await execute<R>(query);
     } catch (error) {
-      throw inOurWords(error);
+      throw translated(error);
     }
   };
 }
@@ -56,7 +56,7 @@ const sentences: Record<Fault, (cause: Error) => SandkeepError> = {
 /** SQLITE_READONLY, SQLITE_IOERR and SQLITE_CANTOPEN, whatever more the extended codes say */
 const failedDisk = new Set([8, 10, 14]);
 
-export function inOurWords(error: unknown): unknown {
+export function translated(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const isSqlite = "errcode" in error;
   const code = isSqlite ? error.errcode : "code" in error ? error.code : undefined;

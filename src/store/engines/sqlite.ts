@@ -19,7 +19,7 @@ import {
 } from "kysely";
 import { keepLast } from "../../base/bounded-map.ts";
 import { codeOf } from "../../base/error-code.ts";
-import { useOurWords } from "./faults.ts";
+import { translateErrors } from "./faults.ts";
 
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #config: SqliteDialectConfig;
@@ -29,7 +29,7 @@ export class NodeSqliteDialect extends SqliteDialect {
       database: async () => openDatabase(path),
       async onCreateConnection(connection: DatabaseConnection) {
         await waitWhileLocked(connection);
-        await useOurWords(connection);
+        await translateErrors(connection);
       },
     };
     super(config);
@@ -61,7 +61,7 @@ const locks = new Set<DatabaseSync>();
 
 /** undefined when another has it; a transaction without end on a file of its own, because the kernel ends it with us */
 export function lockFile(path: string): FileLock | undefined {
-  const database = openForUs(path);
+  const database = openPrivate(path);
   try {
     database.exec("begin exclusive");
     locks.add(database);
@@ -123,7 +123,7 @@ function isLocked(error: unknown): boolean {
 const mostStatements = 500;
 
 function openDatabase(path: string): SqliteDatabase {
-  const database = openForUs(path);
+  const database = openPrivate(path);
   // A reader never waits for a writer. A commit is in the kernel's hands when it returns, whatever becomes of us, and
   // never half there, whatever becomes of the power; flush.ts puts it on the disk before it is acknowledged.
   database.exec("pragma journal_mode = wal");
@@ -148,7 +148,7 @@ function openDatabase(path: string): SqliteDatabase {
 }
 
 /** A file that nobody else may read: there are secrets in it. The log files beside it get the mode that it has. */
-function openForUs(path: string): DatabaseSync {
+function openPrivate(path: string): DatabaseSync {
   if (path !== ":memory:") {
     try {
       closeSync(openSync(path, "wx", 0o600));

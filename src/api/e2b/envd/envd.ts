@@ -15,7 +15,7 @@ import { idOfLabel } from "../../../core/model/sandbox-label.ts";
 import { isOver } from "../../../core/sessions/states.ts";
 import type { Mount } from "../../kit/dialect.ts";
 import { hostnameOf } from "../../kit/hosts.ts";
-import { type Connection, json, livesAsLongAs } from "../../kit/http.ts";
+import { abortWhenEnded, type Connection, json } from "../../kit/http.ts";
 import { Refusal } from "../../kit/refusal.ts";
 import { errorResponse } from "../errors.ts";
 import type { Dialect } from "../request.ts";
@@ -81,7 +81,7 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
     const { sandboxId, token } = credentialOf(request, named);
     const owner = await ownerOfToken(dialect, sandboxId, token);
     issued.add(sandboxId, token);
-    livesAsLongAs(request, owner.ended);
+    abortWhenEnded(request, owner.ended);
     const session = await sessionOf(owner, sandboxId);
     if (!session) return notRunning(sandboxId);
     const call: EnvdCall = { request, sandboxId, session, owner, user: undefined };

@@ -3,12 +3,12 @@
 import { constants } from "node:os";
 import { z } from "zod";
 import type { Command } from "../../../core/model/sandbox.ts";
-import { attended } from "../attendance.ts";
+import { waitForCommand } from "../command-wait.ts";
 import { commandId, handle, sessionOf } from "../handle.ts";
 import { maxBytes, type OutputPart, outputFields, outputPart } from "../output.ts";
 import { patiently } from "../patience.ts";
 import { env, path, text } from "../schema.ts";
-import { type Call, destroys, reads, type Tool, tool } from "../tool.ts";
+import { type Call, destructive, readOnly, type Tool, tool } from "../tool.ts";
 
 const second = 1000;
 const longestWait = 3600;
@@ -65,7 +65,7 @@ const runCommand = tool({
     max_output_bytes: maxBytes,
   }),
   output: z.strictObject({ ...state, ...outputFields }),
-  hints: { ...destroys, openWorldHint: true },
+  hints: { ...destructive, openWorldHint: true },
   async run(args, call) {
     const session = await sessionOf(call, args);
     const command = await call.core.commands.run(call.caller, session.id, {
@@ -76,7 +76,7 @@ const runCommand = tool({
       stdin: args.stdin,
       timeLimit: args.timeout_seconds && args.timeout_seconds * second,
     });
-    const now = args.background ? command : await attended(call, command, args.wait_seconds * second);
+    const now = args.background ? command : await waitForCommand(call, command, args.wait_seconds * second);
     return { ...stateOf(now), ...(await part(call, now, { from: 0, cap: args.max_output_bytes })) };
   },
 });
@@ -97,7 +97,7 @@ const readCommandOutput = tool({
     wait_seconds: z.int().min(0).max(longestWait).default(0).describe("Longest to wait for its end."),
   }),
   output: z.strictObject({ ...state, ...outputFields }),
-  hints: reads,
+  hints: readOnly,
   async run(args, call) {
     const session = await sessionOf(call, args);
     const command = await call.core.commands.get(call.caller, session.id, args.command_id);
@@ -125,7 +125,7 @@ const writeCommandInput = tool({
   }),
   output: z.strictObject({ command_id: z.string(), written_bytes: z.int().min(0), closed: z.boolean() }),
   // A shell that reads it does whatever it says.
-  hints: { ...destroys, openWorldHint: true },
+  hints: { ...destructive, openWorldHint: true },
   async run({ data, close, ...args }, call) {
     const { core, caller, signal } = call;
     const session = await sessionOf(call, args);
@@ -149,7 +149,7 @@ const killCommand = tool({
     signal: z.enum(signals).default("SIGTERM").describe("Signal to send."),
   }),
   output: z.strictObject(state),
-  hints: destroys,
+  hints: destructive,
   async run(args, call) {
     const session = await sessionOf(call, args);
     const number = constants.signals[args.signal];

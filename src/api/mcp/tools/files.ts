@@ -6,7 +6,7 @@ import { resolvePath } from "../../../core/files/files.ts";
 import { handle, sessionOf } from "../handle.ts";
 import { unfinished } from "../output.ts";
 import { path, text } from "../schema.ts";
-import { destroys, reads, type Tool, tool } from "../tool.ts";
+import { destructive, readOnly, type Tool, tool } from "../tool.ts";
 
 const where = path.describe("Absolute, or relative to the sandbox's cwd.");
 const none = z.null();
@@ -35,7 +35,7 @@ const readFile = tool({
     size: z.int().min(0).describe("Bytes of the whole file."),
     next_offset: z.union([z.int().min(0), none]).describe("Where to read on; null at the end of the file."),
   }),
-  hints: reads,
+  hints: readOnly,
   async run({ path: name, offset, max_bytes: length, ...args }, call) {
     const session = await sessionOf(call, args);
     const { file, data } = await call.core.files.readPart(call.caller, session.id, name, { offset, length });
@@ -75,7 +75,7 @@ const writeFile = tool({
     })
     .refine(({ content, encoding }) => encoding === "utf-8" || isBase64(content), "`content` is not base64."),
   output: z.strictObject({ path: z.string(), size: z.int().min(0).describe("Bytes of the file now.") }),
-  hints: destroys,
+  hints: destructive,
   async run({ path: name, content, encoding, append, executable, ...args }, call) {
     const session = await sessionOf(call, args);
     const data = Buffer.from(content, encoding === "utf-8" ? "utf8" : "base64");
@@ -110,7 +110,7 @@ const listFiles = tool({
     total: z.int().min(0).describe("Entries of the directory."),
     next_offset: z.union([z.int().min(0), none]).describe("Where to go on; null after the last entry."),
   }),
-  hints: reads,
+  hints: readOnly,
   async run({ path: name, offset, limit, ...args }, call) {
     const session = await sessionOf(call, args);
     const all = await call.core.files.list(call.caller, session.id, name);
@@ -157,7 +157,7 @@ const searchFiles = tool({
     ),
     has_more: z.boolean().describe("Whether there may be more: narrow the search, or raise limit."),
   }),
-  hints: reads,
+  hints: readOnly,
   async run({ sandbox, ...spec }, call) {
     const session = await sessionOf(call, { sandbox });
     const found = await call.core.files.search(call.caller, session.id, { ...spec, signal: call.signal });

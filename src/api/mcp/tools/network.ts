@@ -5,7 +5,7 @@ import { handle, ownerOf } from "../handle.ts";
 import { describedPolicy, policy, policyOf, printPolicy } from "../policy.ts";
 import { printRoute, routeFields } from "../print.ts";
 import { port } from "../settings.ts";
-import { adds, settles, type Tool, tool } from "../tool.ts";
+import { additive, idempotent, type Tool, tool } from "../tool.ts";
 
 export const networkTools: Tool[] = [
   tool({
@@ -17,7 +17,7 @@ export const networkTools: Tool[] = [
       "keeps it.",
     input: z.strictObject({ ...handle, port: port.describe("Port that the server listens on.") }),
     output: z.strictObject(routeFields),
-    hints: { ...settles, openWorldHint: true },
+    hints: { ...idempotent, openWorldHint: true },
     async run({ sandbox, port: wanted }, call) {
       const owner = await ownerOf(call);
       const route = await call.core.routes.expose(owner, sandbox, wanted, { most: call.limits.ports });
@@ -33,7 +33,7 @@ export const networkTools: Tool[] = [
       "whoever set up this connection allowed it. Returns the policy in force.",
     input: z.strictObject({ ...handle, network_policy: describedPolicy }),
     output: z.strictObject({ sandbox: z.string(), network_policy: policy }),
-    hints: { ...adds, idempotentHint: true, destructiveHint: true },
+    hints: { ...additive, idempotentHint: true, destructiveHint: true },
     async run({ network_policy: wanted, ...args }, call) {
       const changed = await call.core.policies.change(await ownerOf(call), args.sandbox, policyOf(wanted));
       return { sandbox: args.sandbox, network_policy: printPolicy(changed.networkPolicy) };

@@ -6,8 +6,8 @@ import type { CreateSpec } from "../../../core/sandboxes/sandboxes.ts";
 import { find, handle, ownerOf } from "../handle.ts";
 import { printSandbox, printSnapshot, sandboxFields, snapshotFields } from "../print.ts";
 import { text } from "../schema.ts";
-import { forkSettings, settings, settingsOf, tags, undoneIfUnwanted } from "../settings.ts";
-import { adds, destroys, type McpLimits, reads, settles, type Tool, tool } from "../tool.ts";
+import { forkSettings, settings, settingsOf, tags, undoIfAborted } from "../settings.ts";
+import { additive, destructive, idempotent, type McpLimits, readOnly, type Tool, tool } from "../tool.ts";
 
 const second = 1000;
 const day = 86_400 * second;
@@ -25,7 +25,7 @@ export function sandboxTools(limits: McpLimits): Tool[] {
       input: z.strictObject({ ...settings(limits), ...origin }).superRefine(requireOneOrigin),
       output: z.strictObject(sandboxFields),
       // What is cloned comes from elsewhere.
-      hints: { ...adds, openWorldHint: true },
+      hints: { ...additive, openWorldHint: true },
       async run({ image, runtime, snapshot_id, git_url, git_ref, persistent, ...rest }, call) {
         const owner = await ownerOf(call);
         const made = await call.core.sandboxes.create(owner, {
@@ -34,7 +34,7 @@ export function sandboxTools(limits: McpLimits): Tool[] {
           persistent,
           source: sourceOf({ snapshot_id, git_url, git_ref }),
         });
-        await undoneIfUnwanted(call, made.sandbox);
+        await undoIfAborted(call, made.sandbox);
         return printSandbox(made, call);
       },
     }),
@@ -47,11 +47,11 @@ export function sandboxTools(limits: McpLimits): Tool[] {
         "running. Returns the new sandbox.",
       input: z.strictObject({ ...handle, ...forkSettings(limits) }),
       output: z.strictObject(sandboxFields),
-      hints: adds,
+      hints: additive,
       async run({ sandbox, ...rest }, call) {
         const owner = await ownerOf(call);
         const made = await call.core.sandboxes.branch(owner, sandbox, settingsOf(rest));
-        await undoneIfUnwanted(call, made.sandbox);
+        await undoIfAborted(call, made.sandbox);
         return printSandbox(made, call);
       },
     }),
@@ -70,7 +70,7 @@ export function sandboxTools(limits: McpLimits): Tool[] {
           .describe("How much longer it runs."),
       }),
       output: z.strictObject(sandboxFields),
-      hints: adds,
+      hints: additive,
       async run({ seconds, ...args }, call) {
         const { sandbox, session } = await find(call, args);
         const extended = await call.core.sessions.extend(call.caller, session.id, seconds * second);
@@ -130,7 +130,7 @@ const unbounded: Tool[] = [
       "check that it runs and for how long.",
     input: z.strictObject(handle),
     output: z.strictObject(sandboxFields),
-    hints: reads,
+    hints: readOnly,
     run: async (args, call) => printSandbox(await find(call, args), call),
   }),
   tool({
@@ -151,7 +151,7 @@ const unbounded: Tool[] = [
       ),
       next_cursor: z.union([z.string(), z.null()]),
     }),
-    hints: reads,
+    hints: readOnly,
     async run({ status, tags: pairs, limit, cursor }, call) {
       const owner = await ownerOf(call);
       const page = await call.core.sandboxes.list(owner, {
@@ -180,7 +180,7 @@ const unbounded: Tool[] = [
       "Returns the sandbox, with the snapshot_id that holds its files.",
     input: z.strictObject(handle),
     output: z.strictObject(sandboxFields),
-    hints: { ...destroys, idempotentHint: true },
+    hints: { ...destructive, idempotentHint: true },
     async run(args, call) {
       const { session } = await find(call, args);
       return printSandbox(await call.core.sessions.stop(call.caller, session.id), call);
@@ -194,7 +194,7 @@ const unbounded: Tool[] = [
       "says that the sandbox has stopped. Returns the sandbox; one that runs is left as it is.",
     input: z.strictObject(handle),
     output: z.strictObject(sandboxFields),
-    hints: settles,
+    hints: idempotent,
     async run(args, call) {
       const owner = await ownerOf(call);
       return printSandbox(await call.core.sandboxes.resume(owner, args.sandbox), call);
@@ -216,7 +216,7 @@ const unbounded: Tool[] = [
         .describe("Days to keep it after its last use; 0 for ever. Default: the host's setting."),
     }),
     output: z.strictObject(snapshotFields),
-    hints: adds,
+    hints: additive,
     async run({ expiration_days: days, ...args }, call) {
       const { session } = await find(call, args);
       const expiration = days === undefined ? undefined : days * day;
@@ -235,7 +235,7 @@ const unbounded: Tool[] = [
       delete_snapshots: z.boolean().default(false).describe("Delete its snapshots too, except those that others use."),
     }),
     output: z.strictObject({ sandbox: z.string(), deleted: z.boolean() }),
-    hints: destroys,
+    hints: destructive,
     async run({ sandbox, delete_snapshots: orphanSnapshots }, call) {
       const owner = await ownerOf(call);
       await call.core.sandboxes.delete(owner, sandbox, { orphanSnapshots });

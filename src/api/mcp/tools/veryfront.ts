@@ -7,10 +7,10 @@ import { z } from "zod";
 import type { Command, Session } from "../../../core/model/sandbox.ts";
 import { commandLine, printCommand } from "../../veryfront/command.ts";
 import { findSession, listSessions, printSession, sessionSpec } from "../../veryfront/session.ts";
-import { attended } from "../attendance.ts";
+import { waitForCommand } from "../command-wait.ts";
 import { outputPart } from "../output.ts";
 import { env, path, text } from "../schema.ts";
-import { adds, type Call, destroys, reads, type Tool, type ToolSpec, tool } from "../tool.ts";
+import { additive, type Call, destructive, readOnly, type Tool, type ToolSpec, tool } from "../tool.ts";
 
 const second = 1000;
 /** bytes of output in an answer */
@@ -83,7 +83,7 @@ export const veryfrontTools: Tool[] = [
       data: z.array(z.strictObject(sessionFields).describe("One session.")).describe("The sessions of this page."),
       page_info: pageInfo,
     }),
-    hints: reads,
+    hints: readOnly,
     async run({ project_id, cursor, limit = 20 }, call) {
       const owner = await call.core.access.owner(call.caller, { project: project_id });
       const [{ items, pageInfo: pages }, { uuid }] = await Promise.all([
@@ -110,7 +110,7 @@ export const veryfrontTools: Tool[] = [
         error: "`ttl_hours` should be given with `ttl_mode` duration, and only then.",
       }),
     output: z.strictObject(briefFields),
-    hints: adds,
+    hints: additive,
     async run({ project_id, ttl_mode: mode = "default", ttl_hours: hours }, call) {
       const owner = await call.core.access.owner(call.caller, { project: project_id });
       const { session, sandbox } = await call.core.sandboxes.create(owner, sessionSpec({ mode, hours }));
@@ -125,7 +125,7 @@ export const veryfrontTools: Tool[] = [
     description: "Look up a sandbox session by its ID. A session that has ended is not found.",
     input: z.strictObject({ id: sessionId }),
     output: z.strictObject(briefFields),
-    hints: reads,
+    hints: readOnly,
     run: async ({ id }, call) => brief(await findSession(call.core, call.caller, id), call),
   }),
   vendorTool({
@@ -144,11 +144,11 @@ export const veryfrontTools: Tool[] = [
       next_offset: z.int().min(0).describe("Bytes of output up to the end of this answer."),
       sandbox: z.string().describe("Name of the session's sandbox."),
     }),
-    hints: { ...destroys, openWorldHint: true },
+    hints: { ...destructive, openWorldHint: true },
     async run({ timeout_seconds: seconds = 60, ...args }, call) {
       const command = await start(call, { ...args, timeout_seconds: seconds });
       // The time limit ends it; a little later it is known to have ended.
-      const ended = await attended(call, command, (seconds + 30) * second);
+      const ended = await waitForCommand(call, command, (seconds + 30) * second);
       const chunks = await call.core.commands.output(call.caller, ended.sessionId, ended.id, { follow: false });
       const part = await outputPart(chunks, { from: 0, cap, ended: ended.endedAt !== undefined });
       const { sandboxName } = await call.core.sessions.get(call.caller, ended.sessionId);
@@ -170,7 +170,7 @@ export const veryfrontTools: Tool[] = [
       "Start a command in a sandbox session and return at once; list_sandbox_background_commands tells how it does.",
     input: z.strictObject(commandInput),
     output: z.looseObject(jobFields),
-    hints: { ...destroys, openWorldHint: true },
+    hints: { ...destructive, openWorldHint: true },
     async run(args, call) {
       const command = await start(call, args);
       return { ...printCommand(command, await call.core.sessions.get(call.caller, args.id)) };
@@ -182,7 +182,7 @@ export const veryfrontTools: Tool[] = [
     description: "List the commands that were started in a sandbox session, running or not, oldest first.",
     input: z.strictObject({ id: sessionId }),
     output: z.strictObject({ commands: z.array(z.looseObject(jobFields)) }),
-    hints: reads,
+    hints: readOnly,
     async run({ id }, call) {
       const session = await call.core.sessions.get(call.caller, id);
       const commands = await call.core.commands.list(call.caller, id);

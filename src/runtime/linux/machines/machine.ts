@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import type { Duplex } from "node:stream";
 import { codeOf } from "../../../base/error-code.ts";
-import { Persistence } from "../../../base/retry.ts";
+import { Retries } from "../../../base/retries.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type {
   ExecSpec,
@@ -280,7 +280,7 @@ export class LinuxMachine implements Machine {
     const record = async () => {
       if (existsSync(this.plan.folder)) writeRecord(this.plan.folder, this.record);
     };
-    new Persistence(() => undefined).again(this.id, record);
+    new Retries(() => undefined).again(this.id, record);
   }
 
   async #capture(end: MachineEnd): Promise<void> {

@@ -2,7 +2,7 @@
 
 import type { ApiKey } from "../ports/store.ts";
 
-interface Life {
+interface KeyLifetime {
   controller: AbortController;
   timer?: NodeJS.Timeout;
 }
@@ -10,33 +10,33 @@ interface Life {
 /** the longest that a timer of Node's can wait, in ms */
 const longestTimer = 2 ** 31 - 1;
 
-export class KeyLives {
+export class KeyLifetimes {
   readonly #now: () => number;
   /** of keys that were used since the daemon started, by id */
-  readonly #lives = new Map<string, Life>();
+  readonly #lifetimes = new Map<string, KeyLifetime>();
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
   of({ id, expiresAt }: Pick<ApiKey, "id" | "expiresAt">): AbortSignal {
-    const known = this.#lives.get(id);
+    const known = this.#lifetimes.get(id);
     if (known) return known.controller.signal;
-    const life: Life = { controller: new AbortController() };
-    this.#lives.set(id, life);
+    const life: KeyLifetime = { controller: new AbortController() };
+    this.#lifetimes.set(id, life);
     if (expiresAt !== undefined) this.#await(id, life, expiresAt);
     return life.controller.signal;
   }
 
   /** the key was deleted */
   end(id: string): void {
-    const life = this.#lives.get(id);
+    const life = this.#lifetimes.get(id);
     clearTimeout(life?.timer);
-    this.#lives.delete(id);
+    this.#lifetimes.delete(id);
     life?.controller.abort();
   }
 
-  #await(id: string, life: Life, expiresAt: number): void {
+  #await(id: string, life: KeyLifetime, expiresAt: number): void {
     const left = expiresAt - this.#now();
     if (left <= 0) {
       life.controller.abort();

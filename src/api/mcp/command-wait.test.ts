@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { command, endedCommand, type FakeCore, fakeCore, type Overrides } from "../../../test/harness/fake-core.ts";
-import { attended } from "./attendance.ts";
+import { waitForCommand } from "./command-wait.ts";
 import type { Call } from "./tool.ts";
 
 /** as the core waits: until the end, or until the signal says that it is enough */
@@ -12,7 +12,7 @@ const endless = (_: unknown, __: string, ___: string, signal: AbortSignal) =>
     else signal.addEventListener("abort", () => reject(signal.reason));
   });
 
-function world(
+function fixture(
   overrides: Overrides,
   more: Partial<Call> = {},
 ): { fake: FakeCore; call: Call; cancel: AbortController } {
@@ -33,21 +33,21 @@ function world(
 }
 
 test("a command that ends in time is given as it ended", async () => {
-  const { fake, call } = world({});
-  expect(await attended(call, command, 1000)).toEqual(endedCommand);
+  const { fake, call } = fixture({});
+  expect(await waitForCommand(call, command, 1000)).toEqual(endedCommand);
   expect(fake.asked("commands.kill")).toEqual([]);
 });
 
 test("one that takes longer is given as it is, and goes on", async () => {
-  const { fake, call } = world({ "commands.wait": endless, "commands.get": async () => command });
-  expect(await attended(call, command, 1)).toEqual(command);
+  const { fake, call } = fixture({ "commands.wait": endless, "commands.get": async () => command });
+  expect(await waitForCommand(call, command, 1)).toEqual(command);
   expect(fake.asked("commands.kill")).toEqual([]);
 });
 
 test("a caller who does not want it any more kills it, but a daemon that goes away does not", async () => {
   for (const closing of [false, true]) {
-    const { fake, call, cancel } = world({ "commands.wait": endless }, { closing: () => closing });
-    const waiting = attended(call, command, 60_000);
+    const { fake, call, cancel } = fixture({ "commands.wait": endless }, { closing: () => closing });
+    const waiting = waitForCommand(call, command, 60_000);
     cancel.abort();
     await expect(waiting).rejects.toThrow();
     expect(fake.asked("commands.kill").map(([, , id, signal]) => [id, signal])).toEqual(
@@ -58,11 +58,11 @@ test("a caller who does not want it any more kills it, but a daemon that goes aw
 
 test("who asks for progress is told at once that it has started, and others cost nothing", async () => {
   const heard: [number, string][] = [];
-  const told = world({}, { progress: (...report) => void heard.push(report) });
-  await attended(told.call, command, 1000);
+  const told = fixture({}, { progress: (...report) => void heard.push(report) });
+  await waitForCommand(told.call, command, 1000);
   expect(heard).toEqual([[0, `Command ${command.id} has started`]]);
   expect(told.fake.asked("commands.output")).toHaveLength(1);
-  const silent = world({});
-  await attended(silent.call, command, 1000);
+  const silent = fixture({});
+  await waitForCommand(silent.call, command, 1000);
   expect(silent.fake.asked("commands.output")).toEqual([]);
 });

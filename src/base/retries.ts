@@ -7,7 +7,7 @@ type Trouble = (error: unknown, about?: { session: string }) => void;
 const first = 500;
 const longest = 30_000;
 
-export class Persistence {
+export class Retries {
   readonly #trouble: Trouble;
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;

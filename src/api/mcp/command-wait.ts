@@ -13,7 +13,7 @@ const everyMs = 1000;
 const longestLine = 200;
 
 /** the command as it is after at most `patience` ms, ended or not */
-export async function attended(call: Call, command: Command, patience: number): Promise<Command> {
+export async function waitForCommand(call: Call, command: Command, patience: number): Promise<Command> {
   const { core, caller, signal } = call;
   const { sessionId, id } = command;
   const enough = AbortSignal.any([signal, AbortSignal.timeout(patience)]);
