@@ -17,7 +17,7 @@ Commands:
   serve    run the daemon
   recover  list what the database does not know of the data directory, and put it on record
   image    import, build, list and delete the images that sandboxes boot from
-  egress   show what a sandbox wanted of the world and what became of it, and which policy would do
+  egress   show a sandbox's outbound connections, whether each was allowed, and a policy for them
   key      make, list and delete keys, with limits if you like
   env      print the settings that point a service's own SDK and CLI at the daemon
   mcp      serve the daemon's MCP tools over standard input and output

@@ -1,4 +1,4 @@
-/** Keeps maps small: what was put in last stays. */
+/** Bounds the size of maps by deleting their oldest entries. */
 
 export function keepLast<K>(map: Map<K, unknown>, most: number): void {
   for (const oldest of map.keys()) {

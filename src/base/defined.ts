@@ -1,6 +1,6 @@
-/** The members of an object that are there: a change that says nothing of a member leaves it as it is. */
+/** Leaves out the members of an object that are undefined, so that a change keeps what it does not mention. */
 
 export function definedOf<T extends object>(members: T): Partial<T> {
-  // A member is left out or stays what it is.
+  // Each member keeps its type or is left out.
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

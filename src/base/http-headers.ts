@@ -24,7 +24,7 @@ export function pairs(raw: readonly string[]): [name: string, value: string][] {
   return Array.from({ length: raw.length / 2 }, (_, at) => [raw[2 * at] ?? "", raw[2 * at + 1] ?? ""]);
 }
 
-/** whether an Upgrade header offers HTTP/2 anywhere in its list: whoever took it up would be read by nobody */
+/** whether an Upgrade header offers HTTP/2 anywhere in its list: no parser here reads HTTP/2 after an upgrade */
 export function offersHttp2(upgrade: string): boolean {
   return upgrade.split(",").some((protocol) => /^\s*h2c?\b/i.test(protocol));
 }

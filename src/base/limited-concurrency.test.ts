@@ -1,4 +1,7 @@
-/** Turns: how many work at once, who comes next, and that one who takes long holds up nobody for ever. */
+/**
+ * Tests of limited concurrency: how many callers work at a time, whose turn is next, and that slow work blocks no one
+ * for long.
+ */
 
 import { expect, test } from "vitest";
 import { Turns } from "./limited-concurrency.ts";

@@ -1,17 +1,17 @@
-/** Many things to do, few of them at once, so that whoever asks meanwhile is answered. */
+/** Limits how much work runs at a time, so that other requests are still answered. */
 
 /**
- * Lets few of many callers work at once, the teams in turn and those of a team in the order in which they came, so that one
- * team's thousands do not keep another waiting. Work that takes long is not waited for.
+ * Lets a few callers work at a time. Teams take turns, and callers of one team are served in order of arrival, so that
+ * thousands of callers of one team do not delay another team. Slow work stops counting after `patience` ms.
  */
 export class Turns {
   readonly #most: number;
   readonly #patience: number;
-  /** who waits, by team; the team that is next is the first */
+  /** waiting callers by team; the first team is next */
   readonly #waiting = new Map<string, (() => void)[]>();
   #busy = 0;
 
-  /** `patience` is how long one may hold up those who wait, in ms */
+  /** `patience` is how long one caller may delay the waiting ones, in ms */
   constructor(most: number, patience: number) {
     this.#most = most;
     this.#patience = patience;

@@ -13,7 +13,7 @@ export class Queue<T> implements AsyncIterable<T> {
     this.#limit = limit;
   }
 
-  /** resolves once there is room for another; what is put after the consumer left is dropped */
+  /** resolves once there is room for another value; values put after the consumer left are dropped */
   async put(value: T): Promise<void> {
     if (this.#closed || this.#ended) return;
     this.#values.push(value);
@@ -25,7 +25,7 @@ export class Queue<T> implements AsyncIterable<T> {
     }
   }
 
-  /** no more will come; with an error, the consumer gets it after what is queued */
+  /** ends the queue; an error reaches the consumer after the queued values */
   end(error?: unknown): void {
     if (this.#ended) return;
     this.#ended = true;

@@ -1,6 +1,9 @@
-/** Work that has to succeed in the end, such as the end of a session while the disk is full: tried again, ever more rarely. */
+/**
+ * Retries work that has to succeed in the end, with growing pauses; for example, ending a session while the disk is
+ * full.
+ */
 
-/** told why an attempt failed, and for which session */
+/** called with the error of each failed attempt, and its session */
 type Trouble = (error: unknown, about?: { session: string }) => void;
 
 /** ms until it is tried again, at first and at most */
@@ -16,7 +19,7 @@ export class Retries {
     this.#trouble = trouble;
   }
 
-  /** tries it again in a while, and again until it succeeds; nothing is tried twice at once for one session */
+  /** retries the work until it succeeds; a session has at most one retry pending */
   again(session: string, work: () => Promise<unknown>, pause = first): void {
     if (this.#isClosed || this.#timers.has(session)) return;
     const timer = setTimeout(() => {

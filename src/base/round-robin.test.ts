@@ -1,4 +1,4 @@
-/** Turns: few at a time, each in its turn, and what is over is forgotten. */
+/** Tests of taking turns: a few at a time, in order, and finished items are removed. */
 
 import { expect, test } from "vitest";
 import { nextInTurn, type TurnState } from "./round-robin.ts";

@@ -1,9 +1,9 @@
-/** Work on many things of which a few are done at a time, so that each has its turn and none waits for ever. */
+/** Takes turns among many items, a few at a time, so that none starves. */
 
-/** what becomes of a thing that is looked at: its turn has come, it is left where it is, or it is forgotten */
+/** what to do with an item: use its turn, skip it for now, or remove it */
 export type TurnState = "due" | "left" | "over";
 
-/** at most so many that are due, those first whose last turn is longest ago; the order of the map says so */
+/** at most `most` items that are due, least recently used first; the order of the map keeps track of that */
 export function nextInTurn<K, V>(all: Map<K, V>, most: number, stateOf: (value: V) => TurnState): [key: K, value: V][] {
   const due: [K, V][] = [];
   for (const [key, value] of all) {

@@ -1,4 +1,4 @@
-/** What somebody may have meant who wrote a name that is not known. */
+/** Suggests known names that are similar to an unknown one. */
 
 /** 'Did you mean "serve"?' with the most similar of the known names; nothing where none is similar */
 export function didYouMean(name: string, known: Iterable<string>): string {

@@ -1,14 +1,14 @@
-/** Work that runs once at a time for each key: who asks while it runs gets the same result. */
+/** Runs work once at a time for each key: callers that ask while it runs share its result. */
 
 export class SingleFlight<T> {
   readonly #flights = new Map<string, Promise<T>>();
 
-  /** the result of the work that is under way for this key, or of this work, which then begins */
+  /** the result of the running work for this key, or of this work, which is then started */
   run(key: string, work: () => Promise<T>): Promise<T> {
     return this.get(key) ?? this.start(key, work);
   }
 
-  /** begins the work; what was under way for this key goes on, and is no longer the one that others get */
+  /** starts the work; running work for this key continues, but new callers get this one */
   start(key: string, work: () => Promise<T>): Promise<T> {
     const flight = work().finally(() => {
       if (this.#flights.get(key) === flight) this.#flights.delete(key);
@@ -17,7 +17,7 @@ export class SingleFlight<T> {
     return flight;
   }
 
-  /** what is under way for this key */
+  /** the running work for this key */
   get(key: string): Promise<T> | undefined {
     return this.#flights.get(key);
   }
@@ -30,7 +30,7 @@ export class SingleFlight<T> {
     return [...this.#flights.keys()];
   }
 
-  /** resolves when what is under way for this key is over, whether it succeeded or failed */
+  /** resolves when the running work for this key has finished, whether it succeeded or failed */
   async settled(key: string): Promise<void> {
     await this.#flights.get(key)?.catch(() => undefined);
   }
@@ -40,7 +40,7 @@ export class SingleFlight<T> {
 export class SharedRun<T> {
   #current: Promise<T> | undefined;
 
-  /** the result of the run that is under way, or of this work, which then begins */
+  /** the result of the current run, or of this work, which is then started */
   run(work: () => Promise<T>): Promise<T> {
     this.#current ??= work().finally(() => {
       this.#current = undefined;
@@ -48,7 +48,7 @@ export class SharedRun<T> {
     return this.#current;
   }
 
-  /** what is under way */
+  /** the current run */
   get current(): Promise<T> | undefined {
     return this.#current;
   }

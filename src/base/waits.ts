@@ -1,4 +1,7 @@
-/** Waits that end by themselves or early. Work that was waited for in vain goes on, and may then fail unheard. */
+/**
+ * Waits with a limit: a time or a signal. The work itself continues after the wait has ended, and its error is then
+ * ignored.
+ */
 
 /** does not keep the program running */
 export function after(ms: number): Promise<undefined> {

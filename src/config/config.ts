@@ -334,7 +334,7 @@ export function readConfig(args: string[], environment: NodeJS.ProcessEnv, isRoo
   const given = Object.entries(settings).flatMap(([key, setting]) => {
     const flag = setting.secret ? undefined : flags[flagOf(setting)];
     const text = flag === undefined ? environment[setting.env] : String(flag);
-    // An empty variable is how a shell script says that it has nothing to say.
+    // Shell scripts set an empty variable when they have no value.
     if (flag === undefined && (text === undefined || text.trim() === "")) return [];
     return [{ key, setting, text: text ?? "", source: flag === undefined ? setting.env : `--${flagOf(setting)}` }];
   });
@@ -353,7 +353,7 @@ export function readConfig(args: string[], environment: NodeJS.ProcessEnv, isRoo
   );
 }
 
-/** where everything is kept unless a setting says otherwise */
+/** where the daemon keeps its data unless a setting changes it */
 export function defaultDataDir(environment: NodeJS.ProcessEnv, isRoot: boolean): string {
   if (isRoot) return "/var/lib/sandkeep";
   return join(environment.HOME ?? homedir(), ".local/share/sandkeep");
@@ -411,7 +411,7 @@ function flagsIn(args: string[]): Record<string, string | boolean | undefined> {
   }
 }
 
-/** the same configuration, in which no default is beyond its own limit; whoever set both is told */
+/** the same configuration, with each default reduced to its own limit; throws where the operator has set a default above it */
 function consistent(config: Config, given: string[]): Config {
   const { defaultVcpus, maxVcpus, defaultTimeout, maxTimeout } = config;
   if (given.includes("defaultVcpus") && defaultVcpus > maxVcpus)

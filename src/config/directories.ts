@@ -1,4 +1,4 @@
-/** The directories that settings name: makes them, and says in a sentence which setting names one that cannot be used. */
+/** Creates the directories that settings name; an error says which setting names a directory that cannot be used. */
 
 import { existsSync, mkdirSync, mkdtempSync, rmdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -94,7 +94,7 @@ function whyOf(cause: unknown): string {
   return reasons[codeOf(cause) ?? ""] ?? messageOf(cause);
 }
 
-/** leaves one that has something in it by now */
+/** keeps a directory that is not empty by now */
 function removeEmpty(directory: string): void {
   try {
     rmdirSync(directory);

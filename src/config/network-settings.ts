@@ -1,6 +1,6 @@
 /**
- * The operator's settings of the way out, and whom this host believes: what the egress process and sandboxes are given.
- * Files are read and checked here, once, so that what cannot be used stops the start.
+ * The operator's network settings and the certificate authorities that this host trusts: input of the egress process
+ * and of sandboxes. Files are read and checked once, at the start, so that a bad one stops the start.
  */
 
 import { X509Certificate } from "node:crypto";
@@ -25,9 +25,9 @@ export function egressSettingsOf(config: Config): Omit<EgressSettings, "forwardH
   };
 }
 
-/** Whom programs inside believe because this host does. */
+/** The certificate authorities that programs in sandboxes trust because this host does. */
 export interface TrustedRoots {
-  /** those that no list of the distribution or of Node has, such as a company's, and those of SANDKEEP_EGRESS_CA */
+  /** those in no list of the distribution or of Node, such as a company's, and those of SANDKEEP_EGRESS_CA */
   pems: string[];
   /** the host's whole list */
   bundle: string;
@@ -59,7 +59,7 @@ function distributed(root: string): string[] {
   return namesIn(folder).flatMap((name) => certificatesIn(textOf(join(folder, name))));
 }
 
-/** of SANDKEEP_EGRESS_CA; a file that has none, or one that cannot be read, stops the start */
+/** of SANDKEEP_EGRESS_CA; a file without certificates, or an unreadable one, stops the start */
 function configured({ egressCa: file }: Config): string[] {
   if (file === undefined) return [];
   const refuse = (why: string, cause?: unknown) =>

@@ -1,4 +1,4 @@
-/** The settings that say how long things are kept. Times are milliseconds. */
+/** The settings of how long things are kept. Times are in milliseconds. */
 
 import { z } from "zod";
 import { day, duration, hour, minute, type Setting, whole } from "./setting-values.ts";

@@ -5,13 +5,13 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import { parseCidr } from "../core/network/cidr.ts";
 
-/** What a setting is called and what it is for; its schema says what it may be. */
+/** A setting's name and purpose; its schema has the allowed values. */
 export interface Setting {
   env: `SANDKEEP_${string}`;
-  /** what stands for the value in the help; a setting without one is a switch */
+  /** the placeholder of the value in the help; a setting without one is a switch */
   value?: string;
   meaning: string;
-  /** its default in words, where the value itself would not say it */
+  /** its default in words, where the value itself would not explain it */
   preset?: string;
   /** never shown, and never a flag: every user of a host sees the command lines of all */
   secret?: true;
@@ -37,7 +37,7 @@ export function whole(least: number, most: number) {
     .refine((value) => value >= least && value <= most, wanted);
 }
 
-/** milliseconds; `also` is a value below the least that means something of its own */
+/** milliseconds; `also` is a value below the minimum that has a special meaning */
 export function duration(least: number, also?: number) {
   const exception = also === undefined ? "" : `${also} or `;
   const examples = ["90s", "5m", "24h", "30d"].filter((text) => millisecondsOf(text) >= least);
@@ -71,10 +71,10 @@ function measured(units: Record<string, number>, least: number, wanted: string, 
   });
 }
 
-/** what was separated by commas; unless anything was, the preset */
+/** values separated by commas; the preset if there are none */
 export function list<T extends z.ZodType<string, string>>(entry: T, preset: string[] = []) {
   const entries = z.string().transform((text) => text.split(",").map((part) => part.trim()));
-  // What is wrong with one entry is wrong with the setting.
+  // An error in one entry is an error of the setting.
   return entries
     .pipe(
       z.array(z.string()).superRefine((parts, context) => {
@@ -89,7 +89,7 @@ export function name(wanted: string) {
   return z.string().regex(/^[a-z0-9][a-z0-9._:/-]{0,254}$/, wanted);
 }
 
-/** absolute; what is relative begins where the daemon was started */
+/** absolute; a relative path is resolved against the directory in which the daemon was started */
 export function path() {
   return z
     .string()

@@ -1,4 +1,4 @@
-/** What is said of variables that are no settings. */
+/** Tests of the warnings about variables that are not settings. */
 
 import { expect, test } from "vitest";
 import { settings } from "./config.ts";

@@ -1,4 +1,4 @@
-/** Variables that look like settings and are none: a misspelt setting would otherwise be ignored without a word. */
+/** Finds variables that look like settings but are not: a misspelt setting would otherwise be ignored silently. */
 
 import { nearestOf } from "../base/similar.ts";
 import { settings } from "./config.ts";

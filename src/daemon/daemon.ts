@@ -57,15 +57,15 @@ export interface Daemon {
   /** the key that was made at this start, if one was */
   newKey?: string;
   core: Core;
-  /** stops serving; sandboxes go on unless they are all to be stopped */
+  /** stops serving; sandboxes keep running unless all of them are to be stopped */
   stop(options?: { stopAll?: boolean; forced?: AbortSignal }): Promise<void>;
 }
 
-/** how long a daemon that was told twice to stop may still take, in ms */
+/** how long a daemon may take to stop after a second signal, in ms */
 const forcedTimeout = 2000;
-/** how long what streams say at their end may take, in ms */
+/** how long open streams may take to send their last lines, in ms */
 const closeTimeout = 250;
-/** how long a start that has failed may take to undo what it had done, in ms */
+/** how long a failed start may take to undo its steps, in ms */
 const undoTimeout = 10_000;
 
 /** `sandkeep serve`: runs until a signal ends it */
@@ -93,7 +93,7 @@ export async function serve(args: string[]): Promise<void> {
   });
   outliveMishaps(trouble);
   const { asked, forced } = handleSignals();
-  // whoever reads that it is ready may end it the next moment
+  // A program that reads this line may stop the daemon at once.
   process.stdout.write(greeting(daemon, config, process.env, clients));
   // Node does this at its exit, which a daemon that is killed does not reach.
   setImmediate(flushCompileCache);

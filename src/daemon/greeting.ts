@@ -1,4 +1,4 @@
-/** What a person reads who starts the daemon: how to use it, or how to start it so that it can work. */
+/** The text that the daemon prints for the person who starts it: how to use it, or how to start it correctly. */
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ interface Clients {
   names: string;
 }
 
-/** what a person sees who has just started it */
+/** printed after a successful start */
 export function greeting(
   { url, newKey }: Started,
   config: Config,
@@ -49,7 +49,7 @@ export function greeting(
   return `${lines.join("\n")}\n`;
 }
 
-/** said where whoever is on the network reaches it, and nothing that it knows of encrypts what they say */
+/** printed when other hosts can reach the daemon and it knows of nothing that encrypts their requests */
 function exposure({ host, publicUrl = "" }: Config): string[] {
   const isLocal = host === "localhost" || host === "::1" || host.startsWith("127.");
   if (isLocal || publicUrl.startsWith("https:")) return [];
@@ -59,7 +59,7 @@ function exposure({ host, publicUrl = "" }: Config): string[] {
 
 /** the command line that does as root what these arguments and this environment ask for */
 export function rootHint(args: string[], environment: NodeJS.ProcessEnv): string {
-  // sudo passes only those variables on that it is told to.
+  // sudo passes only the variables on that its command line lists.
   const passed = Object.values(settings).flatMap(({ env }) => (environment[env] ? [env] : []));
   const sudo = ["sudo", ...(passed.length > 0 ? [`--preserve-env=${passed.join(",")}`] : [])];
   const command = [...sudo, ownCommand(environment), "serve", ...args].map(shellWord).join(" ");

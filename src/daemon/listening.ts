@@ -35,7 +35,7 @@ function refusal({ host, port }: Address, cause: unknown): SandkeepError {
   return new SandkeepError("conflict", `Cannot listen on ${address}: ${why}\nhint: ${hint}`, { cause });
 }
 
-/** an address that stands for all of them is reached, from here, by loopback */
+/** a wildcard address is reached from this host by loopback */
 export function urlHost(host: string): string {
   if (host === "0.0.0.0" || host === "::") return "127.0.0.1";
   return host.includes(":") ? `[${host}]` : host;

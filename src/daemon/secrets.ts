@@ -36,7 +36,7 @@ export function openSeal(keyFile: string): Seal {
   };
 }
 
-/** a secret for one purpose, always the same, that says nothing about the key or about those for other purposes */
+/** a secret for one purpose, always the same; it reveals neither the key nor the secrets for other purposes */
 export function secretFor(purpose: string, keyFile: string): Buffer {
   return Buffer.from(hkdfSync("sha256", keyIn(keyFile), "", `sandkeep ${purpose}`, keyLength));
 }
@@ -47,7 +47,7 @@ export function signerFor(purpose: string, keyFile: string): (text: string) => s
   return (text) => createHmac("sha256", secret).update(text).digest("hex");
 }
 
-/** how keys are remembered: enough to know one again, useless to whoever reads it */
+/** how keys are stored: enough to recognize one, but useless to a reader of the database */
 export function hashKey(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
 }

@@ -1,13 +1,13 @@
 /**
- * What the outside world says to a daemon: SIGTERM and SIGINT ask it to end, and asked twice it hurries; SIGHUP says that
- * a terminal is gone, which a service does not mind. A reader of its output that is gone does not end it either. Every
- * other command ends with the reader of its output, as programs do that SIGPIPE ends.
+ * Signals and broken pipes. SIGTERM and SIGINT stop the daemon, and a second one forces it to stop soon; SIGHUP, sent
+ * when a terminal closes, is ignored. The daemon keeps running when a reader of its output exits. Every other command
+ * ends then, as programs do that SIGPIPE ends.
  */
 
 export interface Ending {
-  /** resolves when somebody asks for the end */
+  /** resolves at the first signal that asks the daemon to stop */
   asked: Promise<void>;
-  /** aborted when somebody asks again: whatever is waited for is waited for no longer */
+  /** aborted at a second signal: stop waiting for anything */
   forced: AbortSignal;
 }
 
@@ -37,7 +37,7 @@ export function handleSignals(source: NodeJS.EventEmitter = process, now = () =>
 /** the exit code that a shell shows for a program that SIGPIPE ended */
 export const brokenPipe = 141;
 
-/** Thrown by whatever prints when its reader has gone: the command unwinds, and closes what it has opened. */
+/** Thrown when something is printed and the reader has exited: the command unwinds and closes what it has opened. */
 export class BrokenOutput extends Error {
   override readonly name = "ReaderGone";
 }
@@ -48,7 +48,7 @@ export interface Output {
   write(stream: NodeJS.WriteStream, text: string): void;
 }
 
-/** `gone` is called once, with the first error of a stream: EPIPE says that its reader has gone */
+/** `gone` is called once, with the first error of a stream: EPIPE means that its reader has exited */
 export function outputUntilClosed(gone: (error: NodeJS.ErrnoException) => void): Output {
   let isGone = false;
   const onError = (error: NodeJS.ErrnoException) => {
@@ -65,7 +65,7 @@ export function outputUntilClosed(gone: (error: NodeJS.ErrnoException) => void):
   };
 }
 
-/** whoever read our output may go: unheard, the error would end the program */
+/** a reader of our output may exit: an unhandled error would end the program */
 export function ignoreBrokenPipes(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 }

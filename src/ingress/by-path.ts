@@ -9,7 +9,7 @@ import type { RawHeaders } from "./headers.ts";
 
 export interface PortPath {
   subdomain: string;
-  /** what its addresses begin with: "/port/sb-1" */
+  /** the prefix of its addresses: "/port/sb-1" */
   prefix: string;
   /** what the program is asked for: "/a?b" */
   url: string;
@@ -27,7 +27,7 @@ export function portPath(url: string | undefined): PortPath | undefined {
 const dropped = ["clear-site-data", "service-worker-allowed", "strict-transport-security", "alt-svc"];
 const sandbox = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
-/** an answer's headers, so that they concern nothing but what is below the prefix */
+/** the headers of a response, limited to paths below the prefix */
 export function confined(headers: RawHeaders, prefix: string): RawHeaders {
   const kept = pairs(headers).filter(([name]) => !dropped.includes(name.toLowerCase()));
   return [

@@ -34,7 +34,7 @@ export function requestHeaders(request: IncomingMessage, options: RequestOptions
   return [...kept, ...forwarded, ...framing(request), "Connection", "keep-alive"];
 }
 
-/** What the client is told. A cookie never reaches beyond the sandbox that sets it. */
+/** The headers of the response to the client. A cookie never applies beyond the sandbox that sets it. */
 export function responseHeaders(response: IncomingMessage, domain: string): RawHeaders {
   const dropped = connectionHeaders(response.headers.connection);
   const kept = filtered(response.rawHeaders, (name) => !dropped.has(name));
@@ -49,7 +49,7 @@ export function upgradeAnswer(response: IncomingMessage, domain: string): RawHea
   return [...responseHeaders(response, domain), ...upgradeHeaders(response)];
 }
 
-/** whether a request brings a body, by the only two headers that can say so */
+/** whether a request has a body, by the only two headers that announce one */
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
@@ -74,7 +74,7 @@ function upgradeHeaders({ headers }: IncomingMessage): RawHeaders {
   return headers.upgrade === undefined ? [] : ["Connection", "Upgrade", "Upgrade", headers.upgrade];
 }
 
-/** How the body is delimited. Without a word about it Node would announce one on a POST that has none. */
+/** How the body is delimited. Without such a header, Node would announce a body on a POST that has none. */
 function framing(request: IncomingMessage): RawHeaders {
   if (request.headers["transfer-encoding"] !== undefined) return ["Transfer-Encoding", "chunked"];
   const silent = request.headers["content-length"] === undefined;

@@ -36,7 +36,7 @@ export interface IngressOptions {
   patience?: number;
   /** how long a client may pause in the middle of its request, in ms; default 60 s */
   pause?: number;
-  /** told of what went wrong that is nobody's fault but ours */
+  /** called with errors that neither the client nor the sandbox has caused */
   trouble?: (error: unknown) => void;
 }
 
@@ -225,7 +225,7 @@ interface Exchange {
 
 function forward({ request, response, way, headers: sent, domain, path, pause }: Exchange): void {
   response.once("close", () => way.destroy());
-  // Whoever uses the connection hears of its errors first; afterwards they matter to nobody.
+  // The current user of the connection handles its errors; later ones do not matter.
   way.on("error", () => way.destroy());
   const onward = requestOver(way, request, sent, path);
   onward.once("response", (answer) => {
@@ -236,13 +236,13 @@ function forward({ request, response, way, headers: sent, domain, path, pause }:
     } catch {
       return giveUp("bad-answer");
     }
-    // Headers at once: an event stream may have nothing more to say for a long time.
+    // Send the headers at once: an event stream may send nothing more for a long time.
     response.flushHeaders();
     answer.once("end", () => response.addTrailers(pairs(answer.rawTrailers)));
     // A body that was cut short must not look whole, so the client's connection is cut as well.
     pipeline(answer, response, () => undefined);
   });
-  // An answer to a question that nobody asked: the client did not ask for another protocol.
+  // An unexpected upgrade: the client did not ask for another protocol.
   onward.once("upgrade", () => giveUp("bad-answer"));
   // A program may answer without reading the request to its end: then the answer is what counts.
   onward.on("error", () => (response.headersSent ? drain() : giveUp("bad-answer")));
@@ -259,14 +259,16 @@ function forward({ request, response, way, headers: sent, domain, path, pause }:
     refuse(request, response, refusalFor(kind));
   }
 
-  /** What the client still sends is read and thrown away: one that writes first and reads later must see the answer. */
+  /**
+   * Reads and discards the rest of the request: a client that writes first and reads later must still see the response.
+   */
   function drain(): void {
     request.unpipe(onward);
     request.resume();
   }
 }
 
-/** Tells of a client that stops in the middle of its request, unless it is the sandbox that does not take more. */
+/** Notices a client that stops in the middle of its request, unless the sandbox is the one that does not read. */
 function watchPauses(request: IncomingMessage, onward: ClientRequest, pause: number, tell: () => void): void {
   if (!hasBody(request)) return;
   const timer = setTimeout(() => {
@@ -290,7 +292,7 @@ interface UpgradeExchange {
   path: PortPath | undefined;
 }
 
-/** passes on all that one side says; when it has said everything, or is gone, the other is closed behind it */
+/** passes everything from one side to the other; closes the other side when the first has ended or is gone */
 function relay(from: Duplex, to: Duplex): void {
   // Not pipeline(): two of them hang a dozen listeners on each connection, and Node warns of a leak.
   from.pipe(to);
@@ -315,7 +317,7 @@ function forwardUpgrade({ request, socket, head, way, headers: sent, domain, pat
   });
   onward.once("response", (answer) => {
     answered = true;
-    // Its end is the end of the connection: the bytes after this request are in nobody's parser.
+    // The connection ends with this response: no parser reads the bytes after this request.
     const own = responseHeaders(answer, domain);
     const headers = [...(path ? confined(own, path.prefix) : own), "Connection", "close"];
     socket.write(headOf(answer.statusCode ?? 502, answer.statusMessage ?? "", pairs(headers)));

@@ -1,4 +1,4 @@
-/** What the ingress says instead of the program in a sandbox: a page for people, JSON for everything else. */
+/** The ingress's own error responses: a page for people, JSON for everything else. */
 
 import type { IncomingMessage } from "node:http";
 import { isSandkeepError } from "../core/model/errors.ts";
@@ -79,7 +79,7 @@ const refusals: Record<RefusalKind, Refusal> = {
   },
 };
 
-/** What to say about an error of the core's. */
+/** The response to an error of the core. */
 export function refusalOf(error: unknown): Refusal {
   if (isSandkeepError(error, "not-found")) return refusals["not-found"];
   if (isSandkeepError(error, "gone")) return refusals.stopped;
@@ -120,7 +120,7 @@ function prefersHtml(accept = ""): boolean {
   return html >= 0 && (json < 0 || html < json);
 }
 
-/** Nothing in it comes from the request, so there is nothing to escape. */
+/** Nothing in it comes from the request, so nothing needs escaping. */
 function page({ status, code, title, message }: Refusal): string {
   return `<!doctype html>
 <html lang="en">

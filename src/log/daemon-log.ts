@@ -12,7 +12,7 @@ const redaction = new Redaction();
 /** until the settings are read, and for commands that are no daemon */
 let log = logWith({ logFormat: "pretty", logLevel: "info" });
 
-/** from now on as the settings say, without the secrets among them */
+/** applies the log settings, and hides the secrets among all settings from now on */
 export function openLog(config: Config): Log {
   log = logWith(config);
   const { apiKey, databaseUrl, egressProxy, sandboxEnv } = config;
@@ -27,7 +27,7 @@ export function openLog(config: Config): Log {
 /** from now on no line shows it */
 export const redact = redaction.add;
 
-/** a seal whose secrets no line shows */
+/** a seal that hides every secret it seals or opens from the log */
 export function redacting(seal: Seal): Seal {
   return {
     isSealed: seal.isSealed,
@@ -48,7 +48,7 @@ export function warn(sentence: string, about: About = {}): void {
   log.warn({ ...about }, sentence);
 }
 
-/** a function that says nothing twice */
+/** returns a function that logs each sentence once */
 export function notices(): (sentence: string) => void {
   const said = new Set<string>();
   return (sentence) => {

@@ -15,7 +15,7 @@ export interface LogOptions {
   format: (typeof logFormats)[number];
   level: (typeof logLevels)[number];
   redaction: Pick<Redaction, "line">;
-  /** fields of whatever is under way, such as the request */
+  /** fields of the current context, such as the request */
   scope: () => object;
   write: (line: string) => void;
 }
@@ -36,7 +36,7 @@ export function createLog({ format, level, redaction, scope, write }: LogOptions
   );
 }
 
-/** only what is known to be harmless: errors of libraries carry connections and rows with them */
+/** only fields that are known to be harmless: errors of libraries carry connections and rows */
 function printError(error: unknown): object {
   if (!(error instanceof Error)) return { message: messageOf(error) };
   const { name, message, stack, cause } = error;

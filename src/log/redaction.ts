@@ -1,21 +1,24 @@
 /**
- * Takes secrets out of lines of the log. Two ways, because neither knows all of them: secrets that were told to it while
- * they passed through the daemon, and texts that look like secrets (keys, tokens, credentials in URLs).
+ * Removes secrets from log lines in two ways, because neither finds all of them: secrets that passed through the daemon
+ * are registered here, and patterns find texts that look like secrets (keys, tokens, credentials in URLs).
  */
 
 import { keepLast } from "../base/bounded-map.ts";
 
-/** secrets that are remembered, the last ones told, and the least length of one: shorter texts are in every sentence */
+/**
+ * how many registered secrets are kept, the newest ones, and the minimum length of one: shorter texts appear in every
+ * sentence
+ */
 const mostSecrets = 2000;
 const shortest = 6;
-/** the least length of a line of a longer secret, such as a private key */
+/** the minimum length of a line of a multi-line secret, such as a private key */
 const shortestLine = 16;
 
 const removed = "[redacted]";
 
 /** what looks like a secret, and what stays of it */
 const patterns: [RegExp, string][] = [
-  // API keys of ours.
+  // Our own API keys.
   [/\bsk_[A-Za-z0-9_-]{8,}/g, removed],
   [/\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{4,}/gi, `$1 ${removed}`],
   // JSON Web Tokens.
@@ -36,7 +39,7 @@ export class Redaction {
     const lines = secret.split("\n").filter((line) => line !== secret && line.length >= shortestLine);
     for (const text of [secret, ...lines]) {
       if (text.length < shortest) continue;
-      // As it is, as JSON and as a part of a URL has it.
+      // The plain text, and its forms inside JSON and URLs.
       for (const form of new Set([text, JSON.stringify(text).slice(1, -1), encoded(text)])) {
         this.#secrets.delete(form);
         this.#secrets.set(form, true);
@@ -67,7 +70,7 @@ function encoded(text: string): string {
   try {
     return encodeURIComponent(text);
   } catch {
-    // A lone surrogate has no such form.
+    // A lone surrogate cannot be encoded in a URL.
     return text;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What is known of the request that is under way, wherever its work goes on: its id, and which sandbox and session it is
- * about. Lines of the log have these fields; the request's own line says how it ended.
+ * The current request, available to all asynchronous work that it started: its id, and the sandbox and session it is
+ * about. Log lines have these fields; the request's own line says how it ended.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -38,7 +38,7 @@ export interface RequestLog {
   redact: (secret: string) => void;
 }
 
-/** does the work of a request within a scope of its own, and writes its line when the answer has ended */
+/** runs the work of a request in its own scope, and logs its line when the response has ended */
 export function inRequest(
   { log, level, now, redact }: RequestLog,
   request: IncomingMessage,

@@ -1,4 +1,7 @@
-/** `sandkeep egress <sandbox>`: what a sandbox wanted of the world, what became of it, and which policy would do. */
+/**
+ * `sandkeep egress <sandbox>`: a sandbox's outbound connections, whether each was allowed, and a policy that would
+ * allow them.
+ */
 
 import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
