@@ -10,7 +10,7 @@ export function durable<F extends (...args: never[]) => Promise<unknown>>(change
   return change;
 }
 
-/** the store, whose durable changes resolve once `flushed` has */
+/** the store; its durable changes resolve after `flushed` */
 export function flushing<S extends object>(store: S, flushed: () => Promise<void>): S {
   const changes = Object.entries(store).filter(([, method]) => marked.has(method));
   const durable = changes.map(([name, change]) => [

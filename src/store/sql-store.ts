@@ -1,4 +1,4 @@
-/** The store in SQL: what the core wants remembered, in SQLite or PostgreSQL. */
+/** The store of the core in SQL, on SQLite or PostgreSQL. */
 
 import { isSandkeepError, messageOf, SandkeepError } from "../core/model/errors.ts";
 import type { Store } from "../core/ports/store.ts";
@@ -66,7 +66,7 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
   return store;
 }
 
-/** without what is secret in a URL */
+/** leaves out the secrets of a URL */
 export function placeOf(location: StoreLocation): string {
   if ("path" in location) return `"${location.path}"`;
   const url = URL.parse(location.url);

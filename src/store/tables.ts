@@ -22,7 +22,7 @@ export interface Tables {
   sessions: SessionRow;
   /** a row for each value in the tags of each session's sandbox */
   session_tags: { project_id: string; key: string; value: string; created_at: number; session_id: string };
-  /** how many of a list by creation there are between the end of the run before and this one's */
+  /** the number of rows of a list, in order of creation, between the end of the previous run and the end of this one */
   runs: { project_id: string; list: string; ends_at: number; count: number };
   commands: Row<Command>;
   snapshots: Row<Snapshot>;

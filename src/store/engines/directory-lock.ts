@@ -6,8 +6,8 @@ import { SandkeepError } from "../../core/model/errors.ts";
 import { lockFile } from "./sqlite.ts";
 
 /**
- * Takes the directory for this process, by whatever path it is named; what is returned gives it back. `purpose` is what
- * it is taken for.
+ * Locks the directory for this process, whatever path names it; the result releases it. `purpose` is for the error
+ * message.
  */
 export function lockDirectory(directory: string, purpose: "serve" | "recover" = "serve"): () => void {
   const holder = join(directory, "daemon.pid");

@@ -27,13 +27,16 @@ export interface Engine {
   migrationLock?: string;
   /** statements that let a transaction have runs for itself, or with others that do not cut them; SQLite's always do */
   runLock?: { exclusive: string; shared: string };
-  /** the condition of being one of many, in words that do not depend on how many: such a statement is prepared once */
+  /**
+   * the condition that a column has one of these values; the statement is the same for any number of values, so it is
+   * prepared once
+   */
   among(column: string, ids: string[]): RawBuilder<boolean>;
-  /** rows of texts and numbers as a table with the columns c0, c1, …: such a statement is prepared once, too */
+  /** rows of texts and numbers as a table with the columns c0, c1, …; its statement is prepared once, too */
   rows(types: readonly ("text" | "bigint")[], rows: readonly (string | number)[][]): RawBuilder<unknown>;
-  /** resolves when what was committed before is on the disk; an engine without it has it there by itself */
+  /** resolves when all earlier commits are on the disk; an engine without it flushes each commit itself */
   flushed?(): Promise<void>;
-  /** takes a lock that goes with the process, and with `close`; false when somebody else has it */
+  /** takes a lock that ends with the process or with `close`; false when another program has it */
   claim(): Promise<boolean>;
   /** after a claim, once the schema is there */
   begin?(): Promise<void>;
@@ -42,7 +45,7 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-/** `lost` is called when another daemon has taken over what was claimed */
+/** `lost` is called when another daemon has taken over the claimed database */
 export function openEngine(location: StoreLocation, lost: (error: SandkeepError) => void = () => undefined): Engine {
   return "path" in location ? openSqlite(location.path) : openPostgres(location.url, lost);
 }
@@ -79,7 +82,7 @@ export async function checkpoint(db: Database): Promise<void> {
   if (rows[0]?.busy !== 0) throw new SandkeepError("unavailable", "Cannot use the database: another program reads it");
 }
 
-// Any numbers that nobody else who uses the same database takes.
+// Arbitrary numbers that no other user of the same database takes.
 const MIGRATION_LOCK = 7_392_640_117;
 const RUN_LOCK = 7_392_640_119;
 

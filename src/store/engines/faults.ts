@@ -1,11 +1,12 @@
 /**
- * What the engines' refusals mean in the core's words, and the check that keeps out what only one of them would take.
+ * Translates the errors of the engines into errors of the core, and rejects parameters that only one of the engines
+ * accepts.
  */
 
 import type { CompiledQuery, DatabaseConnection, QueryResult } from "kysely";
 import { SandkeepError } from "../../core/model/errors.ts";
 
-/** makes every statement of a connection check its parameters, and fail in the core's words where it has some */
+/** makes every statement of a connection check its parameters and translate its errors */
 export async function translateErrors(connection: DatabaseConnection): Promise<void> {
   const execute = connection.executeQuery.bind(connection);
   connection.executeQuery = async <R>(query: CompiledQuery): Promise<QueryResult<R>> => {
@@ -53,7 +54,7 @@ const sentences: Record<Fault, (cause: Error) => SandkeepError> = {
   "too-long": (cause) => new SandkeepError("invalid", "Cannot record this: a name in it is too long", { cause }),
 };
 
-/** SQLITE_READONLY, SQLITE_IOERR and SQLITE_CANTOPEN, whatever more the extended codes say */
+/** SQLITE_READONLY, SQLITE_IOERR and SQLITE_CANTOPEN, with any extended code */
 const failedDisk = new Set([8, 10, 14]);
 
 export function translated(error: unknown): unknown {

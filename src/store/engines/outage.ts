@@ -15,7 +15,7 @@ import type { Store } from "../../core/ports/store.ts";
 const patience = 10_000;
 const retryEvery = 100;
 
-/** errors whose statement may have happened */
+/** errors of statements that may have been executed */
 const uncertain = new WeakSet<Error>();
 
 /** remembers, of every statement of a connection that breaks, whether it may have happened */
@@ -38,7 +38,7 @@ export async function noteUncertain(connection: DatabaseConnection): Promise<voi
   };
 }
 
-/** the store, whose methods outlast a short outage and say `unavailable` in a longer one */
+/** the store; its methods outlast a short outage, and fail with `unavailable` in a longer one */
 export function patientStore(store: Store): Store {
   const own: (keyof Store)[] = ["open", "close", "claim"];
   const methods = Object.entries(store).map(([name, method]) => {

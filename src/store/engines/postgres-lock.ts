@@ -14,7 +14,7 @@ import pg from "pg";
 import { within } from "../../base/waits.ts";
 import { messageOf, SandkeepError } from "../../core/model/errors.ts";
 
-// Any numbers that nobody else who uses the same database takes.
+// Arbitrary numbers that no other user of the same database takes.
 const DAEMON = 7_392_640_118;
 const WRITER = 7_392_640_120;
 
@@ -26,7 +26,7 @@ const retakePatience = 8000;
 /** for a connection to the server, in ms */
 const connectPatience = 5000;
 
-/** the statement by which a pooled connection says whose it is */
+/** the statement by which a pooled connection names its owner */
 export const lockWriter = `select pg_advisory_lock_shared(${WRITER})`;
 
 export class DatabaseLock {
@@ -68,7 +68,7 @@ export class DatabaseLock {
     this.#epoch = Number(rows[0]?.epoch);
   }
 
-  /** resolves while the lock is held; else waits for it, though not for ever */
+  /** resolves while the lock is held; otherwise waits for it, up to a limit */
   async held(): Promise<void> {
     const isHeld = await within(
       this.#held.promise.then(() => true),

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import pg from "pg";
 import { type DatabaseLock, lockWriter } from "./postgres-lock.ts";
 
-/** connections at once, and ms until one that cannot be made is given up */
+/** the number of connections, and how long connecting may take, in ms */
 const limits = { max: 10, connectionTimeoutMillis: 10_000, keepAlive: true };
 
 /** with a lock, connections are made only while it is held, and each is marked as one of its holder's */
@@ -64,7 +64,7 @@ function rememberStatements(client: pg.PoolClient): void {
   Object.assign(client, { query: asked });
 }
 
-/** undefined when there are too many already, as the server keeps them for each connection */
+/** undefined when the limit is reached, as the server keeps statements for each connection */
 function nameOf(text: string): string | undefined {
   const known = names.get(text);
   if (known !== undefined || names.size === mostStatements) return known;

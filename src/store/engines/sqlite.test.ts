@@ -1,4 +1,4 @@
-/** Tests of what is SQLite's alone: its file after a program that was killed, and beside another program. */
+/** Tests that apply to SQLite alone: its file after a crash, and together with another program. */
 
 import { spawn } from "node:child_process";
 import { chmod, readdir, stat } from "node:fs/promises";

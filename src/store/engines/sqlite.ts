@@ -56,10 +56,13 @@ export interface FileLock {
   release(): void;
 }
 
-/** a connection that nobody names is closed when memory is collected, and its lock is gone with it */
+/** an unreferenced connection is closed by the garbage collector, and its lock with it */
 const locks = new Set<DatabaseSync>();
 
-/** undefined when another has it; a transaction without end on a file of its own, because the kernel ends it with us */
+/**
+ * undefined when another program has it; an open transaction on its own file, because the kernel ends it with the
+ * process
+ */
 export function lockFile(path: string): FileLock | undefined {
   const database = openPrivate(path);
   try {
@@ -78,13 +81,13 @@ export function lockFile(path: string): FileLock | undefined {
   }
 }
 
-/** Transactions here always write, so they take the write lock at once instead of failing when they come to need it. */
+/** Transactions here always write, so they take the write lock at the start instead of failing to get it later. */
 class WritingDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw("begin immediate"));
   }
 
-  /** after some errors, such as a full disk, SQLite has done it by itself; what is thrown is then that error */
+  /** after some errors, such as a full disk, SQLite has rolled back by itself; the original error is then thrown */
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
     try {
       await super.rollbackTransaction(connection);
@@ -114,7 +117,7 @@ async function waitWhileLocked(connection: DatabaseConnection): Promise<void> {
   };
 }
 
-/** SQLITE_BUSY, whatever more the extended code says */
+/** SQLITE_BUSY, with any extended code */
 function isLocked(error: unknown): boolean {
   return error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === 5;
 }
@@ -129,7 +132,7 @@ function openDatabase(path: string): SqliteDatabase {
   database.exec("pragma journal_mode = wal");
   database.exec("pragma synchronous = normal");
   database.exec("pragma foreign_keys = on");
-  // Waiting is done between statements, where it holds up nobody else.
+  // Waiting happens between statements, where it does not block other work.
   database.exec("pragma busy_timeout = 0");
   // KiB when negative: the inner pages of a million rows' indices.
   database.exec("pragma cache_size = -32768");
@@ -138,7 +141,7 @@ function openDatabase(path: string): SqliteDatabase {
     close: () => database.close(),
     prepare(sql) {
       const statement = prepared.get(sql) ?? wrap(database.prepare(sql));
-      // What was used last is last in the map, so the first is what is needed least.
+      // The most recently used statement is the last in the map, so the first is the least useful.
       prepared.delete(sql);
       prepared.set(sql, statement);
       keepLast(prepared, mostStatements);
@@ -147,13 +150,13 @@ function openDatabase(path: string): SqliteDatabase {
   };
 }
 
-/** A file that nobody else may read: there are secrets in it. The log files beside it get the mode that it has. */
+/** A file that only this user may read: it has secrets in it. The log files beside it get the same mode. */
 function openPrivate(path: string): DatabaseSync {
   if (path !== ":memory:") {
     try {
       closeSync(openSync(path, "wx", 0o600));
     } catch (error) {
-      // One that is there is not opened: closing it would end the locks that others in this program have on it.
+      // An existing file is not opened: closing it would release the locks that this program has on it.
       if (codeOf(error) !== "EEXIST") throw error;
     }
     for (const file of [path, `${path}-wal`, `${path}-shm`]) if (existsSync(file)) chmodSync(file, 0o600);
