@@ -1,17 +1,18 @@
 /** Sudden ends on Linux: of the daemon, of the launcher, of a machine's first process. Nothing of a caller's is lost. */
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Machine } from "../../src/core/ports/runtime.ts";
 import { places } from "../../src/runtime/linux/machines/plan.ts";
 import { bootFor, dismiss, expectReconciled } from "../conformance/runtime/host.ts";
 import { gather, run, sh, start, until } from "../conformance/runtime/run.ts";
 import { eventually } from "../harness/harness.ts";
-import { agentPid, launcherPid, linuxHost, netdPid } from "../harness/linux-host.ts";
+import { agentPid, cgroupsOf, launcherPid, linuxHost, netdPid } from "../harness/linux-host.ts";
 import type { Owned } from "./owner.ts";
 
 const runRoot = mkdtempSync("/run/sandkeep-crash-");
@@ -163,6 +164,19 @@ describe("a machine whose first process is killed", () => {
     const name = (await readdir(machines)).find(isOther) ?? "";
     await rm(join(machines, name, "volume/fs"), { recursive: true });
     expect(await runtime.salvage(other.id)).toBeUndefined();
+  });
+
+  test("while it is started is started once more, and its caller does not notice", async () => {
+    const before = new Set(processesIn(host().directory));
+    const booting = bootFor(host());
+    // To start one takes several turns of this loop: it is seen before it can run anything.
+    let first: number | undefined;
+    for (; first === undefined; await nextTurn()) first = processesIn(host().directory).find((pid) => !before.has(pid));
+    process.kill(first, "SIGKILL");
+    const machine = await booting;
+    expect(agentPid(host(), machine.id)).not.toBe(first);
+    expect((await run(machine, ["echo", "alive"])).stdout).toBe("alive\n");
+    await expectReconciled(host());
   });
 
   test("while no daemon was there has ended, once and with its files", async () => {
@@ -344,4 +358,11 @@ async function ownThenKill(machines: number, churnMs?: number): Promise<Owned> {
     child.kill("SIGKILL");
     await exited;
   }
+}
+
+/** of all machines of a data directory, by the cgroups that they are in */
+function processesIn(directory: string): number[] {
+  const machines = cgroupsOf(directory).flatMap((parent) => readdirSync(parent).map((name) => join(parent, name)));
+  const lists = machines.map((cgroup) => join(cgroup, "cgroup.procs")).filter((path) => existsSync(path));
+  return lists.flatMap((path) => readFileSync(path, "utf8").split("\n").filter(Boolean).map(Number));
 }
