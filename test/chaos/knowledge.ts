@@ -15,6 +15,8 @@ export interface KnownFile {
   possible: Set<Content> | undefined;
   /** whether it was written since its sandbox was last captured: a loss of power may leave anything of it */
   isDirty: boolean;
+  /** the session in which it was written or seen last: the end of another one says nothing of what this one may have lost */
+  heldBy?: string;
 }
 
 export interface KnownSandbox {
@@ -108,9 +110,9 @@ export function fileOf(sandbox: KnownSandbox, path: string): KnownFile {
   return known;
 }
 
-/** an acknowledged stop or snapshot has all files as they are */
-export function captured(sandbox: KnownSandbox): void {
-  for (const file of sandbox.files.values()) file.isDirty = false;
+/** an acknowledged stop or snapshot of a session has all files as they are in it */
+export function captured(sandbox: KnownSandbox, sessionId: string): void {
+  for (const file of sandbox.files.values()) if (file.heldBy === sessionId) file.isDirty = false;
 }
 
 export function digestOf(text: string): Content {

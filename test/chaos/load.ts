@@ -148,14 +148,14 @@ export class Load {
     return answer?.status === 200 ? answer.json.session.id : undefined;
   }
 
-  /** runs a script that ends with 0 when it has done all of it; whether it has, and nothing was lost meanwhile */
-  async #done(sandbox: KnownSandbox, script: string, env: Record<string, string>): Promise<boolean> {
+  /** runs a script that ends with 0 when it has done all of it; in which session, if it has and nothing was lost meanwhile */
+  async #done(sandbox: KnownSandbox, script: string, env: Record<string, string>): Promise<string | undefined> {
     const { losses } = this.known;
     const session = await this.#session(sandbox);
-    if (session === undefined) return false;
+    if (session === undefined) return undefined;
     const body = { command: "sh", args: ["-c", script], env, wait: true };
     const answer = await this.#call("POST", `/v2/sandboxes/sessions/${session}/cmd`, body);
-    return lastLine(answer)?.command?.exitCode === 0 && this.known.losses === losses;
+    return lastLine(answer)?.command?.exitCode === 0 && this.known.losses === losses ? session : undefined;
   }
 
   async #write(sandbox: KnownSandbox, path: string, content: string): Promise<void> {
@@ -169,7 +169,8 @@ export class Load {
       : [content, 0];
     const fill = lines === 0 ? `printf %s "$LINE"` : `yes "$LINE" | head -n ${lines}`;
     const script = `${fill} > ${path}.new && mv ${path}.new ${path}`;
-    if (await this.#done(sandbox, script, { LINE: line })) file.possible = new Set([digest]);
+    const session = await this.#done(sandbox, script, { LINE: line });
+    if (session !== undefined) Object.assign(file, { possible: new Set([digest]), heldBy: session });
   }
 
   /** two names of one file, and a copy by a program that finds out by their number */
@@ -181,8 +182,9 @@ export class Load {
       file.isDirty = true;
     }
     const script = `mkdir -p ${folder}/copy && cd ${folder} && printf %s "$MARK" > one && ln -f one too && tar c one too | tar x -C copy`;
-    if (await this.#done(sandbox, script, { MARK: mark }))
-      for (const file of files) file.possible = new Set([digestOf(mark)]);
+    const session = await this.#done(sandbox, script, { MARK: mark });
+    if (session === undefined) return;
+    for (const file of files) Object.assign(file, { possible: new Set([digestOf(mark)]), heldBy: session });
   }
 
   async #read(sandbox: KnownSandbox, path: string): Promise<void> {
@@ -251,7 +253,7 @@ export class Load {
     if (!answer || answer.status >= 300) return;
     if (!answer.json.snapshot) this.known.violations.push(`${how} of ${sandbox.name} kept nothing`);
     else sandbox.snapshots.push(answer.json.snapshot.id);
-    captured(sandbox);
+    captured(sandbox, session);
   }
 
   async #fork(sandbox: KnownSandbox, name: string): Promise<void> {

@@ -111,6 +111,7 @@ class SandboxCheck {
       if (file.possible && !file.possible.has(content))
         this.#violated(`has ${path} as ${content}, not ${[...file.possible].join(" or ")}`);
       file.possible = new Set([content]);
+      file.heldBy = sessionId;
     }
     const now = parseLook(look);
     for (const paths of collisionsIn(now)) this.#known.violations.push(`files of ${name} share a number: ${paths}`);

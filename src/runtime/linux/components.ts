@@ -37,6 +37,7 @@ import { DiskWatch } from "./storage/disk-watch.ts";
 import { DriveStore } from "./storage/drives.ts";
 import { GrowthStop } from "./storage/growth-stop.ts";
 import { isReadOnly } from "./storage/storage.ts";
+import { StoreHealth } from "./storage/store-health.ts";
 import { Volumes } from "./storage/volumes.ts";
 
 export interface Components {
@@ -74,6 +75,7 @@ export interface Components {
   growthStop: GrowthStop | undefined;
   /** whether the runtime has let go of these components: it may have mounted its store again since, with others */
   isClosed: boolean;
+  health: StoreHealth;
 }
 
 /** what machines may use of the host besides their limits */
@@ -211,12 +213,18 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     newName,
     hostCpus,
   });
+  const health = new StoreHealth({
+    sync: () => launcher.sync(store),
+    lastShort: () => options.room?.lastShort(),
+    isReadOnly: () => isReadOnly(store),
+  });
   const capturer = new Capturer({
     layers,
     snapshots,
     volumes,
     durable: options.durability === "power",
-    isReadOnly: () => isReadOnly(store),
+    isReadOnly: () => health.hasFailed,
+    requireWhole: () => health.requireWhole(),
   });
   const pool = new Pool({
     size: options.pool,
@@ -273,6 +281,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
       volumes,
       machines: () => machines.live.values(),
       store,
+      sync: () => health.flush(),
       isOwnStore: options.isOwnStore,
       note: join(places.run, "growth-stopped"),
       resumed: () => pool.fill(0),
@@ -310,6 +319,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     tcpSocketWatch,
     growthStop,
     isClosed: false,
+    health,
   };
   return opened;
 }

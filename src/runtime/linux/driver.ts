@@ -49,7 +49,7 @@ import { abandoned, isIdle, letGo, rebuildLedger, shutDown } from "./opening.ts"
 import { defaultLimits, type LinuxOptions } from "./options.ts";
 import type { DriveStore } from "./storage/drives.ts";
 import { tellOfDamage } from "./storage/kept-record.ts";
-import { closeStorage, isReadOnly, reclaim, type Storage } from "./storage/storage.ts";
+import { closeStorage, reclaim, type Storage } from "./storage/storage.ts";
 import { storeError } from "./storage/store-error.ts";
 import { openWritable, StoreWatch } from "./storage/store-rescue.ts";
 import { vitalsOf } from "./vitals.ts";
@@ -97,7 +97,7 @@ export class LinuxRuntime implements Runtime {
     try {
       await this.#openAll();
       this.#storeWatch = new StoreWatch({
-        needsRescue: () => (!this.#components || isReadOnly(this.#places.store)) && !this.#options.room?.isShort,
+        needsRescue: () => (this.#components?.health.hasFailed ?? true) && !this.#options.room?.isShort,
         rescue: () => this.#rescue(),
         trouble: this.#trouble,
       });
@@ -230,6 +230,8 @@ export class LinuxRuntime implements Runtime {
     const done = components.pool.begin();
     const network = wanted.network ?? "allow-all";
     try {
+      // What is started on a store that has lost something would end with all the others.
+      await components.health.requireWhole();
       return await this.#boot(spec, network).catch(async (error) => {
         if (isFull(error)) await reclaim(this.#places.store);
         else if (!isWorthAnotherBoot(error)) throw error;
@@ -330,7 +332,7 @@ export class LinuxRuntime implements Runtime {
 
   /** ends all machines, whose file system has failed, and mounts the store again */
   async #rescue(): Promise<void> {
-    const reason = `The store "${this.#places.store}" became read-only`;
+    const reason = `The store "${this.#places.store}" became read-only, or lost what it could not write`;
     this.#trouble(new Error(`${reason}: ending its sandboxes, whose files are kept, and mounting it anew`));
     await shutDown([
       () => Promise.all([...this.#registry.live.values()].map((machine) => machine.lose(reason))),

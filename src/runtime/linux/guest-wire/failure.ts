@@ -140,6 +140,12 @@ export function readOnlyError(): Error {
   return new KernelError(numbers.EROFS);
 }
 
+/** whether the kernel could not write something */
+export function isOfDisk(error: unknown): boolean {
+  const number = numberOf(error) ?? 0;
+  return failedStore.has(number) || full.has(number);
+}
+
 /** whether there was no room in the store */
 export function isFull(error: unknown): boolean {
   return numberOf(error) === constants.errno.ENOSPC;

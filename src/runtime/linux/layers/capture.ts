@@ -23,6 +23,8 @@ export interface CapturerOptions {
   durable: boolean;
   /** whether the store has failed: what it does not show may be there once it is mounted anew */
   isReadOnly: () => boolean;
+  /** throws where the kernel could not write something that a volume holds, though it has copied the volume */
+  requireWhole: () => Promise<void>;
 }
 
 export class Capturer {
@@ -62,6 +64,7 @@ export class Capturer {
       if (durable && layers.hasVolumes) {
         // The kernel writes all of a volume to the disk before it copies it.
         await layers.spare(id);
+        await this.#options.requireWhole();
         return await snapshots.publish({ ...snapshot, size: (await measure()) ?? snapshot.size });
       }
       if (durable) await layers.sync();
@@ -106,6 +109,7 @@ export class Capturer {
         return { ...snapshot, size: size ?? snapshot.size };
       });
       if (durable && !layers.hasVolumes) await layers.sync();
+      if (layers.hasVolumes) await this.#options.requireWhole();
       return await snapshots.publish(snapshot);
     } finally {
       await claim.release();

@@ -50,6 +50,7 @@ export class DiskRoom {
   /** what is short of room, and by how much; undefined while there is plenty */
   #shortage: Shortage | undefined;
   #places: DiskVitals[] = [];
+  #lastShort: number | undefined;
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
   #store: string | undefined;
@@ -84,6 +85,12 @@ export class DiskRoom {
     return this.#shortage !== undefined;
   }
 
+  /** when room was last seen to be short, now included, in ms of performance.now(); undefined while that was never so */
+  lastShort(): number | undefined {
+    this.shortage();
+    return this.#lastShort;
+  }
+
   /** what the last look found */
   get places(): DiskVitals[] {
     return this.#places;
@@ -111,6 +118,7 @@ export class DiskRoom {
   shortage(): string | undefined {
     const { dataDir } = this.#options;
     const short = this.#shortage ?? shortageIn({ dataDir, store: this.#store, reserve: this.#reserve });
+    if (short) this.#lastShort = performance.now();
     return short && inSentence(short);
   }
 
@@ -153,6 +161,7 @@ export class DiskRoom {
       store && shortageOf("store", { free: freeOf(store), held: 0, reserve: reserveIn(store), before }),
     ].find((shortage) => shortage !== undefined);
     this.#shortage = now;
+    if (now) this.#lastShort = performance.now();
     this.#places = [
       { place: "disk", free: disk + held, reserve: this.#reserve },
       ...(store ? [{ place: "store", free: freeOf(store), reserve: reserveIn(store) } as const] : []),

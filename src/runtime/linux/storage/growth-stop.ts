@@ -19,6 +19,8 @@ export interface GrowthStopOptions {
   volumes: Volumes;
   machines: () => Iterable<LinuxMachine>;
   store: string;
+  /** flushes the store */
+  sync: () => Promise<void>;
   /** whether all that is in the store's file system is ours: then records and the output of commands get a limit too */
   isOwnStore: boolean;
   /** a file that is there while limits are lowered, so that a daemon that is started meanwhile raises them again */
@@ -66,9 +68,9 @@ export class GrowthStop {
   }
 
   async #begin(): Promise<void> {
-    const { note, store, isOwnStore, volumes, room, launcher } = this.#options;
+    const { note, store, isOwnStore, volumes, room, sync } = this.#options;
     // What was accepted so far gets to the disk while there is room for it; by itself the kernel takes half a minute.
-    launcher.sync(store).catch(() => undefined);
+    sync().catch(() => undefined);
     mkdirSync(dirname(note), { recursive: true, mode: 0o700 });
     writeFileSync(note, "");
     this.#isStopped = true;

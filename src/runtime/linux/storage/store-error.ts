@@ -2,11 +2,10 @@
 
 import type { Components } from "../components.ts";
 import { ofClosedStore, ofFailedStore } from "../guest-wire/failure.ts";
-import { isReadOnly } from "./storage.ts";
 
 /** the error as callers should read it where the store has failed or was unmounted; else the error as it is */
-export function storeError({ isClosed, store, room }: Components, error: unknown, what: string): unknown {
+export function storeError({ isClosed, health, room }: Components, error: unknown, what: string): unknown {
   const shortage = () => room?.shortage();
   if (isClosed) return ofClosedStore(error, shortage());
-  return ofFailedStore(error, what, { isReadOnly: () => isReadOnly(store), shortage });
+  return ofFailedStore(error, what, { isReadOnly: () => health.hasFailed, shortage });
 }
