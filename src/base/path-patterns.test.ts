@@ -13,7 +13,9 @@ describe("an ignore file", () => {
   });
 
   test("two stars stand for any number of directories", () => {
-    const ignored = ignoredBy("**/*.go\nlogs/**\n**/.cache");
+    const ignored = ignoredBy("**/*.go\nlogs/**\n**/.cache\n**/in/[a-c]?");
+    expect(["in/ax", "x/in/bx", "y/x/in/cx/z"].every(ignored)).toBe(true);
+    expect(["in", "ax", "main/ax", "in/x/ax", "in/dx"].some(ignored)).toBe(false);
     expect(["a.go", "x/y/b.go", "logs/a/b", ".cache/x", "a/b/.cache"].every(ignored)).toBe(true);
     expect(["a.gox", "logs", "cache"].some(ignored)).toBe(false);
   });
@@ -38,6 +40,12 @@ test("classes and escapes match as in a shell, and never a slash unless they nam
   expect(pathPattern("\\*[]]")("*]")).toBe(true);
   expect(pathPattern("a*")("a/b")).toBe(false);
   expect(namePattern("**.txt")("a.txt")).toBe(true);
+});
+
+test("paths that would take too long are refused", () => {
+  const ignored = ignoredBy(`${"**/*a".repeat(60)}b\nx`, 10_000);
+  expect(ignored("a/b")).toBe(false);
+  expect(() => ignored("a/".repeat(2000))).toThrow("it takes too long to compare");
 });
 
 test("a hostile pattern takes no longer than its length times that of the path", () => {

@@ -9,9 +9,10 @@ export type Ignored = (path: string) => boolean;
 
 /**
  * The rules of an ignore file, one on each line: comments begin with `#`, `!` takes back what earlier lines left out, the
- * last line that matches a path or a directory above it decides. An invalid pattern throws a RangeError that names it.
+ * last line that matches a path or a directory above it decides. An invalid pattern throws a RangeError that names it, and
+ * so does a path once more than `mostSteps` characters were compared with places of patterns.
  */
-export function ignoredBy(text: string): Ignored {
+export function ignoredBy(text: string, mostSteps = Number.POSITIVE_INFINITY): Ignored {
   const rules = text
     .replace(/^\ufeff/, "")
     .split(/\r?\n/)
@@ -20,28 +21,45 @@ export function ignoredBy(text: string): Ignored {
     .filter((line) => line !== "" && line !== "!")
     .map((line) => {
       const isBack = line.startsWith("!");
-      return { isBack, matches: pathPattern(cleaned(isBack ? line.slice(1).trim() : line)) };
+      return { isBack, pattern: new Pattern(tokensOf(cleaned(isBack ? line.slice(1).trim() : line), true)) };
     });
-  return (path) => {
-    const parents = upTo(path);
-    let left = false;
-    for (const { isBack, matches } of rules) {
-      if (isBack === left && parents.some(matches)) left = !isBack;
+  const steps = { left: mostSteps };
+  /** which rules match a directory or one above it: what is in it need not be compared with them again */
+  const directories = new Map<string, Uint8Array>();
+  const matching = (path: string): Uint8Array => {
+    const found = new Uint8Array(directory(parentOf(path)));
+    for (let index = 0; index < rules.length; index++) {
+      if (found[index] === 0 && rules[index]?.pattern.matches(path, steps)) found[index] = 1;
     }
-    return left;
+    if (steps.left < 0) throw new RangeError("it takes too long to compare so many paths with so many rules");
+    return found;
+  };
+  const directory = (path: string): Uint8Array => {
+    if (path === "") return new Uint8Array(rules.length);
+    const known = directories.get(path);
+    if (known) return known;
+    const found = matching(path);
+    if (directories.size >= mostDirectories) directories.clear();
+    directories.set(path, found);
+    return found;
+  };
+  return (path) => {
+    if (rules.length === 0) return false;
+    const found = matching(path);
+    return rules.reduce((left, { isBack }, index) => (found[index] === 1 ? !isBack : left), false);
   };
 }
 
 /** matches whole paths */
 export function pathPattern(pattern: string): (path: string) => boolean {
-  const tokens = tokensOf(pattern, true);
-  return (path) => matches(tokens, path);
+  const whole = new Pattern(tokensOf(pattern, true));
+  return (path) => whole.matches(path);
 }
 
 /** matches one name of a path; `**` is the same as `*` */
 export function namePattern(pattern: string): (name: string) => boolean {
-  const tokens = tokensOf(pattern, false);
-  return (name) => !name.includes("/") && matches(tokens, name);
+  const whole = new Pattern(tokensOf(pattern, false));
+  return (name) => !name.includes("/") && whole.matches(name);
 }
 
 export function isPattern(text: string): boolean {
@@ -58,10 +76,12 @@ function cleaned(pattern: string): string {
   return names.join("/");
 }
 
-/** "a", "a/b" and "a/b/c" of "a/b/c" */
-function upTo(path: string): string[] {
-  const names = path.split("/");
-  return names.map((_, index) => names.slice(0, index + 1).join("/"));
+/** directories whose rules are remembered at a time */
+const mostDirectories = 10_000;
+
+function parentOf(path: string): string {
+  const at = path.lastIndexOf("/");
+  return at < 0 ? "" : path.slice(0, at);
 }
 
 type Token =
@@ -132,32 +152,117 @@ function pushClass(tokens: Token[], chars: string[], from: number, pattern: stri
  * Walks the text once, with all places of the pattern that its beginning leads to. Each token has two: before it, and, for
  * "directories", inside it, where only a slash leads on.
  */
-function matches(tokens: Token[], text: string): boolean {
-  let places = new Uint8Array((tokens.length + 1) * 2);
-  enter(tokens, places, 0);
-  for (const char of text) {
-    const next = new Uint8Array(places.length);
-    for (const [index, token] of tokens.entries()) {
-      const isBefore = places[index * 2] === 1;
-      const isInside = places[index * 2 + 1] === 1;
-      if (!isBefore && !isInside) continue;
-      if (token.kind === "directories") {
-        next[index * 2 + 1] = 1;
-        if (char === "/") enter(tokens, next, index + 1);
-      } else if (token.kind === "rest" || (token.kind === "name" && char !== "/")) enter(tokens, next, index);
-      else if (token.kind === "one" && isAmong(token.ranges, char) !== token.isNot) enter(tokens, next, index + 1);
-    }
-    places = next;
+class Pattern {
+  readonly #tokens: Token[];
+  /** what every text begins with that matches */
+  readonly #prefix: string;
+  /** of one that begins with any directories: what the names at the end of a path must match, and how many slashes they have */
+  readonly #tail: { pattern: Pattern; slashes: number } | undefined;
+  #places: Places;
+  #next: Places;
+
+  constructor(tokens: Token[]) {
+    const [first, ...rest] = tokens;
+    const slashes = first?.kind === "directories" ? slashesOf(rest) : undefined;
+    this.#tail = slashes === undefined ? undefined : { pattern: new Pattern(rest), slashes };
+    this.#tokens = tokens;
+    this.#places = new Places(tokens);
+    this.#next = new Places(tokens);
+    const end = tokens.findIndex((token) => literalOf(token) === undefined);
+    this.#prefix = tokens
+      .slice(0, end < 0 ? tokens.length : end)
+      .map(literalOf)
+      .join("");
   }
-  return places[tokens.length * 2] === 1;
+
+  matches(text: string, steps = { left: 0 }): boolean {
+    steps.left--;
+    if (this.#tail) return this.#tail.pattern.matches(endOf(text, this.#tail.slashes), steps);
+    if (!text.startsWith(this.#prefix)) return false;
+    this.#places.clear();
+    this.#places.enter(0);
+    for (const char of text) {
+      if (this.#places.list.length === 0) return false;
+      steps.left -= this.#places.list.length;
+      this.#step(char);
+    }
+    return this.#places.has(this.#tokens.length * 2);
+  }
+
+  #step(char: string): void {
+    const next = this.#next;
+    next.clear();
+    for (const place of this.#places.list) {
+      const index = place >> 1;
+      const token = this.#tokens[index];
+      if (!token) continue;
+      if (token.kind === "directories") {
+        next.add(index * 2 + 1);
+        if (char === "/") next.enter(index + 1);
+      } else if (token.kind === "rest" || (token.kind === "name" && char !== "/")) next.enter(index);
+      else if (token.kind === "one" && isAmong(token.ranges, char) !== token.isNot) next.enter(index + 1);
+    }
+    this.#next = this.#places;
+    this.#places = next;
+  }
 }
 
-/** marks a place, and those after it that need no character */
-function enter(tokens: Token[], places: Uint8Array, from: number): void {
-  for (let index = from; places[index * 2] !== 1; index++) {
-    places[index * 2] = 1;
-    const kind = tokens[index]?.kind;
-    if (kind === undefined || kind === "one") return;
+/** how many slashes there are in all texts that match; undefined where that is not always the same */
+function slashesOf(tokens: Token[]): number | undefined {
+  const mayVary = (token: Token) =>
+    token.kind === "directories" ||
+    token.kind === "rest" ||
+    (token.kind === "one" && literalOf(token) === undefined && isAmong(token.ranges, "/") !== token.isNot);
+  return tokens.some(mayVary) ? undefined : tokens.filter((token) => literalOf(token) === "/").length;
+}
+
+/** the names at the end of a path, with so many slashes between them */
+function endOf(path: string, slashes: number): string {
+  let at = path.length;
+  for (let count = 0; count <= slashes && at >= 0; count++) at = at === 0 ? -1 : path.lastIndexOf("/", at - 1);
+  return path.slice(at + 1);
+}
+
+/** the one character that a token stands for, if it is one */
+function literalOf(token: Token): string | undefined {
+  if (token.kind !== "one" || token.isNot) return undefined;
+  const [[low, high] = ["", undefined], ...more] = token.ranges;
+  return low === high && more.length === 0 ? low : undefined;
+}
+
+/** Places of a pattern, each once: twice the index of a token, and one more inside of it. */
+class Places {
+  list: number[] = [];
+  readonly #tokens: Token[];
+  readonly #marks: Uint8Array;
+
+  constructor(tokens: Token[]) {
+    this.#tokens = tokens;
+    this.#marks = new Uint8Array((tokens.length + 1) * 2);
+  }
+
+  has(place: number): boolean {
+    return this.#marks[place] === 1;
+  }
+
+  add(place: number): void {
+    if (this.has(place)) return;
+    this.#marks[place] = 1;
+    this.list.push(place);
+  }
+
+  /** the place before a token, and those after it that need no character */
+  enter(from: number): void {
+    for (let index = from; !this.has(index * 2); index++) {
+      this.add(index * 2);
+      const kind = this.#tokens[index]?.kind;
+      if (kind === undefined || kind === "one") return;
+    }
+  }
+
+  clear(): void {
+    for (const place of this.list) this.#marks[place] = 0;
+    this.list.length = 0;
   }
 }
 

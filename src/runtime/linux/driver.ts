@@ -202,7 +202,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   get imageBuilds(): LinuxImageBuilds {
-    return new LinuxImageBuilds({ ...this.#open(), store: this.#places.store, conventions: this.#options.conventions });
+    return new LinuxImageBuilds({ ...this.#options, ...this.#open(), store: this.#places.store });
   }
 
   vitals(): Vitals {

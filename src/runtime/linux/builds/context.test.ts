@@ -113,6 +113,29 @@ test.each<[string, Entry[], string]>([
   expect(await readdir(scratch)).toEqual([]);
 });
 
+test("a context that fills the disk is refused on its way", async () => {
+  async function* endless(): AsyncGenerator<Buffer> {
+    const tar = pack();
+    tar.entry({ name: "a", size: 2 ** 32 });
+    const { value } = await (tar as AsyncIterable<Buffer>)[Symbol.asyncIterator]().next();
+    yield value;
+    for (let count = 0; count < 200; count++) yield Buffer.alloc(1 << 20);
+  }
+  const requireRoom = () => {
+    throw new Error("the disk is full");
+  };
+  const receiving = receiveContext(endless(), { scratch, largest: 2 ** 33, requireRoom });
+  await expect(receiving).rejects.toThrow("the disk is full");
+  expect(await readdir(scratch)).toEqual([]);
+});
+
+test("an archive that never ends is refused", async () => {
+  async function* zeros(): AsyncGenerator<Buffer> {
+    for (let count = 0; count < 100; count++) yield Buffer.alloc(1 << 20);
+  }
+  await expect(receiveContext(zeros(), { scratch, largest: 1, largestTar: 1 << 22 })).rejects.toThrow("larger than");
+});
+
 test("an archive that is cut short is refused", async () => {
   const tar = (await tarOf([{ name: "a", content: "x".repeat(5000) }])).subarray(0, 2000);
   await expect(receiveContext(Readable.from([tar]), { scratch, largest: 1 << 20 })).rejects.toThrow("no whole tar");

@@ -22,20 +22,34 @@ type Node =
 
 const mostEntries = 200_000;
 const longestPath = 4096;
+/** characters of all paths */
+const longestNames = 32 << 20;
+/** bytes after which the disk is looked at again */
+const lookEvery = 16 << 20;
 const largestText = 1 << 20;
 const mostLinks = 40;
 const pieceLength = 1 << 18;
 
-/** `largest` is how many bytes all files together may have */
+export interface ContextOptions {
+  /** a folder for the contents; nothing in it outlives this process */
+  scratch: string;
+  /** bytes that all files together may have */
+  largest: number;
+  /** bytes that the archive itself may have; default enough for as many files as there may be */
+  largestTar?: number;
+  /** throws while the disk is short of room */
+  requireRoom?: () => void;
+}
+
 export async function receiveContext(
   tar: AsyncIterable<Uint8Array>,
-  { scratch, largest }: { scratch: string; largest: number },
+  { scratch, ...limits }: ContextOptions,
 ): Promise<BuildContext> {
   const path = join(scratch, processTag());
   const file = await open(path, "wx+", 0o600);
   try {
     await rm(path);
-    return new Context(file, await indexOf(tar, file, largest));
+    return new Context(file, await indexOf(tar, new Contents(file, limits)));
   } catch (error) {
     await file.close();
     throw isSandkeepError(error) ? error : refusal(`it is no whole tar file (${messageOf(error)})`, error);
@@ -45,7 +59,10 @@ export async function receiveContext(
 class Context implements BuildContext {
   readonly #file: FileHandle;
   readonly #nodes: Map<string, Node>;
-  #isIgnored: (path: string) => boolean = () => false;
+  #rules: (path: string) => boolean = () => false;
+  /** what the rules said, by path */
+  readonly #ignored = new Map<string, boolean>();
+  readonly #digests = new Map<string, string>();
 
   constructor(file: FileHandle, nodes: Map<string, Node>) {
     this.#file = file;
@@ -53,7 +70,9 @@ class Context implements BuildContext {
   }
 
   ignore(ignored: (path: string) => boolean): void {
-    this.#isIgnored = ignored;
+    this.#rules = ignored;
+    this.#ignored.clear();
+    this.#digests.clear();
   }
 
   find(path: string): ContextEntry | undefined {
@@ -91,12 +110,16 @@ class Context implements BuildContext {
   }
 
   digest(path: string): string {
+    const known = this.#digests.get(path);
+    if (known !== undefined) return known;
     const hash = createHash("sha256");
     for (const { name, node } of this.#below(path)) {
       const what = node.type === "file" ? node.sha256 : node.type === "symlink" ? node.target : "";
       hash.update(JSON.stringify([name, node.type, node.mode, what]));
     }
-    return hash.digest("hex");
+    const digest = hash.digest("hex");
+    this.#digests.set(path, digest);
+    return digest;
   }
 
   async *archive(path: string): AsyncGenerator<Buffer> {
@@ -135,6 +158,14 @@ class Context implements BuildContext {
         for (const child of this.names(at).reverse()) waiting.push(below(name, child));
       }
     }
+  }
+
+  #isIgnored(path: string): boolean {
+    const known = this.#ignored.get(path);
+    if (known !== undefined) return known;
+    const isIgnored = this.#rules(path);
+    this.#ignored.set(path, isIgnored);
+    return isIgnored;
   }
 
   /** what is there and not left out; a directory that is left out counts when something in it does not */
@@ -195,20 +226,52 @@ async function beginning(contents: AsyncIterable<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-async function indexOf(tar: AsyncIterable<Uint8Array>, file: FileHandle, largest: number): Promise<Map<string, Node>> {
+/** Where the contents of files go, one after the other. */
+class Contents {
+  length = 0;
+  readonly #file: FileHandle;
+  readonly #limits: Omit<ContextOptions, "scratch">;
+  #looked = 0;
+
+  constructor(file: FileHandle, limits: Omit<ContextOptions, "scratch">) {
+    this.#file = file;
+    this.#limits = limits;
+  }
+
+  /** all contents, and headers for as many files as there may be */
+  get longestTar(): number {
+    return this.#limits.largestTar ?? this.#limits.largest + mostEntries * 4096;
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    const { largest, requireRoom } = this.#limits;
+    if (this.length + chunk.length > largest) {
+      throw new SandkeepError("limit", `Cannot take the build context: it is larger than ${largest} bytes`);
+    }
+    if (this.length - this.#looked >= lookEvery) {
+      this.#looked = this.length;
+      requireRoom?.();
+    }
+    await this.#file.write(chunk, 0, chunk.length, this.length);
+    this.length += chunk.length;
+  }
+}
+
+async function indexOf(tar: AsyncIterable<Uint8Array>, contents: Contents): Promise<Map<string, Node>> {
   const nodes = new Map<string, Node>([["", newDirectory(0o755, new Date(0))]]);
   const parser = extract();
   let fed: unknown;
-  const feeding = feed(parser, tar).catch((error) => {
+  const feeding = feed(parser, tar, contents.longestTar).catch((error) => {
     fed = error;
     parser.destroy();
   });
-  let length = 0;
+  let names = 0;
   try {
     for await (const member of parser) {
       const name = cleanName(member.header.name);
-      const node = await nodeOf(member, nodes, { file, start: length, largest });
-      if (node?.type === "file") length = Math.max(length, node.start + node.size);
+      names += name.length + (member.header.linkname?.length ?? 0);
+      if (names > longestNames) throw refusal("the names of its files are too long");
+      const node = await nodeOf(member, nodes, contents);
       if (node) put(nodes, name, node);
       if (nodes.size > mostEntries) throw refusal(`it has more than ${mostEntries} files`);
       member.resume();
@@ -224,11 +287,7 @@ async function indexOf(tar: AsyncIterable<Uint8Array>, file: FileHandle, largest
 }
 
 /** undefined for what no build can copy, such as a socket */
-async function nodeOf(
-  member: Member,
-  nodes: Map<string, Node>,
-  { file, start, largest }: { file: FileHandle; start: number; largest: number },
-): Promise<Node | undefined> {
+async function nodeOf(member: Member, nodes: Map<string, Node>, contents: Contents): Promise<Node | undefined> {
   const { name, type, linkname = "", mtime } = member.header;
   const facts = { mode: (member.header.mode ?? 0o644) & 0o7777, modifiedAt: mtime ?? new Date(0) };
   const isDirectory = type === "directory" || (type === "file" && name.endsWith("/"));
@@ -244,16 +303,12 @@ async function nodeOf(
   }
   if (type !== "file" && type !== "contiguous-file") return undefined;
   const hash = createHash("sha256");
-  let size = 0;
+  const start = contents.length;
   for await (const chunk of member as AsyncIterable<Buffer>) {
-    if (start + size + chunk.length > largest) {
-      throw new SandkeepError("limit", `Cannot take the build context: it is larger than ${largest} bytes`);
-    }
     hash.update(chunk);
-    await file.write(chunk, 0, chunk.length, start + size);
-    size += chunk.length;
+    await contents.write(chunk);
   }
-  return { type: "file", ...facts, start, size, sha256: hash.digest("hex") };
+  return { type: "file", ...facts, start, size: contents.length - start, sha256: hash.digest("hex") };
 }
 
 /** puts an entry into its place, with the directories above it; one that is there gives way, unless things are in it */
@@ -277,9 +332,12 @@ function newDirectory(mode: number, modifiedAt: Date): Node & { type: "directory
   return { type: "directory", mode, modifiedAt, children: new Set() };
 }
 
-async function feed(parser: Extract, tar: AsyncIterable<Uint8Array>): Promise<void> {
+async function feed(parser: Extract, tar: AsyncIterable<Uint8Array>, longest: number): Promise<void> {
+  let length = 0;
   for await (const chunk of decompressed(tar)) {
     if (parser.destroyed) return;
+    length += chunk.length;
+    if (length > longest) throw refusal(`its archive is larger than ${longest} bytes`);
     await written(parser, chunk);
   }
   parser.end(null);

@@ -18,6 +18,7 @@ import { newLayerId } from "../layers/layer-record.ts";
 import type { LayerStore } from "../layers/layers.ts";
 import type { SnapshotStore } from "../layers/snapshots.ts";
 import { importRootfs } from "../oci/import.ts";
+import type { DiskRoom } from "../storage/disk-room.ts";
 import { isMissing, makePrivate } from "../storage/json-file.ts";
 import { receiveContext } from "./context.ts";
 import { exportImage } from "./export.ts";
@@ -28,6 +29,7 @@ export interface ImageBuildsOptions {
   images: ImageStore;
   snapshots: SnapshotStore;
   conventions: ImageConventions;
+  room?: DiskRoom | undefined;
 }
 
 /** in the place of a team; no team has such an id */
@@ -52,7 +54,8 @@ export class LinuxImageBuilds implements ImageBuilds {
   }
 
   receive(tar: AsyncIterable<Uint8Array>): Promise<BuildContext> {
-    return receiveContext(tar, { scratch: this.#scratch, largest: largestContext });
+    const requireRoom = () => this.#options.room?.require("take the files of a build");
+    return receiveContext(tar, { scratch: this.#scratch, largest: largestContext, requireRoom });
   }
 
   async find(step: string): Promise<string | undefined> {
@@ -103,6 +106,7 @@ export class LinuxImageBuilds implements ImageBuilds {
     const { images, layers } = this.#options;
     const image = await images.get(key);
     if (!image) throw new SandkeepError("not-found", `Cannot export image "${key}": there is none of that name`);
+    this.#options.room?.require("export an image");
     return exportImage({ images, layers, scratch: this.#scratch }, image);
   }
 
