@@ -161,6 +161,19 @@ test("git's commands of the SDK work in a sandbox", async () => {
   await sandbox.kill();
 });
 
+test("a paused sandbox runs again when a client works in it, if it was made so, and else is not there", async () => {
+  const wakes = await Sandbox.create({ lifecycle: { onTimeout: "pause", autoResume: true } });
+  const stays = await Sandbox.create({ lifecycle: { onTimeout: "pause" } });
+  for (const sandbox of [wakes, stays]) {
+    await sandbox.files.write("kept", "1");
+    await sandbox.pause();
+  }
+  expect(await wakes.files.read("kept")).toBe("1");
+  expect((await wakes.commands.run("cat kept")).stdout).toBe("1");
+  await expect(stays.files.read("kept")).rejects.toMatchObject({ name: "TimeoutError" });
+  await Promise.all([wakes.kill(), stays.kill()]);
+});
+
 test("a sandbox that is killed ends what its clients follow, and takes no more commands", async () => {
   const sandbox = await Sandbox.create();
   const handle = await sandbox.commands.run("echo begun; sleep 600", { background: true, timeoutMs: 0 });

@@ -116,6 +116,8 @@ test("the host name of a sandbox serves its envd, and nothing else of the daemon
   expect((await at(host, "/sandboxes", { "x-api-key": daemon().key })).status).toBe(401);
   expect((await at(host, "/sandboxes", { ...token, "x-api-key": daemon().key })).status).toBe(404);
   expect((await at("49983-i1", "/health")).status).toBe(502);
+  const metrics = await (await at(host, "/metrics", token)).json();
+  expect(metrics).toMatchObject({ cpu_count: expect.any(Number), mem_used: expect.any(Number) });
 });
 
 test("broken messages are refused in Connect's words, and change nothing", async () => {
@@ -360,6 +362,8 @@ test("uploads that are broken write nothing, and what was there stays", async ()
   expect(await put(Buffer.from("x"), octets, "/etc")).toBe(400);
   expect(await put(Buffer.from("x"), octets, "/etc/hosts/below")).toBe(400);
   expect(await put(Buffer.from("x"), octets, "")).toBe(400);
+  // What cannot be kept is refused rather than forgotten.
+  expect(await put(Buffer.from("x"), { ...octets, "x-metadata-owner": "me" })).toBe(400);
   expect(await sandbox().files.read("/tmp/kept")).toBe("kept");
   expect((await sandbox().commands.run("ls -a /tmp | grep -c new$ || true")).stdout).toBe("0\n");
 });

@@ -54,6 +54,7 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
     "HEAD /files": (call, connection) => download(dialect, call, connection),
     "POST /files": (call) => upload(dialect, call),
     "POST /files/compose": (call) => compose(dialect, call),
+    "GET /metrics": (call) => metrics(dialect, call),
     "GET /envs": async ({ owner, session }) => json(await core.sessions.environment(owner, session.id)),
   };
 
@@ -109,14 +110,34 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
 
   async function sessionOf(owner: Owner, label: string): Promise<Session | undefined> {
     try {
-      const { currentSessionId } = await core.sandboxes.byId(owner, idOfLabel(label) ?? "");
+      const { currentSessionId, name, ingress } = await core.sandboxes.byId(owner, idOfLabel(label) ?? "");
       const session = await core.sessions.get(owner, currentSessionId);
-      return isOver(session.state) ? undefined : session;
+      if (!isOver(session.state)) return session;
+      const isAsleep = ingress?.wakes && session.snapshottedAt !== undefined;
+      return isAsleep ? (await core.sandboxes.resume(owner, name)).session : undefined;
     } catch (error) {
       if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden", "sandbox")) return undefined;
       throw error;
     }
   }
+}
+
+/** what the sandbox uses at this moment */
+async function metrics({ core, clock, limits }: Dialect, { owner, session }: EnvdCall): Promise<Response> {
+  const { processors, memory, cache = 0, disk = 0 } = await core.sessions.load(owner, session.id);
+  const [used, total] = [Math.max(0, memory - cache), session.memory * 2 ** 20];
+  return json({
+    ts: Math.floor(clock() / 1000),
+    cpu_count: session.vcpus,
+    cpu_used_pct: Math.round(processors * 10_000) / 100,
+    mem_total: total,
+    mem_used: used,
+    mem_cache: cache,
+    mem_total_mib: session.memory,
+    mem_used_mib: Math.round(used / 2 ** 20),
+    disk_used: disk,
+    disk_total: limits.disk,
+  });
 }
 
 /** by their paths */

@@ -85,6 +85,9 @@ async function* counted(source: Readable, length: number | undefined): AsyncGene
 export async function upload(dialect: Dialect, call: EnvdCall): Promise<Response> {
   const { request } = call;
   const type = (request.headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase();
+  if ([...request.headers.keys()].some((name) => name.startsWith("x-metadata-"))) {
+    throw new Refusal(400, "Cannot keep metadata with a file: it is not offered here");
+  }
   const bytes = unpacked(request);
   if (type === "multipart/form-data") return json(await uploadForm(dialect, call, bytes));
   if (type !== "application/octet-stream") {
@@ -173,9 +176,10 @@ function unpacked(request: Request): AsyncIterable<Uint8Array> {
 async function* gunzipped(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
     yield* pipeline(bytes, createGunzip(), () => undefined);
-  } catch (cause) {
-    if (isSandkeepError(cause)) throw cause;
-    throw new SandkeepError("invalid", "Cannot write: the body is not gzip", { cause });
+  } catch (error) {
+    if (isSandkeepError(error)) throw error;
+    // Without its cause, whose number the kernel has for a broken disk.
+    throw new SandkeepError("invalid", "Cannot write: the body is not gzip");
   }
 }
 

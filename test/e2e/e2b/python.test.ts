@@ -1,0 +1,40 @@
+/** E2B's Python SDK, unmodified from PyPI: with and without async. */
+
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { daemonOfFile } from "../../harness/daemon.ts";
+import { tempDir } from "../../harness/harness.ts";
+import { packagesOfFile } from "../../harness/pypi.ts";
+
+const run = promisify(execFile);
+const daemon = daemonOfFile();
+const packages = packagesOfFile("e2b==2.63.0");
+
+test.for(["sync_sdk.py", "async_sdk.py"])("%s does its work on the daemon", async (program, context) => {
+  const python = packages.python(context);
+  const { url, key } = daemon();
+  const { stdout } = await run(python, [join(import.meta.dirname, "python", program)], {
+    env: { PATH: process.env.PATH, E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: key },
+    cwd: await tempDir(),
+  });
+  expect(JSON.parse(stdout)).toEqual({
+    run: [0, "hello\nuser\n/home/user\n", "wrong\n"],
+    failed: 3,
+    listed: true,
+    fed: "tëxt\n",
+    killed: [true, false],
+    read: ["first", true, "c"],
+    list: ["a.txt", "b.bin"],
+    info: ["user", "dir"],
+    made: [true, false],
+    renamed: "/home/user/new/d.txt",
+    watched: expect.arrayContaining(["create e.txt", "write e.txt"]),
+    exists: [true, false],
+    pty: true,
+    running: true,
+    again: "c",
+    gone: [true, false],
+  });
+});
