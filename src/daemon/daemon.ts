@@ -428,7 +428,6 @@ async function listen(
   // commands and logs stream for as long as they like
   server.requestTimeout = 0;
   server.headersTimeout = 30_000;
-  server.keepAliveTimeout = 65_000; // longer than clients keep theirs: one that is used again must not close that moment
   await listenOn(server, config);
   place.port = (server.address() as AddressInfo).port;
   return { server, drain, url: `http://${urlHost(config.host)}:${place.port}` };

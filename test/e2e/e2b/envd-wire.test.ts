@@ -1,5 +1,6 @@
 /** envd as it is on the wire, asked for what no client of the vendor's sends: foreign, broken and endless requests. */
 
+import { Agent, request } from "node:http";
 import { gzipSync } from "node:zlib";
 import { Sandbox } from "e2b";
 import { expect, test } from "vitest";
@@ -218,6 +219,33 @@ test("binary output arrives as it is, and a tag, input stream and signals reach 
         (await streamed(`${processes}/Connect`, envelope(JSON.stringify({ process })))).at(-2)?.message.event?.end,
     )
     .toMatchObject({ exitCode: -1, status: "signal: terminated" });
+});
+
+test("a connection serves many calls, streams and forms among them, and is not cut after any", async () => {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const sockets = new Set<unknown>();
+  const call = (path: string, type: string, body: Uint8Array) =>
+    new Promise<number>((resolve, reject) => {
+      const { sandboxId } = sandbox();
+      const headers = { "e2b-sandbox-id": sandboxId, "x-access-token": tokenOf(sandbox()), "content-type": type };
+      const asked = request(new URL(path, daemon().url), { agent, method: "POST", headers }, (answer) => {
+        answer.resume().once("end", () => resolve(answer.statusCode ?? 0));
+      });
+      asked.once("socket", (socket) => sockets.add(socket)).once("error", reject);
+      // In pieces, without a length, as the SDK sends forms.
+      asked.write(body);
+      asked.end();
+    });
+  const form = '--b\r\ncontent-disposition: form-data; name="file"; filename="/tmp/form"\r\n\r\nx\r\n--b--\r\n';
+  const began = Date.now();
+  // The server ends a connection half a second after an answer whose request it has not read.
+  while (Date.now() - began < 1500) {
+    expect(await call("/files", "multipart/form-data; boundary=b", Buffer.from(form))).toBe(200);
+    expect(await call(`/${processes}/Start`, "application/connect+json", start("true", []))).toBe(200);
+    expect(await call(`/${files}/Stat`, "application/json", Buffer.from('{"path":"/tmp"}'))).toBe(200);
+  }
+  expect(sockets.size).toBe(1);
+  agent.destroy();
 });
 
 test("a reader that is slow costs no memory, and neither do gigabytes of output", async () => {

@@ -105,6 +105,7 @@ test("an envelope may be compressed", async () => {
 
 test.each([
   ["without a message", [], "invalid_argument"],
+  ["with two messages", [envelope({ text: "a" }), envelope({ text: "b" })], "invalid_argument"],
   ["that ends in a head", [Buffer.from([0, 0, 0])], "invalid_argument"],
   ["that ends in a message", [Buffer.from([0, 0, 0, 0, 9, 1])], "invalid_argument"],
   ["with a message of 4 GB", [Buffer.from([0, 255, 255, 255, 255])], "resource_exhausted"],

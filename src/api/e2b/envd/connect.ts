@@ -101,6 +101,9 @@ export function serverStream<S extends z.ZodType>(request: Request, stream: Serv
     const sent = envelopes(request);
     const first = await sent.next();
     if (first.done) throw new ConnectError("invalid_argument", "Cannot answer: the request has no message");
+    // To its end: the connection is used again once the body is read, and cut otherwise.
+    const second = await sent.next();
+    if (!second.done) throw new ConnectError("invalid_argument", "Cannot answer: the request has several messages");
     yield* messages(messageOf(first.value, schema), signal);
   };
   return streamAnswer(answers, { keepalive, ending, trouble });

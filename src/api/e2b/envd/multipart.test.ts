@@ -61,6 +61,18 @@ test.each([
   await expect(read(form)).rejects.toThrow("Cannot read the form: ");
 });
 
+test("what comes after the form is read too, so that its connection can be used again", async () => {
+  let isOver = false;
+  async function* body() {
+    yield Buffer.from(`${part('name="a"', "1")}--b--`);
+    yield Buffer.from("\r\nafter");
+    isOver = true;
+  }
+  for await (const { bytes } of partsOf(body(), "b")) for await (const _ of bytes);
+  expect(isOver).toBe(true);
+  await expect(read(`--b--${"x".repeat(40_000)}`, 1000)).rejects.toThrow("too much comes after its end");
+});
+
 test("the boundary is in the content type", () => {
   expect(boundaryOf("multipart/form-data; boundary=----abc")).toBe("----abc");
   expect(boundaryOf('Multipart/Form-Data; charset=utf-8; boundary="a b"')).toBe("a b");

@@ -37,7 +37,7 @@ export async function* partsOf(body: AsyncIterable<Uint8Array>, boundary: string
   }
   for (;;) {
     const line = await scanner.line(lineEnd, longestHead);
-    if (line.startsWith("--")) return;
+    if (line.startsWith("--")) return scanner.finish(longestHead);
     if (line.trim() !== "") throw malformed("a boundary is followed by something else than a line's end");
     const head = await scanner.line(headEnd, longestHead);
     const bytes = scanner.until(delimiter);
@@ -112,6 +112,16 @@ class Scanner {
       }
       await this.#more();
     }
+  }
+
+  /** reads what is left, which means nothing: a connection is used again only once its body is read */
+  async finish(longest: number): Promise<void> {
+    for (let left = longest; left >= 0; ) {
+      const { done, value } = await this.#source.next();
+      if (done) return;
+      left -= value.length;
+    }
+    throw malformed("too much comes after its end");
   }
 
   async #more(): Promise<void> {
