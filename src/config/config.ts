@@ -15,6 +15,7 @@ import {
   day,
   domain,
   duration,
+  durationText,
   gibibyte,
   host,
   isPlace,
@@ -26,6 +27,7 @@ import {
   name,
   origin,
   path,
+  port,
   proxy,
   type Setting,
   second,
@@ -45,7 +47,7 @@ const schema = z.object({
     value: "address",
     meaning: "address to listen on; only this host can reach the default",
   }),
-  port: whole(0, 65_535).default(7700).register(about, {
+  port: port().default(7700).register(about, {
     env: "SANDKEEP_PORT",
     value: "port",
     meaning: "port to listen on; 0 takes any that is free",
@@ -341,8 +343,7 @@ export function readConfig(args: string[], environment: NodeJS.ProcessEnv, isRoo
   const parsed = schema.safeParse(Object.fromEntries(given.map(({ key, text }) => [key, text.trim()])));
   if (parsed.success) {
     const dataDir = parsed.data.dataDir ?? defaultDataDir(environment, isRoot);
-    const keys = given.map(({ key }) => key);
-    return consistent({ ...parsed.data, dataDir }, keys);
+    return consistent({ ...parsed.data, dataDir }, given);
   }
   const [issue] = parsed.error.issues;
   const offender = given.find(({ key }) => key === issue?.path[0]);
@@ -412,16 +413,16 @@ function flagsIn(args: string[]): Record<string, string | boolean | undefined> {
 }
 
 /** the same configuration, with each default reduced to its own limit; throws where the operator has set a default above it */
-function consistent(config: Config, given: string[]): Config {
+function consistent(config: Config, given: { key: string; text: string; source: string }[]): Config {
   const { defaultVcpus, maxVcpus, defaultTimeout, maxTimeout } = config;
-  if (given.includes("defaultVcpus") && defaultVcpus > maxVcpus)
-    throw refusal("SANDKEEP_DEFAULT_VCPUS", ` "${defaultVcpus}"`, `at most ${maxVcpus}, which is SANDKEEP_MAX_VCPUS`);
-  if (given.includes("defaultTimeout") && defaultTimeout > maxTimeout)
-    throw refusal(
-      "SANDKEEP_DEFAULT_TIMEOUT",
-      ` "${defaultTimeout}"`,
-      `at most ${maxTimeout}, which is SANDKEEP_MAX_TIMEOUT`,
-    );
+  const vcpus = given.find(({ key }) => key === "defaultVcpus");
+  if (vcpus && defaultVcpus > maxVcpus)
+    throw refusal(vcpus.source, ` "${vcpus.text}"`, `at most ${maxVcpus}, which is SANDKEEP_MAX_VCPUS`);
+  const timeout = given.find(({ key }) => key === "defaultTimeout");
+  if (timeout && defaultTimeout > maxTimeout) {
+    const wanted = `at most ${durationText(maxTimeout)}, which is SANDKEEP_MAX_TIMEOUT`;
+    throw refusal(timeout.source, ` "${timeout.text}"`, wanted);
+  }
   return {
     ...config,
     defaultVcpus: Math.min(defaultVcpus, maxVcpus),

@@ -37,27 +37,50 @@ export function whole(least: number, most: number) {
     .refine((value) => value >= least && value <= most, wanted);
 }
 
+/** a port that clients can use: fetch() of browsers and of Node refuses some, whatever listens there */
+export function port() {
+  const wanted = "a port that HTTP clients connect to: fetch() refuses this one, as the Fetch standard says";
+  return whole(0, 65_535).refine((value) => !portsThatFetchRefuses.has(value), wanted);
+}
+
+/** the "bad ports" of the Fetch standard; 0, which takes any free port, is not one here */
+const portsThatFetchRefuses = new Set([
+  1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
+  111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,
+  540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061,
+  6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+]);
+
 /** milliseconds; `also` is a value below the minimum that has a special meaning */
 export function duration(least: number, also?: number) {
   const exception = also === undefined ? "" : `${also} or `;
-  const examples = ["90s", "5m", "24h", "30d"].filter((text) => millisecondsOf(text) >= least);
+  const examples = ["90s", "5m", "24h", "30d"].filter((text) => amountOf(text, durationUnits) >= least);
   const wanted = `${exception}a duration of at least ${durationText(least)}, such as ${examples.join(" or ")}`;
   return measured(durationUnits, least, wanted, also);
 }
 
-function millisecondsOf(text: string): number {
-  return Number.parseInt(text, 10) * (durationUnits[text.at(-1) ?? ""] ?? 1);
+function amountOf(text: string, units: Record<string, number>): number {
+  return Number.parseInt(text, 10) * (units[text.at(-1) ?? ""] ?? 1);
 }
 
-/** in the largest unit that it is a whole number of */
-function durationText(ms: number): string {
-  const [unit = "ms", factor = 1] = Object.entries(durationUnits).findLast(([, each]) => ms % each === 0) ?? [];
-  return `${ms / factor}${unit}`;
+export function durationText(ms: number): string {
+  return inLargestUnit(ms, durationUnits);
+}
+
+/** in the largest unit that the amount is a whole number of */
+function inLargestUnit(amount: number, units: Record<string, number>): string {
+  const [unit = "", factor = 1] = Object.entries(units).findLast(([, each]) => amount % each === 0) ?? [];
+  return `${amount / factor}${unit}`;
 }
 
 /** bytes */
 export function size(least: number) {
-  return measured(sizeUnits, least, `a size of at least ${least} bytes, such as 512M or 32G`);
+  const examples = ["512M", "32G"].filter((text) => amountOf(text, sizeUnits) >= least);
+  return measured(
+    sizeUnits,
+    least,
+    `a size of at least ${inLargestUnit(least, sizeUnits)}, such as ${examples.join(" or ")}`,
+  );
 }
 
 function measured(units: Record<string, number>, least: number, wanted: string, also?: number) {

@@ -57,11 +57,14 @@ function exposure({ host, publicUrl = "" }: Config): string[] {
   return [`It listens on ${host} without encryption, so that keys can be read on the way: ${how}`, ""];
 }
 
+const sudoPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /** the command line that does as root what these arguments and this environment ask for */
 export function rootHint(args: string[], environment: NodeJS.ProcessEnv): string {
   // sudo passes only the variables on that its command line lists.
   const passed = Object.values(settings).flatMap(({ env }) => (environment[env] ? [env] : []));
   const sudo = ["sudo", ...(passed.length > 0 ? [`--preserve-env=${passed.join(",")}`] : [])];
-  const command = [...sudo, ownCommand(environment), "serve", ...args].map(shellWord).join(" ");
+  // Under sudo another PATH counts than this user's.
+  const command = [...sudo, ownCommand({ PATH: sudoPath }), "serve", ...args].map(shellWord).join(" ");
   return `hint: ${command}; "doctor" instead of "serve" says what else is missing`;
 }

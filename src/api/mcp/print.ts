@@ -14,7 +14,7 @@ const portFields = { port: z.int(), url: z.string().describe("Where it is reache
 
 export const sandboxFields = {
   sandbox: z.string().describe("Its name, by which the other tools know it."),
-  session_id: z.string().describe("Its session: each run has another. Tools that end in session take this as id."),
+  session_id: z.string().describe("Its session: each run has another."),
   status: z
     .enum(["pending", "running", "snapshotting", "stopping", "stopped", "failed", "aborted"])
     .describe("Commands and files work while it is running."),

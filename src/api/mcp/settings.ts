@@ -34,7 +34,7 @@ export function settings({ vcpus, timeout, ports }: McpLimits) {
       .describe("How long it runs before it stops by itself."),
     env: env.optional().describe("Environment variables of every command."),
     tags: tags.optional().describe("Labels to find it by."),
-    ports: z.array(port).max(ports).optional().describe("Ports to give a public URL."),
+    ports: z.array(port).max(ports).optional().describe("Ports to give a URL."),
     network_policy: describedPolicy.optional().describe("What it may reach. Default: allow-all."),
   };
 }

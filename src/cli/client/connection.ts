@@ -14,6 +14,10 @@ export function daemonUrl(flag: string | undefined, environment: NodeJS.ProcessE
   const { SANDKEEP_URL, SANDKEEP_PUBLIC_URL, SANDKEEP_PORT } = environment;
   const text = flag || SANDKEEP_URL || SANDKEEP_PUBLIC_URL || `http://127.0.0.1:${SANDKEEP_PORT || "7700"}`;
   const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.username || url?.password) {
+    const hint = "set SANDKEEP_API_KEY to the key";
+    throw new CliError("Cannot use the daemon's address: it has a user name or a password in it", hint);
+  }
   if (url && ["http:", "https:"].includes(url.protocol)) return url.href.replace(/\/$/, "");
   throw new CliError(`Cannot use "${text}" as the daemon's address: it must be a URL that begins with http or https`);
 }

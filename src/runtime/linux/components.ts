@@ -244,6 +244,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
       if (options.egressSettings) await egress.configure(options.egressSettings());
     },
     trouble,
+    warn,
   });
   const diskWatch = new DiskWatch({ launcher, volumes, machines: () => machines.live.values(), trouble });
   const filesWatch = new OpenFilesWatch({

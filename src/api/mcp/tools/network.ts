@@ -12,9 +12,9 @@ export const networkTools: Tool[] = [
     name: "expose_port",
     title: "Expose a port",
     description:
-      "Give a port of a sandbox a public URL. Use it to show a web server that runs inside: anyone who knows the URL " +
-      "reaches it while the sandbox runs and the server listens on that port. Returns the URL; a port that has one " +
-      "keeps it.",
+      "Give a port of a sandbox a URL. Use it to show a web server that runs inside: whoever knows the URL and can connect " +
+      "to the host of its name reaches it without a key, while the sandbox runs and the server listens on that port. A name " +
+      "below localhost works on the sandboxes' host only. Returns the URL; a port that has one keeps it.",
     input: z.strictObject({ ...handle, port: port.describe("Port that the server listens on.") }),
     output: z.strictObject(routeFields),
     hints: { ...idempotent, openWorldHint: true },

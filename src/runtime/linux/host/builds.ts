@@ -7,6 +7,7 @@ import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Builds as BuildsPort, OtherBuilds as OtherParts, ReplacedParts } from "../../../core/ports/runtime.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
 import type { Pool } from "../machines/pool.ts";
+import type { Warn } from "./launcher-log.ts";
 import { changedAt, digestOf, type OtherBuilds, otherBuilds, sentences } from "./other-builds.ts";
 
 export interface BuildsOptions {
@@ -19,8 +20,10 @@ export interface BuildsOptions {
   machines: () => string[];
   /** resolves when an egress process has its settings */
   configured: () => Promise<void>;
-  /** called with errors of background work, and with sentences about processes of another build */
+  /** called with errors of background work */
   trouble: (error: unknown) => void;
+  /** called with what is of another build */
+  warn: Warn;
 }
 
 /** how long a new egress process may take to start, and how often to check, in ms */
@@ -44,7 +47,7 @@ export class Builds implements BuildsPort {
   /** replaces processes that no machine depends on, and reports the others */
   async open(): Promise<void> {
     await this.#replaceIdle();
-    for (const sentence of sentences(this.#otherBuilds())) this.#options.trouble(new Error(sentence));
+    for (const sentence of sentences(this.#otherBuilds())) this.#options.warn(sentence);
   }
 
   others(): OtherParts {

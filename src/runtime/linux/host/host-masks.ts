@@ -107,7 +107,8 @@ export class HostMasks {
         await this.#renewing;
       }
     } catch (error) {
-      this.#options.trouble(error);
+      // Ctrl-C in a terminal also ends the program that searches; the search is repeated, unless the daemon ends too.
+      if (!isInterrupted(error)) this.#options.trouble(error);
     }
   }
 
@@ -196,4 +197,8 @@ async function hiddenIn(directories: readonly string[]): Promise<Hidden[]> {
 function parentsOf(path: string): string[] {
   const parent = dirname(path);
   return parent === "." ? [] : [...parentsOf(parent), parent];
+}
+
+function isInterrupted(error: unknown): boolean {
+  return error instanceof Error && "signal" in error && error.signal === "SIGINT";
 }
