@@ -16,6 +16,7 @@ import { sandboxRoutes } from "./sandboxes.ts";
 import { schemas } from "./schemas.ts";
 import { snapshotRoutes } from "./snapshots.ts";
 import { teamRoutes } from "./teams.ts";
+import { volumeFiles } from "./volume-files.ts";
 import { volumeRoutes } from "./volumes.ts";
 
 const paths = /^\/(sandboxes|snapshots|templates|volumes|secrets|teams|api-keys|access-tokens)(\/|$)/;
@@ -29,6 +30,7 @@ export function createE2b(service: Service): ApiDialect {
     ports: portNames(dialect),
     mounts: [
       ...envdMounts(dialect),
+      { path: /^\/volumecontent\//, app: volumeFiles(dialect), forPages: true },
       { path: paths, app, forPages: true },
       { path: versionedPaths, headers: (headers) => headers.has("x-api-key"), app, forPages: true },
     ],

@@ -150,9 +150,25 @@ export function schemas(limits: Pick<ServiceLimits, "timeout">) {
       search: z.string().max(256).optional(),
     }),
     volumeBody: z.strictObject({ name: volumeName }),
+    volumePathQuery: z.strictObject({ path: volumePath }),
+    volumeListQuery: z.strictObject({ path: volumePath, depth: number(z.int().min(1).max(32)).default(1) }),
+    volumeOwnerBody: z.strictObject({ uid: userId.optional(), gid: userId.optional(), mode: fileMode.optional() }),
+    volumeWriteQuery: z.strictObject({
+      path: volumePath,
+      uid: number(userId).optional(),
+      gid: number(userId).optional(),
+      mode: number(fileMode).optional(),
+      force: z
+        .enum(["true", "false"])
+        .default("false")
+        .transform((text) => text === "true"),
+    }),
   };
 }
 
+const volumePath = z.string().min(1).max(4096);
+const userId = z.int().min(0).max(65_534);
+const fileMode = z.int().min(0).max(0o7777);
 const mostLogs = 1000;
 const seconds = number(z.int().min(0));
 const volumeName = z

@@ -13,7 +13,7 @@ import { type CliResult, finished, redirectThisProcess } from "../clients.ts";
 export function useDaemon(daemon: () => TestDaemon): void {
   beforeAll(async () => {
     const { url, key } = daemon();
-    Object.assign(process.env, { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: key });
+    Object.assign(process.env, { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_VOLUME_API_URL: url, E2B_API_KEY: key });
     await redirectThisProcess(daemon());
   });
 }

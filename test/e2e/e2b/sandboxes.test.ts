@@ -4,7 +4,15 @@ import { execFile } from "node:child_process";
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { ALL_TRAFFIC, AuthenticationError, Sandbox, type SandboxListOpts, SandboxNotFoundError } from "e2b";
+import {
+  ALL_TRAFFIC,
+  AuthenticationError,
+  Sandbox,
+  type SandboxListOpts,
+  SandboxNotFoundError,
+  Volume,
+  VolumePathNotFoundError,
+} from "e2b";
 import { Sandbox as Sandbox1 } from "e2b-1";
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -219,6 +227,45 @@ test("every port is reached by its number, a private one with its token, and tra
   expect(await open.getInfo()).toMatchObject({ state: "running", lifecycle: { onTimeout: "pause", autoResume: true } });
   await Promise.all([open.kill(), closed.kill()]);
   expect((await get(byHost(open)))[0]).toBe(404);
+});
+
+test("a volume's files are there for sandboxes and without one", async () => {
+  const volume = await Volume.create("shared-data");
+  await expect(Volume.create("shared-data")).rejects.toThrow("shared-data");
+  expect(await Volume.list()).toEqual([{ volumeId: volume.volumeId, name: "shared-data" }]);
+  await volume.makeDir("/a/b", { force: true, mode: 0o700 });
+  const written = await volume.writeFile("/a/b/file.txt", "from outside");
+  expect(written).toMatchObject({ name: "file.txt", path: "/a/b/file.txt", type: "file", size: 12, uid: 1000 });
+  await expect(volume.writeFile("/a/b/file.txt", "again")).rejects.toThrow("409");
+  await expect(volume.writeFile("/none/file.txt", "x")).rejects.toThrow(VolumePathNotFoundError);
+
+  const sandbox = await Sandbox.create({ volumeMounts: { "/data": volume } });
+  expect((await sandbox.getInfo()).volumeMounts).toEqual([{ name: "shared-data", path: "/data" }]);
+  expect(await sandbox.files.read("/data/a/b/file.txt")).toBe("from outside");
+  await sandbox.commands.run("echo from inside > /data/a/b/other; ln -s /etc /data/a/b/link");
+  expect(await volume.readFile("/a/b/other")).toBe("from inside\n");
+  expect((await volume.list("/", { depth: 3 })).map(({ path }) => path).toSorted()).toEqual([
+    "/a",
+    "/a/b",
+    "/a/b/file.txt",
+    "/a/b/link",
+    "/a/b/other",
+  ]);
+  await expect(volume.readFile("/a/b/link/passwd")).rejects.toThrow("is a link");
+  expect(await volume.updateMetadata("/a/b/other", { mode: 0o600, uid: 0 })).toMatchObject({ mode: 0o600, uid: 0 });
+  await expect(Volume.destroy(volume.volumeId)).rejects.toThrow("409");
+  await sandbox.kill();
+
+  await volume.remove("/a");
+  expect([await volume.exists("/a"), await volume.exists("/")]).toEqual([false, true]);
+  const again = await Volume.connect(volume.volumeId);
+  await again.writeFile("/empty", "");
+  expect(await again.readFile("/empty")).toBe("");
+  for (const token of ["none", `${again.token}0`]) {
+    await expect(volume.list("/", { token })).rejects.toThrow(AuthenticationError);
+  }
+  expect(await Volume.destroy(volume.volumeId)).toBe(true);
+  expect(await Volume.destroy(volume.volumeId)).toBe(false);
 });
 
 test("metrics are those of the sandbox at this moment", async () => {
