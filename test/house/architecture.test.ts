@@ -127,7 +127,25 @@ describe("files", () => {
     expect(wrong.map(({ page, path }) => `${page} names ${path}`)).toEqual([]);
   });
 
-  test("nobody silences the type checker", () => {
+  test("links of the packed documents lead to packed files", () => {
+    const { files } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { files: string[] };
+    const packed = new Set([
+      "LICENSE",
+      ...globSync(
+        files.filter((pattern) => !pattern.startsWith("!")),
+        { cwd: root },
+      ),
+    ]);
+    const wrong = globSync(["README.md", "docs/*.md"], { cwd: root }).flatMap((page) =>
+      [...readFileSync(join(root, page), "utf8").matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)]
+        .map(([, link = ""]) => join(dirname(page), link))
+        .filter((path) => !packed.has(path))
+        .map((path) => `${page} links to ${path}, which the package lacks`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test("no file silences the type checker", () => {
     const wrong = sources.filter(({ text }) => /@ts-(ignore|nocheck)/.test(text));
     expect(wrong.map(({ path }) => `${path} must not switch the type checker off`)).toEqual([]);
   });

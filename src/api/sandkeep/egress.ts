@@ -1,4 +1,4 @@
-/** What a session wanted of the world: its egress log, once or as it grows, and the least policy that would have done. */
+/** The outbound connections of a session: its egress log, once or as it grows, and the least policy that suffices. */
 
 import type { Hono } from "hono";
 import { z } from "zod";

@@ -42,7 +42,7 @@ export interface Runtime {
   forget(machineId: string): Promise<void>;
   /** output of a command of a machine that may be stopped already */
   output(machineId: string, commandId: string, options?: OutputOptions): AsyncIterable<OutputChunk>;
-  /** what a machine, that may be stopped already, wanted of the world; undefined when nothing of it is kept */
+  /** outbound connections of a machine that may be stopped already; undefined when its log is not kept */
   egress(machineId: string): EgressJournal | undefined;
 
   snapshots: Snapshots;

@@ -1,4 +1,4 @@
-/** What a machine wanted of the world is written down: while it runs, after it has ended, and until it is forgotten. */
+/** The outbound connections of a machine are logged: while it runs, after it has ended, and until it is forgotten. */
 
 import { describe, expect, test } from "vitest";
 import type { EgressLine } from "../../../src/core/network/egress-log.ts";

@@ -1,4 +1,4 @@
-/** What sandboxes wanted of the world, as their owner sees it: over HTTP, on the command line, live and after the end. */
+/** The outbound connections of sandboxes, as their owner sees them: over HTTP, on the command line, live and after the end. */
 
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
