@@ -1,15 +1,17 @@
 /**
- * `npm run bench [boot|exec|snapshots|density|store|lists|pruning|http|egress|expiry …]`: what SPECIFICATION.md promises, measured on this
+ * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|egress|expiry …]`: what SPECIFICATION.md promises, measured on this
  * machine, with the tools people would use instead in the same run. Nothing is asserted; a goal that was missed says by how much.
  */
 
 import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { withRuntime } from "../test/harness/machine.ts";
 import { benchBoot, benchExec } from "./boot.ts";
 import { benchDensity } from "./density.ts";
 import { benchEgress } from "./egress.ts";
 import { benchExpiry } from "./expiry.ts";
 import { benchHttp } from "./http.ts";
+import { benchImages } from "./images.ts";
 import { benchLists } from "./lists.ts";
 import { benchPruning } from "./pruning.ts";
 import { benchSnapshots } from "./snapshots.ts";
@@ -34,6 +36,10 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
       results.push(await benchSnapshots((await withRuntime(undo, { pool, durability })).runtime, durability));
     }
     return results.join("\n\n");
+  },
+  async images(undo) {
+    const { runtime, directory } = await withRuntime(undo, { pool: noPool });
+    return benchImages(undo, runtime, join(directory, "store"));
   },
   async density(undo) {
     return benchDensity(await withRuntime(undo, { pool: noPool }), 2000);

@@ -68,6 +68,10 @@ export const hostNeeds = [
   { command: "tcpdump", package: "tcpdump", why: "watches the wires of a sandbox for tests", when: "test" },
   { command: "strace", package: "strace", why: "is traced with behind the system call filter in tests", when: "test" },
   { command: "openssl", package: "openssl", why: "checks our certificates in tests", when: "test" },
+  { command: "docker-registry", package: "docker-registry", why: "is pulled from in tests", when: "test" },
+  { command: "skopeo", package: "skopeo", why: "pushes images to a registry for tests", when: "test" },
+  { command: "umoci", package: "umoci", why: "makes images for tests", when: "test" },
+  { file: "/bin/busybox", package: "busybox-static", why: "is the only program in images for tests", when: "test" },
   { command: "mmdebstrap", package: "mmdebstrap", why: "builds a Debian image", when: "test" },
   {
     file: "/usr/lib/postgresql/*/bin/postgres",
@@ -78,6 +82,9 @@ export const hostNeeds = [
 
   { command: "bwrap", package: "bubblewrap", why: "is measured beside Sandkeep", when: "bench" },
   { command: "crun", package: "crun", why: "is measured beside Sandkeep", when: "bench" },
+  { command: "docker-registry", package: "docker-registry", why: "is pulled from in benchmarks", when: "bench" },
+  { command: "skopeo", package: "skopeo", why: "is measured beside Sandkeep", when: "bench" },
+  { command: "umoci", package: "umoci", why: "is measured beside Sandkeep", when: "bench" },
   {
     file: "/usr/lib/postgresql/*/bin/postgres",
     package: "postgresql",

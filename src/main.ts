@@ -16,7 +16,8 @@ const usage = `Usage: sandkeep <command>
 Commands:
   serve    run the daemon
   recover  list what the database does not know of the data directory, and put it on record
-  image    import, build, list and delete the images that sandboxes boot from
+  image    pull, import, build, list and delete the images that sandboxes boot from
+  registry log in to and out of registries that images are pulled from
   egress   show a sandbox's outbound connections, whether each was allowed, and a policy for them
   key      make, list and delete keys, with limits if you like
   env      print the settings that point a service's own SDK and CLI at the daemon
@@ -35,6 +36,7 @@ const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   serve,
   recover,
   image,
+  registry,
   egress,
   key,
   env,
@@ -131,7 +133,11 @@ async function image(args: string[]): Promise<void> {
   const { dataDirectory, makeDirectory, runDirectory } = await import("./config/directories.ts");
   const { readConfig } = await import("./config/config.ts");
   const { SANDKEEP_DATA_DIR: home, SANDKEEP_RUN_DIR: run } = process.env;
-  const { diskReserve } = readConfig([], process.env);
+  const { registryAccess } = await import("./runtime/linux/registry/access.ts");
+  const { egressSettingsOf } = await import("./config/network-settings.ts");
+  const { openSeal } = await import("./daemon/secrets.ts");
+  const { lockIfFree } = await import("./store/engines/directory-lock.ts");
+  const config = readConfig([], process.env);
   await imageCommand(args, {
     async open({ dataDir = home || "/var/lib/sandkeep", runDir = run || "/run/sandkeep", create }) {
       const [data, runRoot] = [dataDirectory(resolve(dataDir)), runDirectory(resolve(runDir))];
@@ -140,14 +146,45 @@ async function image(args: string[]): Promise<void> {
         dataDir: data.path,
         conventions: conventions.image,
         runRoot: runRoot.path,
-        reserve: diskReserve,
+        reserve: config.diskReserve,
+        lock: () => lockIfFree(data.path),
         directories: [data, runRoot].values().map(makeDirectory),
         guest: () => nativeProgram({ root, dataDir, say: warn }),
       });
     },
+    registries(dataDir = home || "/var/lib/sandkeep") {
+      const { path } = dataDirectory(resolve(dataDir));
+      const seal = openSeal(join(path, "secret.key"));
+      return registryAccess({ ...config, dataDir: path, seal, roots: egressSettingsOf(config).roots, warn });
+    },
     input: process.stdin,
     print,
     progress: (line) => write(process.stderr, `${line}\n`),
+    // back to the line's beginning, and away with what was there
+    ...(process.stderr.isTTY && { redraw: (line: string) => write(process.stderr, `\r\x1b[K${line}`) }),
+  });
+}
+
+async function registry(args: string[]): Promise<void> {
+  const { registryCommand } = await import("./cli/offline/registry.ts");
+  const { readConfig } = await import("./config/config.ts");
+  const { dataDirectory, makeDirectory } = await import("./config/directories.ts");
+  const { registryAccess } = await import("./runtime/linux/registry/access.ts");
+  const { egressSettingsOf } = await import("./config/network-settings.ts");
+  const { openSeal } = await import("./daemon/secrets.ts");
+  const { hiddenLine } = await import("./cli/print/hidden-line.ts");
+  const config = readConfig([], process.env);
+  await registryCommand(args, {
+    open(dataDir = config.dataDir) {
+      const directory = dataDirectory(resolve(dataDir));
+      makeDirectory(directory);
+      const seal = openSeal(join(directory.path, "secret.key"));
+      const { roots } = egressSettingsOf(config);
+      return registryAccess({ ...config, dataDir: directory.path, seal, roots, warn }).credentials;
+    },
+    ...(process.stdin.isTTY && { prompt: (question: string) => hiddenLine(question, process.stdin, process.stderr) }),
+    input: process.stdin,
+    print,
   });
 }
 

@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 import { z } from "zod";
 import { SandkeepError } from "../core/model/errors.ts";
 import { logFormats, logLevels } from "../log/log-line.ts";
+import { imageSettings } from "./image-settings.ts";
 import { retentionSettings } from "./retention-settings.ts";
 import {
   aliases,
@@ -226,6 +227,7 @@ const schema = z.object({
     meaning: "machines kept ready to boot from anything",
   }),
 
+  ...imageSettings(about),
   ...retentionSettings(about),
 
   regions: list(name("names of lowercase letters and digits, separated by commas")).register(about, {
@@ -256,7 +258,8 @@ const schema = z.object({
   egressCa: path().optional().register(about, {
     env: "SANDKEEP_EGRESS_CA",
     value: "file",
-    meaning: "certificates (PEM) to believe besides the host's own, inside sandboxes and where rules open TLS",
+    meaning:
+      "certificates (PEM) to believe besides the host's own, inside sandboxes, where rules open TLS, and of registries",
     preset: "none",
   }),
   egressProxy: proxy().register(about, {

@@ -25,6 +25,8 @@ export interface Context {
   defaultImage: string;
   /** images by the names, with `*` for any text, under which the operator wants them found */
   imageAliases?: Record<string, string>;
+  /** when an image that a caller names is pulled from its registry; default never */
+  pullPolicy?: PullPolicy;
   seal: Seal;
   /** what the rules of a session's policy are carried out with */
   networkSecrets?: NetworkSecrets;
@@ -41,6 +43,8 @@ export interface Context {
   /** called with each secret that passes through in the clear: no line of the log shows it */
   redact?: (secret: string) => void;
 }
+
+export type PullPolicy = "never" | "missing" | "always";
 
 /** What a line of the log is about. */
 export interface About {

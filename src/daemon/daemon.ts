@@ -42,6 +42,7 @@ import type { Log } from "../log/log.ts";
 import { about, inRequest, type RequestLog } from "../log/request-scope.ts";
 import { type LinuxOptions, LinuxRuntime } from "../runtime/linux/driver.ts";
 import { withCertificates } from "../runtime/linux/images/java-store.ts";
+import { pullerOptions } from "../runtime/linux/registry/access.ts";
 import { DiskRoom } from "../runtime/linux/storage/disk-room.ts";
 import { lockDirectory } from "../store/engines/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
@@ -221,10 +222,8 @@ export async function openForRecovery(args: string[], { create }: { create: bool
 async function requireDefaultImage({ defaultImage, dataDir }: Config, runtime: LinuxRuntime): Promise<void> {
   if (await runtime.images.get(defaultImage)) return;
   const how = `sandkeep image import <path> --name ${defaultImage} --data-dir ${dataDir}`;
-  throw new SandkeepError(
-    "invalid",
-    `Cannot use SANDKEEP_DEFAULT_IMAGE "${defaultImage}": there is no such image (${how} brings one)`,
-  );
+  const why = `there is no such image (${how} brings one)`;
+  throw new SandkeepError("invalid", `Cannot use SANDKEEP_DEFAULT_IMAGE "${defaultImage}": ${why}`);
 }
 
 function reserveOf({ dataDir, diskReserve: reserve }: Config): { dataDir: string; reserve?: number } {
@@ -276,6 +275,7 @@ function runtimeOf(config: Config, found: HostDetails): LinuxRuntime {
     egressSettings: () => ({ ...egressSettingsOf(config), forwardHeaders: conventions.forwardHeaders }),
     pool: { hot: config.poolHot, warm: config.poolWarm },
     defaultImage: config.defaultImage,
+    registries: pullerOptions({ ...config, seal: sealOf(config), roots: egressSettingsOf(config).roots, warn }),
     limits: {
       vcpus: config.defaultVcpus,
       memory: config.defaultVcpus * 2 ** 31,
@@ -318,6 +318,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     },
     defaultImage: config.defaultImage,
     imageAliases: config.imageAliases,
+    pullPolicy: config.pullPolicy,
     seal: sealOf(config),
     sandboxEnv: config.sandboxEnv,
     notice: notices(),

@@ -13,7 +13,7 @@ export type Member = Partial<TarHeader> & { name: string; content?: string };
 
 export async function tarOf(members: Member[]): Promise<Buffer> {
   const tar = pack();
-  for (const { content = "", ...header } of members) tar.entry(header, content);
+  for (const { content = "", ...header } of members) tar.entry({ mtime: new Date(0), ...header }, content);
   tar.finalize();
   return Buffer.concat(await Readable.from(tar as AsyncIterable<Buffer>).toArray());
 }

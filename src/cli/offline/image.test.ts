@@ -20,8 +20,12 @@ async function run(at: TestStore, args: string[], input: Uint8Array = Buffer.all
       images: at.images,
       conventions: vercelConventions.image,
       requireRoom: () => {},
+      collect: async () => (await at.snapshots.collect()).length,
       close: async () => {},
     }),
+    registries: () => {
+      throw new Error("Nothing is pulled here");
+    },
     input: Readable.from([input]),
     print: (line) => void printed.push(line),
     progress: () => {},
@@ -47,11 +51,13 @@ test("an image is imported, listed and deleted", async () => {
   const at = await store();
   expect(await run(at, ["list"])).toEqual([]);
   expect((await run(at, ["import", "-", "--no-node"], await savedImage())).join()).toMatch(
-    /^saved:1 {2}2 layers {2}1 MB/,
+    /^saved:1 {2}1 layer {2}1 MB/,
   );
   await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
   expect((await run(at, ["list"])).map((line) => line.split(" ", 1)[0])).toEqual(["mine", "saved:1"]);
-  expect(await run(at, ["delete", "mine"])).toEqual(["deleted mine; its layers go when no snapshot needs them"]);
+  expect(await run(at, ["delete", "mine"])).toEqual([
+    "deleted mine; layers that a sandbox or snapshot needs go with these",
+  ]);
   expect(await run(at, ["list"])).toHaveLength(1);
   expect(await refusal(run(at, ["delete", "mine"]))).toMatch(/^not-found: Cannot delete image "mine"/);
 });

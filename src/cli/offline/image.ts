@@ -1,25 +1,37 @@
 /** `sandkeep image …`: brings images into this host's data directory, lists, names and deletes them. */
 
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { SandkeepError } from "../../core/model/errors.ts";
+import { imageKey } from "../../core/model/image.ts";
 import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
 import { buildDebian } from "../../runtime/linux/images/debian.ts";
 import { hostImage } from "../../runtime/linux/images/host.ts";
-import type { ImageRecord } from "../../runtime/linux/images/images.ts";
 import { importImage } from "../../runtime/linux/oci/import.ts";
+import { type PullContext, pull } from "./image-pull.ts";
+import { described, history, imageNamed, inspected } from "./image-show.ts";
 import type { OfflineStore } from "./offline-store.ts";
 
 export const imageUsage = `Usage:
-  sandkeep image import <path> [--name <name>] [--no-node]
-      <path>: an OCI layout (directory or tar) or a docker save tar; - reads a tar from standard input
+  sandkeep image pull <name> [--name <name>] [--team <team>] [--no-node]
+      <name>: registry/repository:tag or registry/repository@sha256:…; without a registry, docker.io
+  sandkeep image import <path> [--name <name>] [--team <team>] [--no-node]
+      <path>: an OCI layout (directory or tar), a docker save tar, or the tar of a root file system (with --name);
+      - reads a tar from standard input; tars may be compressed with gzip or zstd
   sandkeep image build debian [--name <name>] [--suite <suite>] [--include <package,…>] [--no-node]
   sandkeep image build [-t <name>] <directory>
       builds from a Dockerfile, in sandboxes of the running daemon; sandkeep image build --help says more
   sandkeep image from-snapshot <snapshot> <name>
   sandkeep image export <name> [-o <file>]
       both ask the running daemon
-  sandkeep image list
-  sandkeep image delete <name>
+  sandkeep image ls
+  sandkeep image inspect <name> [--team <team>]
+  sandkeep image history <name> [--team <team>]
+  sandkeep image rm <name> [--team <team>]
+      the disk is given back at once, but for what sandboxes and snapshots need
+  sandkeep image prune
+      deletes what no image, sandbox or snapshot needs, and the beginnings of downloads that broke off
   sandkeep image alias <pattern> <name>
       lets callers find an image under another name too; a * in the pattern stands for any text
   sandkeep image aliases
@@ -31,13 +43,13 @@ Options:
 `;
 
 /** What a command reads and writes besides the store. */
-export interface ImageContext {
+export interface ImageContext extends Omit<PullContext, "registries"> {
+  /** where images are pulled from */
+  registries(dataDir: string | undefined): ReturnType<PullContext["registries"]>;
   /** `create`: makes the data directory where there is none */
   open(places: { dataDir: string | undefined; runDir: string | undefined; create: boolean }): Promise<OfflineStore>;
   input: AsyncIterable<Uint8Array>;
   print(line: string): void;
-  /** what is being done right now */
-  progress(line: string): void;
 }
 
 export async function imageCommand(args: string[], context: ImageContext): Promise<void> {
@@ -64,6 +76,7 @@ const options = {
   name: { type: "string" },
   suite: { type: "string" },
   include: { type: "string" },
+  team: { type: "string" },
   "no-node": { type: "boolean" },
 } as const;
 
@@ -83,13 +96,21 @@ interface ImageCommand {
 }
 
 const commands: Record<string, ImageCommand> = {
+  pull: {
+    operands: 1,
+    makesStore: true,
+    async run({ store, context, values, operand }) {
+      const registries = () => context.registries(values["data-dir"]);
+      const { image, isNew } = await pull(store, { ...context, registries }, operand, shared(values, context));
+      context.print(`${await described(store, image)}${isNew ? "" : "  (it was here already)"}`);
+    },
+  },
   import: {
     operands: 1,
     makesStore: true,
     async run({ store, context, values, operand }) {
       const source = operand === "-" ? context.input : operand;
-      const options = { name: values.name, ...shared(values, context) };
-      const image = await importImage(store, source, options);
+      const image = await importImage(store, source, shared(values, context));
       context.print(await described(store, image));
     },
   },
@@ -99,29 +120,33 @@ const commands: Record<string, ImageCommand> = {
     async run({ store, context, values, operand }) {
       if (operand !== "debian") throw usageError(`Cannot build "${operand}": only "debian" can be built`);
       const packages = values.include?.split(",").filter((name) => name !== "") ?? [];
-      const { name, suite } = values;
-      const image = await buildDebian(store, { name, suite, packages, ...shared(values, context) });
+      const image = await buildDebian(store, { suite: values.suite, packages, ...shared(values, context) });
       context.print(await described(store, image));
     },
   },
-  list: {
-    operands: 0,
-    async run({ store, context }) {
-      const images = (await store.images.list()).filter(({ owner }) => owner !== stepsOwner);
-      for (const image of images) context.print(await described(store, image));
+  ls: { operands: 0, run: list },
+  list: { operands: 0, run: list },
+  inspect: {
+    operands: 1,
+    async run({ store, context, values, operand }) {
+      context.print(await inspected(store, await imageNamed(store, operand, values.team)));
     },
   },
-  delete: {
+  history: {
     operands: 1,
-    async run({ store, context, operand }) {
-      if (operand === hostImage) {
-        throw new SandkeepError(
-          "invalid",
-          `Cannot delete image "${hostImage}": it is this host's own /usr, and made at every start`,
-        );
-      }
-      await store.images.delete(operand);
-      context.print(`deleted ${operand}; its layers go when no snapshot needs them`);
+    async run({ store, context, values, operand }) {
+      for (const line of history(await imageNamed(store, operand, values.team))) context.print(line);
+    },
+  },
+  rm: { operands: 1, run: remove },
+  delete: { operands: 1, run: remove },
+  prune: {
+    operands: 0,
+    async run({ store, context }) {
+      await rm(join(store.store, "downloads"), { recursive: true, force: true });
+      const count = await store.collect();
+      const later = "the daemon deletes what nothing needs";
+      context.print(count === undefined ? later : `deleted ${count} ${count === 1 ? "layer" : "layers"}`);
     },
   },
   alias: {
@@ -147,13 +172,31 @@ const commands: Record<string, ImageCommand> = {
   },
 };
 
-function shared(values: Job["values"], context: ImageContext) {
-  return { progress: (line: string) => context.progress(line), ...(values["no-node"] && { node: false as const }) };
+async function list({ store, context }: Job): Promise<void> {
+  const images = (await store.images.list()).filter(({ owner }) => owner !== stepsOwner);
+  for (const image of images) context.print(await described(store, image));
 }
 
-async function described({ layers }: OfflineStore, image: ImageRecord): Promise<string> {
-  const size = Math.ceil((await layers.size(image.layers)) / 1e6);
-  return `${image.name}  ${image.layers.length} layers  ${size} MB  ${new Date(image.createdAt).toISOString()}`;
+async function remove({ store, context, values, operand }: Job): Promise<void> {
+  if (operand === hostImage) {
+    throw new SandkeepError(
+      "invalid",
+      `Cannot delete image "${hostImage}": it is this host's own /usr, and made at every start`,
+    );
+  }
+  await store.images.delete(values.team === undefined ? operand : imageKey({ name: operand, owner: values.team }));
+  // A daemon that runs sees it, and does the same.
+  await store.collect();
+  context.print(`deleted ${operand}; layers that a sandbox or snapshot needs go with these`);
+}
+
+function shared(values: Job["values"], context: ImageContext) {
+  return {
+    progress: (line: string) => context.progress(line),
+    name: values.name,
+    owner: values.team,
+    ...(values["no-node"] && { node: false as const }),
+  };
 }
 
 function parse(args: string[]) {

@@ -12,13 +12,20 @@ import { Launcher } from "../../runtime/linux/guest-wire/launcher.ts";
 import { ImageStore } from "../../runtime/linux/images/images.ts";
 import { isTagAlive, processTag } from "../../runtime/linux/layers/claims.ts";
 import { LayerStore } from "../../runtime/linux/layers/layers.ts";
+import { SnapshotStore } from "../../runtime/linux/layers/snapshots.ts";
 import type { ImageStores } from "../../runtime/linux/oci/import.ts";
 import { requireRoom } from "../../runtime/linux/storage/disk-room.ts";
+import { makePrivate } from "../../runtime/linux/storage/json-file.ts";
 import { closeStorage, openStorage } from "../../runtime/linux/storage/storage.ts";
 
 export interface OfflineStore extends ImageStores {
   /** throws while the disk is short of room; `what` is what would make the store grow */
   requireRoom(what: string): void;
+  /**
+   * deletes the layers that nothing needs and says how many; undefined where a daemon uses the store, which does it
+   * itself, or where machines of an earlier one have left files
+   */
+  collect(): Promise<number | undefined>;
   close(): Promise<void>;
 }
 
@@ -32,6 +39,8 @@ export interface OfflineStoreOptions {
   runRoot: string;
   /** bytes to keep free on the disk; default as the daemon has it */
   reserve?: number | undefined;
+  /** takes the data directory for itself; undefined where a daemon has it. What is returned gives it back */
+  lock?: () => (() => void) | undefined;
   /** makes the two directories, one after the other; each is what removes them if they were not there before */
   directories?: Iterable<() => void>;
 }
@@ -66,7 +75,27 @@ export async function openOfflineStore(options: OfflineStoreOptions): Promise<Of
     for (const forget of ends) forget();
   });
   const place = { dataDir, store, ...(reserve !== undefined && { reserve }) };
-  return { store, layers, images, conventions, requireRoom: (what) => requireRoom(place, what), close };
+  const collect = async () => {
+    const unlock = options.lock?.();
+    if (!unlock) return undefined;
+    try {
+      return await collectUnused({ store, layers, images });
+    } finally {
+      unlock();
+    }
+  };
+  return { store, layers, images, conventions, requireRoom: (what) => requireRoom(place, what), collect, close };
+}
+
+/** only a runtime knows what machines need, so where there may be any all is left to it */
+async function collectUnused(stores: Pick<ImageStores, "store" | "layers" | "images">): Promise<number | undefined> {
+  const machines = await readdir(join(stores.store, "machines")).catch((): string[] => []);
+  if (machines.length > 0) return undefined;
+  await makePrivate(join(stores.store, "snapshots"));
+  const snapshots = new SnapshotStore({ ...stores, machines: () => ({ layers: [], images: [] }) });
+  const deleted = await snapshots.collect();
+  await stores.layers.settled();
+  return deleted.length;
 }
 
 const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;

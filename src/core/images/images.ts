@@ -41,7 +41,8 @@ export interface Home {
 /** whose images are looked at, besides the host's */
 type ImageUser = Pick<Owner, "teamId">;
 
-type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> & Partial<Pick<Context, "imageAliases">>;
+type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> &
+  Partial<Pick<Context, "imageAliases" | "pullPolicy">>;
 
 /**
  * A runtime is the image of that name, if one was imported; otherwise it, and neither of the two, is the default image,
@@ -82,13 +83,23 @@ async function importedImage(
   const { images } = context.runtime;
   const alias = await aliasOf(context, [asked.name, ...asked.candidates, ...(asked.others ?? [])]);
   if (alias && !alias.pattern.includes("*")) return aliased(context, asked, alias);
-  const pinned = asked.digest && (await images.list(teamId)).find(({ digest }) => digest === asked.digest);
+  const pinned = asked.digest && (await images.list(teamId)).find((image) => hasDigest(image, asked.digest));
   if (pinned) return pinned.name === context.defaultImage && asked.otherwise ? undefined : pinned;
+  // What the default image may stand in for is never pulled.
+  const mayPull = asked.otherwise === undefined && alias === undefined && context.pullPolicy !== undefined;
+  const isFresh = mayPull && context.pullPolicy === "always" ? await images.pull?.(asked.name, teamId) : undefined;
+  if (isFresh) return isFresh;
   for (const name of asked.candidates) {
     const image = await images.get(name, teamId);
     if (image) return image;
   }
-  return alias && aliased(context, asked, alias);
+  if (alias) return aliased(context, asked, alias);
+  return mayPull && context.pullPolicy === "missing" ? images.pull?.(asked.name, teamId) : undefined;
+}
+
+/** by the digest of its content here, or of what its registry has under its name */
+function hasDigest({ digest, source }: ImageInfo, wanted: string | undefined): boolean {
+  return [digest, source?.manifest, source?.index].includes(wanted);
 }
 
 interface Alias {

@@ -363,6 +363,11 @@ export interface Images {
   list(team?: string): Promise<ImageInfo[]>;
   /** the host's image of this name, or by key */
   delete(nameOrKey: string): Promise<void>;
+  /**
+   * brings an image of the host's in from a registry, or what is new of it, once for all who ask meanwhile; undefined
+   * where the name is none that callers may pull
+   */
+  pull?: ((name: string, team: string) => Promise<ImageInfo | undefined>) | undefined;
   /** images by further names for them, in which `*` stands for any text */
   aliases?(): Promise<Record<string, string>>;
 }

@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, realpathSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
+import type { ImageConventions } from "../../core/model/conventions.ts";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
 import type { Limits } from "../../core/ports/runtime.ts";
 import { Launcher } from "./guest-wire/launcher.ts";
@@ -18,6 +19,7 @@ import { OpenFilesWatch } from "./host/open-files-watch.ts";
 import { type PeriodicTask, runEvery } from "./host/periodic-task.ts";
 import { TcpMemoryWatch } from "./host/tcp-memory-watch.ts";
 import { TcpSocketWatch } from "./host/tcp-socket-watch.ts";
+import { ImageWatch } from "./images/image-watch.ts";
 import { ImageStore } from "./images/images.ts";
 import { Capturer } from "./layers/capture.ts";
 import { LayerStore } from "./layers/layers.ts";
@@ -32,6 +34,7 @@ import { hotRoot } from "./machines/roots.ts";
 import { EgressLink, type EgressLinkOptions } from "./network/egress-link.ts";
 import { egressView, realCommand } from "./network/egress-view.ts";
 import { PortMeters } from "./network/port-meters.ts";
+import { Puller, type PullerOptions } from "./registry/puller.ts";
 import type { DiskRoom } from "./storage/disk-room.ts";
 import { DiskWatch } from "./storage/disk-watch.ts";
 import { DriveStore } from "./storage/drives.ts";
@@ -67,6 +70,7 @@ export interface Components {
   builds: Builds;
   countsTask: PeriodicTask;
   diskWatch: DiskWatch;
+  imageWatch: ImageWatch;
   filesWatch: OpenFilesWatch;
   filterWatch: FilterWatch;
   kernelMemoryWatch: KernelMemoryWatch;
@@ -110,6 +114,10 @@ export interface ComponentsOptions extends Bounds {
   pool: PoolSize;
   limits: Limits;
   durability: Durability;
+  /** what images are fitted out with */
+  conventions?: ImageConventions;
+  /** where images are pulled from that callers name */
+  registries?: PullerOptions | undefined;
   /** which boot of the host this is */
   bootId: string;
   trouble: Trouble;
@@ -194,6 +202,12 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     masks,
   });
   const images = new ImageStore(store);
+  const { registries, conventions, room: disk } = options;
+  if (registries && conventions) {
+    const requireRoom = (what: string) => disk?.require(what);
+    const puller = new Puller({ store, layers, images, conventions, requireRoom }, registries);
+    images.pull = (name, team) => puller.pull(name, team);
+  }
   const snapshots = new SnapshotStore({ store, layers, images, machines: () => machineNeeds(layers, machines.all()) });
   const drives = new DriveStore(store, volumes, trouble, (what) => options.room?.require(what));
   await drives.open();
@@ -321,6 +335,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     growthStop,
     isClosed: false,
     health,
+    imageWatch: new ImageWatch(images.folder, () => snapshots.collect(), trouble),
   };
   return opened;
 }

@@ -69,6 +69,7 @@ export function letGo(components: Components): Promise<void> {
   components.isClosed = true;
   components.countsTask.close();
   components.diskWatch.close();
+  components.imageWatch.close();
   components.growthStop?.close();
   components.filesWatch.close();
   components.filterWatch.close();

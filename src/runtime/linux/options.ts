@@ -6,6 +6,7 @@ import type { Limits } from "../../core/ports/runtime.ts";
 import type { Bounds, Durability } from "./components.ts";
 import type { Trouble, Warn } from "./host/launcher-log.ts";
 import type { PoolSize } from "./machines/pool.ts";
+import type { PullerOptions } from "./registry/puller.ts";
 import type { DiskRoom } from "./storage/disk-room.ts";
 import type { StorageOptions } from "./storage/storage.ts";
 
@@ -30,6 +31,8 @@ export interface LinuxOptions extends Bounds {
   room?: DiskRoom;
   /** sizes of the pools; default none */
   pool?: PoolSize;
+  /** where images are pulled from that callers name; default nowhere */
+  registries?: PullerOptions | undefined;
   /** what hot prepared machines are booted from; default "host" */
   defaultImage?: string;
   limits?: Partial<Limits>;

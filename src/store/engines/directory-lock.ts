@@ -22,6 +22,12 @@ export function lockDirectory(directory: string, purpose: "serve" | "recover" = 
   };
 }
 
+/** as lockDirectory(); undefined where another process has it */
+export function lockIfFree(directory: string): (() => void) | undefined {
+  const lock = lockFile(join(directory, "daemon.lock"));
+  return lock && (() => lock.release());
+}
+
 /** as its holder wrote it down, a moment after it had the lock */
 function processIn(holder: string): string {
   try {

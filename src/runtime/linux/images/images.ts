@@ -44,7 +44,8 @@ export function imageName(nameOrReference: string): string {
 }
 
 export class ImageStore implements Images {
-  readonly #folder: string;
+  /** where the records are */
+  readonly folder: string;
   /** the file that has the aliases */
   readonly #aliases: string;
   /** a version never changes, so it is read once */
@@ -52,13 +53,16 @@ export class ImageStore implements Images {
   /** what a name stood for when its file was as marked; another program may put another file there */
   readonly #names = new Map<string, { mark: string; version: string | undefined }>();
 
+  /** brings images in that callers name; there where the runtime has registries */
+  pull?: Images["pull"];
+
   constructor(store: string) {
-    this.#folder = join(store, "images");
+    this.folder = join(store, "images");
     this.#aliases = join(store, "image-aliases.json");
   }
 
   async open(): Promise<void> {
-    await makePrivate(this.#folder);
+    await makePrivate(this.folder);
   }
 
   /** by a name that a caller of a team says; without a team by key, or by reference for a certain version */
@@ -81,7 +85,7 @@ export class ImageStore implements Images {
   }
 
   async list(team?: string): Promise<ImageRecord[]> {
-    const names = (await jsonNames(this.#folder)).filter((name) => !name.includes("@")).map(decodeURIComponent);
+    const names = (await jsonNames(this.folder)).filter((name) => !name.includes("@")).map(decodeURIComponent);
     const images = await Promise.all(names.map((name) => this.get(name)));
     return images
       .filter((image) => image !== undefined)
@@ -175,12 +179,12 @@ export class ImageStore implements Images {
 
   /** references of all versions that are on record, whether or not a name stands for them */
   async versions(): Promise<string[]> {
-    return (await jsonNames(this.#folder)).filter((name) => name.includes("@")).map(decodeURIComponent);
+    return (await jsonNames(this.folder)).filter((name) => name.includes("@")).map(decodeURIComponent);
   }
 
   /** see kept-record.ts */
   lastLoss(): Promise<number> {
-    return lastLoss(this.#folder);
+    return lastLoss(this.folder);
   }
 
   async #current(name: string): Promise<string | undefined> {
@@ -196,11 +200,11 @@ export class ImageStore implements Images {
   }
 
   #namePath(name: string): string {
-    return join(this.#folder, `${encodeURIComponent(name)}.json`);
+    return join(this.folder, `${encodeURIComponent(name)}.json`);
   }
 
   #versionPath(name: string, version: string): string {
-    return join(this.#folder, `${encodeURIComponent(name)}@${version}.json`);
+    return join(this.folder, `${encodeURIComponent(name)}@${version}.json`);
   }
 }
 

@@ -17,6 +17,8 @@ export interface Blobs {
   has(name: string): Promise<boolean>;
   /** the whole file; names have no "..", are relative, and lead to regular files only */
   read(name: string): AsyncIterable<Uint8Array>;
+  /** the plain tar that they are in; undefined where they are files of a directory, or there are none */
+  tar?: () => AsyncIterable<Uint8Array>;
   close(): Promise<void>;
 }
 
@@ -58,7 +60,7 @@ export async function readSmall(blobs: Blobs, name: string): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-const mostMembers = 100_000;
+const mostMembers = 500_000;
 const pieceLength = 1 << 18;
 
 function directoryBlobs(directory: string): Blobs {
@@ -99,6 +101,7 @@ async function tarBlobs(file: FileHandle): Promise<Blobs> {
       const { start, size } = place;
       yield* range(file, start, start + size);
     },
+    ...(places.size > 0 && { tar: () => range(file, 0, Number.POSITIVE_INFINITY) }),
     close: () => file.close(),
   };
 }

@@ -18,6 +18,8 @@ export interface ContentLayer {
   digest?: string | undefined;
   /** bytes of its file; undefined where nobody says */
   packedSize?: number | undefined;
+  /** whether open() itself checks the digest and the size of its file */
+  isChecked?: boolean;
   /** its file: a tar, plain or compressed with gzip or zstd. Not called for layers that are in the store */
   open(): AsyncIterable<Uint8Array>;
 }

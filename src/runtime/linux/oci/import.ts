@@ -48,7 +48,7 @@ export interface ImportOptions {
   progress?: (sentence: string) => void;
 }
 
-/** an OCI layout directory or tar, or a `docker save` tar */
+/** an OCI layout directory or tar, a `docker save` tar, or the tar of a root file system, for which a name must be said */
 export async function importImage(
   stores: ImageStores,
   source: ArchiveSource,
@@ -61,7 +61,13 @@ export async function importImage(
   const blobs = await openBlobs(source, { folder: join(stores.store, "building"), take: (count) => bytes.take(count) });
   try {
     const image = await readSavedImage(blobs);
-    if (!image) throw refusal("it has neither a manifest.json (docker save) nor an index.json (OCI layout)");
+    if (!image && blobs.tar && options.name !== undefined) {
+      return await importRootfs(stores, blobs.tar(), { ...options, name: options.name });
+    }
+    if (!image) {
+      const hint = blobs.tar ? "; to import it as a root file system, say a name with --name" : "";
+      throw refusal(`it has neither a manifest.json (docker save) nor an index.json (OCI layout)${hint}`);
+    }
     return await bringIn(stores, image, { ...options, name: options.name ?? nameOf(image) });
   } finally {
     await blobs.close();

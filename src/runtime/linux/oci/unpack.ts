@@ -41,7 +41,7 @@ export interface Unpacked {
 }
 
 /** bytes that all layers of an image may unpack to */
-const largestImage = 64 * 2 ** 30;
+export const largestImage = 64 * 2 ** 30;
 /** files and directories of one layer */
 const mostMembers = 4_000_000;
 /** bytes between two looks at the room on the disk */
@@ -50,9 +50,10 @@ const lookEvery = 64 << 20;
 export async function unpackLayers(job: UnpackJob, layers: ContentLayer[]): Promise<Unpacked> {
   const bytes = new Allowance(job);
   const parts: ImagePart[] = [];
+  const ids = layerIds(job.layers, layers);
   for (const [index, layer] of layers.entries()) {
     const below = parts.at(-1)?.layer;
-    const id = job.layers.hasVolumes ? `chain-${chainId(below, layer.diffId)}` : `sha256-${layer.diffId}`;
+    const id = ids[index] ?? "";
     await job.claim.add(id);
     const there = await job.layers.get(id);
     if (!there) job.progress(`layer ${index + 1} of ${layers.length}: ${layer.diffId.slice(0, 12)}`);
@@ -65,8 +66,18 @@ export async function unpackLayers(job: UnpackJob, layers: ContentLayer[]): Prom
       layer: id,
     });
   }
-  const ids = parts.map(({ layer }) => layer).reverse();
-  return { parts, chain: job.layers.hasVolumes ? ids.slice(0, 1) : ids };
+  const chain = ids.reverse();
+  return { parts, chain: job.layers.hasVolumes ? chain.slice(0, 1) : chain };
+}
+
+/** those that unpackLayers() would have to open */
+export async function missingLayers<T extends Pick<ContentLayer, "diffId">>(
+  layers: LayerStore,
+  all: T[],
+): Promise<T[]> {
+  const ids = layerIds(layers, all);
+  const there = await Promise.all(ids.map((id) => layers.get(id)));
+  return all.filter((_, index) => !there[index]);
 }
 
 /** the tar (compressed or not) of a whole root file system, as one layer */
@@ -95,10 +106,11 @@ async function unpackLayer(
 ): Promise<LayerInfo> {
   const onto = job.layers.hasVolumes;
   const fill = async (files: FileSession) => {
-    const packed = new Counted(new Allowance(job), layer.packedSize);
+    const packed = layer.isChecked ? undefined : new Counted(new Allowance(job), layer.packedSize);
     const plain = new Counted(bytes);
     const devices = new Devices();
-    await extractTar(files, "/", plain.through(decompressed(packed.through(layer.open()))), {
+    const file = packed ? packed.through(layer.open()) : layer.open();
+    await extractTar(files, "/", plain.through(decompressed(file)), {
       layer: true,
       oci: true,
       onto: onto && below !== undefined,
@@ -106,8 +118,9 @@ async function unpackLayer(
       mostMembers,
     });
     devices.report(job.progress);
-    const isWrong = plain.digest() !== layer.diffId || (layer.digest && packed.digest() !== layer.digest);
-    if (isWrong) throw refusal(`layer "${layer.name}" is not what its digest says`);
+    const isPackedWrong = packed && layer.digest !== undefined && packed.digest() !== layer.digest;
+    if (plain.digest() !== layer.diffId || isPackedWrong)
+      throw refusal(`layer "${layer.name}" is not what its digest says`);
     return { id, size: plain.length };
   };
   const made = await job.layers.grow(job.claim, onto ? below : undefined, fill);
@@ -115,10 +128,16 @@ async function unpackLayer(
   return made;
 }
 
-/** of a layer and all below it: the same wherever these come from, and in no other order */
-function chainId(below: string | undefined, diffId: string): string {
-  if (below === undefined) return diffId;
-  return createHash("sha256").update(`${below} ${diffId}`).digest("hex");
+/** of each layer, or of it and all below it: the same wherever these come from, and in no other order */
+function layerIds({ hasVolumes }: LayerStore, layers: Pick<ContentLayer, "diffId">[]): string[] {
+  if (!hasVolumes) return layers.map(({ diffId }) => `sha256-${diffId}`);
+  let below: string | undefined;
+  return layers.map(({ diffId }) => {
+    const chain: string =
+      below === undefined ? diffId : createHash("sha256").update(`${below} ${diffId}`).digest("hex");
+    below = `chain-${chain}`;
+    return below;
+  });
 }
 
 /** Bytes that may still come, of all layers together. */

@@ -1,0 +1,151 @@
+/**
+ * Images: a pull of 300 MB from a registry on this machine beside `skopeo copy` and `umoci unpack`, a boot from a pulled
+ * image beside one from the default image, and what twenty images that share a base cost on the disk.
+ */
+
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir, rm, statfs, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { vercelConventions } from "../src/api/vercel/conventions.ts";
+import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";
+import { pullImage } from "../src/runtime/linux/registry/pull.ts";
+import { parseReference } from "../src/runtime/linux/registry/reference.ts";
+import { type RegistryOfTest, startRegistry } from "../test/harness/registry.ts";
+import { interleaved, median, table, verdict } from "./measure.ts";
+
+const run = promisify(execFile);
+const sharing = 20;
+
+export async function benchImages(undo: AsyncDisposableStack, runtime: LinuxRuntime, store: string): Promise<string> {
+  const registry = await startRegistry(undo, { isOpen: true });
+  await makeImages(registry);
+  const pull = pullerOf(runtime, registry, store);
+  const used = async () => {
+    await runtime.sync();
+    const { blocks, bfree, bsize } = await statfs(store);
+    return (blocks - bfree) * bsize;
+  };
+  const pulls = await comparePulls(runtime, registry, pull);
+  await pull("bench/base:1");
+  const boots = await compareBoots(runtime, `${registry.host}/bench/base:1`);
+  const before = await used();
+  for (let index = 0; index < sharing; index++) await pull(`bench/app:${index}`);
+  const added = (await used()) - before;
+  const base = 300e6;
+  return [
+    ...pulls,
+    "",
+    ...boots,
+    "",
+    verdict(`${sharing} images that share a base of 300 MB, beside one`, (base + added) / base, 1.2, "x its disk"),
+  ].join("\n");
+}
+
+/** 300 MB in 3,000 files, half of which compress to nothing; and twenty with one more small layer each */
+async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
+  const layout = join(folder, "layout");
+  const umoci = (...args: string[]) => run("umoci", args);
+  await umoci("init", "--layout", layout);
+  await umoci("new", "--image", `${layout}:empty`);
+  const bundle = join(folder, "bundle");
+  await umoci("unpack", "--image", `${layout}:empty`, bundle);
+  for (let index = 0; index < 3000; index++) {
+    const place = join(bundle, "rootfs", `d${index % 30}`);
+    await mkdir(place, { recursive: true });
+    await writeFile(join(place, `f${index}`), Buffer.concat([randomBytes(50_000), Buffer.alloc(50_000, index)]));
+  }
+  await umoci("repack", "--refresh-bundle", "--image", `${layout}:base`, bundle);
+  await push(`oci:${layout}:base`, "bench/base:1");
+  for (let index = 0; index < sharing; index++) {
+    await writeFile(join(bundle, "rootfs", "own"), `${index}`);
+    await umoci("repack", "--image", `${layout}:app-${index}`, bundle);
+    await push(`oci:${layout}:app-${index}`, `bench/app:${index}`);
+  }
+}
+
+function pullerOf(runtime: LinuxRuntime, { host }: RegistryOfTest, store: string) {
+  const stores = { store, layers: runtime.layers, images: runtime.images, conventions: vercelConventions.image };
+  return (name: string) =>
+    pullImage(stores, parseReference(`${host}/${name}`), {
+      settings: { http: [host], private: [], mirrors: {} },
+      credentials: { find: async () => undefined },
+      isTrusted: true,
+    });
+}
+
+async function comparePulls(
+  runtime: LinuxRuntime,
+  { host, folder }: RegistryOfTest,
+  pull: ReturnType<typeof pullerOf>,
+): Promise<string[]> {
+  const copy = async (to: string) => {
+    const source = `docker://${host}/bench/base:1`;
+    await run("skopeo", ["copy", "--insecure-policy", "--src-tls-verify=false", source, `oci:${to}:x`]);
+  };
+  const place = join(folder, "copied");
+  const remove = () => rm(place, { recursive: true, force: true });
+  const series = await interleaved(
+    [
+      {
+        name: "skopeo copy (not unpacked)",
+        run: async () => {
+          await copy(place);
+          return remove;
+        },
+      },
+      {
+        name: "skopeo copy, umoci unpack",
+        run: async () => {
+          await copy(place);
+          await run("umoci", ["unpack", "--image", `${place}:x`, join(place, "bundle")]);
+          return remove;
+        },
+      },
+      {
+        name: "sandkeep (ready to boot)",
+        run: async () => {
+          const { image } = await pull("bench/base:1");
+          return async () => {
+            await runtime.images.delete(image.name);
+            await runtime.snapshots.collect();
+            await runtime.layers.settled();
+          };
+        },
+      },
+    ],
+    3,
+    1,
+  );
+  const [plain, unpacked, own] = series.map(({ samples }) => median(samples));
+  return [
+    table("pull of 300 MB", series, "skopeo copy (not unpacked)"),
+    verdict("pull beside skopeo copy, which unpacks nothing", (own ?? 0) / (plain ?? 1), 1.2, "x"),
+    verdict("pull beside skopeo copy and umoci unpack", (own ?? 0) / (unpacked ?? 1), 1.2, "x"),
+  ];
+}
+
+async function compareBoots(runtime: LinuxRuntime, image: string): Promise<string[]> {
+  let count = 0;
+  const boot = (name: string) => async () => {
+    const machine = await runtime.boot({ id: `bench-${count++}`, root: { image: name } });
+    return async () => {
+      await machine.stop();
+      await runtime.forget(machine.id);
+    };
+  };
+  const series = await interleaved(
+    [
+      { name: "default image", run: boot("host") },
+      { name: "pulled image", run: boot(image) },
+    ],
+    30,
+    5,
+  );
+  const [plain, pulled] = series.map(({ samples }) => median(samples));
+  return [
+    table("boot", series, "default image"),
+    verdict("boot from a pulled image beside the default one", (pulled ?? 0) / (plain ?? 1), 1.1, "x"),
+  ];
+}

@@ -1,0 +1,87 @@
+/** `sandkeep image pull`: from a registry, with a bar on a terminal and lines elsewhere. */
+
+import type { ImageRecord } from "../../runtime/linux/images/images.ts";
+import type { ImageStores, ImportOptions } from "../../runtime/linux/oci/import.ts";
+import type { RegistrySettings } from "../../runtime/linux/registry/client.ts";
+import type { Credentials } from "../../runtime/linux/registry/credentials.ts";
+import { pullImage } from "../../runtime/linux/registry/pull.ts";
+import { parseReference } from "../../runtime/linux/registry/reference.ts";
+
+/** Where images are pulled from, and what shows how far a pull is. */
+export interface PullContext {
+  registries(): { settings: RegistrySettings; credentials: Pick<Credentials, "find"> };
+  progress(line: string): void;
+  /** shows a line in the place of the one before; undefined where there is no terminal */
+  redraw?: ((line: string) => void) | undefined;
+}
+
+export async function pull(
+  stores: ImageStores,
+  context: PullContext,
+  name: string,
+  options: Pick<ImportOptions, "name" | "owner" | "node">,
+): Promise<{ image: ImageRecord; isNew: boolean }> {
+  const reference = parseReference(name);
+  const meter = new Meter(context);
+  try {
+    return await pullImage(stores, reference, {
+      ...options,
+      ...context.registries(),
+      // Whoever may use this command may name any registry.
+      isTrusted: true,
+      progress: (line) => meter.say(line),
+      received: (bytes, of) => meter.received(bytes, of),
+    });
+  } finally {
+    meter.close();
+  }
+}
+
+/** How far a pull is: on a terminal a bar, elsewhere a line at each tenth. */
+class Meter {
+  readonly #context: PullContext;
+  #tenth = 0;
+  #drawnAt = 0;
+  #isDrawn = false;
+
+  constructor(context: PullContext) {
+    this.#context = context;
+  }
+
+  say(line: string): void {
+    this.close();
+    this.#context.progress(line);
+  }
+
+  received(bytes: number, of: number, now = Date.now()): void {
+    const { redraw, progress } = this.#context;
+    if (redraw) {
+      if (bytes < of && now - this.#drawnAt < 100) return;
+      this.#drawnAt = now;
+      this.#isDrawn = true;
+      redraw(bar(bytes, of));
+      return;
+    }
+    const tenth = of === 0 ? 10 : Math.floor((bytes * 10) / of);
+    if (tenth <= this.#tenth) return;
+    this.#tenth = tenth;
+    progress(`${tenth * 10} % of ${megabytes(of)}`);
+  }
+
+  close(): void {
+    if (this.#isDrawn) this.#context.redraw?.("");
+    this.#isDrawn = false;
+  }
+}
+
+const width = 30;
+
+export function bar(bytes: number, of: number): string {
+  const share = of === 0 ? 1 : Math.min(1, bytes / of);
+  const full = Math.round(share * width);
+  return `[${"#".repeat(full)}${" ".repeat(width - full)}] ${Math.floor(share * 100)} % of ${megabytes(of)}`;
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
+}

@@ -1,0 +1,76 @@
+/** What `sandkeep image ls`, `inspect` and `history` say of images. Text of their makers is never printed as it is. */
+
+import { SandkeepError } from "../../core/model/errors.ts";
+import { imageKey } from "../../core/model/image.ts";
+import type { ImageRecord } from "../../runtime/linux/images/images.ts";
+import type { ImageStores } from "../../runtime/linux/oci/import.ts";
+import { shown } from "./shown.ts";
+
+type Stores = Pick<ImageStores, "images" | "layers">;
+
+/** name, layers, size, what of it other images have as well, and when it came in */
+export async function described({ images, layers }: Stores, image: ImageRecord): Promise<string> {
+  const { total, shared } = await sizesOf({ images, layers }, image);
+  const count = image.parts?.length ?? image.layers.length;
+  const owner = image.owner === undefined ? "" : ` (${image.owner})`;
+  const common = shared > 0 ? ` (${megabytes(shared)} shared)` : "";
+  const when = new Date(image.createdAt).toISOString();
+  return `${image.name}${owner}  ${count} ${count === 1 ? "layer" : "layers"}  ${megabytes(total)}${common}  ${when}`;
+}
+
+/** everything on record of an image, as JSON */
+export async function inspected(stores: Stores, image: ImageRecord): Promise<string> {
+  const { name, owner, digest, source, env, user, cwd, config, parts, createdAt } = image;
+  const { total, shared } = await sizesOf(stores, image);
+  const size = { total, shared, own: total - shared };
+  const record = { name, owner, digest: digest && `sha256:${digest}`, source, size, user, cwd, env, config, parts };
+  const text = JSON.stringify({ ...record, createdAt: new Date(createdAt).toISOString() }, null, 2);
+  // JSON escapes the oldest control characters only.
+  return text.replaceAll(/[\x7f-\x9f\p{Cf}\u2028\u2029]/gu, (sign) =>
+    JSON.stringify(sign).slice(1, -1) === sign ? escaped(sign) : sign,
+  );
+}
+
+/** how an image was made, newest step first, with the size of each step's layer */
+export function history(image: ImageRecord): string[] {
+  const steps = image.config?.history ?? [];
+  const parts = [...(image.parts ?? [])];
+  // Some tools write no history, or less than there are layers.
+  if (steps.filter(({ isEmpty }) => !isEmpty).length !== parts.length) {
+    return parts.map(({ diffId, size }) => `${megabytes(size)}  sha256:${diffId}`).reverse();
+  }
+  const lines = steps.map(({ createdBy, comment, createdAt, isEmpty }) => {
+    const when = createdAt === undefined ? "unknown time" : new Date(createdAt).toISOString();
+    const size = isEmpty ? "0 MB" : megabytes(parts.shift()?.size ?? 0);
+    return `${when}  ${size}  ${shown(createdBy)}${comment ? `  # ${shown(comment, 80)}` : ""}`;
+  });
+  return lines.reverse();
+}
+
+/** the host's image of this name, or a team's */
+export async function imageNamed({ images }: Stores, name: string, team?: string): Promise<ImageRecord> {
+  const image = await images.get(team === undefined ? name : imageKey({ name, owner: team }));
+  if (image) return image;
+  const whose = team === undefined ? "" : ` of the team "${team}"`;
+  throw new SandkeepError("not-found", `Cannot show image "${name}"${whose}: there is none of that name`);
+}
+
+/** bytes that its layers unpack to, and how many of them other images have as well */
+async function sizesOf({ images, layers }: Stores, image: ImageRecord): Promise<{ total: number; shared: number }> {
+  if (!image.parts) return { total: await layers.size(image.layers), shared: 0 };
+  const others = (await images.list()).filter((other) => imageKey(other) !== imageKey(image));
+  const theirs = new Set(others.flatMap(({ parts = [] }) => parts.map(({ layer }) => layer)));
+  const sum = (parts: { size: number }[]) => parts.reduce((bytes, { size }) => bytes + size, 0);
+  return { total: sum(image.parts), shared: sum(image.parts.filter(({ layer }) => theirs.has(layer))) };
+}
+
+function escaped(sign: string): string {
+  return [...sign]
+    .flatMap((each) => each.split(""))
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    .join("");
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.ceil(bytes / 1e6)} MB`;
+}

@@ -1,0 +1,95 @@
+/** `sandkeep registry …`: who this host is to registries. Passwords come from standard input, are sealed, and are never shown. */
+
+import { parseArgs } from "node:util";
+import { SandkeepError } from "../../core/model/errors.ts";
+import { type Credentials, checkRegistry } from "../../runtime/linux/registry/credentials.ts";
+import { shown } from "./shown.ts";
+
+export const registryUsage = `Usage:
+  sandkeep registry login <registry> --user <name>
+      reads the password from standard input, or asks for it on a terminal; it is sealed in the data directory
+  sandkeep registry logout <registry>
+  sandkeep registry ls
+      what was logged in to here, and with docker login
+
+Options:
+  --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
+`;
+
+/** What the command reads and writes. */
+export interface RegistryContext {
+  open(dataDir: string | undefined): Credentials;
+  /** a line of a terminal that does not show what is typed; undefined where there is no terminal */
+  prompt?: ((question: string) => Promise<string>) | undefined;
+  input: AsyncIterable<Uint8Array>;
+  print(line: string): void;
+}
+
+export async function registryCommand(args: string[], context: RegistryContext): Promise<void> {
+  const { values, positionals } = parse(args);
+  const [verb = "", registry = "", ...rest] = positionals;
+  if (values.help || args.length === 0) return context.print(registryUsage.trimEnd());
+  const command = commands[verb];
+  if (!command) throw usageError(`Cannot do "registry ${verb}": there is no such command`);
+  if (rest.length > 0 || (registry === "") !== (verb === "ls")) {
+    throw usageError(`Cannot do "registry ${verb}": it takes ${verb === "ls" ? "no name" : "the name of a registry"}`);
+  }
+  await command({ context, credentials: context.open(values["data-dir"]), registry, user: values.user });
+}
+
+interface Job {
+  context: RegistryContext;
+  credentials: Credentials;
+  registry: string;
+  user: string | undefined;
+}
+
+const commands: Record<string, (job: Job) => Promise<void>> = {
+  async login({ context, credentials, registry, user }) {
+    checkRegistry(registry);
+    if (user === undefined) throw usageError(`Cannot log in to "${registry}": --user says as whom`);
+    const password = context.prompt ? await context.prompt("Password: ") : await firstLine(context.input);
+    await credentials.put(registry, { user, password });
+    context.print(`logged in to ${registry} as ${shown(user)}; nothing was asked of it yet`);
+  },
+  async logout({ context, credentials, registry }) {
+    await credentials.delete(registry);
+    context.print(`logged out of ${registry}`);
+  },
+  async ls({ context, credentials }) {
+    for (const { registry, user, from } of await credentials.list()) {
+      context.print(`${shown(registry)}  ${shown(user)}${from === "docker" ? "  (docker login)" : ""}`);
+    }
+  },
+};
+
+/** without its end; a file that was made with an editor has one */
+async function firstLine(input: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of input) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length > 32_768) break;
+  }
+  return Buffer.concat(chunks)
+    .toString()
+    .replace(/\r?\n$/, "");
+}
+
+function parse(args: string[]) {
+  const options = {
+    help: { type: "boolean", short: "h" },
+    "data-dir": { type: "string" },
+    user: { type: "string", short: "u" },
+  } as const;
+  try {
+    return parseArgs({ args, options, allowPositionals: true });
+  } catch (cause) {
+    throw usageError((cause instanceof Error ? cause.message : String(cause)).split(". ")[0] ?? "");
+  }
+}
+
+function usageError(message: string): SandkeepError {
+  return new SandkeepError("invalid", `${message}\n\n${registryUsage}`);
+}

@@ -1,0 +1,25 @@
+/** Sees that a command has changed the images of a store that a daemon uses, so that what nothing means goes at once. */
+
+import { type FSWatcher, watch } from "node:fs";
+
+/** ms after the last of several changes */
+const pause = 200;
+
+export class ImageWatch {
+  readonly #watcher: FSWatcher;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `folder` is the one with the images' records */
+  constructor(folder: string, changed: () => Promise<unknown>, trouble: (error: unknown) => void) {
+    this.#watcher = watch(folder, { persistent: false }, () => {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => void changed().catch(trouble), pause).unref();
+    });
+    this.#watcher.on("error", trouble);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#watcher.close();
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * Who we are to registries: what `sandkeep registry login` sealed into the data directory, and what `docker login` left in
+ * its file. A file of credentials never makes a pull fail: one that cannot be read says so, and nobody logs in.
+ *
+ *   <data>/registries.json   { "registries": { host: { "user": …, "secret": sealed, "createdAt": ms } } }
+ *   ~/.docker/config.json    { "auths": { host: { "auth": base64 of user:password } } }; Docker's registry has a URL there
+ */
+
+import { readFileSync } from "node:fs";
+import { chmod } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import type { Seal } from "../../../core/context.ts";
+import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { isMissing, readJson, writeJson } from "../storage/json-file.ts";
+import { isRegistry } from "./reference.ts";
+
+export interface Login {
+  user: string;
+  password: string;
+}
+
+/** A registry that somebody logged in to. */
+export interface KnownLogin {
+  registry: string;
+  user: string;
+  from: "sandkeep" | "docker";
+}
+
+export interface CredentialsOptions {
+  dataDir: string;
+  seal: Pick<Seal, "seal" | "open">;
+  /** the file that `docker login` writes; undefined where it is not to be read */
+  dockerFile: string | undefined;
+  /** told of a file that cannot be used */
+  warn(sentence: string): void;
+}
+
+export class Credentials {
+  readonly #options: CredentialsOptions;
+  readonly #path: string;
+
+  constructor(options: CredentialsOptions) {
+    this.#options = options;
+    this.#path = join(options.dataDir, "registries.json");
+  }
+
+  /** for a registry; the sealed ones go before Docker's */
+  async find(registry: string): Promise<Login | undefined> {
+    const own = (await this.#own())[registry];
+    if (own) return { user: own.user, password: this.#options.seal.open(own.secret) };
+    return this.#dockers()[registry];
+  }
+
+  async list(): Promise<KnownLogin[]> {
+    const own = Object.entries(await this.#own()).map(([registry, { user }]) => ({ registry, user, from: "sandkeep" }));
+    const there = new Set(own.map(({ registry }) => registry));
+    const dockers = Object.entries(this.#dockers())
+      .filter(([registry]) => !there.has(registry))
+      .map(([registry, { user }]) => ({ registry, user, from: "docker" }));
+    return [...own, ...dockers].sort((a, b) => (a.registry < b.registry ? -1 : 1)) as KnownLogin[];
+  }
+
+  async put(registry: string, { user, password }: Login): Promise<void> {
+    checkRegistry(registry);
+    // HTTP's Basic scheme cannot say such a name.
+    if (user === "" || /[:\p{Cc}]/u.test(user) || user.length > 256) {
+      throw new SandkeepError(
+        "invalid",
+        `Cannot log in to "${registry}": a user's name has 1 to 256 characters, no ":"`,
+      );
+    }
+    if (password === "" || /[\r\n\0]/.test(password) || password.length > 16_384) {
+      throw new SandkeepError("invalid", `Cannot log in to "${registry}": there is no password on one line`);
+    }
+    const entry = { user, secret: this.#options.seal.seal(password), createdAt: Date.now() };
+    await this.#write({ ...(await this.#own()), [registry]: entry });
+  }
+
+  async delete(registry: string): Promise<void> {
+    const { [registry]: there, ...others } = await this.#own();
+    if (!there) throw new SandkeepError("not-found", `Cannot log out of "${registry}": nobody has logged in there`);
+    await this.#write(others);
+  }
+
+  async #own(): Promise<Registries> {
+    return (await readJson(this.#path, registriesFile))?.registries ?? {};
+  }
+
+  async #write(registries: Registries): Promise<void> {
+    await writeJson(this.#path, { registries });
+    await chmod(this.#path, 0o600);
+  }
+
+  #dockers(): Record<string, Login> {
+    const { dockerFile, warn } = this.#options;
+    if (dockerFile === undefined) return {};
+    try {
+      const { auths = {} } = dockerConfig.parse(JSON.parse(readFileSync(dockerFile, "utf8")));
+      return Object.fromEntries(Object.entries(auths).flatMap(([key, entry]) => loginOf(key, entry.auth)));
+    } catch (error) {
+      if (!isMissing(error)) warn(`Cannot use the credentials in "${dockerFile}": ${messageOf(error).split("\n")[0]}`);
+      return {};
+    }
+  }
+}
+
+export function checkRegistry(registry: string): void {
+  if (isRegistry(registry)) return;
+  throw new SandkeepError("invalid", `Cannot use the registry ${JSON.stringify(registry)}: it is no host name`);
+}
+
+type Registries = z.infer<typeof registriesFile>["registries"];
+
+const registriesFile = z.object({
+  registries: z.record(z.string(), z.object({ user: z.string(), secret: z.string(), createdAt: z.number() })),
+});
+
+/** entries without `auth` are those whose password a program keeps, which is not asked */
+const dockerConfig = z.object({
+  auths: z
+    .record(z.string(), z.object({ auth: z.string().nullish() }))
+    .nullish()
+    .transform((auths) => auths ?? {}),
+});
+
+function loginOf(key: string, auth: string | null | undefined): [string, Login][] {
+  if (!auth) return [];
+  const host = key
+    .replace(/^https?:\/\//, "")
+    .replace(/\/.*$/, "")
+    .toLowerCase();
+  const registry = host === "index.docker.io" ? "docker.io" : host;
+  const text = Buffer.from(auth, "base64").toString();
+  const at = text.indexOf(":");
+  return at < 1 ? [] : [[registry, { user: text.slice(0, at), password: text.slice(at + 1) }]];
+}

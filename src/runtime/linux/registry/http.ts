@@ -1,0 +1,155 @@
+/**
+ * One HTTP request to a registry or to what it leads to. What answers is not trusted: addresses that are not public are
+ * refused unless they are allowed, an answer that stalls or drips is given up, and none is longer than was asked for.
+ */
+
+import { lookup as resolveName } from "node:dns";
+import { type IncomingMessage, request as plainRequest } from "node:http";
+import { request as secureRequest } from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
+import { isPublic } from "../../../core/network/special-ranges.ts";
+
+export interface RegistryRequest {
+  url: URL;
+  headers?: Record<string, string>;
+  /** whether the host may have an address that is not public */
+  mayBePrivate: boolean;
+  /** certificates to believe; default those that Node knows */
+  roots?: string[] | undefined;
+  patience: Patience;
+  signal?: AbortSignal | undefined;
+}
+
+/** How long a registry may let us wait. */
+export interface Patience {
+  /** ms without a single byte */
+  idle: number;
+  /** ms in which at least `least` bytes must come */
+  window: number;
+  least: number;
+}
+
+export interface RegistryAnswer {
+  status: number;
+  headers: IncomingMessage["headers"];
+  /** whole when it ends; throws when it is cut short, stalls, drips or is aborted */
+  body: AsyncIterable<Buffer>;
+  /** lets go of an answer that nobody reads */
+  discard(): void;
+}
+
+export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
+  const { url, headers = {}, mayBePrivate, roots, patience, signal } = request;
+  const why = unreachable(url, mayBePrivate);
+  if (why) return Promise.reject(why);
+  const isSecure = url.protocol === "https:";
+  return new Promise((resolve, reject) => {
+    const asked = (isSecure ? secureRequest : plainRequest)(url, {
+      headers: { "user-agent": "sandkeep", "accept-encoding": "identity", ...headers },
+      lookup: lookupFor(mayBePrivate),
+      ...(signal && { signal }),
+      ...(isSecure && roots && { ca: roots }),
+    });
+    const failed = (cause: Error) => reject(failure(url, cause, signal));
+    asked.setTimeout(patience.idle, () => asked.destroy(stalled(url, patience.idle)));
+    asked.once("error", failed);
+    asked.once("response", (response) => {
+      asked.off("error", failed);
+      // What is wrong from here on is an error of the answer's body.
+      asked.on("error", () => undefined);
+      resolve({
+        status: response.statusCode ?? 0,
+        headers: response.headers,
+        body: bodyOf(url, response, patience, signal),
+        discard: () => void response.destroy(),
+      });
+    });
+    asked.end();
+  });
+}
+
+/** all of a short answer */
+export async function readAll({ body, discard }: RegistryAnswer, most: number, what: string): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of body) {
+      length += chunk.length;
+      if (length > most)
+        throw new SandkeepError("limit", `Cannot pull the image: ${what} is larger than ${most} bytes`);
+      chunks.push(chunk);
+    }
+  } finally {
+    discard();
+  }
+  return Buffer.concat(chunks);
+}
+
+async function* bodyOf(
+  url: URL,
+  response: IncomingMessage,
+  { window, least }: Patience,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Buffer> {
+  let since = 0;
+  const watch = setInterval(() => {
+    // One that waits for us drips through no fault of its own.
+    if (since < least && response.readableLength === 0) response.destroy(tooSlow(url, window));
+    since = 0;
+  }, window);
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      since += chunk.length;
+      yield chunk;
+    }
+    if (!response.complete) throw new Error("it ended too early");
+  } catch (error) {
+    throw failure(url, error, signal);
+  } finally {
+    clearInterval(watch);
+    response.destroy();
+  }
+}
+
+/** a name that leads to an address that is not public is refused at the moment of the connection */
+function lookupFor(mayBePrivate: boolean): LookupFunction {
+  return (host, options, callback) => {
+    resolveName(host, { ...options, all: true }, (error, addresses) => {
+      if (error) return callback(error, []);
+      const wrong = mayBePrivate ? undefined : addresses.find(({ address }) => !isPublic(address));
+      if (wrong) return callback(privateAddress(host, wrong.address), []);
+      const [first] = addresses;
+      if (options.all) callback(null, addresses);
+      else callback(null, first?.address ?? "", first?.family);
+    });
+  };
+}
+
+function unreachable(url: URL, mayBePrivate: boolean): SandkeepError | undefined {
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  if (url.protocol !== "https:" && url.protocol !== "http:") {
+    return new SandkeepError("invalid", `Cannot reach "${url.host}": "${url.protocol}" is no way to a registry`);
+  }
+  // An address is connected to without being looked up.
+  return isIP(host) && !mayBePrivate && !isPublic(host) ? privateAddress(url.host, host) : undefined;
+}
+
+function privateAddress(host: string, address: string): SandkeepError {
+  const hint = "SANDKEEP_REGISTRY_PRIVATE lists registries that may lead to such addresses";
+  return new SandkeepError("forbidden", `Cannot reach "${host}": ${address} is not a public address (${hint})`);
+}
+
+function stalled(url: URL, idle: number): SandkeepError {
+  return new SandkeepError("timeout", `Cannot reach "${url.host}": it sent nothing for ${idle / 1000} s`);
+}
+
+function tooSlow(url: URL, window: number): SandkeepError {
+  return new SandkeepError("timeout", `Cannot go on with "${url.host}": it sent almost nothing for ${window / 1000} s`);
+}
+
+function failure(url: URL, cause: unknown, signal: AbortSignal | undefined): SandkeepError {
+  if (cause instanceof SandkeepError) return cause;
+  if (signal?.aborted && signal.reason instanceof SandkeepError) return signal.reason;
+  return new SandkeepError("unavailable", `Cannot reach "${url.host}": ${messageOf(cause)}`, { cause });
+}

@@ -1,0 +1,76 @@
+/**
+ * Pulls images for callers who name them: from registries that the operator lists, once for all who ask for the same one
+ * meanwhile, few at a time. A pull that takes long holds up no other, and none takes longer than it may.
+ */
+
+import { Turns } from "../../../base/limited-concurrency.ts";
+import { SingleFlight } from "../../../base/single-flight.ts";
+import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
+import type { ImageInfo } from "../../../core/ports/runtime.ts";
+import type { ImageStores } from "../oci/import.ts";
+import type { RegistrySettings } from "./client.ts";
+import type { Credentials } from "./credentials.ts";
+import { pullImage } from "./pull.ts";
+import { fullName, isListed, parseReference, type Reference } from "./reference.ts";
+
+export interface PullerOptions {
+  /** registries, or parts of them, that callers may name */
+  registries: readonly string[];
+  settings: RegistrySettings;
+  credentials: Pick<Credentials, "find">;
+  /** ms that a pull may take */
+  timeout: number;
+  /** ms for which a pull may hold up others; default 5000 */
+  patience?: number;
+}
+
+/** pulls at a time that hold up others */
+const mostPulls = 4;
+
+export class Puller {
+  readonly #stores: ImageStores;
+  readonly #options: PullerOptions;
+  readonly #pulls = new SingleFlight<ImageInfo>();
+  readonly #turns: Turns;
+
+  constructor(stores: ImageStores, options: PullerOptions) {
+    this.#stores = stores;
+    this.#options = options;
+    this.#turns = new Turns(mostPulls, options.patience ?? 5_000);
+  }
+
+  /** undefined where it is no name of an image that callers may pull */
+  async pull(name: string, team: string): Promise<ImageInfo | undefined> {
+    const reference = this.#allowed(name);
+    if (!reference) return undefined;
+    return this.#pulls.run(fullName(reference), () => this.#turns.take(team, () => this.#pull(reference)));
+  }
+
+  #allowed(name: string): Reference | undefined {
+    try {
+      const reference = parseReference(name);
+      return isListed(this.#options.registries, reference) ? reference : undefined;
+    } catch (error) {
+      if (isSandkeepError(error, "invalid")) return undefined;
+      throw error;
+    }
+  }
+
+  async #pull(reference: Reference): Promise<ImageInfo> {
+    const { registries, settings, credentials, timeout } = this.#options;
+    const late = new AbortController();
+    const why = `Cannot pull "${fullName(reference)}": it took longer than ${timeout / 1000} s (SANDKEEP_PULL_TIMEOUT)`;
+    const timer = setTimeout(() => late.abort(new SandkeepError("timeout", why)), timeout);
+    // One that the operator lists by its name may be on a private network; "*" lists none by name.
+    const isTrusted = isListed(
+      registries.filter((entry) => entry !== "*"),
+      reference,
+    );
+    try {
+      return (await pullImage(this.#stores, reference, { settings, credentials, isTrusted, signal: late.signal }))
+        .image;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}

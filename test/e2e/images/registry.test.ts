@@ -1,0 +1,177 @@
+/** Images from a real registry with TLS and a password, made by other tools: pulled by command and on demand, run, deleted. */
+
+import { execFile, spawn } from "node:child_process";
+import { chmod, copyFile, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { launcher } from "../../../src/installation/installation.ts";
+import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
+import { eventually } from "../../harness/harness.ts";
+import { type RegistryOfTest, startRegistry } from "../../harness/registry.ts";
+import { demand } from "../../runner/needs.ts";
+import { type AnySandbox, accessTo, sdks } from "../clients.ts";
+
+const run = promisify(execFile);
+const undo = new AsyncDisposableStack();
+let registry: RegistryOfTest;
+let daemon: TestDaemon;
+
+beforeAll(async () => {
+  demand("root", "the guest binary", "the command docker-registry", "the command skopeo", "the command umoci");
+  registry = await startRegistry(undo);
+  await makeImages(registry);
+  daemon = await startDaemon(undo, {
+    SANDKEEP_REGISTRIES: registry.host,
+    SANDKEEP_EGRESS_CA: registry.ca,
+    SANDKEEP_POOL_HOT: "0",
+  });
+});
+afterAll(() => undo.disposeAsync());
+
+test("a pull needs the password, which is read from standard input, sealed and never shown", async () => {
+  const name = `${registry.host}/test/tiny:docker`;
+  expect(await cli("image", "pull", name)).toMatch(
+    /Cannot pull ".*": ".*" lets only others have it \("sandkeep registry login/,
+  );
+  expect(await cli("registry", "login", registry.host, "--user", registry.user, { input: "wrong\n" })).toMatch(
+    /^logged in/,
+  );
+  expect(await cli("image", "pull", name)).toMatch(/lets only others have it/);
+  const login = await cli("registry", "login", registry.host, "--user", registry.user, {
+    input: `${registry.password}\n`,
+  });
+  expect(login).toBe(`logged in to ${registry.host} as ${registry.user}; nothing was asked of it yet\n`);
+  expect(await cli("registry", "ls")).toBe(`${registry.host}  ${registry.user}\n`);
+  expect(await readFile(join(daemon.dataDir, "registries.json"), "utf8")).not.toContain(registry.password);
+  const pulled = await cli("image", "pull", name);
+  expect(pulled).toMatch(/layer 1 of 2[\s\S]*100 % of [\s\S]*2 layers {2}\d+ MB/);
+  expect(await cli("image", "pull", name)).toMatch(/it was here already/);
+});
+
+test("several creates at once boot from an image that is pulled on demand, once", async () => {
+  const name = `${registry.host}/test/tiny:oci`;
+  const sandboxes = await Promise.all(Array.from({ length: 4 }, () => create(name)));
+  const [first] = sandboxes;
+  const asked = registry
+    .log()
+    .split("\n")
+    .filter((line) => line.includes("manifests/oci") && line.includes("http.response.status=200"));
+  expect(asked).toHaveLength(1);
+
+  // What its maker says holds: user, directory, environment; layers are laid over each other.
+  expect(await output(first, "sh", "-c", "id -un; pwd; echo $GREETING; cat /data/upper; ls /data")).toBe(
+    "worker\n/data\nhello world\nupper\nupper\n",
+  );
+  // busybox has no bash: a code says so, and the sentence names it.
+  const missing = await first?.runCommand("bash", ["-c", "true"]).catch((error: unknown) => error);
+  expect(JSON.stringify(missing, Object.getOwnPropertyNames(missing))).toMatch(
+    /executable_not_found.*bash|bash.*executable_not_found/s,
+  );
+  await Promise.all(sandboxes.map((sandbox) => sandbox.delete()));
+});
+
+test("an image of nothing but one static program runs it, and says what it lacks", async () => {
+  const sandbox = await create(`${registry.host}/test/scratch:zstd`);
+  expect(await output(sandbox, "/busybox", "echo", "alone")).toBe("alone\n");
+  const missing = await sandbox.runCommand("sh", ["-c", "true"]).catch((error: unknown) => error);
+  expect(JSON.stringify(missing, Object.getOwnPropertyNames(missing))).toMatch(/executable_not_found/);
+  await sandbox.writeFiles([{ path: "/tmp/x", content: Buffer.from("files work without a shell") }]);
+  expect(await output(sandbox, "/busybox", "cat", "/tmp/x")).toBe("files work without a shell");
+  await sandbox.delete();
+});
+
+test("what cannot be had is a clear refusal", async () => {
+  const refused = async (name: string) => {
+    const error: unknown = await create(name).catch((error: unknown) => error);
+    return JSON.stringify(error, Object.getOwnPropertyNames(error));
+  };
+  expect(await refused(`${registry.host}/test/gone:v1`)).toMatch(/Cannot pull .*does not have it/);
+  expect(await refused("registry.invalid/x:1")).toMatch(/is not here/);
+});
+
+test("images are listed with what they share, told with nothing raw, and give their disk back at once", async () => {
+  const list = await cli("image", "ls");
+  expect(list).toMatch(new RegExp(`${registry.host}/test/tiny:docker {2}2 layers {2}\\d+ MB \\(\\d+ MB shared\\)`));
+  const evil = await cli("image", "history", `${registry.host}/test/scratch:zstd`);
+  expect(evil).toContain("\\u{1b}]0;owned\\u{7}");
+  const inspected = await cli("image", "inspect", `${registry.host}/test/scratch:zstd`);
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there
+  for (const printed of [evil, inspected]) expect(printed).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
+  expect(JSON.parse(inspected)).toMatchObject({ config: { labels: { evil: "\u001b[2J\u202e" } } });
+
+  const layers = async () =>
+    (await run("ls", [join(daemon.dataDir, "store/layers")])).stdout
+      .split("\n")
+      .filter((name) => /^(chain|image)-/.test(name));
+  const before = (await layers()).length;
+  await cli("image", "rm", `${registry.host}/test/scratch:zstd`);
+  await eventually("its layers are gone", async () => (await layers()).length === before - 2);
+  // The layers that another image has stay.
+  await cli("image", "rm", `${registry.host}/test/tiny:docker`);
+  expect(await cli("image", "ls")).not.toContain("tiny:docker");
+  const sandbox = await create(`${registry.host}/test/tiny:oci`);
+  expect(await output(sandbox, "cat", "upper")).toBe("upper\n");
+  await sandbox.delete();
+});
+
+/** busybox with links, as umoci makes it, pushed in Docker's format and the OCI's; and one program alone, with zstd */
+async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
+  const layout = join(folder, "layout");
+  const umoci = (...args: string[]) => run("umoci", args);
+  await umoci("init", "--layout", layout);
+  const layer = async (tag: string, from: string, fill: (root: string) => Promise<unknown>) => {
+    const bundle = join(folder, `bundle-${tag}-${from}`);
+    await umoci("unpack", "--image", `${layout}:${from}`, bundle);
+    await fill(join(bundle, "rootfs"));
+    await umoci("repack", "--image", `${layout}:${tag}`, bundle);
+  };
+  await umoci("new", "--image", `${layout}:empty`);
+  await layer("base", "empty", async (root) => {
+    for (const path of ["bin", "etc", "data"]) await mkdir(join(root, path), { recursive: true });
+    await copyFile("/bin/busybox", join(root, "bin/busybox"));
+    for (const name of ["sh", "cat", "id", "ls", "echo", "pwd"]) await symlink("busybox", join(root, "bin", name));
+    await writeFile(join(root, "etc/passwd"), "root:x:0:0::/root:/bin/sh\nworker:x:1234:1234::/data:/bin/sh\n");
+    await writeFile(join(root, "data/lower"), "lower\n");
+  });
+  await layer("tiny", "base", async (root) => {
+    await run("rm", [join(root, "data/lower")]);
+    await writeFile(join(root, "data/upper"), "upper\n");
+  });
+  const settings = ["--config.user", "worker", "--config.workingdir", "/data", "--config.env", "GREETING=hello world"];
+  await umoci("config", "--image", `${layout}:tiny`, ...settings, "--config.env", "PATH=/bin");
+  await layer("scratch", "empty", async (root) => {
+    await copyFile("/bin/busybox", join(root, "busybox"));
+    await chmod(join(root, "busybox"), 0o755);
+  });
+  const evil = ["--config.label", "evil=\u001b[2J\u202e", "--history.created_by", "\u001b]0;owned\u0007"];
+  await umoci("config", "--image", `${layout}:scratch`, ...evil);
+  await push(`oci:${layout}:tiny`, "test/tiny:docker", "--format", "v2s2");
+  await push(`oci:${layout}:tiny`, "test/tiny:oci");
+  await push(`oci:${layout}:scratch`, "test/scratch:zstd", "--dest-compress", "--dest-compress-format", "zstd");
+}
+
+function create(image: string): Promise<AnySandbox> {
+  return sdks["3.5.0"].Sandbox.create({ ...accessTo(daemon), image, persistent: false });
+}
+
+async function output(sandbox: AnySandbox | undefined, program: string, ...args: string[]): Promise<string> {
+  const command = await sandbox?.runCommand(program, args);
+  return `${(await command?.stdout()) ?? ""}${(await command?.stderr()) ?? ""}`;
+}
+
+/** all that a command prints, on both of its streams */
+async function cli(...args: (string | { input: string })[]): Promise<string> {
+  const words = args.filter((arg) => typeof arg === "string");
+  const input = args.find((arg) => typeof arg !== "string")?.input ?? "";
+  const env = { ...process.env, SANDKEEP_EGRESS_CA: registry.ca, DOCKER_CONFIG: registry.folder };
+  const where = words[0] === "registry" ? [] : ["--run-dir", daemon.runDir];
+  const child = spawn(launcher, [...words, "--data-dir", daemon.dataDir, ...where], {
+    env,
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  child.stdin.end(input);
+  const [out, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return `${errors}${out}`;
+}
