@@ -429,6 +429,8 @@ async function listen(
   // commands and logs stream for as long as they like
   server.requestTimeout = 0;
   server.headersTimeout = 30_000;
+  // Longer than clients and proxies keep idle connections: one that they use again must not close at that moment.
+  server.keepAliveTimeout = 65_000;
   await listenOn(server, config);
   place.port = (server.address() as AddressInfo).port;
   return { server, drain, url: `http://${urlHost(config.host)}:${place.port}` };

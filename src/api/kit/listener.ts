@@ -144,6 +144,8 @@ function heardOut(incoming: IncomingMessage): Promise<void> {
     const timer = setTimeout(done, patience.ms).unref();
     // Whoever read it before would go on keeping what comes, and hold it back when that is enough.
     incoming.removeAllListeners("data");
+    // While something listens for this, Node hands on nothing as data.
+    incoming.removeAllListeners("readable");
     incoming.on("data", (chunk: Buffer) => {
       left -= chunk.length;
       if (left < 0) done();
