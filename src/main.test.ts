@@ -101,7 +101,7 @@ test("recover refuses a data directory that is none with a sentence", async () =
   const file = join(await tempDir(), "file");
   writeFileSync(file, "");
   await expect(run(process.execPath, [main, "recover", "--data-dir", file])).rejects.toMatchObject({
-    stderr: `sandkeep: Cannot recover "${file}": there is no such directory\n`,
+    stderr: `sandkeep: Cannot recover "${file}": there is no such directory\nhint: --data-dir or SANDKEEP_DATA_DIR names another one\n`,
   });
 });
 

@@ -48,7 +48,7 @@ import { lockDirectory } from "../store/engines/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { greeting, rootHint } from "./greeting.ts";
-import { listenOn, requireFree, urlHost } from "./listening.ts";
+import { closeServer, listenOn, requireFree, urlHost } from "./listening.ts";
 import { outliveMishaps } from "./mishaps.ts";
 import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
 import { handleSignals, ignoreBrokenPipes } from "./signals.ts";
@@ -64,8 +64,6 @@ export interface Daemon {
 
 /** how long a daemon may take to stop after a second signal, in ms */
 const forcedTimeout = 2000;
-/** how long open streams may take to send their last lines, in ms */
-const closeTimeout = 250;
 /** how long a failed start may take to undo its steps, in ms */
 const undoTimeout = 10_000;
 
@@ -434,16 +432,6 @@ async function listen(
   await listenOn(server, config);
   place.port = (server.address() as AddressInfo).port;
   return { server, drain, url: `http://${urlHost(config.host)}:${place.port}` };
-}
-
-/** no new connections from now on; those that are open end once what is under way is `settled` */
-async function closeServer(server: Server, settled: Promise<void>): Promise<void> {
-  const closed = new Promise((resolve) => server.close(resolve));
-  await settled;
-  // Streams have been told to end, and say so.
-  await Promise.race([closed, after(closeTimeout)]);
-  server.closeAllConnections();
-  await closed;
 }
 
 /** for the person who waits for a first start */

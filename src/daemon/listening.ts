@@ -1,8 +1,10 @@
-/** Listening on the address of the settings: whether it is free, and why it is not in a sentence. */
+/** Listening on the address of the settings: whether it is free, why it is not in a sentence, and how it ends. */
 
 import { once } from "node:events";
+import type { Server as HttpServer } from "node:http";
 import { createServer, type Server } from "node:net";
 import { codeOf } from "../base/error-code.ts";
+import { after } from "../base/waits.ts";
 import { messageOf, SandkeepError } from "../core/model/errors.ts";
 
 export interface Address {
@@ -24,6 +26,19 @@ export async function requireFree(address: Address): Promise<void> {
   const server = createServer();
   await listenOn(server, address);
   await new Promise((resolve) => server.close(resolve));
+}
+
+/** how long open streams may take to send their last lines, in ms */
+const closeTimeout = 250;
+
+/** no new connections from now on; those that are open end once what is under way is `settled` */
+export async function closeServer(server: HttpServer, settled: Promise<void>): Promise<void> {
+  const closed = new Promise((resolve) => server.close(resolve));
+  await settled;
+  // Streams have been told to end, and say so.
+  await Promise.race([closed, after(closeTimeout)]);
+  server.closeAllConnections();
+  await closed;
 }
 
 function refusal({ host, port }: Address, cause: unknown): SandkeepError {
