@@ -118,7 +118,9 @@ describe("failure", () => {
     const never = () => {
       throw new Error("It was looked at");
     };
-    for (const error of [failed(ENOENT, What.path), new Error("any"), "a text"]) {
+    // A number of zlib's own, which is also the kernel's of a failed disk.
+    const ofZlib = new Error("cut off", { cause: Object.assign(new Error("end"), { errno: -5, code: "Z_BUF_ERROR" }) });
+    for (const error of [failed(ENOENT, What.path), new Error("any"), "a text", ofZlib]) {
       expect(ofFailedStore(error, "run it", { isReadOnly: never, shortage: never })).toBe(error);
     }
   });

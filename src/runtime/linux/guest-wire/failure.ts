@@ -131,8 +131,9 @@ function numberOf(error: unknown): number | undefined {
 
 /** the kernel's number in an error of Node's own; some of its calls negate it and some do not */
 function ofNode(error: Error): number | undefined {
-  const { errno } = error as NodeJS.ErrnoException;
-  return errno === undefined ? undefined : Math.abs(errno);
+  const { errno, code = "E" } = error as NodeJS.ErrnoException;
+  // Errors of zlib have numbers of their own, and codes such as Z_BUF_ERROR.
+  return errno === undefined || !code.startsWith("E") ? undefined : Math.abs(errno);
 }
 
 /** what the kernel says of a write to a store that is read-only */
