@@ -1,4 +1,4 @@
-/** A wall clock that is set: what was to happen in a while still happens after that while. */
+/** Tests of the clock: a jump of the wall clock does not change how much time a session has left. */
 
 import { expect, test } from "vitest";
 import { Clock } from "./clock.ts";
@@ -27,7 +27,7 @@ test("time that passes moves nothing", async () => {
   expect(moves).toEqual([]);
 });
 
-test.each([-hour, hour])("a clock that is set by %d ms moves what is to happen by as much, once", async (by) => {
+test.each([-hour, hour])("a clock that is set by %d ms moves the planned times by as much, once", async (by) => {
   const { clock, time, moves, pass } = clocks();
   pass(20_000);
   time.wall += by;
@@ -48,7 +48,7 @@ test("a clock that is adjusted slowly moves nothing", async () => {
   expect(moves).toEqual([]);
 });
 
-test("whoever asks for the settled time waits for what is being moved", async () => {
+test("settled() waits for moves that are under way", async () => {
   const { clock, time } = clocks();
   const { promise, resolve } = Promise.withResolvers<void>();
   clock.move = () => promise;

@@ -1,12 +1,12 @@
 /**
- * The wall clock, and what happens when somebody sets it. Times are kept and shown by the wall clock; how long something
- * may still take must not depend on it. So a jump of the wall clock against a clock that nobody sets is noticed, and the
- * ends of sessions that run are moved by as much: each has the time left that it had before.
+ * The wall clock, and what happens when it is set. Stored and shown times are wall-clock times, but the time that a
+ * session has left must not depend on the wall clock. So the clock compares it with a monotonic clock. When the wall
+ * clock jumps, it moves the ends of running sessions by as much: each keeps the time that it had left.
  */
 
 export type Now = () => number;
 
-/** what the wall clock may differ between two looks, in ms: a clock that is adjusted slowly never does */
+/** largest drift of the wall clock between two reads, in ms; slow adjustment stays below it */
 const tolerance = 1000;
 
 export class Clock {
@@ -14,7 +14,7 @@ export class Clock {
   readonly #steady: Now;
   #offset: number;
   #moved: Promise<void> = Promise.resolve();
-  /** moves what was to happen at a time by the wall clock by so many ms */
+  /** moves every planned wall-clock time by so many ms */
   move: (by: number) => Promise<void> = async () => undefined;
 
   constructor(wall: Now, steady: Now) {
@@ -23,7 +23,7 @@ export class Clock {
     this.#offset = wall() - steady();
   }
 
-  /** by the wall clock */
+  /** the wall-clock time */
   now(): number {
     const at = this.#wall();
     const offset = at - this.#steady();
@@ -33,7 +33,7 @@ export class Clock {
     return at;
   }
 
-  /** by the wall clock, once everything is moved to it that a jump has left behind */
+  /** the wall-clock time, once all planned times have been moved after a jump */
   async settled(): Promise<number> {
     for (;;) {
       const at = this.now();

@@ -1,4 +1,4 @@
-/** What every service of the core stands on: the store, the runtime, the clock, ids and the host's limits. */
+/** What every service of the core needs: the store, the runtime, the clock, ids and the host's limits. */
 
 import type { Events } from "./events/events.ts";
 import type { Ids } from "./model/ids.ts";
@@ -13,34 +13,34 @@ export interface Context {
   runtime: Runtime;
   files: RecoveryFiles;
   ids: Ids;
-  /** what others hear of changes */
+  /** the stream of changes that callers follow */
   events: Events;
   now: () => number;
-  /** a clock that nobody sets, in ms since any moment; default the same */
+  /** a monotonic clock, in ms since any moment; default `now` */
   steady?: () => number;
-  /** now, once the ends of sessions are moved to a wall clock that somebody has set; see clock.ts */
+  /** `now`, once the ends of sessions have been moved after a jump of the wall clock; see clock.ts */
   settledNow?: () => Promise<number>;
   limits: CoreLimits;
-  /** what a sandbox boots from whose caller names nothing */
+  /** image of a sandbox whose caller names none */
   defaultImage: string;
-  /** images by the names, with `*` for any text, under which the operator wants them found */
+  /** the operator's aliases: an image by each pattern, where `*` stands for any text */
   imageAliases?: Record<string, string>;
-  /** when an image that a caller names is pulled from its registry; default never */
+  /** when to pull an image that a caller names from its registry; default never */
   pullPolicy?: PullPolicy;
   seal: Seal;
-  /** what the rules of a session's policy are carried out with */
+  /** the secrets that a session's network rules need */
   networkSecrets?: NetworkSecrets;
-  /** what the host believes and images may not know */
+  /** the host's own root certificates, which images may lack */
   hostRoots?: HostRoots;
-  /** variables that every command gets unless its caller says otherwise */
+  /** variables that every command gets unless its caller overrides them */
   sandboxEnv?: Record<string, string>;
-  /** told, each sentence once, where callers get something else than they may think */
+  /** prints a sentence, once each, where callers get something other than they may expect */
   notice: (sentence: string) => void;
   /** called with errors of background work, and with the things that they are about */
   trouble: (error: unknown, about?: About) => void;
-  /** tells the log what the call that is under way is about */
+  /** adds to the log what the current call is about */
   about?: (about: About) => void;
-  /** called with each secret that passes through in the clear: no line of the log shows it */
+  /** called with each secret that passes through in the clear, so that the log never shows it */
   redact?: (secret: string) => void;
 }
 
@@ -54,7 +54,7 @@ export interface About {
   sandbox?: string;
   session?: string;
   command?: string;
-  /** of the host's, such as "egress" */
+  /** a process of the host, such as "egress" */
   process?: string;
 }
 
@@ -62,7 +62,7 @@ export interface CoreLimits {
   defaultTimeout: number;
   maxTimeout: number;
   defaultVcpus: number;
-  /** most that run at once */
+  /** most sandboxes that run at once */
   maxSandboxes: number;
   /** bytes of a sandbox's own files */
   disk: number;
@@ -78,39 +78,39 @@ export interface CoreLimits {
   sessionRetention: number;
   /** how many sessions of a project are remembered; 0 for all */
   sessionsKept: number;
-  /** how long the files after a build's step are kept that no build uses; 0 for ever */
+  /** how long the unused result of a build step is kept; 0 for ever */
   buildCacheRetention: number;
-  /** how long what the database does not know is kept; 0 for ever */
+  /** how long files that the database does not know are kept; 0 for ever */
   quarantine: number;
 }
 
 export interface NetworkSecrets {
   of(session: Session): Pick<CustomNetwork, "authority" | "identity">;
-  /** what programs have to believe, as PEM: the same one as long as the daemon runs */
+  /** the certificate that programs must trust, as PEM; it stays the same while the daemon runs */
   certificateOf(authority: AuthoritySpec): string;
-  /** name of the file that it is in, inside a sandbox */
+  /** name of the certificate's file inside a sandbox */
   certificateFile: string;
 }
 
-/** Certificates of authorities that programs inside believe because the host does, such as a company's. */
+/** Root certificates that programs inside trust because the host does, such as a company's. */
 export interface HostRoots {
   /** each as PEM */
   pems: readonly string[];
-  /** everybody whom the host believes, for an image that has no list of its own */
+  /** every root that the host trusts, for an image without a list of its own */
   bundle: string;
   /** `pems`, one after the other */
   pem: string;
-  /** Java's store with these in it; undefined where it has them, or is none */
+  /** the given Java key store with these added; undefined if it has them already or is not a key store */
   addToJava(store: Uint8Array): Uint8Array | undefined;
 }
 
-/** Keeps secrets unreadable where they are stored. */
+/** Encrypts secrets before they are stored. */
 export interface Seal {
   isSealed(text: string): boolean;
   seal(text: string): string;
-  /** throws when it was sealed with another key, or changed */
+  /** throws when the text was sealed with another key, or was changed */
   open(sealed: string): string;
 }
 
-/** MiB of memory that each processor comes with */
+/** MiB of memory for each processor */
 export const memoryPerVcpu = 2048;

@@ -1,4 +1,4 @@
-/** Puts the services of the core together: what the wires call, and what goes on without anybody calling. */
+/** Composes the services of the core: those that the APIs call, and those that run in the background. */
 
 import { eachBounded, Turns } from "../base/limited-concurrency.ts";
 import { Access, type AccessOptions } from "./access/access.ts";
@@ -32,16 +32,16 @@ import { Captures } from "./snapshots/captures.ts";
 import { Retention } from "./snapshots/retention.ts";
 import { SnapshotService } from "./snapshots/snapshots.ts";
 
-/** how long an end that a caller asked for may hold up the others, in ms */
+/** how long one caller's stop may hold up others, in ms */
 const longestTurn = 5000;
 
 export interface Core extends Guarded {
   access: Access;
   policies: NetworkPolicies;
   host: Host;
-  /** recovers what an earlier daemon left and begins to watch the time */
+  /** recovers what an earlier daemon left, and starts the timers */
   open(options?: { keepAll?: boolean }): Promise<void>;
-  /** stops watching; sessions go on */
+  /** stops the timers; sessions go on */
   close(): Promise<void>;
   /** ends every session */
   stopAll(): Promise<void>;

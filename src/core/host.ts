@@ -1,4 +1,4 @@
-/** What the operator of a daemon asks about it as a whole: its numbers, and which of its processes are of an earlier build. */
+/** What an operator asks of a whole daemon: its numbers, and which of its processes are from an earlier build. */
 
 import { defaultTeam } from "./access/access.ts";
 import type { Context } from "./context.ts";
@@ -7,7 +7,7 @@ import type { Caller, SessionState } from "./model/sandbox.ts";
 import { requireUnlimited } from "./model/scope.ts";
 import type { OtherBuilds, ReplacedParts, Vitals } from "./ports/runtime.ts";
 
-/** Processes of an earlier build that go on, and why. */
+/** Processes of an earlier build that still run, and why. */
 export interface Waiting {
   /** with the names of the sandboxes that run on it */
   launcher?: { pid: number; sandboxes: string[] };
@@ -19,7 +19,7 @@ export interface Upgrade {
   waiting: Waiting;
 }
 
-/** how many sessions that are not over are in each state */
+/** the number of open sessions in each state */
 type OpenSessions = Record<Exclude<SessionState, "stopped" | "failed" | "aborted">, number>;
 
 export class Host {
@@ -29,7 +29,7 @@ export class Host {
     this.#context = context;
   }
 
-  /** for a key without limits, or one whose only limit is that it may only read */
+  /** requires a key without limits, or one that is only limited to reading */
   async vitals(caller: Caller): Promise<Vitals & { sessions: OpenSessions }> {
     requireOperator(caller);
     const { readOnly: _, ...limits } = caller.scope ?? {};
@@ -40,7 +40,7 @@ export class Host {
     return { ...runtime.vitals(), sessions };
   }
 
-  /** replaces what is of an earlier build, as far as no sandbox runs on it */
+  /** replaces processes of an earlier build on which no sandbox runs */
   async upgrade(caller: Caller): Promise<Upgrade> {
     requireOperator(caller);
     requireUnlimited(caller, "an upgrade");
@@ -60,7 +60,7 @@ export class Host {
   }
 }
 
-/** refuses everybody but the default team, whose key the daemon makes at its first start */
+/** refuses every team but the default one, whose key the daemon makes at its first start */
 function requireOperator({ teamId }: Caller): void {
   if (teamId === defaultTeam.id) return;
   throw new SandkeepError("forbidden", "Not authorized: this takes a key of the team that runs this daemon");

@@ -1,4 +1,4 @@
-/** Who may do what: keys belong to teams, teams own projects, and nothing is found that belongs to someone else. */
+/** Who may do what: keys belong to teams, teams own projects, and callers find only what their team owns. */
 
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
@@ -10,7 +10,7 @@ import { KeyLifetimes } from "./key-lifetimes.ts";
 import { DeviceLogins } from "./login.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
-/** What a new key may do less than its team, and until when. */
+/** How a new key is more limited than its team, and when it expires. */
 export interface KeyLimits {
   project?: string | undefined;
   readOnly?: boolean | undefined;
@@ -21,9 +21,9 @@ export interface KeyLimits {
 interface KnownKey {
   key: ApiKey;
   caller: Caller;
-  /** when its last use was written down */
+  /** when its last use was stored */
   touchedAt: number;
-  /** addresses that it came from */
+  /** addresses that have used it */
   from: Set<string>;
 }
 
@@ -38,7 +38,7 @@ export const defaultTeam = { id: "team_default", slug: "default" };
 export const defaultProject = { id: "prj_default", name: "default" };
 
 const mostCallers = 1000;
-/** that are remembered of a key */
+/** most addresses remembered for each key */
 const mostAddresses = 1000;
 /** ms between two records of a key's last use */
 const touchEvery = 60_000;
@@ -51,11 +51,11 @@ export class Access {
   readonly logins: DeviceLogins;
   readonly #wrongKeys: WrongKeys;
   readonly #lifetimes: KeyLifetimes;
-  /** keys that were seen, by hash; one daemon has the store for itself, so nobody else deletes keys */
+  /** keys in use, by hash; only this daemon uses the store, so no other process deletes keys */
   readonly #callers = new Map<string, KnownKey>();
-  /** the same, by the id of the key */
+  /** the same keys, by id */
   readonly #byId = new Map<string, KnownKey>();
-  /** that were found, by team and what they were asked for: no project changes or goes away */
+  /** known projects, by team and by the id or name asked for: a project never changes or goes away */
   readonly #projects = new Map<string, Project>();
 
   constructor(context: Context, options: AccessOptions) {
@@ -67,7 +67,7 @@ export class Access {
     this.#lifetimes = new KeyLifetimes(context.now);
   }
 
-  /** makes the first team, project and key; the key's secret when it was made now */
+  /** creates the first team, project and key; returns the secret of a key that it created */
   async prepare(preset: string | undefined): Promise<string | undefined> {
     const { store, ids, now } = this.#context;
     await store.insertTeam({ ...defaultTeam, createdAt: now() });
@@ -83,9 +83,9 @@ export class Access {
     return (await this.createKey({ teamId: defaultTeam.id }, "first")).secret;
   }
 
-  /** a key, or a token that carries one; `address` is where it comes from, which may not try many */
+  /** `secret` is a key, or a token that carries one; `address`, the client's, may not try many wrong keys */
   async authenticate(secret: string, address = ""): Promise<Caller> {
-    // a key is looked up by its hash: how long that takes says nothing about any other key
+    // the lookup is by hash, so its duration reveals nothing about other keys
     const hash = this.#hash(this.#keyOfToken(secret) ?? secret);
     const seen = this.#callers.get(hash);
     if (!seen?.from.has(address)) this.#wrongKeys.check(address, hash);
@@ -97,13 +97,13 @@ export class Access {
     const at = this.#context.now();
     if (at - known.touchedAt >= touchEvery) {
       known.touchedAt = at;
-      // Nobody waits for it: it is there for people who look at their keys.
+      // Not awaited: the time of last use only informs people.
       void this.#context.store.touchKey(key.id, at).catch(this.#context.trouble);
     }
     return caller;
   }
 
-  /** the caller that a key of a team stands for, for tokens that were made with it; `unauthenticated` once it is gone */
+  /** the caller of a token that was made with a key; throws `unauthenticated` once the key is deleted */
   async callerOf(teamId: string, keyId: string): Promise<Caller> {
     const known = this.#byId.get(keyId) ?? (await this.#known(teamId, keyId));
     if (known?.key.teamId !== teamId)
@@ -145,7 +145,7 @@ export class Access {
     throw new SandkeepError("unauthenticated", "Cannot authenticate: the key has expired");
   }
 
-  /** the project that a request is about; both parts may be left out for the team's own */
+  /** the project of a request; without a project or team, the key's own */
   async owner(caller: Caller, scope: { team?: string | undefined; project?: string | undefined }): Promise<Owner> {
     await this.#ownTeam(caller, scope.team);
     const project = await this.#findProject(caller, scope.project ?? caller.scope?.projectId);
@@ -183,7 +183,7 @@ export class Access {
     return keys.map(({ hash: _, ...key }) => key);
   }
 
-  /** the secret is told once and never again; `project` is an id or a name */
+  /** returns the secret, which is not stored; `project` is an id or a name */
   async createKey(
     caller: Caller,
     name: string,

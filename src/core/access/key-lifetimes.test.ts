@@ -3,14 +3,14 @@
 import { expect, test, vi } from "vitest";
 import { KeyLifetimes } from "./key-lifetimes.ts";
 
-test("a key that is deleted ends its signal, and no other's", () => {
+test("deleting a key aborts its own signal only", () => {
   const lifetimes = new KeyLifetimes(() => 0);
   const [one, again, other] = [lifetimes.of({ id: "one" }), lifetimes.of({ id: "one" }), lifetimes.of({ id: "other" })];
   lifetimes.end("one");
   expect([one.aborted, again.aborted, other.aborted]).toEqual([true, true, false]);
 });
 
-test("a key ends when it expires, also when that is further away than a timer reaches", () => {
+test("a key's signal aborts when the key expires, even later than the longest timer", () => {
   vi.useFakeTimers({ now: 0 });
   try {
     const lifetimes = new KeyLifetimes(Date.now);

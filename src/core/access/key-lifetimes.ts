@@ -1,4 +1,4 @@
-/** How long keys are good for: a signal for each, which aborts when the key is deleted or expires. */
+/** How long keys stay valid: each has a signal that aborts when the key is deleted or expires. */
 
 import type { ApiKey } from "../ports/store.ts";
 
@@ -7,12 +7,12 @@ interface KeyLifetime {
   timer?: NodeJS.Timeout;
 }
 
-/** the longest that a timer of Node's can wait, in ms */
+/** longest delay of a Node timer, in ms */
 const longestTimer = 2 ** 31 - 1;
 
 export class KeyLifetimes {
   readonly #now: () => number;
-  /** of keys that were used since the daemon started, by id */
+  /** of keys used since the daemon started, by id */
   readonly #lifetimes = new Map<string, KeyLifetime>();
 
   constructor(now: () => number) {
@@ -28,7 +28,7 @@ export class KeyLifetimes {
     return life.controller.signal;
   }
 
-  /** the key was deleted */
+  /** call when the key was deleted */
   end(id: string): void {
     const life = this.#lifetimes.get(id);
     clearTimeout(life?.timer);

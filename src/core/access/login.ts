@@ -1,6 +1,6 @@
 /**
- * Logging a command line in by a device code: it shows a short code, a person with a key approves it, and the command
- * line, which has been asking meanwhile, is given that key. Codes live in memory: after a restart one begins again.
+ * Login of a command line by a device code: it shows a short code, a person with a key approves the code, and the
+ * command line receives that key when it polls. Codes live in memory, so a restart of the daemon discards them.
  */
 
 import type { Context } from "../context.ts";
@@ -19,7 +19,7 @@ export interface DeviceLogin {
 export type LoginAnswer = "pending" | "slow-down" | "denied" | "expired" | { key: string };
 
 interface Pending {
-  /** where it was begun */
+  /** the client's address */
   address: string;
   userCode: string;
   expiresAt: number;
@@ -29,7 +29,7 @@ interface Pending {
 
 const lifetime = 10 * 60;
 const interval = 1;
-/** that are open at once: of one address, and altogether */
+/** most open logins: for each address, and in total */
 const mostOfAddress = 10;
 const most = 1000;
 
@@ -41,7 +41,7 @@ export class DeviceLogins {
     this.#context = context;
   }
 
-  /** nobody is refused: the oldest of an address with many gives way */
+  /** always succeeds: an address with too many open logins loses its oldest one */
   begin(address: string): DeviceLogin {
     this.#sweep();
     if (this.#of(address).length >= mostOfAddress) this.#evictFrom(address);
@@ -55,7 +55,7 @@ export class DeviceLogins {
     return { deviceCode, userCode, expiresIn: lifetime, interval };
   }
 
-  /** an answer is given once */
+  /** returns the final answer only once */
   poll(deviceCode: string): LoginAnswer {
     const login = this.#pending.get(deviceCode);
     const now = this.#context.now();
@@ -75,7 +75,7 @@ export class DeviceLogins {
     this.#find(userCode).answer = "denied";
   }
 
-  /** codes, the oldest first */
+  /** codes of an address, oldest first */
   #of(address: string): string[] {
     return [...this.#pending].filter(([, login]) => login.address === address).map(([code]) => code);
   }
@@ -85,7 +85,7 @@ export class DeviceLogins {
     if (oldest !== undefined) this.#pending.delete(oldest);
   }
 
-  /** the address with the most; of several the one that began first */
+  /** the address with the most open logins; of several, the one that began first */
   #busiestAddress(): string {
     const counts = new Map<string, number>();
     for (const { address } of this.#pending.values()) counts.set(address, (counts.get(address) ?? 0) + 1);

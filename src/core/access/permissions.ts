@@ -1,8 +1,8 @@
 /**
- * Holds callers to the limits of their keys (scope.ts), before a service of the core does anything. Each method that a
- * caller may reach has an entry here, or this does not compile: whether it reads or changes, and what it is about.
+ * Enforces the limits of keys (scope.ts) before a service of the core does anything. Each method that takes a caller
+ * needs an entry here, or this file does not compile: whether the method reads or changes, and what it is about.
  *
- * A caller without limits passes at once. Services call each other past this, as the work has been permitted by then.
+ * A caller without limits passes at once. Services call each other directly, without these checks.
  */
 
 import type { BuildSpec, Builds } from "../builds/builds.ts";
@@ -28,7 +28,7 @@ import type { CreateSpec, ForkSpec, Sandboxes, UpdateSpec } from "../sandboxes/s
 import type { Sessions } from "../sessions/sessions.ts";
 import type { SnapshotService } from "../snapshots/snapshots.ts";
 
-/** Looks at the arguments of a call and throws where it is not permitted; may answer with others in their place. */
+/** Throws if the call is not permitted; may return other arguments to use instead. */
 type Check = (caller: never, ...args: never[]) => unknown;
 
 /** an entry for every method whose first argument is a caller */
@@ -62,13 +62,13 @@ export function guarded(
 ): Guarded {
   const sessionIn = async (caller: Caller, id: string) => {
     const session = await store.getSession(id);
-    // What is another team's is the service's to deny.
+    // The service itself refuses sessions of other teams.
     if (session?.teamId !== caller.teamId) return undefined;
     requireProject(caller, session.projectId);
     return session;
   };
   const aboutSession = async (caller: Caller, id: string) => void (await sessionIn(caller, id));
-  /** works with its machine, and so with whatever that reaches */
+  /** uses the session's machine, and so reaches what the machine can reach */
   const usesSession = async (caller: Caller, id: string) => {
     const session = await sessionIn(caller, id);
     if (session) requireUsable(caller, session.sandboxName, session.networkPolicy);
@@ -92,7 +92,7 @@ export function guarded(
     if (command?.teamId === caller.teamId) await sessionIn(caller, command.sessionId);
   };
   const sandboxIn = (owner: Owner, name: string) => store.findSandbox(owner.projectId, name);
-  /** in the clear, so that rules are compared by what they do */
+  /** decrypted, so that rules can be compared */
   const opened = (policy: NetworkPolicy | undefined) => policy && openPolicy(policy, seal.open);
 
   const sandboxes: Checks<Sandboxes> = {
@@ -103,7 +103,7 @@ export function guarded(
       if (origin && networkPolicy === undefined && owner.scope?.narrowsOnly) {
         return [owner, { ...spec, networkPolicy: origin }];
       }
-      // Beyond everything public there are private networks, which nothing new opens either.
+      // "Allow all" excludes private networks: compared with it, a new sandbox cannot open them either.
       requirePolicy(owner, networkPolicy ?? allowAll, origin ?? allowAll);
       return [owner, { ...spec, networkPolicy }];
     },
@@ -217,7 +217,7 @@ export function guarded(
     },
     tree: aboutSnapshot,
   };
-  /** an image is there for every project of the team */
+  /** every project of the team can use an image */
   const makesImages = (caller: Caller) => {
     requireChange(caller);
     requireWholeTeam(caller, "an image");
@@ -265,14 +265,14 @@ export function guarded(
     if (policy) requirePolicy(owner, policy, origin);
   }
 
-  /** of the sandbox that it is of, also when that is deleted */
+  /** the policy of the snapshot's sandbox, even of a deleted one */
   async function policyOfSnapshot(id: string): Promise<NetworkPolicy | undefined> {
     const snapshot = await store.getSnapshot(id);
     return snapshot && opened((await store.getSandbox(snapshot.sandboxId))?.networkPolicy);
   }
 }
 
-/** the service, whose methods with an entry are called after their check */
+/** the service, with each listed method calling its check first */
 function checked<T extends object>(
   service: T,
   checks: Record<string, Check>,
@@ -295,7 +295,7 @@ function checked<T extends object>(
 }
 
 async function permitted(check: Check, args: unknown[]): Promise<unknown[]> {
-  // A check takes the arguments of its own method, and is called with no others.
+  // Each check is called with the arguments of its own method only.
   const others = await (check as (...args: unknown[]) => unknown)(...args);
   return Array.isArray(others) ? others : args;
 }

@@ -1,27 +1,27 @@
 /**
- * Counts wrong keys by the address that they come from, so that nobody can try many. Only different ones count: a program
- * with a stale key asks with the same one again and again, and must not lock out others at its address. For the same
- * reason a key that was right from an address goes on working there while others are refused.
+ * Counts wrong keys by client address, so that no client can try many. Only distinct keys count: a program with a stale
+ * key sends the same one again and again, and must not lock out others at its address. For the same reason, a key that
+ * has worked from an address goes on working there.
  */
 
 import { SandkeepError } from "../model/errors.ts";
 
-/** different wrong keys of an address, and within which time, in ms */
+/** most distinct wrong keys of an address within `window` ms */
 const most = 30;
 const window = 60_000;
-/** addresses that are remembered; those that came first give way */
+/** most addresses remembered; the oldest give way */
 const mostAddresses = 10_000;
 
 export class WrongKeys {
   readonly #now: () => number;
-  /** when each was tried, by address and hash, the oldest first */
+  /** when each key was tried, by address and hash, oldest first */
   readonly #tried = new Map<string, Map<string, number>>();
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  /** refuses to look at one more key from an address that has tried too many */
+  /** throws if the address has tried too many wrong keys */
   check(address: string, hash: string): void {
     const tried = this.#tried.get(address);
     if (!tried || tried.has(hash)) return;

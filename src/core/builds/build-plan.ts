@@ -1,6 +1,6 @@
 /**
- * What a build does, decided before anything runs: stages, each with a base and steps, and what the image of each says of
- * itself. A Dockerfile is one way to write it; whoever has a list of steps makes a plan of one stage.
+ * What a build does, decided before anything runs: stages, each with a base and steps, and the settings of each stage's
+ * image. A Dockerfile is one way to write a plan; a plain list of steps becomes a plan with one stage.
  */
 
 /** What a stage begins with: an image by name, the result of an earlier stage by its index, or nothing. */
@@ -10,19 +10,19 @@ export interface BuildPlan {
   stages: BuildStage[];
   /** index of the stage whose result is the image */
   target: number;
-  /** sentences for whoever builds, such as arguments that no step uses */
+  /** sentences for the person who builds, such as a warning about unused arguments */
   notes: string[];
 }
 
 export interface BuildStage {
-  /** how it is shown */
+  /** the name that progress shows */
   name: string;
   base: StageBase;
   steps: BuildStep[];
   settings: ImageSettings;
 }
 
-/** What an image says of itself after the last step of its stage. */
+/** The image's configuration after the last step of its stage. */
 export interface ImageSettings {
   env: Record<string, string>;
   user: string;
@@ -36,38 +36,38 @@ export interface ImageSettings {
 }
 
 export interface BuildStep {
-  /** as it was written, for people */
+  /** the step as it was written, for people */
   text: string;
-  /** where it was written, if in a file */
+  /** its line, if it comes from a file */
   line?: number;
   action: BuildAction;
 }
 
 export type BuildAction = RunAction | CopyAction | DirectoryAction | SettingAction;
 
-/** Runs a program to its end; whatever is left of it ends then. */
+/** Runs a program to its end; processes that it leaves behind are ended. */
 export interface RunAction {
   kind: "run";
   argv: string[];
-  /** the whole environment besides the default one */
+  /** the environment, in addition to the default one */
   env: Record<string, string>;
   user: string;
   cwd: string;
 }
 
-/** Where files are copied from: the build's context, or the files of an earlier stage or of an image. */
+/** Where files are copied from: the build's context, an earlier stage, or an image. */
 export type CopySource = "context" | StageBase;
 
 export interface CopyAction {
   kind: "copy";
   from: CopySource;
-  /** paths with wildcards; directories give what is in them */
+  /** paths with wildcards; of a directory, its contents are copied */
   sources: string[];
-  /** files that stand in the plan itself */
+  /** files whose contents are in the plan itself */
   inline: InlineFile[];
-  /** absolute; a slash at its end says that it is a directory */
+  /** absolute; a trailing slash means a directory */
   target: string;
-  /** user[:group], by name or number, of the image that is built; default root, of a stage's or image's files their own */
+  /** user[:group], by name or number, in the new image; default root, or for files of a stage or image their own */
   owner?: string | undefined;
   /** permission bits of everything that is copied; default those of the source */
   mode?: number | undefined;
@@ -80,7 +80,7 @@ export interface InlineFile {
   content: string;
 }
 
-/** Makes a directory unless it is there. */
+/** Makes a directory unless it exists. */
 export interface DirectoryAction {
   kind: "directory";
   path: string;
@@ -92,7 +92,7 @@ export interface SettingAction {
   kind: "setting";
 }
 
-/** the stages that the target needs, by index, in the order they are built in */
+/** indexes of the stages that the target needs, in build order */
 export function neededStages({ stages, target }: Pick<BuildPlan, "stages" | "target">): number[] {
   const needed = new Set([target]);
   for (let index = target; index >= 0; index--) {
@@ -103,7 +103,7 @@ export function neededStages({ stages, target }: Pick<BuildPlan, "stages" | "tar
   return [...needed].sort((a, b) => a - b);
 }
 
-/** what a stage begins with, and copies from */
+/** the bases that a stage begins with or copies from */
 export function basesOf(stage: BuildStage): StageBase[] {
   const copied = stage.steps.flatMap(({ action }) =>
     action.kind === "copy" && action.from !== "context" ? [action.from] : [],

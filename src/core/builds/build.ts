@@ -1,7 +1,7 @@
 /**
- * One build: walks the stages of a plan. Each step that changes files boots a sandbox from what the step before it left,
- * does its work inside, and leaves a snapshot, which is kept by the step's key; where that is kept already, nothing runs.
- * What boots is nobody's sandbox: it is in no list and in no account, and it is gone when its step is over.
+ * One build: walks the stages of a plan. Each step that changes files boots a sandbox from the result of the step
+ * before, works inside it, and stores a snapshot under the step's key. If the store already has that key, nothing runs.
+ * These sandboxes belong to no project, appear in no list, and are deleted when their step ends.
  */
 
 import type { Context } from "../context.ts";
@@ -23,17 +23,17 @@ import {
 import { type CopyFiles, contextFiles, copyInto, type Match, machineFiles, matchesOf, ownerIds } from "./copying.ts";
 import { baseKey, stepKey } from "./step-keys.ts";
 
-/** What whoever waits for a build hears of it. */
+/** What a build reports to its caller. */
 export type BuildEvent =
   | { type: "note"; message: string }
   /** `index` counts from 1 */
   | { type: "step"; stage: string; index: number; total: number; text: string; line?: number | undefined }
   | { type: "output"; stream: "stdout" | "stderr"; text: string }
   | { type: "cached" }
-  /** ms that it took */
+  /** duration in ms */
   | { type: "done"; took: number };
 
-/** Files that a step begins with or leaves. */
+/** The files that a step begins with or leaves behind. */
 interface Root {
   /** the key of the image to boot from */
   image: string;
@@ -45,20 +45,20 @@ export interface BuildJob {
   teamId: string;
   plan: BuildPlan;
   files: BuildContext | undefined;
-  /** what the images that the plan names are, by name: what to boot from and the digest of what is in it */
+  /** the images that the plan names, by name: the image to boot and the digest of its content */
   images: ReadonlyMap<string, { image: string; digest: string }>;
   network: NetworkPolicy;
   useCache: boolean;
   vcpus: number;
-  /** when it must be over */
+  /** when the build must have finished */
   deadline: number;
   signal: AbortSignal;
   tell: (event: BuildEvent) => Promise<void>;
 }
 
-/** bytes of a command's output that are kept until they are told */
+/** most bytes of a command's output that wait to be reported */
 const outputLimit = 16 << 20;
-/** characters of a failed command's output that its error repeats */
+/** characters of a failed command's output that the error message repeats */
 const lastOutput = 2000;
 
 export class Build {
@@ -73,7 +73,7 @@ export class Build {
     this.#total = neededStages(job.plan).reduce((sum, index) => sum + (stages[index]?.steps.length ?? 0), 0);
   }
 
-  /** the key of the image that has the files of the target */
+  /** returns the key of the image with the target's files */
   async run(): Promise<string> {
     const { plan, tell } = this.#job;
     for (const message of plan.notes) await tell({ type: "note", message });
@@ -137,7 +137,7 @@ export class Build {
     );
   }
 
-  /** what is copied is looked at before the cache is: its contents are part of the key */
+  /** reads the sources before the cache, because their contents are part of the key */
   async #copy(parent: Root, action: CopyAction): Promise<Root> {
     const { files: sent, network } = this.#job;
     const write = (key: string, files: CopyFiles | undefined, matches: Match[]) =>
@@ -169,7 +169,7 @@ export class Build {
     return { image, key };
   }
 
-  /** boots from what is there, changes it, and keeps what that leaves */
+  /** boots from the parent, changes its files, and stores the result under the key */
   #inside(parent: Root, key: string, change: (machine: Machine) => Promise<void>): Promise<Root> {
     const { runtime } = this.#job.context;
     return this.#booted(parent, "step", async (machine) => {
@@ -181,7 +181,7 @@ export class Build {
     });
   }
 
-  /** a machine that is gone, with all it did, when the work is over; a cancelled build ends it at once */
+  /** boots a machine for the work and deletes it afterwards; a cancelled build stops it at once */
   async #booted<T>(root: Root, purpose: string, work: (machine: Machine) => Promise<T>): Promise<T> {
     const { context, vcpus, signal, network: policy } = this.#job;
     const { runtime, ids, limits, trouble } = context;
@@ -206,7 +206,7 @@ export class Build {
 
   async #run(machine: Machine, { argv, env, user, cwd }: RunAction): Promise<void> {
     const { context, network, deadline, signal } = this.#job;
-    // Only programs need it; files that are copied do not change because of it.
+    // Only programs need the certificates; copying files does not.
     beginTrust(machine, machineNetwork(network), context, { rooted: !context.hostRoots });
     await trusted(machine);
     const [name = "", group] = user.split(":");
@@ -242,7 +242,7 @@ export class Build {
     throw new SandkeepError("timeout", "Cannot build the image: it took longer than it may");
   }
 
-  /** the same error, with the step that it is about */
+  /** the same error, with the failed step in its message */
   #failed({ text, line }: BuildStep, error: unknown): unknown {
     const { signal } = this.#job;
     if (signal.aborted) return signal.reason ?? error;
@@ -254,7 +254,7 @@ export class Build {
   }
 }
 
-/** rules of a policy need a sandbox that they are on record for */
+/** policies with rules are refused: rules need a sandbox in the database */
 export function machineNetwork(policy: NetworkPolicy): MachineNetwork {
   if (policy.mode === "allow-all") return "allow-all";
   if (policy.mode === "deny-all" || allowsNothing(policy)) return "deny-all";
@@ -263,7 +263,7 @@ export function machineNetwork(policy: NetworkPolicy): MachineNetwork {
   return policy;
 }
 
-/** A command's output as text, and the end of it. */
+/** Decodes a command's output as text, and keeps the end of it. */
 class Output {
   readonly #tell: BuildJob["tell"];
   readonly #decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };

@@ -1,4 +1,4 @@
-/** Images that are made here: by a build's plan, or of a snapshot. They belong to the caller's team. */
+/** Images made here, from a build plan or a snapshot. They belong to the caller's team. */
 
 import type { Readable } from "node:stream";
 import { Turns } from "../../base/limited-concurrency.ts";
@@ -15,37 +15,37 @@ import { Build, type BuildEvent, machineNetwork } from "./build.ts";
 import { type BuildPlan, type ImageSettings, neededStages } from "./build-plan.ts";
 
 export interface BuildSpec {
-  /** what the image will be called; an image of that name is replaced. Without a name the build only fills the cache */
+  /** name of the image; replaces an image of that name. Without a name the build only fills the cache */
   name?: string | undefined;
-  /** names of images that the plan needs; what they are is resolved before the plan is made */
+  /** names of the images that the plan needs; they are resolved before the plan is made */
   images: string[];
   plan: (images: ReadonlyMap<string, ImageSettings>) => BuildPlan;
   /** files to copy from; closed when the build is over */
   context?: BuildContext | undefined;
   networkPolicy?: NetworkPolicy | undefined;
-  /** whether steps that were built before are used again; default true */
+  /** whether to reuse cached steps; default true */
   useCache?: boolean | undefined;
   vcpus?: number | undefined;
-  /** longest it may take, in ms; default and most an hour */
+  /** longest duration in ms; default and maximum one hour */
   timeout?: number | undefined;
-  /** ends it */
+  /** aborts the build */
   signal?: AbortSignal | undefined;
 }
 
-/** What a build tells, and at its end the image; of one without a name there is none. */
+/** What a build reports, and at its end the image, if it has a name. */
 export type BuildProgress = BuildEvent | { type: "waiting" } | { type: "built"; image?: ImageInfo };
 
 /** builds that run at once; others wait for their turn */
 const mostAtOnce = 4;
 const longestBuild = 3_600_000;
-/** what a caller is behind with before the build waits for it */
+/** unread events of a caller before the build waits for it */
 const mostBehind = 256;
 
 export class Builds {
   readonly #context: Context;
   readonly #turns = new Turns(mostAtOnce, 2 ** 31 - 1);
   readonly #ending = new AbortController();
-  /** builds that run or wait, each until nothing of it is left */
+  /** builds that run or wait, each until all its work has stopped */
   readonly #builds = new Set<Promise<void>>();
   #running = 0;
   #prunedAt = Number.NEGATIVE_INFINITY;
@@ -54,13 +54,13 @@ export class Builds {
     this.#context = context;
   }
 
-  /** takes the files of a build; whoever does not build with them has to close them */
+  /** receives the files of a build; a caller that does not build with them must close them */
   async receive(_owner: Owner, tar: AsyncIterable<Uint8Array>): Promise<BuildContext> {
     this.#context.runtime.requireRoom();
     return this.#context.runtime.imageBuilds.receive(tar);
   }
 
-  /** builds as long as somebody listens; one that is left ends at once, and nothing of its last step stays */
+  /** builds while the caller reads the events; if it stops reading, the build ends at once and drops its last step */
   async build(owner: Owner, spec: BuildSpec): Promise<AsyncGenerator<BuildProgress>> {
     return this.#events(owner, spec);
   }
@@ -84,13 +84,13 @@ export class Builds {
     }
   }
 
-  /** ends what is being built; resolves when nothing of it is left */
+  /** aborts all builds; resolves when all their work has stopped */
   async close(): Promise<void> {
     this.#ending.abort(new SandkeepError("unavailable", "Cannot build the image: the daemon is closing"));
     await Promise.all(this.#builds);
   }
 
-  /** an image of this name with the files of a snapshot */
+  /** creates an image of this name with the files of a snapshot */
   async fromSnapshot(caller: Caller, snapshotId: string, name: string): Promise<ImageInfo> {
     const { store, runtime } = this.#context;
     const snapshot = await store.getSnapshot(snapshotId);
@@ -101,14 +101,14 @@ export class Builds {
     return runtime.imageBuilds.publishSnapshot(snapshot.runtimeId, { name, owner: caller.teamId });
   }
 
-  /** a tar that other tools load; only whole images can be packed, not those that need this host's own files */
+  /** a tar that other tools can load; refuses images that depend on files of this host */
   async export(caller: Caller, name: string): Promise<Readable> {
     const image = await this.#context.runtime.images.get(name, caller.teamId);
     if (!image) throw new SandkeepError("not-found", `Cannot export image "${name}": there is none of that name`);
     return this.#context.runtime.imageBuilds.export(imageKey(image));
   }
 
-  /** deletes what earlier builds left and none has used for long; asked after each build, and at the start */
+  /** deletes cached steps that no build has used for long; runs after builds and at the start */
   async prune(): Promise<void> {
     const { runtime, now, limits } = this.#context;
     if (limits.buildCacheRetention === 0) return;
@@ -220,7 +220,7 @@ export class Builds {
   }
 }
 
-/** what a stage that begins with the image takes over from it */
+/** the settings that a stage inherits from its base image */
 function settingsOf({ env, user, cwd, config }: ImageInfo): ImageSettings {
   return {
     env,
@@ -239,7 +239,7 @@ function digestOf(image: ImageInfo): string {
   return image.layers.join(" ");
 }
 
-/** images that came from a registry's default place go by their short names here */
+/** images from the default registry go by their short names here */
 function shortName(name: string): string {
   return name.replace(/^docker\.io\/(library\/)?/, "").replace(/:latest$/, "");
 }

@@ -1,13 +1,13 @@
-/** The files of a build's context that say how to build: the Dockerfile, and the rules for what is left out. */
+/** The files of a build's context that control the build: the Dockerfile and the ignore file. */
 
 import { ignoredBy } from "../../base/path-patterns.ts";
 import { messageOf, SandkeepError } from "../model/errors.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
 
-/** comparisons of the ignore file's rules with paths: seconds of the daemon's time */
+/** most comparisons of ignore rules with paths: seconds of the daemon's time */
 const mostSteps = 1e8;
 
-/** the Dockerfile; the rest of the context is then without what its ignore file names. `apart`: also without the Dockerfile */
+/** returns the Dockerfile's text, and hides ignored files in the context. `apart`: hides the Dockerfile too */
 export async function dockerfileIn(context: BuildContext, path: string, { apart = false } = {}): Promise<string> {
   const text = await context.text(path);
   if (text === undefined) {

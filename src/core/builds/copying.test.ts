@@ -1,4 +1,4 @@
-/** What the sources of a copy name, and by what a step is known again. */
+/** Tests of which files the sources of a copy match, and what a step's cache key depends on. */
 
 import { expect, test } from "vitest";
 import type { RunAction } from "./build-plan.ts";
@@ -21,7 +21,7 @@ const files: CopyFiles = {
   archive: async function* () {},
 };
 
-test("a source names a file, a directory or all that its wildcards match", async () => {
+test("a source names a file, a directory or everything that its wildcards match", async () => {
   const paths = async (source: string) => (await matchesOf(files, source)).map(({ path }) => path);
   expect(await paths("a.c")).toEqual(["/a.c"]);
   expect(await paths("./*.c")).toEqual(["/a.c", "/b.c"]);
@@ -33,7 +33,7 @@ test("a source names a file, a directory or all that its wildcards match", async
   await expect(paths("a.c/*")).rejects.toThrow("names nothing");
 });
 
-test("a step has another key when anything that it depends on is different, and only then", () => {
+test("a step's key changes when anything that it depends on changes, and only then", () => {
   const action: RunAction = { kind: "run", argv: ["x"], env: { A: "1", B: "2" }, user: "root", cwd: "/" };
   const parent = baseKey("team_a", { digest: "d" });
   const network = { mode: "allow-all" } as const;

@@ -1,6 +1,6 @@
 /**
- * Carries out the copies of a build: finds what the sources name, and unpacks it inside the sandbox that is being built,
- * where every path is resolved. Where the sources are files of another stage they are packed inside a sandbox of their own.
+ * Carries out the copies of a build: finds what the sources match, and unpacks it inside the sandbox that is being
+ * built, which resolves every path. Files of another stage are packed inside a sandbox of their own.
  */
 
 import { isPattern, namePattern } from "../../base/path-patterns.ts";
@@ -10,25 +10,25 @@ import type { ExtractOptions, Files, Machine } from "../ports/runtime.ts";
 import type { CopyAction } from "./build-plan.ts";
 import { absolutePath, baseName, parentPath } from "./paths.ts";
 
-/** Files that can be copied from. Paths are absolute, from the root of whatever it is. */
+/** Files to copy from. Paths are absolute, from the root of the context or machine. */
 export interface CopyFiles {
-  /** undefined where there is nothing; links are followed */
+  /** undefined if nothing is there; follows links */
   find(path: string): Promise<FoundFile | undefined>;
   names(directory: string): Promise<string[]>;
   archive(path: string): AsyncIterable<Uint8Array>;
-  /** what is in a file that is an archive; undefined when it is none */
+  /** the contents of an archive file; undefined if the file is not an archive */
   unpacked?(path: string): Promise<AsyncIterable<Uint8Array> | undefined>;
 }
 
 export interface FoundFile {
-  /** where it really is */
+  /** its path with links resolved */
   path: string;
   isDirectory: boolean;
 }
 
-/** What a source names. */
+/** A file or directory that a source matches. */
 export interface Match extends FoundFile {
-  /** the last name of its path as the source has it */
+  /** the last name of its path, as the source spells it */
   name: string;
 }
 
@@ -56,7 +56,7 @@ export function machineFiles(files: Files): CopyFiles {
   };
 }
 
-/** what a source names: itself, or all that its wildcards match; fails when that is nothing */
+/** the path that a source names, or all that its wildcards match; throws if nothing matches */
 export async function matchesOf(files: CopyFiles, source: string): Promise<Match[]> {
   let paths = ["/"];
   for (const part of source.split("/").filter((part) => part !== "" && part !== ".")) {
@@ -83,7 +83,7 @@ async function namesMatching(files: CopyFiles, directory: string, pattern: strin
   return (await files.names(directory)).filter(namePattern(pattern));
 }
 
-/** copies into a machine; `matches` are those of all sources in their order */
+/** copies into a machine; `matches` are those of all sources, in order */
 export async function copyInto(
   machine: Machine,
   action: CopyAction,
@@ -127,7 +127,9 @@ export async function copyInto(
   }
 }
 
-/** numbers of user[:group], which the sandbox's own files give names to; without a group, the user's number is the group's */
+/**
+ * the ids of user[:group], by the sandbox's own passwd and group files; a numeric user without a group is its own group
+ */
 export async function ownerIds(machine: Machine, owner: string): Promise<{ uid: number; gid: number }> {
   const [user = "", group = user] = owner.split(":");
   const isNamed = owner.includes(":");
@@ -171,7 +173,7 @@ async function foundInside(files: Files, path: string): Promise<FoundFile | unde
     if (info?.type === "file" || info?.type === "directory")
       return { path: at, isDirectory: info.type === "directory" };
     if (info?.type !== "symlink" || !info.target) return undefined;
-    // What ".." means is for the sandbox to find out: the directory may be behind another link.
+    // The sandbox resolves ".." itself: the directory may be behind another link.
     at = info.target.startsWith("/") ? info.target : `${at.slice(0, at.lastIndexOf("/"))}/${info.target}`;
   }
   return undefined;

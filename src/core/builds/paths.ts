@@ -1,6 +1,6 @@
-/** Paths inside a sandbox, by their text alone: nothing is looked up. */
+/** Paths inside a sandbox, handled as text only, without a lookup. */
 
-/** without empty names, "." and what ".." takes back; nothing leads above the root */
+/** removes empty names, "." and ".."; never leads above the root */
 export function absolutePath(base: string, path: string): string {
   const names: string[] = [];
   for (const name of (path.startsWith("/") ? path : `${base}/${path}`).split("/")) {
@@ -10,7 +10,7 @@ export function absolutePath(base: string, path: string): string {
   return `/${names.join("/")}`;
 }
 
-/** the last name of a path; "" of the root */
+/** the last name of a path; "" for the root */
 export function baseName(path: string): string {
   return path.split("/").findLast((name) => name !== "") ?? "";
 }

@@ -1,4 +1,6 @@
-/** Commands: started in a running session, on record, their output readable for as long as their session is known. */
+/**
+ * Commands: they start in a running session and are stored; their output stays readable while their session is known.
+ */
 
 import { after, unlessAborted } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
@@ -31,20 +33,20 @@ export interface RunSpec {
 /** What a caller writes to a command's standard input. */
 export interface Input {
   data: Uint8Array;
-  /** where the data begins, counted from the command's start; default: after all that it was sent */
+  /** where the data begins, counted from the command's start; default: after everything sent before */
   offset?: number | undefined;
-  /** whether nothing comes after it */
+  /** whether this is the end of the input */
   close: boolean;
   /** longest to wait for the command to read, in ms */
   patience: number;
 }
 
-/** A command as the sandbox's own kernel knows it. */
+/** A command as the sandbox's kernel sees it. */
 export interface CommandProcess {
   command: Command;
-  /** number of its first process inside the sandbox */
+  /** process id inside the sandbox of its first process */
   pid: number;
-  /** offset of the end of what it has printed so far */
+  /** offset of the end of its output so far */
   end: number;
   exit?: ExitStatus;
 }
@@ -52,29 +54,29 @@ export interface CommandProcess {
 /** How much of a command's standard input has arrived. */
 export interface Fed {
   command: Command;
-  /** bytes that the command's pipe has taken since the command's start */
+  /** bytes that the command's pipe has accepted since the command's start */
   taken: number;
-  /** whether all of the data is among them */
+  /** whether these include all of the data */
   isTaken: boolean;
 }
 
 const kill = 9;
 const terminate = 15;
-/** how long one that is asked to end may take, in ms */
+/** how long a command may take to end after SIGTERM, in ms */
 const patience = 3000;
-/** how far back a list over all sessions looks */
+/** most sessions that a list over all sessions reads */
 const mostSessions = 1000;
 
-/** how long a change of an ending session is waited for before its record is looked at again, in ms */
+/** how long to wait for a change of an ending session before reading its record again, in ms */
 const longestChange = 1000;
 
 export class Commands {
   readonly #context: Context;
   readonly #sessions: Sessions;
   readonly #activity: Activity;
-  /** on record and followed here: until the end of one is stored too, nothing about it can change behind us */
+  /** stored commands that this daemon follows: until their end is stored, no one else changes their records */
   readonly #followed = new Map<string, Command>();
-  /** ends that are about to be written down */
+  /** ends that are being stored */
   readonly #ending = new Set<Promise<unknown>>();
 
   constructor(context: Context, sessions: Sessions, activity: Activity) {
@@ -83,7 +85,7 @@ export class Commands {
     this.#activity = activity;
   }
 
-  /** resolves when the program runs and is on record */
+  /** resolves when the program runs and its record is stored */
   async run(caller: Caller, sessionId: string, spec: RunSpec): Promise<Command> {
     for (const value of Object.values(spec.env ?? {})) this.#context.redact?.(value);
     return this.#sessions.use(caller, sessionId, (running) => this.#run(running, spec));
@@ -92,7 +94,7 @@ export class Commands {
   async get(caller: Caller, sessionId: string, id: string): Promise<Command> {
     const command = this.#followed.get(id) ?? (await this.#context.store.getCommand(id));
     if (command?.teamId !== caller.teamId) throw notFound(id);
-    // a client that resumed asks for its old command under the new session: the same sandbox is near enough
+    // after a resume, a client asks for its old command under the new session: accept any session of the same sandbox
     if (command.sessionId !== sessionId && !(await this.#sameSandbox(caller, command.sessionId, sessionId))) {
       throw notFound(id);
     }
@@ -106,7 +108,7 @@ export class Commands {
     return this.#withExit(command);
   }
 
-  /** the last of a project's newest sessions, newest first */
+  /** the newest commands of a project's newest sessions, newest first */
   async recent(owner: Owner, limit: number): Promise<Command[]> {
     const found: Command[] = [];
     for (let cursor: string | undefined, read = 0; found.length < limit && read < mostSessions; ) {
@@ -119,7 +121,7 @@ export class Commands {
     return found.toSorted((one, other) => other.startedAt - one.startedAt).slice(0, limit);
   }
 
-  /** how it ended, as long as its output is kept */
+  /** how the command ended, as long as its output is kept */
   async exit(caller: Caller, id: string): Promise<ExitStatus | undefined> {
     const command = await this.find(caller, id);
     return (
@@ -132,7 +134,7 @@ export class Commands {
     return (await this.#context.store.listCommands(sessionId)).map((command) => this.#withExit(command));
   }
 
-  /** those that run now */
+  /** the commands that run now */
   async running(caller: Caller, sessionId: string): Promise<CommandProcess[]> {
     await this.#sessions.get(caller, sessionId);
     const followed = [...this.#followed.values()].filter((command) => command.sessionId === sessionId);
@@ -142,14 +144,14 @@ export class Commands {
     });
   }
 
-  /** running or not; undefined once its machine is gone */
+  /** the process, running or ended; undefined once its machine is gone */
   async process(caller: Caller, sessionId: string, id: string): Promise<CommandProcess | undefined> {
     const command = await this.get(caller, sessionId, id);
     const process = this.#process(command);
     return process && processOf(command, process);
   }
 
-  /** resolves once it has ended, also when its session ends */
+  /** resolves when the command or its session has ended */
   async wait(caller: Caller, sessionId: string, id: string, signal?: AbortSignal): Promise<Command> {
     for (;;) {
       const changed = this.#context.events.changed(sessionId);
@@ -162,7 +164,7 @@ export class Commands {
       if (now.exitCode !== undefined) return now;
       const { state } = await this.#sessions.get(caller, command.sessionId);
       if (isOver(state)) return this.get(caller, sessionId, id);
-      // Its session is ending: the store has the last word when the session or the command has changed.
+      // The session is ending: read the store again once the session or the command has changed.
       await unlessAborted(Promise.race([changed, after(longestChange)]), signal);
     }
   }
@@ -177,7 +179,7 @@ export class Commands {
     return this.#context.runtime.output(command.sessionId, command.id, options);
   }
 
-  /** signals its process group, or with `alone` its first process only */
+  /** signals the process group, or with `alone` only the first process */
   async kill(
     caller: Caller,
     sessionId: string,
@@ -186,7 +188,7 @@ export class Commands {
     options: { alone?: boolean } = {},
   ): Promise<Command> {
     const command = await this.#alive(caller, sessionId, id);
-    // one that ended meanwhile is as dead as was wanted
+    // a command that has just ended needs no signal
     await this.#process(command)
       ?.signal(signal, options)
       .catch((error) => {
@@ -195,7 +197,7 @@ export class Commands {
     return this.get(caller, sessionId, id);
   }
 
-  /** asks it to end, and ends it if it does not; it has ended when this resolves */
+  /** sends SIGTERM, and SIGKILL if the command does not end; resolves when it has ended */
   async cancel(caller: Caller, sessionId: string, id: string): Promise<Command> {
     const asked = await this.kill(caller, sessionId, id, terminate);
     if (asked.exitCode !== undefined) return asked;
@@ -212,8 +214,8 @@ export class Commands {
   }
 
   /**
-   * Writes to its standard input at an offset, so that a caller may send the same again; without one, after all that it
-   * was sent. Then closes it, if asked to. Where the command does not read within `patience` ms, nothing is closed.
+   * Writes to standard input at an offset, so that a caller may repeat a write; without an offset, appends. Then closes
+   * the input if `close` is set. If the command does not read within `patience` ms, the input stays open.
    */
   async feed(caller: Caller, sessionId: string, id: string, input: Input): Promise<Fed> {
     const command = await this.#alive(caller, sessionId, id);
@@ -246,17 +248,17 @@ export class Commands {
     await this.#mustProcess(await this.#alive(caller, sessionId, id)).resize(size);
   }
 
-  /** after a restart: what runs is followed again, what ended meanwhile is written down */
+  /** after a restart: follows running commands again, and stores the ends of those that ended meanwhile */
   async adopt(session: Session): Promise<void> {
     for (const command of await this.#context.store.openCommands(session.id)) {
       const process = this.#process(command);
       if (process) this.#follow(command, process, session);
-      // it never ran, so nobody was told of it
+      // it never ran, so no caller knows of it
       else await this.#context.store.deleteCommand(command.id);
     }
   }
 
-  /** resolves when the end of every command that has ended is written down */
+  /** resolves when the end of every ended command is stored */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#ending);
   }
@@ -283,7 +285,7 @@ export class Commands {
     const { name, args } = spec;
     const { store, now } = this.#context;
     const command: Command = { id, sessionId: session.id, teamId: session.teamId, name, args, cwd, startedAt: now() };
-    // the disk writes the record while the program starts
+    // store the record while the program starts
     const [started, recorded] = await Promise.allSettled([starting, store.insertCommand(command)]);
     if (started.status === "rejected") {
       if (recorded.status === "fulfilled") await store.deleteCommand(id);
@@ -306,12 +308,12 @@ export class Commands {
     return command;
   }
 
-  /** writes the end down when it comes; until then the session is in use */
+  /** stores the end when it comes; until then the session counts as in use */
   #follow(command: Command, process: Process, session: Session): void {
     this.#followed.set(command.id, command);
     process.exited
       .then((exit) => this.#end(command, session, exit))
-      // a machine that is gone takes its commands along: its session's end says so
+      // a machine that is gone takes its commands along; the session's end records that
       .catch((error) => {
         if (!isSandkeepError(error, "gone")) this.#context.trouble(error);
       })
@@ -321,7 +323,7 @@ export class Commands {
       });
   }
 
-  /** whoever waits for the end is answered first: until it is stored, the journal has it */
+  /** waits a moment before storing, so that callers who wait are answered first; the journal has the end until then */
   async #end({ id }: Command, session: Session, exit: ExitStatus): Promise<void> {
     const ending = later().then(() => this.#context.store.endCommand(id, endOf(exit)));
     this.#ending.add(ending);
@@ -344,7 +346,7 @@ export class Commands {
     return process;
   }
 
-  /** the runtime knows an end a moment before the store does */
+  /** adds the exit that the runtime knows before the store does */
   #withExit(command: Command): Command {
     if (command.exitCode !== undefined) return command;
     const exit = this.#process(command)?.exit;
@@ -357,7 +359,7 @@ export class Commands {
   }
 }
 
-/** what sudo tells programs of who called it; a user that the sandbox does not know is only a name */
+/** the variables that sudo sets about its caller; without ids for a user that the sandbox does not know */
 async function sudoEnvironment(machine: Machine, user: string): Promise<Record<string, string>> {
   const ids = await userIds(machine, user).catch(() => undefined);
   return { SUDO_USER: user, ...(ids && { SUDO_UID: `${ids.uid}`, SUDO_GID: `${ids.gid}` }) };

@@ -1,4 +1,4 @@
-/** The numbers of a user inside a machine. They are asked for once: a name's number does not change while it runs. */
+/** The ids of a user inside a machine, looked up once: they do not change while the machine runs. */
 
 import type { Machine } from "../ports/runtime.ts";
 
@@ -9,13 +9,13 @@ export interface UserIds {
 
 const known = new WeakMap<Machine, Map<string, Promise<UserIds>>>();
 
-/** rejects when the machine knows no such user */
+/** rejects when the machine has no such user */
 export function userIds(machine: Machine, user: string): Promise<UserIds> {
   const users = known.get(machine) ?? new Map<string, Promise<UserIds>>();
   known.set(machine, users);
   const there = users.get(user);
   if (there) return there;
-  // The process that serves a user's files is that user's.
+  // The process that serves a user's files runs as that user.
   const asked = machine
     .files(user)
     .stat("/proc/self")

@@ -7,14 +7,14 @@ import type { Files, MachineSpec } from "../ports/runtime.ts";
 import type { DriveQuery, Page } from "../ports/store.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 
-/** bytes of a drive whose caller does not say */
+/** size of a drive in bytes, if the caller gives none */
 const usualSize = 2 ** 40;
 
-/** where a drive is in the machine that serves its files */
+/** mount path of a drive in the machine that serves its files */
 const fileRoot = "/drive";
 const fileMemory = 512 * 2 ** 20;
 
-/** A drive whose files are at hand, below `root`. */
+/** A drive whose files can be accessed, below `root`. */
 export interface OpenDrive {
   files: Files;
   root: string;
@@ -24,7 +24,7 @@ export interface OpenDrive {
 export class Drives {
   readonly #context: Context;
   readonly #descriptions: Descriptions;
-  /** how many have its files open, by drive */
+  /** number of open accesses to each drive's files */
   readonly #open = new Map<string, number>();
 
   constructor(context: Context, descriptions: Descriptions) {
@@ -66,7 +66,7 @@ export class Drives {
     }
   }
 
-  /** a new drive with what this one holds now, in the same region and of the same size */
+  /** creates a drive with the current contents, region and size of this one */
   async fork(owner: Owner, name: string, forkName: string): Promise<Drive> {
     const { store, runtime, ids, now } = this.#context;
     const { sessionId: _, sandboxName: __, ...parent } = await this.get(owner, name);
@@ -82,7 +82,7 @@ export class Drives {
       createdAt: at,
       updatedAt: at,
     };
-    // counted, so that it is not deleted while it is copied
+    // counted as open, so that it is not deleted while it is copied
     this.#opened(parent.id, 1);
     try {
       await this.#keep(fork, () => runtime.drives.copy(parent.id, fork.id, { maxSize: fork.maxSizeBytes }));
@@ -94,13 +94,13 @@ export class Drives {
     }
   }
 
-  /** by its name, or by its id where no drive is named so */
+  /** by its name, or by its id if no drive has that name */
   async find(owner: Owner, nameOrId: string): Promise<Drive> {
     const named = await this.#context.store.findDrive(owner.projectId, nameOrId);
     return named ?? this.byId(owner, nameOrId);
   }
 
-  /** by its id, for wires that name it so */
+  /** by its id */
   async byId(owner: Owner, id: string): Promise<Drive> {
     const drive = await this.#context.store.getDrive(id);
     if (drive?.projectId !== owner.projectId) throw new SandkeepError("not-found", `Drive '${id}' not found.`);
@@ -119,9 +119,9 @@ export class Drives {
   }
 
   /**
-   * its files, by a machine of their own that has nothing else and reaches nobody; whoever opens closes. A session that
-   * writes to the drive at the same time sees what is written here, and the other way round. Who means to change them
-   * says so (`write`), which permissions.ts looks at
+   * opens a drive's files, served by a machine of their own without network; the caller must close it. A session that
+   * writes to the drive at the same time sees the changes made here, and vice versa. `write` says that the caller will
+   * change files; permissions.ts checks it
    */
   async open(owner: Owner, id: string, _: { write?: boolean } = {}): Promise<OpenDrive> {
     const { runtime, ids, limits, trouble } = this.#context;
@@ -137,7 +137,7 @@ export class Drives {
       sudo: false,
       mounts: [{ path: fileRoot, drive: drive.id, mode: "read-write" }],
     };
-    // counted before, so that it is not deleted meanwhile
+    // counted as open first, so that it is not deleted meanwhile
     this.#opened(drive.id, 1);
     const close = async () => {
       await runtime.machine(spec.id)?.stop().catch(trouble);
@@ -170,7 +170,7 @@ export class Drives {
     return drive;
   }
 
-  /** makes its volume and puts it on record, or neither */
+  /** creates the volume and stores its record, or neither */
   async #keep(drive: Drive, make: () => Promise<void>): Promise<void> {
     const { store, runtime } = this.#context;
     try {

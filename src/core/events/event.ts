@@ -1,4 +1,4 @@
-/** What happens in a project, as others hear of it. An event is published once the change is on record. */
+/** What happens in a project, as followers see it. An event is published once the change is stored. */
 
 import type { EndCause, SessionState } from "../model/sandbox.ts";
 
@@ -30,11 +30,11 @@ interface CommandEvent {
   exitCode?: number;
 }
 
-/** a caller has changed files of a session through the API; what programs inside change is not told */
+/** a caller has changed a session's files through the API; changes by programs inside publish no event */
 interface FileEvent {
   type: "files.written";
   sessionId: string;
-  /** of the file, or of the directory that an archive was unpacked into */
+  /** path of the file, or of the directory that an archive was unpacked into */
   path: string;
 }
 

@@ -12,7 +12,7 @@ function written(path: string): Event {
   return { type: "files.written", sessionId: "sbx_1", path };
 }
 
-/** the next so many events of a project */
+/** the next `count` events of a project */
 async function take(events: Events, count: number, after?: string): Promise<Published[]> {
   const stop = new AbortController();
   const taken: Published[] = [];
@@ -25,7 +25,7 @@ async function take(events: Events, count: number, after?: string): Promise<Publ
 
 const paths = (taken: Published[]) => taken.map((event) => ("path" in event ? event.path : event.type));
 
-test("a follower hears of what is published from now on, in order, and of its own project alone", async () => {
+test("a follower receives later events of its own project only, in order", async () => {
   const events = new Events(options);
   events.publish("project", written("before"));
   const taking = take(events, 2);
@@ -35,7 +35,7 @@ test("a follower hears of what is published from now on, in order, and of its ow
   expect(paths(await taking)).toEqual(["one", "two"]);
 });
 
-test("a follower goes on behind its cursor, whatever happened meanwhile", async () => {
+test("a follower continues after its cursor, whatever happened meanwhile", async () => {
   const events = new Events(options);
   for (const path of ["one", "two", "three"]) events.publish("project", written(path));
   const all = await take(events, 4, "other-0");
@@ -43,7 +43,7 @@ test("a follower goes on behind its cursor, whatever happened meanwhile", async 
   expect(paths(await take(events, 2, all[1]?.cursor))).toEqual(["two", "three"]);
 });
 
-test("a follower whose cursor is older than what is kept, or of an earlier run, hears of a gap first", async () => {
+test("a follower with a cursor of an earlier run, or older than the kept events, receives a gap first", async () => {
   const events = new Events(options);
   events.publish("project", written("one"));
   const [, one] = await take(events, 2, "earlier-5");
@@ -53,7 +53,7 @@ test("a follower whose cursor is older than what is kept, or of an earlier run, 
   expect(paths(await take(events, 3, gap?.cursor))).toEqual(["three", "four", "five"]);
 });
 
-test("a follower that is slower than the events hears of a gap, and everyone else of each event", async () => {
+test("a follower that is slower than the events receives a gap, and other followers receive each event", async () => {
   const events = new Events(options);
   const stop = new AbortController();
   const slow = events.follow("project", undefined, stop.signal)[Symbol.asyncIterator]();
@@ -65,7 +65,7 @@ test("a follower that is slower than the events hears of a gap, and everyone els
   expect((await slow.next()).value).toMatchObject({ path: "three" });
 });
 
-test("a project without events for long is forgotten, which its followers hear as a gap", async () => {
+test("a project without events for long is dropped, which its followers see as a gap", async () => {
   const events = new Events(options);
   events.publish("project", written("one"));
   const [, one] = await take(events, 2, "other-0");
@@ -75,7 +75,7 @@ test("a project without events for long is forgotten, which its followers hear a
   expect(paths(await following)).toEqual(["gap", "two"]);
 });
 
-test("a page has what is kept after its cursor, and where the next one begins", () => {
+test("a page has the kept events after its cursor, and the cursor of the next page", () => {
   const events = new Events(options);
   expect(events.page("project", undefined).events).toEqual([]);
   events.publish("project", written("one"));
@@ -87,7 +87,7 @@ test("a page has what is kept after its cursor, and where the next one begins", 
   expect(paths(events.page("project", next).events)).toEqual(["gap", "three", "four", "five"]);
 });
 
-test("who reads the events of many projects pushes out nobody's", async () => {
+test("reading the events of many projects drops no project's events", async () => {
   const events = new Events(options);
   events.publish("project", written("one"));
   const stop = new AbortController();
@@ -105,13 +105,13 @@ test("long texts are cut", () => {
   expect(paths(events.page("project", undefined).events)).toEqual([`${"x".repeat(256)}…`]);
 });
 
-test("what is no cursor is refused", () => {
+test("a malformed cursor is refused", () => {
   const events = new Events(options);
   for (const cursor of ["", "run", "run-", "run-x", "run--1", `${"r".repeat(65)}-1`])
     expect(() => events.follow("project", cursor, new AbortController().signal)).toThrow("not a cursor");
 });
 
-test("who waits for a session hears of its next event, and not of another session's", async () => {
+test("changed() resolves with the next event of its own session only", async () => {
   const events = new Events(options);
   const heard: string[] = [];
   void events.changed("sbx_1").then(() => heard.push("one"));
@@ -121,7 +121,7 @@ test("who waits for a session hears of its next event, and not of another sessio
   expect(heard).toEqual(["one"]);
 });
 
-test("a follower that stays keeps nothing of the events that it has heard", async () => {
+test("a follower that stays holds no memory of past events", async () => {
   setFlagsFromString("--expose-gc");
   const collect: () => void = runInNewContext("gc");
   const held = () => {
@@ -143,7 +143,7 @@ test("a follower that stays keeps nothing of the events that it has heard", asyn
   await flood(1000);
   const before = held();
   await flood(30_000);
-  expect(held() - before).toBeLessThan(2_000_000); // it was 9 MB
+  expect(held() - before).toBeLessThan(2_000_000); // 9 MB if the follower kept them
   stop.abort();
   await following;
   expect(heard).toBe(31_000);

@@ -1,17 +1,17 @@
 /**
- * The events of each project, in order, the last of them kept. Whoever follows them says after which one to go on:
+ * The events of each project, in order, of which the newest are kept. A follower says after which one to continue:
  *
  *   … 41  42  43  44 ┃ next             after 42: 43 and 44 at once, then what comes
  *     └── kept ────┘
  *
- * A cursor names an event of one run of the daemon. Where events between the cursor and the oldest kept one are lost, or
- * the cursor is of an earlier run, the follower hears first that there is a gap, so that it looks at the whole again.
+ * A cursor names an event of one run of the daemon. If events after the cursor are lost, or the cursor is from an
+ * earlier run, the follower first receives a "gap" event. It must then read the whole state again.
  */
 
 import { SandkeepError } from "../model/errors.ts";
 import type { Event } from "./event.ts";
 
-/** An event with its place. */
+/** An event with its cursor and time. */
 export type Published = (Event | { type: "gap" }) & {
   /** names this event in `after` */
   cursor: string;
@@ -20,7 +20,7 @@ export type Published = (Event | { type: "gap" }) & {
 };
 
 export interface EventsOptions {
-  /** names this run of the daemon; of letters and digits */
+  /** id of this run of the daemon, of letters and digits */
   run: string;
   now: () => number;
   /** events kept for each project */
@@ -28,27 +28,27 @@ export interface EventsOptions {
 }
 
 interface Stream {
-  /** of no other stream: events of one that was forgotten are not taken for those of its successor */
+  /** unique, so that cursors of a dropped stream do not match its successor */
   name: string;
   /** the number of the newest event; the first one is 1 */
   newest: number;
   events: Published[];
-  /** resolves with the next event */
+  /** resolves when the next event arrives */
   next: PromiseWithResolvers<void>;
 }
 
-/** projects whose events are kept: of more, the one without an event for longest is forgotten */
+/** most projects whose events are kept; the one idle for longest is dropped first */
 const mostProjects = 200;
-/** characters of a text in an event, such as a path, which callers choose */
+/** most characters of a text that callers choose, such as a path */
 const longestText = 256;
 const defaultKept = 500;
 
 export class Events {
   readonly #options: Required<EventsOptions>;
-  /** by project, the one with the newest event last */
+  /** by project; the one with the newest event is last */
   readonly #streams = new Map<string, Stream>();
   #made = 0;
-  /** who waits for the next event about a session */
+  /** promises for the next event of each session */
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
 
   constructor(options: EventsOptions) {
@@ -68,16 +68,19 @@ export class Events {
     if ("sessionId" in event) this.#wake(event.sessionId);
   }
 
-  /** Resolves with the next event about this session. Ask before looking at its state, so that no change is missed. */
+  /**
+   * Resolves with the next event of this session. Call it before reading the session's state, so that no change is
+   * missed.
+   */
   changed(sessionId: string): Promise<void> {
     const waiting = this.#waiting.get(sessionId) ?? Promise.withResolvers<void>();
     this.#waiting.set(sessionId, waiting);
     return waiting.promise;
   }
 
-  /** the kept events after a cursor, or all of them, and the cursor to go on with; `invalid` when it is malformed */
+  /** the kept events after a cursor, or all of them, and the next cursor; throws `invalid` if it is malformed */
   page(projectId: string, after: string | undefined): { events: Published[]; next: string } {
-    // Who only looks makes no room for itself.
+    // Reading alone stores no stream.
     const stream = this.#streams.get(projectId) ?? this.#newStream();
     const oldest = stream.newest - stream.events.length + 1;
     const known = after === undefined ? oldest - 1 : numberOf(stream, after);
@@ -89,7 +92,7 @@ export class Events {
     return { events: stream.events.slice(known + 1 - oldest), next };
   }
 
-  /** the events after a cursor, or from now on, until the signal aborts; `invalid` when the cursor is malformed */
+  /** the events after a cursor, or from now on, until the signal aborts; throws `invalid` if the cursor is malformed */
   follow(projectId: string, after: string | undefined, signal: AbortSignal): AsyncIterable<Published> {
     const stream = this.#stream(projectId);
     const known = after === undefined ? stream.newest : numberOf(stream, after);
@@ -129,7 +132,7 @@ export class Events {
     return { name, newest: 0, events: [], next: Promise.withResolvers() };
   }
 
-  /** Followers of a project that is forgotten hear of a gap. Projects that are only followed give way first. */
+  /** Drops the streams over the limit, those without events first. Their followers receive a gap. */
   #forget(): void {
     const byNeed = [...this.#streams].sort(([, a], [, b]) => Number(a.newest > 0) - Number(b.newest > 0));
     for (const [projectId, { next }] of byNeed.slice(0, Math.max(0, byNeed.length - mostProjects))) {
@@ -145,8 +148,8 @@ export class Events {
 }
 
 /**
- * Resolves with the promise, or when the signal aborts. Nothing of it stays with the signal: a race against one promise
- * for the abort would keep something of every event for as long as the follower stays.
+ * Resolves with the promise, or when the signal aborts. It removes its listener from the signal: a race against one
+ * abort promise would hold memory for every event as long as the follower stays.
  */
 function either(promise: Promise<void>, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -168,7 +171,7 @@ function cursorOf({ name }: Stream, number: number): string {
   return `${name}-${number}`;
 }
 
-/** -1, before all events, when it is of another stream */
+/** -1, which is before all events, for a cursor of another stream */
 function numberOf({ name }: Stream, cursor: string): number {
   const [, stream, number] = /^([A-Za-z0-9]{1,64})-(\d{1,15})$/.exec(cursor) ?? [];
   if (stream === undefined) throw new SandkeepError("invalid", "Invalid request: `after` is not a cursor of an event.");

@@ -1,4 +1,4 @@
-/** The events of a project, for callers who may see it. */
+/** The events of a project, for callers with access to it. */
 
 import type { Owner } from "../model/sandbox.ts";
 import type { Events, Published } from "./events.ts";
@@ -10,12 +10,12 @@ export class ProjectEvents {
     this.#events = events;
   }
 
-  /** what has happened after the cursor, or lately */
+  /** the kept events, or those after the cursor */
   async page({ projectId }: Owner, after: string | undefined): Promise<{ events: Published[]; next: string }> {
     return this.#events.page(projectId, after);
   }
 
-  /** what happens after the cursor, or from now on, until the signal aborts */
+  /** the events after the cursor, or from now on, until the signal aborts */
   async follow(
     { projectId }: Owner,
     { after, signal }: { after?: string | undefined; signal: AbortSignal },

@@ -1,4 +1,4 @@
-/** Users and groups as hostile files list them, and where a user's paths lead. */
+/** Tests of users and groups in hostile files, and of how a user's paths resolve. */
 
 import { expect, test } from "vitest";
 import { Accounts } from "./accounts.ts";
@@ -16,7 +16,7 @@ const passwd = [
   ":x:7:7::/:",
 ].join("\n");
 
-test("users are found by name, and by number with the name that the caller goes by", () => {
+test("users are found by name, and by id with the preferred name", () => {
   const accounts = new Accounts(passwd, "root:x:0:\nstaff:x:50:user\n");
   expect(accounts.user("user")).toEqual({ name: "user", uid: 1000, gid: 1000, home: "/home/user" });
   expect(accounts.user("relative")?.home).toBe("/");
@@ -34,7 +34,7 @@ test("users are found by name, and by number with the name that the caller goes 
   expect(accounts.userName(4711)).toBe("4711");
 });
 
-test("a sandbox without the files has a root all the same", () => {
+test("a sandbox without these files still has a root", () => {
   expect(new Accounts("", "").user("root")).toMatchObject({ uid: 0, home: "/root" });
 });
 
@@ -46,6 +46,6 @@ test.each([
   ["a/../b", "/home/u/b"],
   ["../../../etc", "/etc"],
   ["/abs//x/.", "/abs/x"],
-])('the path "%s" of a user leads to %s', (path, where) => {
+])('the path "%s" of a user resolves to %s', (path, where) => {
   expect(inHome("/home/u", "/work", path)).toBe(where);
 });

@@ -1,6 +1,6 @@
 /**
- * The users and groups of a sandbox, as its /etc/passwd and /etc/group list them. Programs inside may write anything into
- * both files, so that only their beginning is read, and what is no entry is passed over.
+ * The users and groups of a sandbox, from its /etc/passwd and /etc/group. Programs inside may write anything into both
+ * files, so this reads only their beginning and skips malformed lines.
  */
 
 import { SandkeepError } from "../model/errors.ts";
@@ -11,14 +11,14 @@ export interface Account extends FileOwner {
   home: string;
 }
 
-/** as much of each file as is read, in bytes */
+/** most bytes read of each file */
 const longest = 1 << 20;
-/** how long an answer counts, in ms; a name that is not among the known ones is looked up again at once */
+/** how long the users stay cached, in ms; an unknown name is looked up again at once */
 const fresh = 2000;
 
 const known = new WeakMap<Machine, { at: number; accounts: Promise<Accounts> }>();
 
-/** the user of this name; throws where there is none */
+/** the user of this name; throws if there is none */
 export async function accountOf(machine: Machine, name: string, now: number): Promise<Account> {
   const account = (await accountsOf(machine, now)).user(name) ?? (await accountsOf(machine, now, true)).user(name);
   if (account) return account;
@@ -26,7 +26,7 @@ export async function accountOf(machine: Machine, name: string, now: number): Pr
   throw new SandkeepError("invalid", `Cannot find the user "${name.slice(0, 64)}" in the sandbox`, { about });
 }
 
-/** all of them, as they were at most a moment ago, or with `again` as they are */
+/** all users, cached for a moment; `again` reads them again */
 export function accountsOf(machine: Machine, now: number, again = false): Promise<Accounts> {
   const there = known.get(machine);
   if (there && !again && now - there.at < fresh && now >= there.at) return there.accounts;
@@ -47,7 +47,7 @@ export class Accounts {
   readonly #groups = new Map<number, string>();
 
   constructor(passwd: string, group: string) {
-    // An image without the file has a root too.
+    // An image without the file still has a root user.
     for (const line of [...passwd.split("\n"), "root:x:0:0::/root:"]) {
       const [name = "", , uid = "", gid = "", , home = ""] = line.split(":");
       const account = { name, uid: numberOf(uid), gid: numberOf(gid), home: home.startsWith("/") ? home : "/" };
@@ -67,8 +67,8 @@ export class Accounts {
   }
 
   /**
-   * its name, or its number where it has none. One number may have several names: of these, one that the caller goes by is
-   * what the caller knows
+   * the user's name, or the number if there is none. If a number has several names, a preferred one wins, because the
+   * caller knows it
    */
   userName(uid: number, preferred: string[] = []): string {
     const known = preferred.find((name) => this.#users.get(name)?.uid === uid);
@@ -90,7 +90,7 @@ function numberOf(text: string): number | undefined {
   return number !== undefined && number <= 65_534 ? number : undefined;
 }
 
-/** nothing where there is no such file */
+/** empty if there is no such file */
 async function beginning(files: Files, path: string): Promise<string> {
   try {
     if ((await files.stat(path)).type !== "file") return "";

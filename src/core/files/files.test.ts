@@ -1,4 +1,4 @@
-/** Relative paths begin where the session is, and none climbs above the root. */
+/** Tests that relative paths begin at the session's directory, and that none climbs above the root. */
 
 import { expect, test } from "vitest";
 import { resolvePath } from "./files.ts";

@@ -17,7 +17,7 @@ export class SessionFiles {
     this.#sessions = sessions;
   }
 
-  /** what is wrong with the file is known before the first byte */
+  /** fails before the first byte if the file cannot be read */
   async read(caller: Caller, sessionId: string, path: string, cwd?: string): Promise<Readable> {
     return this.#at(caller, sessionId, { path, cwd }, async (files, absolute) => {
       const { type } = await files.stat(absolute);
@@ -26,7 +26,7 @@ export class SessionFiles {
     });
   }
 
-  /** a part of a file, and what the file is; what is beyond its end is nothing */
+  /** a part of a file, and the file's info; past the end of the file the data is empty */
   async readPart(
     caller: Caller,
     sessionId: string,
@@ -46,7 +46,7 @@ export class SessionFiles {
     return this.#at(caller, sessionId, { path }, (files, absolute) => files.list(absolute));
   }
 
-  /** by name, by what is in them, or both */
+  /** by name, by content, or both */
   async search(caller: Caller, sessionId: string, spec: SearchSpec): Promise<Found> {
     return this.#at(caller, sessionId, { path: spec.path }, async (files, path, { session, machine }) => {
       await files.stat(path);
@@ -54,7 +54,7 @@ export class SessionFiles {
     });
   }
 
-  /** where it was written */
+  /** returns the info of the written file */
   async write(
     caller: Caller,
     sessionId: string,
@@ -82,8 +82,8 @@ export class SessionFiles {
   }
 
   /**
-   * unpacks below a directory; its files belong to the session's user, wherever that is. What is only root's to change
-   * is in reach where programs inside could do the same with sudo, and nowhere else
+   * unpacks below a directory; the files belong to the session's user. Paths that only root may change are writable if
+   * programs inside have sudo, and not otherwise
    */
   async extract(
     caller: Caller,
@@ -119,7 +119,7 @@ export class SessionFiles {
   }
 }
 
-/** as a shell in that directory would; never above the root */
+/** resolves like a shell in that directory, never above the root */
 export function resolvePath(home: string, cwd: string | undefined, path: string): string {
   const start = path.startsWith("/") ? "" : cwd === undefined ? home : cwd.startsWith("/") ? cwd : `${home}/${cwd}`;
   const parts: string[] = [];
@@ -130,7 +130,7 @@ export function resolvePath(home: string, cwd: string | undefined, path: string)
   return `/${parts.join("/")}`;
 }
 
-/** the stream, once its first bytes or its end are there; what cannot be opened fails here */
+/** the stream, once its first bytes or its end have arrived; rejects if it cannot be opened */
 function begun(stream: Readable): Promise<Readable> {
   return new Promise((resolve, reject) => {
     const ready = () => {

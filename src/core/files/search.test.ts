@@ -1,4 +1,4 @@
-/** A search inside a sandbox: what is asked of the program, and what is made of whatever it prints. */
+/** Tests of a search inside a sandbox: the arguments of the program, and how its output is parsed. */
 
 import { expect, test } from "vitest";
 import { chunks, streamOf } from "../../../test/harness/fake-core.ts";
@@ -31,19 +31,19 @@ async function searched(spec: Partial<SearchSpec>, { output = [], code = 0, time
         signal: async (signal: number) => void signals.push(signal),
       };
     },
-  } as unknown as Machine; // a search asks nothing else of it
+  } as unknown as Machine; // a search uses nothing else of it
   const found = await search(machine, "user", "cmd_1", { path: "/w", limit: 10, ...spec });
   return { ...found, argv: asked[0]?.argv, signals };
 }
 
-test("a text is looked for as it is, a regular expression as one, and never as an option", async () => {
+test("a text is searched literally, a regular expression as one, and neither is read as an option", async () => {
   expect((await searched({ text: "--help" }, {})).argv).toEqual(["grep", "-rnIZ", "-F", "-e", "--help", "--", "/w"]);
   const regex = await searched({ text: "a|b", regex: true, glob: "*.ts" }, {});
   expect(regex.argv).toEqual(["grep", "-rnIZ", "-E", "--include=*.ts", "-e", "a|b", "--", "/w"]);
   expect((await searched({ glob: "*.ts" }, {})).argv).toEqual(["find", "/w", "-type", "f", "-name", "*.ts", "-print0"]);
 });
 
-test("lines come with their place, whatever the name has in it and wherever a piece ends", async () => {
+test("each line has its path and number, whatever the name contains and wherever a chunk ends", async () => {
   const output = chunks(
     ["stdout", "/w/a:1\nb"],
     ["stdout", "\x007:x:y\n/w/c\0"],
@@ -62,7 +62,7 @@ test("lines come with their place, whatever the name has in it and wherever a pi
   expect((await searched({ glob: "*" }, { output: names })).matches).toEqual([{ path: "/w/a\nb" }, { path: "/w/c" }]);
 });
 
-test("enough is enough: the program is ended, and there may be more", async () => {
+test("at the limit the program is killed, and the result says that there may be more", async () => {
   const output = chunks(["stdout", "a\0b\0c\0"]);
   expect(await searched({ glob: "*", limit: 2 }, { output })).toMatchObject({
     matches: [{ path: "a" }, { path: "b" }],
@@ -73,7 +73,7 @@ test("enough is enough: the program is ended, and there may be more", async () =
   expect(await searched({ glob: "*" }, { output, timedOut: true, code: 137 })).toMatchObject({ more: true });
 });
 
-test("a line without an end costs no more than its beginning", async () => {
+test("of an endless line only the beginning is kept", async () => {
   const piece: ["stdout", Buffer] = ["stdout", Buffer.alloc(1 << 20, "x")];
   const output = chunks(["stdout", "/w/a\x001:"], ...Array.from({ length: 40 }, () => piece));
   expect(await searched({ text: "x" }, { output })).toMatchObject({ matches: [], more: true, signals: [9] });
@@ -82,7 +82,7 @@ test("a line without an end costs no more than its beginning", async () => {
   expect(matches).toEqual([{ path: "/w/a", line: 1, text: "x".repeat(500) }]);
 });
 
-test("what cannot be searched at all is an error, what is half readable is not", async () => {
+test("a search that fails entirely is an error, one that fails for some files is not", async () => {
   const output = chunks(["stderr", "grep: Unmatched (\n"]);
   await expect(searched({ text: "(", regex: true }, { output, code: 2 })).rejects.toThrow(
     'Cannot search "/w": grep: Unmatched (',
@@ -92,7 +92,7 @@ test("what cannot be searched at all is an error, what is half readable is not",
   const exec = async () => {
     throw new SandkeepError("invalid", "no", { about: { kind: "executable" } });
   };
-  const machine = { exec } as unknown as Machine; // of an image without grep
+  const machine = { exec } as unknown as Machine; // an image without grep
   await expect(search(machine, "user", "cmd_1", { path: "/w", text: "x", limit: 1 })).rejects.toThrow(
     'Cannot search: "grep" is not in this sandbox\'s image',
   );

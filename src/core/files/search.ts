@@ -1,6 +1,6 @@
 /**
- * Finds files of a session by their names or by what is in them. The search is a process inside the sandbox, as the
- * session's user: it costs the sandbox's time and memory, and sees what the user sees. What it prints is not trusted.
+ * Finds files of a session by name or content. The search is a process inside the sandbox, run as the session's user:
+ * it uses the sandbox's time and memory, and sees what that user sees. Its output is not trusted.
  */
 
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
@@ -9,11 +9,11 @@ import type { Machine, OutputChunk } from "../ports/runtime.ts";
 export interface SearchSpec {
   /** absolute; a directory, or a file */
   path: string;
-  /** what a line has in it; without it only names count */
+  /** text that a line contains; without it, only names are compared */
   text?: string | undefined;
   /** whether the text is an extended regular expression */
   regex?: boolean | undefined;
-  /** what a file's name is like: "*.ts" */
+  /** pattern of file names, such as "*.ts" */
   glob?: string | undefined;
   /** most matches */
   limit: number;
@@ -37,9 +37,9 @@ export interface Found {
 /** longest that a search runs, in ms */
 const patience = 30_000;
 const longestLine = 500;
-/** longest path with its line that is kept while its end has not come, in bytes */
+/** most bytes kept of a path and line whose end has not arrived */
 const longestRecord = 64 << 10;
-/** most that is read of what it prints, in bytes */
+/** most bytes read of the program's output */
 const mostOutput = 32 << 20;
 const kill = 9;
 
@@ -56,7 +56,7 @@ export async function search(machine: Machine, user: string, id: string, spec: S
     if (more) return { matches, more };
     spec.signal?.throwIfAborted();
     const { code, timedOut } = await process.exited;
-    // Some of what is there may be unreadable; that nothing can be searched at all is worth an error.
+    // Some files may be unreadable; only a search that fails entirely is an error.
     if (matches.length === 0 && !timedOut && code > 1) {
       throw new SandkeepError("invalid", `Cannot search "${spec.path}": ${complaint || `it ended with ${code}`}`);
     }
@@ -66,7 +66,7 @@ export async function search(machine: Machine, user: string, id: string, spec: S
   }
 }
 
-/** names end with NUL, which no name has in it */
+/** names end with NUL, which no name contains */
 function argvOf({ path, text, regex, glob }: SearchSpec): string[] {
   if (text === undefined)
     return ["find", path, "-type", "f", ...(glob === undefined ? [] : ["-name", glob]), "-print0"];
@@ -84,7 +84,7 @@ async function collect(output: AsyncIterable<OutputChunk>, { text, limit }: Sear
       complaint ||= firstLine(data);
       continue;
     }
-    // Of an endless line only its beginning counts.
+    // Keep only the beginning of an endless line.
     rest = rest.length === 0 ? Buffer.from(data) : Buffer.concat([rest.subarray(0, longestRecord), data]);
     for (let end = rest.indexOf(names ? 0 : 10); end >= 0; end = rest.indexOf(names ? 0 : 10)) {
       const match = matchOf(rest.subarray(0, end), names);

@@ -1,7 +1,7 @@
 /**
- * Files of a running session for callers who name a user. The user decides where relative paths begin and whom new files
- * belong to. Like SessionFiles.extract(), a request reaches what only root may change where programs inside could do the
- * same with sudo, and nowhere else.
+ * Files of a running session for callers who name a user. The user decides where relative paths begin and who owns new
+ * files. As in SessionFiles.extract(), paths that only root may change are in reach if programs inside have sudo, and
+ * not otherwise.
  */
 
 import type { Readable } from "node:stream";
@@ -13,19 +13,19 @@ import type { Running, Sessions } from "../sessions/sessions.ts";
 import { type Account, type Accounts, accountOf, accountsOf } from "./accounts.ts";
 import { resolvePath } from "./files.ts";
 
-/** What a request is about. */
+/** A path in a request, and its user. */
 export interface Place {
-  /** absolute, or relative to the user's home, which `~` stands for; empty for where the session's commands start */
+  /** absolute, or relative to the user's home (`~`); empty for the directory where commands start */
   path: string;
   /** a name of the sandbox's /etc/passwd; default the session's user */
   user?: string | undefined;
 }
 
-/** A file with the names of its owner, and of a symlink what it leads to. */
+/** A file with the names of its owner and group. */
 export interface UserFile extends FileInfo {
   owner: string;
   group: string;
-  /** of a symlink: where it points to, as an absolute path */
+  /** absolute target of a symlink */
   pointsTo?: string;
 }
 
@@ -49,7 +49,7 @@ export class UserFiles {
     return accountOf(machine, user ?? session.user, this.#context.now());
   }
 
-  /** where a place is */
+  /** the absolute path of a place */
   async absolute(caller: Caller, sessionId: string, place: Place): Promise<string> {
     return this.#at(caller, sessionId, place, async ({ path }) => path);
   }
@@ -65,7 +65,7 @@ export class UserFiles {
     });
   }
 
-  /** with those above it; `exists` where it is there, `invalid` where that is no directory */
+  /** makes parent directories too; throws `exists` if the directory exists, `invalid` if the path is something else */
   async makeDirectory(caller: Caller, sessionId: string, place: Place): Promise<UserFile> {
     return this.#at(caller, sessionId, place, async (at) => {
       const there = await at.files.stat(at.path).catch(unlessMissing);
@@ -88,7 +88,7 @@ export class UserFiles {
     });
   }
 
-  /** with everything in it; what is not there is removed already */
+  /** removes recursively; succeeds if nothing is there */
   async remove(caller: Caller, sessionId: string, place: Place): Promise<void> {
     await this.#at(caller, sessionId, place, async (at) => {
       await at.files.remove(at.path, { recursive: true, force: true });
@@ -96,7 +96,7 @@ export class UserFiles {
     });
   }
 
-  /** a file's facts, and a way to its bytes */
+  /** a file's info, and a function that reads its bytes */
   async read(
     caller: Caller,
     sessionId: string,
@@ -109,7 +109,7 @@ export class UserFiles {
     });
   }
 
-  /** in the place of what is there; directories above it are made */
+  /** replaces an existing file; makes parent directories */
   async write(
     caller: Caller,
     sessionId: string,
@@ -123,7 +123,7 @@ export class UserFiles {
     });
   }
 
-  /** one file of several, which are removed then */
+  /** joins several files into one and removes them */
   async join(caller: Caller, sessionId: string, sources: string[], place: Place): Promise<UserFile> {
     return this.#at(caller, sessionId, place, async (at) => {
       const paths = sources.map((source) => at.resolve(source));
@@ -138,7 +138,7 @@ export class UserFiles {
     });
   }
 
-  /** what changes below a directory from now on, with paths relative to it */
+  /** changes below a directory from now on, with paths relative to it */
   async watch(
     caller: Caller,
     sessionId: string,
@@ -178,7 +178,7 @@ export class UserFiles {
   }
 }
 
-/** A place that was found. */
+/** A resolved place. */
 interface At {
   running: Running;
   account: Account;
@@ -189,7 +189,7 @@ interface At {
   resolve: (path: string) => string;
 }
 
-/** as the user's shell has it, but that nothing at all is where commands start */
+/** resolves like the user's shell, except that an empty path is the directory where commands start */
 export function inHome(home: string, cwd: string, path: string): string {
   if (path === "") return cwd;
   return resolvePath(home, undefined, path === "~" ? "." : path.startsWith("~/") ? path.slice(2) : path);
@@ -211,7 +211,7 @@ async function* concatenated(files: Files, paths: string[]): AsyncGenerator<Uint
   for (const path of paths) yield* files.read(path);
 }
 
-/** nothing, where a path leads nowhere */
+/** undefined if the path leads nowhere */
 function unlessMissing(error: unknown): undefined {
   if (error instanceof SandkeepError && ["not-found", "invalid", "forbidden"].includes(error.code)) return undefined;
   throw error;

@@ -1,4 +1,4 @@
-/** What a sandbox boots from. */
+/** Tests of which image a sandbox boots from. */
 
 import { expect, test } from "vitest";
 import type { Context } from "../context.ts";
@@ -17,7 +17,7 @@ function host(images: string[], options: { defaultImage?: string; aliases?: Reco
   return {
     notices,
     context: {
-      // of the runtime only its images are asked for
+      // only its images are used
       runtime: runtime as unknown as Context["runtime"],
       defaultImage: options.defaultImage ?? "host",
       notice: (text: string) => void notices.push(text),
@@ -27,7 +27,7 @@ function host(images: string[], options: { defaultImage?: string; aliases?: Reco
 
 const base = (image: string) => ({ image, runtime: "node24", digest: digest(image), user, cwd });
 
-test.each(["host", "debian"])("what names nothing boots from the default image, here %s", async (defaultImage) => {
+test.each(["host", "debian"])("a request without names boots from the default image, here %s", async (defaultImage) => {
   const { context, notices } = host(["host", "debian"], { defaultImage });
   for (const wanted of [{}, { runtime: "node24" }]) {
     expect(await resolveBase(context, owner, wanted)).toEqual(base(defaultImage));
@@ -35,7 +35,7 @@ test.each(["host", "debian"])("what names nothing boots from the default image, 
   expect(notices).toEqual([]);
 });
 
-test("a runtime is the image of its name, if there is one", async () => {
+test("a runtime boots the image of its name, if there is one", async () => {
   const { context, notices } = host(["host", "node22", "python3.13"]);
   for (const runtime of ["node22", "python3.13"]) {
     expect(await resolveBase(context, owner, { runtime })).toEqual({ ...base(runtime), runtime });
@@ -43,13 +43,13 @@ test("a runtime is the image of its name, if there is one", async () => {
   expect(notices).toEqual([]);
 });
 
-test("a runtime that is not here is said to be the one that runs instead, to the caller and in the log", async () => {
+test("for a missing runtime, the base and the log name the runtime that runs instead", async () => {
   const { context, notices } = host(["host"]);
   expect(await resolveBase(context, owner, { runtime: "node22" })).toEqual(base("host"));
   expect(notices).toEqual([expect.stringMatching(/^Sandboxes that ask for the runtime "node22" run node24, /)]);
 });
 
-test("an image is the first that goes by one of its names; what the dialect knows may be the default image", async () => {
+test("an image is the first with one of its names; the dialect may allow the default image instead", async () => {
   const asked = (changes: Partial<WantedImage>) => ({ image: { name: "r/a:1", candidates: ["a:1", "a"], ...changes } });
   const { context, notices } = host(["host", "a"]);
   expect(await resolveBase(context, owner, asked({}))).toEqual({ ...base("a"), imageName: "a" });
@@ -65,7 +65,7 @@ test("an image is the first that goes by one of its names; what the dialect know
   ]);
 });
 
-test("an image is found by the digest that answers name it with", async () => {
+test("an image is found by the digest that answers show", async () => {
   const { context } = host(["host", "a:v1"]);
   const image = { name: "a@sha256:x", candidates: ["a"], digest: digest("a:v1") };
   expect(await resolveBase(context, owner, { image })).toEqual({ ...base("a:v1"), imageName: "a:v1" });
@@ -76,19 +76,19 @@ test.each([
   ["vendor/base:1", "exact"],
   ["*:1", "tools"],
   ["vendor/*se:*", "tools"],
-])("of several aliases, here %s, the one that says most counts", async (pattern, target) => {
+])("of several aliases, here %s, the most specific one counts", async (pattern, target) => {
   const { context } = host(["host", "tools", "exact"], { aliases: { "*": "host", [pattern]: target } });
   expect(await resolveBase(context, owner, { image: "vendor/base:1" })).toMatchObject({ image: target });
   expect(await resolveBase(context, owner, { image: "other" })).toMatchObject({ image: "host" });
 });
 
-test("an alias of exactly its name goes before an image, which goes before an alias with a star", async () => {
+test("an exact alias goes before an image, which goes before an alias with a star", async () => {
   const { context } = host(["host", "a", "b"], { aliases: { "*": "host", a: "host" } });
   expect(await resolveBase(context, owner, { image: "a" })).toMatchObject({ image: "host" });
   expect(await resolveBase(context, owner, { image: "b" })).toMatchObject({ image: "b" });
 });
 
-test("a digest that is not here is said to be another one", async () => {
+test("a digest that does not match is reported", async () => {
   const { context, notices } = host(["host", "a"]);
   const image = (name: string, wanted: Partial<WantedImage>) => ({
     image: { name: `${name}@sha256:1`, candidates: [name], digest: "1", ...wanted },
@@ -104,14 +104,14 @@ test("a digest that is not here is said to be another one", async () => {
   );
 });
 
-test("an alias of an image that is not here is a sentence", async () => {
+test("an alias of a missing image is a clear error", async () => {
   const { context } = host(["host"], { aliases: { "a*": "gone" } });
   await expect(resolveBase(context, owner, { image: "ab" })).rejects.toThrow(
     'Invalid request: image "ab" cannot be used: "a*" is an alias of the image "gone", which is not here.',
   );
 });
 
-test("a dialect's home counts where the default image would have its own, and nowhere else", async () => {
+test("a dialect's home replaces that of the default image only", async () => {
   const { context } = host(["host", "mine"]);
   const home = { user: "other", cwd: "/other", instead: { user, cwd } };
   expect(await resolveBase(context, owner, { home })).toEqual({ ...base("host"), user: "other", cwd: "/other" });
@@ -120,7 +120,7 @@ test("a dialect's home counts where the default image would have its own, and no
   expect(await resolveBase(context, owner, { home: elsewhere })).toMatchObject({ user, cwd });
 });
 
-test("an image that is not here, a runtime that nobody knows, and both at once are refused", async () => {
+test("a missing image, an unknown runtime, and both at once are refused", async () => {
   const { context } = host(["host"]);
   const refused = (message: string) => expect.objectContaining({ code: "invalid", message });
   await expect(resolveBase(context, owner, { image: "mine:v1" })).rejects.toEqual(

@@ -1,4 +1,4 @@
-/** What a sandbox may boot from, by the names callers use: a runtime, an imported image, or nothing in particular. */
+/** What a sandbox may boot from, by the names that callers use: a runtime, an image, or neither. */
 
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
@@ -7,7 +7,7 @@ import type { Owner, SandboxBase } from "../model/sandbox.ts";
 import type { ImageInfo } from "../ports/runtime.ts";
 
 const runtimes = ["node24", "node22", "node26", "python3.13"];
-/** the one that is in every image, unless it was imported without */
+/** the runtime that is in every image, unless it was imported without */
 const ownRuntime = "node24";
 
 /** What a caller asks to boot from; a runtime and an image exclude each other. */
@@ -19,35 +19,35 @@ export interface WantedBase {
 
 /** An image that a caller asks for, as its dialect understands the name. */
 export interface WantedImage {
-  /** as the caller wrote it */
+  /** the name as the caller wrote it */
   name: string;
   /** names under which it may have been imported, best first */
   candidates: string[];
-  /** further names of it, for which an alias may have been made */
+  /** further names of it, which may be aliases */
   others?: string[];
-  /** of the content that it must have, as 64 hexadecimal digits */
+  /** digest that its content must have, as 64 hexadecimal digits */
   digest?: string | undefined;
-  /** whether the default image may run in its place, and whether that is something else than was asked for */
+  /** whether the default image may run instead, and whether to report that */
   otherwise?: "the-default" | "default-and-say-so";
 }
 
-/** As whom and where commands run in the default image, where its own `instead` is not what the dialect promises. */
+/** User and directory of commands in the default image, if its own are those in `instead`. */
 export interface Home {
   user: string;
   cwd: string;
   instead: { user: string; cwd: string };
 }
 
-/** whose images are looked at, besides the host's */
+/** the team whose images count, besides the host's */
 type ImageUser = Pick<Owner, "teamId">;
 
 type ImageContext = Pick<Context, "runtime" | "defaultImage" | "notice"> &
   Partial<Pick<Context, "imageAliases" | "pullPolicy">>;
 
 /**
- * A runtime is the image of that name, if one was imported; otherwise it, and neither of the two, is the default image,
- * and the runtime on record is then the one that is really in there. An operator's alias goes before an image of the same
- * name, and one with a `*` before what the default image would stand in for.
+ * A runtime means the image of that name, if one was imported. Otherwise, and for neither of the two, this is the
+ * default image, and the record names the runtime that is really in it. An operator's exact alias goes before an image
+ * of that name; an alias with a `*` goes before the default image.
  */
 export async function resolveBase(context: ImageContext, owner: ImageUser, wanted: WantedBase): Promise<SandboxBase> {
   const { runtime } = wanted;
@@ -85,7 +85,7 @@ async function importedImage(
   if (alias && !alias.pattern.includes("*")) return aliased(context, asked, alias);
   const pinned = asked.digest && (await images.list(teamId)).find((image) => hasDigest(image, asked.digest));
   if (pinned) return pinned.name === context.defaultImage && asked.otherwise ? undefined : pinned;
-  // What the default image may stand in for is never pulled.
+  // An image that the default image may replace is never pulled.
   const mayPull = asked.otherwise === undefined && alias === undefined && context.pullPolicy !== undefined;
   const isFresh = mayPull && context.pullPolicy === "always" ? await images.pull?.(asked.name, teamId) : undefined;
   if (isFresh) return isFresh;
@@ -97,14 +97,14 @@ async function importedImage(
   return mayPull && context.pullPolicy === "missing" ? images.pull?.(asked.name, teamId) : undefined;
 }
 
-/** by the digest of its content here, or of what its registry has under its name */
+/** compares with the digest of its content here, and with those that its registry shows */
 function hasDigest({ digest, source }: ImageInfo, wanted: string | undefined): boolean {
   return [digest, source?.manifest, source?.index].includes(wanted);
 }
 
 interface Alias {
   pattern: string;
-  /** what it leads to */
+  /** name of the image */
   image: string;
 }
 
@@ -115,7 +115,7 @@ async function aliased({ runtime }: ImageContext, asked: WantedImage, { pattern,
   throw new SandkeepError("invalid", `Invalid request: image "${asked.name}" cannot be used: ${why}.`);
 }
 
-/** the alias whose pattern says most about one of these names; a `*` in it stands for any text */
+/** the most specific alias that matches one of these names; a `*` in it stands for any text */
 async function aliasOf({ runtime, imageAliases = {} }: ImageContext, names: string[]): Promise<Alias | undefined> {
   const all = { ...imageAliases, ...(await runtime.images.aliases?.()) };
   const matching = Object.entries(all).filter(([pattern]) => names.some((name) => matches(pattern, name)));
@@ -123,7 +123,7 @@ async function aliasOf({ runtime, imageAliases = {} }: ImageContext, names: stri
   return first && { pattern: first[0], image: first[1] };
 }
 
-/** without going back: as many pieces as there are between the stars, each found after the one before */
+/** matches without backtracking: finds each piece between the stars after the one before */
 function matches(pattern: string, name: string): boolean {
   const [start = "", ...pieces] = pattern.split("*");
   const end = pieces.pop();
@@ -152,7 +152,7 @@ async function defaultImage(context: ImageContext, asked: WantedImage | undefine
   );
 }
 
-/** says, once, that callers get something else than they asked for */
+/** reports, once, that callers get another image than they asked for */
 function announce(
   { notice }: ImageContext,
   image: ImageInfo,
@@ -172,7 +172,7 @@ function announce(
   }
 }
 
-/** says, once, that a digest is not that of what runs: the image was made or imported anew, or is another one */
+/** reports, once, that an image has another digest: it was imported again, or is another one */
 function announceOther({ notice }: ImageContext, image: ImageInfo, asked: WantedImage): void {
   const has = image.digest === undefined ? "which has none" : `which has sha256:${image.digest}`;
   notice(`Sandboxes that ask for the image "${asked.name}" by its digest run the image "${image.name}", ${has}`);

@@ -1,26 +1,26 @@
 /**
- * Makes a user's name the one that programs show for the user's number. One number may have several names, and programs
- * show the first in /etc/passwd (`whoami`) and in /etc/group (`id -gn`).
+ * Makes a user's name the one that programs show for the user's number. A number may have several names; programs show
+ * the first one in /etc/passwd (`whoami`) and in /etc/group (`id -gn`).
  */
 
 import { isSandkeepError } from "../model/errors.ts";
 import type { Files, ImageInfo, Machine } from "../ports/runtime.ts";
 
 const paths = ["/etc/passwd", "/etc/group"] as const;
-/** images and users whose files are remembered */
+/** most images and users whose changes are remembered */
 const most = 100;
 
-/** A file of an image, as it has to be. */
+/** A file of an image with its new content. */
 interface Change {
   path: (typeof paths)[number];
   content: Buffer;
 }
 
 export class ShownNames {
-  /** by an image's content and the user: every machine of one needs the same */
+  /** by image content and user: every machine of an image needs the same changes */
   readonly #changes = new Map<string, Change[]>();
 
-  /** for a machine that has just booted from this image; changes its files only where another name comes first */
+  /** for a machine that has just booted from this image; changes files only if another name comes first */
   async show(machine: Machine, image: ImageInfo, user: string): Promise<void> {
     const files = machine.files();
     const key = JSON.stringify([image.layers, user]);
@@ -46,7 +46,7 @@ async function changesFor(files: Files, user: string): Promise<Change[]> {
     .map((path) => ({ path, content: Buffer.from(after[path]) }));
 }
 
-/** nothing for a file that is not there: then programs show numbers */
+/** empty if the file is missing; programs then show numbers */
 async function contentOf(files: Files, path: string): Promise<string> {
   const chunks: Uint8Array[] = [];
   try {
@@ -57,7 +57,7 @@ async function contentOf(files: Files, path: string): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** the file with the line of this name before all others of the same number; a group that is missing is made */
+/** the file with this name's line before all others of the same number; adds a missing group */
 export function withFirst(file: string, name: string, number: string): string {
   const lines = file.split("\n");
   const isOfNumber = (line: string) => line.split(":")[2] === number;

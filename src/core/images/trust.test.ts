@@ -1,4 +1,4 @@
-/** What becomes of a sandbox's files when its programs are to trust its authority. */
+/** Tests of how a sandbox's files change when its programs must trust its authority. */
 
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
@@ -21,7 +21,7 @@ const company: HostRoots = {
   addToJava: (store) => Buffer.from(`${Buffer.from(store)}+company`),
 };
 
-test("the certificate goes to the bundle and where bundles are made from", async () => {
+test("the certificate goes to the bundle and to the folders that bundles are made from", async () => {
   const { machine, files } = machineWith({ [bundle]: roots });
   await installTrust(machine, network(mine));
   expect(Object.keys(files).sort()).toEqual([anchors[0], bundle, anchors[1]].sort());
@@ -29,7 +29,7 @@ test("the certificate goes to the bundle and where bundles are made from", async
   expect(files[bundle]).toMatch(new RegExp(`^${roots}\n#.*\n${mine}$`));
 });
 
-test("asking again changes nothing", async () => {
+test("a repeated call changes nothing", async () => {
   const { machine, files } = machineWith({ [bundle]: roots });
   await installTrust(machine, network(mine));
   const before = { ...files };
@@ -46,14 +46,14 @@ test("a fork loses the authority of its origin, and nothing else", async () => {
   expect(files[bundle]).not.toContain(pem("origin"));
 });
 
-test("an image that keeps its bundle elsewhere gets one where programs are told to look", async () => {
+test("an image with its bundle elsewhere gets one at the path that the variables name", async () => {
   const { machine, files } = machineWith({ "/etc/pki/tls/certs/ca-bundle.crt": roots });
   await installTrust(machine, network(mine), true);
   expect(files[bundle]).toContain(roots);
   expect(files[bundle]).toContain(mine);
 });
 
-test("whoever waits for it waits for all that was begun, and for nothing afterwards", async () => {
+test("trusted() waits for all work that has begun, and for nothing later", async () => {
   const { machine, files } = machineWith({ [bundle]: roots });
   const trouble = (error: unknown) => expect(error).toBeUndefined();
   for (const name of ["first", "second"]) beginTrust(machine, network(pem(name)), { networkSecrets, trouble });
@@ -71,13 +71,13 @@ test("nothing happens without an authority", async () => {
   expect(files).toEqual({ [bundle]: roots });
 });
 
-test("a bundle that is too large is told of, and left alone", async () => {
+test("a bundle that is too large is reported, and left alone", async () => {
   const { machine, files } = machineWith({ [bundle]: "x".repeat(9 << 20) });
   await expect(installTrust(machine, network(mine))).rejects.toThrow('Cannot make "sbx_1" trust its authority');
   expect(Object.keys(files)).toEqual([bundle]);
 });
 
-test("variables are set only under a policy with rules, or where the host has roots of its own", () => {
+test("variables are set only under a policy with rules, or if the host has roots of its own", () => {
   const domains = (rules: object[]) => [{ domain: "a.test", rules }];
   const policy = (rules: object[]) => ({ ...network(mine), domains: domains(rules) }) as NetworkPolicy;
   expect(trustEnvironment({ mode: "allow-all" }, {})).toEqual({});
@@ -104,7 +104,7 @@ test("variables are set only under a policy with rules, or where the host has ro
   expect(trustEnvironment(ruled, { networkSecrets }).NODE_EXTRA_CA_CERTS).toBe(anchors[1]);
 });
 
-test("the operator's variables take the place of ours", () => {
+test("the operator's variables replace ours", () => {
   const sandboxEnv = { TZ: "UTC", SSL_CERT_FILE: "/mine" };
   expect(trustEnvironment({ mode: "allow-all" }, { sandboxEnv })).toEqual(sandboxEnv);
   expect(trustEnvironment({ mode: "allow-all" }, { hostRoots: company, sandboxEnv })).toMatchObject(sandboxEnv);
@@ -115,7 +115,7 @@ describe("the host's roots", () => {
     (folder) => `${folder}/sandkeep-host-roots.crt`,
   );
 
-  test("go to the bundle, to where bundles are made from, and into Java's store", async () => {
+  test("go to the bundle, to the folders that bundles are made from, and into Java's store", async () => {
     const java = "/etc/ssl/certs/java/cacerts";
     const { machine, files } = machineWith({ [bundle]: roots, [java]: "store" });
     await installRoots(machine, company);
@@ -129,7 +129,7 @@ describe("the host's roots", () => {
     expect(files).toEqual(before);
   });
 
-  test("are not written twice where the image has them, and are the host's whole list where it has none", async () => {
+  test("are not written twice if the image has them, and are the host's whole list if it has none", async () => {
     const having = machineWith({ [bundle]: roots + pem("company") });
     await installRoots(having.machine, company);
     expect(having.files[bundle]).toBe(roots + pem("company"));
@@ -138,7 +138,7 @@ describe("the host's roots", () => {
     expect(bare.files[bundle]).toContain(company.bundle);
   });
 
-  test("take the place of those of an earlier start, and leave what others have added", async () => {
+  test("replace those of an earlier start, and leave certificates that others have added", async () => {
     const { machine, files } = machineWith({ [bundle]: roots });
     await installRoots(machine, { ...company, pems: [pem("old"), pem("older")], pem: pem("old") + pem("older") });
     files[bundle] += pem("added later");
@@ -147,7 +147,7 @@ describe("the host's roots", () => {
     for (const name of ["old", "older"]) expect(files[bundle]).not.toContain(pem(name));
   });
 
-  test("are beside the authority where a policy has rules", async () => {
+  test("are installed beside the authority if a policy has rules", async () => {
     const { machine, files } = machineWith({ [bundle]: roots });
     const context = { networkSecrets, hostRoots: company, trouble: (error: unknown) => expect(error).toBeUndefined() };
     beginTrust(machine, network(mine), context, { fresh: true });
@@ -179,7 +179,7 @@ function pem(name: string): string {
   return `-----BEGIN CERTIFICATE-----\n${name}\n-----END CERTIFICATE-----\n`;
 }
 
-/** an authority here is nothing but its certificate */
+/** here an authority is only its certificate */
 const networkSecrets: NetworkSecrets = {
   of: () => ({}),
   certificateOf: ({ keyMaterial }) => keyMaterial,
@@ -191,7 +191,7 @@ function network(certificate: string): CustomNetwork {
   return { mode: "custom", domains: [], allowedCidrs: [], deniedCidrs: [], authority };
 }
 
-/** a machine of nothing but files by their paths */
+/** a machine that has only files, by path */
 function machineWith(files: Record<string, string>): { machine: Machine; files: Record<string, string> } {
   const found = (path: string) => {
     const content = files[path];

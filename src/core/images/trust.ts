@@ -1,7 +1,7 @@
 /**
- * Makes programs in a sandbox trust whom they are to trust: the certificates that the host believes and images do not
- * know, such as a company's, and the authority that signs for hosts with rules. Certificates go where programs look for
- * roots, and variables point those there that look elsewhere. Nothing happens where there is nothing of this to trust.
+ * Makes programs in a sandbox trust the right certificates: the host's own roots that images lack, such as a company's,
+ * and the authority that signs for hosts with rules. It writes certificates where programs look for roots, and sets
+ * variables for programs that look elsewhere. With nothing to trust it does nothing.
  */
 
 import { within } from "../../base/waits.ts";
@@ -10,21 +10,21 @@ import { isSandkeepError, messageOf, SandkeepError } from "../model/errors.ts";
 import { type AuthoritySpec, hasRules, type NetworkPolicy } from "../network/network-policy.ts";
 import type { Files, Machine, MachineNetwork } from "../ports/runtime.ts";
 
-/** what Debian's programs read, and what most others are told to read */
+/** the bundle that Debian's programs read, and that variables name for most others */
 const bundle = "/etc/ssl/certs/ca-certificates.crt";
-/** where that of Fedora and its kin is */
+/** the bundle of Fedora and its relatives */
 const otherBundle = "/etc/pki/tls/certs/ca-bundle.crt";
-/** what the tools that make bundles read, so that the next bundle has it too */
+/** folders that tools make bundles from, so that the next bundle has the certificates too */
 const anchorFolders = ["/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors"] as const;
 const rootAnchors = anchorFolders.map((folder) => `${folder}/sandkeep-host-roots.crt`);
-/** what Node reads besides its own: the host's roots, where no authority is beside them */
+/** extra certificates for Node: the host's roots, if there is no authority beside them */
 export const hostRootsFile = `${anchorFolders[0]}/sandkeep-host-roots.crt`;
 
 /**
- * Node 24 reads certificates when it first needs them: these cost nothing at its start, where Node 20 pays 18 ms for
- * NODE_EXTRA_CA_CERTS with one certificate and 38 ms with the bundle. Hence trustEnvironment() puts the one certificate
- * there; the bundle is read for NODE_USE_SYSTEM_CA, 25 ms before the first connection. (--use-openssl-ca in NODE_OPTIONS
- * would save those, but whoever sets NODE_OPTIONS would lose it.)
+ * Node 24 reads certificates when it first needs them, so these variables cost nothing at its start. Node 20 pays 18 ms
+ * for NODE_EXTRA_CA_CERTS with one certificate and 38 ms with the bundle, so trustEnvironment() sets the single
+ * certificate. For NODE_USE_SYSTEM_CA Node reads the bundle, 25 ms before the first connection. (--use-openssl-ca in
+ * NODE_OPTIONS would save that, but a program that sets NODE_OPTIONS would lose it.)
  */
 const environment: Record<string, string> = {
   AWS_CA_BUNDLE: bundle,
@@ -41,8 +41,9 @@ const environment: Record<string, string> = {
 };
 
 /**
- * What programs need that do not look at the system's bundle: Node, and those of Python that bring a list of their own.
- * curl, git, Python's own ssl and Java look where we write. Node has two, as a caller may have set the first for itself.
+ * Variables for programs that ignore the system's bundle: Node, and Python programs with a list of their own. curl,
+ * git, Python's own ssl and Java read the files that we write. Node gets two, as a caller may have set the first
+ * itself.
  */
 const hostEnvironment: Record<string, string> = {
   NODE_EXTRA_CA_CERTS: hostRootsFile,
@@ -51,14 +52,14 @@ const hostEnvironment: Record<string, string> = {
   SSL_CERT_FILE: bundle,
 };
 
-/** what commands under this policy are given, unless they say otherwise */
+/** variables for commands under this policy, unless the command sets its own */
 export function trustEnvironment(
   policy: NetworkPolicy,
   { networkSecrets, hostRoots, sandboxEnv }: Pick<Context, "networkSecrets" | "hostRoots" | "sandboxEnv">,
 ): Record<string, string> {
   const host = hostRoots ? hostEnvironment : {};
   if (!hasRules(policy)) return { ...host, ...sandboxEnv };
-  // One file for both, where there are both.
+  // With both, the bundle holds both.
   const [anchor] = networkSecrets && !hostRoots ? anchorsOf(networkSecrets) : [];
   return { ...environment, ...(anchor !== undefined && { NODE_EXTRA_CA_CERTS: anchor }), ...sandboxEnv };
 }
@@ -67,17 +68,17 @@ function anchorsOf({ certificateFile }: NetworkSecrets): string[] {
   return anchorFolders.map((folder) => `${folder}/${certificateFile}`);
 }
 
-/** longest that it may take, in ms: what it reads and writes is the sandbox's, which may not want it to end */
+/** longest duration in ms: the files are the sandbox's, which may try to hold up the work */
 const patience = 10_000;
 const largestBundle = 8 << 20;
 
-/** how long it is put off, in ms: a create is to be answered first */
+/** delay in ms, so that a create is answered first */
 const startDelay = 10;
 
-/** to come or under way: a create need not wait for it, a command has to */
+/** work that is planned or under way: commands wait for it, a create does not */
 const installing = new WeakMap<Machine, { begin: () => void; done: Promise<void> }>();
 
-/** resolves when programs that start now trust whom they are to trust, as far as they ever will */
+/** resolves when the certificates are installed, or could not be */
 export async function trusted(machine: Machine): Promise<void> {
   const work = installing.get(machine);
   work?.begin();
@@ -85,10 +86,10 @@ export async function trusted(machine: Machine): Promise<void> {
 }
 
 /**
- * Everything happens inside the sandbox, as its root: whatever a link leads to is its own. Asking again changes
- * nothing; a sandbox that was forked loses the authority of its origin. `fresh`: its files are those of an image, which
- * has no authority of ours; `rooted`: it was made with the host's roots. One whose files do not allow it runs all the
- * same, since its policy holds: `trouble` is told.
+ * All work happens inside the sandbox, as its root, so links lead to its own files only. A repeated call changes
+ * nothing; a fork loses the authority of its origin. `fresh`: the files are those of an image, without an authority of
+ * ours. `rooted`: the image was made with the host's roots. If the files cannot be changed, the sandbox still runs,
+ * since its policy holds, and `trouble` gets the error.
  */
 export function beginTrust(
   machine: Machine,
@@ -108,14 +109,14 @@ export function beginTrust(
     clearTimeout(timer);
     resolve();
   };
-  // One after the other: both write the same files.
+  // In sequence: both write the same files.
   const work = Promise.all([begun, before?.done])
     .then(async () => {
       const installed = installAll(machine.files(), { certificate, roots }, fresh).then(() => true);
       if (!(await within(installed, patience))) throw new Error(`it took longer than ${patience} ms`);
     })
     .catch((cause) => {
-      // one that has ended meanwhile needs no trust
+      // a machine that has ended needs no certificates
       if (!isSandkeepError(cause, "gone")) {
         const whom = certificate ? "its authority" : "the host's certificates";
         const sentence = `Cannot make "${machine.id}" trust ${whom}: ${messageOf(cause)}`;
@@ -129,7 +130,7 @@ export function beginTrust(
   });
 }
 
-/** That of a sandbox's authority, and where it goes besides the bundle. */
+/** The certificate of a sandbox's authority, and its paths besides the bundle. */
 interface Certificate {
   pem: string;
   anchors: string[];
@@ -139,7 +140,7 @@ function certificateFor(secrets: NetworkSecrets, authority: AuthoritySpec): Cert
   return { pem: secrets.certificateOf(authority), anchors: anchorsOf(secrets) };
 }
 
-/** one after the other, as both change the bundle */
+/** in sequence, as both change the bundle */
 async function installAll(
   files: Files,
   { certificate, roots }: { certificate: Certificate | undefined; roots: HostRoots | undefined },
@@ -149,7 +150,7 @@ async function installAll(
   if (certificate) await install(files, certificate, fresh && !roots);
 }
 
-/** where Java keeps its list, by who packages it; one below another path is found through a link of the package's */
+/** Java's key stores, by package; links of the package lead here from other paths */
 const javaStores = [
   "/etc/ssl/certs/java/cacerts",
   "/etc/ssl/certs/adoptium/cacerts",
@@ -157,7 +158,7 @@ const javaStores = [
   "/opt/java/openjdk/lib/security/cacerts",
 ];
 
-/** the file of the host's roots comes last: where it is as it should be, so is the rest */
+/** writes the file of the host's roots last: if it is up to date, so is the rest */
 async function installRoots(files: Files, roots: HostRoots): Promise<void> {
   if ((await contentOf(files, hostRootsFile)) === roots.pem) return;
   const there = withoutRoots((await contentOf(files, bundle)) ?? (await contentOf(files, otherBundle)) ?? roots.bundle);
@@ -179,7 +180,7 @@ async function addToJava(files: Files, path: string, roots: HostRoots): Promise<
 
 const rootsLabel = " certificates that the host of this sandbox believes\n";
 
-/** the bundle without what an earlier start has put there; its label says how many those are */
+/** the bundle without the roots of an earlier start; the label says how many they are */
 function withoutRoots(text: string): string {
   const [before = "", ...parts] = text.split(new RegExp(`\n# (?=\\d+${rootsLabel})`));
   const rest = parts.map((part) => {
@@ -202,7 +203,7 @@ async function install(files: Files, { pem, anchors }: Certificate, fresh: boole
 
 const label = "# The authority of this sandbox, for hosts that its network policy has rules for\n";
 
-/** costs little, and whoever reads the bundle at the same time reads it without or with its new end */
+/** appending is cheap, and a concurrent reader sees the bundle with or without the new end */
 async function append(files: Files, certificate: string): Promise<void> {
   if (await isFile(files, bundle)) {
     await files.write(bundle, Buffer.from(`\n${label}${certificate}`), { append: true });
@@ -211,7 +212,7 @@ async function append(files: Files, certificate: string): Promise<void> {
   }
 }
 
-/** at the end, and in the place of one that is there already */
+/** appends the authority, or replaces the one that is there */
 function withAuthority(roots: string, certificate: string): string {
   const others = roots
     .split(label)
@@ -234,7 +235,7 @@ async function contentOf(files: Files, path: string): Promise<string | undefined
   return Buffer.concat(chunks).toString("latin1");
 }
 
-/** whole or not at all, also for whoever reads it at the same time, and in the place of whatever is there */
+/** replaces the file atomically, whatever is there */
 async function put(files: Files, path: string, content: string): Promise<void> {
   const draft = `${path}.sandkeep`;
   await files.write(draft, Buffer.from(content, "latin1"), { mode: 0o644, parents: true, replace: true });

@@ -1,6 +1,6 @@
 /**
- * Names and places that a dialect's clients count on: the user and the folders of a sandbox, the file of its
- * certificate, the headers of forwarded requests. The dialect hands them over as data, and the daemon passes them on.
+ * Names and paths that a dialect's clients rely on: a sandbox's user and folders, the file of its certificate, the
+ * headers of forwarded requests. The dialect provides them as data, and the daemon passes them on.
  */
 
 export interface Conventions {
@@ -8,11 +8,11 @@ export interface Conventions {
   /** name of the file with the certificate of a sandbox's authority */
   certificateFile: string;
   forwardHeaders: ForwardHeaders;
-  /** names of regions, the default first, where the operator gives none */
+  /** names of regions, the default first, if the operator gives none */
   regions: readonly [string, ...string[]];
 }
 
-/** What every image is fitted out with. */
+/** What every image is set up with. */
 export interface ImageConventions {
   /** names of the plain user, uid 1000, and the home of each; sessions run as the first */
   users: readonly [PlainUser, ...PlainUser[]];
@@ -27,7 +27,7 @@ export interface PlainUser {
   home: string;
 }
 
-/** Names of the headers that tell a forwarded request's destination and prove which sandbox sent it. */
+/** Headers that name a forwarded request's destination and prove which sandbox sent it. */
 export interface ForwardHeaders {
   host: string;
   scheme: string;

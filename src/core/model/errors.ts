@@ -1,17 +1,16 @@
 /**
- * The one error class of Sandkeep. An error has a code from a small closed set and, where that matters, the thing it is
- * about; each dialect has a table from these to its own status and wording. The message is a sentence for people:
- * "Cannot do X: why".
+ * The one error class of Sandkeep. An error has a code from a small closed set and, where needed, a subject. Each
+ * dialect maps these to its own status and wording. The message is a sentence for people: "Cannot do X: why".
  */
 
 export type ErrorCode =
-  /** the caller's input makes no sense */
+  /** the caller's input is invalid */
   | "invalid"
-  /** what was named does not exist (or belongs to someone else) */
+  /** the named thing does not exist, or belongs to another team */
   | "not-found"
   /** the name is taken */
   | "exists"
-  /** the thing is in a state in which this cannot be done */
+  /** the thing's state does not allow this */
   | "conflict"
   /** the thing has ended for good */
   | "gone"
@@ -19,28 +18,28 @@ export type ErrorCode =
   | "forbidden"
   /** the key is missing or unknown */
   | "unauthenticated"
-  /** a bound was reached: disk, memory, processes, machines */
+  /** a limit was reached: disk, memory, processes, machines */
   | "limit"
-  /** it took longer than it may */
+  /** it took too long */
   | "timeout"
-  /** this host lacks something that is needed */
+  /** this host lacks something that is required */
   | "unsupported"
-  /** the database cannot be reached, or the daemon is closing: worth asking again */
+  /** the database is unreachable, or the daemon is closing: try again */
   | "unavailable"
-  /** the host's disk has no room */
+  /** the host's disk is full */
   | "no-room"
-  /** our own fault or the kernel's */
+  /** a fault of ours or of the kernel */
   | "internal";
 
 /**
- * What an error is about. With its code this tells apart:
+ * The subject of an error. Together with the code it distinguishes:
  *
  *   invalid executable   the command names no executable file
  *   invalid directory    the working directory is missing or is not a directory
  *   invalid user         the user does not exist inside the sandbox
  *   not-found sandbox, not-found drive
  *   exists sandbox       the sandbox's name is in use
- *   conflict session     the session is on its way to its end; `state` says which way
+ *   conflict session     the session is ending; `state` says how
  *   conflict snapshot    the sandbox cannot run again: it has no snapshot
  *   conflict command     the command takes no standard input
  *   conflict drive       the drive is in use
@@ -52,9 +51,9 @@ export type ErrorCode =
  */
 export interface Subject {
   kind: "sandbox" | "session" | "snapshot" | "drive" | "command" | "executable" | "directory" | "user" | "key";
-  /** its name, where the error is about a particular one */
+  /** its name, if the error is about a particular one */
   name?: string;
-  /** of a session that is ending */
+  /** state of a session that is ending */
   state?: EndingState;
 }
 
@@ -66,7 +65,7 @@ export type ErrorCase = ErrorCode | `${ErrorCode} ${Subject["kind"]}` | `conflic
 export class SandkeepError extends Error {
   override readonly name = "SandkeepError";
   readonly code: ErrorCode;
-  /** seconds after which it is worth asking again, where that is known */
+  /** seconds to wait before trying again, if known */
   readonly retryAfter: number | undefined;
   readonly about: Subject | undefined;
 
@@ -83,19 +82,19 @@ export function notFound(kind: "sandbox" | "drive", name: string): SandkeepError
   return new SandkeepError("not-found", message, { about: { kind, name } });
 }
 
-/** of a host that runs as many sandboxes as it may */
+/** for a host that runs as many sandboxes as it may */
 export function tooMany(most: number): SandkeepError {
   const message = `Cannot start a sandbox: ${most} run already, and no more may`;
   return new SandkeepError("limit", message, { about: { kind: "sandbox" } });
 }
 
-/** whether it is an error of ours; with a code and what it should be about, whether it is that one */
+/** whether it is a SandkeepError, and if given, one with this code and subject */
 export function isSandkeepError(error: unknown, code?: ErrorCode, kind?: Subject["kind"]): error is SandkeepError {
   if (!(error instanceof SandkeepError) || (code !== undefined && error.code !== code)) return false;
   return kind === undefined || error.about?.kind === kind;
 }
 
-/** the cases that an error is one of, the narrowest first */
+/** the table keys that fit an error, the most specific first */
 export function casesOf({ code, about }: SandkeepError): [ErrorCase, ...ErrorCase[]] {
   if (!about) return [code];
   const general: [ErrorCase, ErrorCase] = [`${code} ${about.kind}`, code];
@@ -104,7 +103,7 @@ export function casesOf({ code, about }: SandkeepError): [ErrorCase, ...ErrorCas
     : general;
 }
 
-/** what went wrong, in words, of anything that was thrown */
+/** the message of anything that was thrown */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

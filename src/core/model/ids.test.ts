@@ -1,4 +1,4 @@
-/** Ids have the shapes that the wires check. */
+/** Tests that ids have the shapes that clients check. */
 
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
@@ -15,7 +15,7 @@ test("ids have the shapes that clients expect", () => {
   expect(ids.project().uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-test("every letter is as likely as any other", () => {
+test("all characters are equally likely", () => {
   const counts = new Map<string, number>();
   for (let i = 0; i < 4000; i++) {
     for (const letter of ids.session().id.slice(4)) counts.set(letter, (counts.get(letter) ?? 0) + 1);

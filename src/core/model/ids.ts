@@ -1,4 +1,4 @@
-/** Ids as the wires expect them, out of randomness that is given. */
+/** Ids in the shapes that the APIs expect, made from given randomness. */
 
 export interface Ids {
   session(): { id: string; shortId: string };
@@ -9,10 +9,10 @@ export interface Ids {
   project(): { id: string; uuid: string };
   /** label of a route */
   subdomain(): string;
-  /** for a sandbox without one */
+  /** a name for a sandbox without one */
   name(): string;
   apiKey(): { id: string; secret: string };
-  /** of one run of the daemon */
+  /** id of one run of the daemon */
   run(): string;
 }
 
@@ -38,7 +38,7 @@ export function idsFrom(random: Random): Ids {
   };
 }
 
-/** every letter equally likely: bytes beyond the last whole run of the alphabet are thrown away */
+/** all characters equally likely: discards bytes beyond the last whole multiple of the alphabet */
 function randomText(random: Random, alphabet: string, length: number): string {
   const usable = 256 - (256 % alphabet.length);
   let text = "";

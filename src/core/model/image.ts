@@ -1,13 +1,13 @@
-/** What an image says of itself besides its files: how it wants to be run, where it comes from and how it was made. */
+/** An image's metadata: how it should run, where it comes from and how it was made. */
 
-/** How an image wants to be run, as its maker wrote it down. */
+/** How an image should run, as its maker configured it. */
 export interface ImageConfig {
   /** user, or user:group, by name or number; empty for root */
   user: string;
   /** empty for the root directory */
   cwd: string;
   entrypoint: string[];
-  /** arguments of the entrypoint, or the whole command where there is none */
+  /** arguments of the entrypoint, or the whole command if there is none */
   command: string[];
   /** such as 8080/tcp */
   ports: string[];
@@ -15,7 +15,7 @@ export interface ImageConfig {
   labels: Record<string, string>;
   /** name or number of the signal that asks its main program to end */
   stopSignal?: string | undefined;
-  /** what a build's commands run in */
+  /** shell of a build's commands */
   shell?: string[] | undefined;
   author?: string | undefined;
   /** when its maker finished it, in ms */
@@ -36,15 +36,15 @@ export interface ImageStep {
 
 /** A layer of an image as its maker published it. */
 export interface ImagePart {
-  /** of its plain tar, as 64 hexadecimal digits */
+  /** digest of its plain tar, as 64 hexadecimal digits */
   diffId: string;
-  /** of the file that it came in, as 64 hexadecimal digits */
+  /** digest of the file that it came in, as 64 hexadecimal digits */
   digest?: string | undefined;
   /** bytes of the file that it came in */
   packedSize?: number | undefined;
   /** bytes of its plain tar */
   size: number;
-  /** the layer of the store that holds it and all parts below it, or it alone */
+  /** the stored layer that holds this part and all below it, or this part alone */
   layer: string;
 }
 
@@ -52,9 +52,9 @@ export interface ImagePart {
 export interface ImageSource {
   /** registry/repository:tag or registry/repository@digest, in full */
   reference: string;
-  /** of its manifest, as 64 hexadecimal digits */
+  /** digest of its manifest, as 64 hexadecimal digits */
   manifest: string;
-  /** of the index that the manifest was chosen from */
+  /** digest of the index that the manifest was chosen from */
   index?: string | undefined;
 }
 
@@ -63,8 +63,8 @@ export function plainConfig(): ImageConfig {
 }
 
 /**
- * what machines, snapshots and sandboxes name an image by: the name of one of the host's, and for a team's a text that
- * cannot be a name
+ * the key by which machines, snapshots and sandboxes refer to an image: the name of a host's image, or for a team's
+ * image a text that cannot be a name
  */
 export function imageKey({ name, owner }: { name: string; owner?: string | undefined }): string {
   return owner === undefined ? name : `~${owner}~${name}`;

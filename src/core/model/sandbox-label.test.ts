@@ -1,4 +1,4 @@
-/** The label of a sandbox: one for each id, and the id out of it again. */
+/** Tests that each sandbox id has one label, which converts back to the id. */
 
 import { expect, test } from "vitest";
 import { idsFrom } from "./ids.ts";
@@ -10,7 +10,7 @@ test.each([
   "sandbox_zzzzzzzzzzzzzzzzzzzzzzzzzzzz",
   "sandbox_1",
   "sandbox_01",
-])("the label of %s leads back to it, and fits into a host name behind a port", (id) => {
+])("the label of %s converts back to it, and fits into a host name after a port", (id) => {
   const label = labelOf(id);
   expect(label).toMatch(/^i[a-z0-9]+$/);
   expect(`65535-${label}`.length).toBeLessThanOrEqual(63);

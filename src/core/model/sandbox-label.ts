@@ -1,15 +1,15 @@
 /**
- * A sandbox's id in lowercase letters and digits alone, for host names and for wires whose ids are made of these. The same
- * sandbox has the same label for as long as it exists, and the id can be read out of the label again.
+ * A sandbox's id in lowercase letters and digits only, for host names and for APIs with such ids. A sandbox keeps its
+ * label as long as it exists, and the label converts back to the id.
  *
  *   sandbox_<digits of base 62>  ↔  i<the same number, with a 1 before its first digit, in base 36>
  *
- * The 1 keeps zeros at the beginning of an id.
+ * The 1 preserves leading zeros of an id.
  */
 
 const prefix = "sandbox_";
 const digits62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/** characters of the longest label: with a port of five digits and a dash before it, the label of a host name */
+/** most characters of a label, so that a five-digit port and a dash before it still fit into a host name */
 const longest = 57;
 
 export function labelOf(sandboxId: string): string {
@@ -18,7 +18,7 @@ export function labelOf(sandboxId: string): string {
   return `i${number.toString(36)}`;
 }
 
-/** undefined when it is no label of any sandbox */
+/** undefined if it is not a sandbox's label */
 export function idOfLabel(label: string): string | undefined {
   if (!/^i[0-9a-z]+$/.test(label) || label.length > longest) return undefined;
   let number = 0n;

@@ -14,40 +14,40 @@ export interface Team {
 
 export interface Project {
   id: string;
-  /** for wires whose projects are UUIDs */
+  /** for APIs whose projects are UUIDs */
   uuid: string;
   teamId: string;
   name: string;
   createdAt: number;
 }
 
-/** Who asks: a team, proven by one of its keys, and what this key may do less than the team. */
+/** The caller: a team, proven by one of its keys, and the limits of that key. */
 export interface Caller {
   teamId: string;
-  /** which of its keys */
+  /** the key that it used */
   keyId?: string;
-  /** aborts when the key is deleted or expires: what goes on for long has to end then */
+  /** aborts when the key is deleted or expires: long work must end then */
   ended?: AbortSignal;
   scope?: Scope | undefined;
 }
 
-/** Who asks, about a project of its team. */
+/** A caller, and the project of its team that the call is about. */
 export interface Owner extends Caller {
   projectId: string;
 }
 
-/** Whose a thing is. */
+/** The team and project that own a thing. */
 interface Owned {
   teamId: string;
   projectId: string;
 }
 
-/** Durable and named within its project: configuration, and the sessions that ran with it. */
+/** Durable and named within its project: a configuration, and the sessions that ran with it. */
 export interface Sandbox extends Owned {
   id: string;
   name: string;
   persistent: boolean;
-  /** what its first session booted from */
+  /** what its first session boots from */
   base: SandboxBase;
   vcpus: number;
   /** MiB */
@@ -59,11 +59,11 @@ export interface Sandbox extends Owned {
   networkId?: string;
   /** default environment of every command; values are sealed (environments.ts) */
   env: Record<string, string>;
-  /** string pairs; other wires call them metadata and may nest */
+  /** string pairs; other APIs call them metadata and may nest them */
   tags: Record<string, TagValue>;
   routes: Route[];
   ingress?: Ingress;
-  /** what dialects keep with it for themselves, by their names; it means nothing to others */
+  /** data that dialects store for themselves, by dialect name */
   notes?: Record<string, TagValue>;
   /** drives by the path they are mounted on */
   mounts: Record<string, Mount>;
@@ -71,14 +71,14 @@ export interface Sandbox extends Owned {
   failoverRegions: string[];
   /** how long its snapshots live after their last use; 0 for ever */
   snapshotExpiration?: number;
-  /** what the snapshots that its ends leave are called */
+  /** name of the snapshots that are taken when its sessions end */
   snapshotName?: string;
   keepLastSnapshots?: KeepLastSnapshots;
   /** what the next session boots from */
   currentSnapshotId?: string;
-  /** the last session, also when it has ended */
+  /** the last session, running or ended */
   currentSessionId: string;
-  /** of the last session */
+  /** state of the last session */
   state: SessionState;
   stateChangedAt: number;
   totals: Totals;
@@ -87,9 +87,9 @@ export interface Sandbox extends Owned {
 }
 
 /**
- * How a session's time is counted where it is not simply "until its timeout, which may be extended":
- *   idle       the timeout begins anew whenever it is used
- *   unlimited  it runs until somebody stops it
+ * How a session's time is counted, if it is not simply "until its timeout, which may be extended":
+ *   idle       the timeout begins again with each use
+ *   unlimited  it runs until a caller stops it
  */
 export type Lifetime = "idle" | "unlimited";
 
@@ -98,34 +98,34 @@ export type TagValue = string | number | boolean | null | TagValue[] | { [key: s
 export interface SandboxBase {
   /** name of an image of the runtime */
   image: string;
-  /** of the image's content, as 64 hexadecimal digits */
+  /** digest of the image's content, as 64 hexadecimal digits */
   digest?: string;
-  /** the runtime that is really in there: "node24" */
+  /** the runtime that is really in the image, such as "node24" */
   runtime?: string;
-  /** the imported image that the caller's name led to */
+  /** the imported image that the caller's name resolved to */
   imageName?: string;
   /** where commands start and relative paths begin */
   cwd: string;
   user: string;
 }
 
-/** A port of the sandbox and the label under which it is reached from outside, for as long as the sandbox exists. */
+/** A port of the sandbox and the label that reaches it from outside, for as long as the sandbox exists. */
 export interface Route {
   port: number;
   subdomain: string;
-  /** it has its label and leads nowhere until it is opened */
+  /** whether the label is reserved but not reachable yet */
   closed?: boolean;
 }
 
-/** How its ports are reached from outside, besides its routes. */
+/** How clients outside reach its ports, besides its routes. */
 export interface Ingress {
-  /** every port is reached by its number and the sandbox's label (sandbox-label.ts), and needs no route */
+  /** whether clients reach every port by its number and the sandbox's label (sandbox-label.ts), without a route */
   anyPort?: boolean;
-  /** who reaches a port by its number has to show the sandbox's token */
+  /** whether clients must show the sandbox's token to reach a port by its number */
   isPrivate?: boolean;
-  /** the host that requests to its ports name when they arrive; ${PORT} in it is the port */
+  /** the host name that requests carry when they arrive at a port; ${PORT} in it is the port */
   host?: string;
-  /** who reaches a port of one that has stopped with its files kept makes it run again */
+  /** whether a request to a port resumes a stopped sandbox that has a snapshot */
   wakes?: boolean;
 }
 
@@ -159,7 +159,7 @@ export type EndCause = "asked" | "timeout" | "out-of-memory" | "policy" | "host"
 /** One run of a sandbox, from boot to stop. Its id is also its machine's. */
 export interface Session extends Owned {
   id: string;
-  /** lowercase letters and digits only, for host names and wires that need it */
+  /** lowercase letters and digits only, for host names and APIs that need it */
   shortId: string;
   sandboxId: string;
   sandboxName: string;
@@ -181,15 +181,15 @@ export interface Session extends Owned {
   createdAt: number;
   updatedAt: number;
   startedAt?: number;
-  /** when it is stopped unless somebody extends it; only while it runs */
+  /** when it is stopped unless extended; only while it runs */
   expiresAt?: number;
-  /** when somebody last used it, as far as its lifetime depends on that */
+  /** its last use, if its lifetime depends on that */
   lastActivityAt?: number;
   requestedStopAt?: number;
   stoppedAt?: number;
   abortedAt?: number;
   snapshottedAt?: number;
-  /** once it has ended */
+  /** set once it has ended */
   duration?: number;
   cpuMs?: number;
   ingressBytes?: number;
@@ -209,18 +209,18 @@ export interface Command extends Pick<Owned, "teamId"> {
   startedAt: number;
   exitCode?: number;
   endedAt?: number;
-  /** why it ended, where the code does not say it all */
+  /** why it ended, if the exit code does not say */
   endCause?: "out-of-memory" | "timeout" | "session-ended";
 }
 
 export interface Snapshot extends Owned {
   id: string;
-  /** where its caller gave it one */
+  /** set if its caller named it */
   name?: string;
   sandboxId: string;
   sandboxName: string;
   sessionId: string;
-  /** the runtime's id of it */
+  /** its id in the runtime */
   runtimeId: string;
   parentId?: string;
   base: SandboxBase;
@@ -242,7 +242,7 @@ export interface Drive extends Owned {
   name: string;
   region: string;
   maxSizeBytes: number;
-  /** of a fork: the drive that it is a copy of, and the first one of that line */
+  /** for a fork: the drive that it copies, and the first one of that line */
   parentId?: string;
   rootId?: string;
   /** the session that has it mounted for writing, and its sandbox */

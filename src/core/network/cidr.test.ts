@@ -1,4 +1,4 @@
-/** Addresses and ranges in each of their spellings. */
+/** Tests of addresses and ranges in each of their spellings. */
 
 import { expect, test } from "vitest";
 import { bytesOf, contains, covers, parseCidr } from "./cidr.ts";
@@ -20,7 +20,7 @@ test.each([
   ["::ffff:10.0.0.0/104", "10.1.1.1", true],
   ["::ffff:10.0.0.0/104", "11.1.1.1", false],
   ["fd00::/8", "fd12:0:0:0:0:0:0:1", true],
-])("%s has %s: %s", (range, address, expected) => {
+])("%s contains %s: %s", (range, address, expected) => {
   const cidr = parseCidr(range);
   expect(cidr && contains(cidr, bytesOf(address) ?? [])).toBe(expected);
 });
@@ -45,9 +45,9 @@ test.each([
   "10.0.0.0/ 8",
   "10.0.0.0/8e0",
   "12345::/16",
-])("%j is no range", (text) => expect(parseCidr(text)).toBeUndefined());
+])("%j is not a range", (text) => expect(parseCidr(text)).toBeUndefined());
 
-test("a range covers those within it", () => {
+test("a range covers the ranges within it", () => {
   const [all, private_, one] = ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16"].map((text) => parseCidr(text));
   if (!all || !private_ || !one) throw new Error("not ranges");
   expect([covers(all, one), covers(private_, one), covers(one, private_), covers(private_, all)]).toEqual([

@@ -1,18 +1,18 @@
-/** Addresses and ranges of addresses, IPv4 and IPv6, as bytes: what a network policy is matched with. */
+/** Addresses and ranges of addresses, IPv4 and IPv6, as bytes, for matching network policies. */
 
 import { SandkeepError } from "../model/errors.ts";
 
-/** The addresses that begin with the same bits. */
+/** All addresses with a common prefix. */
 export interface Cidr {
   /** as it was written */
   text: string;
-  /** four or sixteen */
+  /** four or sixteen bytes */
   bytes: readonly number[];
-  /** how many bits of them count */
+  /** prefix length in bits */
   length: number;
 }
 
-/** undefined when it is no address with a prefix length; an address alone is a range of one */
+/** undefined if it is not an address with an optional prefix length; a single address is a range of one */
 export function parseCidr(text: string): Cidr | undefined {
   const [address = "", prefix, ...rest] = text.split("/");
   const bytes = writtenBytes(address);
@@ -24,14 +24,14 @@ export function parseCidr(text: string): Cidr | undefined {
     : { text, bytes, length };
 }
 
-/** as parseCidr; a range that could not be read would deny nothing, so that no part of its policy may be used */
+/** like parseCidr, but throws: an unreadable range would deny nothing, so its whole policy must not be used */
 export function cidrOf(text: string): Cidr {
   const cidr = parseCidr(text);
   if (!cidr) throw new SandkeepError("invalid", `Cannot use the subnet "${text}": it is not in CIDR notation`);
   return cidr;
 }
 
-/** whether the address is one of the range; an IPv4 address written as IPv6 (::ffff:…) is the IPv4 address */
+/** whether the range contains the address; an IPv4 address written as IPv6 (::ffff:…) counts as IPv4 */
 export function contains(range: Cidr, address: readonly number[]): boolean {
   if (range.bytes.length !== address.length) return false;
   for (let at = 0; at * 8 < range.length; at++) {
@@ -41,17 +41,17 @@ export function contains(range: Cidr, address: readonly number[]): boolean {
   return true;
 }
 
-/** whether every address of `inner` is one of `outer` */
+/** whether `outer` contains every address of `inner` */
 export function covers(outer: Cidr, inner: Cidr): boolean {
   return inner.length >= outer.length && contains(outer, inner.bytes);
 }
 
-/** a range of one address */
+/** whether it is a range of one address */
 export function isAlone(range: Cidr): boolean {
   return range.length === range.bytes.length * 8;
 }
 
-/** where an IPv4 address sits in IPv6 addresses: after how many of the sixteen bytes */
+/** where IPv6 addresses embed an IPv4 address: the offset among the sixteen bytes */
 export const embeddings: readonly { prefix: string; at: number }[] = [
   { prefix: "::ffff:0:0/96", at: 12 },
   { prefix: "::ffff:0:0:0/96", at: 12 },
@@ -60,13 +60,13 @@ export const embeddings: readonly { prefix: string; at: number }[] = [
   { prefix: "2002::/16", at: 2 },
 ];
 
-/** the four bytes of an IPv4 or sixteen of an IPv6 address; undefined when the text is neither */
+/** the four bytes of an IPv4 or sixteen of an IPv6 address; undefined if the text is neither */
 export function bytesOf(address: string): number[] | undefined {
   const bytes = writtenBytes(address);
   return bytes && isMapped(bytes) ? bytes.slice(12) : bytes;
 }
 
-/** as bytesOf, but an IPv4 address in the clothes of IPv6 keeps all sixteen */
+/** like bytesOf, but an IPv4 address written as IPv6 keeps all sixteen bytes */
 export function writtenBytes(address: string): number[] | undefined {
   return address.includes(":") ? bytesOfIPv6(address) : bytesOfIPv4(address);
 }
@@ -78,7 +78,7 @@ function isMapped(bytes: number[]): boolean {
 
 function bytesOfIPv4(text: string): number[] | undefined {
   const parts = text.split(".");
-  // A leading zero would mean octal to some, so it is not an address to us.
+  // Some programs read a leading zero as octal, so we refuse it.
   if (parts.length !== 4 || parts.some((part) => !/^(0|[1-9]\d{0,2})$/.test(part))) return undefined;
   const bytes = parts.map(Number);
   return bytes.every((byte) => byte <= 255) ? bytes : undefined;
@@ -95,7 +95,7 @@ function bytesOfIPv6(text: string): number[] | undefined {
   return [...left, ...Array.from({ length: missing }, () => 0), ...right];
 }
 
-/** the bytes of "2606:2800" and, where the text is at the end of an address, of "ffff:1.2.3.4" */
+/** the bytes of "2606:2800" and, at the end of an address, of "ffff:1.2.3.4" */
 function groupsOf(text: string, atEnd: boolean): number[] | undefined {
   if (text === "") return [];
   const groups = text.split(":");

@@ -1,4 +1,4 @@
-/** Whose egress log may be read, and what is said of sessions that have none. */
+/** Tests of who may read an egress log, and of sessions without one. */
 
 import { expect, test } from "vitest";
 import { session } from "../../../test/harness/fake-core.ts";
@@ -12,7 +12,7 @@ import { type EgressLine, EgressLogs, type HostTraffic, type PortTraffic } from 
 const caller = { teamId: session.teamId };
 const all = { after: 0, limit: 10 };
 
-test("a page says where to go on, and names the busiest hosts and ports first", async () => {
+test("a page has the position to continue from, and the busiest hosts and ports first", async () => {
   const hosts: HostTraffic[] = [
     { host: "b.test", connections: 1, bytesIn: 1, bytesOut: 1 },
     { host: "a.test", connections: 1, bytesIn: 5, bytesOut: 1 },
@@ -35,7 +35,7 @@ test("a page says where to go on, and names the busiest hosts and ports first", 
   });
 });
 
-test("one that is no longer kept is gone; one that never ran, or is about to, is empty", async () => {
+test("an expired log is gone; the log of a session that never ran, or is about to, is empty", async () => {
   for (const state of ["stopped", "aborted"] as const) {
     const logs = logsOf({ ...session, state }, undefined);
     for (const attempt of [
@@ -54,13 +54,13 @@ test("one that is no longer kept is gone; one that never ran, or is about to, is
   }
 });
 
-test("a suggestion is made of all lines, however many there are", async () => {
+test("a suggestion covers all lines, however many there are", async () => {
   const lines = Array.from({ length: 2500 }, (_, i) => ({ ...line(i + 1), name: `n${i % 300}.test` }));
   const { policy } = await logsOf(session, journalOf(lines, [])).suggestion(caller, session.id);
   expect(policy.domains).toHaveLength(300);
 });
 
-test("another team's is not found", async () => {
+test("the log of another team's session is not found", async () => {
   const logs = logsOf(session, journalOf([line(1)], []));
   const other = { teamId: "team_other" };
   for (const attempt of [
@@ -80,7 +80,7 @@ function logsOf(known: Session, journal: EgressJournal | undefined): EgressLogs 
     },
     usage: async () => ({ ingressBytes: 7, egressBytes: 8 }),
   };
-  // Of both only these are asked.
+  // The logs use nothing else of both.
   const context = { runtime: { egress: () => journal } } as unknown as Context;
   return new EgressLogs(context, sessions as unknown as Sessions, async () => undefined);
 }

@@ -1,6 +1,7 @@
 /**
- * What became of a session's attempts to reach the world: read from any position on, followed while it runs, and there
- * for as long as the session's output is kept; with how many bytes went to and came from each host, and through each port.
+ * A session's outbound connections and whether each was allowed. Callers read the log from any position, or follow it
+ * while the session runs; it is kept as long as the session's output. It also has the bytes to and from each host and
+ * through each port.
  */
 
 import type { EgressLogLine, EgressPosition, EgressTraffic } from "../../protocols/egress-log.ts";
@@ -14,17 +15,17 @@ import { type PolicySuggestion, suggestPolicy } from "./policy-suggestion.ts";
 
 export type EgressLine =
   | EgressLogLine
-  /** lines up to this one that are no longer kept */
+  /** number of lines up to this one that are no longer kept */
   | (EgressPosition & { forgotten: number });
 
 export interface HostTraffic extends EgressTraffic {
-  /** a name, or an address that no name led to */
+  /** a name, or an address without a name */
   host: string;
-  /** or flows of datagrams */
+  /** connections, or flows of datagrams */
   connections: number;
 }
 
-/** what came from outside to a port, and its answers */
+/** traffic from outside to a port, and the answers */
 export interface PortTraffic extends EgressTraffic {
   port: number;
   connections: number;
@@ -33,18 +34,18 @@ export interface PortTraffic extends EgressTraffic {
 export interface EgressPage {
   session: Session;
   lines: EgressLine[];
-  /** where to go on */
+  /** position to continue from */
   next: number;
-  /** whether there are lines after these already */
+  /** whether more lines exist already */
   more: boolean;
-  /** those with the most bytes first */
+  /** sorted by bytes, most first */
   hosts: HostTraffic[];
   ports: PortTraffic[];
   /** bytes of whole packets, counted by the kernel */
   totals: Pick<Totals, "ingressBytes" | "egressBytes">;
 }
 
-/** lines that are read at once where all are wanted */
+/** lines per read when all are needed */
 const batch = 1000;
 
 export class EgressLogs {
@@ -58,7 +59,7 @@ export class EgressLogs {
     this.#booted = booted;
   }
 
-  /** lines after a position, oldest first; what was decided before the call is among them */
+  /** lines after a position, oldest first; includes every decision made before the call */
   async page(caller: Caller, sessionId: string, options: { after: number; limit: number }): Promise<EgressPage> {
     const { session, journal } = await this.#find(caller, sessionId);
     const [{ lines, more } = { lines: [], more: false }, hosts = [], ports = [], totals] = await Promise.all([
@@ -79,7 +80,7 @@ export class EgressLogs {
     };
   }
 
-  /** lines after a position and those that come, until the session has ended or the signal aborts */
+  /** lines after a position and new ones, until the session has ended or the signal aborts */
   async follow(
     caller: Caller,
     sessionId: string,
@@ -91,7 +92,7 @@ export class EgressLogs {
     return journal?.follow(options) ?? nothing();
   }
 
-  /** the least policy that would have allowed what was seen */
+  /** the narrowest policy that allows what the log shows */
   async suggestion(caller: Caller, sessionId: string): Promise<PolicySuggestion & { session: Session }> {
     const { session, journal } = await this.#find(caller, sessionId);
     const lines: EgressLine[] = [];
@@ -107,7 +108,7 @@ export class EgressLogs {
   async #find(caller: Caller, id: string): Promise<{ session: Session; journal: EgressJournal | undefined }> {
     const session = await this.#sessions.get(caller, id);
     const journal = this.#context.runtime.egress(id);
-    // one that never ran has never asked for anything
+    // a session that never ran has no connections
     if (!journal && isOver(session.state) && session.state !== "failed") {
       throw new SandkeepError("gone", `The egress log of session "${id}" is no longer kept`);
     }

@@ -1,4 +1,4 @@
-/** What names and addresses a policy matches, and what of it is secret. */
+/** Tests of which names and addresses a policy matches, and which of its parts are secret. */
 
 import { describe, expect, test } from "vitest";
 import {
@@ -35,7 +35,7 @@ describe("domains", () => {
     expect(compilePolicy(policyOf({ domains: [{ domain, rules: [] }] })).name(name) !== undefined).toBe(expected);
   });
 
-  test("the closest one is named, and its rules come first", () => {
+  test("the closest domain is returned, and its rules come first", () => {
     const rule = (url: string) => ({ action: { kind: "forward" as const, url } });
     const matcher = compilePolicy(
       policyOf({
@@ -55,7 +55,7 @@ describe("domains", () => {
   });
 });
 
-test("a subnet that denies beats one that allows, and the closest of those counts", () => {
+test("a denied subnet beats an allowed one, and the closest of those counts", () => {
   const matcher = compilePolicy(policyOf({ allowedCidrs: ["0.0.0.0/0", "10.0.0.0/8"], deniedCidrs: ["10.1.0.0/16"] }));
   expect(matcher.address("10.1.2.3")).toMatchObject({ allowed: false, cidr: { text: "10.1.0.0/16" } });
   expect(matcher.address("10.2.2.3")).toMatchObject({ allowed: true, cidr: { text: "10.0.0.0/8" } });
@@ -63,13 +63,13 @@ test("a subnet that denies beats one that allows, and the closest of those count
   expect(matcher.address("2606::1")).toBeUndefined();
 });
 
-test("a subnet that cannot be read makes the whole policy useless rather than wider", () => {
+test("an unreadable subnet makes the whole policy an error rather than wider", () => {
   expect(() => compilePolicy(policyOf({ deniedCidrs: ["10.0.0.0/99"] }))).toThrow(
     'Cannot use the subnet "10.0.0.0/99"',
   );
 });
 
-test("names are open only under a policy of nothing but subnets", () => {
+test("names are open only under a policy of subnets alone", () => {
   expect(compilePolicy(policyOf({ allowedCidrs: ["10.0.0.0/8"] })).openNames).toBe(true);
   expect(compilePolicy(policyOf({ domains: [{ domain: "a.test", rules: [] }] })).openNames).toBe(false);
 });
@@ -82,7 +82,7 @@ test("an empty policy, and one that only denies, allow nothing", () => {
   expect(allowsNothing(policyOf({ allowedCidrs: ["10.0.0.0/8"] }))).toBe(false);
 });
 
-test("values of headers are sealed, and opened again", () => {
+test("header values are sealed, and opened again", () => {
   const rules = [{ action: { kind: "set-headers" as const, headers: { authorization: "secret" } } }];
   const policy = policyOf({ domains: [{ domain: "a.test", rules }] });
   const sealed = sealPolicy(policy, (text) => text.toUpperCase());

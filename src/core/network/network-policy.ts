@@ -1,6 +1,6 @@
 /**
- * What a sandbox may reach. Matching is pure and lives here; enforcing is the egress process's part.
- * A deny CIDR beats an allow CIDR beats a domain; a custom policy denies whatever it does not name.
+ * What a sandbox may reach. Matching is pure and lives here; the egress process enforces it. A deny CIDR beats an allow
+ * CIDR, which beats a domain; a custom policy denies everything else.
  */
 
 import { bytesOf, type Cidr, cidrOf, contains } from "./cidr.ts";
@@ -14,32 +14,32 @@ export interface CustomPolicy {
   deniedCidrs: string[];
 }
 
-/** A custom policy as a machine is given it: secrets are in the clear, and what rules need is beside them. */
+/** A custom policy as a machine gets it: with decrypted secrets, and with the keys that its rules need. */
 export interface CustomNetwork extends CustomPolicy {
   /** signs for the domains that have rules, inside this sandbox only */
   authority?: AuthoritySpec;
   identity?: ForwardIdentity;
 }
 
-/** What a certificate authority is made of where it is needed, each in hex. */
+/** What a certificate authority is derived from, each in hex. */
 export interface AuthoritySpec {
   keyMaterial: string;
   serial: string;
 }
 
-/** Who a sandbox is, for the servers that rules forward to. */
+/** A sandbox's identity for the servers that rules forward to. */
 export interface ForwardIdentity {
   teamId: string;
   projectId: string;
   sandboxId: string;
   sandboxName: string;
   issuer: string;
-  /** PEM of the key that signs tokens, and its name */
+  /** PEM of the key that signs tokens, and its id */
   key: string;
   keyId: string;
 }
 
-/** A domain, perhaps with wildcards, and what is done to requests to it. */
+/** A domain, perhaps with wildcards, and the rules for requests to it. */
 export interface DomainRule {
   domain: string;
   rules: RequestRule[];
@@ -51,7 +51,7 @@ export interface RequestRule {
 }
 
 export type RuleAction =
-  /** header values are sealed: secrets are opened only where they are sent */
+  /** header values are sealed: they are decrypted only where they are sent */
   | { kind: "set-headers"; headers: Record<string, string> }
   | { kind: "forward"; url: string }
   | { kind: "respond"; status: number; headers?: Record<string, string>; body?: string; contentType?: string };
@@ -72,23 +72,23 @@ export type TextMatch = { exact: string } | { startsWith: string } | { regex: st
 
 export const allowAll: NetworkPolicy = { mode: "allow-all" };
 
-/** the policy as it is stored: the values of headers are secrets, and only their names stay readable */
+/** the policy as it is stored: header values are encrypted, and only their names stay readable */
 export function sealPolicy(policy: NetworkPolicy, seal: (text: string) => string): NetworkPolicy {
   return withHeaderValues(policy, seal);
 }
 
-/** the policy as it is enforced: header values are readable in it, so it is kept nowhere but in memory */
+/** the policy as it is enforced: with readable header values, so it is only kept in memory */
 export function openPolicy(policy: NetworkPolicy, open: (sealed: string) => string): NetworkPolicy {
   return withHeaderValues(policy, open);
 }
 
-/** whether it comes to the same as deny-all: it may forbid, but allows nothing */
+/** whether it equals deny-all: it has no domain and no allowed range */
 export function allowsNothing(policy: NetworkPolicy): boolean {
   if (policy.mode !== "custom") return policy.mode === "deny-all";
   return policy.domains.length === 0 && policy.allowedCidrs.length === 0;
 }
 
-/** "*" without rules: everything that allow-all would reach, whatever is spoken, but for what other domains have rules for */
+/** has "*" without rules: it reaches all that allow-all does by any protocol, except domains with rules */
 export function isEverything(policy: CustomPolicy): boolean {
   return policy.domains.some(({ domain, rules }) => domain === "*" && rules.length === 0);
 }
@@ -97,17 +97,17 @@ export function hasRules(policy: NetworkPolicy): boolean {
   return policy.mode === "custom" && policy.domains.some(({ rules }) => rules.length > 0);
 }
 
-/** A custom policy made ready to be asked often. */
+/** A compiled custom policy, for fast matching. */
 export interface PolicyMatcher {
-  /** every name resolves: a policy of nothing but subnets says nothing about names */
+  /** whether every name resolves: a policy of subnets alone says nothing about names */
   readonly openNames: boolean;
   /** see isEverything() */
   readonly everything: boolean;
-  /** some domain has rules, so that what is spoken has to be known */
+  /** whether some domain has rules, so that the protocol of a connection must be known */
   readonly ruled: boolean;
-  /** a range that denies the address, else the closest that allows it; undefined when only a name can allow it */
+  /** a range that denies the address, else the closest that allows it; undefined if only a name can allow it */
   address(address: string): { allowed: boolean; cidr: Cidr } | undefined;
-  /** the closest domain that allows the name, with the rules of all that do, those of the closest first */
+  /** the closest domain that matches the name, with the rules of all that match, closest first */
   name(name: string): { domain: string; rules: readonly RequestRule[] } | undefined;
 }
 
@@ -138,18 +138,18 @@ export function compilePolicy(policy: CustomPolicy): PolicyMatcher {
   };
 }
 
-/** a name as it is compared: lower case and without the dot at its end; undefined when it cannot be a host's */
+/** a name in normal form: lower case, without the final dot; undefined if it cannot be a host name */
 export function hostName(text: string): string | undefined {
   const name = text.toLowerCase().replace(/\.$/, "");
   return name.length <= 253 && /^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/.test(name) ? name : undefined;
 }
 
-/** whom a question for a name is about; "_service._protocol" before it asks for a service of the host (SRV) */
+/** the host that a DNS question is about; an SRV question has "_service._protocol" before the host */
 export function hostOfQuestion(name: string, type: string): string {
   return type === "SRV" ? name.replace(/^_[^.]+\._(tcp|udp|tls)\./, "") : name;
 }
 
-/** A "*" at the front stands for one label or more, alone for any name at all, and elsewhere for exactly one label. */
+/** A "*" alone matches any name, at the front one label or more, and elsewhere exactly one label. */
 function matchesDomain(pattern: string, labels: string[]): boolean {
   if (pattern === "*") return true;
   const wanted = pattern.split(".");
@@ -159,7 +159,7 @@ function matchesDomain(pattern: string, labels: string[]): boolean {
   return wanted.every((label, index) => label === "*" || label === labels[index + offset]);
 }
 
-/** how much of a name a pattern says */
+/** how specific a pattern is */
 function precision({ domain }: DomainRule): number {
   const labels = domain.split(".");
   return labels.filter((label) => label !== "*").length * 1000 + labels.length;

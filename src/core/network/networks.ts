@@ -1,11 +1,11 @@
-/** What the machine of a session is given of its network policy: secrets are opened here, and go to no other place. */
+/** The network of a session's machine, made from its policy. Secrets are decrypted here and go only to the machine. */
 
 import type { Context } from "../context.ts";
 import type { Session } from "../model/sandbox.ts";
 import type { MachineNetwork } from "../ports/runtime.ts";
 import { allowsNothing, hasRules, type NetworkPolicy, openPolicy } from "./network-policy.ts";
 
-/** `policy` is as it is stored, with its header values sealed */
+/** `policy` is the stored one, with sealed header values */
 export function networkOf(
   { seal, networkSecrets }: Context,
   session: Session,

@@ -19,12 +19,12 @@ export class NetworkPolicies {
     this.#sessions = sessions;
   }
 
-  /** at once, and for good; domains keep the rules that they have */
+  /** changes it at once, for this session and later ones; domains keep their rules */
   async change(owner: Owner, name: string, wanted: NetworkPolicy): Promise<Session> {
     const { sandbox, session } = await this.#sandboxes.get(owner, name);
     const current = openPolicy(session.networkPolicy, this.#context.seal.open);
     const policy = withRulesOf(wanted, current);
-    // Both, before either is changed: the session may have a policy of its own.
+    // Check the sandbox's policy before changing either: the session may have a policy of its own.
     requirePolicy(owner, policy, openPolicy(sandbox.networkPolicy, this.#context.seal.open));
     const changed = await this.#sessions.setNetworkPolicy(owner, session.id, policy);
     await this.#sandboxes.update(owner, name, { networkPolicy: policy });

@@ -1,11 +1,11 @@
-/** Which policy is suggested for what a log shows, and what is never in one. */
+/** Tests of which policy is suggested for a log, and what is never suggested. */
 
 import { expect, test } from "vitest";
 import type { EgressDecision } from "../../protocols/egress-log.ts";
 import type { EgressLine } from "./egress-log.ts";
 import { suggestPolicy } from "./policy-suggestion.ts";
 
-test("names are taken from TLS and from questions, each once and in order", () => {
+test("names come from TLS and from DNS questions, each once and in order", () => {
   const { policy, notes } = suggest(
     { protocol: "dns", name: "b.test", type: "A", allowed: true, rule: "allow-all" },
     { protocol: "dns", name: "b.test", type: "AAAA", allowed: true, rule: "allow-all" },
@@ -33,7 +33,7 @@ test("names are taken from TLS and from questions, each once and in order", () =
   expect(notes).toEqual([]);
 });
 
-test("what names cannot allow is a subnet of one address, and a note says why", () => {
+test("traffic that names cannot allow needs a subnet of one address, and a note says why", () => {
   const at = { address: "93.184.216.34", port: 80 };
   const { policy, notes } = suggest(
     { protocol: "http", name: "a.test", ...at, method: "GET", path: "/", allowed: true, rule: "allow-all" },
@@ -68,7 +68,7 @@ test("what names cannot allow is a subnet of one address, and a note says why", 
 
 const special = { kind: "special-address" } as const;
 
-test("what a policy denies on purpose, and what is not public, is told and not suggested", () => {
+test("addresses that are denied on purpose or not public are noted and not suggested", () => {
   const { policy, notes } = suggest(
     {
       protocol: "tls",
@@ -101,7 +101,7 @@ test("what a policy denies on purpose, and what is not public, is told and not s
   ]);
 });
 
-test("under deny-all names and addresses are taken from what was refused; a service is allowed by its host", () => {
+test("under deny-all the suggestion comes from refused attempts; a service is allowed by its host", () => {
   const denied = {
     allowed: false,
     rule: "deny-all",
@@ -134,7 +134,7 @@ test("under deny-all names and addresses are taken from what was refused; a serv
   ]);
 });
 
-test("requests add nothing to their connection, but rules are missed; a connection that was cut was allowed before", () => {
+test("requests add nothing to their connection, but lost rules are noted; a cut-off connection was allowed", () => {
   const at = { address: "93.184.216.34", port: 443, name: "a.test" };
   const { policy, notes } = suggest(
     { protocol: "tls", sni: "a.test", ...at, allowed: true, rule: "allow a.test" },
@@ -170,7 +170,7 @@ test("requests add nothing to their connection, but rules are missed; a connecti
   expect(notes).toEqual(["The rules for a.test are not repeated here: add them again"]);
 });
 
-test("what an older egress process has refused, which says no cause, is told and not suggested", () => {
+test("refusals by an older egress process, without a cause, are noted and not suggested", () => {
   const at = { address: "93.184.216.34", port: 443 };
   const { policy, notes } = suggest(
     { protocol: "tcp", ...at, allowed: false, reason: "cut off: its rules have changed" },
@@ -183,7 +183,7 @@ test("what an older egress process has refused, which says no cause, is told and
   ]);
 });
 
-test("a flood makes neither a policy that no wire takes nor endless notes, and what is unseen is said", () => {
+test("a flood makes neither a policy too large for the API nor endless notes, and unseen decisions are noted", () => {
   const flood = Array.from({ length: 3000 }, (_, i): EgressDecision => {
     return { protocol: "udp", address: `93.1.${i >> 8}.${i & 255}`, port: 1, allowed: true, rule: "allow-all" };
   });

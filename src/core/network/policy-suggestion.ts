@@ -1,6 +1,6 @@
 /**
- * The least policy that would have allowed what an egress log shows. Names are exact, addresses are ranges of one.
- * Whoever wrote the lines ran inside a sandbox, so an address that is not public is never suggested, only told of.
+ * The narrowest policy that allows what an egress log shows. Names are exact, and each address is a range of one.
+ * Programs in a sandbox cause these lines, so an address that is not public is only noted, never suggested.
  */
 
 import type { EgressDecision } from "../../protocols/egress-log.ts";
@@ -9,14 +9,14 @@ import { type CustomPolicy, hostOfQuestion } from "./network-policy.ts";
 
 export interface PolicySuggestion {
   policy: CustomPolicy;
-  /** sentences: what it cannot do, and why something is in it that was not to be expected */
+  /** sentences about what the policy lacks, and why it has unexpected entries */
   notes: string[];
 }
 
-/** names, and subnets, that a policy takes on the wire */
+/** most names, and most subnets, of a policy in the API */
 const mostEntries = 1000;
 const mostNotes = 50;
-/** questions that programs ask in order to connect */
+/** types of questions that programs ask in order to connect */
 const connecting = ["A", "AAAA", "CNAME", "SRV", "MX", "TXT"];
 
 export function suggestPolicy(lines: Iterable<EgressLine>): PolicySuggestion {
@@ -52,15 +52,15 @@ interface Need {
   note?: string;
 }
 
-/** what a policy has to say for this to be allowed */
+/** the name or subnet that a policy needs to allow this */
 function needOf(decision: EgressDecision): Need {
   const { protocol, name, sni, address = "", port, allowed, reason = "", rule, cause, missing, type = "" } = decision;
-  // A name that nobody knows is often one that a program made up from another, with a domain of its own at the end.
+  // A failed lookup is often a name that a program made up, with a search domain at its end.
   if (protocol === "dns" && decision.failure !== undefined) return {};
   if (cause?.kind === "denied-subnet") return { note: `${address} stays denied: ${reason}` };
   if (protocol === "dns")
     return name !== undefined && connecting.includes(type) ? { name: hostOfQuestion(name, type) } : {};
-  // requests come on a connection, whose line says what it takes
+  // a request belongs to a connection, and the connection's line has its need
   if (protocol === "https") {
     const ruled = cause?.kind === "request" && cause.rule !== undefined;
     return ruled ? { note: `The rules for ${name} are not repeated here: add them again` } : {};
@@ -68,9 +68,9 @@ function needOf(decision: EgressDecision): Need {
   const subnet = `${address}/${address.includes(":") ? 128 : 32}`;
   if (missing?.subnets && sni !== undefined) return { subnet, note: `${subnet} is for ${where(sni, port)}: ${reason}` };
   if (sni !== undefined && (allowed || missing)) return { name: sni };
-  // cut off by a change: the line that allowed it comes before
+  // cut off by a policy change: an earlier line allowed it
   if (cause?.kind === "cut-off") return {};
-  // One that an egress process of an older version has written.
+  // Written by an egress process of an older version.
   if (!allowed && !missing && !cause)
     return { note: `${where(sni ?? address, port)} is not in this policy: ${reason}` };
   if ((!allowed && !missing) || protocol === "icmp" || protocol === "other")
@@ -89,7 +89,9 @@ const why: Record<Exclude<EgressDecision["protocol"], "dns" | "https" | "icmp" |
 
 const unread = "under deny-all nobody saw what it would have spoken; with https its name would do";
 
-/** what the wire takes for one, wildcards aside; an address is none, though a program may put one in a name's place */
+/**
+ * whether the API accepts it as a domain, wildcards aside; an address is not one, though programs may use it as a name
+ */
 function isDomain(name: string): boolean {
   const label = "[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?";
   return new RegExp(`^${label}(\\.${label})*$`).test(name) && !/(^|\.)[0-9]+$/.test(name);

@@ -5,7 +5,7 @@
  *   deny-all
  *   registry.npmjs.org, *.github.com, 203.0.113.0/24, !203.0.113.7/32
  *
- * A list names domains and ranges; a range after "!" is denied.
+ * A list names allowed domains and ranges; "!" before a range denies it.
  */
 
 import { SandkeepError } from "../model/errors.ts";

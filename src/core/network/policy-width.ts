@@ -1,19 +1,19 @@
 /**
- * Whether one network policy reaches no more than another: what decides if a caller with limits may set it.
+ * Whether one network policy reaches no more than another. This decides whether a limited caller may set it.
  *
- * The answer is safe rather than complete. "Yes" means that whatever the policy lets through, by address or by name, the
- * ceiling lets through as well, and with the same rules; some policies that are no wider in truth get a "no", such as a
- * domain that only several patterns of the ceiling cover together.
+ * The answer is safe rather than complete. "Yes" means that the ceiling allows everything that the policy allows, by
+ * address or by name, and with the same rules. Some policies that are in truth no wider get a "no", such as a domain
+ * that only several patterns of the ceiling cover together.
  *
- *   addresses  every range that the policy allows lies within the ceiling's, apart from what the policy denies itself;
- *              and whatever the ceiling denies, the policy cannot reach. Private and other special addresses are no
+ *   addresses  every range that the policy allows lies within the ceiling's, except for what the policy itself denies;
+ *              and the policy cannot reach what the ceiling denies. Private and other special addresses are no
  *              exception: the operator opens them for all policies or for none (egress/addresses.ts)
- *   names      every pattern lies within one of the ceiling's; a policy of ranges only lets every name resolve, and is
- *              no wider only than another such, or than "*"
- *   "*"        without rules it opens every address too, for plain HTTP and whatever else is spoken: only a ceiling with
- *              the same covers it, and such a ceiling covers every range unless it has rules
- *   rules      a rule of the ceiling may be what keeps requests back: who keeps its domain keeps the rule. Rules that
- *              forward lead anywhere, and are wider than any ceiling that does not have the same one
+ *   names      every pattern lies within one of the ceiling's; a policy of ranges alone resolves every name, so it is
+ *              no wider only than another such policy, or than "*"
+ *   "*"        without rules it opens every address too, for any protocol: only a ceiling with the same entry covers
+ *              it, and such a ceiling covers every range unless it has rules
+ *   rules      a rule of the ceiling may block requests, so a policy with its domain must have it too. A rule that
+ *              forwards leads anywhere, and is wider than any ceiling without the same rule
  */
 
 import { type Cidr, cidrOf, covers, embeddings, isAlone } from "./cidr.ts";
@@ -44,7 +44,7 @@ export function isNoWider(policy: NetworkPolicy, ceiling: NetworkPolicy): boolea
   );
 }
 
-/** the same policy, in which domains that the other one has rules for keep these rules */
+/** the same policy, with the other policy's rules for its domains that have none */
 export function withRulesOf(policy: NetworkPolicy, other: NetworkPolicy): NetworkPolicy {
   if (policy.mode !== "custom" || other.mode !== "custom") return policy;
   const rulesOf = (domain: string) => other.domains.find((each) => each.domain === domain)?.rules ?? [];
@@ -61,12 +61,12 @@ function mayForward(domain: string, rules: DomainRule["rules"], ceiling: Network
 
 function isWithin(range: Cidr, outer: Cidr[], denied: Cidr[], named: boolean): boolean {
   if (outer.some((each) => isEqual(each, range))) return true;
-  // Beside domains, a range of one address opens a resolver there, which a wider one does not.
+  // Beside domains, a range of one address also permits a resolver there; a wider range does not.
   if (named && isAlone(range)) return false;
   return isCovered(range, [...outer, ...denied]);
 }
 
-/** whether the policy cannot get to any address of a range that the ceiling denies */
+/** whether the policy reaches no address of a range that the ceiling denies */
 function isOutOfReach(
   range: Cidr,
   { named, allowed, denied }: { named: boolean; allowed: Cidr[]; denied: Cidr[] },
@@ -77,30 +77,32 @@ function isOutOfReach(
 }
 
 function namesAreNoWider(policy: CustomPolicy, ceiling: CustomPolicy): boolean {
-  // Without domains every name resolves, and what a question carries gets out.
+  // Without domains every name resolves, and DNS questions can carry data out.
   if (policy.domains.length === 0) return ceiling.domains.length === 0 || isEverything(ceiling);
   if (isEverything(policy) && !isEverything(ceiling)) return false;
   if (namesTwice(policy) || namesTwice(ceiling)) return false;
   const ruled = ceiling.domains.filter(({ rules }) => rules.length > 0);
   const kept = policy.domains.filter((own) => ruled.some((each) => isSame(each, own)));
   const inOrder = ruled.filter((each) => kept.some((own) => isSame(own, each)));
-  // Of patterns that say as much as each other, the rules of the first come first.
+  // Of equally specific patterns, the rules of the first come first.
   if (!kept.every((own, index) => own.domain === inOrder[index]?.domain)) return false;
   return policy.domains.every((own) => {
     if (!ceiling.domains.some(({ domain }) => isPatternWithin(own.domain, domain))) return false;
     const concerned = ruled.filter(({ domain }) => mayOverlap(own.domain, domain));
     if (concerned.some((each) => !kept.some((other) => isSame(other, each)))) return false;
-    // A rule of its own could answer before the ceiling's does.
+    // A rule of its own could answer before the ceiling's rule.
     return concerned.length === 0 || own.rules.length === 0 || kept.includes(own);
   });
 }
 
-/** of two entries of one domain, only one would count */
+/** whether a domain has two entries, of which only one would count */
 function namesTwice({ domains }: CustomPolicy): boolean {
   return new Set(domains.map(({ domain }) => domain)).size < domains.length;
 }
 
-/** whether every name of one pattern is one of the other; "*" in front is one label or more, elsewhere exactly one */
+/**
+ * whether the outer pattern matches every name of the inner; a "*" in front is one label or more, elsewhere exactly one
+ */
 export function isPatternWithin(inner: string, outer: string): boolean {
   if (outer === "*" || inner === outer) return true;
   if (inner === "*") return false;
@@ -112,12 +114,12 @@ export function isPatternWithin(inner: string, outer: string): boolean {
   return wanted.every((label, index) => label === "*" || label === tail[index]);
 }
 
-/** false only where no name can be one of both patterns */
+/** false only if no name can match both patterns */
 function mayOverlap(one: string, other: string): boolean {
   const [left, right] = [one.split("."), other.split(".")].map((labels) => ({
     labels: labels[0] === "*" ? labels.slice(1) : labels,
     deep: labels[0] === "*",
-  })) as [{ labels: string[]; deep: boolean }, { labels: string[]; deep: boolean }]; // of two comes two
+  })) as [{ labels: string[]; deep: boolean }, { labels: string[]; deep: boolean }]; // two in, two out
   if (!left.deep && !right.deep && left.labels.length !== right.labels.length) return false;
   if (left.deep !== right.deep) {
     const [open, closed] = left.deep ? [left, right] : [right, left];
@@ -131,7 +133,7 @@ function mayOverlap(one: string, other: string): boolean {
   });
 }
 
-/** whether every address of the range is in one of the others, if only in several together */
+/** whether the others together contain every address of the range */
 function isCovered(range: Cidr, by: Cidr[]): boolean {
   if (by.some((each) => covers(each, range))) return true;
   const inside = by.filter((each) => covers(range, each));
@@ -146,12 +148,12 @@ function halvesOf({ text, bytes, length }: Cidr): Cidr[] {
   return [lower, upper].map((half) => ({ text, bytes: half, length: length + 1 }));
 }
 
-/** whether IPv4 addresses may be reached by addresses of this range, in their IPv6 form */
+/** whether addresses of this range can stand for IPv4 addresses */
 function mayTranslate(range: Cidr): boolean {
   return translators.some((each) => covers(each, range) || covers(range, each));
 }
 
-/** those that are written as IPv4 addresses to begin with are matched as such */
+/** the IPv6 prefixes alone: addresses in IPv4-mapped form are matched as IPv4 */
 const translators = embeddings.map(({ prefix }) => cidrOf(prefix)).filter(({ bytes }) => bytes.length === 16);
 
 function isEqual(one: Cidr, other: Cidr): boolean {

@@ -1,4 +1,4 @@
-/** The way in: labels under which ports of sandboxes are reached from outside. */
+/** Inbound routes: labels that reach ports of sandboxes from outside. */
 
 import type { Duplex } from "node:stream";
 import type { Context } from "../context.ts";
@@ -8,31 +8,31 @@ import type { Owner, Route, Sandbox, Session, SessionState } from "../model/sand
 import { idOfLabel, labelOf } from "../model/sandbox-label.ts";
 import { isOver } from "../sessions/states.ts";
 
-/** a port that has a label keeps it */
+/** a port with a label keeps it */
 export function routesFor(ids: Pick<Ids, "subdomain">, ports: number[], before: Route[]): Route[] {
   return [...new Set(ports)].map(
     (port) => before.find((route) => route.port === port) ?? { port, subdomain: ids.subdomain() },
   );
 }
 
-/** the one port of every session that needs no route: where clients that bring a server of their own have it listen */
+/** the one port of every session that needs no route: clients with a server of their own let it listen here */
 const systemPort = 26661;
 
-/** its address, as long as the session runs */
+/** the system port's address while the session runs */
 export function systemRoute({ shortId }: Pick<Session, "shortId">): Route {
   return { port: systemPort, subdomain: `${systemPort}-${shortId}` };
 }
 
-/** A way to a port of a sandbox. */
+/** A connection to a port of a sandbox that can be opened. */
 export interface Way {
   open(): Promise<Duplex>;
-  /** what is true of the port, where it was named by its number */
+  /** set if the client named the port by its number */
   port?: {
     /** the sandbox's label */
     sandbox: string;
-    /** whether the sandbox's token has to be shown before it is opened */
+    /** whether the client must show the sandbox's token first */
     isPrivate: boolean;
-    /** what requests name as their host when they arrive, if not what their client named */
+    /** the host name that requests carry when they arrive, if not the client's */
     host: string | undefined;
   };
 }
@@ -41,16 +41,16 @@ interface Place {
   port: number;
   sessionId: string;
   state: SessionState;
-  /** where the port was named by its number */
+  /** set if the client named the port by its number */
   sandbox?: Sandbox;
 }
 
 export class Routes {
   readonly #context: Context;
-  /** the last change of each sandbox's routes: each builds on what the one before left */
+  /** the last change of each sandbox's routes; changes run one after the other */
   readonly #turns = new Map<string, Promise<unknown>>();
 
-  /** makes a sandbox run again that has stopped; the id of its session */
+  /** resumes a stopped sandbox; returns the id of its session */
   readonly #wake: (sandbox: Sandbox) => Promise<string>;
 
   constructor(context: Context, wake: (sandbox: Sandbox) => Promise<string>) {
@@ -58,7 +58,7 @@ export class Routes {
     this.#wake = wake;
   }
 
-  /** gives a port a label, at once, and opens it unless it is to stay closed; one that has a label keeps it */
+  /** gives a port a label and opens it, unless `closed`; a port with a label keeps it */
   expose(
     owner: Owner,
     name: string,
@@ -68,7 +68,7 @@ export class Routes {
     return this.#inTurn(owner, name, () => this.#expose(owner, name, { port, closed }, most));
   }
 
-  /** takes a label away */
+  /** removes a label */
   async withdraw(owner: Owner, subdomain: string): Promise<void> {
     const { name } = (await this.find(owner, subdomain)).sandbox;
     await this.#inTurn(owner, name, async () => {
@@ -78,7 +78,7 @@ export class Routes {
     });
   }
 
-  /** whose label it is */
+  /** the sandbox and route of a label */
   async find(owner: Owner, subdomain: string): Promise<{ sandbox: Sandbox; route: Route }> {
     const sandbox = await this.#context.store.findSandboxByRoute(subdomain);
     const route = sandbox?.routes.find((candidate) => candidate.subdomain === subdomain);
@@ -86,7 +86,7 @@ export class Routes {
     throw new SandkeepError("not-found", `No sandbox has the address "${subdomain}"`);
   }
 
-  /** whether a sandbox runs, for callers outside who know its id and nothing more */
+  /** whether a sandbox runs, for outside callers that know only its id */
   async isRunning(sandboxId: string): Promise<boolean> {
     const sandbox = await this.#context.store.getSandbox(sandboxId);
     return sandbox !== undefined && !isOver(sandbox.state);
@@ -105,8 +105,8 @@ export class Routes {
   }
 
   /**
-   * what a label leads to; `not-found` when no sandbox has it, `gone` when its session is over, `conflict` from open()
-   * when nothing listens on the port
+   * the target of a label; throws `not-found` if no sandbox has it, `gone` if its session is over. open() throws
+   * `conflict` if nothing listens on the port
    */
   async connect(subdomain: string): Promise<Way> {
     const { port, sessionId, state, sandbox } = (await this.#numbered(subdomain)) ?? (await this.#behind(subdomain));
@@ -133,12 +133,12 @@ export class Routes {
     };
   }
 
-  /** by the port's number and the sandbox's own label: any port, where the sandbox says so, else one with a route */
+  /** by port number and sandbox label: any port if the sandbox allows it, else only one with a route */
   async #numbered(subdomain: string): Promise<Place | undefined> {
     const [, digits, label] = /^(\d{1,5})-(i[a-z0-9]+)$/.exec(subdomain) ?? [];
     const id = label === undefined ? undefined : idOfLabel(label);
     const known = id === undefined ? undefined : await this.#context.store.getSandbox(id);
-    // One that was deleted has left its name.
+    // A deleted sandbox no longer has its name.
     const sandbox = known && (await this.#context.store.findSandbox(known.projectId, known.name));
     const port = Number(digits);
     if (sandbox?.id !== id || !sandbox || port < 1 || port > 65_535) return undefined;

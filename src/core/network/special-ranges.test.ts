@@ -1,4 +1,4 @@
-/** Which addresses are public. */
+/** Tests of which addresses are public. */
 
 import { expect, test } from "vitest";
 import { isPublic } from "./special-ranges.ts";

@@ -1,4 +1,4 @@
-/** What the operator says about the way out of all sandboxes, as the daemon and the egress process share it. */
+/** The operator's egress settings for all sandboxes, shared by the daemon and the egress process. */
 
 import type { EgressSettings } from "../../protocols/egress-control.ts";
 

@@ -1,27 +1,29 @@
-/** What builds of images need of the runtime besides machines: contexts, the files after each step, and images made of them. */
+/** What image builds need of the runtime besides machines: contexts, cached steps, and publishing images. */
 
 import type { Readable } from "node:stream";
 import type { ImageConfig } from "../model/image.ts";
 import type { ImageInfo } from "./runtime.ts";
 
 export interface ImageBuilds {
-  /** refuses what cannot be the name of an image */
+  /** throws if an image cannot have this name */
   checkName(name: string): void;
-  /** takes a tar (plain, gzip or zstd) of files that a build may copy; it is gone when it is closed, or with this process */
+  /** receives a tar (plain, gzip or zstd) of files for a build; they are deleted on close, or when this process ends */
   receive(tar: AsyncIterable<Uint8Array>): Promise<BuildContext>;
-  /** the key of the image that the step of this key left; this counts as a use */
+  /** the key of the cached image of a step; counts as a use */
   find(step: string): Promise<string | undefined>;
-  /** keeps the files of a snapshot as those after a step; the snapshot is deleted. The key of the image to boot from */
+  /**
+   * stores a snapshot's files as the result of a step and deletes the snapshot; returns the key of the image to boot
+   */
   keep(step: string, snapshotId: string): Promise<string>;
-  /** the key of an image with nothing in it but what every sandbox needs */
+  /** the key of an image that has only what every sandbox needs */
   scratch(): Promise<string>;
-  /** an image with the files of another one, by its key */
+  /** creates an image with the files of the image of this key */
   publish(key: string, image: NewImage): Promise<ImageInfo>;
-  /** an image with the files of a snapshot, which stays; what is not given is as its image has it */
+  /** creates an image with the files of a snapshot, which stays; other settings come from the snapshot's image */
   publishSnapshot(snapshotId: string, image: Pick<NewImage, "name" | "owner">): Promise<ImageInfo>;
-  /** a tar that is an OCI archive and a `docker save` archive in one; `key` as machines name the image */
+  /** a tar that is both an OCI archive and a `docker save` archive; `key` is the image's key */
   export(key: string): Promise<Readable>;
-  /** deletes the files of steps that no build has used since then; how many went */
+  /** deletes steps that no build has used since `before`; returns how many */
   prune(before: number): Promise<number>;
 }
 
@@ -35,21 +37,21 @@ export interface NewImage {
   config: ImageConfig;
 }
 
-/** Files that a client sent for a build. Paths are relative to its root, which is "". Links are followed inside of it. */
+/** Files that a client sent for a build. Paths are relative to its root, "". Links are followed within it. */
 export interface BuildContext {
-  /** leaves paths out from now on */
+  /** hides paths from now on */
   ignore(ignored: (path: string) => boolean): void;
-  /** what is at a path, and where that is when links are followed; undefined where there is nothing */
+  /** the entry at a path, with links resolved; undefined if there is none */
   find(path: string): ContextEntry | undefined;
   /** names in a directory, sorted */
   names(directory: string): string[];
-  /** a small text file, also one that is left out */
+  /** the text of a small file, even of an ignored one */
   text(path: string): Promise<string | undefined>;
-  /** of a file, or of everything below a directory: names, types, permissions and contents */
+  /** digest of a file or of everything below a directory: names, types, permissions and contents */
   digest(path: string): string;
-  /** what is in a file that is a tar, compressed or not; undefined when it is none */
+  /** the contents of a tar file, compressed or not; undefined if the file is not a tar */
   unpacked(path: string): Promise<AsyncIterable<Uint8Array> | undefined>;
-  /** of a file one member of its name, of a directory what is in it with relative names */
+  /** a tar: of a file, one member with its name; of a directory, its contents with relative names */
   archive(path: string): AsyncIterable<Uint8Array>;
   close(): Promise<void>;
 }

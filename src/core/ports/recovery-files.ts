@@ -1,13 +1,13 @@
 /**
- * What is written beside the machines' files so that a lost database can be rebuilt: who owns each machine, snapshot and
- * drive, which database the data directory belongs to, and since when something has been unknown to that database.
+ * Files beside the machines' files, so that a lost database can be rebuilt: who owns each machine, snapshot and drive,
+ * which database the data directory belongs to, and since when an item is unknown to that database.
  */
 
 import type { Drive, Project, Sandbox, Session, Snapshot, Team } from "../model/sandbox.ts";
 
 export type DescribedKind = "machine" | "snapshot" | "drive";
 
-/** The rows that a machine, snapshot or drive belongs to, as they were when it was described. */
+/** The rows of a machine, snapshot or drive at the time of its description. */
 export interface Description {
   team: Team;
   project: Project;
@@ -18,13 +18,13 @@ export interface Description {
 }
 
 export interface RecoveryFiles {
-  /** replaces what was written before */
+  /** replaces an earlier description */
   describe(kind: DescribedKind, id: string, description: Description): void;
-  /** undefined when there is none, or none that can be read */
+  /** undefined if there is none or it is unreadable */
   description(kind: DescribedKind, id: string): Description | undefined;
   forget(kind: DescribedKind, id: string): void;
 
-  /** since when things have been unknown to the database, by "<kind> <id>" */
+  /** since when items have been unknown to the database, by "<kind> <id>" */
   quarantined(): Record<string, number>;
   setQuarantined(since: Record<string, number>): void;
 

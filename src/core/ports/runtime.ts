@@ -14,35 +14,35 @@ export type { ExitStatus, OutputStream } from "../../protocols/output-journal.ts
 
 /** Makes machines, keeps the file systems they boot from, and finds both again after the daemon died. */
 export interface Runtime {
-  /** opens the runtime: starts or finds its launcher, undoes what was half made, fills the pool */
+  /** starts or finds the launcher, undoes half-finished work, fills the pool */
   open(): Promise<void>;
-  /** lets go of everything without stopping a machine */
+  /** releases everything without stopping a machine */
   close(): Promise<void>;
 
   /** throws "no-room" while the host's disk is too full to boot another machine */
   requireRoom(): void;
   boot(spec: MachineSpec): Promise<Machine>;
-  /** every machine that is alive now, as found when the runtime was opened or booted since */
+  /** machines that are alive now, found at open() or booted since */
   machines(): Machine[];
   machine(id: string): Machine | undefined;
-  /** how many machines were found at open() of which only the files are known, as their records are damaged */
+  /** number of machines found at open() with damaged records, so that only their files are known */
   damaged(): number;
-  /** of every machine that is not forgotten yet */
+  /** the ends of all machines that are not forgotten yet */
   ends(): MachineEnd[];
-  /** how a machine ended that is not forgotten yet */
+  /** how a machine ended, unless it is forgotten */
   end(machineId: string): MachineEnd | undefined;
-  /** what its journal says of a command, on a machine that may be stopped */
+  /** a command's exit from its journal, even on a stopped machine */
   command(machineId: string, commandId: string): { exit?: ExitStatus } | undefined;
   /**
-   * turns what a dead machine left on disk into a snapshot, so that a crash loses no file;
-   * undefined when nothing is left of it
+   * turns the files that a dead machine left on disk into a snapshot, so that a crash loses no file; undefined if
+   * nothing is left
    */
   salvage(machineId: string): Promise<SnapshotInfo | undefined>;
   /** deletes what a stopped machine left on disk: its output journals and, if not captured, its files */
   forget(machineId: string): Promise<void>;
-  /** output of a command of a machine that may be stopped already */
+  /** output of a command of a machine, even of a stopped one */
   output(machineId: string, commandId: string, options?: OutputOptions): AsyncIterable<OutputChunk>;
-  /** outbound connections of a machine that may be stopped already; undefined when its log is not kept */
+  /** outbound connections of a machine, even of a stopped one; undefined if its log is not kept */
   egress(machineId: string): EgressJournal | undefined;
 
   snapshots: Snapshots;
@@ -53,19 +53,19 @@ export interface Runtime {
   /** numbers that an operator watches */
   vitals(): Vitals;
 
-  /** what is on the machine against what the ledger says, both ways, and stays so; empty when all is well */
+  /** lasting differences, both ways, between the ledger and the host; empty if there are none */
   reconcile(): Promise<Discrepancy[]>;
 }
 
-/** What a host with machines has in use, and what it keeps free. */
+/** The resources that a host uses, and those that it keeps free. */
 export interface Vitals {
-  /** that run, and that wait in the pool for somebody who wants one */
+  /** machines that run, and those ready in the pool */
   machines: { running: number; hot: number; warm: number };
-  /** in bytes; none where nothing watches the disk */
+  /** in bytes; unset if the disk is not watched */
   disk?: { places: DiskVitals[]; isGrowthStopped: boolean };
-  /** on the whole host, and from where on machines lose processes */
+  /** on the whole host, and the limit above which machines lose processes */
   openFiles: { now: number; most: number };
-  /** bytes of the kernel's for TCP on the whole host, and from where on machines lose processes */
+  /** the kernel's TCP memory on the whole host in bytes, and the limit above which machines lose processes */
   tcpMemory: { now: number; most: number };
 }
 
@@ -79,11 +79,11 @@ export interface DiskVitals {
 /** Processes that outlived an upgrade of the package. */
 export interface Builds {
   others(): OtherBuilds;
-  /** replaces them as far as no machine depends on them; what programs have open to the outside is cut off */
+  /** replaces them if no machine depends on them; cuts off open connections to the outside */
   replace(): Promise<ReplacedParts>;
 }
 
-/** the processes, by their numbers, that are not of this daemon's build */
+/** process ids of processes that are not from this daemon's build */
 export interface OtherBuilds {
   /** with the ids of the machines that run on it */
   launcher?: { pid: number; machines: string[] };
@@ -91,11 +91,11 @@ export interface OtherBuilds {
   egress?: { pid: number; needsLauncher: boolean };
 }
 
-/** numbers of processes that were replaced */
+/** process ids of replaced processes */
 export type ReplacedParts = { [part in keyof OtherBuilds]: number };
 
 export interface MachineSpec {
-  /** the caller's name for the machine: [A-Za-z0-9_-], 1 to 64 characters, never used before */
+  /** the caller's id for the machine: [A-Za-z0-9_-], 1 to 64 characters, never used before */
   id: string;
   root: MachineRoot;
   limits?: Partial<Limits>;
@@ -104,7 +104,7 @@ export interface MachineSpec {
   /** whether programs inside may gain privileges through sudo; default true */
   sudo?: boolean;
   mounts?: MachineMount[];
-  /** what its disk limit is for besides the machine: all machines together that ever had the same name here */
+  /** name of a group of machines, past and present, that share the disk limit */
   line?: string;
 }
 
@@ -113,14 +113,14 @@ export interface MachineMount {
   /** absolute; made when missing */
   path: string;
   drive: string;
-  /** "snapshot": the drive as it is now, read-only */
+  /** "snapshot": the drive's current contents, read-only */
   mode: "read-write" | "snapshot";
 }
 
 export type MachineRoot = { image: string } | { snapshot: string };
 
 export interface Limits {
-  /** processors' worth of time; may be a fraction */
+  /** processor time, in processors; may be a fraction */
   vcpus: number;
   memory: number;
   /** processes and threads */
@@ -131,7 +131,7 @@ export interface Limits {
 
 export type NetworkMode = "deny-all" | "allow-all" | "custom";
 
-/** what a machine may reach; the secrets of a policy are never written down */
+/** what a machine may reach; the secrets of a policy are never stored */
 export type MachineNetwork = "deny-all" | "allow-all" | CustomNetwork;
 
 export interface Machine {
@@ -147,28 +147,28 @@ export interface Machine {
   processes(): Process[];
   output(commandId: string, options?: OutputOptions): AsyncIterable<OutputChunk>;
 
-  /** the file system as this user sees it; default root */
+  /** the file system as this user; default root */
   files(user?: string): Files;
-  /** a byte stream to a TCP port that something inside listens on, for somebody outside: what it carries is counted */
+  /** a byte stream to a TCP port inside, for a client outside; its traffic is counted */
   connect(port: number): Promise<Duplex>;
 
-  /** in force when it resolves, also for what is open already; has to be set again after the daemon died */
+  /** takes effect when it resolves, also for open connections; must be set again after the daemon died */
   setNetwork(network: MachineNetwork): Promise<void>;
   setLimits(limits: Partial<Limits>): Promise<void>;
   usage(): Promise<Usage>;
 
   /** captures the file system without stopping the machine */
   snapshot(): Promise<SnapshotInfo>;
-  /** ends every process; with `snapshot` the file system is kept, otherwise deleted */
+  /** ends every process; with `snapshot` keeps the file system, otherwise deletes it */
   stop(options?: { snapshot?: boolean }): Promise<MachineEnd>;
-  /** settles when the machine has ended, whoever ended it */
+  /** settles when the machine has ended, for any reason */
   readonly ended: Promise<MachineEnd>;
 }
 
 export interface MachineEnd {
   machineId: string;
   cause: "asked" | "out-of-memory" | "crash" | "host";
-  /** a sentence that says more than the cause */
+  /** a sentence that explains the cause */
   reason: string;
   endedAt: number;
   snapshot?: SnapshotInfo;
@@ -176,7 +176,7 @@ export interface MachineEnd {
 }
 
 export interface ExecSpec {
-  /** the caller's name for the command: [A-Za-z0-9_-], 1 to 64 characters, unique on its machine */
+  /** the caller's id for the command: [A-Za-z0-9_-], 1 to 64 characters, unique on its machine */
   id: string;
   /** program and arguments; no shell is involved */
   argv: string[];
@@ -184,16 +184,16 @@ export interface ExecSpec {
   cwd?: string;
   /** added to a small default environment (PATH, HOME, USER, LANG …) */
   env?: Record<string, string>;
-  /** a name of the sandbox's /etc/passwd or a number; default root */
+  /** a name in the sandbox's /etc/passwd or a number; default root */
   user?: string;
-  /** names or numbers, besides those that /etc/group gives the user */
+  /** names or numbers of groups, besides the user's own in /etc/group */
   groups?: string[];
   /** whether the caller will write to its standard input; otherwise it reads end-of-file */
   stdin?: boolean;
   pty?: { rows: number; columns: number };
   /** longest it may run, in ms */
   timeLimit?: number;
-  /** how much output is kept, in bytes; the oldest is dropped first */
+  /** most output kept, in bytes; the oldest is dropped first */
   outputLimit?: number;
 }
 
@@ -201,24 +201,24 @@ export interface Process {
   readonly id: string;
   readonly pid: number;
   readonly startedAt: number;
-  /** settles when the command has ended and all it printed before is in its journal */
+  /** settles when the command has ended and its journal has all its output */
   readonly exited: Promise<ExitStatus>;
   /** the status if it has ended */
   readonly exit: ExitStatus | undefined;
-  /** offset of the end of what it has printed so far */
+  /** offset of the end of its output so far */
   readonly end: number;
   output(options?: OutputOptions): AsyncIterable<OutputChunk>;
-  /** resolves once the command's pipe has taken the data */
+  /** resolves once the command's pipe has accepted the data */
   write(data: Uint8Array): Promise<void>;
   /**
-   * writes at an offset of everything written before, without what the command was sent already; resolves with how many
-   * bytes its pipe has taken in all: everything up to the end of the data, or less if the signal aborts first
+   * writes at an offset of all input, skipping what was sent already; resolves with the bytes that the pipe has
+   * accepted in total: up to the end of the data, or less if the signal aborts first
    */
   feed(data: Uint8Array, offset: number, signal: AbortSignal): Promise<number>;
-  /** how many bytes of standard input its pipe has taken */
+  /** bytes of standard input that the pipe has accepted */
   given(): Promise<number>;
   closeStdin(): Promise<void>;
-  /** to the whole process group; with `alone`, to its first process only */
+  /** signals the whole process group; with `alone`, only its first process */
   signal(signal: number, options?: { alone?: boolean }): Promise<void>;
   resize(size: { rows: number; columns: number }): Promise<void>;
 }
@@ -228,73 +228,73 @@ export interface OutputChunk {
   offset: number;
   stream: OutputStream;
   data: Uint8Array;
-  /** bytes before this chunk that were asked for and are no longer kept */
+  /** requested bytes before this chunk that are no longer kept */
   dropped?: number;
 }
 
 export interface OutputOptions {
   /** offset to start from; default 0 */
   from?: number;
-  /** go on until the command has ended; default true */
+  /** whether to continue until the command has ended; default true */
   follow?: boolean;
   signal?: AbortSignal;
 }
 
-/** What was decided about a machine's attempts to reach the world, and how much it moved. */
+/** A machine's outbound connections, whether each was allowed, and their traffic. */
 export interface EgressJournal {
-  /** after a position, oldest first; what was decided before the call is among them */
+  /** lines after a position, oldest first; includes every decision made before the call */
   lines(options: { after: number; limit: number }): Promise<{ lines: EgressLine[]; more: boolean }>;
-  /** after a position, and those that come; ends when the machine has ended, or quietly when the signal aborts */
+  /** lines after a position and new ones; ends when the machine has ended or the signal aborts, without an error */
   follow(options: { after: number; signal?: AbortSignal }): AsyncIterable<EgressLine>;
-  /** what connections have moved until now; a flow of datagrams is counted when it ends */
+  /** traffic so far; a flow of datagrams is counted when it ends */
   hosts(): Promise<HostTraffic[]>;
-  /** what connections from outside have moved until now */
+  /** traffic of connections from outside so far */
   ports(): Promise<PortTraffic[]>;
 }
 
-/** File operations, each done inside the sandbox by a process of the given user. Paths are absolute. */
+/** File operations, each run inside the sandbox by a process of the given user. Paths are absolute. */
 export interface Files {
   read(path: string, options?: { offset?: number; length?: number }): Readable;
   write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<void>;
-  /** with `links`, of a symlink also what it leads to */
+  /** with `links`, also the type of a symlink's target */
   stat(path: string, options?: { follow?: boolean; links?: boolean }): Promise<FileInfo>;
-  /** what is in a directory, and with `depth` in those below it: each before what is in it, no symlink followed */
+  /** entries of a directory, with `depth` also of those below it; parents come first, symlinks are not followed */
   list(path: string, options?: { depth?: number; links?: boolean }): Promise<FileInfo[]>;
   mkdir(path: string, options?: { recursive?: boolean; mode?: number; owner?: FileOwner }): Promise<void>;
-  /** with `parents`, the directories above its new place are made; they are the owner's */
+  /** with `parents`, makes missing directories at the destination, with this owner */
   move(from: string, to: string, options?: { parents?: boolean; owner?: FileOwner }): Promise<void>;
   remove(path: string, options?: { recursive?: boolean; force?: boolean }): Promise<void>;
   chmod(path: string, mode: number): Promise<void>;
   chown(path: string, uid: number, gid: number): Promise<void>;
   symlink(target: string, path: string): Promise<void>;
-  /** changes below a path from the moment the promise is fulfilled; ends when the signal aborts */
+  /** changes below a path from the moment the promise resolves; ends when the signal aborts */
   watch(path: string, options?: { recursive?: boolean; signal?: AbortSignal }): Promise<AsyncIterable<FileChange>>;
-  /** unpacks a tar stream (gzip or not) below a directory, which is made when missing */
+  /** unpacks a tar stream (gzip or not) below a directory, which is made if missing */
   extract(directory: string, tar: AsyncIterable<Uint8Array>, options?: ExtractOptions): Promise<void>;
   /** packs a file or directory; names inside are relative to it */
   archive(path: string, options?: { gzip?: boolean }): Readable;
 }
 
 export interface ExtractOptions {
-  /** also where only root may write; what is made belongs to the user all the same. Default false */
+  /** whether to write where only root may, too; new files still belong to the user. Default false */
   anywhere?: boolean;
-  /** as root: whom everything that is made belongs to; "archived": whom the archive says */
+  /** as root: owner of everything that is unpacked; "archived": the owners in the archive */
   owner?: { uid: number; gid: number } | "archived";
-  /** with `owner`: permission bits of everything; default what the archive says */
+  /** with `owner`: permission bits of everything; default those in the archive */
   mode?: number;
-  /** with `owner`: what the one file of the archive will be called */
+  /** with `owner`: new name of the archive's only file */
   as?: string;
 }
 
 export interface WriteOptions {
-  /** permission bits of a file that is made; default 0o644 */
+  /** permission bits of a new file; default 0o644 */
   mode?: number;
-  /** make missing directories on the way; default false */
+  /** whether to make missing parent directories; default false */
   parents?: boolean;
   append?: boolean;
-  /** put a new file in the place of whatever is there, but a directory, instead of writing through it */
+  /** whether to replace what is there, except a directory, by a new file instead of writing into it */
   replace?: boolean;
-  /** whom the file, and directories that are made on the way, belong to; only root may give files away */
+  /** owner of the file and of new parent directories; only root may set it */
   owner?: FileOwner;
 }
 
@@ -315,28 +315,28 @@ export interface FileInfo {
   uid: number;
   gid: number;
   modifiedAt: number;
-  /** what a symlink points to */
+  /** the path that a symlink contains */
   target?: string;
-  /** what a symlink leads to, where that was asked for and is there */
+  /** type of a symlink's target, if requested and if it exists */
   targetType?: FileType;
 }
 
 export interface FileChange {
   kind: "created" | "written" | "removed" | "moved" | "metadata";
   path: string;
-  /** for `moved`: where it is now, when that is known */
+  /** for `moved`: the new path, if known */
   to?: string;
   directory: boolean;
 }
 
 export interface Snapshots {
   get(id: string): Promise<SnapshotInfo | undefined>;
-  /** as get(), once its size is certain: before its files are on the disk it is what was written into them */
+  /** like get(), once the size is final: until its files are on disk, the size counts the bytes written */
   settled(id: string): Promise<SnapshotInfo | undefined>;
   list(): Promise<SnapshotInfo[]>;
-  /** finds those again of these that are not in the list, and whose files are there all the same; returns their ids */
+  /** restores snapshots that are missing from the list but whose files exist; returns their ids */
   restore(ids: string[]): Promise<string[]>;
-  /** its layers are deleted once nothing else needs them */
+  /** deletes its layers once nothing else needs them */
   delete(id: string): Promise<void>;
   /** one file (tar, zstd) with every layer above the image */
   export(id: string): Promise<Readable>;
@@ -348,7 +348,7 @@ export interface Snapshots {
 export interface SnapshotInfo {
   /** the runtime's own id */
   id: string;
-  /** what its lowest layers are */
+  /** the image with its lowest layers */
   image: string;
   /** layers above the image, topmost first */
   layers: string[];
@@ -357,26 +357,26 @@ export interface SnapshotInfo {
 }
 
 export interface Images {
-  /** a team's own image of this name, or else the host's; without a team, the host's by name or any by its key */
+  /** a team's own image of this name, else the host's; without a team, the host's by name or any by its key */
   get(name: string, team?: string): Promise<ImageInfo | undefined>;
   /** the host's and a team's; without a team, all */
   list(team?: string): Promise<ImageInfo[]>;
-  /** the host's image of this name, or by key */
+  /** by name for the host's images, else by key */
   delete(nameOrKey: string): Promise<void>;
   /**
-   * brings an image of the host's in from a registry, or what is new of it, once for all who ask meanwhile; undefined
-   * where the name is none that callers may pull
+   * pulls an image from a registry for the host, or updates it; concurrent calls share one pull. Undefined if callers
+   * may not pull this name
    */
   pull?: ((name: string, team: string) => Promise<ImageInfo | undefined>) | undefined;
-  /** images by further names for them, in which `*` stands for any text */
+  /** image names by alias, in which `*` stands for any text */
   aliases?(): Promise<Record<string, string>>;
 }
 
 export interface ImageInfo {
   name: string;
-  /** the team that it belongs to; one of the host is there for all teams */
+  /** the team that owns it; without one, all teams may use it */
   owner?: string | undefined;
-  /** of its content, as 64 hexadecimal digits */
+  /** digest of its content, as 64 hexadecimal digits */
   digest?: string | undefined;
   /** topmost first */
   layers: string[];
@@ -384,41 +384,41 @@ export interface ImageInfo {
   user: string;
   cwd: string;
   createdAt: number;
-  /** what else its maker says of it; images of older versions and the host's own have none */
+  /** further settings of its maker; unset for the host's own image and those of older versions */
   config?: ImageConfig | undefined;
-  /** there where it was pulled from a registry */
+  /** set if it was pulled from a registry */
   source?: ImageSource | undefined;
   /** its layers as its maker published them, lowest first */
   parts?: ImagePart[] | undefined;
-  /** PEMs that it was made to believe besides its own, as HostRoots has them; an image that was brought in has none */
+  /** PEMs of roots that were added to it, as in HostRoots; unset for an imported image */
   roots?: string | undefined;
 }
 
 /** Durable volumes that machines mount; kept apart from any machine's files. */
 export interface DriveVolumes {
   create(id: string, options: { maxSize: number }): Promise<void>;
-  /** a drive with all that another one holds at this moment; neither sees what is written to the other later */
+  /** creates a drive with the current contents of another; later writes to either do not affect the other */
   copy(from: string, id: string, options: { maxSize: number }): Promise<void>;
-  /** what is in it already stays, also when that is more */
+  /** existing contents stay, even if they are larger */
   resize(id: string, options: { maxSize: number }): Promise<void>;
-  /** gone for good; no error when there is none */
+  /** deletes it for good; no error if it does not exist */
   delete(id: string): Promise<void>;
   list(): Promise<string[]>;
 }
 
 export interface Usage {
-  /** time on processors, in ms */
+  /** processor time in ms */
   cpuTime: number;
   memory: number;
-  /** bytes of it that hold files, and are given up when programs need them; undefined once the machine has ended */
+  /** bytes of it that are file cache, which the kernel can reclaim; undefined once the machine has ended */
   cache?: number;
   peakMemory: number;
   processes: number;
-  /** bytes that came in and went out */
+  /** bytes received and sent */
   network: { received: number; sent: number };
-  /** bytes in the writable layer; undefined where it costs a walk */
+  /** bytes in the writable layer; undefined if that needs a walk over the files */
   disk?: number;
-  /** processes the kernel killed because the machine's memory was used up */
+  /** processes that the kernel killed because the machine ran out of memory */
   outOfMemoryKills: number;
 }
 

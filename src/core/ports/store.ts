@@ -1,6 +1,6 @@
 /**
- * What the core needs remembered. Every method is one transaction; nothing is remembered half. State changes are
- * compare-and-set, so of two callers who want the same change one gets it and the other sees that it is done.
+ * What the core stores. Every method is one transaction, so nothing is stored half. State changes are compare-and-set:
+ * of two callers that want the same change, one makes it and the other sees that it is done.
  */
 
 import type {
@@ -19,67 +19,67 @@ import type { NetworkPolicy } from "../network/network-policy.ts";
 export interface Store {
   open(): Promise<void>;
   close(): Promise<void>;
-  /** makes this daemon the only one of its database until it closes or dies; false when another one is */
+  /** makes this daemon the only user of its database until it closes or dies; false if another daemon is */
   claim(): Promise<boolean>;
 
   /** which data directory this database belongs to; undefined before the first start */
   identity(): Promise<string | undefined>;
   setIdentity(id: string): Promise<void>;
 
-  /** does nothing when a team of that id is there */
+  /** does nothing if the team exists */
   insertTeam(team: Team): Promise<void>;
   /** by id or slug */
   findTeam(idOrSlug: string): Promise<Team | undefined>;
   listTeams(): Promise<Team[]>;
-  /** `exists` when the team has a project of that name */
+  /** throws `exists` if the team has a project of that name */
   insertProject(project: Project): Promise<void>;
   /** by id, UUID or name, of this team only */
   findProject(teamId: string, idOrName: string): Promise<Project | undefined>;
-  /** by id or UUID, of any team: to tell a foreign project from none */
+  /** by id or UUID, of any team: to distinguish a foreign project from a missing one */
   findAnyProject(id: string): Promise<Project | undefined>;
   listProjects(teamId: string): Promise<Project[]>;
 
   insertKey(key: ApiKey): Promise<void>;
   findKey(hash: string): Promise<ApiKey | undefined>;
   listKeys(teamId: string): Promise<ApiKey[]>;
-  /** undefined when the team has no such key */
+  /** undefined if the team has no such key */
   renameKey(teamId: string, id: string, name: string): Promise<ApiKey | undefined>;
-  /** when it was used last */
+  /** stores the time of its last use */
   touchKey(id: string, at: number): Promise<void>;
-  /** false when the team has no such key */
+  /** false if the team has no such key */
   deleteKey(teamId: string, id: string): Promise<boolean>;
 
-  /** a sandbox with its first session; `exists` when the project has a sandbox of that name */
+  /** inserts a sandbox with its first session; throws `exists` if the project has a sandbox of that name */
   insertSandbox(sandbox: Sandbox, session: Session): Promise<void>;
   findSandbox(projectId: string, name: string): Promise<Sandbox | undefined>;
-  /** also a deleted one */
+  /** deleted ones included */
   getSandbox(id: string): Promise<Sandbox | undefined>;
-  /** in any order, deleted ones included; what is not there is left out */
+  /** in any order, deleted ones included; omits missing ones */
   getSandboxes(ids: readonly string[]): Promise<Sandbox[]>;
   /** by a route's label, of any team */
   findSandboxByRoute(subdomain: string): Promise<Sandbox | undefined>;
-  /** replaces the given fields; undefined clears; the sandbox as it is then, or undefined when it is gone */
+  /** replaces the given fields; undefined clears a field. Returns the new sandbox, or undefined if it is gone */
   updateSandbox(id: string, changes: SandboxChanges): Promise<Sandbox | undefined>;
-  /** takes the name away and hides it from lists; sessions and snapshots stay; false when it is gone already */
+  /** frees the name and hides the sandbox from lists; sessions and snapshots stay. False if it is gone already */
   deleteSandbox(id: string, at: number): Promise<boolean>;
   listSandboxes(query: SandboxQuery): Promise<Page<Sandbox>>;
-  /** how many the pages of such a list have together */
+  /** the total number of items on all pages of such a list */
   countSandboxes(query: SandboxFilter): Promise<number>;
-  /** that cannot run again: over since before then, and without a snapshot */
+  /** sandboxes that cannot run again: over since before then, and without a snapshot */
   staleSandboxes(before: number, limit: number): Promise<Sandbox[]>;
 
   /**
-   * a further session of a sandbox, which becomes its current one; only if `after` is still the current one, so that
-   * of two resumes one wins; false otherwise
+   * inserts a further session of a sandbox and makes it the current one; false if `after` is no longer the current one,
+   * so that of two resumes one wins
    */
   insertSession(session: Session, after: string): Promise<boolean>;
   getSession(id: string): Promise<Session | undefined>;
-  /** in any order; what is not there is left out */
+  /** in any order; omits missing ones */
   getSessions(ids: readonly string[]): Promise<Session[]>;
   findSessionByShortId(shortId: string): Promise<Session | undefined>;
   /**
-   * moves a session to a state, with other changes, if it is in one of the `from` states; its sandbox shows the state
-   * too if this is its current session; the session as it is then, or undefined when it was in no such state
+   * moves a session to a state, with other changes, if it is in one of the `from` states, and updates its sandbox if
+   * this is the current session. Returns the new session, or undefined if it was in another state
    */
   moveSession(
     id: string,
@@ -87,40 +87,40 @@ export interface Store {
     to: SessionState,
     changes: SessionChanges,
   ): Promise<Session | undefined>;
-  /** changes without a change of state; only while it is in one of the states */
+  /** changes a session without changing its state, if it is in one of these states */
   updateSession(id: string, states: readonly SessionState[], changes: SessionChanges): Promise<Session | undefined>;
   /** adds a session's use to its sandbox's totals, once */
   addTotals(sessionId: string): Promise<void>;
-  /** sessions that are over and not in the totals: a daemon died in between */
+  /** sessions that are over but not in the totals, because a daemon died in between */
   uncountedSessions(): Promise<string[]>;
   listSessions(query: SessionQuery): Promise<Page<Session>>;
-  /** the same list, of less: for long pages */
+  /** the same list with fewer fields, for long pages */
   listSessionSummaries(query: SessionQuery): Promise<Page<SessionSummary>>;
-  /** exactly, without reading them all */
+  /** the exact number, without reading all rows */
   countSessions(query: CountQuery): Promise<number>;
   /** running sessions whose time is over, soonest first */
   dueSessions(now: number, limit: number): Promise<Session[]>;
-  /** moves the start, the last use and the end of running sessions by so many ms: the clock was set */
+  /** moves the start, the last use and the end of running sessions by so many ms, after the clock was set */
   moveSessions(by: number): Promise<void>;
   /** when the next running session expires */
   nextExpiry(): Promise<number | undefined>;
   /** sessions that are not over */
   openSessions(): Promise<Session[]>;
 
-  /** those of a part of a project's list that a rule lets go and that nothing needs; `next` is where to go on */
+  /** sessions in a part of a project's list that a rule lets go and that nothing needs; `next` is where to continue */
   prunableSessions(query: PruneQuery): Promise<PrunePage>;
-  /** deletes prunable sessions with all that is theirs, and deleted sandboxes that had no others; how many went */
+  /** deletes prunable sessions with all their rows, and deleted sandboxes without other sessions; returns how many */
   pruneSessions(ids: readonly string[]): Promise<number>;
-  /** the place of the newest session of a project that has so many newer ones */
+  /** the newest session of a project that has this many newer ones */
   sessionBehind(projectId: string, newer: number): Promise<Moment | undefined>;
-  /** makes the index behind counts as short as what is left after many rows went */
+  /** shrinks the index behind counts after many rows were deleted */
   compactCounts(projectId: string): Promise<void>;
 
   insertCommand(command: Command): Promise<void>;
-  /** one that never ran */
+  /** for a command that never ran */
   deleteCommand(id: string): Promise<void>;
   getCommand(id: string): Promise<Command | undefined>;
-  /** only if it has not ended before; the command as it is then, undefined when there is none */
+  /** only if it has not ended before; returns the command, or undefined if there is none */
   endCommand(id: string, end: Pick<Command, "exitCode" | "endedAt" | "endCause">): Promise<Command | undefined>;
   /** newest last */
   listCommands(sessionId: string): Promise<Command[]>;
@@ -131,42 +131,42 @@ export interface Store {
   updateSnapshot(id: string, changes: SnapshotChanges): Promise<Snapshot | undefined>;
   listSnapshots(query: SnapshotQuery): Promise<Page<Snapshot>>;
   countSnapshots(query: CountQuery): Promise<number>;
-  /** not deleted, of this sandbox, newest first */
+  /** snapshots of this sandbox that are not deleted, newest first */
   snapshotsOf(sandboxId: string): Promise<Snapshot[]>;
   /** children in order of creation, deleted ones included */
   snapshotChildren(parentId: string, limit: number): Promise<Snapshot[]>;
-  /** not deleted, past their time */
+  /** expired but not deleted */
   dueSnapshots(now: number, limit: number): Promise<Snapshot[]>;
   /** the runtime's ids of all snapshots that are not deleted */
   liveRuntimeSnapshots(): Promise<string[]>;
-  /** whether this runtime's id belongs to a snapshot that was deleted */
+  /** whether this runtime id belongs to a deleted snapshot */
   isDeletedSnapshot(runtimeId: string): Promise<boolean>;
-  /** of this id of the runtime's, unless it is deleted */
+  /** snapshots with this runtime id that are not deleted */
   snapshotsOfRuntime(runtimeId: string): Promise<Snapshot[]>;
-  /** whether a sandbox that is not deleted has it as its current snapshot */
+  /** whether it is the current snapshot of a sandbox that is not deleted */
   isCurrentSnapshot(id: string): Promise<boolean>;
 
-  /** `exists` when the project has a drive of that name */
+  /** throws `exists` if the project has a drive of that name */
   insertDrive(drive: Drive): Promise<void>;
   findDrive(projectId: string, name: string): Promise<Drive | undefined>;
   getDrive(id: string): Promise<Drive | undefined>;
-  /** undefined when it is gone */
+  /** undefined if it is gone */
   updateDrive(id: string, changes: Pick<Drive, "maxSizeBytes" | "updatedAt">): Promise<Drive | undefined>;
-  /** for a session; false when another session has it */
+  /** attaches it to a session; false if another session has it */
   attachDrive(id: string, sessionId: string, sandboxName: string, at: number): Promise<boolean>;
   detachDrives(sessionId: string, at: number): Promise<void>;
-  /** false when it is attached or gone */
+  /** false if it is attached or gone */
   deleteDrive(id: string): Promise<boolean>;
   listDrives(query: DriveQuery): Promise<Page<Drive>>;
 
   /**
-   * begins a request with a key: "new" when nobody used it before, otherwise the answer that was given, or "running"
-   * while the first is under way
+   * begins a request with an idempotency key: "new" for a key that was not used before, "running" while the first
+   * request is under way, else the first answer
    */
   beginIdempotent(key: string, at: number): Promise<"new" | "running" | { status: number; body: string }>;
   endIdempotent(key: string, answer: { status: number; body: string } | undefined): Promise<void>;
   forgetIdempotent(before: number): Promise<void>;
-  /** forgets requests that are under way: nobody is left to end them when a daemon starts */
+  /** deletes requests under way, when a daemon starts: their daemon is gone */
   abandonIdempotent(): Promise<void>;
 }
 
@@ -176,20 +176,20 @@ export interface ApiKey {
   name: string;
   /** SHA-256 of the key, in hex */
   hash: string;
-  /** its last characters, to tell keys apart */
+  /** its last characters, to distinguish keys */
   hint: string;
   createdAt: number;
-  /** the one project that it is for */
+  /** the only project that it is for */
   projectId?: string;
   readOnly?: boolean;
-  /** what no policy of its callers may be wider than */
+  /** the widest policy that its callers may use */
   policyCeiling?: NetworkPolicy;
   expiresAt?: number;
-  /** to about a minute */
+  /** accurate to about a minute */
   lastUsedAt?: number;
 }
 
-/** what is replaced; undefined clears */
+/** fields to replace; undefined clears */
 type Changes<T> = { [K in keyof T]?: T[K] | undefined };
 export type SandboxChanges = Changes<
   Omit<Sandbox, "teamId" | "projectId" | "id" | "name" | "createdAt" | "state" | "totals">
@@ -201,13 +201,13 @@ export type SnapshotChanges = Changes<Omit<Snapshot, "teamId" | "projectId" | "i
 
 export interface Page<T> {
   items: T[];
-  /** where the next page begins; undefined on the last */
+  /** cursor of the next page; undefined on the last */
   next?: string;
 }
 
 export interface PageQuery {
   limit: number;
-  /** as a page gave it; `invalid` when it is none or was given for another sort or filter */
+  /** `next` of an earlier page; throws `invalid` if malformed or from another sort or filter */
   cursor?: string;
   order: "asc" | "desc";
 }
@@ -219,68 +219,68 @@ export interface SandboxQuery extends PageQuery, SandboxFilter {
 export interface SandboxFilter {
   projectId: string;
   namePrefix?: string;
-  /** of those whose session is over, only those whose files that session kept */
+  /** whether to omit sandboxes whose session is over and kept no files */
   kept?: boolean;
-  /** made later than that */
+  /** created after this time */
   createdAfter?: number;
-  /** name of the imported image that they were made from; null for the default one */
+  /** name of their imported image; null for the default one */
   imageName?: string | null;
   states?: readonly SessionState[];
-  /** every pair must be there; nested values are compared as a whole */
+  /** every pair must match; nested values are compared as a whole */
   tags?: Record<string, TagValue>;
 }
 
-/** What long lists show of a session. */
+/** The fields of a session in long lists. */
 export interface SessionSummary
   extends Pick<Session, "id" | "state" | "sourceSnapshotId" | "requestedAt" | "startedAt" | "expiresAt"> {
-  /** its sandbox's, also when that is deleted */
+  /** tags of its sandbox, even of a deleted one */
   tags: Sandbox["tags"];
 }
 
 export interface SessionQuery extends PageQuery, Span {
   projectId: string;
   sandboxName?: string;
-  /** only those that are not over */
+  /** only sessions that are not over */
   open?: boolean;
-  /** contained in the tags of their sandboxes: every pair, and of a nested value every pair of it */
+  /** tags that their sandboxes must contain: every pair, and of a nested value every pair of it */
   contains?: Record<string, TagValue>;
 }
 
-/** Which sessions of a project may go. */
+/** Which sessions of a project may be deleted. */
 export interface PruneQuery {
   projectId: string;
-  /** those that ended before this time */
+  /** sessions that ended before this time */
   endedBefore?: number | undefined;
-  /** and this one with all older ones */
+  /** also this session and all older ones */
   upTo?: Moment | undefined;
-  /** whatever the rule says, only those that ended before this time, in sandboxes that were not deleted since */
+  /** in any case only sessions that ended before this time, in sandboxes that were not deleted since */
   settledBefore: number;
-  /** where the part begins: only what was created later */
+  /** start of the part: only sessions created later */
   after?: number | undefined;
-  /** rows to look at */
+  /** most rows to read */
   limit: number;
 }
 
 export interface PrunePage {
-  /** in an order in which the places of timeline.ts stay right: of one millisecond the last first */
+  /** in an order that keeps the places of timeline.ts right: of one millisecond the last first */
   sessions: PrunableSession[];
   /** `after` of the next part; undefined at the end */
   next?: number;
 }
 
 export interface PrunableSession extends Pick<Session, "id" | "createdAt"> {
-  /** the runtime's ids of its deleted snapshots, which go with it */
+  /** runtime ids of its deleted snapshots, which are deleted with it */
   runtimeSnapshots: string[];
 }
 
 export interface SnapshotQuery extends PageQuery, Span {
   projectId: string;
   sandboxName?: string;
-  /** only those of this sandbox, whatever others had its name */
+  /** only those of this sandbox, not of others with the same name */
   sandboxId?: string;
-  /** only those with a name, or with this one */
+  /** only those with any name (true), or with this one */
   name?: string | true;
-  /** whether deleted ones are left out */
+  /** whether to omit deleted ones */
   there?: boolean;
 }
 
@@ -294,7 +294,7 @@ export interface Span {
   before?: Moment;
 }
 
-/** A place in a list by creation: with an id between two things of the same millisecond, without one outside of it. */
+/** A place in a list by creation: with an id, between two items of the same millisecond; without one, outside of it. */
 export interface Moment {
   at: number;
   id?: string;

@@ -1,7 +1,7 @@
 /**
- * Rebuilds the rows of machines, snapshots and drives that the database does not know, from their descriptions. What has
- * no description gets a sandbox of its own in the default project. Nothing that is on record is changed, but that a
- * sandbox gets the newer sessions and snapshots that it had.
+ * Rebuilds the rows of machines, snapshots and drives that the database does not know, from their descriptions. An item
+ * without a description gets a sandbox of its own in the default project. Existing rows stay as they are, except that a
+ * sandbox regains its newer sessions and snapshots.
  */
 
 import { defaultProject, defaultTeam } from "../access/access.ts";
@@ -18,11 +18,11 @@ export interface Adoption {
   sessions: number;
   snapshots: number;
   drives: number;
-  /** what could not be adopted, a sentence each */
+  /** sentences about what could not be adopted */
   left: string[];
 }
 
-/** What is known of one sandbox from everything that it left. */
+/** All that is known of one sandbox from what it left. */
 interface Group extends Pick<Description, "team" | "project"> {
   sandbox: Sandbox;
   sessions: Map<string, Session>;
@@ -39,7 +39,7 @@ export async function adoptUnknown(context: AdoptionContext): Promise<Adoption> 
     // The newest description has the newest settings.
     if (sandbox.updatedAt >= group.sandbox.updatedAt) group.sandbox = sandbox;
     const there = group.sessions.get(session.id);
-    // A session that runs is more than one that has left a snapshot.
+    // A running session counts more than one that left a snapshot.
     if (!there || session.state === "running") group.sessions.set(session.id, session);
     groups.set(sandbox.id, group);
     return group;
@@ -55,7 +55,7 @@ export async function adoptUnknown(context: AdoptionContext): Promise<Adoption> 
   }
   const captured = new Set(unknown.snapshots.map(({ id }) => id));
   for (const end of unknown.ended) {
-    // its snapshot says all there is to say
+    // its snapshot already describes it
     if (end.snapshot && captured.has(end.snapshot.id)) continue;
     const { owner, sandbox, session } = ofMachine(context, end.machineId);
     add(owner, sandbox, session);
@@ -69,7 +69,7 @@ export async function adoptUnknown(context: AdoptionContext): Promise<Adoption> 
   return adoption;
 }
 
-/** the machine lives, or has died: the daemon's next start finds out which, and keeps its files */
+/** the machine may live or be dead: the daemon's next start finds out, and keeps its files */
 function ofMachine(context: AdoptionContext, id: string) {
   const { now, files, runtime } = context;
   const described = files.description("machine", id);
@@ -81,7 +81,7 @@ function ofMachine(context: AdoptionContext, id: string) {
     ...base,
     state: "running",
     startedAt: base.startedAt ?? at,
-    // Nobody could extend it meanwhile.
+    // No caller could extend it meanwhile.
     ...(base.lifetime !== "unlimited" && { expiresAt: Math.max(base.expiresAt ?? 0, now() + timeout) }),
   };
   return { owner: ownerOf(context, described), sandbox, session };
@@ -113,7 +113,7 @@ function ofSnapshot(context: AdoptionContext, info: SnapshotInfo, described: Des
     lastUsedAt: at,
     expiration,
   };
-  // Its life begins anew, as nobody could use it meanwhile.
+  // Its lifetime begins again, as no caller could use it meanwhile.
   const lived = { ...row, lastUsedAt: now(), ...(expiration > 0 && { expiresAt: now() + expiration }) };
   return { owner: ownerOf(context, described), sandbox, session, row: lived };
 }
@@ -151,7 +151,7 @@ async function adoptGroup(context: AdoptionContext, group: Group, adoption: Adop
   if (!there) adoption.sandboxes.push(name);
 }
 
-/** the sandbox resumes from its newest snapshot */
+/** makes the sandbox resume from its newest snapshot */
 async function setNewestSession({ store, now }: AdoptionContext, sandboxId: string): Promise<void> {
   const [newest] = await store.snapshotsOf(sandboxId);
   if (newest) await store.updateSandbox(sandboxId, { currentSnapshotId: newest.id, updatedAt: now() });
@@ -167,7 +167,7 @@ function firstOf(sandbox: Sandbox, session: Session): Sandbox {
   return { ...rest, currentSessionId: session.id, state: session.state };
 }
 
-/** a name that nobody took meanwhile */
+/** a name that is not taken */
 async function freeName({ store }: AdoptionContext, { projectId, name }: Sandbox): Promise<string> {
   for (let number = 0; ; number++) {
     const candidate = number === 0 ? name : `${name}-recovered${number === 1 ? "" : `-${number}`}`;
@@ -206,12 +206,12 @@ function ownerOf(
 ): Pick<Description, "team" | "project"> {
   if (described) return described;
   const team = { ...defaultTeam, createdAt: now() };
-  // Only a database in which no start has made it yet gets this one.
+  // Used only in a database without a default project.
   const { uuid } = ids.project();
   return { team, project: { ...defaultProject, uuid, teamId: team.id, createdAt: now() } };
 }
 
-/** the sandbox of something that nobody described */
+/** a sandbox for an item without a description */
 function inventedSandbox({ ids, limits, defaultImage }: AdoptionContext, from: string, at: number): Sandbox {
   const vcpus = limits.defaultVcpus;
   return {

@@ -1,4 +1,4 @@
-/** Describes machines, snapshots and drives beside their files, for the day on which the database is lost. */
+/** Writes descriptions of machines, snapshots and drives beside their files, in case the database is lost. */
 
 import type { Context } from "../context.ts";
 import type { Drive, Owner, Sandbox, Session, Snapshot } from "../model/sandbox.ts";
@@ -8,14 +8,14 @@ const mostProjects = 1000;
 
 export class Descriptions {
   readonly #context: Context;
-  /** teams and projects by project id: neither ever changes */
+  /** teams and projects by project id: they never change */
   readonly #owners = new Map<string, Pick<Description, "team" | "project">>();
 
   constructor(context: Context) {
     this.#context = context;
   }
 
-  /** of the machine of a session, which has the session's id */
+  /** describes a session's machine, which has the session's id */
   machine(sandbox: Sandbox, session: Session): Promise<void> {
     return this.#write("machine", session.id, session, { sandbox, session });
   }
@@ -32,13 +32,13 @@ export class Descriptions {
     return this.#context.files.description(kind, id) !== undefined;
   }
 
-  /** deletes what a machine that has ended left, with its description */
+  /** deletes the files of an ended machine and its description */
   async forgetMachine(id: string): Promise<void> {
     await this.#context.runtime.forget(id);
     this.forget("machine", id);
   }
 
-  /** it is being deleted, as its owner wants */
+  /** call when the owner deletes the item */
   forget(kind: DescribedKind, id: string): void {
     try {
       this.#context.files.forget(kind, id);
@@ -47,7 +47,7 @@ export class Descriptions {
     }
   }
 
-  /** the database is what counts: a description that cannot be written stops nothing */
+  /** the database is authoritative: a failure to write a description only goes to `trouble` */
   async #write(kind: DescribedKind, id: string, owner: Owner, rows: Omit<Description, "team" | "project">) {
     try {
       const owners = await this.#ownersOf(owner);

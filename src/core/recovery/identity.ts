@@ -1,10 +1,10 @@
 /**
- * A data directory and its database belong together: each carries the same identity, written at the first start. A start
- * with another database, or with an empty one, would find nothing that is on record and take everything for a leftover.
+ * A data directory and its database belong together: both carry the same identity, written at the first start. With
+ * another database, or an empty one, a daemon would know nothing in the directory and treat it all as leftovers.
  *
  *   directory   database
  *   none        none       the first start, or data of an older version: bound if they fit each other
- *   a           a          goes on
+ *   a           a          starts
  *   a           b or none  refused
  *   none        b          refused
  */
@@ -18,7 +18,7 @@ import { takeInventory } from "./unknown.ts";
 export interface Belonging {
   store: Store;
   files: RecoveryFiles;
-  /** what messages call the two */
+  /** names of the two in messages */
   directory: string;
   database: string;
 }
@@ -26,7 +26,7 @@ export interface Belonging {
 const remedy = (where: string) =>
   `Start with ${where}; or run "sandkeep recover", which lists what is here, and "sandkeep recover --adopt", which puts it on record`;
 
-/** whether they are bound to each other already; throws when one of them belongs to another */
+/** whether the two are bound to each other; throws if one of them belongs to another */
 export async function areBound({ store, files, directory, database }: Belonging): Promise<boolean> {
   const [here, there] = [files.identity(), await store.identity()];
   if (here === undefined && there === undefined) return false;
@@ -43,7 +43,7 @@ export async function areBound({ store, files, directory, database }: Belonging)
   );
 }
 
-/** gives both one identity if what is in them fits; nothing is changed otherwise */
+/** gives both one identity if their contents fit; changes nothing otherwise */
 export async function bindFirst(belonging: Belonging, runtime: Runtime, fresh: string): Promise<void> {
   const { store, files, directory, database } = belonging;
   const { unknown, known } = await takeInventory(store, runtime);
@@ -64,7 +64,7 @@ export async function bindFirst(belonging: Belonging, runtime: Runtime, fresh: s
   files.setIdentity(fresh);
 }
 
-/** as "sandkeep recover --adopt" does: whatever is in them belongs together from now on */
+/** for "sandkeep recover --adopt": binds them whatever their contents are */
 export async function bindAnyway({ store, files, directory, database }: Belonging, fresh: string): Promise<void> {
   const [here, there] = [files.identity(), await store.identity()];
   if (here !== undefined && there !== undefined && here !== there) {

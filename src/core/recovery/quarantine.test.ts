@@ -1,4 +1,4 @@
-/** What the database does not know: how long it is kept, and what is not worth keeping. */
+/** Tests of items that the database does not know: how long they are kept, and which are deleted at once. */
 
 import { expect, test } from "vitest";
 import { sandbox, session, time } from "../../../test/harness/fake-core.ts";
@@ -23,7 +23,7 @@ function fixture({ live = {} as Record<string, Description | undefined>, snapsho
     ]),
   );
   const there = new Set(snapshots);
-  // Only what the quarantine asks of them is there.
+  // The quarantine uses nothing else.
   const context = {
     store: {
       getSessions: async () => [],
@@ -64,7 +64,7 @@ function fixture({ live = {} as Record<string, Description | undefined>, snapsho
   return { quarantine, clock, done, notices, there, machines };
 }
 
-test("an unknown snapshot stays for the setting's time, also over starts, and goes afterwards", async () => {
+test("an unknown snapshot stays for the configured time, also across restarts, and is deleted afterwards", async () => {
   const { quarantine, clock, notices, there } = fixture({ snapshots: ["s1"] });
   await quarantine.open({ keepAll: false });
   expect(notices).toEqual([expect.stringContaining("does not know 1 snapshot of the data directory")]);
@@ -79,19 +79,19 @@ test("an unknown snapshot stays for the setting's time, also over starts, and go
   expect([...there]).toEqual([]);
 });
 
-test("a machine that nobody was told of is ended at the start; one that was acknowledged runs on", async () => {
+test("a machine without a description is stopped at the start; one with a description runs on", async () => {
   const { quarantine, done } = fixture({ live: { half: undefined, whole: described } });
   await quarantine.open({ keepAll: false });
   expect(done).toEqual(["stop half {}", "forget half"]);
 });
 
-test("a directory whose machines nobody has described yet keeps them all", async () => {
+test("a directory without descriptions yet keeps all its machines", async () => {
   const { quarantine, done } = fixture({ live: { half: undefined } });
   await quarantine.open({ keepAll: true });
   expect(done).toEqual([]);
 });
 
-test("a machine in quarantine ends with its files when its session's time is over", async () => {
+test("a machine in quarantine stops with a snapshot when its session's time is over", async () => {
   const { quarantine, clock, done } = fixture({ live: { whole: described } });
   await quarantine.round();
   expect(done).toEqual([]);

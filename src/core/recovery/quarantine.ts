@@ -1,16 +1,16 @@
 /**
- * Keeps what the database does not know, for as long as a setting says. A restored backup of the database is the usual
- * reason: what was made since is unknown to it. Until its time is over such a thing can be adopted (adoption.ts).
+ * Keeps items that the database does not know for a configured time. The usual reason is a restored backup of the
+ * database, which lacks everything made since. Until its time is over, such an item can be adopted (adoption.ts).
  *
- * A machine without a description is no such thing: it is described before its create is acknowledged, so a daemon that
- * died over the create left it, and nobody was told of it.
+ * Machines without a description are stopped at once. A machine is described before its create is acknowledged, so a
+ * daemon died during the create, and no caller knows of it.
  */
 
 import type { Context } from "../context.ts";
 import type { Descriptions } from "./descriptions.ts";
 import { entriesOf, entryOf, takeInventory, type Unknown } from "./unknown.ts";
 
-/** a capture or a drive that was made this long ago and has no row will not get one, in ms */
+/** age in ms after which a snapshot or machine end without a row will not get one */
 const settledAfter = 60_000;
 
 export class Quarantine {
@@ -22,7 +22,7 @@ export class Quarantine {
     this.#descriptions = descriptions;
   }
 
-  /** at the start: says what is unknown, and ends the machines of creates that were never acknowledged */
+  /** at the start: reports unknown items, and stops machines of creates that were never acknowledged */
   async open(options: { keepAll: boolean }): Promise<void> {
     const { runtime, notice, trouble } = this.#context;
     const { unknown } = await takeInventory(this.#context.store, runtime);
@@ -35,7 +35,7 @@ export class Quarantine {
     if (entriesOf(kept).length > 0) notice(sentence(kept, this.#context.limits.quarantine));
   }
 
-  /** now and then: ends what has outlived its time here */
+  /** periodically: deletes items that have been here for the configured time */
   async round(): Promise<void> {
     const { runtime, files, now, limits } = this.#context;
     const unknown = await this.#refresh();
@@ -59,17 +59,17 @@ export class Quarantine {
     }
   }
 
-  /** whether a machine that has ended waits here for its adoption */
+  /** whether an ended machine waits here for adoption */
   has(machineId: string): boolean {
     return this.#context.files.quarantined()[entryOf("machine", machineId)] !== undefined;
   }
 
-  /** writes down since when things are unknown; forgets those that are known or gone */
+  /** stores since when items are unknown; drops entries of items that are known or gone */
   async #refresh(): Promise<Unknown> {
     const { store, runtime, files, now } = this.#context;
     const { unknown: found } = await takeInventory(store, runtime);
     const before = files.quarantined();
-    // one that was just captured may not be in the store yet
+    // a new snapshot may not be in the store yet
     const snapshots = found.snapshots.filter(({ createdAt }) => createdAt < now() - settledAfter);
     const live = found.live.filter((id) => this.#descriptions.has("machine", id) || before[entryOf("machine", id)]);
     const ended = found.ended.filter(({ endedAt }) => endedAt < now() - settledAfter);
@@ -80,7 +80,7 @@ export class Quarantine {
     return unknown;
   }
 
-  /** what nobody knows still ends when its time is over, with its files kept */
+  /** stops unknown machines when their session's time is over, and keeps their files */
   async #endOverdue(live: string[]): Promise<void> {
     const { runtime, files, now, trouble } = this.#context;
     for (const id of live) {

@@ -1,4 +1,4 @@
-/** Finds what the runtime has and the database does not know: machines, snapshots and drives without a row. */
+/** Finds items of the runtime that the database does not know: machines, snapshots and drives without a row. */
 
 import type { DescribedKind } from "../ports/recovery-files.ts";
 import type { MachineEnd, Runtime, SnapshotInfo } from "../ports/runtime.ts";
@@ -7,7 +7,7 @@ import type { Store } from "../ports/store.ts";
 export interface Unknown {
   /** machines that run, by id */
   live: string[];
-  /** machines that have ended and whose output or files are still there */
+  /** machines that have ended but still have output or files */
   ended: MachineEnd[];
   snapshots: SnapshotInfo[];
   drives: string[];
@@ -15,7 +15,7 @@ export interface Unknown {
 
 export interface Inventory {
   unknown: Unknown;
-  /** how many machines and snapshots the database knows */
+  /** number of machines and snapshots that the database knows */
   known: number;
 }
 
@@ -25,7 +25,7 @@ export type Remembered = Pick<Store, "getSessions" | "liveRuntimeSnapshots" | "i
 const batch = 500;
 
 export async function takeInventory(store: Remembered, runtime: Runtime): Promise<Inventory> {
-  // The runtime first: what comes into being meanwhile has its row before it is listed here.
+  // List the runtime first: an item made meanwhile then has its row before the store is read.
   const [live, ends] = [runtime.machines().map(({ id }) => id), runtime.ends()];
   const [snapshots, drives] = [await runtime.snapshots.list(), await runtime.drives.list()];
   const sessions = await knownSessions(store, [...live, ...ends.map(({ machineId }) => machineId)]);
@@ -47,7 +47,7 @@ export async function takeInventory(store: Remembered, runtime: Runtime): Promis
   };
 }
 
-/** what an entry of the quarantine is called */
+/** the key of a quarantine entry */
 export function entryOf(kind: DescribedKind, id: string): string {
   return `${kind} ${id}`;
 }

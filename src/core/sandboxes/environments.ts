@@ -1,4 +1,4 @@
-/** The environment variables of sandboxes are often secrets: their values are sealed wherever they are kept. */
+/** Environment variables of sandboxes often hold secrets, so their values are encrypted wherever they are stored. */
 
 import type { Seal } from "../context.ts";
 
@@ -8,7 +8,7 @@ export function sealEnvironment(env: Environment, { seal }: Pick<Seal, "seal">):
   return mapped(env, seal);
 }
 
-/** for a program that starts now; a description that an earlier version wrote has them in the clear */
+/** decrypted, for a program that starts now; descriptions of an earlier version have plain values */
 export function openEnvironment(env: Environment, { open, isSealed }: Omit<Seal, "seal">): Environment {
   return mapped(env, (value) => (isSealed(value) ? open(value) : value));
 }

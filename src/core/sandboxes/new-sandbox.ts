@@ -1,4 +1,4 @@
-/** A sandbox as it goes on record: what its caller asked for, and the host's usual where the caller did not say. */
+/** The record of a new sandbox: the caller's settings, and the host's defaults for the rest. */
 
 import type { CoreLimits } from "../context.ts";
 import type { Ids } from "../model/ids.ts";

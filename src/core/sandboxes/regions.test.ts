@@ -1,4 +1,4 @@
-/** Regions that contradict each other, whichever of them was there first. */
+/** Tests of regions that contradict each other, in either order. */
 
 import { expect, test } from "vitest";
 import { requireElsewhere } from "./regions.ts";
@@ -14,7 +14,7 @@ test.each([
   expect(() => requireElsewhere(now, changes)).toThrow(words);
 });
 
-test("a new sandbox is held to the same", () => {
+test("a new sandbox must meet the same rule", () => {
   expect(() => requireElsewhere({ region: "iad1", failoverRegions: ["iad1"] })).toThrow(words);
   requireElsewhere(now);
 });

@@ -1,11 +1,11 @@
-/** Where a sandbox is, and where else it may be: every region is this host, but a request that contradicts itself is none. */
+/** Regions of a sandbox. Every region is this host, but a request with contradictory regions is rejected. */
 
 import { SandkeepError } from "../model/errors.ts";
 import type { Sandbox } from "../model/sandbox.ts";
 
 type Regions = Pick<Sandbox, "region" | "failoverRegions">;
 
-/** refuses a sandbox that would fail over to its own region once the changes are made */
+/** throws if the sandbox would fail over to its own region after the changes */
 export function requireElsewhere(now: Regions, changes: { [Key in keyof Regions]?: Regions[Key] | undefined } = now) {
   if (changes.region === undefined && changes.failoverRegions === undefined) return;
   const { region = now.region, failoverRegions = now.failoverRegions } = changes;

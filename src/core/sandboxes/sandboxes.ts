@@ -1,4 +1,4 @@
-/** Sandboxes: made, found, changed, run again, forked and deleted, each by its name within its project. */
+/** Sandboxes: create, find, change, resume, fork and delete them, each by its name within its project. */
 
 import { definedOf } from "../../base/defined.ts";
 import type { Turns } from "../../base/limited-concurrency.ts";
@@ -39,18 +39,18 @@ import type { Source } from "./sources.ts";
 export interface CreateSpec extends ForkSpec {
   base: WantedBase;
   source?: Source | undefined;
-  /** without a name of its own it goes by the id of its first session, for wires that know no other */
+  /** whether a sandbox without a name uses its first session's id, for APIs that know no other */
   namedBySession?: boolean | undefined;
 }
 
-/** what a fork may have otherwise than its origin */
+/** what a fork may have different from its origin */
 export interface ForkSpec {
   name?: string | undefined;
   ports?: number[] | undefined;
   timeout?: number | undefined;
   lifetime?: Lifetime | undefined;
   vcpus?: number | undefined;
-  /** MiB; default what comes with its processors */
+  /** MiB; default by its number of processors */
   memory?: number | undefined;
   persistent?: boolean | undefined;
   networkPolicy?: NetworkPolicy | undefined;
@@ -101,13 +101,13 @@ export interface SandboxesOptions {
   captures: Captures;
   retention: Retention;
   drives: Drives;
-  /** of callers who end sessions */
+  /** limits how many sessions callers stop at once */
   turns: Turns;
-  /** the time at which a session expires has changed */
+  /** call when the time at which a session expires has changed */
   expiryChanged: () => void;
 }
 
-/** how long a change of an ending session is waited for before its record is looked at again, in ms */
+/** how long to wait for a change of an ending session before reading its record again, in ms */
 const longestChange = 1000;
 
 export class Sandboxes {
@@ -121,7 +121,7 @@ export class Sandboxes {
     this.#context = options.context;
   }
 
-  /** it runs when this resolves; otherwise nothing of it is left */
+  /** the sandbox runs when this resolves; on failure nothing of it is left */
   async create(owner: Owner, spec: CreateSpec): Promise<Booted> {
     const snapshot = spec.source?.kind === "snapshot" ? await this.#usable(owner, spec.source.snapshotId) : undefined;
     const base = snapshot?.base ?? (await resolveBase(this.#context, owner, spec.base));
@@ -135,11 +135,11 @@ export class Sandboxes {
     return { sandbox, session: await this.#session(sandbox) };
   }
 
-  /** by its id, for wires that name it so; `forbidden` when it is someone else's */
+  /** by its id; throws `forbidden` if it belongs to another project */
   async byId(owner: Owner, id: string): Promise<Sandbox> {
     const sandbox = await this.#context.store.getSandbox(id);
     const named = sandbox && (await this.#context.store.findSandbox(sandbox.projectId, sandbox.name));
-    // one that was deleted has left its name
+    // a deleted sandbox no longer has its name
     if (named?.id !== id) throw notFound("sandbox", id);
     if (named.projectId === owner.projectId) return named;
     throw new SandkeepError("forbidden", `Not authorized: sandbox "${id}" belongs to someone else`, {
@@ -161,8 +161,8 @@ export class Sandboxes {
   }
 
   /**
-   * its running session, or a new one from its snapshot; an end that is under way is waited for. With `fresh`, one that
-   * was never captured begins again from what it first booted from; with `timeout`, a new session may run that long
+   * the running session, or a new one from the sandbox's snapshot; waits for a stop that is under way. `fresh`: a
+   * sandbox without a snapshot starts again from its image. `timeout`: the timeout of a new session
    */
   async resume(
     owner: Owner,
@@ -175,7 +175,7 @@ export class Sandboxes {
     return this.#resumes.start(id, () => this.#resume(owner, name, options));
   }
 
-  /** counts for its next session, but for routes, which change at once */
+  /** takes effect in the next session, except for routes, which change at once */
   async update(owner: Owner, name: string, changes: UpdateSpec): Promise<Sandbox> {
     const sandbox = await this.#find(owner, name);
     requireElsewhere(sandbox, changes);
@@ -194,25 +194,25 @@ export class Sandboxes {
     return updated;
   }
 
-  /** ends it if it runs; its snapshots stay unless they, or those without a name, are to go with it */
+  /** stops it if it runs; `orphanSnapshots` says whether all or only unnamed snapshots are deleted too */
   async delete(owner: Owner, name: string, { orphanSnapshots }: DeleteOptions = {}): Promise<Sandbox> {
     const sandbox = await this.#find(owner, name);
     return this.#options.turns.take(owner.teamId, () => this.#delete(sandbox, orphanSnapshots ?? false));
   }
 
-  /** how many of a list there are, without reading it */
+  /** the number of items in a list, without reading it */
   async count(owner: Owner, query: Omit<SandboxFilter, "projectId">): Promise<number> {
     return this.#context.store.countSandboxes({ ...query, projectId: owner.projectId });
   }
 
-  /** a new sandbox from the other's snapshot, or from its image when it has none; or from another image altogether */
+  /** a new sandbox from the origin's snapshot, from its image if it has none, or from another image */
   async fork(owner: Owner, name: string, changes: ForkSpec, image?: string | WantedImage): Promise<Booted> {
     const origin = await this.#find(owner, name);
     const base = image === undefined ? origin.base : await resolveBase(this.#context, owner, { image });
     const snapshotId = image === undefined ? origin.currentSnapshotId : undefined;
     const snapshot = snapshotId === undefined ? undefined : await this.#usable(owner, snapshotId);
     const spec: ForkSpec = {
-      // One that is closed would be open under its new label.
+      // A closed port would be open under its new label.
       ports: origin.routes.filter(({ closed }) => !closed).map(({ port }) => port),
       timeout: origin.timeout,
       lifetime: origin.lifetime,
@@ -235,7 +235,7 @@ export class Sandboxes {
     return this.#boot(await this.#draft(owner, spec, base, snapshot), snapshot);
   }
 
-  /** a fork of how it is at this moment: one that runs is captured first, and runs on */
+  /** a fork of the current state: a running sandbox is captured first, and runs on */
   async branch(owner: Owner, name: string, changes: ForkSpec, snapshotName?: string): Promise<Booted> {
     const { session } = await this.get(owner, name);
     const machine = session.state === "running" ? this.#context.runtime.machine(session.id) : undefined;
@@ -243,7 +243,7 @@ export class Sandboxes {
     return this.fork(owner, name, changes);
   }
 
-  /** undoes a create whose caller never heard of it */
+  /** undoes a create whose caller never got the answer */
   async abandon(owner: Owner, sandboxId: string): Promise<void> {
     const sandbox = await this.#context.store.getSandbox(sandboxId);
     if (sandbox && sandbox.projectId === owner.projectId) await this.#delete(sandbox, true);
@@ -256,7 +256,7 @@ export class Sandboxes {
     return { ...spec, ...policy, ...(env && { env: sealEnvironment(env, seal) }) };
   }
 
-  /** a sandbox and its first session as they will be on record; a name that is taken is refused before anything is made */
+  /** a sandbox and its first session, not stored yet; refuses a taken name before anything is made */
   async #draft(owner: Owner, spec: Draft, base: SandboxBase, snapshot: Snapshot | undefined): Promise<Booted> {
     const { now, limits, store } = this.#context;
     if (spec.name !== undefined && (await store.findSandbox(owner.projectId, spec.name))) throw nameTaken(spec.name);
@@ -298,7 +298,7 @@ export class Sandboxes {
       recorded: this.#record({ sandbox, session }),
       root: snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image },
       ...(source && { source }),
-      // a create happened whole or not at all
+      // a create succeeds completely or leaves nothing
       failed: async () => {
         if (await store.deleteSandbox(sandbox.id, now())) this.#publish("sandbox.deleted", sandbox);
       },
@@ -329,7 +329,7 @@ export class Sandboxes {
       this.#options.boots.requireRoom();
       const configured = timeout === undefined ? sandbox : { ...sandbox, timeout };
       const next = sessionOf(configured, this.#context.ids.session(), this.#context.now(), snapshot);
-      // somebody else was faster: theirs is as good
+      // another caller was faster: use its session
       if (!(await this.#context.store.insertSession(next, session.id))) continue;
       this.#options.transitions.begun(next);
       const root = snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image };
@@ -340,7 +340,7 @@ export class Sandboxes {
     }
   }
 
-  /** waits until what is under way has changed the session; what died is said to be dead */
+  /** waits until the pending boot or stop has changed the session; records the end of a dead machine */
   async #settle(sessionId: string, changed: Promise<void>): Promise<void> {
     const end = this.#context.runtime.end(sessionId);
     if (end) await this.#options.endings.machineEnded(end);
@@ -373,7 +373,7 @@ export class Sandboxes {
 
   async #delete(sandbox: Sandbox, withSnapshots: boolean | "unnamed"): Promise<Sandbox> {
     const { store, now } = this.#context;
-    // first, because what follows cannot be given back: from here on nobody finds it, and a restart goes through with it
+    // first, because the rest cannot be undone: from here on no caller finds it, and a restart completes the delete
     await store.deleteSandbox(sandbox.id, now());
     this.#publish("sandbox.deleted", sandbox);
     const deleted = (await store.getSandbox(sandbox.id)) ?? sandbox;
@@ -388,7 +388,7 @@ export class Sandboxes {
     return { ...((await store.getSandbox(sandbox.id)) ?? deleted), state: session.state };
   }
 
-  /** ends its current session without keeping anything */
+  /** stops its current session without a snapshot */
   async #discard(sandbox: Sandbox): Promise<Session> {
     await this.#options.boots.settled(sandbox.currentSessionId);
     const { session } = await this.#options.endings.discard(await this.#session(sandbox), "Its sandbox was deleted");

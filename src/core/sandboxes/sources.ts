@@ -1,4 +1,4 @@
-/** What a sandbox is filled with before its first command: a repository, an archive from the web, or a snapshot. */
+/** What fills a sandbox before its first command: a repository, an archive from the web, or a snapshot. */
 
 import type { Context } from "../context.ts";
 import { trustEnvironment, trusted } from "../images/trust.ts";
@@ -15,7 +15,7 @@ export type Source =
       revision?: string | undefined;
       username?: string | undefined;
       password?: string | undefined;
-      /** where to, below where commands start; default there itself */
+      /** destination below the directory where commands start; default that directory */
       directory?: string | undefined;
     }
   | { kind: "tarball"; url: string }
@@ -24,7 +24,7 @@ export type Source =
 const timeLimit = 10 * 60_000;
 const longestComplaint = 2000;
 
-/** done inside, as the session's user: what the network policy forbids cannot be fetched */
+/** runs inside the sandbox, as the session's user, so the network policy applies */
 export async function fetchSource(
   context: Pick<Context, "hostRoots" | "sandboxEnv" | "seal" | "redact">,
   machine: Machine,
@@ -40,7 +40,7 @@ export async function fetchSource(
 
 async function clone(machine: Machine, session: Session, source: Extract<Source, { kind: "git" }>): Promise<void> {
   const depth = source.depth === undefined ? [] : ["--depth", `${source.depth}`];
-  // credentials reach git through its environment: not its arguments, not the repository's configuration
+  // git gets credentials through its environment: not in its arguments or the repository's configuration
   const env: SourceEnvironment = { GIT_TERMINAL_PROMPT: "0", SOURCE_URL: source.url };
   const helper: string[] = [];
   if (source.username !== undefined || source.password !== undefined) {
@@ -55,7 +55,7 @@ async function clone(machine: Machine, session: Session, source: Extract<Source,
   const { revision, directory = "." } = source;
   const branch = revision?.replace(/^refs\/heads\//, "");
   if (branch === undefined) return void (await git("clone", ...depth, "--", source.url, directory));
-  // Only a clone leaves the repository on its branch. What is neither a branch nor a tag is fetched by itself.
+  // Only a clone leaves the repository on its branch. Other revisions than branches and tags need a separate fetch.
   const isNamed = !/^([0-9a-f]{40}|[0-9a-f]{64}|refs\/.*)$/.test(branch);
   const cloned = isNamed && (await succeeds(git("clone", ...depth, "--branch", branch, "--", source.url, directory)));
   if (cloned) return;
@@ -66,7 +66,7 @@ async function clone(machine: Machine, session: Session, source: Extract<Source,
   await git(...at, "checkout", "--quiet", "FETCH_HEAD");
 }
 
-/** true; false when the remote has no such branch or tag */
+/** false if the remote has no such branch or tag */
 async function succeeds(cloning: Promise<void>): Promise<boolean> {
   return cloning.then(
     () => true,
@@ -112,7 +112,7 @@ async function run(machine: Machine, session: Session, argv: string[], env: Sour
   }
 }
 
-/** what stands before the @ of addresses in a text is for whom it is sent to, and not for errors and logs */
+/** removes credentials before the @ of URLs, which must not appear in errors and logs */
 function withoutCredentials(text: string): string {
   return text.replaceAll(/(\w+:\/\/)[^\s/?#"'<>]*@/g, "$1");
 }

@@ -1,4 +1,4 @@
-/** Uses of a session: how often they are written down, and which of them keep it alive. */
+/** Tests of session uses: how often they are stored, and which of them keep a session alive. */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { session } from "../../../test/harness/fake-core.ts";
@@ -12,7 +12,7 @@ const idle: Session = { ...session, lifetime: "idle", timeout: minute, startedAt
 beforeEach(() => void vi.useFakeTimers({ now: 0 }));
 afterEach(() => void vi.useRealTimers());
 
-/** an activity over one session, what is on record of it, and how many commands run in it */
+/** an activity over one session, with its stored record and the number of commands that run in it */
 function activityOf(initial: Session, commands = 0) {
   const fixture = { session: initial, writes: 0, commands };
   const context = {
@@ -28,12 +28,12 @@ function activityOf(initial: Session, commands = 0) {
         return fixture.session;
       },
     },
-    // Only these members are asked for.
+    // An activity uses nothing else.
   } as unknown as Context;
   return { fixture, activity: new Activity(context) };
 }
 
-test("of many uses within a moment the first and the last are written", async () => {
+test("of many uses within a moment only the first and the last are stored", async () => {
   const { fixture, activity } = activityOf(idle);
   for (let i = 0; i < 100; i++) {
     activity.used(fixture.session);
@@ -44,13 +44,13 @@ test("of many uses within a moment the first and the last are written", async ()
   expect(fixture).toMatchObject({ writes: 2, session: { lastActivityAt: 990, expiresAt: 990 + minute } });
 });
 
-test("a use that must be on record is written at once", async () => {
+test("use() stores the use at once", async () => {
   const { activity } = activityOf(idle);
   vi.setSystemTime(5000);
   expect(await activity.use(idle)).toMatchObject({ lastActivityAt: 5000, expiresAt: 5000 + minute });
 });
 
-test("a session whose time is counted otherwise is never written", async () => {
+test("a session without an idle timeout is never updated", async () => {
   const { fixture, activity } = activityOf(session);
   activity.used(session);
   activity.used({ ...session, lifetime: "unlimited" });
@@ -59,21 +59,21 @@ test("a session whose time is counted otherwise is never written", async () => {
   expect(fixture.writes).toBe(0);
 });
 
-test("a use counts by the timeout that is on record, which may have been extended meanwhile", async () => {
+test("a use counts with the stored timeout, which may have been extended meanwhile", async () => {
   const { fixture, activity } = activityOf({ ...idle, timeout: 3 * minute });
   activity.used(idle);
   await vi.advanceTimersByTimeAsync(1);
   expect(fixture.session.expiresAt).toBe(3 * minute);
 });
 
-test("a session that has ended is left as it ended", async () => {
+test("an ended session is not changed", async () => {
   const { fixture, activity } = activityOf({ ...idle, state: "stopped" });
   activity.used(idle);
   await vi.advanceTimersByTimeAsync(minute);
   expect(fixture.writes).toBe(0);
 });
 
-test("a session whose time is over goes on while a command runs, up to the longest that any may run", async () => {
+test("an idle session goes on while a command runs, up to the longest time that any may run", async () => {
   const { fixture, activity } = activityOf(idle, 1);
   vi.setSystemTime(minute);
   expect(await activity.isStillUsed(fixture.session)).toBe(true);
@@ -85,7 +85,7 @@ test("a session whose time is over goes on while a command runs, up to the longe
   expect(await activity.isStillUsed(fixture.session)).toBe(false);
 });
 
-test("what is not written when the daemon stops is forgotten", async () => {
+test("uses not yet stored when the daemon stops are dropped", async () => {
   const { fixture, activity } = activityOf(idle);
   activity.used(idle);
   activity.used(idle);

@@ -1,19 +1,19 @@
 /**
- * The use of sessions whose time begins anew with it. To write each use down would cost each command a durable write, so
- * of many within a moment only the first and the last are written. What a daemon that dies has not written is made up
- * for by the next one: to be recovered is a use, as nobody could use it meanwhile.
+ * Records the use of sessions with an idle timeout. To store each use would cost each command a durable write, so of
+ * many uses within a moment only the first and the last are stored. If a daemon dies before it stores a use, the next
+ * one counts the recovery as a use, as no caller could use the session meanwhile.
  */
 
 import type { Context } from "../context.ts";
 import type { Session } from "../model/sandbox.ts";
 import { expiryOf } from "./lifetime.ts";
 
-/** ms within which uses count as one, for a session that is allowed to be idle for long */
+/** ms within which uses count as one, for a session with a long idle timeout */
 const longestMoment = 5000;
 
 export class Activity {
   readonly #context: Context;
-  /** sessions that were used a moment ago, and when they were used again since */
+  /** sessions used a moment ago, and the time of their latest use since */
   readonly #moments = new Map<string, { again?: number }>();
   readonly #timers = new Set<NodeJS.Timeout>();
 
@@ -21,7 +21,7 @@ export class Activity {
     this.#context = context;
   }
 
-  /** somebody uses it now; written when there is time */
+  /** records a use now; stored soon */
   used({ id, lifetime, timeout }: Session): void {
     if (lifetime !== "idle") return;
     const at = this.#context.now();
@@ -34,13 +34,13 @@ export class Activity {
     void this.#write(id, at).catch(this.#context.trouble);
   }
 
-  /** somebody uses it now; written when this resolves, which is with the session as it is then */
+  /** records a use now; stored when this resolves with the updated session */
   async use(session: Session): Promise<Session> {
     if (session.lifetime !== "idle") return session;
     return (await this.#write(session.id, this.#context.now())) ?? session;
   }
 
-  /** whether a session whose time is over is in use right now, and so goes on: a command that runs is a use */
+  /** whether an expired session is in use and so goes on: a running command is a use */
   async isStillUsed(session: Session): Promise<boolean> {
     const { runtime, now, limits } = this.#context;
     if (session.lifetime !== "idle" || !runtime.machine(session.id)?.processes().length) return false;
@@ -49,7 +49,7 @@ export class Activity {
     return (await this.#write(session.id, at)) !== undefined;
   }
 
-  /** forgets what is not written */
+  /** drops uses that are not stored yet */
   close(): void {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
@@ -68,7 +68,7 @@ export class Activity {
     this.#timers.add(timer);
   }
 
-  /** by what the store says now: its timeout may have been extended */
+  /** reads the session again, as its timeout may have been extended */
   async #write(id: string, at: number): Promise<Session | undefined> {
     const { store, limits } = this.#context;
     const session = await store.getSession(id);

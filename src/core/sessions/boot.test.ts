@@ -1,4 +1,4 @@
-/** Boots: how many there may be at once, what is said when a drive cannot be had, and what is left of one that fails. */
+/** Tests of boots: how many may run at once, the error for an unavailable drive, and what a failed boot leaves. */
 
 import { expect, test } from "vitest";
 import { sandbox, session } from "../../../test/harness/fake-core.ts";
@@ -12,12 +12,12 @@ import { Transitions } from "./transitions.ts";
 
 const pending = { ...session, state: "pending" as const };
 
-/** machines come into being when they are let */
+/** machines boot only after open() is called */
 function fixture({ drives = [] as string[], lost = 0 } = {}) {
   const states = new Map<string, string>();
   const machines = new Map<string, Machine>();
   const { promise: opened, resolve: open } = Promise.withResolvers<void>();
-  // Only what a boot asks of them is there.
+  // A boot uses nothing else of them.
   const runtime = {
     machines: () => [...machines.values()],
     machine: (id: string) => machines.get(id),
@@ -52,7 +52,7 @@ function fixture({ drives = [] as string[], lost = 0 } = {}) {
   return { boots, boot, open, states, machines };
 }
 
-test("boots under way count, so that a crowd does not pass the limit together", async () => {
+test("boots under way count, so that concurrent creates do not exceed the limit", async () => {
   const { boots, boot, open } = fixture();
   const first = [boot("sbx_1"), boot("sbx_2")];
   expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run already, and no more may");
@@ -62,14 +62,14 @@ test("boots under way count, so that a crowd does not pass the limit together", 
   expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run already, and no more may");
 });
 
-test("a session that is on record as running, though the answer was lost, runs", async () => {
+test("a session that is stored as running, though the answer was lost, runs", async () => {
   const { boot, open, states } = fixture({ lost: 1 });
   open();
   expect(await boot("sbx_1")).toMatchObject({ state: "running" });
   expect(states.get("sbx_1")).toBe("running");
 });
 
-test("one whose answers are lost again and again does not stay there without its machine", async () => {
+test("a session whose answers are lost repeatedly is not left running without its machine", async () => {
   const { boot, open, states, machines } = fixture({ lost: 2 });
   open();
   await expect(boot("sbx_1")).rejects.toMatchObject({ code: "unavailable" });
@@ -77,7 +77,7 @@ test("one whose answers are lost again and again does not stay there without its
   expect(machines.size).toBe(0);
 });
 
-test("the sandbox of a create that fails goes while its session is pending, and is tried again until it is gone", async () => {
+test("a failed create deletes its sandbox while the session is pending, and retries until it is gone", async () => {
   const { boot, open, states } = fixture({ lost: 2 });
   open();
   const seen: (string | undefined)[] = [];
@@ -95,7 +95,7 @@ test.each([
   ["is written to by another session", "read-write", ["drv_1"], "conflict", "another session writes to it"],
   ["was deleted", "read-write", [], "invalid", "it was deleted"],
   ["was deleted and was only read", "snapshot", [], "invalid", "it was deleted"],
-] as const)("a drive that %s is said to be so", async (_, mode, drives, code, message) => {
+] as const)("a drive that %s makes the boot fail with that reason", async (_, mode, drives, code, message) => {
   const { boot } = fixture({ drives: [...drives] });
   const mounts = { "/data": { drive: "data", driveId: "drv_1", mode } };
   await expect(boot("sbx_1", mounts)).rejects.toMatchObject({

@@ -1,6 +1,6 @@
 /**
- * Boots the machine of a session that is on record as pending, fetches its source, and says that it runs. When
- * anything fails nothing of the machine is left and the session is on record as failed.
+ * Boots the machine of a stored, pending session, fetches its source, and moves the session to running. If anything
+ * fails, it deletes the machine and moves the session to failed.
  */
 
 import { Retries } from "../../base/retries.ts";
@@ -19,7 +19,7 @@ import { fetchSource, type Source } from "../sandboxes/sources.ts";
 import { expiryOf } from "./lifetime.ts";
 import type { Transitions } from "./transitions.ts";
 
-/** A machine that was booted, and the image that it was booted from, if it was one. */
+/** A booted machine, and its image if it booted from one. */
 interface BootedMachine {
   machine: Machine;
   image: ImageInfo | undefined;
@@ -27,11 +27,11 @@ interface BootedMachine {
 
 export interface BootOptions {
   root: MachineRoot;
-  /** resolves when the session is on record; default, it is */
+  /** resolves when the session is stored; default: it is stored already */
   recorded?: Promise<void>;
   /**
-   * called when it fails, before the session is on record as failed: a daemon that dies in between finds it pending, and
-   * undoes the rest
+   * called on failure, before the session moves to failed: if the daemon dies in between, the next one finds the
+   * session pending and undoes the rest
    */
   failed?: () => Promise<unknown>;
   source?: Exclude<Source, { kind: "snapshot" }>;
@@ -64,7 +64,7 @@ export class Boots {
     return this.#flights.start(session.id, () => this.#boot(sandbox, session, options));
   }
 
-  /** asked before a session is on record: one that cannot be made leaves no trace */
+  /** call before the session is stored, so that a refused create leaves no trace */
   requireRoom(): void {
     const { runtime, limits } = this.#context;
     runtime.requireRoom();
@@ -73,7 +73,7 @@ export class Boots {
     throw tooMany(limits.maxSandboxes);
   }
 
-  /** resolves when the session's boot is over, however it went */
+  /** resolves when the session's boot has succeeded or failed */
   async settled(sessionId: string): Promise<void> {
     await this.#flights.settled(sessionId);
   }
@@ -85,7 +85,7 @@ export class Boots {
     let early: Promise<BootedMachine> | undefined;
     try {
       this.requireRoom();
-      // the disk writes the record while the machine is made: one that nobody has on record is ended by the recovery
+      // store the record while the machine boots: after a crash, recovery ends a machine without a record
       early = hasDrives(sandbox) ? undefined : this.#make(sandbox, session, options.root);
       early?.catch(() => undefined);
       await options.recorded;
@@ -105,7 +105,7 @@ export class Boots {
       const described = this.#descriptions.machine(sandbox, { ...session, ...changes, state: "running" });
       const run = () => this.#transitions.apply(session, "booted", changes);
       const running = await run().catch((error) => {
-        // It is unknown whether it happened. To say so again does no harm: only this boot makes the session run.
+        // The outcome is unknown. A retry does no harm: only this boot moves the session to running.
         if (isSandkeepError(error, "unavailable")) return run();
         throw error;
       });
@@ -132,19 +132,19 @@ export class Boots {
       mounts: Object.entries(sandbox.mounts).map(([path, { driveId, mode }]) => ({ path, drive: driveId, mode })),
     });
     const image = "image" in root ? await runtime.images.get(root.image) : undefined;
-    // An image may have been made with the certificates that the host believes now.
+    // The image may already contain the host's current certificates.
     const rooted = !hostRoots || (image !== undefined && image.roots === hostRoots.pem);
     beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted });
     if (image) await this.#showUser(machine, session, image);
     return { machine, image };
   }
 
-  /** makes programs show the name of the session's user, where the image has another one for the same number */
+  /** makes programs show the name of the session's user, if the image has another name for the same number */
   async #showUser(machine: Machine, { user }: Session, image: ImageInfo): Promise<void> {
     if (user !== image.user && user !== "root") await this.#names.show(machine, image, user);
   }
 
-  /** a drive is written by one session at a time */
+  /** only one session at a time may write to a drive */
   async #attach(sandbox: Sandbox, session: Session): Promise<void> {
     const { store, now } = this.#context;
     for (const mount of Object.values(sandbox.mounts)) {
@@ -180,23 +180,23 @@ export class Boots {
         endReason: messageOf(error),
       });
     };
-    // a store that is away now would leave it pending for ever
+    // if the store is unavailable now, the session would stay pending for ever
     await fail().catch(() => this.#retries.again(session.id, fail));
   }
 }
 
-/** what a machine of this sandbox is given; memory in MiB, by default what comes with its processors */
+/** the size of a sandbox's machine; memory in MiB, by default by its number of processors */
 export function sizeOf(vcpus: number, memory = vcpus * memoryPerVcpu): { vcpus: number; memory: number } {
   return { vcpus, memory };
 }
 
-/** an image has the directory that it says commands start in; another one that was asked for it may lack */
+/** whether the working directory may be missing: an image has its own, but may lack one that the caller chose */
 function lacksDirectory(image: ImageInfo | undefined, { cwd }: Session): boolean {
-  // What stands above a directory that is there is there, too.
+  // All parents of the image's own directory exist too.
   return !`${image?.cwd || ""}/`.startsWith(cwd === "/" ? cwd : `${cwd}/`);
 }
 
-/** where commands start, for its user to write in */
+/** makes the directory where commands start, owned by the session's user */
 async function makeDirectory(machine: Machine, { cwd, user }: Session): Promise<void> {
   const { uid, gid } = await userIds(machine, user);
   const files = machine.files();

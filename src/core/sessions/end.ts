@@ -1,6 +1,6 @@
 /**
- * How sessions end: asked, at the end of their time, by a capture, or because their machine was lost. Each session
- * ends once: whoever asks while it is ending waits for the same end.
+ * How sessions end: on request, at their timeout, by a capture, or because their machine was lost. Each session ends
+ * once: a call while it is ending waits for the same end.
  */
 
 import { Retries } from "../../base/retries.ts";
@@ -20,20 +20,20 @@ export interface Ended {
   snapshot?: Snapshot;
 }
 
-/** how a session is brought to its end */
+/** why a session ends, and whether it is captured */
 interface Ending {
   cause: EndCause;
   reason: string;
-  /** whether its file system is kept, and as what */
+  /** set if the file system is kept */
   capture?: { method: Snapshot["method"]; expiration?: number | undefined };
 }
 
-/** only a store that has failed leaves nothing of files that are to be kept: the sandbox may begin anew then */
+/** only a failed disk loses files that should be kept; the sandbox may then start again */
 const filesGone = { cause: "host", reason: "Its machine is gone with its files" } as const;
 const killed = 128 + 9;
-/** how long a machine that does not answer may take to have ended, in ms */
+/** how long a machine that does not answer may take to end, in ms */
 const longestDeath = 10_000;
-/** how long somebody waits for the end of a session, in ms */
+/** how long callers wait for the end of a session, in ms */
 const longestEnding = 60_000;
 
 export class Endings {
@@ -52,7 +52,7 @@ export class Endings {
     this.#retries = new Retries(context.trouble);
   }
 
-  /** final when it resolves; a session that is over stays as it is */
+  /** the session has ended when this resolves; an ended session stays as it is */
   stop(session: Session, cause: EndCause, reason: string): Promise<Ended> {
     return this.#once(session.id, async () => {
       const changes = { requestedStopAt: this.#context.now() };
@@ -63,7 +63,7 @@ export class Endings {
     });
   }
 
-  /** without keeping anything: its sandbox is being deleted */
+  /** without a snapshot, because its sandbox is being deleted */
   discard(session: Session, reason: string): Promise<Ended> {
     return this.#once(session.id, async () => {
       const changes = { requestedStopAt: this.#context.now() };
@@ -73,7 +73,7 @@ export class Endings {
     });
   }
 
-  /** captures and ends it */
+  /** captures the session and ends it */
   async capture(session: Session, expiration: number | undefined): Promise<Required<Ended>> {
     const flight = this.#flights.get(session.id);
     if (flight) {
@@ -94,7 +94,7 @@ export class Endings {
     return { session: ended, snapshot };
   }
 
-  /** its machine ended though nobody asked; a persistent sandbox keeps what was written until then */
+  /** its machine ended without a request; a persistent sandbox keeps its files up to then */
   lost(session: Session, end: MachineEnd): Promise<Ended> {
     return this.#once(session.id, async () => {
       const current = await this.#current(session.id);
@@ -110,8 +110,8 @@ export class Endings {
   }
 
   /**
-   * its machine, or what is left of it, was found after the session was given up: its files are kept, as those that its
-   * sandbox goes on with unless it has gone on without them. undefined where there is nothing to keep
+   * keeps the files of a machine, or of its remains, that was found after its session was given up. The sandbox resumes
+   * from them unless it has run since. undefined if there is nothing to keep
    */
   async found(session: Session): Promise<Snapshot | undefined> {
     const { runtime, store, now } = this.#context;
@@ -126,21 +126,21 @@ export class Endings {
     return snapshot;
   }
 
-  /** its machine has ended: one that was asked to is taken care of by whoever asked */
+  /** records the end of a machine; if a caller requested the end, that call records it */
   async machineEnded(end: MachineEnd): Promise<void> {
     if (end.cause === "asked") return;
     const session = await this.#context.store.getSession(end.machineId);
     if (session) await this.lost(session, end);
   }
 
-  /** something said that a machine is gone; if that is so, its end is on record when this resolves */
+  /** checks a report that a machine is gone; if it is, its end is stored when this resolves */
   async confirm(machine: Machine): Promise<void> {
     if (await answers(machine)) return;
     const end = await Promise.race([machine.ended, after(longestDeath)]);
     if (end) await this.machineEnded(end);
   }
 
-  /** goes on with an end that a daemon began before it died */
+  /** continues an end that a daemon began before it died */
   resume(session: Session): Promise<Ended> {
     const method = session.state === "snapshotting" ? "manual" : "automatic";
     return this.#once(session.id, async () => {
@@ -153,7 +153,7 @@ export class Endings {
     });
   }
 
-  /** resolves when an end that is under way is over, and one that failed is ended; throws when that takes too long */
+  /** resolves when a pending end is over, and finishes one that failed; throws if that takes too long */
   async settled(sessionId: string): Promise<void> {
     const flight = this.#flights.get(sessionId);
     if (!flight) return this.finish(sessionId);
@@ -169,12 +169,12 @@ export class Endings {
     const there = this.#flights.get(id);
     if (there) return there;
     const flight = this.#flights.start(id, end);
-    // Whoever asked hears of it; it must not stay half ended because nobody asks again.
+    // The caller gets the error; the retry ensures that the session does not stay half ended.
     flight.catch(() => this.#retries.again(id, () => this.finish(id)));
     return flight;
   }
 
-  /** ends what has begun to end and failed, as when the disk was full; throws when it fails again */
+  /** ends a session whose end began but failed, for example on a full disk; throws if it fails again */
   async finish(id: string): Promise<void> {
     const session = await this.#context.store.getSession(id);
     if (!session || isOver(session.state) || this.#flights.has(id)) return;
@@ -188,7 +188,7 @@ export class Endings {
     this.#retries.close();
   }
 
-  /** as it was begun, or as its sandbox has become meanwhile: of the two, whichever loses nothing */
+  /** whether to keep its files: if the session or its sandbox is persistent */
   async #isKept(session: Session): Promise<boolean> {
     if (session.persistent) return true;
     const sandbox = await this.#context.store.getSandbox(session.sandboxId);
@@ -206,7 +206,7 @@ export class Endings {
     return this.#finish(session, "ended", end, ending, snapshot);
   }
 
-  /** the state is written last: whoever sees it sees everything else */
+  /** writes the state last, so that a reader who sees it sees everything else */
   async #finish(
     session: Session,
     event: "ended" | "lost",
@@ -218,7 +218,7 @@ export class Endings {
     await this.#endCommands(session);
     await store.detachDrives(session.id, now());
     const at = now();
-    // A machine that is lost while it is made has never run.
+    // A machine that is lost during its boot has never run.
     const happened = event === "lost" && session.state === "pending" ? "boot-failed" : event;
     const final = await this.#transitions.apply(session, happened, {
       ...(happened === "lost" ? { abortedAt: at, stoppedAt: at } : { stoppedAt: at }),
@@ -235,7 +235,7 @@ export class Endings {
     return { session: final ?? (await this.#current(session.id)), ...(snapshot && { snapshot }) };
   }
 
-  /** what still ran was killed with the machine, unless its journal says that it had ended by itself */
+  /** ends open commands: with the exit in their journal, or else as killed with the machine */
   async #endCommands(session: Session): Promise<void> {
     const { store, runtime, now, events } = this.#context;
     for (const command of await store.openCommands(session.id)) {

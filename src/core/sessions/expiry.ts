@@ -1,6 +1,6 @@
 /**
- * Ends sessions when their time is over. The store is the timer: it is asked when the next one is due, so a restart
- * forgets nothing, and a session that was extended meanwhile is simply not due.
+ * Ends sessions when their time is over. The store knows when the next one is due, so a restart loses nothing, and a
+ * session that was extended meanwhile is simply not due.
  */
 
 import type { Context } from "../context.ts";
@@ -11,13 +11,13 @@ import type { Activity } from "./activity.ts";
 import type { Endings } from "./end.ts";
 import type { Pruning } from "./pruning.ts";
 
-/** more at once would end no sooner, and leave no time for those who ask */
+/** most stops at once; more would not finish sooner, and would slow down requests */
 export const stopsAtOnce = 8;
-/** the clock may have been set, or another daemon may have changed something: look at least this often, in ms */
+/** longest wait between two checks in ms, as the clock may be set or another daemon may change something */
 const longest = 30_000;
-/** after a look at the store that failed, in ms */
+/** wait after a failed read of the store, in ms */
 const retryAfter = 1000;
-/** how long a stop counts as one of those, in ms */
+/** how long a stop counts toward `stopsAtOnce`, in ms */
 const longestStop = 30_000;
 const retentionRound = 60_000;
 const quarantineRound = 10 * 60_000;
@@ -41,7 +41,7 @@ export class Expiry {
   readonly #pruning: Pruning;
   #timer: NodeJS.Timeout | undefined;
   readonly #rounds: NodeJS.Timeout[] = [];
-  /** sessions that are being stopped because their time is over */
+  /** sessions that are being stopped because they expired */
   readonly #stopping = new Set<string>();
   #working: Promise<void> | undefined;
   #again = false;
@@ -72,7 +72,7 @@ export class Expiry {
     await this.#working;
   }
 
-  /** somebody's end may be nearer or farther now */
+  /** call when a session's end may have moved */
   changed(): void {
     if (this.#closed) return;
     if (this.#working) {
@@ -82,7 +82,7 @@ export class Expiry {
     this.#working = this.#work()
       .catch((error) => {
         this.#context.trouble(error);
-        // the store may be away for a while: nobody else would ask it again
+        // the store may be unavailable for a while: this timer retries
         this.#wake(retryAfter);
       })
       .finally(() => {
@@ -102,10 +102,10 @@ export class Expiry {
   async #work(): Promise<void> {
     const { store, now } = this.#context;
     const room = stopsAtOnce - this.#stopping.size;
-    // the end of one asks again
+    // the end of a stop calls this again
     if (room <= 0) return;
     const at = await (this.#context.settledNow ?? now)();
-    // those that are being stopped may still be on record as running
+    // sessions that are being stopped may still be stored as running
     const due = await store.dueSessions(at, stopsAtOnce + this.#stopping.size);
     const fresh = due.filter(({ id }) => !this.#stopping.has(id)).slice(0, room);
     for (const session of fresh) {
@@ -124,7 +124,7 @@ export class Expiry {
       clearTimeout(late);
       if (this.#stopping.delete(session.id)) this.#wake(wait);
     };
-    // one that does not end takes the place of no other
+    // a stop that hangs must not block others
     const late = setTimeout(done, longestStop, 0).unref();
     this.#endings.stop(session, "timeout", reason).then(
       () => done(0),

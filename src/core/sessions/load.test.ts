@@ -1,17 +1,17 @@
-/** How busy a machine is, out of two looks at its processors' time. */
+/** Tests of how busy a machine is, from two samples of its processor time. */
 
 import { expect, test } from "vitest";
 import type { Machine, Usage } from "../ports/runtime.ts";
 import { Loads } from "./load.ts";
 
-test("the first look takes a moment, and later ones count since the one before", async () => {
+test("the first call samples twice, and later ones compare with the sample before", async () => {
   let now = 1000;
   const times = [0, 50, 1050, 1050];
   const usage = async (): Promise<Usage> => {
     now += 100;
     return { ...nothing, cpuTime: times.shift() ?? 0 };
   };
-  // Of a machine nothing else is asked.
+  // The load uses nothing else of a machine.
   const machine = { id: "sbx_1", usage } as Partial<Machine> as Machine;
   const loads = new Loads(() => now);
   expect((await loads.of(machine)).processors).toBe(0.5);

@@ -1,16 +1,16 @@
-/** What a session uses at this moment. How busy its processors are is known from two looks at the time they have worked. */
+/** A session's current resource use. Two samples of the processor time give its processor load. */
 
 import { keepLast } from "../../base/bounded-map.ts";
 import { after } from "../../base/waits.ts";
 import type { Machine, Usage } from "../ports/runtime.ts";
 
-/** ms between two looks, and how old the one before may be */
+/** ms between two samples, and the longest age of the earlier one */
 const interval = 100;
 const oldest = 60_000;
 const mostMachines = 1000;
 
 export interface Load extends Usage {
-  /** processors' worth of time since the look before */
+  /** average number of busy processors since the sample before */
   processors: number;
 }
 
@@ -21,7 +21,7 @@ interface Look {
 
 export class Loads {
   readonly #now: () => number;
-  /** the last of each machine */
+  /** the last sample of each machine */
   readonly #looks = new Map<string, Look>();
 
   constructor(now: () => number) {

@@ -1,4 +1,4 @@
-/** A session as it goes on record: what its sandbox is configured with at that time. */
+/** The record of a new session, with its sandbox's current configuration. */
 
 import type { Sandbox, Session, Snapshot } from "../model/sandbox.ts";
 

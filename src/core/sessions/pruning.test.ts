@@ -1,4 +1,4 @@
-/** What a round of pruning does beside the store: output goes first, and files of snapshots keep their session. */
+/** Tests of a pruning round outside the store: output is deleted first, and a snapshot's files keep its session. */
 
 import { expect, test } from "vitest";
 import type { Context } from "../context.ts";
@@ -10,7 +10,7 @@ const hour = 3_600_000;
 
 interface Fixture {
   pages?: PrunePage[];
-  /** machines whose output is there, and snapshots whose files are */
+  /** machines with output, and snapshots with files */
   ends?: string[];
   machines?: string[];
   files?: string[];
@@ -21,7 +21,7 @@ async function round({ pages = [], ends = [], machines = [], files = [], limits 
   const steps: string[] = [];
   const queries: PruneQuery[] = [];
   const left = [...pages];
-  // Only what a round asks of them is there.
+  // A round uses nothing else of them.
   const context = {
     store: {
       uncountedSessions: async () => ["sbx_uncounted"],
@@ -55,7 +55,7 @@ async function round({ pages = [], ends = [], machines = [], files = [], limits 
 
 const session = (id: string, createdAt = 1, runtimeSnapshots: string[] = []) => ({ id, createdAt, runtimeSnapshots });
 
-test("output goes before the session's row, page after page", async () => {
+test("output is deleted before the session's row, page after page", async () => {
   const pages = [{ sessions: [session("a"), session("b")], next: 7 }, { sessions: [session("c", 8)] }];
   const { gone, steps, first, queries } = await round({ pages, ends: ["a", "c"] });
   expect(first).toBe("count sbx_uncounted");
@@ -70,13 +70,13 @@ test("output goes before the session's row, page after page", async () => {
   expect(queries[1]?.after).toBe(7);
 });
 
-test("a session stays whose machine, or a file of whose snapshots, is still there, with those before it in its millisecond", async () => {
+test("a session with a machine or files of a snapshot stays, with those before it in its millisecond", async () => {
   const sessions = [session("a", 1, ["gone"]), session("b", 2, ["there"]), session("c", 2), session("d", 3)];
   const { steps } = await round({ pages: [{ sessions }], files: ["there"], machines: ["d"] });
   expect(steps).toEqual(["prune a", "compact project"]);
 });
 
-test("nothing goes where everything is to be kept, and each of the two rules can be switched off", async () => {
+test("with both rules off nothing is deleted, and each of the two can be switched off", async () => {
   const pages = [{ sessions: [session("a")] }];
   expect((await round({ pages, limits: { sessionRetention: 0, sessionsKept: 0 } })).gone).toBe(0);
   expect((await round({ limits: { sessionRetention: 0 } })).queries[0]?.endedBefore).toBeUndefined();

@@ -1,16 +1,17 @@
 /**
- * Deletes old sessions of every project: by the time since their end, and beyond a number of newest ones. Each goes with
- * its commands and their output, its tags and its deleted snapshots; a deleted sandbox goes with its last session.
+ * Deletes old sessions of every project: by the time since their end, and beyond a number of newest ones. With a
+ * session it deletes its commands and their output, its tags and its deleted snapshots. A deleted sandbox is removed
+ * with its last session.
  *
- * What stays whatever the settings say:
+ * Whatever the settings say, these stay:
  *   a session that is not over, or is not yet in its sandbox's totals
  *   the newest session of a sandbox that exists
  *   a session with a snapshot that exists, that a sandbox resumes from, or whose files are still there
- *   a session with a command or a drive that is not done with it
+ *   a session with an open command or an attached drive
  *   a session that ended, or whose sandbox was deleted, within the last hour: a caller may still work with it
  *
- * The work is cut into steps of a few milliseconds with pauses between them, because with SQLite a step keeps every
- * request waiting.
+ * The work runs in steps of a few milliseconds with pauses between them, because with SQLite every request waits while
+ * a step runs.
  */
 
 import { SharedRun } from "../../base/single-flight.ts";
@@ -18,11 +19,11 @@ import type { Context } from "../context.ts";
 import type { PrunableSession } from "../ports/store.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 
-/** how long what has ended is left alone, in ms */
+/** how long an ended session stays in any case, in ms */
 const settledAfter = 60 * 60_000;
-/** rows that are looked at in one step */
+/** most rows read in one step */
 const rowsAtOnce = 100;
-/** how long a step shall take, and the pause after it, in ms; and how many sessions one may delete */
+/** target duration of a step and the pause after it, in ms; and most sessions deleted in one */
 const goal = 2;
 const pause = 2;
 const mostAtOnce = 50;
@@ -32,7 +33,7 @@ export class Pruning {
   readonly #descriptions: Pick<Descriptions, "forgetMachine">;
   readonly #rounds = new SharedRun<number>();
   #closed = false;
-  /** how long a session takes, in ms */
+  /** estimated duration per session, in ms */
   #each = 0.5;
 
   constructor(context: Context, descriptions: Pick<Descriptions, "forgetMachine">) {
@@ -40,12 +41,12 @@ export class Pruning {
     this.#descriptions = descriptions;
   }
 
-  /** looks through all projects; how many sessions went. One that is under way is not begun twice */
+  /** checks all projects; returns the number of deleted sessions. Concurrent calls share one round */
   round(): Promise<number> {
     return this.#rounds.run(() => this.#round());
   }
 
-  /** ends a round that is under way after its step */
+  /** lets a running round end after its current step */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#rounds.current?.catch(() => undefined);
@@ -54,7 +55,7 @@ export class Pruning {
   async #round(): Promise<number> {
     const { store, runtime, limits } = this.#context;
     if (limits.sessionRetention === 0 && limits.sessionsKept === 0) return 0;
-    // Otherwise a session that failed to boot would not be in the totals before the next start.
+    // Otherwise a session that failed to boot would not be in the totals until the next start.
     for (const id of await store.uncountedSessions()) await store.addTotals(id);
     const files = new Set((await runtime.snapshots.list()).map(({ id }) => id));
     let gone = 0;
@@ -91,26 +92,26 @@ export class Pruning {
     let gone = 0;
     while (left.length > 0 && !this.#closed) {
       const some = left.splice(0, Math.max(1, Math.min(mostAtOnce, Math.floor(goal / Math.max(this.#each, 0.01)))));
-      // Before its row: output whose session the database does not know would be kept for its adoption.
+      // Before the row: the quarantine would keep output of a session that the database does not know.
       for (const id of some) if (runtime.end(id)) await this.#descriptions.forgetMachine(id);
       gone += await this.#step(() => store.pruneSessions(some), some.length);
     }
     return gone;
   }
 
-  /** does a part of the work, lets others have their turn, and learns from how long so many sessions took */
+  /** runs a step, pauses so that others get their turn, and updates the estimated duration per session */
   async #step<T>(work: () => Promise<T>, sessions = 0): Promise<T> {
     const { steady = this.#context.now } = this.#context;
     const began = steady();
     const result = await work();
-    // A step that took very long waited for a processor or a disk: it says little about the next.
+    // A very slow step waited for a processor or a disk, so it says little about the next.
     if (sessions > 0) this.#each += (Math.min((steady() - began) / sessions, 2 * this.#each) - this.#each) / 8;
     await new Promise((resolve) => setTimeout(resolve, pause));
     return result;
   }
 }
 
-/** but for those that stay; of one millisecond none behind which another one stays */
+/** removes sessions that stay, and those after them in the list with the same millisecond */
 function without(sessions: PrunableSession[], stays: (session: PrunableSession) => boolean): PrunableSession[] {
   let kept: number | undefined;
   return sessions.filter((session) => {

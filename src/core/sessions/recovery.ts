@@ -1,6 +1,6 @@
 /**
- * Brings the record and the machines together when the daemon starts: what was half made is undone, what was ending
- * is ended, and what died is said to be dead. What is not on record is quarantine.ts's.
+ * Reconciles the stored sessions with the machines when the daemon starts: it undoes half-finished boots, completes
+ * pending ends, and records dead machines as lost. quarantine.ts handles machines without a record.
  */
 
 import type { Commands } from "../commands/commands.ts";
@@ -26,7 +26,7 @@ export interface RecoveryOptions {
   endings: Endings;
   commands: Commands;
   descriptions: Descriptions;
-  /** begins to watch a machine that lives */
+  /** starts to watch a live machine */
   watch: (machine: Machine) => void;
 }
 
@@ -51,7 +51,7 @@ export async function recover(options: RecoveryOptions): Promise<void> {
 async function recoverSession(options: RecoveryOptions, session: Session): Promise<void> {
   const { context, activity, endings, commands, descriptions, watch } = options;
   const machine = context.runtime.machine(session.id);
-  // a delete that was under way is gone through with: what it has taken cannot be given back
+  // complete a pending delete: what it has deleted cannot be restored
   if (session.state !== "pending" && (await isDeleted(context, session))) {
     await endings.discard(session, "Its sandbox was deleted");
     await descriptions.forgetMachine(session.id);
@@ -70,7 +70,7 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
       await commands.adopt(session);
       await activity.use(session);
       await restoreNetwork(context, session, machine);
-      // The host may believe others than when it was booted.
+      // The host's certificates may have changed since the machine booted.
       beginTrust(machine, "allow-all", context);
       return;
     default:
@@ -78,7 +78,7 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
   }
 }
 
-/** keeps the files of machines that an earlier start could not find, as their records were damaged, and gave up */
+/** keeps the files of machines whose damaged records hid them from an earlier start, which gave their sessions up */
 async function keepFound({ context, endings }: RecoveryOptions): Promise<void> {
   const { store, runtime, notice, trouble } = context;
   const unkept = runtime.ends().filter(({ cause, snapshot }) => cause !== "asked" && !snapshot);
@@ -92,12 +92,12 @@ async function keepFound({ context, endings }: RecoveryOptions): Promise<void> {
   }
 }
 
-/** ended because its machine could not be found, and without its files */
+/** whether it ended because its machine could not be found, without keeping its files */
 function isGivenUp({ state, endCause, snapshottedAt }: Session): boolean {
   return state === "aborted" && endCause === "host" && snapshottedAt === undefined;
 }
 
-/** machines whose sessions are over: an end that was acknowledged, and that a daemon died over */
+/** stops machines whose sessions are over: a daemon died after it acknowledged the end */
 async function endLeftovers({ store, runtime, trouble }: Context, open: Set<string>): Promise<void> {
   for (const machine of runtime.machines()) {
     if (open.has(machine.id) || !(await store.getSession(machine.id))) continue;
@@ -106,14 +106,14 @@ async function endLeftovers({ store, runtime, trouble }: Context, open: Set<stri
   }
 }
 
-/** an older version described nothing */
+/** adds a missing description, as older versions wrote none */
 async function describe({ store }: Context, descriptions: Descriptions, session: Session): Promise<void> {
   if (descriptions.has("machine", session.id)) return;
   const sandbox = await store.getSandbox(session.sandboxId);
   if (sandbox) await descriptions.machine(sandbox, session);
 }
 
-/** a policy with secrets is on record in the store only; and the record counts, where the daemon died over a change */
+/** applies the stored policy: only the store has its secrets, and the daemon may have died during a change */
 async function restoreNetwork(context: Context, session: Session, machine: Machine): Promise<void> {
   const network = networkOf(context, session);
   if (network !== machine.spec.network) await machine.setNetwork(network);
@@ -123,14 +123,14 @@ async function isDeleted({ store }: Context, session: Session): Promise<boolean>
   return (await store.findSandbox(session.projectId, session.sandboxName))?.id !== session.sandboxId;
 }
 
-/** nobody was told of it: a sandbox without any other session goes with it */
+/** no caller knows of this session; a sandbox without any other session is deleted with it */
 async function undoBoot({ context, transitions }: RecoveryOptions, session: Session): Promise<void> {
   const { store, runtime, now, trouble } = context;
   await runtime.machine(session.id)?.stop().catch(trouble);
   await runtime.forget(session.id).catch(trouble);
   await store.detachDrives(session.id, now());
   const at = now();
-  // first, as in a create that fails: a daemon that dies here too finds the session pending again
+  // first, as in a failed create: if this daemon dies too, the next one finds the session pending again
   const sandbox = await store.getSandbox(session.sandboxId);
   if (sandbox && sandbox.createdAt === session.createdAt) await store.deleteSandbox(sandbox.id, at);
   await transitions.apply(session, "boot-failed", {

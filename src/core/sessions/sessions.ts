@@ -1,4 +1,4 @@
-/** Sessions, found by their id alone: whoever's team owns one may use it. */
+/** Sessions by id: every key of the owning team may use them. */
 
 import type { Turns } from "../../base/limited-concurrency.ts";
 import type { Context } from "../context.ts";
@@ -23,11 +23,11 @@ export interface SessionsOptions {
   activity: Activity;
   endings: Endings;
   captures: Captures;
-  /** of callers who end sessions */
+  /** limits how many sessions callers stop at once */
   turns: Turns;
-  /** resolves when a boot that is under way is over */
+  /** resolves when the session's boot has succeeded or failed */
   booted: (sessionId: string) => Promise<void>;
-  /** the time at which a session expires has changed */
+  /** call when the time at which a session expires has changed */
   expiryChanged: () => void;
 }
 
@@ -57,7 +57,7 @@ export class Sessions {
     return this.#context.store.listSessions({ ...query, projectId: owner.projectId });
   }
 
-  /** of the sandbox that has this name now: those of another one that had it before and was deleted are not among them */
+  /** sessions of the sandbox that has this name now, without those of a deleted sandbox of the same name */
   async ofSandbox(owner: Owner, name: string, query: PageQuery): Promise<Page<Session>> {
     const { store } = this.#context;
     const { projectId } = owner;
@@ -66,7 +66,7 @@ export class Sessions {
     return store.listSessions({ ...query, projectId, sandboxName: name, after: { at: sandbox.createdAt - 1 } });
   }
 
-  /** newest first, by timestamps */
+  /** newest first, paged by timestamps */
   async timeline({ projectId }: Owner, query: TimelineQuery): Promise<Timeline<Session>> {
     const { store } = this.#context;
     const source = {
@@ -92,7 +92,7 @@ export class Sessions {
     return { ...page, items: pairs.flatMap(({ session, sandbox }) => (sandbox ? [{ session, sandbox }] : [])) };
   }
 
-  /** the session itself, or, once it has ended and its files were kept, the one that its sandbox went on with */
+  /** the session itself, or, if it has ended and its files were kept, the current session of its sandbox */
   async successor(caller: Caller, id: string): Promise<Session> {
     const session = await this.get(caller, id);
     if (!isOver(session.state) || session.snapshottedAt === undefined) return session;
@@ -107,7 +107,7 @@ export class Sessions {
     return sandbox;
   }
 
-  /** a session with its machine, which is used now; or why it cannot be */
+  /** a running session with its machine; counts as a use. Throws if it does not run */
   async running(caller: Caller, id: string): Promise<Running> {
     const running = await this.#running(caller, id);
     this.#options.activity.used(running.session);
@@ -115,8 +115,8 @@ export class Sessions {
   }
 
   /**
-   * does something with a running session. When its machine dies over it the end is on record before this fails:
-   * whoever resumes its sandbox then gets a new session, and not the dead one
+   * works with a running session. If its machine dies meanwhile, the end is stored before this fails, so that a resume
+   * then starts a new session instead of returning the dead one
    */
   async use<T>(caller: Caller, id: string, work: (running: Running) => Promise<T>): Promise<T> {
     const running = await this.running(caller, id);
@@ -130,20 +130,20 @@ export class Sessions {
     }
   }
 
-  /** counts as a use and does nothing else */
+  /** only counts as a use */
   async heartbeat(caller: Caller, id: string): Promise<Session> {
     const { session } = await this.#running(caller, id);
     return this.#options.activity.use(session);
   }
 
-  /** final when it resolves; asking again changes nothing */
+  /** the session has ended when this resolves; a repeated call changes nothing */
   async stop(caller: Caller, id: string): Promise<{ session: Session; sandbox: Sandbox; snapshot?: Snapshot }> {
     const session = await this.get(caller, id);
     if (session.state === "pending") await this.#options.booted(id);
     const stop = () => this.#options.endings.stop(session, "asked", "It was asked to stop");
     const ended = await this.#options.turns.take(caller.teamId, stop);
     const { state, requestedStopAt } = ended.session;
-    // One that ended without being asked to was asked to now.
+    // A session that ended by itself gets the time of this request.
     const changes = { requestedStopAt: this.#context.now() };
     const asked = requestedStopAt === undefined && (await this.#context.store.updateSession(id, [state], changes));
     return { ...ended, session: asked || ended.session, sandbox: await this.sandboxOf(caller, id) };
@@ -154,7 +154,7 @@ export class Sessions {
     return this.setTimeout(caller, id, session.timeout + duration);
   }
 
-  /** counted from its start, also when that is over then */
+  /** counts from the session's start, even if it is over then */
   async setTimeout(caller: Caller, id: string, timeout: number): Promise<Session> {
     const { session } = await this.running(caller, id);
     if (session.lifetime === "unlimited") return session;
@@ -173,7 +173,7 @@ export class Sessions {
     return extended;
   }
 
-  /** counted from now; with `later`, only if it would end before that */
+  /** counts from now; with `later`, only extends */
   async endIn(caller: Caller, id: string, duration: number, { later = false } = {}): Promise<Session> {
     const { session } = await this.running(caller, id);
     const at = await (this.#context.settledNow ?? this.#context.now)();
@@ -181,7 +181,7 @@ export class Sessions {
     return this.setTimeout(caller, id, at - (session.startedAt ?? session.requestedAt) + duration);
   }
 
-  /** at once, for this session only */
+  /** takes effect at once, for this session only */
   async setNetworkPolicy(caller: Caller, id: string, policy: NetworkPolicy): Promise<Session> {
     const networkPolicy = sealPolicy(policy, this.#context.seal.seal);
     await this.use(caller, id, async ({ session, machine }) => {
@@ -196,7 +196,7 @@ export class Sessions {
     return changed;
   }
 
-  /** captures its file system and ends it */
+  /** captures its file system and stops it */
   async snapshot(
     caller: Caller,
     id: string,
@@ -206,7 +206,7 @@ export class Sessions {
     return this.#options.endings.capture(session, options.expiration);
   }
 
-  /** captures its file system while it runs on */
+  /** captures its file system without stopping it */
   async checkpoint(
     caller: Caller,
     id: string,
@@ -218,13 +218,13 @@ export class Sessions {
     });
   }
 
-  /** the variables that every command of it gets, in the clear */
+  /** the decrypted variables that every command gets */
   async environment(caller: Caller, id: string): Promise<Record<string, string>> {
     const { session } = await this.running(caller, id);
     return openEnvironment(session.env, this.#context.seal);
   }
 
-  /** what it has used so far, or had used when it ended */
+  /** its use so far, or up to its end */
   async usage(caller: Caller, id: string): Promise<Totals> {
     const session = await this.get(caller, id);
     const machine = session.state === "running" ? this.#context.runtime.machine(id) : undefined;
@@ -238,7 +238,7 @@ export class Sessions {
     };
   }
 
-  /** what it uses at this moment */
+  /** its current use */
   async load(caller: Caller, id: string): Promise<Load> {
     const { machine } = await this.#running(caller, id);
     return this.#loads.of(machine);
@@ -254,7 +254,7 @@ export class Sessions {
     const machine = runtime.machine(id);
     const end = machine ? undefined : runtime.end(id);
     if (session.state === "running" && end) {
-      // its machine has just died, and the record does not say so yet
+      // its machine has just died, and the store does not know yet
       await this.#options.endings.machineEnded(end);
       session = await this.get(caller, id);
     }

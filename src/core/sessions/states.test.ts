@@ -1,4 +1,4 @@
-/** What may happen to a session, and what may not. */
+/** Tests of which events may happen to a session in each state. */
 
 import { describe, expect, test } from "vitest";
 import type { SessionState } from "../model/sandbox.ts";
@@ -7,14 +7,14 @@ import { isOver, type SessionEvent, transitions } from "./states.ts";
 const states: SessionState[] = ["pending", "running", "snapshotting", "stopping", "stopped", "failed", "aborted"];
 const events = Object.keys(transitions) as SessionEvent[];
 
-/** undefined when this cannot happen in that state */
+/** undefined if the event cannot happen in that state */
 function nextState(state: SessionState, event: SessionEvent): SessionState | undefined {
   const { from, to } = transitions[event];
   return from.includes(state) ? to : undefined;
 }
 
 describe("a session", () => {
-  test("goes from pending over running and stopping to stopped", () => {
+  test("goes from pending through running and stopping to stopped", () => {
     expect(nextState("pending", "booted")).toBe("running");
     expect(nextState("running", "stop")).toBe("stopping");
     expect(nextState("stopping", "ended")).toBe("stopped");

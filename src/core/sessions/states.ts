@@ -7,17 +7,17 @@
  *      └─boot-failed─▶ failed
  *                          └──lost──▶ aborted ◀── lost ── stopping, snapshotting
  *
- *   pending       on record; its machine is being made
+ *   pending       stored; its machine is booting
  *   running       its machine answers; commands and files work
- *   stopping      it was asked to stop or its time is over; a persistent one is captured here
+ *   stopping      a stop was requested or its time is over; a persistent one is captured here
  *   snapshotting  its file system is being captured, after which it stops
- *   stopped       over; what was to be kept is kept
+ *   stopped       over; its files are kept if it is persistent
  *   failed        over; it never ran
  *   aborted       over; its machine was lost
  *
- * A state never returns to an earlier one: running again is a new session. Three events may happen in the state that they
- * lead to, or after it, because the answer of the store to the first attempt can be lost: a session that is on record as
- * running may have booted just now, or its boot may yet fail, and one that is stopping may still be discarded.
+ * A session never returns to an earlier state: to run again, its sandbox gets a new session. Three events may also
+ * happen in the state that they lead to, or after it, because the store's answer to the first attempt can be lost. A
+ * session stored as running may have just booted, or its boot may yet fail; a stopping one may still be discarded.
  */
 
 import type { SessionState } from "../model/sandbox.ts";
@@ -42,7 +42,7 @@ export const transitions: Record<SessionEvent, Transition> = {
 /** states of a session that is not over */
 export const openStates = ["pending", "running", "snapshotting", "stopping"] as const satisfies SessionState[];
 
-/** states in which a session stays for ever */
+/** final states */
 export const overStates = ["stopped", "failed", "aborted"] as const satisfies SessionState[];
 
 export function isOver(state: SessionState): boolean {

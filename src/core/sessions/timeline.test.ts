@@ -1,4 +1,6 @@
-/** A list by creation, paged by timestamps: each thing is on exactly one page, however many are of one millisecond. */
+/**
+ * Tests of a list by creation, paged by timestamps: each item is on exactly one page, even if many share a millisecond.
+ */
 
 import { describe, expect, test } from "vitest";
 import type { Moment, Span } from "../ports/store.ts";
@@ -11,7 +13,7 @@ import {
   timeline,
 } from "./timeline.ts";
 
-/** so many things in each of these milliseconds; ids do not follow the order in which the things are given */
+/** so many items in each of these milliseconds; their ids are not in the order of the items */
 function things(...counts: number[]): Listed[] {
   return counts.flatMap((count, at) =>
     Array.from({ length: count }, (_, n) => ({ createdAt: 1000 + at, id: `id_${(n * 7) % count}` })),
@@ -37,7 +39,7 @@ function source(all: Listed[]): TimelineSource<Listed> {
 
 type Walk = Timeline<Listed>[];
 
-/** from a first page on to the last, and back again */
+/** reads from the first page to the last, and back again */
 async function walk(all: Listed[], query: TimelineQuery): Promise<{ there: Walk; back: Walk }> {
   const from = source(all);
   const there = [await timeline(from, query)];
@@ -60,7 +62,7 @@ describe.each([
   ["all in one", things(11)],
   ["some here and there", things(3, 0, 1, 8, 0, 0, 2, 5)],
 ])("with %s", (_, all) => {
-  test.each([1, 2, 3, 4, 5, 7, 100])("pages of %i have each thing once, newest first, both ways", async (limit) => {
+  test.each([1, 2, 3, 4, 5, 7, 100])("pages of %i have each item once, newest first, both ways", async (limit) => {
     const { there, back } = await walk(all, { limit });
     const { items } = await timeline(source(all), { limit: 1000 });
     expect(items).toHaveLength(all.length);
@@ -93,7 +95,7 @@ describe("a time", () => {
     expect(found).not.toHaveProperty("older");
   });
 
-  test("stays a filter while pages go by", async () => {
+  test("stays a filter on all pages", async () => {
     const { there, back } = await walk(all, { limit: 3, since: { at: 1000 } });
     expect(idsOf(there)).toHaveLength(6);
     expect(there.map(({ total }) => total)).toEqual([6, 6]);
@@ -101,7 +103,7 @@ describe("a time", () => {
     expect(back).toHaveLength(2);
   });
 
-  test("within a millisecond is after everything of it", async () => {
+  test("within a millisecond is after every item of it", async () => {
     const within: Bound = { at: 1001, isWithin: true };
     expect((await page(within, undefined)).items.every(({ createdAt }) => createdAt > 1001)).toBe(true);
     expect((await page(undefined, within)).items.every(({ createdAt }) => createdAt <= 1001)).toBe(true);
@@ -111,12 +113,12 @@ describe("a time", () => {
   });
 });
 
-test("what is deleted while pages are read takes nothing else off them, and off the total only itself", async () => {
+test("a delete between pages removes only the deleted items from them and from the total", async () => {
   const all = things(1, 4, 2);
   const from = source(all);
   const first = await timeline(from, { limit: 3 });
   const second = await timeline(from, { limit: 2, until: first.older });
-  // The page before, and the one after, are beside things of one millisecond.
+  // Both pages border on items of one millisecond.
   expect([first.older, second.newer]).toEqual([
     { at: 1001, below: 3 },
     { at: 1001, below: 3 },
@@ -139,7 +141,7 @@ test("what is deleted while pages are read takes nothing else off them, and off 
   }
 });
 
-test("what is made while pages are read disturbs none of them", async () => {
+test("items made between pages disturb none of them", async () => {
   const all = things(5, 5);
   const from = source(all);
   const first = await timeline(from, { limit: 4 });
@@ -151,7 +153,7 @@ test("what is made while pages are read disturbs none of them", async () => {
   expect(newest.items.map(({ id }) => id)).toContain("id_new");
 });
 
-test("two places are the ends of a part", async () => {
+test("two places bound a part of the list", async () => {
   const { there } = await walk(things(3, 3), { limit: 2 });
   const part = await timeline(source(things(3, 3)), { limit: 100, since: there[2]?.newer, until: there[0]?.older });
   expect(idsOf([part])).toEqual(idsOf(there.slice(1, 2)));

@@ -1,12 +1,12 @@
 /**
- * A list by creation, newest first, for wires that page through it by timestamps. Several things may be of one
- * millisecond, so a page ends at a place: a millisecond, and how many of its things lie below. Counted from the older
- * end, because a thing that is made later lies above, unless it is of the very same millisecond.
+ * A list by creation, newest first, for APIs that page through it by timestamps. Several items may share a millisecond,
+ * so a page ends at a place: a millisecond, and how many of its items lie below. The count starts at the older end,
+ * because later items lie above, unless they share the millisecond.
  *
  *   newer ┃ … t+1 │ t: ③ ② ① │ t-1 … ┃ older         { at: t, below: 1 } is between ② and ①
  *
- * A bound of the wire is either: a time is a filter and narrows the total, a place only says where a page begins. Old things
- * are deleted, the last of a millisecond first. A place above things that are gone stays a place, above what is left.
+ * A bound in the API is one of two: a time is a filter and reduces the total; a place only says where a page begins.
+ * Old items are deleted, the last of a millisecond first. A place above deleted items stays valid, above what is left.
  */
 
 import type { Moment, Page, PageQuery, Span } from "../ports/store.ts";
@@ -21,17 +21,17 @@ export type Bound = { at: number; below?: undefined; isWithin?: true } | Place;
 
 export interface TimelineQuery {
   limit: number;
-  /** things are newer than this; the page begins here when it is the only place */
+  /** items are newer than this; the page begins here if it is the only place */
   since?: Bound | undefined;
-  /** things are older than this */
+  /** items are older than this */
   until?: Bound | undefined;
 }
 
 export interface Timeline<T> {
   items: T[];
-  /** how many there are, whatever page this is */
+  /** number of items on all pages */
   total: number;
-  /** `until` of the page of older ones, and `since` of the page of newer ones, where there are any */
+  /** `until` of the page of older items, and `since` of the page of newer ones, if there are any */
   older?: Place;
   newer?: Place;
 }
@@ -41,7 +41,7 @@ export interface Listed {
   createdAt: number;
 }
 
-/** What is paged through. */
+/** The list that is paged. */
 export interface TimelineSource<T> {
   list(query: PageQuery & Span): Promise<Page<T>>;
   count(span: Span): Promise<number>;
@@ -55,7 +55,7 @@ export async function timeline<T extends Listed>(
   const until = query.until && (await resolved(source, query.until, "until"));
   const filter = spanOf(since?.isPlace ? undefined : since, until?.isPlace ? undefined : until);
   const upwards = since?.isPlace === true && until?.isPlace !== true;
-  // One more than is shown, which says where the page ends.
+  // One more than shown, to know where the page ends.
   const [page, total] = await Promise.all([
     source.list({ ...spanOf(since, until), limit: query.limit + 1, order: upwards ? "asc" : "desc" }),
     source.count(filter),
@@ -88,7 +88,7 @@ async function resolved<T extends Listed>(
   side: "since" | "until",
 ): Promise<Resolved> {
   const { at, below } = bound;
-  // Everything of that millisecond is older.
+  // Every item of that millisecond is older.
   const above = { at: side === "since" ? at : at + 1 };
   if (below === undefined) return { moment: bound.isWithin ? above : { at }, isPlace: false };
   if (side === "since" && below === 0) return { moment: { at: at - 1 }, isPlace: true };
@@ -107,7 +107,7 @@ async function above<T extends Listed>(source: TimelineSource<T>, thing: T): Pro
   return { ...place, below: place.below + 1 };
 }
 
-/** below a thing and above the one that comes next, which mostly is of another millisecond */
+/** the place below an item and above the next one, which usually has another millisecond */
 async function between<T extends Listed>(source: TimelineSource<T>, thing: T, next: T): Promise<Place> {
   return next.createdAt < thing.createdAt ? { at: thing.createdAt, below: 0 } : below(source, thing);
 }

@@ -1,6 +1,5 @@
 /**
- * The one way to change the state of a session: an event of states.ts happens to it, which is on record before anybody
- * hears of it.
+ * The one way to change the state of a session: apply an event of states.ts. It is stored before followers see it.
  */
 
 import type { Context } from "../context.ts";
@@ -15,7 +14,7 @@ export class Transitions {
     this.#context = context;
   }
 
-  /** the session as it is then; undefined when this cannot happen in its state, which then stays as it is */
+  /** the updated session; undefined if the event cannot happen in its state, which then does not change */
   async apply({ id }: Pick<Session, "id">, event: SessionEvent, changes: SessionChanges): Promise<Session | undefined> {
     const { from, to } = transitions[event];
     const moved = await this.#context.store.moveSession(id, from, to, changes);
@@ -23,7 +22,7 @@ export class Transitions {
     return moved;
   }
 
-  /** a session that was just put on record */
+  /** call for a session that was just stored */
   begun(session: Session): void {
     this.#publish(session);
   }

@@ -1,4 +1,6 @@
-/** Captures of running sessions: one after the other, none after the end has begun, and the end waits for them. */
+/**
+ * Tests of captures of running sessions: they run in sequence, none starts after the end has begun, and the end waits.
+ */
 
 import { expect, test } from "vitest";
 import { session, snapshot } from "../../../test/harness/fake-core.ts";
@@ -13,7 +15,7 @@ function fixture() {
   const events: string[] = [];
   const gates: (() => void)[] = [];
   const state = { now: "running" as SessionState };
-  // Only what a capture asks of them is there.
+  // A capture uses nothing else of them.
   const context = { store: { getSession: async () => ({ ...session, state: state.now }) } } as unknown as Context;
   const retention = {
     record: async (_: unknown, { id }: { id: string }) => {
@@ -34,7 +36,7 @@ function fixture() {
   return { events, gates, state, captures, take: () => captures.take({ session, machine, refusal }) };
 }
 
-test("two captures follow each other, so that the later one is recorded last", async () => {
+test("two captures run in sequence, so that the later one is recorded last", async () => {
   const { events, gates, take } = fixture();
   const both = [take(), take()];
   await open(gates, 1);
@@ -43,7 +45,7 @@ test("two captures follow each other, so that the later one is recorded last", a
   expect(events).toEqual(["captures 1", "recorded 1", "captures 2", "recorded 2"]);
 });
 
-test("an end waits for the capture that is under way, and none begins after it", async () => {
+test("an end waits for a pending capture, and no capture begins after it", async () => {
   const { events, gates, state, captures, take } = fixture();
   const first = take();
   await turn();
@@ -57,7 +59,7 @@ test("an end waits for the capture that is under way, and none begins after it",
   await captures.settled(session.id);
 });
 
-/** lets the n-th capture come to its end, once it has begun */
+/** lets the n-th capture finish, once it has begun */
 async function open(gates: (() => void)[], n: number): Promise<void> {
   while (gates.length < n) await turn();
   gates[n - 1]?.();

@@ -1,4 +1,4 @@
-/** Captures of sessions that run on: their file systems, frozen for a moment, kept as snapshots. */
+/** Captures of sessions that go on running: snapshots of their file systems, frozen for a moment. */
 
 import type { Context } from "../context.ts";
 import type { Session, Snapshot } from "../model/sandbox.ts";
@@ -10,14 +10,14 @@ export interface CaptureSpec {
   machine: Machine;
   name?: string | undefined;
   expiration?: number | undefined;
-  /** what is thrown when the session has begun to end meanwhile */
+  /** the error if the session has begun to end meanwhile */
   refusal: (session: Session) => Error;
 }
 
 export class Captures {
   readonly #context: Context;
   readonly #retention: Retention;
-  /** captures under way, by session; the last stands for all before it */
+  /** captures under way, by session; the last one includes all before it */
   readonly #flights = new Map<string, Promise<unknown>>();
 
   constructor(context: Context, retention: Retention) {
@@ -25,7 +25,7 @@ export class Captures {
     this.#retention = retention;
   }
 
-  /** one after the other, so that the newest is the one that its sandbox resumes from */
+  /** in sequence, so that the sandbox resumes from the newest */
   take(spec: CaptureSpec): Promise<Snapshot> {
     const { id } = spec.session;
     const before = this.#flights.get(id) ?? Promise.resolve();
@@ -39,13 +39,13 @@ export class Captures {
     return flight;
   }
 
-  /** an end waits for this before it captures in turn: an older capture must not be recorded over its own */
+  /** an end waits for this before its own capture: an older capture must not be recorded after it */
   async settled(sessionId: string): Promise<void> {
     await this.#flights.get(sessionId);
   }
 
   async #take({ session, machine, name, expiration, refusal }: CaptureSpec): Promise<Snapshot> {
-    // Asked once the flight is known: an end that begins after this answer waits for the flight.
+    // Read after the flight is registered: an end that begins later waits for the flight.
     const current = await this.#context.store.getSession(session.id);
     if (current?.state !== "running") throw refusal(current ?? session);
     return this.#retention.record(session, await machine.snapshot(), { method: "manual", name, expiration });

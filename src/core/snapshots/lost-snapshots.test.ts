@@ -1,4 +1,4 @@
-/** What a sandbox resumes from that a loss of power has left without any snapshot. */
+/** Tests of what a sandbox without any snapshot resumes from after a power loss. */
 
 import { expect, test } from "vitest";
 import { sandbox, session } from "../../../test/harness/fake-core.ts";
@@ -12,7 +12,7 @@ const lost: Session = { ...session, state: "aborted", startedAt: 1, endCause: "h
 const { startedAt: __, ...unstarted } = session;
 const failed: Session = { ...unstarted, state: "failed", endCause: "crash" };
 
-/** whether it begins anew, and what is said about that; a page of the store has one session, the newest first */
+/** whether it starts again, and the notices; a page of the store has one session, newest first */
 async function asked(of: Sandbox, sessions: Session[], snapshots: Partial<Snapshot>[] = [], damaged = 0) {
   const said: string[] = [];
   const store = {
@@ -27,7 +27,7 @@ async function asked(of: Sandbox, sessions: Session[], snapshots: Partial<Snapsh
   return { begins: await startsWithoutSnapshot(context, of), said };
 }
 
-test("a sandbox that was lost with the host before anything of it was kept begins anew from its image, and that is said", async () => {
+test("a sandbox that was lost with the host before a snapshot starts again from its image, with a notice", async () => {
   const { begins, said } = await asked(uncaptured, [lost]);
   expect(begins).toBe(true);
   expect(said).toEqual([
@@ -35,18 +35,18 @@ test("a sandbox that was lost with the host before anything of it was kept begin
   ]);
 });
 
-test("one whose files may be those of a machine with a damaged record is refused instead", async () => {
+test("a sandbox whose files may be on a machine with a damaged record is refused instead", async () => {
   await expect(asked(uncaptured, [lost], [], 1)).rejects.toThrow(
     'Cannot resume sandbox: its files may be those of a machine whose record is damaged. "sandkeep recover" lists such records.',
   );
   expect((await asked(uncaptured, [failed], [], 1)).begins).toBe(true);
 });
 
-test("one that was lost so begins anew also after starts that failed in between", async () => {
+test("such a sandbox also starts again after failed starts in between", async () => {
   expect((await asked(uncaptured, [failed, failed, lost])).begins).toBe(true);
 });
 
-test.each([true, false])("one that never ran begins from its image (persistent: %s)", async (persistent) => {
+test.each([true, false])("a sandbox that never ran starts from its image (persistent: %s)", async (persistent) => {
   expect(await asked({ ...uncaptured, persistent }, [failed, failed])).toEqual({
     begins: true,
     said: [`Sandbox "${sandbox.name}" begins anew from its image: it has never run`],
@@ -62,6 +62,6 @@ test.each<[string, Sandbox, Session[], Partial<Snapshot>[]]>([
   ["has a snapshot", { ...uncaptured, currentSnapshotId: "snap_1" }, [lost], [{ id: "snap_1" }]],
   ["never ran, from a snapshot", { ...uncaptured, currentSnapshotId: "snap_1" }, [failed], []],
   ["had snapshots, which were deleted", uncaptured, [lost], [{ id: "snap_1", state: "deleted" }]],
-])("one that %s does not", async (_, of, sessions, snapshots) => {
+])("a sandbox that %s does not", async (_, of, sessions, snapshots) => {
   expect(await asked(of, sessions, snapshots)).toEqual({ begins: false, said: [] });
 });

@@ -1,14 +1,14 @@
 /**
- * Snapshots that are on record and whose files are gone, which only a loss of power or of the disk can bring about. Each
- * is said to have failed, and its sandbox goes on with the newest snapshot that is there. A sandbox that was never captured
- * begins anew, and so does one that never ran.
+ * Stored snapshots whose files are gone, which only a loss of power or of the disk can cause. Each is marked as failed,
+ * and its sandbox resumes from the newest intact snapshot. A sandbox that was never captured, or never ran, starts
+ * again from its image.
  */
 
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Sandbox, Session, Snapshot } from "../model/sandbox.ts";
 
-/** how many sessions are looked at in one step */
+/** most sessions read in one step */
 const batch = 20;
 
 export async function settleLostSnapshots(context: Context): Promise<void> {
@@ -25,8 +25,8 @@ export async function settleLostSnapshots(context: Context): Promise<void> {
 }
 
 /**
- * whether a sandbox without any snapshot begins again from its image: it has never run, as when its create was cut off, or
- * what it keeps was lost with the host. Sessions that failed to start in between change nothing about that
+ * whether a sandbox without any snapshot starts again from its image: it has never run, for example because its create
+ * was cut off, or its files were lost with the host. Failed starts in between do not change that
  */
 export async function startsWithoutSnapshot(context: Context, sandbox: Sandbox): Promise<boolean> {
   const { store, runtime, notice } = context;

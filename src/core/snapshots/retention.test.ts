@@ -1,4 +1,4 @@
-/** Which snapshots stay when a sandbox keeps only its last few. */
+/** Tests of which snapshots stay when a sandbox keeps only its last few. */
 
 import { expect, test } from "vitest";
 import { sandbox, session, snapshot, time } from "../../../test/harness/fake-core.ts";
@@ -11,12 +11,12 @@ import { Retention } from "./retention.ts";
 const day = 86_400_000;
 const kept = { id: "kept", image: "host", size: 1, layers: [], createdAt: time };
 
-/** what becomes of the older snapshot when a newer one is recorded and one is kept */
+/** the changes of the older snapshot when a newer one is recorded and only one is kept */
 async function evicted(snapshotExpiration: number): Promise<Partial<Snapshot>> {
   const changes: Partial<Snapshot>[] = [];
   const older = { ...snapshot, id: "snap_older", expiration: 2 * day, expiresAt: time + 2 * day };
   const keepLastSnapshots = { count: 1, deleteEvicted: false };
-  // Only what a capture asks of them is there.
+  // A capture uses nothing else of them.
   const context = {
     events: new Events({ run: "run", now: () => 0 }),
     store: {
@@ -40,10 +40,10 @@ async function evicted(snapshotExpiration: number): Promise<Partial<Snapshot>> {
   return changes[0] ?? {};
 }
 
-test("one that is let go and not deleted lives on for the usual time", async () => {
+test("an evicted snapshot that is not deleted lives on for the default time", async () => {
   expect(await evicted(30 * day)).toEqual({ expiration: 30 * day, expiresAt: time + 30 * day });
 });
 
-test("one that is let go lives for ever where that is the usual time", async () => {
+test("an evicted snapshot lives for ever if that is the default time", async () => {
   expect(await evicted(0)).toEqual({ expiration: 0, expiresAt: undefined });
 });

@@ -1,4 +1,4 @@
-/** Which snapshots stay: what a sandbox keeps of its own, when they expire, and deleting them with their files. */
+/** Which snapshots stay: how many a sandbox keeps, when they expire, and how they are deleted with their files. */
 
 import { SharedRun } from "../../base/single-flight.ts";
 import type { Context } from "../context.ts";
@@ -8,14 +8,14 @@ import type { Descriptions } from "../recovery/descriptions.ts";
 import type { Quarantine } from "../recovery/quarantine.ts";
 
 const batch = 100;
-/** how long a repeated request gets the first one's answer, in ms */
+/** how long the answer to a request with an idempotency key is kept, in ms */
 const repeatWithin = 24 * 60 * 60_000;
 
 interface RecordSpec {
   method: Snapshot["method"];
   name?: string | undefined;
   expiration?: number | undefined;
-  /** whether its sandbox has gone on since it was written */
+  /** whether its sandbox has run again since */
   isOld?: boolean;
 }
 
@@ -24,7 +24,7 @@ export class Retention {
   readonly #descriptions: Descriptions;
   readonly #quarantine: Pick<Quarantine, "has">;
   readonly #collecting = new SharedRun<void>();
-  /** of sizes, under way */
+  /** size corrections under way */
   readonly #corrections = new Set<Promise<void>>();
 
   constructor(context: Context, descriptions: Descriptions, quarantine: Pick<Quarantine, "has">) {
@@ -34,8 +34,8 @@ export class Retention {
   }
 
   /**
-   * writes a captured file system down as a snapshot, makes it its sandbox's current one unless that is newer, and lets
-   * older ones go
+   * stores a captured file system as a snapshot, makes it its sandbox's current one unless `isOld`, and evicts older
+   * ones
    */
   async record(session: Session, kept: SnapshotInfo, how: RecordSpec): Promise<Snapshot> {
     const { store, ids, now, limits } = this.#context;
@@ -86,14 +86,14 @@ export class Retention {
     return snapshots.find((snapshot) => snapshot.sessionId === session.id);
   }
 
-  /** its life begins anew with each use */
+  /** restarts its lifetime */
   async use(snapshot: Snapshot): Promise<void> {
     const at = this.#context.now();
     const expiresAt = snapshot.expiration > 0 ? at + snapshot.expiration : undefined;
     await this.#context.store.updateSnapshot(snapshot.id, { lastUsedAt: at, expiresAt });
   }
 
-  /** leaves a tombstone; the files go once nothing stands on them */
+  /** marks it as deleted; its files are deleted once nothing depends on them */
   async delete(snapshot: Snapshot): Promise<Snapshot> {
     if (snapshot.state === "deleted") return snapshot;
     const deleted = await this.#context.store.updateSnapshot(snapshot.id, { state: "deleted" });
@@ -102,12 +102,12 @@ export class Retention {
     return deleted ?? snapshot;
   }
 
-  /** deletes what a machine that has ended left: its output and, if not captured, its files */
+  /** deletes what an ended machine left: its output and, if not captured, its files */
   forget(machineId: string): Promise<void> {
     return this.#descriptions.forgetMachine(machineId);
   }
 
-  /** deletes what is past its time; one that a sandbox would resume from is deleted too, as its owner wanted */
+  /** deletes expired snapshots, even one that a sandbox would resume from */
   async expire(): Promise<void> {
     const { store, now } = this.#context;
     for (;;) {
@@ -117,7 +117,7 @@ export class Retention {
     }
   }
 
-  /** lets go of output, and of sandboxes that cannot run again, once they are old enough */
+  /** deletes old output, and old sandboxes that cannot run again */
   async deleteOutdated(): Promise<void> {
     const { store, runtime, now, limits } = this.#context;
     await store.forgetIdempotent(now() - repeatWithin);
@@ -133,7 +133,7 @@ export class Retention {
     }
   }
 
-  /** brings the runtime's snapshots in line with the store's, in the background */
+  /** deletes runtime snapshots that the store has as deleted, in the background */
   collect(): void {
     void this.#collecting.run(() => this.#collect().catch(this.#context.trouble));
   }
@@ -147,7 +147,7 @@ export class Retention {
     this.#context.events.publish(projectId, { type, sandbox: sandboxName, snapshotId: id, sessionId });
   }
 
-  /** writes its size down again once it is certain */
+  /** updates the size once it is final */
   #correct({ id, runtimeId, sizeBytes }: Snapshot): void {
     const { store, runtime, trouble } = this.#context;
     const correction = runtime.snapshots
@@ -165,7 +165,7 @@ export class Retention {
     const there = await runtime.snapshots.list();
     const wanted = new Set(await store.liveRuntimeSnapshots());
     for (const { id } of there.filter(({ id }) => !wanted.has(id))) {
-      // what the store does not know at all was just captured, or is the quarantine's
+      // a snapshot without any row was just captured, or is in quarantine
       if (!(await store.isDeletedSnapshot(id))) continue;
       await runtime.snapshots.delete(id).catch(() => undefined);
       this.#descriptions.forget("snapshot", id);
@@ -173,7 +173,7 @@ export class Retention {
     await runtime.snapshots.collect();
   }
 
-  /** keeps the last few of a sandbox; the others are deleted, or left to the usual time. Those with a name stay */
+  /** keeps the last few of a sandbox; deletes the others, or gives them the default lifetime. Named ones stay */
   async #evict(sandbox: Sandbox, newest: string): Promise<void> {
     const keep = sandbox.keepLastSnapshots;
     if (!keep) return;

@@ -1,4 +1,4 @@
-/** Snapshots as callers see them: listed, looked at, deleted, and where they stand in their family tree. */
+/** Snapshots for callers: list, get and delete them, and read their family tree. */
 
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
@@ -11,16 +11,16 @@ export interface TreeNode {
   snapshot: Snapshot;
   /** others with the same parent */
   siblings: Snapshot[];
-  /** how many siblings, counted up to a bound */
+  /** number of siblings, up to a limit */
   count: number;
-  /** whether there are more than were counted */
+  /** whether there are more than counted */
   more: boolean;
 }
 
 export interface Tree {
   anchor: TreeNode;
   nodes: TreeNode[];
-  /** the anchor to go on from */
+  /** the anchor of the next page */
   next?: string;
 }
 
@@ -45,7 +45,7 @@ export class SnapshotService {
     return this.#context.store.listSnapshots({ ...query, projectId: owner.projectId });
   }
 
-  /** newest first, by timestamps */
+  /** newest first, paged by timestamps */
   async timeline({ projectId }: Owner, query: TimelineQuery): Promise<Timeline<Snapshot>> {
     const { store } = this.#context;
     const source = {
@@ -59,7 +59,7 @@ export class SnapshotService {
     return this.#retention.delete(await this.get(caller, id));
   }
 
-  /** from the anchor up to its ancestors ("desc") or down along its first children ("asc") */
+  /** from the anchor to its ancestors ("desc") or along its first children ("asc") */
   async tree(owner: Owner, id: string, options: { limit: number; order: "asc" | "desc" }): Promise<Tree> {
     const anchor = await this.get(owner, id);
     if (anchor.projectId !== owner.projectId) throw new SandkeepError("not-found", `Snapshot '${id}' not found.`);
