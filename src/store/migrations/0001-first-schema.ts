@@ -1,6 +1,6 @@
 /**
- * The first schema. Ids and JSON are text, times are milliseconds, truths are 0 or 1; the definitions are the same in
- * both engines but for the words that an engine brings. Every list and every lookup has its index, in its order.
+ * The first schema. Ids and JSON are text, times are milliseconds, booleans are 0 or 1. The definitions are the same in
+ * both engines except for the words that an engine provides. Every list and every lookup has an index in its order.
  */
 
 import type { Kysely } from "kysely";
@@ -134,7 +134,7 @@ export async function up(db: Kysely<unknown>, { text, allKey }: MigrationContext
     )`,
     `create index sessions_by_creation on sessions (project_id, created_at, id)`,
     `create index sessions_of_name on sessions (project_id, sandbox_name, created_at, id)`,
-    // The timer: what is due is at its beginning.
+    // The timer: due sessions come first.
     `create index sessions_by_expiry on sessions (expires_at, id) where state = 'running'`,
     `create index sessions_open on sessions (created_at, id)
       where state in ('pending', 'running', 'snapshotting', 'stopping')`,

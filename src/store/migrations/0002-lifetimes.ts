@@ -1,4 +1,4 @@
-/** How a session's time is counted, and when it was last used. */
+/** Adds how a session's time is counted, and when it was last used. */
 
 import type { Kysely } from "kysely";
 import { execute, type MigrationContext } from "./migration.ts";

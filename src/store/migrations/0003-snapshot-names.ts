@@ -1,4 +1,4 @@
-/** What snapshots are called. */
+/** Adds names of snapshots. */
 
 import type { Kysely } from "kysely";
 import { execute, type MigrationContext } from "./migration.ts";

@@ -1,4 +1,4 @@
-/** Tests of the step that brings the tags of sessions which are there already into their index. */
+/** Tests of the step that adds the tags of existing sessions to their index. */
 
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -8,7 +8,7 @@ import { openEngine } from "../engines/engines.ts";
 import { openStore } from "../sql-store.ts";
 import { indexSessions } from "./0004-session-index.ts";
 
-test("sessions that were there before are found by tags, those of deleted sandboxes too", async () => {
+test("existing sessions are found by tags, also those of deleted sandboxes", async () => {
   const path = join(await tempDir(), "store.db");
   const store = await openStore({ path });
   onTestFinished(() => store.close());

@@ -1,5 +1,5 @@
 /**
- * What filters sessions by the tags of their sandboxes, and what counts sessions and snapshots
+ * Adds the index that filters sessions by the tags of their sandboxes, and the table that counts sessions and snapshots
  * without reading them all.
  */
 
@@ -39,7 +39,7 @@ interface Tables {
   session_tags: { project_id: string; key: string; value: string; created_at: number; session_id: string };
 }
 
-/** the tags of the sessions that are there, those of deleted sandboxes too */
+/** indexes the tags of existing sessions, also those of deleted sandboxes */
 export async function indexSessions(db: Kysely<Tables>): Promise<void> {
   for (let last = ""; ; ) {
     const rows = await db
@@ -83,7 +83,7 @@ function termsOf(tags: object): Map<string, { key: string; value: string }> {
   return terms;
 }
 
-/** what fits into an index entry */
+/** the text, or its hash if it does not fit into an index entry */
 function short(text: string): string {
   return Buffer.byteLength(text) <= 256 ? text : `#${createHash("sha256").update(text).digest("hex")}`;
 }

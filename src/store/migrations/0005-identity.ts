@@ -1,4 +1,4 @@
-/** Which data directory this database belongs to, in one row. */
+/** Adds the id of the data directory that this database belongs to, in one row. */
 
 import type { Kysely } from "kysely";
 import { execute, type MigrationContext } from "./migration.ts";

@@ -1,4 +1,4 @@
-/** How often a daemon has claimed this database, so that each knows whether another came after. */
+/** Adds a counter of the daemons that have claimed this database, so that each can tell whether another came later. */
 
 import type { Kysely } from "kysely";
 import { execute } from "./migration.ts";

@@ -1,4 +1,4 @@
-/** What a key is for, until when, and when it was used last. */
+/** Adds the limits of a key, its expiry, and its last use. */
 
 import type { Kysely } from "kysely";
 import { execute, type MigrationContext } from "./migration.ts";

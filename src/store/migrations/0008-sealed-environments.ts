@@ -1,6 +1,6 @@
 /**
- * Seals the environment variables of sandboxes and sessions: until then their values were kept in the clear. It needs
- * the seal, which only the daemon has.
+ * Seals the environment variables of sandboxes and sessions, which earlier versions stored as plain text. It needs the
+ * seal, which only the daemon has.
  */
 
 import type { Kysely } from "kysely";

@@ -1,4 +1,4 @@
-/** Which drive one is a copy of, and which one the first of them was. */
+/** Adds the drive that a drive is a copy of, and the first one of that line. */
 
 import type { Kysely } from "kysely";
 import { execute, type MigrationContext } from "./migration.ts";

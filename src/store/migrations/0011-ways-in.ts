@@ -1,4 +1,4 @@
-/** How the ports of a sandbox are reached besides its routes, and what dialects keep with it. */
+/** Adds how clients reach the ports of a sandbox besides its routes, and the data that dialects store with it. */
 
 import type { Kysely } from "kysely";
 import { execute, type MigrationContext } from "./migration.ts";

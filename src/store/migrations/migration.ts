@@ -1,6 +1,6 @@
 /**
- * What a migration may use. A migration that was released never changes and imports only this file and Kysely, so nothing
- * here changes either: each is written out, with the tables as they were at its time.
+ * What a migration may use. A released migration never changes and imports only this file and Kysely, so nothing here
+ * changes either. Each migration defines the tables as they were at its time.
  */
 
 import { type Kysely, sql } from "kysely";
@@ -10,7 +10,7 @@ export interface MigrationContext {
   text: string;
   /** ends the definition of a table whose columns are all part of the key */
   allKey: string;
-  /** makes a text unreadable for others; only the daemon has it */
+  /** encrypts a text; only the daemon has it */
   seal?: ((text: string) => string) | undefined;
 }
 

@@ -7,13 +7,13 @@ import { tempDir } from "../../../test/harness/harness.ts";
 import { openStore } from "../sql-store.ts";
 import { migrations } from "./migrations.ts";
 
-test("every file of a migration is in the list, under its name, and their numbers have no gap", () => {
+test("every migration file is in the list, under its name, and their numbers have no gap", () => {
   const files = readdirSync(import.meta.dirname).filter((name) => /^\d{4}-[a-z-]+\.ts$/.test(name));
   expect(Object.keys(migrations)).toEqual(files.sort().map((name) => name.replace(/\.ts$/, "")));
   expect(files.map((name) => Number(name.slice(0, 4)))).toEqual(files.map((_, i) => i + 1));
 });
 
-test("a place where there cannot be a database is said to be none", async () => {
+test("a path or address without a database is a clear error", async () => {
   await expect(openStore({ path: join(await tempDir(), "no/such/directory/store.db") })).rejects.toThrow(
     "Cannot open the store",
   );

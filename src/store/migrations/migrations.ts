@@ -1,6 +1,6 @@
 /**
- * The schema, as the migrations that make it, and Kysely's Migrator that applies them. A migration that was released
- * never changes: a later one is added below it. Each is one transaction together with its row in `migrations`.
+ * The schema, as the list of its migrations, and Kysely's Migrator that applies them. A released migration never
+ * changes; new ones are added at the end. Each runs in one transaction together with its row in `migrations`.
  */
 
 import { type Kysely, sql } from "kysely";
@@ -20,7 +20,7 @@ import { up as retentionIndex } from "./0010-retention-index.ts";
 import { up as waysIn } from "./0011-ways-in.ts";
 import type { Migration, MigrationContext } from "./migration.ts";
 
-/** by their names, which begin with their numbers, from 0001 on without a gap */
+/** by name; names begin with consecutive numbers from 0001 */
 export type Migrations = Record<string, Migration>;
 
 export const migrations: Migrations = {
@@ -37,7 +37,7 @@ export const migrations: Migrations = {
   "0011-ways-in": waysIn,
 };
 
-/** brings the database to what this program knows; refuses one that a newer program wrote */
+/** updates the database to this program's schema; refuses one that a newer program wrote */
 export async function migrate(
   engine: Engine,
   seal: MigrationContext["seal"] = undefined,
@@ -50,12 +50,12 @@ export async function migrate(
     migrationTableName: table,
     migrationLockTableName: lockTable,
     provider: { getMigrations: async () => Object.fromEntries(bound) },
-    // The order is that of the names. Kysely would compare times, which a clock that was set back puts in another one.
+    // The names give the order. Kysely would compare times, which are wrong after the clock was set back.
     allowUnorderedMigrations: true,
   });
   const applied = await recorded(engine, Object.keys(known).sort());
   if (applied === Object.keys(known).length) return;
-  // One at a time, so that each is a transaction of its own; another program may have applied some meanwhile.
+  // One at a time, so that each has its own transaction; another program may have applied some meanwhile.
   for (;;) {
     const { error, results } = await migrator.migrateUp();
     if (error !== undefined) throw error;
@@ -67,8 +67,8 @@ const table = "migrations";
 const lockTable = "migrations_lock";
 
 /**
- * The Migrator would look for its tables in all schemas of the database, so they are made here. Programs of before it read
- * `number` and nothing else: so they open a database whose schema they know, and refuse any other.
+ * The Migrator would look for its tables in all schemas of the database, so they are made here. Programs older than the
+ * Migrator read only `number`: they open a database whose schema they know, and refuse any other.
  */
 const tables = [
   `create table if not exists ${table} (
@@ -79,7 +79,7 @@ const tables = [
   `create table if not exists ${lockTable} (id varchar(255) primary key, is_locked integer not null default 0)`,
 ];
 
-/** a row that programs of before the Migrator have written */
+/** a row that a program older than the Migrator wrote */
 interface OldRow {
   number: number;
   applied_at: number;
@@ -87,7 +87,7 @@ interface OldRow {
 
 type Row = OldRow | { number: number; name: string };
 
-/** makes the tables of records, or takes over those of an older program; the number of migrations on record */
+/** creates the migration tables, or converts those of an older program; returns the number of applied migrations */
 function recorded(engine: Engine, names: string[]): Promise<number> {
   return engine.db.transaction().execute(async (tx) => {
     if (engine.migrationLock) await sql.raw(engine.migrationLock).execute(tx);

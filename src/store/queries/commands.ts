@@ -1,4 +1,4 @@
-/** Commands: what was started in which session, and how it ended. Their output is in the runtime's journal. */
+/** Commands: which session started them, and how they ended. Their output is in the runtime's journal. */
 
 import type { Command } from "../../core/model/sandbox.ts";
 import type { Store } from "../../core/ports/store.ts";

@@ -1,4 +1,4 @@
-/** Lists in order of creation, oldest or newest first, and parts of them: of sessions and of snapshots. */
+/** Lists of sessions and snapshots in order of creation, oldest or newest first, and parts of them. */
 
 import { type RawBuilder, sql } from "kysely";
 import type { Moment, PageQuery, SnapshotQuery, Span } from "../../core/ports/store.ts";
@@ -10,7 +10,7 @@ export type CreationList = "sessions" | "snapshots";
 
 export const byCreation = { column: "created_at", type: "number" } as const satisfies Sort;
 
-/** rows of a page of the list */
+/** the rows of a page */
 export async function readByCreation<R>(
   db: Database,
   list: CreationList,
@@ -27,14 +27,14 @@ export async function readByCreation<R>(
   return rows;
 }
 
-/** columns as a statement lists them */
+/** a list of column names for a statement */
 export function named(columns: readonly string[]): RawBuilder<unknown> {
   return sql.join(columns.map((column) => sql.ref(column)));
 }
 
 /**
- * The conditions of being in a part of a list and behind a position in it. That position is one end of the part: if both
- * were said, an engine might begin to read at the wrong one.
+ * The conditions for rows in a part of a list and after a position in it. The position replaces one end of the part:
+ * given both, a database might begin to read at the wrong one.
  */
 export function between(
   { after, before, order }: Span & Pick<PageQuery, "order">,
@@ -47,7 +47,7 @@ export function between(
   return [...(from ? [beyond(">", from, columns)] : []), ...(to ? [beyond("<", to, columns)] : [])];
 }
 
-/** the condition of being newer (`>`) or older (`<`) than a moment */
+/** the condition for rows newer (`>`) or older (`<`) than a moment */
 export function beyond(
   sign: ">" | "<",
   { at, id }: Moment,

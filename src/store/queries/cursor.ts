@@ -1,6 +1,6 @@
 /**
- * Cursors: where a page of a list ended, as text that means nothing to its holder. It also says which list it is of,
- * because with another sort or filter the place would be nowhere.
+ * Cursors: where a page of a list ended, as opaque text. A cursor also names its list, because it has no meaning with
+ * another sort or filter.
  *
  *   base64url of the JSON [fingerprint of list, sort and filter, value of the sort column, id]
  */
@@ -8,13 +8,13 @@
 import { createHash } from "node:crypto";
 import { SandkeepError } from "../../core/model/errors.ts";
 
-/** the last row of a page: rows are in the order of the sort column, those of equal value in the order of their ids */
+/** the last row of a page: rows are sorted by the sort column, then by id */
 export interface Position {
   value: string | number;
   id: string;
 }
 
-/** what a list is of, how it is sorted and filtered; in any order, and what is undefined is not there */
+/** the kind of list, its sort and its filter; the order of members does not matter, and undefined ones are ignored */
 export type ListIdentity = Record<string, unknown>;
 
 export function writeCursor(list: ListIdentity, position: Position): string {
@@ -30,7 +30,7 @@ export function readCursor(list: ListIdentity, cursor: string, type: "string" | 
   return { value, id };
 }
 
-/** JSON whose objects have their members in order, so that equal values have equal texts */
+/** JSON with sorted members, so that equal values have equal texts */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_, member: unknown) =>
     typeof member === "object" && member !== null && !Array.isArray(member)

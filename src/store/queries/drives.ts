@@ -1,4 +1,4 @@
-/** Drives, and which session has one for writing. */
+/** Drives, and which session may write to each. */
 
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Drive } from "../../core/model/sandbox.ts";

@@ -1,4 +1,4 @@
-/** Requests that carry a key of their caller's, so that a repeat gets the answer of the first instead of a second effect. */
+/** Requests with an idempotency key, so that a repeat gets the first answer instead of a second effect. */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Store } from "../../core/ports/store.ts";
@@ -7,7 +7,7 @@ import type { Database } from "../tables.ts";
 
 type IdempotencyStore = Pick<Store, "beginIdempotent" | "endIdempotent" | "forgetIdempotent" | "abandonIdempotent">;
 
-/** rows that are deleted before others have their turn */
+/** rows deleted before other work gets its turn */
 const rowsAtOnce = 100;
 
 export function idempotencyStore(db: Database): IdempotencyStore {
@@ -26,7 +26,7 @@ export function idempotencyStore(db: Database): IdempotencyStore {
           .select(["status", "body"])
           .where("key", "=", key)
           .executeTakeFirst();
-        // Gone between the two statements: it is free again.
+        // Deleted between the two statements: the key is free again.
         if (!first) continue;
         if (first.status === null) return "running";
         return { status: first.status, body: first.body ?? "" };

@@ -1,13 +1,12 @@
 /**
- * Pages of a list by keyset: each begins behind the last row of the one before, however many rows there are and
- * whatever was inserted meanwhile.
+ * Pages of a list by keyset: each begins after the last row of the one before, whatever was inserted meanwhile.
  */
 
 import { type RawBuilder, sql } from "kysely";
 import type { Page, PageQuery } from "../../core/ports/store.ts";
 import { type ListIdentity, type Position, readCursor, writeCursor } from "./cursor.ts";
 
-/** The column that a list is sorted by, and what is in it. */
+/** The column that sorts a list, and its type. */
 export interface Sort {
   column: string;
   type: "string" | "number";
@@ -16,9 +15,9 @@ export interface Sort {
 export interface PageSource<R> {
   query: PageQuery;
   sort: Sort;
-  /** what the list is of and how it is filtered */
+  /** the kind of list and its filter */
   list: ListIdentity;
-  /** at most so many rows behind a position, in order */
+  /** at most `limit` rows after a position, in order */
   read(position: Position | undefined, limit: number): Promise<R[]>;
 }
 
@@ -28,7 +27,7 @@ export async function readPage<R extends { id: string }, T>(
 ): Promise<Page<T>> {
   const identity = { ...list, sort: sort.column, order: query.order };
   const position = query.cursor === undefined ? undefined : readCursor(identity, query.cursor, sort.type);
-  // One row more than wanted tells whether there is a next page.
+  // One extra row tells whether there is a next page.
   const rows = await read(position, query.limit + 1);
   const shown = rows.slice(0, query.limit);
   const last = shown.at(-1);
@@ -42,16 +41,16 @@ function sortValue(row: object, column: string): string | number {
   return typeof value === "number" ? value : String(value);
 }
 
-/** the condition of being behind a position in the order of these two columns */
+/** the condition for rows after a position, in the order of these two columns */
 export function behind(position: Position, order: PageQuery["order"], column: string, id: string): RawBuilder<boolean> {
   const sign = sql.raw(order === "asc" ? ">" : "<");
   return sql`(${sql.ref(column)}, ${sql.ref(id)}) ${sign} (${position.value}, ${position.id})`;
 }
 
 /**
- * The conditions of beginning with a prefix: a range, in which no character of the prefix has a meaning of its own.
- * Where a page of a list sorted by this column begins behind a position, that is one end of the range; if both were
- * said, an engine might begin to read at the wrong one.
+ * The conditions for texts with a prefix: a range, in which no character of the prefix is special. If a page sorted by
+ * this column begins after a position, the position replaces one end of the range: given both, a database might begin
+ * to read at the wrong one.
  */
 export function startingWith(column: string, prefix: string, pageBegins?: PageQuery["order"]): RawBuilder<boolean>[] {
   const end = endOfPrefix(prefix);
@@ -61,12 +60,12 @@ export function startingWith(column: string, prefix: string, pageBegins?: PageQu
   return conditions;
 }
 
-/** the first text, in the order of code points, behind all that begin with the prefix; none behind the last character */
+/** the first text, by code points, after all with the prefix; undefined if there is none */
 function endOfPrefix(prefix: string): string | undefined {
   const characters = [...prefix];
   for (let last = characters.pop(); last !== undefined; last = characters.pop()) {
     const next = (last.codePointAt(0) ?? 0) + 1;
-    // Surrogates are not characters, and nothing is behind the last one.
+    // Surrogates are not characters, and no character follows the last one.
     if (next <= 0x10ffff) return characters.join("") + String.fromCodePoint(next === 0xd800 ? 0xe000 : next);
   }
   return undefined;

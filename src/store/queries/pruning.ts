@@ -1,7 +1,7 @@
 /**
- * Deletes old sessions with what is theirs: commands, rows of tags, deleted snapshots, and the row of a deleted sandbox
- * with its last session. Whatever can be long is deleted before, in statements of its own, so that the transaction which
- * takes the session itself is short. Nothing that has ended begins again, so what was prunable stays prunable.
+ * Deletes old sessions with their commands, tag rows and deleted snapshots, and a deleted sandbox with its last
+ * session. Statements of their own first delete what may have many rows, so that the transaction that deletes the
+ * session is short. An ended session never runs again, so a prunable one stays prunable.
  */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -16,13 +16,13 @@ import { type TaggedSession, type TagKey, tagKeysOf } from "./session-tags.ts";
 type PruningStore = Pick<Store, "prunableSessions" | "pruneSessions" | "sessionBehind" | "compactCounts">;
 type PruningEngine = Pick<Engine, "db" | "among" | "rows">;
 
-/** rows that one statement deletes */
+/** most rows that one statement deletes */
 const rowsAtOnce = 50;
 
 const isPrunable = sql<boolean>`sessions.${isOver} and sessions.counted = 1`;
 const endedAt = sql<number>`coalesce(sessions.stopped_at, sessions.aborted_at, sessions.updated_at)`;
 
-/** A row of the list, and whether it may go. */
+/** A row of the list, and whether it may be deleted. */
 interface Candidate {
   id: string;
   at: number;
@@ -60,17 +60,17 @@ export function pruningStore(engine: PruningEngine, runs: Runs): PruningStore {
   };
 }
 
-/** what may go of the next rows, with its time of creation; whole milliseconds, of each the last first */
+/** the deletable ones of the next rows, with their creation times; whole milliseconds, of each the last first */
 async function candidatesOf(db: Database, query: PruneQuery): Promise<{ ids: Map<string, number>; next?: number }> {
   const { after, limit, endedBefore = Number.MIN_SAFE_INTEGER, upTo } = query;
-  // What was created later has not ended before.
+  // A session created later cannot have ended before.
   const before = Math.max(endedBefore, (upTo?.at ?? Number.MIN_SAFE_INTEGER) + 1);
   const from = sql<boolean>`created_at > ${after ?? Number.MIN_SAFE_INTEGER} and created_at < ${before}`;
   const rows = await readCandidates(db, query, from, "asc", limit);
   const last = rows.at(-1)?.at;
   if (last === undefined) return { ids: new Map() };
   if (rows.length < limit) return { ids: prunable(rows) };
-  // The last millisecond may have more rows than were read.
+  // The last millisecond may have more rows than this read.
   const whole = rows.filter(({ at }) => at < last);
   const end = whole.at(-1)?.at;
   if (end !== undefined) return { ids: prunable(whole), next: end };
@@ -78,7 +78,7 @@ async function candidatesOf(db: Database, query: PruneQuery): Promise<{ ids: Map
   return { ids: prunable(newest.toReversed()), next: last };
 }
 
-/** of rows in order: of each millisecond those behind which nothing stays, the last first */
+/** of rows in order: of each millisecond those after which no row stays, the last first */
 function prunable(rows: Candidate[]): Map<string, number> {
   const ids = new Map<string, number>();
   for (const group of Map.groupBy(rows, ({ at }) => at).values())
@@ -104,7 +104,7 @@ async function readCandidates(
   return rows;
 }
 
-/** over, let go by the rule, and needed by nothing */
+/** whether it is over, a rule lets it go, and nothing needs it */
 function mayGo({ endedBefore, upTo, settledBefore }: PruneQuery): RawBuilder<boolean> {
   const rules = [
     ...(endedBefore === undefined ? [] : [sql<boolean>`${endedAt} < ${endedBefore}`]),
@@ -120,7 +120,7 @@ function mayGo({ endedBefore, upTo, settledBefore }: PruneQuery): RawBuilder<boo
     and not exists (select 1 from snapshots where snapshots.session_id = sessions.id and ${isNeeded})`;
 }
 
-// A place in the list of snapshots counts those of its millisecond from the oldest on: the last of them goes first.
+// A place in the list of snapshots counts from the oldest of its millisecond, so the last of them must go first.
 const isNeeded = sql<boolean>`(
   snapshots.state <> 'deleted'
   or exists (select 1 from sandboxes
@@ -161,7 +161,7 @@ async function deleteSnapshots({ db, among }: PruningEngine, runs: Runs, ids: st
   );
 }
 
-/** a statement that deletes up to so many rows, again and again until it deletes fewer */
+/** repeats a statement until it deletes fewer rows than the limit */
 async function untilNone(deleteSome: () => Promise<number>): Promise<void> {
   while ((await deleteSome()) === rowsAtOnce) await nextTurn();
 }
@@ -184,7 +184,7 @@ async function belongingsOf({ db, among }: PruningEngine, ids: string[]): Promis
   return rows;
 }
 
-/** deletes rows of tags before where a session has many; its tags by its id, as they were then */
+/** deletes the tag rows of sessions with many of them; returns those sessions' tags at that time, by id */
 async function deleteManyTags(engine: PruningEngine, belongings: Belongings[]): Promise<Map<string, string>> {
   const cleared = new Map<string, string>();
   for (const { tags, ...session } of belongings) {
@@ -206,7 +206,7 @@ async function deleteTagRows({ db, rows }: PruningEngine, keys: TagKey[]): Promi
     delete from session_tags where (project_id, key, value, created_at, session_id) in ${given}`.execute(db);
 }
 
-/** sessions first and sandboxes second, as everywhere; then what others wait for */
+/** sessions first and sandboxes second, as everywhere; last the rows that other transactions wait for */
 async function deleteSessions(
   engine: PruningEngine,
   runs: Runs,
@@ -222,7 +222,8 @@ async function deleteSessions(
           and current_session_id = sessions.id and deleted_at is null) then 0 else 1 end = 1
     returning id, project_id as "projectId", created_at as "createdAt", sandbox_id as "sandboxId"`.execute(tx);
   if (gone.length === 0) return 0;
-  // A change of tags holds the sandbox's row, so these are the last ones. The update holds it, too, and changes nothing.
+  // A change of tags locks the sandbox's row, so these are the current ones. This update locks it too, and changes
+  // nothing.
   const { rows: sandboxes } = await sql<{ id: string; tags: string }>`
     update sandboxes set memory = memory where ${among("id", [...new Set(gone.map(({ sandboxId }) => sandboxId))])}
     returning id, tags`.execute(tx);

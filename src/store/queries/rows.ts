@@ -1,13 +1,13 @@
 /**
- * How a noun of the core is kept as a row of a table: one column for each field, named in snake_case. What is neither
- * text, a number nor a truth is JSON; a field that is not there is NULL.
+ * How an object of the core is stored as a row: one column for each field, named in snake_case. A value that is neither
+ * text, a number nor a boolean is JSON; a missing field is NULL.
  */
 
 /**
- * How a field's value is kept.
+ * How a field's value is stored.
  *   text   as it is
- *   key    text that lists are sorted by: "" when there is none, because both engines sort NULL elsewhere
- *   prose  text whose origin is not checked: what no engine could keep is replaced
+ *   key    text that lists are sorted by: "" for a missing value, because the engines sort NULL differently
+ *   prose  text from any source: replaces characters that an engine cannot store
  *   whole  an integer; fractions are rounded
  *   real   any number
  *   flag   0 or 1
@@ -15,7 +15,7 @@
  */
 type Kind = "text" | "key" | "prose" | "whole" | "real" | "flag" | "json";
 
-/** The kind of each field; the compiler holds it against the field's type. */
+/** The kind of each field; the compiler checks it against the field's type. */
 type Columns<T> = { [K in keyof T]-?: KindOf<Exclude<T[K], undefined>> };
 
 type KindOf<V> = [V] extends [string]
@@ -26,7 +26,7 @@ type KindOf<V> = [V] extends [string]
       ? "flag"
       : "json";
 
-/** The row that keeps a T. */
+/** The row that stores a T. */
 export type Row<T> = {
   [K in keyof T & string as SnakeCase<K>]-?: Stored<Exclude<T[K], undefined>> | (undefined extends T[K] ? null : never);
 };
@@ -38,10 +38,10 @@ type SnakeCase<S extends string> = S extends `${infer Head}${infer Tail}`
   : S;
 
 export interface Mapping<T> {
-  /** their names */
+  /** their names in the table */
   columns: (keyof Row<T> & string)[];
   toRow(value: T): Row<T>;
-  /** the columns of the fields that are named, also of those whose value is undefined: they become NULL */
+  /** the columns of the given fields; a field with the value undefined becomes NULL */
   toChanges(changes: { [K in keyof T]?: T[K] | undefined }): Partial<Row<T>>;
   toValue(row: Row<T>): T;
 }
@@ -49,7 +49,7 @@ export interface Mapping<T> {
 export function mapping<T extends object>(columns: Columns<T>): Mapping<T> {
   const fields = Object.entries<Kind>(columns).map(([field, kind]) => ({ field, kind, column: snakeCase(field) }));
   const stored = (value: object, wanted: typeof fields) =>
-    // Field by field the kinds were held against the types; the compiler cannot follow that through the loop.
+    // The kinds were checked against the types field by field; the compiler cannot follow that through the loop.
     Object.fromEntries(wanted.map(({ field, kind, column }) => [column, write(kind, Reflect.get(value, field))]));
   return {
     columns: fields.map(({ column }) => column as keyof Row<T> & string),
@@ -59,7 +59,7 @@ export function mapping<T extends object>(columns: Columns<T>): Mapping<T> {
       return stored(changes, named) as Partial<Row<T>>;
     },
     toValue(row) {
-      // A loop, because this is most of what a page of a list costs.
+      // A loop, because this is the main cost of a page of a list.
       const value: Record<string, unknown> = {};
       for (const { field, kind, column } of fields) {
         const read = parse(kind, Reflect.get(row, column));
@@ -70,7 +70,7 @@ export function mapping<T extends object>(columns: Columns<T>): Mapping<T> {
   };
 }
 
-/** the first that a query finds */
+/** the first row of a query */
 export async function first<R, T>(
   query: { executeTakeFirst(): Promise<R | undefined> },
   toValue: (row: R) => T,
@@ -79,7 +79,7 @@ export async function first<R, T>(
   return row && toValue(row);
 }
 
-/** all that a query finds */
+/** all rows of a query */
 export async function all<R, T>(query: { execute(): Promise<R[]> }, toValue: (row: R) => T): Promise<T[]> {
   return (await query.execute()).map(toValue);
 }

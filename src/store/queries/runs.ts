@@ -1,20 +1,20 @@
 /**
- * How many there are of a list by creation, exactly and without reading it: it is cut into runs of about a thousand,
- * whose lengths are on record, so that only what is left of the runs at the ends of a part is counted.
+ * Counts the rows of a list by creation, exactly and without reading them all. The list is cut into runs of about a
+ * thousand rows with stored counts, so that only the rows in partial runs at both ends are counted.
  *
  *   ─────────────┃─────────────┃─────────────┃────────▶ created_at         ┃ ends_at: the run's first moment after it
  *        1,000   │    1,003    │    1,000    │  the rest, up to 1,000, is counted
  *          ├─────┼──── sum ────┼─────────┤
  *         after: counted                 before: counted
  *
- *   A run's count is what is in it. A row that is older than the newest run's end adds itself to the run it falls into
- *   when it is inserted, and takes itself off when it is deleted, in the same transaction.
+ *   A run's count is the number of its rows. A row older than the newest run's end changes the count of its run when
+ *   it is inserted or deleted, in the same transaction.
  *   Runs that have become short are joined with the next: the later end stays, and its count is the sum.
- *   Cutting and joining keep those transactions out, so each row is either seen or changes the count itself.
+ *   Cutting and joining lock out those transactions, so each row is either counted or changes the count itself.
  *
- * Runs are cut when a caller counts, by density and not by the hour: with a million rows in one hour there are a
- * thousand runs in it, and years of a few rows are one. Their ends are remembered, so that counting is one statement. It
- * also reads whether the two ends that it relies on are still there; after a join it is made again with new ends.
+ * A call to count cuts the runs, by density and not by time: a million rows in one hour make a thousand runs, and years
+ * of a few rows make one. Their ends are cached, so that counting is one statement. It also checks that the two ends
+ * that it uses still exist; after a join it runs again with new ends.
  */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -25,27 +25,27 @@ import type { Engine } from "../engines/engines.ts";
 import type { Database } from "../tables.ts";
 import { beyond, type CreationList } from "./creation-list.ts";
 
-/** rows of a run; more of them when they are of one moment, or came late */
+/** rows of a run; more if they share a moment, or were inserted late */
 const runLength = 1000;
-/** how many runs are cut, and how many are joined, before others have their turn */
+/** how many runs are cut, and how many are joined, before other work gets its turn */
 const cutsAtOnce = 20;
 const joinsAtOnce = 100;
-/** projects and lists whose runs are remembered */
+/** most projects and lists whose runs are cached */
 const mostKnown = 200;
 
 /** before every moment */
 const never = Number.MIN_SAFE_INTEGER;
-/** behind every moment */
+/** after every moment */
 const forever = Number.MAX_SAFE_INTEGER;
 const always = sql<boolean>`1 = 1`;
 
 export interface Runs {
-  /** in the transaction that inserts the row, as its last step: others wait for what it locks */
+  /** call in the transaction that inserts the row, as its last step: others wait for its locks */
   add(tx: Database, list: CreationList, row: { projectId: string; createdAt: number }): Promise<void>;
-  /** in the transaction that deletes the rows, as its last step */
+  /** call in the transaction that deletes the rows, as its last step */
   remove(tx: Database, list: CreationList, rows: { projectId: string; createdAt: number }[]): Promise<void>;
   count(list: CreationList, query: CountQuery): Promise<number>;
-  /** the place of the newest row that has so many newer ones; undefined when there are fewer rows */
+  /** the place of the newest row that has this many newer ones; undefined if there are fewer rows */
   behindNewest(list: CreationList, projectId: string, newer: number): Promise<Required<Moment> | undefined>;
   /** joins short runs, a few at a time */
   join(list: CreationList, projectId: string): Promise<void>;
@@ -57,10 +57,10 @@ interface Run {
 }
 
 export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
-  /** the ends that were there at the last look, in order */
+  /** the ends at the last read, in order */
   const known = new Map<string, number[]>();
 
-  /** true when there may be more to cut */
+  /** true if there may be more to cut */
   const cutSome = (list: CreationList, projectId: string) =>
     db.transaction().execute(async (tx) => {
       if (runLock) await sql.raw(runLock.exclusive).execute(tx);
@@ -76,7 +76,7 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
       return true;
     });
 
-  /** cuts what can be cut, and remembers the ends */
+  /** cuts new runs, and caches the ends */
   const look = async (list: CreationList, projectId: string): Promise<Run[]> => {
     if ((await read(db, nextCut(list, projectId))) !== undefined)
       while (await cutSome(list, projectId)) await nextTurn();
@@ -109,7 +109,7 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
         let times = some.map(({ createdAt }) => createdAt).sort((a, b) => a - b);
         for (let [at] = times; at !== undefined; [at] = times) {
           const end = await read(tx, endOfRun(list, projectId, "first", sql`ends_at > ${at}`));
-          // What is behind all runs is in no count.
+          // Rows after all runs are in no count.
           if (end === undefined) break;
           const later = times.filter((time) => time >= end);
           await sql`
@@ -122,7 +122,7 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
 
     async count(list, query) {
       const { projectId, after, before } = query;
-      // The time alone says nothing more, but PostgreSQL knows from it how few there are.
+      // The time alone adds no condition, but tells PostgreSQL how few rows there are.
       const from = after ? sql<boolean>`created_at >= ${after.at} and ${beyond(">", after)}` : always;
       const to = before ? sql<boolean>`created_at <= ${before.at} and ${beyond("<", before)}` : always;
       const counted = (begin: RawBuilder<boolean>, end: RawBuilder<boolean>) =>
@@ -196,7 +196,7 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
   };
 }
 
-/** groups of neighbours that fit into one run: all behind `after`, up to `last` */
+/** groups of neighbours that fit into one run: all after `after`, up to `last` */
 function shortRuns(runs: Run[]): { after: number; last: number }[] {
   const groups: { after: number; last: number; count: number; length: number }[] = [];
   let after = never;
@@ -212,13 +212,13 @@ function shortRuns(runs: Run[]): { after: number; last: number }[] {
   return groups.filter(({ length }) => length > 1);
 }
 
-/** the one number that a statement is about; undefined where it finds none */
+/** the one number that a statement returns; undefined for NULL */
 async function read(db: Database, number: RawBuilder<number | null>): Promise<number | undefined> {
   const { rows } = await sql<{ number: number | null }>`select cast(${number} as bigint) as number`.execute(db);
   return rows[0]?.number ?? undefined;
 }
 
-/** how many of these ends there are */
+/** how many of these ends exist */
 function endsThere(list: CreationList, projectId: string, ends: number[]): RawBuilder<number> {
   if (ends.length === 0) return sql`0`;
   return sql`(
@@ -226,7 +226,7 @@ function endsThere(list: CreationList, projectId: string, ends: number[]): RawBu
   )`;
 }
 
-/** the end of the first or last run of those that the condition is about; NULL when there is none */
+/** the end of the first or last run that meets the condition; NULL if there is none */
 function endOfRun(
   list: CreationList,
   projectId: string,
@@ -234,19 +234,19 @@ function endOfRun(
   condition: RawBuilder<boolean>,
 ): RawBuilder<number | null> {
   const order = sql.raw(which === "first" ? "asc" : "desc");
-  // No `min` or `max`: PostgreSQL may read all runs for those.
+  // Not `min` or `max`: PostgreSQL may read all runs for those.
   return sql`(
     select ends_at from runs where project_id = ${projectId} and list = ${list} and ${condition}
     order by ends_at ${order} limit 1
   )`;
 }
 
-/** the first moment behind all runs */
+/** the first moment after all runs */
 function endOfRuns(list: CreationList, projectId: string): RawBuilder<number> {
   return sql`coalesce(${endOfRun(list, projectId, "last", always)}, ${never})`;
 }
 
-/** the moment that the next run would end with: NULL while there is too little for one */
+/** the moment at which the next run would end; NULL while there are too few rows */
 function nextCut(list: CreationList, projectId: string): RawBuilder<number | null> {
   return sql`(
     select created_at from ${sql.table(list)}

@@ -1,6 +1,6 @@
 /**
- * The list of sandboxes. Whatever its filter, a page is read along an index in the order of the page: by the sort
- * column alone, by state, or by the rarest of its tags.
+ * The list of sandboxes. For every filter, an index gives the rows of a page in order: by the sort column alone, by
+ * state, or by the rarest of its tags.
  */
 
 import { type RawBuilder, type SelectQueryBuilder, sql } from "kysely";
@@ -16,7 +16,7 @@ const sorts = {
   createdAt: { column: "created_at", type: "number" },
   name: { column: "name", type: "string" },
   stateChangedAt: { column: "state_changed_at", type: "number" },
-  // None is "", which is first when ascending.
+  // A missing one is "", which comes first in ascending order.
   currentSnapshotId: { column: "current_snapshot_id", type: "string" },
 } as const satisfies Record<SandboxQuery["sortBy"], Sort>;
 
@@ -51,7 +51,7 @@ export async function countSandboxes(db: Database, query: SandboxFilter): Promis
   return Number(count);
 }
 
-/** which rows of a sorted list, and how it is sorted */
+/** the part of a sorted list to read, and its sort */
 interface Slice {
   column: (typeof sorts)[SandboxQuery["sortBy"]]["column"];
   order: "asc" | "desc";
@@ -82,7 +82,7 @@ function furtherConditions({ kept, createdAfter, imageName }: SandboxFilter): Ra
     conditions.push(sql`(not (${isOver}) or exists (${session} and sessions.snapshotted_at is not null))`);
   }
   if (createdAfter !== undefined) conditions.push(sql`sandboxes.created_at > ${createdAfter}`);
-  // The column is JSON that we wrote ourselves, so the name stands in it in exactly one way.
+  // We write this JSON column ourselves, so the name has exactly one spelling in it.
   if (imageName === null) conditions.push(sql`sandboxes.base not like '%"imageName":%'`);
   else if (imageName !== undefined) {
     const text = `"imageName":${JSON.stringify(imageName)}`.replaceAll(/[!%_]/g, "!$&");
@@ -96,7 +96,7 @@ function cut(rows: Sandboxes, { column, order, position, limit }: Slice): Sandbo
   return left.orderBy(`sandboxes.${column}`, order).orderBy("sandboxes.id", order).limit(limit);
 }
 
-/** Each state has its own order, so a page of several is the beginning of each, merged. */
+/** Each state has its own order, so a page over several merges the first rows of each. */
 async function readByState(
   db: Database,
   query: SandboxQuery,
@@ -122,13 +122,13 @@ async function readTagged(db: Database, query: SandboxQuery, pairs: TagPair[], s
   if (only && more.length === 0 && alongTag) return readAlongTag(db, query, only, more, slice);
   const { rarest, others, count } = await rarestFirst(db, sandboxTags, projectId, pairs);
   if (alongTag) return readAlongTag(db, query, rarest, others, slice);
-  // A common tag is met often enough on the way along any order.
+  // A common tag occurs often enough along any order.
   if (!isRare(count)) {
     const outer = { projectId, createdAt: "sandboxes.created_at", id: "sandboxes.id" };
     const having = filtered(db, query).where((eb) => eb.and(pairs.map((pair) => hasPair(sandboxTags, pair, outer))));
     return cut(having, slice).execute();
   }
-  // All that have a rare one are few enough to be sorted.
+  // The rows with a rare tag are few enough to sort.
   const { column, order, position, limit } = slice;
   const few = db
     .with(
@@ -143,7 +143,7 @@ async function readTagged(db: Database, query: SandboxQuery, pairs: TagPair[], s
   return (position ? few.where(behind(position, order, column, "id")) : few).execute();
 }
 
-/** the tag's own rows are in the order of creation */
+/** reads along the tag's own rows, which are in order of creation */
 function readAlongTag(
   db: Database,
   query: SandboxQuery,

@@ -1,6 +1,6 @@
 /**
- * Sandboxes, with their routes and tags. A deleted one keeps its row, because its sessions and snapshots belong to it;
- * `deleted_at` takes it out of every name, route and list.
+ * Sandboxes, with their routes and tags. A deleted one keeps its row, because its sessions and snapshots refer to it;
+ * `deleted_at` removes it from every name, route and list.
  */
 
 import { sql } from "kysely";
@@ -63,7 +63,7 @@ const sandboxes = mapping<Omit<Sandbox, "totals">>({
   updatedAt: "whole",
 });
 
-// In the words of the index's condition, or that would not serve.
+// Worded like the index's condition, so that the database can use the index.
 const isStale = sql<boolean>`${isOver}
   and (current_snapshot_id = '' or snapshot_gone = 1)`;
 
@@ -128,7 +128,7 @@ export function sandboxStore(db: Database, runs: Runs): SandboxStore {
         const tags = changes.tags && (await heldTags(tx, id));
         const row = await tx
           .updateTable("sandboxes")
-          // The id for itself, because a statement that sets nothing is none.
+          // Sets the id to itself, because a statement must set something.
           .set({ ...columns, ...snapshot, id })
           .where("id", "=", id)
           .where("deleted_at", "is", null)
@@ -209,7 +209,7 @@ function toSandbox(row: SandboxRow): Sandbox {
   };
 }
 
-/** its tags, while nobody else changes it or adds a session to it before the transaction ends */
+/** its tags; locks the sandbox, so that until the transaction ends no one else changes it or adds a session */
 function heldTags(tx: Database, id: string): Promise<Sandbox["tags"] | undefined> {
   const held = tx.updateTable("sandboxes").set({ id }).where("id", "=", id).where("deleted_at", "is", null);
   return first(held.returningAll(), (row) => toSandbox(row).tags);

@@ -1,7 +1,7 @@
 /**
- * The list of sessions. A filter by tags is read along an index in the order of the page: along the rarest of its values,
- * or, where the list is of one name or of open sessions, along those. What else is filtered for is checked on the way,
- * a stretch at a time, because a page may be far from the next: in between, others have their turn.
+ * The list of sessions. A filter by tags reads along an index in the order of the page: along the rarest of its values,
+ * or, for one name or for open sessions, along those. It checks the other filters a stretch of rows at a time, because
+ * the next match may be far away. Between stretches, other work gets its turn.
  */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -18,7 +18,7 @@ import { isOpen } from "./session-states.ts";
 import { contains, needsCheck, wantedTerms } from "./session-tags.ts";
 import { filterPairs, hasPair, rarestFirst, sessionTags, type TagPair } from "./tags.ts";
 
-/** of each session what is wanted, among which are the columns that the list is sorted by */
+/** `wanted` are the columns to return, which must include those that sort the list */
 export async function listSessions<T extends Listed>(
   engine: Pick<Engine, "db" | "among">,
   query: SessionQuery,
@@ -38,11 +38,11 @@ export async function listSessions<T extends Listed>(
 
 type Listed = Pick<Session, "id" | "createdAt">;
 
-/** rows of the first stretch beside those of the page, and of the longest one */
+/** rows of the first stretch in addition to the page, and of the longest one */
 const firstStretch = 100;
 const longestStretch = 4000;
 
-/** A place on the way, and whether the session there has every term. */
+/** A row on the way, and whether its session has every term. */
 interface Candidate {
   at: number;
   id: string;
@@ -59,7 +59,7 @@ async function readContaining(
 ): Promise<string[]> {
   const read = await candidatesOf(db, query, terms);
   const found: string[] = [];
-  // Of a single term every row is one of the page.
+  // With a single term, every row is on the page.
   let stretch = terms.length === 1 && !needsCheck(tags) ? limit : limit + firstStretch;
   for (let from = position; ; ) {
     const candidates = await read(from, stretch);
@@ -74,7 +74,7 @@ async function readContaining(
   return found.slice(0, limit);
 }
 
-/** what reads candidates, so many behind a position */
+/** returns a function that reads candidates after a position */
 async function candidatesOf(
   db: Database,
   query: SessionQuery,
@@ -115,7 +115,7 @@ async function candidatesOf(
   };
 }
 
-/** those whose sandboxes' tags contain the tags */
+/** the ids whose sandboxes' tags contain the given tags */
 async function checked(db: Database, ids: string[], tags: Record<string, TagValue>): Promise<string[]> {
   if (ids.length === 0) return [];
   const rows = await db
@@ -129,7 +129,7 @@ async function checked(db: Database, ids: string[], tags: Record<string, TagValu
   return ids.filter((id) => passed.has(id));
 }
 
-/** in the order of their ids here */
+/** the rows, in the order of the given ids */
 async function rowsOf<T>(
   { db, among }: Pick<Engine, "db" | "among">,
   wanted: RawBuilder<unknown>,

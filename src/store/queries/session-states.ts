@@ -1,6 +1,6 @@
 /**
- * Conditions on the states of sessions, in the words of the indexes that serve them: an index with a condition serves
- * only a query that says the same.
+ * Conditions on the states of sessions, worded like the conditions of their indexes: a database uses a partial index
+ * only for a query with the same condition.
  */
 
 import { sql } from "kysely";

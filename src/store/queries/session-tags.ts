@@ -1,11 +1,11 @@
 /**
- * The tags of sessions' sandboxes as rows of an index table, in the order in which sessions are listed. There is a row
- * for every value, also within nested ones, by its path: keys, and null for an element of an array. What contains
- * another has all of its rows; the reverse is not sure, because rows do not tell one element of an array from the next.
+ * The tags of sessions' sandboxes as rows of an index table, in the order of the list of sessions. There is a row for
+ * every value, also within nested ones, by its path: keys, and null for an element of an array. Tags that contain
+ * others have all of their rows. The reverse may be false, because rows do not distinguish elements of an array.
  *
  *   { user: { id: 7, roles: ["a"] } }    ["user"] {}    ["user","id"] 7    ["user","roles"] []    ["user","roles",null] "a"
  *
- * A deleted sandbox's sessions keep theirs: lists of sessions have them too.
+ * Sessions of a deleted sandbox keep their rows, because lists of sessions include them.
  */
 
 import { SandkeepError } from "../../core/model/errors.ts";
@@ -21,25 +21,25 @@ export interface TaggedSession {
   createdAt: number;
 }
 
-/** how deep values may be nested, and how many there may be in all */
+/** most levels of nesting, and most values in total */
 const deepest = 64;
 const most = 10_000;
 
-/** an engine takes so many parameters and no more, and conditions of so many parts */
+/** limits of the engines on parameters of a statement and on parts of a condition */
 const rowsAtOnce = 1000;
 const sessionsAtOnce = 200;
 
-/** refuses tags that are too much for the index */
+/** throws if tags are too large for the index */
 export function checkTags(tags: Tags): void {
   allTerms(tags);
 }
 
-/** the rows that tags must have to contain these: a nested value that is not empty is there when its own values are */
+/** the rows that tags need to contain these; a nested value that is not empty follows from its own values */
 export function wantedTerms(tags: Tags): TagPair[] {
   return [...collectTerms(tags, isEmpty).values()];
 }
 
-/** whether everything in `part` is in `whole`: of objects each pair, of arrays each element somewhere, of others the same */
+/** whether `whole` contains `part`: of objects each pair, of arrays each element somewhere, else the same value */
 export function contains(whole: TagValue, part: TagValue): boolean {
   if (!isNested(whole) || !isNested(part)) return whole === part;
   if (Array.isArray(part))
@@ -50,7 +50,7 @@ export function contains(whole: TagValue, part: TagValue): boolean {
   );
 }
 
-/** whether having all terms of this is not enough to contain it: terms do not say which element of an array they are of */
+/** whether matching all terms is not enough to contain this: terms do not say which array element they belong to */
 export function needsCheck(part: TagValue): boolean {
   if (!isNested(part)) return false;
   const inArray = Array.isArray(part) && part.some(isNested);
@@ -64,12 +64,12 @@ export async function writeSessionTags(db: Database, sessions: TaggedSession[], 
 /** an index row: project, key, value, creation, session */
 export type TagKey = [string, string, string, number, string];
 
-/** the whole keys of a session's rows, as its sandbox's tags are */
+/** the full keys of a session's rows, for its sandbox's tags */
 export function tagKeysOf({ id, projectId, createdAt }: TaggedSession, tags: Tags): TagKey[] {
   return [...allTerms(tags).values()].map(({ key, value }) => [projectId, key, value, createdAt, id]);
 }
 
-/** makes the rows of a sandbox's sessions what its tags are now */
+/** updates the rows of a sandbox's sessions to its new tags */
 export async function changeSessionTags(db: Database, sandboxId: string, before: Tags, now: Tags): Promise<void> {
   const [old, wanted] = [allTerms(before), allTerms(now)];
   const gone = [...old].filter(([term]) => !wanted.has(term)).map(([, pair]) => pair);
@@ -102,7 +102,7 @@ async function deleteTerm(db: Database, sessions: TaggedSession[], { key, value 
       .where((eb) =>
         eb.or(
           sessions.slice(i, i + sessionsAtOnce).map(({ id, projectId, createdAt }) =>
-            // The whole key of the row, so that each is one lookup.
+            // The full key of the row, so that each is one lookup.
             eb.and({ project_id: projectId, key, value, created_at: createdAt, session_id: id }),
           ),
         ),
@@ -114,7 +114,7 @@ function allTerms(tags: Tags): Map<string, TagPair> {
   return collectTerms(tags, () => true);
 }
 
-/** the terms of tags, by what tells them apart; of nested values only those that are wanted */
+/** the terms of tags, by a unique text; of nested values only those that are wanted */
 function collectTerms(tags: Tags, wanted: (nested: object) => boolean): Map<string, TagPair> {
   const terms = new Map<string, TagPair>();
   const add = (path: (string | null)[], value: string) => {

@@ -1,6 +1,6 @@
 /**
- * Sessions. A sandbox shows the state of its current one, so what changes that state changes both rows together:
- * the session's first, the sandbox's second, everywhere, so that no two transactions wait for each other.
+ * Sessions. A sandbox shows the state of its current session, so a change of state updates both rows together: always
+ * the session first and the sandbox second, so that transactions do not deadlock.
  */
 
 import { sql } from "kysely";
@@ -73,7 +73,7 @@ const sessions = mapping<Session>({
   endReason: "prose",
 });
 
-/** with what the list is sorted by */
+/** with the column that sorts the list */
 const summaries = mapping<SessionSummary & Pick<Session, "createdAt">>({
   id: "text",
   state: "text",
@@ -84,10 +84,10 @@ const summaries = mapping<SessionSummary & Pick<Session, "createdAt">>({
   createdAt: "whole",
   tags: "json",
 });
-// In one statement with the session: two of a hundred rows each take longer.
+// In one statement with the session: two statements of a hundred rows each take longer.
 const tagsOfSandbox = sql`(select tags from sandboxes where sandboxes.id = sessions.sandbox_id) as tags`;
 
-// In the words of its index.
+// Worded like its index's condition.
 const isUncounted = sql<boolean>`counted = 0 and ${isOver}`;
 
 export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, now: () => number): SessionStore {
@@ -148,7 +148,7 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
       first(
         db
           .updateTable("sessions")
-          // The id for itself, because a statement that sets nothing is none.
+          // Sets the id to itself, because a statement must set something.
           .set({ ...sessions.toChanges(changes), id })
           .where("id", "=", id)
           .where("state", "in", states)
@@ -235,7 +235,7 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
   };
 }
 
-/** with what is kept beside it; as the last step of a transaction */
+/** inserts a session with its tags and count; must be the last step of a transaction */
 export async function insertSessionRow(
   tx: Database,
   runs: Runs,

@@ -1,4 +1,4 @@
-/** Snapshots. A deleted one stays as a tombstone: lists show it, and it keeps its place in the tree. */
+/** Snapshots. A deleted one keeps its row: lists show it, and it keeps its place in the tree. */
 
 import { sql } from "kysely";
 import type { Snapshot } from "../../core/model/sandbox.ts";
@@ -49,7 +49,7 @@ const snapshots = mapping<Snapshot>({
   expiresAt: "whole",
 });
 
-// In the words of the indices' conditions, or those would not serve.
+// Worded like the indexes' conditions, so that the database can use the indexes.
 const isThere = sql<boolean>`state <> 'deleted'`;
 const hasCurrent = sql<boolean>`current_snapshot_id <> ''`;
 
@@ -68,7 +68,7 @@ export function snapshotStore(db: Database, runs: Runs): SnapshotStore {
       db.transaction().execute(async (tx) => {
         const row = await tx
           .updateTable("snapshots")
-          // The id for itself, because a statement that sets nothing is none.
+          // Sets the id to itself, because a statement must set something.
           .set({ ...snapshots.toChanges(changes), id })
           .where("id", "=", id)
           .returningAll()

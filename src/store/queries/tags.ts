@@ -1,6 +1,6 @@
 /**
- * Tags as rows of an index table, one for each pair, in the order in which sandboxes are listed. A value is its JSON,
- * nested ones too: a filter compares them as a whole. What is too long for an index entry is there as its hash.
+ * Tags as rows of an index table, one for each pair, in the order of the list of sandboxes. A value is stored as its
+ * JSON, nested ones too, and a filter compares it as a whole. A text too long for an index entry is stored as its hash.
  */
 
 import { createHash } from "node:crypto";
@@ -10,7 +10,7 @@ import type { Sandbox, TagValue } from "../../core/model/sandbox.ts";
 import type { Database } from "../tables.ts";
 import { canonicalJson } from "./cursor.ts";
 
-/** Whose tags: both tables are alike but for the column of who has them. */
+/** Which tags: both tables are alike except for the column of their owner. */
 export interface TagIndex {
   table: "sandbox_tags" | "session_tags";
   id: "sandbox_id" | "session_id";
@@ -24,16 +24,16 @@ export interface TagPair {
   value: string;
 }
 
-/** bytes of a key or value that is kept as it is; an index entry of PostgreSQL has room for 2,700 in all */
+/** longest key or value in bytes that is stored unchanged; an index entry of PostgreSQL has room for 2,700 in all */
 const longestText = 256;
 
-/** how many rows of a pair are counted at most: one that has fewer is rare */
+/** most rows counted of a pair; one with fewer is rare */
 const mostCounted = 1000;
 
-/** of how many pairs a filter may be: each is a part of one statement */
+/** most pairs of a filter: each is a part of one statement */
 const mostPairs = 100;
 
-/** the pairs of a filter */
+/** the pairs of a filter; throws if there are too many */
 export function filterPairs(pairs: TagPair[]): TagPair[] {
   if (pairs.length > mostPairs)
     throw new SandkeepError("invalid", `Cannot filter by ${pairs.length} tags: ${mostPairs} are the most`);
@@ -47,7 +47,7 @@ export function tagPairs(tags: Record<string, TagValue>): TagPair[] {
   }));
 }
 
-/** makes the rows of a sandbox what its tags are */
+/** inserts the rows for a sandbox's tags */
 export async function writeTags(
   db: Database,
   sandbox: Pick<Sandbox, "id" | "projectId" | "createdAt">,
@@ -60,7 +60,7 @@ export async function writeTags(
     created_at: sandbox.createdAt,
     sandbox_id: sandbox.id,
   }));
-  // An engine takes so many parameters and no more.
+  // Engines limit the parameters of a statement.
   for (let i = 0; i < rows.length; i += 1000)
     await db
       .insertInto("sandbox_tags")
@@ -72,7 +72,7 @@ export async function deleteTags(db: Database, sandboxId: string): Promise<void>
   await db.deleteFrom("sandbox_tags").where("sandbox_id", "=", sandboxId).execute();
 }
 
-/** the pairs with the rarest apart, and how often that is there, up to `mostCounted` */
+/** the rarest pair, the others, and the number of its rows, up to `mostCounted` */
 export async function rarestFirst(
   db: Database,
   index: TagIndex,
@@ -81,7 +81,7 @@ export async function rarestFirst(
 ): Promise<{ rarest: TagPair; others: TagPair[]; count: number }> {
   const met = await Promise.all(pairs.map(async (pair) => ({ pair, ...(await newestOf(db, index, projectId, pair)) })));
   const { pair: rarest, count } = met.reduce((least, next) =>
-    // Of two that are common, the one whose newest are spread farther.
+    // Of two common ones, prefer the one whose newest rows are spread farther.
     next.count < least.count || (next.count === least.count && (next.since ?? 0) < (least.since ?? 0)) ? next : least,
   );
   return { rarest, others: pairs.filter((pair) => pair !== rarest), count };
@@ -91,7 +91,7 @@ export function isRare(count: number): boolean {
   return count < mostCounted;
 }
 
-/** how many a pair's newest rows are, and since when */
+/** the number of a pair's newest rows, and the oldest time among them */
 async function newestOf(
   db: Database,
   { table }: TagIndex,
@@ -108,7 +108,7 @@ async function newestOf(
 }
 
 /**
- * The condition that whoever the outer query is about has this pair too; the creation time makes it one lookup. It is no
+ * The condition that the outer query's row has this pair too; the creation time makes it one lookup. It avoids
  * `exists`, which PostgreSQL may turn into a join that reads all rows of the pair for a page of twenty.
  */
 export function hasPair(
@@ -124,9 +124,9 @@ export function hasPair(
   ) = 1`;
 }
 
-/** what fits into an index entry */
+/** the text, or its hash if it does not fit into an index entry */
 export function short(text: string): string {
   if (Buffer.byteLength(text) <= longestText) return text;
-  // No JSON begins like this, so no value can be another's hash.
+  // No JSON begins like this, so a hash never equals a value.
   return `#${createHash("sha256").update(text).digest("hex")}`;
 }

@@ -80,7 +80,7 @@ export function teamStore(db: Database): TeamStore {
         .where("team_id", "=", teamId)
         .where((eb) => eb.or([eb("id", "=", idOrName), eb("uuid", "=", idOrName), eb("name", "=", idOrName)]))
         .execute();
-      // A name may look like another project's id: the id is what was meant.
+      // A name may look like another project's id: the id wins.
       const row = found.find(({ id }) => id === idOrName) ?? found.find(({ uuid }) => uuid === idOrName) ?? found[0];
       return row && projects.toValue(row);
     },
