@@ -1,4 +1,4 @@
-/** What bin/sandkeep runs: reads which command is wanted and starts it. Each command's code is loaded only when needed. */
+/** The entry point of bin/sandkeep: starts the requested command, and loads a command's code only when needed. */
 
 import { randomUUID } from "node:crypto";
 import { existsSync, realpathSync } from "node:fs";
@@ -31,7 +31,7 @@ Options:
   -v, --version    show the version
 `;
 
-/** each may return an exit code; whatever else is 0 */
+/** each may return an exit code; any other value means 0 */
 const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   serve,
   recover,
@@ -45,17 +45,17 @@ const commands: Record<string, (args: string[]) => Promise<unknown>> = {
   doctor,
 };
 
-/** those that close what they have opened before they end, also when the reader of their output has gone */
+/** commands that must close what they have opened, even if the reader of their output is gone */
 const closing = ["recover", "image"];
 
 const isRoot = process.getuid?.() === 0;
 let output: Output | undefined;
 
-// Halves the time that a command takes to load. Without the right to write there, Node goes on without it.
+// Halves a command's load time. If the folder is not writable, Node goes on without the cache.
 enableCompileCache(compileCache);
 process.exitCode = await main(asOption(process.argv.slice(2)));
 
-/** "help env" as "env --help" */
+/** turns "help env" into "env --help" */
 function asOption([name, ...rest]: string[]): string[] {
   if (name !== "help") return name === undefined ? [] : [name, ...rest];
   return [...rest.slice(0, 1), "--help"];
@@ -63,7 +63,7 @@ function asOption([name, ...rest]: string[]): string[] {
 
 async function main(args: string[]): Promise<number> {
   const [name = "--help", ...rest] = args;
-  // A daemon outlives the readers of its output.
+  // A daemon must outlive the readers of its output.
   if (name !== "serve") output = outputUntilClosed((error) => endOf(error, name));
   try {
     if (name === "-h" || name === "--help") print(usage.trimEnd());
@@ -76,16 +76,16 @@ async function main(args: string[]): Promise<number> {
   } catch (error) {
     if (error instanceof BrokenOutput) return Number(process.exitCode ?? 1);
     process.stderr.write(`sandkeep: ${messageOf(error)}\n`);
-    // Our own errors are sentences; anything else is a bug, whose place is worth knowing.
+    // Our own errors are sentences; anything else is a bug, so print its stack.
     const ours = error instanceof SandkeepError || error instanceof CliError;
     if (!ours && error instanceof Error) process.stderr.write(`${error.stack}\n`);
-    // Whatever it left open must not keep the program: whoever started it waits for its end.
+    // Open handles must not keep the process alive: the caller waits for its end.
     setTimeout(() => process.exit(1), 1000).unref();
     return 1;
   }
 }
 
-/** what is printed reaches nobody any more: a command that has nothing open ends at once, another when it prints again */
+/** handles broken output: a command with nothing open exits at once, others when they print again */
 function endOf(error: NodeJS.ErrnoException, name: string): void {
   const isGone = error.code === "EPIPE";
   if (!isGone) process.stderr.write(`sandkeep: Cannot write the output: ${error.message}\n`);
@@ -160,7 +160,7 @@ async function image(args: string[]): Promise<void> {
     input: process.stdin,
     print,
     progress: (line) => write(process.stderr, `${line}\n`),
-    // back to the line's beginning, and away with what was there
+    // returns to the start of the line and clears it
     ...(process.stderr.isTTY && { redraw: (line: string) => write(process.stderr, `\r\x1b[K${line}`) }),
   });
 }
@@ -229,14 +229,14 @@ async function upgrade(args: string[]): Promise<void> {
   await upgradeCommand(args, { environment: process.env, dataDirs: await dataDirs(), print });
 }
 
-/** the `sandkeep` of PATH, where that is this very program */
+/** the `sandkeep` on PATH, if it is this program */
 function installed(): { command: string; args: string[] } | undefined {
   const places = (process.env.PATH ?? "").split(delimiter).filter((place) => isAbsolute(place));
   const command = places.map((place) => join(place, "sandkeep")).find((path) => realPath(path) === launcher);
   return command === undefined ? undefined : { command, args: [] };
 }
 
-/** undefined where there is nothing */
+/** undefined if the path does not exist */
 function realPath(path: string): string | undefined {
   try {
     return realpathSync(path);
@@ -272,7 +272,7 @@ async function doctor(args: string[]): Promise<number> {
   });
 }
 
-/** where the key may be; a user of a daemon that root runs may be allowed to read it */
+/** directories that may hold the key; root's daemon may let other users read it */
 async function dataDirs(): Promise<string[]> {
   const { defaultDataDir } = await import("./config/config.ts");
   const { SANDKEEP_DATA_DIR: dataDir } = process.env;

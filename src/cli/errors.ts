@@ -1,4 +1,4 @@
-/** What goes wrong on the command line: a sentence, and where there is one a hint what to do about it. */
+/** An error on the command line: a sentence and, if there is one, a hint about what to do. */
 
 export class CliError extends Error {
   override readonly name = "CliError";
@@ -8,9 +8,9 @@ export class CliError extends Error {
   }
 }
 
-/** The daemon answers, and refuses. */
+/** The daemon answered with a refusal. */
 export class Refusal extends CliError {
-  /** of HTTP */
+  /** HTTP status */
   readonly status: number;
 
   constructor(message: string, status: number) {

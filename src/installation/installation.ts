@@ -1,4 +1,4 @@
-/** Where this package's own files are: in a clone, where Node runs src/, and installed, where it runs dist/. */
+/** Paths of this package's own files: in a clone, where Node runs src/, and installed, where it runs dist/. */
 
 import { realpathSync } from "node:fs";
 import { delimiter, extname, join } from "node:path";
@@ -6,22 +6,22 @@ import { delimiter, extname, join } from "node:path";
 /** the package's folder */
 export const root = join(import.meta.dirname, "../..");
 
-/** whether Node runs the sources as they are */
+/** whether Node runs the sources directly */
 export const isClone = extname(import.meta.filename) === ".ts";
 
 /** the `sandkeep` command */
 export const launcher = join(root, "bin/sandkeep");
 
-/** where Node keeps the compiled code of our modules, in a folder for each user and version of Node */
+/** Node's cache of our compiled modules, with a folder for each user and version of Node */
 export const compileCache = join(root, ".compile-cache");
 
-/** what is loaded into programs that use a vendor's SDK; the same files in a clone and installed */
+/** files that programs with a vendor's SDK load; the same in a clone and installed */
 export const redirects = join(root, "src/redirect");
 
 /** the main module of the egress process */
 export const egressMain = join(import.meta.dirname, "../egress", `main${extname(import.meta.filename)}`);
 
-/** How a person runs this very Sandkeep: by its name if PATH leads here, else by its path. Not quoted for a shell. */
+/** The command that runs this Sandkeep: its name if PATH leads here, else its path. Not quoted for a shell. */
 export function ownCommand(environment: NodeJS.ProcessEnv): string {
   const folders = (environment.PATH ?? "").split(delimiter).filter((folder) => folder.startsWith("/"));
   const first = folders.map((folder) => resolved(join(folder, "sandkeep"))).find((path) => path !== undefined);

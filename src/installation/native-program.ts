@@ -1,7 +1,7 @@
 /**
- * The native program, compiled from guest/. In a clone `npm start` compiles it; an installed package does so at its
- * first start, as npm packages have no compiler of their own to rely on when they are installed. It is kept in the
- * package's folder, so that it goes when the package does, or in the data directory if that folder is someone else's.
+ * The native program, compiled from guest/. In a clone `npm start` compiles it. An installed package compiles it at its
+ * first start, because npm cannot rely on a compiler at installation. The result is in the package's folder, so that it
+ * is removed with the package, or in the data directory if another user owns that folder.
  */
 
 import { execFile } from "node:child_process";
@@ -26,14 +26,14 @@ export interface CompileOptions extends NativePlaces {
 
 const name = "sandkeep-guest";
 
-/** where it is, if it is compiled */
+/** its path, if it is compiled */
 export function findNativeProgram({ root, dataDir }: NativePlaces): string | undefined {
   return [packageFolder(root), dataFolder(root, dataDir)]
     .map((folder) => join(folder, name))
     .find((path) => existsSync(path));
 }
 
-/** where it is; compiles it if it is not there yet */
+/** its path; compiles it if necessary */
 export async function nativeProgram(options: CompileOptions): Promise<string> {
   const { root, dataDir, lacking = missing(["run"]).filter(isForCompiling), say } = options;
   const found = findNativeProgram(options);
@@ -52,7 +52,7 @@ export function isForCompiling({ why }: HostNeed): boolean {
 
 async function compile(sources: string, folder: string): Promise<void> {
   mkdirSync(folder, { recursive: true, mode: 0o755 });
-  // Of two that compile at the same time either may come last.
+  // Two processes may compile at the same time; either result is fine.
   const build = mkdtempSync(join(folder, "make-"));
   try {
     await promisify(execFile)("make", ["-s", "-C", sources, `BUILD=${build}`], { encoding: "utf8" });
@@ -69,7 +69,7 @@ function packageFolder(root: string): string {
   return join(root, "guest/build");
 }
 
-/** one for each version of the sources, because this folder outlives the package */
+/** a folder for each version of the sources, because it outlives the package */
 function dataFolder(root: string, dataDir: string): string {
   const guest = join(root, "guest");
   const hash = createHash("sha256");
@@ -80,7 +80,7 @@ function dataFolder(root: string, dataDir: string): string {
   return join(dataDir, "native", `${process.arch}-${hash.digest("hex").slice(0, 16)}`);
 }
 
-/** Whether the package is ours to write to: what root leaves in another user's folder, that user cannot remove. */
+/** Whether the package's folder is ours: another user could not remove files that root leaves in theirs. */
 function isOwn(root: string): boolean {
   if (statSync(root).uid !== process.getuid?.()) return false;
   try {

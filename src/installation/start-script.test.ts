@@ -1,4 +1,4 @@
-/** bin/sandkeep: which Node it becomes, which it refuses, and that nothing stands between it and its caller. */
+/** Tests of bin/sandkeep: which Node it runs and which it refuses, and that Node replaces its process. */
 
 import { spawn, spawnSync } from "node:child_process";
 import { appendFile, chmod, copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
@@ -12,7 +12,7 @@ const packageName = `node-linux-${process.arch}`;
 const packagedNode = join(root, "node_modules", packageName, "bin/node");
 const system = "/usr/bin:/bin";
 
-test("the digests are those of the packages in package.json, and the installed one has its digest", async () => {
+test("the digests match the packages in package.json, and the installed Node matches its digest", async () => {
   const { optionalDependencies: packages } = manifest;
   expect(Object.keys(nodeDigests()).sort()).toEqual(Object.keys(packages).sort());
   const text = await readFile(join(root, "scripts/node-digests.txt"), "utf8");
@@ -20,7 +20,7 @@ test("the digests are those of the packages in package.json, and the installed o
   expect(refusalOf(join(root, "node_modules"))).toBeUndefined();
 });
 
-test("without a recent Node on PATH it becomes the packaged one, wherever above it npm put it", async () => {
+test("without a recent Node on PATH it runs the packaged one, in any node_modules above it", async () => {
   const { folder, run } = await installation({ main: "console.log(process.execPath, ...process.argv.slice(2))" });
   const answers = [run(["a b", "c"]), run(["again"])];
   await rename(join(folder, "node_modules"), join(folder, "../node_modules"));
@@ -33,7 +33,7 @@ test("without a recent Node on PATH it becomes the packaged one, wherever above 
   ]);
 });
 
-test("a packaged Node that is not the published one is refused, also after the right one has run", async () => {
+test("a packaged Node that differs from the published one is refused, even after the right one has run", async () => {
   const { folder, run } = await installation({ main: "" });
   expect(run([])).toMatchObject({ status: 0, stderr: "" });
   const node = join(folder, "node_modules", packageName, "bin/node");
@@ -63,7 +63,7 @@ test("the host's own Node runs it from version 24 on", async () => {
   }
 });
 
-test("what npm puts on PATH is not the host's own", async () => {
+test("a Node that npm puts on PATH does not count as the host's own", async () => {
   const { folder, run } = await installation({ main: "console.log(process.execPath)" });
   const bin = join(folder, "node_modules/.bin");
   await mkdir(bin);
@@ -71,7 +71,7 @@ test("what npm puts on PATH is not the host's own", async () => {
   expect(run([], { PATH: `${bin}:${system}` }).stdout).toBe(`${packagedNode}\n`);
 });
 
-test("without any Node that can run it, a sentence says so", async () => {
+test("without a suitable Node the error says so", async () => {
   const { folder, run } = await installation({ main: "" });
   await rm(join(folder, "node_modules"), { recursive: true });
   expect(run([])).toMatchObject({
@@ -80,7 +80,7 @@ test("without any Node that can run it, a sentence says so", async () => {
   });
 });
 
-test("it is replaced by Node: the exit code is the program's, and a signal reaches it and nothing is left", async () => {
+test("Node replaces it: the exit code is the program's, a signal reaches it, and nothing is left", async () => {
   const { launcher } = await installation({
     main: 'process.on("SIGTERM", () => process.exit(7)); console.log(process.pid); setInterval(() => {}, 1e6)',
   });
@@ -97,7 +97,7 @@ test("it is replaced by Node: the exit code is the program's, and a signal reach
   expect(await ended).toBe(7);
 });
 
-/** a package with this main module, the launcher, and the packaged Node; run through a link, as npm makes one */
+/** a package with this main module, the launcher, and the packaged Node; run through a link, as with npm */
 async function installation({ main }: { main: string }) {
   const folder = join(await tempDir(), "sandkeep");
   for (const part of ["bin", "dist", "scripts", `node_modules/${packageName}/bin`])

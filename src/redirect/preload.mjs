@@ -1,7 +1,7 @@
 /**
- * Loaded into somebody else's Node (18 or later) by NODE_OPTIONS="--import …": sends what Vercel's sandbox SDK and CLI
- * say to Vercel's hosts, and E2B's SDK 1 to E2B's, to the daemon at SANDKEEP_URL instead. Those packages have a fixed
- * address, and each call goes through the global fetch, so that is what is wrapped. Everything else passes untouched.
+ * Loaded into another program's Node (18 or later) by NODE_OPTIONS="--import …". It sends the calls of Vercel's sandbox
+ * SDK and CLI to Vercel's hosts, and of E2B's SDK 1 to E2B's, to the daemon at SANDKEEP_URL instead. Those packages
+ * have a fixed address and use the global fetch for each call, so this wraps it. Every other call passes untouched.
  *
  *   https://vercel.com/api/…, https://vercel.com/.well-known/…    → SANDKEEP_URL, same path
  *   https://api.vercel.com/…                                      → SANDKEEP_URL/api/…
@@ -11,10 +11,10 @@
  *   https://<port>-<sandbox>.<SANDKEEP_DOMAIN>:<port of SANDKEEP_URL>/…   the same, without TLS where SANDKEEP_URL has none
  *   https://<host of SANDKEEP_URL>/health                         → SANDKEEP_URL/health
  *
- * Names below .localhost, which are the addresses of ports, resolve to the loopback address: browsers know that, most C
- * libraries do not.
+ * Names below .localhost, which are the addresses of ports, resolve to the loopback address: browsers do that, but most
+ * C libraries do not.
  *
- * Plain JavaScript without dependencies, because there is nothing else it could count on.
+ * Plain JavaScript without dependencies, because it cannot rely on anything else.
  */
 
 import dns from "node:dns";
@@ -47,7 +47,7 @@ function daemonUrl(setting) {
  * @param {string} domain
  */
 function install(daemon, domain) {
-  // Vercel's CLI would ask Vercel about its own version and tell it what was typed.
+  // Vercel's CLI would otherwise check for updates at Vercel and send telemetry.
   process.env.VERCEL_TELEMETRY_DISABLED ||= "1";
   process.env.SANDBOX_SKIP_VERSION_CHECK ||= "1";
 
@@ -57,7 +57,7 @@ function install(daemon, domain) {
     const asked = parsed(isRequest(input) ? input.url : String(input));
     const url = asked && destination(asked, daemon, domain);
     if (!url) return original(input, init);
-    // A Request brings its method, headers and body along; what `init` says wins, as it does for fetch.
+    // A Request has its own method, headers and body; `init` overrides them, as in fetch.
     const target = isRequest(input) ? new Request(url, /** @type {RequestInit} */ (input)) : url;
     const options = url.host === daemon.host ? init : { ...init, dispatcher: connector(daemon, domain, init) };
     try {
@@ -74,7 +74,7 @@ function install(daemon, domain) {
 let isNoted = false;
 
 /**
- * says, once, that the daemon cannot be reached: programs print "fetch failed", and not of whom
+ * reports, once, that the daemon cannot be reached: programs print only "fetch failed"
  * @param {URL} daemon
  * @param {unknown} error
  */
@@ -91,13 +91,13 @@ function resolveLocalhost() {
   const isLocal = (/** @type {unknown} */ name) => typeof name === "string" && /\.localhost\.?$/i.test(name);
   const local = (/** @type {string} */ name, /** @type {unknown[]} */ ...rest) =>
     Reflect.apply(lookup, dns, [isLocal(name) ? "localhost" : name, ...rest]);
-  // What promisify() goes by is among its properties.
+  // promisify() needs the function's own properties.
   dns.lookup = /** @type {typeof lookup} */ (Object.defineProperties(local, Object.getOwnPropertyDescriptors(lookup)));
 }
 
 /**
- * Connects to the daemon for every host below the domain: fetch lets nobody choose a Host header, and no resolver need
- * know the domain. It stands before the dispatcher that the caller or Node would use.
+ * Connects to the daemon for every host below the domain: fetch does not allow a Host header, and no resolver needs to
+ * know the domain. It wraps the dispatcher of the caller or of Node.
  * @typedef {{ origin?: string | URL, headers?: string[] | Record<string, string> }} DispatchOptions
  * @typedef {{ dispatch(options: DispatchOptions, handler: unknown): boolean }} Dispatcher
  * @param {URL} daemon
@@ -106,13 +106,13 @@ function resolveLocalhost() {
  * @returns {Dispatcher}
  */
 function connector(daemon, domain, init) {
-  // Where undici, which is Node's fetch, keeps its own; it is there once anything of undici was touched.
+  // The global dispatcher of undici, which is Node's fetch; it exists once any part of undici was used.
   void globalThis.Headers;
   const globals = /** @type {Record<symbol, unknown>} */ (/** @type {unknown} */ (globalThis));
   const next = /** @type {Dispatcher} */ (init?.dispatcher ?? globals[Symbol.for("undici.globalDispatcher.1")]);
   return {
     dispatch(options, handler) {
-      // A program that redirects may name itself either way.
+      // A program that redirects to itself may use either name.
       const { hostname } = new URL(String(options.origin));
       const [, subdomain] = /^([^.]+)\.(.+)$/.exec(hostname) ?? [];
       if (!hostname.endsWith(`.${domain}`) && !hostname.endsWith(".vercel.run")) return next.dispatch(options, handler);
@@ -131,7 +131,7 @@ function withHost(headers, host) {
 }
 
 /**
- * Where a call goes instead, or nothing when it is none of ours.
+ * The new destination of a call, or undefined to leave it alone.
  * @param {URL} url
  * @param {URL} daemon
  * @param {string} domain
@@ -152,7 +152,7 @@ function destination(url, daemon, domain) {
   if (/^[^.]+\.vercel\.run$/.test(hostname)) {
     return joined(hostBelow(hostname.split(".")[0], domain, daemon), pathname, url, daemon);
   }
-  // Before it opens a terminal the CLI asks the host of the terminal whether it is well: over https and without a port.
+  // Before it opens a terminal, the CLI checks the health of the terminal's host: over https and without a port.
   if (pathname === "/health" && sameHost(hostname, daemon.hostname)) return at(pathname, url, daemon);
   return undefined;
 }
@@ -167,8 +167,8 @@ function at(pathname, url, daemon) {
 }
 
 /**
- * The address is put together from its parts and never parsed as a whole: a path such as //example.com would otherwise
- * become a host, which would then be sent the request's headers.
+ * Builds the address from its parts and never parses it as a whole: otherwise a path such as //example.com would become
+ * a host, which would then receive the request's headers.
  * @param {string} host
  * @param {string} pathname
  * @param {URL} url

@@ -1,4 +1,4 @@
-/** The preload in a Node of its own, between a program that calls Vercel and a stand-in for the daemon. */
+/** Tests of the preload in a separate Node, between a program that calls Vercel and a fake daemon. */
 
 import { execFile } from "node:child_process";
 import { once } from "node:events";
@@ -33,7 +33,7 @@ test.each([
   ]);
 });
 
-test("method, headers and body go along, however fetch is called", async () => {
+test("method, headers and body are kept, however fetch is called", async () => {
   const daemon = await listening();
   const init = `{ method: "PUT", headers: { "x-a": "1" }, body: "hello" }`;
   const address = `"https://vercel.com/api/x"`;
@@ -52,7 +52,7 @@ test("a program in a sandbox may redirect to itself by path, by Vercel's name an
   expect(await run(daemon.url, asks.join("\n"))).toEqual(Array(3).fill(`GET /end sb-1.localhost:${daemon.port}`));
 });
 
-test("whatever the path is, a call goes to the daemon or where it was meant to go, and nowhere else", async () => {
+test("whatever the path is, a call goes to the daemon or to its original address, and nowhere else", async () => {
   const seed = 20260503;
   const code = `
     const sent = [];
@@ -84,7 +84,7 @@ test("whatever the path is, a call goes to the daemon or where it was meant to g
   expect(await run("http://127.0.0.1:7700", code, { NODE_OPTIONS: "" })).toEqual(["none astray"]);
 });
 
-test("names below .localhost are the loopback address, for fetch and for sockets", async () => {
+test("names below .localhost resolve to the loopback address, for fetch and for sockets", async () => {
   const daemon = await listening();
   const code = `say(await ask("http://sb-1.localhost:${daemon.port}/x"));
     const { request } = await import("node:http");
@@ -112,7 +112,7 @@ test("every other call passes untouched", async () => {
   expect(daemon.requests).toEqual([]);
 });
 
-test("another domain than localhost is said to the daemon", async () => {
+test("the daemon receives another domain than localhost", async () => {
   const daemon = await listening();
   const lines = await run(daemon.url, `say(await ask("https://sb-1.vercel.run/"))`, {
     SANDKEEP_DOMAIN: "boxes.example",
@@ -120,12 +120,12 @@ test("another domain than localhost is said to the daemon", async () => {
   expect(lines).toEqual([`GET / sb-1.boxes.example:${daemon.port}`]);
 });
 
-test("the CLI's telemetry and update check are off unless somebody decided otherwise", async () => {
+test("the CLI's telemetry and update check are off unless set otherwise", async () => {
   const code = "say(process.env.VERCEL_TELEMETRY_DISABLED, process.env.SANDBOX_SKIP_VERSION_CHECK)";
   expect(await run("http://127.0.0.1:1", code)).toEqual(["1 1"]);
 });
 
-test("without SANDKEEP_URL, or with a bad one, nothing is touched and one line says so", async () => {
+test("without a valid SANDKEEP_URL, nothing is changed and one line says so", async () => {
   const code = "say(String(fetch).includes('native') || fetch.name === 'fetch', process.env.VERCEL_TELEMETRY_DISABLED)";
   for (const url of ["", "127.0.0.1:7700"]) {
     const { stdout, stderr } = await node(url, code);
@@ -134,9 +134,9 @@ test("without SANDKEEP_URL, or with a bad one, nothing is touched and one line s
   }
 });
 
-test("a daemon that cannot be reached is named once, and the program hears what it would have heard", async () => {
+test("an unreachable daemon is reported once, and the program gets the original error", async () => {
   const failing = `await ask("https://vercel.com/api/v2/sandboxes").catch((error) => say(error.message));`;
-  // nothing listens at a port of which one end of a connection is
+  // the port of a connection's client end is taken, and nothing listens on it
   const taken = connect((await listening()).port, "127.0.0.1");
   await once(taken, "connect");
   onTestFinished(() => void taken.destroy());
@@ -149,7 +149,7 @@ test("a daemon that cannot be reached is named once, and the program hears what 
   );
 });
 
-/** the lines that a program prints in whose Node the preload is */
+/** the output lines of a program whose Node loads the preload */
 async function run(url: string, code: string, env: Record<string, string> = {}): Promise<string[]> {
   const { stdout } = await node(url, code, env);
   return stdout.trimEnd().split("\n");

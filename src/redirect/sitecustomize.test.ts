@@ -1,4 +1,4 @@
-/** The preload of Python in an interpreter of its own: whom it redirects, and what it leaves as it was. */
+/** Tests of Python's preload in a separate interpreter: which requests it redirects, and what it leaves unchanged. */
 
 import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -9,7 +9,7 @@ import { root, tempDir } from "../../test/harness/harness.ts";
 
 const folder = join(root, "src/redirect/python");
 
-/** a library of httpx's shape, so that no package is needed to see what is sent where */
+/** a fake httpx, so that the test needs no package to see where requests go */
 const httpx = `
 class URL:
     def __init__(self, scheme, host, port, raw_path):
@@ -60,14 +60,14 @@ test.each([
   expect(await python(code, {}, [JSON.stringify(parts)])).toBe(sent);
 });
 
-test("names below .localhost are the loopback address, and other names are looked up as ever", async () => {
+test("names below .localhost resolve to the loopback address, and other names as usual", async () => {
   const code = `import socket
 print(sorted({entry[4][0] for entry in socket.getaddrinfo("sb-1.localhost", 80)}) ==
       sorted({entry[4][0] for entry in socket.getaddrinfo("localhost", 80)}), socket.getaddrinfo("127.0.0.9", 80)[0][4][0])`;
   expect(await python(code)).toBe("True 127.0.0.9");
 });
 
-test("a sitecustomize module of the user's is loaded as well", async () => {
+test("a sitecustomize module of the user is loaded as well", async () => {
   const theirs = await tempDir();
   await writeFile(join(theirs, "sitecustomize.py"), "import builtins\nbuiltins.theirs = 1\n");
   const path = [folder, folder, theirs].join(":");
@@ -76,7 +76,7 @@ test("a sitecustomize module of the user's is loaded as well", async () => {
   );
 });
 
-test("without SANDKEEP_URL nothing is touched, and with a bad one a sentence says so", async () => {
+test("without SANDKEEP_URL nothing is changed, and a bad one is reported", async () => {
   const code = `${ask}\nprint(ask("https", "vercel.com", "/api"))`;
   const untouched = "https vercel.com None /api host=vercel.com";
   expect(await python(code, { SANDKEEP_URL: "" })).toBe(untouched);
@@ -85,7 +85,7 @@ test("without SANDKEEP_URL nothing is touched, and with a bad one a sentence say
   expect(bad.stderr).toMatch(/^sandkeep\/redirect: Cannot redirect to SANDKEEP_URL "127.0.0.1:7700": .*\n$/);
 });
 
-/** what a program prints in whose Python the preload is, beside a stand-in for httpx */
+/** the output of a program whose Python loads the preload, with a fake httpx */
 async function python(code: string, env: Record<string, string> = {}, args: string[] = []): Promise<string> {
   return (await run(code, env, args)).stdout.trimEnd();
 }

@@ -1,4 +1,4 @@
-/** Packs the files of a directory for a build, without those that its ignore file names. */
+/** Packs the files of a directory for a build, without those that its ignore file excludes. */
 
 import { createReadStream } from "node:fs";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
@@ -11,11 +11,11 @@ export interface ContextOptions {
   directory: string;
   /** path of the Dockerfile below the directory, if it is there */
   file?: string | undefined;
-  /** files that are sent besides, by name */
+  /** further files to send, by name */
   extra?: Record<string, string>;
 }
 
-/** a tar; what it needs is read as fast as it is sent */
+/** a tar; reads files only as fast as it is sent */
 export async function* packContext({ directory, file, extra = {} }: ContextOptions): AsyncGenerator<Buffer> {
   const ignored = await ignoredFor(directory, file);
   const always = new Set([file, ".dockerignore", `${file}.dockerignore`]);
@@ -55,7 +55,7 @@ async function walk(tar: Pack, directory: string, below: string, ignored: Ignore
     const whole = join(directory, path);
     const facts = await lstat(whole);
     const header = { name: path, mode: facts.mode & 0o7777, mtime: facts.mtime, uid: 0, gid: 0 };
-    // A directory that is left out may hold something that a later rule takes back.
+    // An ignored directory may hold a file that a later rule includes again.
     if (facts.isDirectory()) {
       if (!ignored(path)) await entry(tar, { ...header, type: "directory" });
       await walk(tar, directory, path, ignored);
@@ -74,7 +74,7 @@ function entry(tar: Pack, header: Header, content = ""): Promise<void> {
   });
 }
 
-/** exactly as many bytes as its header says, also when it grows meanwhile */
+/** sends exactly as many bytes as its header says, even if the file grows meanwhile */
 function file(tar: Pack, header: Header & { size: number }, path: string): Promise<void> {
   if (header.size === 0) return entry(tar, header);
   return new Promise((resolve, reject) => {

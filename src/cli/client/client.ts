@@ -1,4 +1,4 @@
-/** The command line's way to the daemon: its HTTP API, with a key. */
+/** The command line's client of the daemon's HTTP API, with a key. */
 
 import { CliError, Refusal } from "../errors.ts";
 import { unreachable } from "./reachability.ts";
@@ -11,7 +11,7 @@ export interface ClientOptions {
 
 export interface Health {
   status: string;
-  /** the domain below which the ports of sandboxes are; older daemons do not say it */
+  /** the domain of the sandboxes' ports; older daemons omit it */
   domain?: string;
 }
 
@@ -22,14 +22,14 @@ export class Client {
     this.#options = options;
   }
 
-  /** The JSON of an answer that is good; otherwise "Cannot", what was to be done, and what the daemon said. */
+  /** The JSON of a successful answer; otherwise throws "Cannot", `what`, and the daemon's message. */
   async call(what: string, method: string, path: string, body?: unknown): Promise<unknown> {
     const json = body === undefined ? undefined : { json: body };
     const text = await (await this.#ask(what, method, path, json)).text();
     return text === "" ? undefined : JSON.parse(text);
   }
 
-  /** The lines of an answer of JSON lines, as they come; ends with an error when that is the last line. */
+  /** The lines of a JSON lines answer, as they come; throws if a line is an error. */
   async *lines(what: string, path: string, sent?: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {
     const response = await this.#ask(what, sent ? "POST" : "GET", path, sent && { bytes: sent });
     let rest = "";
@@ -67,7 +67,7 @@ export class Client {
     throw new Refusal(`Cannot ${what}: ${wordsOf(text) ?? `the daemon says ${response.status}`}`, response.status);
   }
 
-  /** Rejects, with what the daemon says, when it does not accept the key or knows no such team or project. */
+  /** Rejects with the daemon's message if it does not accept the key or does not know the team or project. */
   async requireAccess({ team, project }: { team?: string | undefined; project?: string | undefined }): Promise<void> {
     const query = new URLSearchParams({
       ...(team !== undefined && { team }),
@@ -81,7 +81,7 @@ export class Client {
     );
   }
 
-  /** What a daemon says of itself, to anybody; otherwise an error that says why there is none. */
+  /** The daemon's public health answer; otherwise throws an error that says why there is none. */
   async health(patience = 3000): Promise<Health> {
     const { url } = this.#options;
     const signal = AbortSignal.timeout(patience);
@@ -101,11 +101,11 @@ export class Client {
 type Sent = { json: unknown } | { bytes: AsyncIterable<Uint8Array> };
 
 function streamed(bytes: AsyncIterable<Uint8Array>): RequestInit {
-  // The standard wants to hear that the answer comes after all of the body; Node's types do not know the word.
+  // The standard requires `duplex` for a streamed body; Node's types do not have it.
   return { body: ReadableStream.from(bytes), duplex: "half" } as RequestInit;
 }
 
-/** every wire puts its sentence in one of two places */
+/** each API has the message in one of two places */
 function wordsOf(text: string): string | undefined {
   try {
     const { error, message = error?.message } = JSON.parse(text);

@@ -1,4 +1,4 @@
-/** Where the daemon is and the key to it, as the command line and the environment say, or the daemon's own file. */
+/** The daemon's address and key: from the command line, the environment, or the daemon's own file. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { CliError } from "../errors.ts";
 
 export interface KeyPlaces {
   environment: NodeJS.ProcessEnv;
-  /** where a daemon of this user keeps its data, the likeliest first */
+  /** data directories of this user's daemon, most likely first */
   dataDirs: string[];
 }
 
@@ -33,7 +33,7 @@ export function apiKey(dataDir: string | undefined, { environment, dataDirs }: K
   );
 }
 
-/** nothing when it cannot be read */
+/** empty if it cannot be read */
 function contentOf(path: string): string {
   try {
     return readFileSync(path, "utf8").trim();

@@ -1,6 +1,6 @@
 /**
- * Asks a daemon over MCP, revision 2026-07-28: one request, one answer, and what is reported in between. The answer is
- * JSON, or a stream of events when there is something to report. Breaking the connection off cancels the request.
+ * Sends a request to a daemon over MCP, revision 2026-07-28: one request, one answer, and progress reports in between.
+ * The answer is JSON, or a stream of events if there is progress to report. Closing the connection cancels the request.
  */
 
 import { CliError } from "../errors.ts";
@@ -10,21 +10,21 @@ export interface McpDaemon {
   /** scheme, host and port */
   url: string;
   key: string;
-  /** of the tools: "/mcp" */
+  /** path of the tools, such as "/mcp" */
   path: string;
   /** further headers of each request */
   headers?: Record<string, string>;
 }
 
 export interface AskOptions {
-  /** the name of what the request is about, which the protocol wants in a header too */
+  /** the name of the request's subject, which the protocol requires in a header too */
   name?: string;
   signal?: AbortSignal;
-  /** hears the parameters of notifications about progress */
+  /** called with the parameters of progress notifications */
   progress?: (params: Record<string, unknown>) => void;
 }
 
-/** What a daemon answers with when it cannot. */
+/** An error answer of the daemon. */
 export class McpRefusal extends Error {
   override readonly name = "McpRefusal";
   readonly code: number;
@@ -91,7 +91,7 @@ async function* messagesOf(response: Response): AsyncGenerator<Record<string, un
   }
 }
 
-/** what an HTTP header cannot hold as it is, in the form that the protocol has for it */
+/** the name, encoded as the protocol defines if an HTTP header cannot hold it unchanged */
 function headerValue(name: string): string {
   if (/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(name)) return name;
   return `=?base64?${Buffer.from(name).toString("base64")}?=`;

@@ -1,6 +1,6 @@
 /**
- * MCP over standard input and output that answers everything it was asked before it ends: what is piped into it ends
- * with the last question, and the SDK's own transport would drop the answers.
+ * An MCP transport over standard input and output that answers every request before it ends. Piped input ends with the
+ * last request, and the SDK's own transport would then drop the answers.
  */
 
 import { Transform } from "node:stream";
@@ -14,7 +14,7 @@ export function patientTransport(input: NodeJS.ReadableStream, output: NodeJS.Wr
     asked.delete(id);
     if (asked.size === 0) whenIdle?.();
   };
-  // Its end comes when nothing is left to answer. Whoever reads it has read all of it one turn after the last of it came.
+  // Ends when no answer is left to send. One turn after the last chunk, the reader has read everything.
   const held = new Transform({
     transform: (chunk, _, done) => done(null, chunk),
     flush: (done) =>
@@ -36,7 +36,7 @@ export function patientTransport(input: NodeJS.ReadableStream, output: NodeJS.Wr
   wire.onerror = (error) => transport.onerror?.(error);
   wire.onmessage = (message) => {
     if ("method" in message && message.method === "notifications/cancelled") settle(message.params?.requestId);
-    // A subscription is answered when it ends, which is when the connection does.
+    // A subscription is answered only when the connection ends.
     else if ("id" in message && "method" in message && message.method !== "subscriptions/listen") asked.add(message.id);
     transport.onmessage?.(message);
   };

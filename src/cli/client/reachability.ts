@@ -1,4 +1,4 @@
-/** Why a daemon could not be asked: what fetch leaves in the cause of its error, as a sentence and what to do. */
+/** Turns a failed fetch to the daemon into a sentence and a hint, by the cause of the error. */
 
 import { codeOf } from "../../base/error-code.ts";
 import { CliError } from "../errors.ts";
@@ -29,12 +29,12 @@ export function unreachable(url: string, error: unknown): CliError {
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "";
   if (error.name === "TimeoutError") return error.name;
-  // Where a name has several addresses, each attempt has failed for a reason of its own.
+  // If a name has several addresses, each attempt has its own error; the first one counts.
   const cause = error.cause instanceof AggregateError ? error.cause.errors[0] : error.cause;
   return codeOf(cause) ?? "";
 }
 
-/** as OpenSSL calls what is wrong with a chain, and Node what is wrong with a name */
+/** OpenSSL's codes for a bad chain, and Node's for a wrong name */
 function isAboutCertificates(code: string): boolean {
   return /CERT|^UNABLE_TO_|^ERR_TLS_/.test(code);
 }

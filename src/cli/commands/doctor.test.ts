@@ -1,4 +1,4 @@
-/** `sandkeep doctor`: what it makes of a host, good or bad, and that it can look at this one. */
+/** Tests of `sandkeep doctor`: its diagnosis of good and bad hosts, and that it can read this one. */
 
 import { expect, test } from "vitest";
 import { diagnose } from "../host/diagnosis.ts";
@@ -39,7 +39,7 @@ const good: HostFacts = {
   packages: [],
 };
 
-test("a good host has nothing to complain about, and says what holds a sandbox", () => {
+test("a good host has no complaints, and the diagnosis lists the isolation of a sandbox", () => {
   const { ok, findings, isolation } = diagnose(good);
   expect(ok).toBe(true);
   expect(findings.filter(({ state }) => state !== "ok")).toEqual([]);
@@ -72,7 +72,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ["store", { store: { ...good.store, writable: false } }, /cannot be written/],
   ["disk", { store: { ...good.store, free: 1e6 } }, /only 1 MB left, with which no daemon can start/],
   ["Node", { node: "20.1.0" }, /too old/, "npm start, which brings its own Node 24"],
-])("without what it needs no sandbox can run: %s %j", (name, facts, detail, fix) => {
+])("without a requirement no sandbox can run: %s %j", (name, facts, detail, fix) => {
   const { ok, isolation, findings } = diagnose({ ...good, ...facts });
   const bad = findings.filter(({ state }) => state !== "ok");
   expect([ok, isolation]).toEqual([false, []]);
@@ -126,7 +126,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
     /without git is git inside/,
     "apt-get install -y --no-install-recommends git",
   ],
-])("with less than it could have a sandbox still runs: %s %j", (name, facts, detail, fix) => {
+])("without an option a sandbox still runs: %s %j", (name, facts, detail, fix) => {
   const { ok, findings } = diagnose({ ...good, ...facts });
   const bad = findings.filter(({ state }) => state !== "ok");
   expect(ok).toBe(true);
@@ -139,7 +139,7 @@ test("a store on btrfs needs neither mkfs nor loop devices", () => {
   expect(diagnose({ ...good, store }).findings.every(({ state }) => state === "ok")).toBe(true);
 });
 
-test("the exit code says whether sandboxes can run, for people and for programs", async () => {
+test("the exit code says whether sandboxes can run, as text and as JSON", async () => {
   const bad = { ...good, overlay: false };
   expect(await examined([], good)).toMatchObject({ code: 0, text: expect.stringContaining("Sandboxes can run here") });
   const shown = await examined([], bad);
@@ -150,7 +150,7 @@ test("the exit code says whether sandboxes can run, for people and for programs"
   await expect(examined(["--what"], good)).rejects.toThrow(/Unknown option '--what'/);
 });
 
-test("this host can be looked at, whatever it is", () => {
+test("this host can be examined, whatever it is", () => {
   const facts = readHost({
     dataDir: "/nowhere/to/be/found",
     compiled: false,

@@ -1,4 +1,4 @@
-/** `sandkeep doctor`: what isolation this host can give, what is missing, and the command that adds it. */
+/** `sandkeep doctor`: the isolation that this host can provide, what is missing, and the command that adds it. */
 
 import { readArgs } from "../args.ts";
 import { CliError } from "../errors.ts";

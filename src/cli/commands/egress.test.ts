@@ -1,4 +1,4 @@
-/** `sandkeep egress` and `sandkeep key` when the daemon refuses: a sentence about what was asked, and nothing else. */
+/** Tests of `sandkeep egress` and `sandkeep key` when the daemon refuses: the error says only what was asked. */
 
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -7,13 +7,13 @@ import { expect, onTestFinished, test } from "vitest";
 import { egressCommand } from "./egress.ts";
 import { keyCommand } from "./key.ts";
 
-test("a log that is not there has no table, and the sentence names what was asked", async () => {
+test("a missing log prints no table, and the error names the request", async () => {
   const context = await refusing("Sandbox not found.");
   await expect(egressCommand(["nobody"], context)).rejects.toThrow(/^Cannot show the egress log: Sandbox not found\.$/);
   expect(context.lines).toEqual([]);
 });
 
-test("a key that is not there is a sentence about the key", async () => {
+test("a missing key is an error about that key", async () => {
   const context = await refusing("Key not found.");
   await expect(keyCommand(["rm", "nosuch"], context)).rejects.toThrow(
     /^Cannot revoke the key "nosuch": Key not found\.$/,
@@ -21,7 +21,7 @@ test("a key that is not there is a sentence about the key", async () => {
   await expect(keyCommand(["ls"], context)).rejects.toThrow(/^Cannot list the keys: Key not found\.$/);
 });
 
-test("a misspelt verb of key is answered with the one that was meant", async () => {
+test("a misspelt verb of key suggests the right one", async () => {
   const context = await refusing("");
   await expect(keyCommand(["creat", "ci"], context)).rejects.toThrow(
     /^Cannot do "key creat ci": there is no such command\. Did you mean "create"\?\n\nUsage/,
@@ -29,7 +29,7 @@ test("a misspelt verb of key is answered with the one that was meant", async () 
   await expect(keyCommand(["create"], context)).rejects.toThrow(/^Cannot do "key create"\n\nUsage/);
 });
 
-/** the world of a command whose daemon has nothing of what it is asked for */
+/** the context of a command whose daemon answers 404 to everything */
 async function refusing(message: string) {
   const server = createServer(
     (_, response) => void response.writeHead(404).end(JSON.stringify({ error: { message } })),

@@ -62,7 +62,7 @@ export async function egressCommand(args: string[], context: EgressContext): Pro
   await show(client, path, { follow: values.follow ?? false, json: values.json ?? false }, context.print);
 }
 
-/** a path of the API, to which a query is added */
+/** builds a path of the API with a query */
 type Path = (rest: string, query?: Record<string, string>) => string;
 
 function pathOf(name: string, project: string | undefined): Path {
@@ -73,7 +73,7 @@ function pathOf(name: string, project: string | undefined): Path {
     `${base}${rest}?${new URLSearchParams({ ...query, ...(project !== undefined && { project }) })}`;
 }
 
-// The daemon's answers are what docs/egress.md says; a client that checked them again would only break sooner.
+// docs/egress.md defines the daemon's answers; a client that checked them again would only break sooner.
 interface Page {
   session: { id: string };
   events: EgressEvent[];
@@ -84,7 +84,7 @@ interface Page {
   totals: object;
 }
 
-/** what is asked of the daemon, for its refusals */
+/** the request, for messages about refusals */
 const what = "show the egress log";
 
 async function show(
@@ -94,9 +94,9 @@ async function show(
   print: (line: string) => void,
 ): Promise<void> {
   const printEvent = (event: EgressEvent) => print(json ? plainJson(event) : eventRow(event));
-  // A refusal has no table.
+  // Print the header only after the first answer: a refusal has no table.
   const first = await rest(client, path, 0, printEvent, () => json || print(eventHeader));
-  // Its sandbox may go on with another one meanwhile.
+  // The sandbox may get another session meanwhile.
   const session = pathOf(first.session.id, undefined);
   const last = follow ? await followed(client, session, first.next, printEvent) : first;
   const { hosts, ports, totals } = last;
@@ -107,7 +107,7 @@ async function show(
   }
 }
 
-/** prints what comes until the session has ended */
+/** prints new events until the session has ended */
 async function followed(client: Client, path: Path, after: number, print: (event: EgressEvent) => void): Promise<Page> {
   let position = after;
   for await (const line of client.lines(what, path("/egress", { follow: "true", after: String(after) }))) {
@@ -118,7 +118,10 @@ async function followed(client: Client, path: Path, after: number, print: (event
   return rest(client, path, position, print);
 }
 
-/** prints what is there after a position, and begins when the first of it is known; the last page has what is true of all */
+/**
+ * prints the events after a position, and calls `begin` with the first answer; returns the last page, which has the
+ * totals
+ */
 async function rest(
   client: Client,
   path: Path,

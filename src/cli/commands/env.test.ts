@@ -1,4 +1,6 @@
-/** `sandkeep env`: the lines a shell evaluates, and what is said when there is no key or no such service. */
+/**
+ * Tests of `sandkeep env`: the lines that a shell evaluates, and the errors without a key or for an unknown service.
+ */
 
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
@@ -14,7 +16,7 @@ import { type EnvContext, envCommand } from "./env.ts";
 
 const key = 'sk_it\'s a "key" $HOME';
 
-test("what a shell makes of the lines for Vercel is what they mean", async () => {
+test("a shell evaluates the lines for Vercel to the intended values", async () => {
   const { lines } = await run(["vercel", "--url", "http://127.0.0.1:1/"], { SANDKEEP_API_KEY: key });
   expect(evaluated(lines, { NODE_OPTIONS: "--no-warnings" })).toMatchObject({
     SANDKEEP_URL: "http://127.0.0.1:1",
@@ -32,7 +34,7 @@ test("what a shell makes of the lines for Vercel is what they mean", async () =>
   expect(evaluated(lines, { PYTHONPATH: "/theirs" }).PYTHONPATH).toBe("/our folder/python:/theirs");
 });
 
-test("team and project can be chosen, and where no daemon answers the environment's domain is passed on", async () => {
+test("team and project can be chosen, and if no daemon answers, the environment's domain is used", async () => {
   const environment = { SANDKEEP_API_KEY: key, SANDKEEP_DOMAIN: "boxes.example" };
   const { lines } = await run(
     ["vercel", "--team", "team_x", "--project=prj_y", "--url=http://127.0.0.1:1"],
@@ -45,14 +47,14 @@ test("team and project can be chosen, and where no daemon answers the environmen
   });
 });
 
-test("the domain is the daemon's, whatever the environment says of another one", async () => {
+test("the daemon's domain wins over the environment's", async () => {
   await using server = await serving('{"status":"ok","domain":"sk.example"}');
   const environment = { SANDKEEP_API_KEY: key, SANDKEEP_DOMAIN: "boxes.example" };
   const { lines, warnings } = await run(["vercel", "--url", server.url], environment);
   expect([evaluated(lines, {}).SANDKEEP_DOMAIN, warnings]).toEqual(["sk.example", []]);
 });
 
-test("a key or a project that the daemon does not accept is a warning, and the settings are printed all the same", async () => {
+test("a key or project that the daemon refuses is a warning, and the settings are printed anyway", async () => {
   await using server = await serving((path) =>
     path.startsWith("/health")
       ? [200, '{"status":"ok","domain":"localhost"}']
@@ -70,7 +72,7 @@ test("a key or a project that the daemon does not accept is a warning, and the s
   ]);
 });
 
-test("a daemon that speaks HTTP where TLS was expected is told from nothing", async () => {
+test("a daemon that speaks HTTP instead of TLS is distinguished from no daemon", async () => {
   await using server = await serving('{"status":"ok"}');
   const url = server.url.replace("http:", "https:");
   expect((await run(["vercel", "--url", url], { SANDKEEP_API_KEY: key })).warnings).toEqual([
@@ -119,7 +121,7 @@ test("a daemon that does not answer is a warning, which the shell does not evalu
   expect(lines.every((line) => /^(export|case) /.test(line))).toBe(true);
 });
 
-test("a name without an address, a certificate that is not trusted and another server are told apart", async () => {
+test("an unknown host name, an untrusted certificate and another server are distinguished", async () => {
   const warningAt = async (url: string) => (await run(["veryfront", "--url", url], { SANDKEEP_API_KEY: key })).warnings;
   expect(await warningAt("http://no-such-host.invalid")).toEqual([
     expect.stringMatching(
@@ -144,7 +146,7 @@ test.each([
   [["vercel", "e2b"], /Cannot print settings for "vercel e2b"/],
   [["vercel", "--what"], /Unknown option '--what'/],
   [["vercel", "--url", "localhost:1"], /Cannot use "localhost:1" as the daemon's address/],
-])("what makes no sense is a sentence: %j", async (args, sentence) => {
+])("invalid arguments are a clear error: %j", async (args, sentence) => {
   await expect(run(args, { SANDKEEP_API_KEY: key })).rejects.toThrow(sentence);
 });
 
@@ -164,7 +166,7 @@ async function run(args: string[], environment: NodeJS.ProcessEnv, dataDirs: str
   return { lines, warnings };
 }
 
-/** a server on loopback with an answer for each path, or one for all; over TLS with the certificates of an authority */
+/** a server on loopback with one answer, or one for each path; over TLS if there is an authority */
 async function serving(text: string | ((path: string) => [status: number, text: string]), authority?: Authority) {
   const answer: RequestListener = (request, response) => {
     const [status, said] = typeof text === "string" ? [200, text] : text(request.url ?? "");
@@ -188,7 +190,7 @@ function unknownAuthority(): Authority {
   return openAuthority(deriveAuthority(Buffer.alloc(32, "unknown"), "unknown"));
 }
 
-/** the environment after a shell has read the lines */
+/** the environment after a shell has evaluated the lines */
 function evaluated(lines: string[], env: Record<string, string>): Record<string, string> {
   const script = `${lines.join("\n")}\nenv -0`;
   const printed = execFileSync("/bin/sh", ["-eu", "-c", script], {

@@ -27,9 +27,9 @@ Options:
 export interface EnvContext extends KeyPlaces {
   /** the file: URL of the preload */
   preload: string;
-  /** the folder whose sitecustomize module is the preload of Python */
+  /** the folder whose sitecustomize module is Python's preload */
   pythonPath: string;
-  /** a key as a token of the shape that Vercel's clients want */
+  /** the key as a token in the shape that Vercel's clients expect */
   token(key: string, scope: { teamId: string; projectId: string }): string;
   print(line: string): void;
   warn(line: string): void;
@@ -58,8 +58,8 @@ export async function envCommand(args: string[], context: EnvContext): Promise<v
 }
 
 /**
- * As the daemon says, which may be another one than the environment is about. What is wrong with the daemon, and what it
- * does not accept of the key, the team and the project, is a warning.
+ * The daemon's domain, which may differ from the environment's. Problems with the daemon, or with the key, team and
+ * project, are only warnings.
  */
 async function domainOf(
   client: Client,
@@ -82,7 +82,7 @@ interface Connection {
   url: string;
   key: string;
   scope: { teamId: string; projectId: string };
-  /** below which the ports of sandboxes are reached, if that is known */
+  /** the domain of the sandboxes' ports, if known */
   domain: string | undefined;
   context: EnvContext;
 }
@@ -94,12 +94,12 @@ const services: Record<string, (connection: Connection) => string[]> = {
     return [
       exported("SANDKEEP_URL", url),
       ...(domain !== undefined ? [exported("SANDKEEP_DOMAIN", domain)] : []),
-      // What is there already stays.
+      // Keep existing options.
       unlessIn(" ", "NODE_OPTIONS", option, `"\${NODE_OPTIONS:+$NODE_OPTIONS }"${option}`),
       // Ours comes first, and loads the sitecustomize module that it hides.
       unlessIn(":", "PYTHONPATH", pythonPath, `${pythonPath}"\${PYTHONPATH:+:$PYTHONPATH}"`),
       exported("VERCEL_OIDC_TOKEN", token),
-      // The CLI looks here first, where it would otherwise find a token of the real Vercel's.
+      // The CLI checks this one first, and would otherwise find a token of the real Vercel.
       exported("VERCEL_AUTH_TOKEN", token),
       exported("VERCEL_TELEMETRY_DISABLED", "1"),
       exported("SANDBOX_SKIP_VERSION_CHECK", "1"),
@@ -111,7 +111,7 @@ const services: Record<string, (connection: Connection) => string[]> = {
       exported("E2B_API_URL", url),
       exported("E2B_SANDBOX_URL", url),
       exported("E2B_VOLUME_API_URL", url),
-      // Some versions take nothing but hexadecimal digits for a key.
+      // Some versions accept only hexadecimal digits in a key.
       exported("E2B_API_KEY", `e2b_${Buffer.from(key).toString("hex")}`),
       // Version 1 of the SDK has a fixed address, and needs the preload.
       exported("SANDKEEP_URL", url),
@@ -122,7 +122,7 @@ const services: Record<string, (connection: Connection) => string[]> = {
   veryfront: ({ url, key }) => [exported("VERYFRONT_API_URL", url), exported("VERYFRONT_API_TOKEN", key)],
 };
 
-/** sets a list, unless it has the word already: whoever evaluates the lines twice has it once */
+/** adds a word to a list, unless it is there: evaluating the lines twice adds it once */
 function unlessIn(separator: " " | ":", name: string, word: string, value: string): string {
   const quoted = `"${separator}"`;
   return `case ${quoted}"\${${name}-}"${quoted} in *${quoted}${word}${quoted}*) ;; *) export ${name}=${value} ;; esac`;

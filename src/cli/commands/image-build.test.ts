@@ -1,4 +1,4 @@
-/** Which image commands need a daemon, and which files of a directory a build is sent. */
+/** Tests of which image commands need a daemon, and which files of a directory a build sends. */
 
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ test("only a build of Debian works without a daemon", () => {
   }
 });
 
-test("a directory is sent without what its ignore file names, and always with the Dockerfile", async () => {
+test("a directory is sent without ignored files, but always with the Dockerfile", async () => {
   const directory = await tempDir();
   await mkdir(join(directory, "logs/keep"), { recursive: true });
   for (const name of ["Dockerfile", "a", "logs/x", "logs/keep/y"]) await writeFile(join(directory, name), name);

@@ -1,4 +1,4 @@
-/** `sandkeep image build|from-snapshot|export`: images that a running daemon makes and gives away. */
+/** `sandkeep image build|from-snapshot|export`: images that a running daemon makes and exports. */
 
 import { randomBytes } from "node:crypto";
 import { createWriteStream } from "node:fs";
@@ -42,11 +42,11 @@ export interface ImageBuildWorld extends KeyPlaces {
   input: AsyncIterable<Uint8Array>;
   output: NodeJS.WritableStream;
   print(line: string): void;
-  /** what is being done right now */
+  /** shows what is being done now */
   progress(text: string): void;
 }
 
-/** whether a command of `sandkeep image` is one for the running daemon */
+/** whether a `sandkeep image` command needs the running daemon */
 export function needsDaemon(args: string[]): boolean {
   const offline = { name: { type: "string" }, suite: { type: "string" }, include: { type: "string" } } as const;
   const { positionals } = parseArgs({ args, options: { ...options, ...offline }, strict: false });
@@ -95,7 +95,7 @@ function read(args: string[]) {
   return readArgs(args, imageBuildUsage, options);
 }
 
-// The daemon's lines are what docs/images.md says.
+// docs/images.md defines the daemon's lines.
 interface Image {
   name: string;
   digest: string | null;
@@ -160,7 +160,7 @@ async function fromDirectory(directory: string, file: string | undefined): Promi
   return { query: { file: name, apart: "true" }, tar: packContext({ directory: root, extra: { [name]: text } }) };
 }
 
-/** a tar as it is, anything else as a Dockerfile without files */
+/** a tar stays unchanged; anything else is a Dockerfile without files */
 async function fromInput(input: AsyncIterable<Uint8Array>, file = "Dockerfile"): Promise<Sent> {
   const chunks: Uint8Array[] = [];
   const iterator = input[Symbol.asyncIterator]();
@@ -203,13 +203,13 @@ function buildArgs(given: string[], environment: NodeJS.ProcessEnv): Record<stri
   return args;
 }
 
-/** what a build says goes to a terminal, whose orders are not for strangers to give */
+/** removes control characters, because a build's output is not trusted and goes to a terminal */
 function plain(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
   return text.replaceAll("\r\n", "\n").replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "");
 }
 
-/** Lines for people: each step with its number, and what it says. */
+/** Lines for people: each step with its number and output. */
 class PlainProgress {
   readonly #write: (text: string) => void;
   #isCached = false;
@@ -239,7 +239,7 @@ class PlainProgress {
   }
 }
 
-/** half an archive is not left behind */
+/** leaves no partial archive behind on failure */
 async function exported(client: Client, name: string, file: string, { output, print }: ImageBuildWorld): Promise<void> {
   const query = new URLSearchParams({ name });
   const bytes = await client.bytes("export the image", `/sandkeep/v1/images/archive?${query}`);

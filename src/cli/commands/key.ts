@@ -1,4 +1,4 @@
-/** `sandkeep key`: makes keys with limits, lists them and deletes them. */
+/** `sandkeep key`: creates keys with limits, lists them and deletes them. */
 
 import { didYouMean } from "../../base/similar.ts";
 import { readArgs } from "../args.ts";
@@ -42,7 +42,7 @@ const options = {
   "data-dir": { type: "string" },
 } as const;
 
-// The daemon's answers are what docs/keys.md says.
+// docs/keys.md defines the daemon's answers.
 interface Key {
   id: string;
   name: string;

@@ -1,4 +1,6 @@
-/** `sandkeep mcp`: what it prints for clients, what it refuses at its start, and that it answers all that is piped in. */
+/**
+ * Tests of `sandkeep mcp`: its output for clients, its refusals at the start, and that it answers all piped requests.
+ */
 
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -10,7 +12,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { root } from "../../../test/harness/harness.ts";
 import { mcpCommand } from "./mcp.ts";
 
-test("what a client needs of the environment is in what it is given", async () => {
+test("the printed configuration has the variables that a client needs", async () => {
   const environment = { SANDKEEP_DATA_DIR: "/data dir", SANDKEEP_PORT: "7811", NODE_EXTRA_CA_CERTS: "/ca.pem" };
   expect((await run(["config", "claude-code"], environment)).lines).toEqual([
     "claude mcp add --transport stdio sandkeep --env NODE_EXTRA_CA_CERTS=/ca.pem -- /usr/local/bin/sandkeep mcp --url http://127.0.0.1:7811 --data-dir '/data dir'",
@@ -24,12 +26,12 @@ test("what a client needs of the environment is in what it is given", async () =
   }
 });
 
-test("a directory of a flag is named from the root, since a client starts programs elsewhere", async () => {
+test("a relative directory is printed as an absolute path, since a client starts programs elsewhere", async () => {
   const { lines } = await run(["config", "claude-code", "--data-dir", "data"], {});
   expect(lines[0]).toMatch(new RegExp(`--data-dir ${process.cwd()}/data$`));
 });
 
-test("docs/mcp.md shows what is really printed", async () => {
+test("docs/mcp.md shows the real output", async () => {
   const docs = readFileSync(join(root, "docs/mcp.md"), "utf8");
   for (const args of [
     ["config", "claude-code"],
@@ -41,7 +43,7 @@ test("docs/mcp.md shows what is really printed", async () => {
   }
 });
 
-test("a client that is misspelt is answered with the one that was meant", async () => {
+test("a misspelt client suggests the right one", async () => {
   await expect(run(["config", "cursr"], {})).rejects.toThrow('there is no such client. Did you mean "cursor"?');
 });
 
@@ -57,7 +59,7 @@ test("a project that the daemon does not know is refused at the start", async ()
   );
 });
 
-test("what was asked before the end of the input is answered", () => {
+test("requests before the end of the input are answered", () => {
   const clientInfo = { name: "test", version: "1" };
   const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo };
   const input = `${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params })}\n`;

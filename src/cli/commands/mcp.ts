@@ -1,7 +1,7 @@
 /**
- * `sandkeep mcp`: the daemon's MCP tools over standard input and output, for clients that start a program. The tools
- * themselves are the daemon's: what they are and what they answer is passed on, progress too, and a call that is
- * cancelled is cancelled there. `sandkeep mcp config` prints what to paste into such a client.
+ * `sandkeep mcp`: the daemon's MCP tools over standard input and output, for clients that start a program. It passes on
+ * the daemon's list of tools, its answers and its progress, and cancels calls there. `sandkeep mcp config` prints what
+ * to paste into such a client.
  */
 
 import { resolve } from "node:path";
@@ -44,13 +44,13 @@ const options = {
 
 export interface McpContext extends KeyPlaces {
   version: string;
-  /** how this program is started again from anywhere */
+  /** how to start this program again from anywhere */
   program: Program;
   print(line: string): void;
   warn(line: string): void;
 }
 
-/** resolves once it serves; it ends when its input does */
+/** resolves once it serves; it ends with its input */
 export async function mcpCommand(args: string[], context: McpContext): Promise<void> {
   const { values, positionals } = readArgs(args, mcpUsage, options);
   if (values.help) return context.print(mcpUsage.trimEnd());
@@ -72,7 +72,10 @@ export async function mcpCommand(args: string[], context: McpContext): Promise<v
   });
 }
 
-/** A daemon that does not answer yet, or not with this key, is for the calls to say: it may be better by then. */
+/**
+ * Ignores a daemon that does not answer yet, or refuses the key: that may change before the first call, which reports
+ * it.
+ */
 async function requireProject({ url, key }: McpDaemon, project: string | undefined): Promise<void> {
   if (project === undefined) return;
   await new Client({ url, key }).requireAccess({ project }).catch((error) => {
@@ -91,7 +94,7 @@ function pathOf({ tools = "sandkeep", project }: Values): string {
 
 const paths: Record<string, string> = { sandkeep: "/mcp", veryfront: "/mcp/veryfront" };
 
-/** what is pasted goes to standard output, where it belongs to standard error */
+/** prints what to paste on standard output, and where to paste it on standard error */
 function config([client = "", ...rest]: string[], values: Values, context: McpContext): void {
   const known = clientNames.find((name) => name === client);
   if (!known || rest.length > 0) {
@@ -101,7 +104,7 @@ function config([client = "", ...rest]: string[], values: Values, context: McpCo
   }
   pathOf(values);
   const { SANDKEEP_API_KEY: key, SANDKEEP_DATA_DIR, NODE_EXTRA_CA_CERTS: certificates } = context.environment;
-  // A client starts programs with few variables, and in another directory. The key counts before the directory.
+  // A client starts programs with few variables, and in another directory. The key takes precedence over the directory.
   const dataDir = values["data-dir"] ?? (key ? undefined : SANDKEEP_DATA_DIR || undefined);
   const given: Values = {
     ...values,
@@ -115,7 +118,7 @@ function config([client = "", ...rest]: string[], values: Values, context: McpCo
   const { place, lines } = clientConfig(known, {
     command: context.program.command,
     args: [...context.program.args, "mcp", ...flags],
-    // Without a key it is read from its file.
+    // Without a key, the program reads it from its file.
     env: {
       ...(key && { SANDKEEP_API_KEY: key }),
       ...(certificates && { NODE_EXTRA_CA_CERTS: resolve(certificates) }),
@@ -125,7 +128,7 @@ function config([client = "", ...rest]: string[], values: Values, context: McpCo
   for (const line of lines) context.print(line);
 }
 
-/** a server whose every answer is the daemon's */
+/** a server that passes every request on to the daemon */
 async function relay(daemon: McpDaemon, version: string): Promise<Server> {
   const { instructions } = await ask(daemon, "server/discover", {}).catch((): Record<string, unknown> => ({}));
   const server = new Server(
@@ -137,7 +140,7 @@ async function relay(daemon: McpDaemon, version: string): Promise<Server> {
   );
   server.setRequestHandler("tools/list", async (_, { mcpReq }) => {
     const result = await shown(ask(daemon, "tools/list", {}, { signal: mcpReq.signal }));
-    // The daemon's own server has seen to it that this is a list of tools.
+    // The daemon's own server guarantees that this is a list of tools.
     return { tools: result.tools as [] };
   });
   server.setRequestHandler("tools/call", async ({ params }, { mcpReq }) => {
@@ -163,7 +166,7 @@ async function relay(daemon: McpDaemon, version: string): Promise<Server> {
   return server;
 }
 
-/** the daemon's refusals are passed on with their codes */
+/** passes the daemon's refusals on with their codes */
 async function shown<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;

@@ -1,4 +1,4 @@
-/** `sandkeep upgrade`: replaces processes that outlived an upgrade of the package, and says which still wait. */
+/** `sandkeep upgrade`: replaces processes that outlived an upgrade of the package, and lists those that still wait. */
 
 import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
@@ -24,7 +24,7 @@ export interface UpgradeContext extends KeyPlaces {
   print(line: string): void;
 }
 
-// The daemon's answer is what docs/recovery.md says.
+// docs/recovery.md defines the daemon's answer.
 export interface Upgrade {
   replaced: { launcher?: number; egress?: number };
   waiting: {

@@ -1,4 +1,4 @@
-/** What a host's facts mean for sandboxes: what is fine, what is worse than it could be, and what stops them. */
+/** What a host's facts mean for sandboxes: what is fine, what limits them, and what prevents them. */
 
 import { sizeInWords } from "../print/output.ts";
 import type { HostFacts } from "./host.ts";
@@ -10,14 +10,14 @@ export interface Finding {
   state: "ok" | "warning" | "missing";
   /** a phrase */
   detail: string;
-  /** the command that puts it right */
+  /** the command that fixes it */
   fix?: string;
 }
 
 export interface Diagnosis {
   /** whether sandboxes can run */
   ok: boolean;
-  /** what a sandbox is held by on this host, a phrase each */
+  /** phrases about the isolation of a sandbox on this host */
   isolation: string[];
   findings: Finding[];
 }
@@ -29,7 +29,7 @@ export function diagnose(facts: HostFacts): Diagnosis {
 }
 
 const gigabyte = 1e9;
-/** room for the database and for records */
+/** least free bytes for the database and records */
 const leastToStart = 8e6;
 const neededControllers = ["cpu", "memory", "pids"];
 
@@ -46,7 +46,7 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     }),
   ({ kernel }) => {
     if (atLeast(kernel, 6, 1)) return { name: "kernel", state: "ok", detail: kernel };
-    // Layers whose owners are mapped at mount came to overlayfs in 5.19.
+    // overlayfs supports layers with mapped owners since 5.19.
     if (atLeast(kernel, 5, 19)) return { name: "kernel", state: "warning", detail: `${kernel}, tested from 6.1 on` };
     return { name: "kernel", state: "missing", detail: `${kernel} cannot map the owners of layers; 6.1 or later can` };
   },
@@ -139,7 +139,7 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     }),
 ];
 
-/** nothing to put right, but to know */
+/** for information only */
 function hostFiles({ shown, masked, unpackaged }: NonNullable<HostFacts["view"]>): Finding[] {
   const hidden =
     masked.length === 0
@@ -161,7 +161,7 @@ function hostFiles({ shown, masked, unpackaged }: NonNullable<HostFacts["view"]>
   ];
 }
 
-/** the first few; --json has all of them */
+/** the first few paths; --json has all of them */
 function listed(paths: string[]): string {
   const most = 8;
   const more = paths.length > most ? ` and ${paths.length - most} more (--json lists them)` : "";

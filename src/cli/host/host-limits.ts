@@ -1,13 +1,13 @@
-/** Limits that the kernel has once for the whole host: whether they leave room for as many sandboxes as may run. */
+/** Kernel limits for the whole host, and whether they suffice for the configured number of sandboxes. */
 
 import { readFileSync } from "node:fs";
 import type { Finding } from "./diagnosis.ts";
 
 export interface HostLimits {
-  /** sandboxes that may run at the same time, and processes that each may have */
+  /** most sandboxes at once, and most processes of each */
   sandboxes: number;
   processes: number;
-  /** settings of the kernel by name; those that this kernel lacks are missing */
+  /** kernel settings by name; omits those that this kernel lacks */
   settings: Partial<Record<SettingName, number>>;
 }
 
@@ -20,15 +20,15 @@ type SettingName =
   | "user.max_user_namespaces"
   | "user.max_net_namespaces";
 
-/** what the host's own processes, terminals and files take */
+/** processes and terminals of the host itself */
 const hostProcesses = 4096;
 const hostTerminals = 1024;
-/** the most that the kernel takes for processes on a 64-bit machine */
+/** the kernel's maximum for processes on a 64-bit machine */
 const mostProcesses = 4_194_304;
-/** of each sandbox (guest/launcher/sandbox.c, guest/agent/spawn.c) */
+/** most of each sandbox (guest/launcher/sandbox.c, guest/agent/spawn.c) */
 const terminals = 64;
 const files = 65_536;
-/** bytes of compiled filters: of the one that every sandbox runs behind, and of all that one may install (guest/confinement/filters.h) */
+/** bytes of compiled filters: of every sandbox's own, and of all that one may install (guest/confinement/filters.h) */
 const ownFilter = 8 << 10;
 const otherFilters = 128 * (112 << 10);
 
@@ -37,7 +37,7 @@ const needed: Record<SettingName, (limits: HostLimits) => number> = {
   "kernel.threads-max": ({ sandboxes, processes }) => Math.min(mostProcesses, sandboxes * processes + hostProcesses),
   "kernel.pty.max": ({ sandboxes }) => sandboxes * terminals + hostTerminals,
   "fs.file-max": ({ sandboxes }) => sandboxes * files,
-  // From half of it on sandboxes lose processes (src/runtime/linux/host/filter-watch.ts).
+  // Above half of it, sandboxes lose processes (src/runtime/linux/host/filter-watch.ts).
   "net.core.bpf_jit_limit": ({ sandboxes }) => 2 * (sandboxes * ownFilter + otherFilters),
   "user.max_user_namespaces": ({ sandboxes }) => sandboxes + hostProcesses,
   "user.max_net_namespaces": ({ sandboxes }) => sandboxes + hostProcesses,
@@ -58,7 +58,7 @@ export function readHostLimits(env: NodeJS.ProcessEnv): HostLimits {
   };
 }
 
-/** one warning for each limit that is too small, with what would make it large enough */
+/** a warning for each limit that is too small, with the command that raises it */
 export function hostLimits(limits: HostLimits): Finding[] {
   const small = names.filter((name) => (limits.settings[name] ?? Number.POSITIVE_INFINITY) < needed[name](limits));
   if (small.length === 0) {

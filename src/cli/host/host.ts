@@ -1,4 +1,4 @@
-/** What this host is and has, as far as cheap looks at /proc, /sys and the file system tell. Nothing is changed. */
+/** Facts about this host, from cheap reads of /proc, /sys and the file system. Changes nothing. */
 
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from "node:fs";
 import { arch, platform, release } from "node:os";
@@ -8,11 +8,11 @@ import { type HostLimits, readHostLimits } from "./host-limits.ts";
 export interface HostFacts {
   platform: string;
   arch: string;
-  /** of Node */
+  /** version of Node */
   node: string;
   kernel: string;
   root: boolean;
-  /** names without CAP_, of those that making a sandbox needs, that this process lacks */
+  /** capabilities, without CAP_, that making a sandbox needs and this process lacks */
   lackingCapabilities: string[];
   userNamespaces: boolean;
   timeNamespaces: boolean;
@@ -20,12 +20,12 @@ export interface HostFacts {
   overlay: boolean;
   nftables: boolean;
   tproxy: boolean;
-  /** modules that tell what the ruleset refuses, and are not there */
+  /** missing modules of those that report what the ruleset refuses */
   lackingLogs: string[];
-  /** whether a sandbox can serve files of /proc of its own */
+  /** whether a sandbox can have its own files in /proc */
   fuse: boolean;
   cgroups: { version: 1 | 2; controllers: string[] };
-  /** whether the native program is compiled, and whether it could be */
+  /** whether the native program is compiled, and whether it can be */
   guest: { compiled: boolean; compiler: boolean };
   store: {
     path: string;
@@ -33,42 +33,42 @@ export interface HostFacts {
     btrfs: boolean;
     mkfs: boolean;
     loop: boolean;
-    /** bytes that are free on its disk, with those that a daemon holds there as a reserve */
+    /** free bytes on its disk, including those that a daemon holds as a reserve */
     free: number;
-    /** bytes that stay free: with less, sandboxes cannot grow */
+    /** bytes to keep free: with less, sandboxes cannot grow */
     reserve: number;
-    /** whether the kernel has made a mounted store read-only, as after a failed write */
+    /** whether the kernel has made the mounted store read-only, as after a failed write */
     readOnly: boolean;
     writable: boolean;
   };
   memory: { total: number; available: number; swap: number };
   limits: HostLimits;
-  /** what sandboxes of the default image see of this host's files; undefined where it could not be found out */
+  /** the host's files that sandboxes of the default image see; undefined if unknown */
   view?: HostView | undefined;
-  /** processes of an earlier build that go on, a sentence each */
+  /** sentences about processes of an earlier build that still run */
   builds: string[];
-  /** what Debian calls the packages that are missing, and why they are needed */
+  /** Debian's names of missing packages, and why they are needed */
   packages: { name: string; why: string }[];
 }
 
-/** What sandboxes of the default image see: directories, what in them is hidden, and what in them belongs to no package. */
+/** What sandboxes of the default image see: directories, hidden paths in them, and paths that belong to no package. */
 interface HostView {
   shown: string[];
   masked: string[];
   unpackaged: string[];
 }
 
-/** What only the rest of the package knows. */
+/** Facts that only the rest of the package knows. */
 export interface HostKnowledge {
   view?: HostView | undefined;
   dataDir: string;
-  /** whether the native program is */
+  /** whether the native program is compiled */
   compiled: boolean;
   kernelHas(option: string, module: string): boolean;
   cgroupControllers(): string[];
   onPath(command: string): boolean;
   packages: HostFacts["packages"];
-  /** of the disk of a data directory that is there, in bytes: what stays free, and what is held of it */
+  /** for the disk of an existing data directory, in bytes: what stays free, and how much of it is held */
   reserve(directory: string): { reserve: number; held: number };
   isReadOnly(store: string): boolean;
   builds: string[];
@@ -104,7 +104,7 @@ export function readHost(known: HostKnowledge): HostFacts {
   };
 }
 
-/** whether the kernel has them, and they are not switched off */
+/** whether the kernel has them and they are enabled */
 function hasNamespaces(kind: "user" | "time"): boolean {
   return existsSync(`/proc/self/ns/${kind}`) && text(`/proc/sys/user/max_${kind}_namespaces`).trim() !== "0";
 }
@@ -143,7 +143,7 @@ function writable(path: string): boolean {
   }
 }
 
-/** bits of CapEff; even root has few of them in most containers */
+/** bit numbers in CapEff; in most containers even root lacks some */
 const capabilityBits = { CHOWN: 0, SETGID: 6, SETUID: 7, NET_ADMIN: 12, SYS_CHROOT: 18, SYS_ADMIN: 21, MKNOD: 27 };
 
 function lackingCapabilities(): string[] {
@@ -155,7 +155,7 @@ function lackingCapabilities(): string[] {
     .map(([name]) => name);
 }
 
-/** 2 only where version 2 has the controllers: a host may mount both */
+/** 2 only if version 2 has the controllers: a host may mount both */
 function cgroupVersion(): 1 | 2 {
   const unified = text("/sys/fs/cgroup/cgroup.controllers").split(/\s+/);
   return unified.includes("memory") ? 2 : 1;
@@ -167,7 +167,7 @@ function meminfo(name: string): number {
   return Number(kibibytes) * 1024;
 }
 
-/** nothing when it cannot be read */
+/** empty if it cannot be read */
 function text(path: string): string {
   try {
     return readFileSync(path, "utf8");

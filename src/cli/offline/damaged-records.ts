@@ -1,13 +1,13 @@
-/** Finds the records of a store that were set aside because they and their copies are damaged (kept-record.ts). */
+/** Finds records of a store that were set aside because they and their copies are damaged (kept-record.ts). */
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
 const ending = ".json.damaged";
-/** where records lie; those of machines are in a folder for each */
+/** folders with records; each machine has its own folder */
 const folders = ["machines", "snapshots", "images"];
 
-/** paths of the damaged files that no good record has taken the place of */
+/** paths of the damaged files that no intact record has replaced */
 export function damagedRecords(dataDir: string): string[] {
   const store = join(dataDir, "store");
   const places = folders.map((name) => join(store, name));
@@ -21,7 +21,7 @@ function names(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch {
-    // not there, or a file
+    // missing, or a file
     return [];
   }
 }

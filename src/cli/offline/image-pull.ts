@@ -1,4 +1,4 @@
-/** `sandkeep image pull`: from a registry, with a bar on a terminal and lines elsewhere. */
+/** `sandkeep image pull`: pulls from a registry, with a progress bar on a terminal and lines elsewhere. */
 
 import type { ImageRecord } from "../../runtime/linux/images/images.ts";
 import type { ImageStores, ImportOptions } from "../../runtime/linux/oci/import.ts";
@@ -7,11 +7,11 @@ import type { Credentials } from "../../runtime/linux/registry/credentials.ts";
 import { pullImage } from "../../runtime/linux/registry/pull.ts";
 import { parseReference } from "../../runtime/linux/registry/reference.ts";
 
-/** Where images are pulled from, and what shows how far a pull is. */
+/** The registries to pull from, and functions that show progress. */
 export interface PullContext {
   registries(): { settings: RegistrySettings; credentials: Pick<Credentials, "find"> };
   progress(line: string): void;
-  /** shows a line in the place of the one before; undefined where there is no terminal */
+  /** replaces the line before; undefined if there is no terminal */
   redraw?: ((line: string) => void) | undefined;
 }
 
@@ -27,7 +27,7 @@ export async function pull(
     return await pullImage(stores, reference, {
       ...options,
       ...context.registries(),
-      // Whoever may use this command may name any registry.
+      // A user of this command may name any registry.
       isTrusted: true,
       progress: (line) => meter.say(line),
       received: (bytes, of) => meter.received(bytes, of),
@@ -37,7 +37,7 @@ export async function pull(
   }
 }
 
-/** How far a pull is: on a terminal a bar, elsewhere a line at each tenth. */
+/** Progress of a pull: a bar on a terminal, elsewhere a line at each tenth. */
 class Meter {
   readonly #context: PullContext;
   #tenth = 0;

@@ -1,4 +1,4 @@
-/** What `sandkeep image ls`, `inspect` and `history` say of images. Text of their makers is never printed as it is. */
+/** The output of `sandkeep image ls`, `inspect` and `history`. It escapes all text of the images' makers. */
 
 import { SandkeepError } from "../../core/model/errors.ts";
 import { imageKey } from "../../core/model/image.ts";
@@ -8,7 +8,7 @@ import { shown } from "./shown.ts";
 
 type Stores = Pick<ImageStores, "images" | "layers">;
 
-/** name, layers, size, what of it other images have as well, and when it came in */
+/** name, layers, size, the part that other images share, and the time of import */
 export async function described({ images, layers }: Stores, image: ImageRecord): Promise<string> {
   const { total, shared } = await sizesOf({ images, layers }, image);
   const count = image.parts?.length ?? image.layers.length;
@@ -18,24 +18,24 @@ export async function described({ images, layers }: Stores, image: ImageRecord):
   return `${image.name}${owner}  ${count} ${count === 1 ? "layer" : "layers"}  ${megabytes(total)}${common}  ${when}`;
 }
 
-/** everything on record of an image, as JSON */
+/** all stored facts of an image, as JSON */
 export async function inspected(stores: Stores, image: ImageRecord): Promise<string> {
   const { name, owner, digest, source, env, user, cwd, config, parts, createdAt } = image;
   const { total, shared } = await sizesOf(stores, image);
   const size = { total, shared, own: total - shared };
   const record = { name, owner, digest: digest && `sha256:${digest}`, source, size, user, cwd, env, config, parts };
   const text = JSON.stringify({ ...record, createdAt: new Date(createdAt).toISOString() }, null, 2);
-  // JSON escapes the oldest control characters only.
+  // JSON escapes only the ASCII control characters.
   return text.replaceAll(/[\x7f-\x9f\p{Cf}\u2028\u2029]/gu, (sign) =>
     JSON.stringify(sign).slice(1, -1) === sign ? escaped(sign) : sign,
   );
 }
 
-/** how an image was made, newest step first, with the size of each step's layer */
+/** the steps that made an image, newest first, with the size of each step's layer */
 export function history(image: ImageRecord): string[] {
   const steps = image.config?.history ?? [];
   const parts = [...(image.parts ?? [])];
-  // Some tools write no history, or less than there are layers.
+  // Some tools write no history, or fewer steps than layers.
   if (steps.filter(({ isEmpty }) => !isEmpty).length !== parts.length) {
     return parts.map(({ diffId, size }) => `${megabytes(size)}  sha256:${diffId}`).reverse();
   }
@@ -55,7 +55,7 @@ export async function imageNamed({ images }: Stores, name: string, team?: string
   throw new SandkeepError("not-found", `Cannot show image "${name}"${whose}: there is none of that name`);
 }
 
-/** bytes that its layers unpack to, and how many of them other images have as well */
+/** bytes of its unpacked layers, and how many of them other images share */
 async function sizesOf({ images, layers }: Stores, image: ImageRecord): Promise<{ total: number; shared: number }> {
   if (!image.parts) return { total: await layers.size(image.layers), shared: 0 };
   const others = (await images.list()).filter((other) => imageKey(other) !== imageKey(image));

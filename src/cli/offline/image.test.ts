@@ -1,4 +1,4 @@
-/** `sandkeep image …` as people type it. */
+/** Tests of `sandkeep image …`. */
 
 import { Readable } from "node:stream";
 import { pack } from "tar-stream";
@@ -10,7 +10,7 @@ import { imageCommand } from "./image.ts";
 
 const { store } = useLayerTools();
 
-/** runs a command on a store; what it printed */
+/** runs a command on a store; returns its output */
 async function run(at: TestStore, args: string[], input: Uint8Array = Buffer.alloc(0)): Promise<string[]> {
   const printed: string[] = [];
   await imageCommand(args, {
@@ -62,7 +62,7 @@ test("an image is imported, listed and deleted", async () => {
   expect(await refusal(run(at, ["delete", "mine"]))).toMatch(/^not-found: Cannot delete image "mine"/);
 });
 
-test("an image gets further names, which are listed, replaced and taken away", async () => {
+test("an image gets further names, which can be listed, replaced and deleted", async () => {
   const at = await store();
   await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
   await run(at, ["import", "-", "--no-node", "--name", "other"], await savedImage());
@@ -76,7 +76,7 @@ test("an image gets further names, which are listed, replaced and taken away", a
   expect(await run(at, ["aliases"])).toEqual([`${pattern} is mine`]);
 });
 
-test("an alias of no image, one that is no name, and one that is not there are refused, and change nothing", async () => {
+test("an alias of a missing image, a malformed one and a missing one are refused, and change nothing", async () => {
   const at = await store();
   await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
   expect(await refusal(run(at, ["alias", "a:*", "gone"]))).toBe(
@@ -89,7 +89,7 @@ test("an alias of no image, one that is no name, and one that is not there are r
   expect(await run(at, ["aliases"])).toEqual([]);
 });
 
-test("what makes no sense is told with how to say it right", async () => {
+test("invalid arguments are an error with the usage", async () => {
   const at = await store();
   for (const args of [["frob"], ["import"], ["delete", "a", "b"], ["import", "x", "--frob"], ["build", "windows"]]) {
     expect(await refusal(run(at, args)), args.join(" ")).toMatch(/^invalid: .*\n\nUsage:/s);

@@ -1,4 +1,4 @@
-/** `sandkeep image …`: brings images into this host's data directory, lists, names and deletes them. */
+/** `sandkeep image …`: brings images into this host's data directory, and lists, names and deletes them. */
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -44,9 +44,9 @@ Options:
 
 /** What a command reads and writes besides the store. */
 export interface ImageContext extends Omit<PullContext, "registries"> {
-  /** where images are pulled from */
+  /** the registries to pull from */
   registries(dataDir: string | undefined): ReturnType<PullContext["registries"]>;
-  /** `create`: makes the data directory where there is none */
+  /** `create`: makes a missing data directory */
   open(places: { dataDir: string | undefined; runDir: string | undefined; create: boolean }): Promise<OfflineStore>;
   input: AsyncIterable<Uint8Array>;
   print(line: string): void;
@@ -90,7 +90,7 @@ interface Job {
 
 interface ImageCommand {
   operands: number;
-  /** whether it makes a data directory where there is none */
+  /** whether it makes a missing data directory */
   makesStore?: boolean;
   run(job: Job): Promise<void>;
 }
@@ -185,7 +185,7 @@ async function remove({ store, context, values, operand }: Job): Promise<void> {
     );
   }
   await store.images.delete(values.team === undefined ? operand : imageKey({ name: operand, owner: values.team }));
-  // A daemon that runs sees it, and does the same.
+  // A running daemon notices the change, and collects too.
   await store.collect();
   context.print(`deleted ${operand}; layers that a sandbox or snapshot needs go with these`);
 }

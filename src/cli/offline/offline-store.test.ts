@@ -1,4 +1,6 @@
-/** The data directory as the command line opens it: with the real launcher, beside a daemon, leaving nothing behind. */
+/**
+ * Tests of the data directory as the command line opens it: with the real launcher, beside a daemon, without leftovers.
+ */
 
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -14,7 +16,7 @@ import { openOfflineStore } from "./offline-store.ts";
 const run = promisify(execFile);
 const main = join(root, "src/main.ts");
 
-test("a layer is made, flattened and collected by the launcher, and nothing is left", async (context) => {
+test("the launcher makes, flattens and collects a layer, and nothing is left", async (context) => {
   needs(context, "root", "the guest binary");
   const [dataDir, runRoot] = [await tempDir(), await tempDir()];
   const store = await openOfflineStore({
@@ -42,7 +44,7 @@ test("a layer is made, flattened and collected by the launcher, and nothing is l
   expect(await readFile("/proc/self/mountinfo", "utf8")).not.toContain(dataDir);
 });
 
-test("the binary says what it can do, and what it cannot", async () => {
+test("the binary prints its usage and version, and refuses unknown commands", async () => {
   const { stdout } = await run(process.execPath, [main, "--help"]);
   expect(stdout).toMatch(/^Usage: sandkeep <command>/);
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
@@ -55,7 +57,7 @@ test("the binary says what it can do, and what it cannot", async () => {
   }
 });
 
-test("an image of Debian needs a program, and who lacks it is told how to get it", async (context) => {
+test("an image of Debian needs a program, and the error says how to install it", async (context) => {
   needs(context, "root", "the guest binary", "the command mkfs.btrfs");
   const bin = await tempDir();
   for (const name of ["mount", "umount", "losetup", "mkfs.btrfs", "btrfs"]) {
@@ -71,7 +73,7 @@ test("an image of Debian needs a program, and who lacks it is told how to get it
   });
 });
 
-test("images are listed by the binary", async (context) => {
+test("the binary lists images", async (context) => {
   needs(context, "root", "the guest binary");
   const dataDir = await tempDir();
   const { stdout } = await run(process.execPath, [main, "image", "list", "--data-dir", dataDir]);

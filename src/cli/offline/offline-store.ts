@@ -1,6 +1,6 @@
 /**
- * Opens a data directory for commands that work on its images without the daemon: the store, and a launcher of their
- * own that knows no machines and ends with the command. The daemon may run meanwhile.
+ * Opens a data directory for commands that work on its images without the daemon: the store, and a launcher that has no
+ * machines and ends with the command. The daemon may run at the same time.
  */
 
 import { readFileSync, realpathSync } from "node:fs";
@@ -19,11 +19,11 @@ import { makePrivate } from "../../runtime/linux/storage/json-file.ts";
 import { closeStorage, openStorage } from "../../runtime/linux/storage/storage.ts";
 
 export interface OfflineStore extends ImageStores {
-  /** throws while the disk is short of room; `what` is what would make the store grow */
+  /** throws while the disk is short of room; `what` names what would make the store grow */
   requireRoom(what: string): void;
   /**
-   * deletes the layers that nothing needs and says how many; undefined where a daemon uses the store, which does it
-   * itself, or where machines of an earlier one have left files
+   * deletes unused layers and returns how many; undefined if a daemon uses the store, which then collects itself, or if
+   * machines of an earlier daemon have left files
    */
   collect(): Promise<number | undefined>;
   close(): Promise<void>;
@@ -31,17 +31,17 @@ export interface OfflineStore extends ImageStores {
 
 export interface OfflineStoreOptions {
   dataDir: string;
-  /** what images are fitted out with */
+  /** what every image is set up with */
   conventions: ImageConventions;
   /** the native program; compiles it if need be */
   guest(): Promise<string>;
-  /** where its socket is */
+  /** directory of its socket */
   runRoot: string;
-  /** bytes to keep free on the disk; default as the daemon has it */
+  /** bytes to keep free on the disk; default as in the daemon */
   reserve?: number | undefined;
-  /** takes the data directory for itself; undefined where a daemon has it. What is returned gives it back */
+  /** locks the data directory and returns the unlock function; undefined if a daemon has the lock */
   lock?: () => (() => void) | undefined;
-  /** makes the two directories, one after the other; each is what removes them if they were not there before */
+  /** makes the two directories in sequence; each returned function removes a directory that was new */
   directories?: Iterable<() => void>;
 }
 
@@ -57,7 +57,7 @@ export async function openOfflineStore(options: OfflineStoreOptions): Promise<Of
   await using undo = new AsyncDisposableStack();
   const mountedBefore = isMounted(join(dataDir, "store"));
   const { path: store, volumes } = await openStorage({ dataDir });
-  // A daemon that has begun to use it meanwhile keeps it.
+  // A daemon that has begun to use it meanwhile keeps it mounted.
   if (!mountedBefore) undo.defer(() => closeStorage(dataDir).catch(() => undefined));
   undo.defer(() => rm(run, { recursive: true, force: true }));
   const launcher = await openLauncher(run, guest, { SANDKEEP_STORE: realpathSync(store) });
@@ -87,7 +87,7 @@ export async function openOfflineStore(options: OfflineStoreOptions): Promise<Of
   return { store, layers, images, conventions, requireRoom: (what) => requireRoom(place, what), collect, close };
 }
 
-/** only a runtime knows what machines need, so where there may be any all is left to it */
+/** only a runtime knows what machines need, so this deletes nothing if there may be any */
 async function collectUnused(stores: Pick<ImageStores, "store" | "layers" | "images">): Promise<number | undefined> {
   const machines = await readdir(join(stores.store, "machines")).catch((): string[] => []);
   if (machines.length > 0) return undefined;
@@ -100,14 +100,14 @@ async function collectUnused(stores: Pick<ImageStores, "store" | "layers" | "ima
 
 const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-// Nothing goes out: there are no machines.
+// There are no machines, so there is no egress.
 const idle = ["/bin/sleep", "infinity"];
 
 function openLauncher(run: string, guest: string, env: Record<string, string> = {}): Promise<Launcher> {
   return Launcher.open({ run, binary: guest, egress: idle, env, orphans: () => [] });
 }
 
-/** ends the launchers of commands that were killed */
+/** stops the launchers of commands that were killed */
 async function endOrphans(runRoot: string, guest: string): Promise<void> {
   const names = await readdir(runRoot).catch((): string[] => []);
   for (const name of names.filter((name) => name.startsWith("admin-") && !isTagAlive(name.slice("admin-".length)))) {
@@ -117,7 +117,7 @@ async function endOrphans(runRoot: string, guest: string): Promise<void> {
   }
 }
 
-/** leaves nothing behind when the command is interrupted; returns what takes that back */
+/** closes the store when the command is interrupted; returns a function that removes the handler */
 function endOn(signal: (typeof interruptions)[number], close: () => Promise<void>): () => void {
   const end = () => void close().finally(() => process.exit(1));
   process.once(signal, end);

@@ -1,4 +1,4 @@
-/** `sandkeep recover`: lists what a data directory holds and its database does not know, and puts it on record. */
+/** `sandkeep recover`: lists items of a data directory that its database does not know, and adopts them. */
 
 import { parseArgs } from "node:util";
 import { SandkeepError } from "../../core/model/errors.ts";
@@ -26,9 +26,9 @@ export interface RecoveryPlace extends AsyncDisposable {
 }
 
 export interface RecoverContext {
-  /** `args` are those that "sandkeep serve" would be given; `create` lets a missing database be made */
+  /** `args` are those of "sandkeep serve"; `create` allows it to make a missing database */
   open(args: string[], options: { create: boolean }): Promise<RecoveryPlace>;
-  /** an identity for a directory and a database that have none */
+  /** an identity for a directory and a database without one */
   freshIdentity(): string;
   print(line: string): void;
 }

@@ -1,4 +1,4 @@
-/** `sandkeep registry …`: who this host is to registries. Passwords come from standard input, are sealed, and are never shown. */
+/** `sandkeep registry …`: logins to registries. Passwords come from standard input, are sealed, and are never shown. */
 
 import { parseArgs } from "node:util";
 import { SandkeepError } from "../../core/model/errors.ts";
@@ -19,7 +19,7 @@ Options:
 /** What the command reads and writes. */
 export interface RegistryContext {
   open(dataDir: string | undefined): Credentials;
-  /** a line of a terminal that does not show what is typed; undefined where there is no terminal */
+  /** reads a line from a terminal without echo; undefined if there is no terminal */
   prompt?: ((question: string) => Promise<string>) | undefined;
   input: AsyncIterable<Uint8Array>;
   print(line: string): void;
@@ -63,7 +63,7 @@ const commands: Record<string, (job: Job) => Promise<void>> = {
   },
 };
 
-/** without its end; a file that was made with an editor has one */
+/** the input without its final line break, which editors add */
 async function firstLine(input: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = [];
   let length = 0;

@@ -1,6 +1,9 @@
-/** Text of others on a terminal: what an image's maker wrote may hold anything, and must not move the cursor or lie. */
+/**
+ * Shows untrusted text on a terminal: an image maker's text may contain anything, and must not move the cursor or
+ * mislead.
+ */
 
-/** on one line, with everything escaped that a terminal acts on or that shows in another order than it is written */
+/** one line, with all characters escaped that control a terminal or change the direction of text */
 export function shown(text: string, most = 200): string {
   const plain = text.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029]/gu, (sign) => {
     return `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`;

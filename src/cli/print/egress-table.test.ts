@@ -1,4 +1,4 @@
-/** The table of an egress log: what its lines say, and that nothing in it is an order to a terminal. */
+/** Tests of the table of an egress log: its lines, and that it contains no terminal control characters. */
 
 import { expect, test } from "vitest";
 import { type EgressEvent, eventHeader, eventRow, hostTable, plain, plainJson, portTable } from "./egress-table.ts";
@@ -64,7 +64,7 @@ test.each<[string, Omit<EgressEvent, "id" | "at">, string[]]>([
   expect(row.split(/ {2,}/)).toEqual(["2026-01-02 03:04:05", ...cells]);
 });
 
-test("no text of a program's reaches the terminal as an order", () => {
+test("no text of a program reaches the terminal as a control character", () => {
   const hostile = "\u001b[2J\r\n\u009b31m\u202e\u2028\ud800x";
   expect(plain(hostile)).toBe("\\u001b[2J\\u000d\\u000a\\u009b31m\\u202e\\u2028\\ud800x");
   const row = eventRow({
@@ -84,7 +84,7 @@ test("no text of a program's reaches the terminal as an order", () => {
   expect(plainJson({ hostile })).toMatch(/^[\x20-\x7e]+$/);
 });
 
-test("hosts and ports stand under each other; without any there is no table", () => {
+test("hosts and ports are aligned in columns; without any there is no table", () => {
   expect(hostTable([])).toEqual([]);
   expect(
     hostTable([
@@ -103,7 +103,7 @@ test("hosts and ports stand under each other; without any there is no table", ()
   ]);
 });
 
-test("what is said of the reason stands below its title, however long a program's name is", () => {
+test("the reason is aligned below its title, however long a program's name is", () => {
   const who = { command: "cmd_0123456789abcdef0123456789ab", program: "fifteen-letters" };
   const row = eventRow({ ...base, ...counts, ...who, protocol: "dns", name: "a.test", allowed: false, reason: "no" });
   expect(row.indexOf("no", eventHeader.indexOf("WHO"))).toBe(eventHeader.indexOf("WHY"));

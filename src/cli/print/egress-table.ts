@@ -1,8 +1,10 @@
-/** An egress log as a table for people. What is in it was said by programs in a sandbox: nothing of it reaches a terminal unseen. */
+/**
+ * An egress log as a table for people. Programs in a sandbox chose its text, so control characters are made visible.
+ */
 
 import { sizeInWords } from "./output.ts";
 
-/** A line of the log as the daemon sends it; some stand for what is not there. */
+/** A line of the log as the daemon sends it; some stand for missing lines. */
 export interface EgressEvent {
   id: number;
   at: number;
@@ -42,10 +44,10 @@ export interface EgressPort extends Traffic {
   port: number;
 }
 
-/** "cmd_" and eight digits: hardly two commands of a session begin alike */
+/** "cmd_" and eight digits: two commands of a session rarely begin alike */
 const idLength = 12;
 
-/** what the kernel remembers of a program's name */
+/** the kernel's limit for a program's name */
 const longestProgram = 15;
 
 export const eventHeader = row(["TIME", "VERDICT", "WHERE", "WHAT", "IN", "OUT", "WHO", "WHY"]);
@@ -55,7 +57,7 @@ export function eventRow(event: EgressEvent): string {
   if (event.dropped !== undefined) return row([time, "unseen", `${event.dropped} decisions, too many at once`]);
   if (event.forgotten !== undefined) return row([time, "unseen", `${event.forgotten} lines that are no longer kept`]);
   const { allowed, rule, reason, failure, ended = 0, bytesIn = 0, bytesOut = 0, count = 0 } = event;
-  // A line without a decision tells the end of connections that were decided before.
+  // A line without a decision reports the end of connections that were decided before.
   const verdict = count === 0 ? "closed" : allowed ? (failure === undefined ? "allowed" : "failed") : "denied";
   const bytes = ended > 0 ? [sizeInWords(bytesIn), sizeInWords(bytesOut)] : ["", ""];
   return row([
@@ -99,12 +101,12 @@ function trafficTable(title: string, rows: [name: string, Traffic][]): string[] 
   ];
 }
 
-/** JSON that no terminal takes for anything else */
+/** JSON without characters that a terminal interprets */
 export function plainJson(value: unknown): string {
   return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped);
 }
 
-/** text with whatever a terminal would obey made visible */
+/** text with terminal control characters made visible */
 export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, escaped);
 }
@@ -119,12 +121,12 @@ function whatOf({ protocol = "", type, method, path = "", status, count = 0 }: E
   return [...what, count > 1 && `×${count}`].filter((part) => part !== undefined && part !== false).join(" ");
 }
 
-/** a command is known by the beginning of its id, which --json has whole */
+/** shows the beginning of a command's id; --json has all of it */
 function whoOf({ command, program }: EgressEvent): string {
   return [program, command?.slice(0, idLength)].filter((part) => part !== undefined).join(" ");
 }
 
-/** in the time zone of whoever reads it */
+/** in the local time zone */
 function timeOf(at: number): string {
   const two = (value: number) => String(value).padStart(2, "0");
   const time = new Date(at);
@@ -132,7 +134,7 @@ function timeOf(at: number): string {
   return `${date} ${[time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(":")}`;
 }
 
-/** lines come one by one, so that no column can wait for its longest cell */
+/** fixed widths: lines come one by one, so a column cannot adapt to its longest cell */
 function row(cells: string[]): string {
   const widths = [19, 7, 28, 20, 9, 9, longestProgram + 1 + idLength, 0];
   return cells

@@ -1,4 +1,4 @@
-/** Asks for a secret on a terminal, which does not show what is typed. */
+/** Asks for a secret on a terminal without showing what is typed. */
 
 import type { ReadStream, WriteStream } from "node:tty";
 import { CliError } from "../errors.ts";

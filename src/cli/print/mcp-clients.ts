@@ -1,16 +1,16 @@
-/** How programs with a model in them are told to start an MCP server: what to paste, and where. */
+/** How to configure MCP clients to start a server: what to paste, and where. */
 
 import { shellWord } from "./output.ts";
 
-/** What a client starts. */
+/** The program that a client starts. */
 export interface Program {
-  /** an absolute path: clients with a window have another PATH than a terminal */
+  /** an absolute path: graphical clients have another PATH than a terminal */
   command: string;
   args: string[];
 }
 
 interface ClientConfig {
-  /** a sentence for the person who pastes */
+  /** a sentence for the person who pastes it */
   place: string;
   lines: string[];
 }

@@ -1,11 +1,11 @@
-/** How a command prints: words that a shell reads back as they were, and sizes as people say them. */
+/** How a command prints: words that a shell reads back unchanged, and sizes for people. */
 
 /** a word that any POSIX shell takes literally */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** bytes as people say them: "1.5 GB" */
+/** bytes in readable units, such as "1.5 GB" */
 export function sizeInWords(bytes: number): string {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   const step = Math.min(units.length - 1, bytes < 1000 ? 0 : Math.floor(Math.log10(bytes) / 3));

@@ -59,7 +59,7 @@ class _Daemon:
         if found is None:
             return None
         path, host = found
-        # The address is put together from its parts: a path such as //example.com can never become a host.
+        # The address is built from its parts: a path such as //example.com can never become a host.
         url = library.URL(scheme=self.scheme, host=self.host, port=self.port, raw_path=path)
         headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"host"]
         # The daemon then names ports below .localhost, which this module makes resolvable.
