@@ -1,6 +1,6 @@
 /**
- * The dialect that a daemon shows first: its names and places hold inside every sandbox, its tokens carry keys on every
- * wire, and a new user is told how to use its clients.
+ * The default dialect of a daemon: its user names and paths apply inside every sandbox, its tokens carry keys on every
+ * wire, and the messages for new users show its clients.
  */
 
 export { clients, vercelConventions as conventions } from "./vercel/conventions.ts";

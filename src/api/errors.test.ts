@@ -1,4 +1,4 @@
-/** The status, code and sentence of each of the core's errors, on every wire: clients depend on them. */
+/** The status, code and message of each of the core's errors, on every wire: clients depend on them. */
 
 import { expect, test } from "vitest";
 import { type ErrorCode, SandkeepError, type Subject } from "../core/model/errors.ts";
@@ -10,7 +10,7 @@ import * as veryfront from "./veryfront/errors.ts";
 
 interface Row {
   of: [code: ErrorCode, kind?: Subject["kind"], state?: Subject["state"]];
-  /** the sentence, where it is not the core's own */
+  /** the message, if it is not the core's own */
   vercel: [status: number, code: string, message?: string];
   sandkeep: [status: number, code: string, message?: string];
   veryfront: [status: number, detail?: string];

@@ -1,21 +1,21 @@
-/** The mount table: what each path and credential leads to. */
+/** Which dialect answers each path and credential. */
 
 import { expect, test } from "vitest";
 import { apiClient } from "../../test/harness/api-client.ts";
 
-test("the base path of the SDK and the documents' own lead to the same", async () => {
+test("the SDK's base path and the documented one lead to the same routes", async () => {
   const { ask } = apiClient();
   expect((await ask("GET", "/api/v2/sandboxes/demo")).json).toEqual((await ask("GET", "/v2/sandboxes/demo")).json);
 });
 
-test("outside /api too, who comes without any credential is told that one is missing", async () => {
+test("outside /api too, a request without credentials is answered that the token is missing", async () => {
   const { ask, calls } = apiClient();
   const { status, json } = await ask("GET", "/v2/sandboxes/demo", undefined, { token: null });
   expect([status, json.error.code]).toEqual([401, "unauthorized"]);
   expect(calls).toEqual([]);
 });
 
-test("a path outside /api that two vendors have leads to the one whose credential comes along", async () => {
+test("a path outside /api that two vendors share leads to the vendor of the credential", async () => {
   const { ask } = apiClient();
   const request = { token: null, headers: { "x-api-key": "e2b_1" } };
   const { status, json } = await ask("GET", "/v2/sandboxes/demo", undefined, request);
@@ -30,7 +30,7 @@ test.each([null, "sk_other", "a b"])("the token %j is refused with 401", async (
   expect(calls.filter(({ method }) => method !== "access.authenticate")).toEqual([]);
 });
 
-test("anybody may ask whether the daemon lives and how to log in", async () => {
+test("the health check and the login information need no key", async () => {
   const { ask } = apiClient();
   const health = await ask("GET", "/health", undefined, { token: null });
   expect([health.status, health.json]).toEqual([200, { status: "ok", domain: "localhost" }]);
@@ -38,7 +38,7 @@ test("anybody may ask whether the daemon lives and how to log in", async () => {
   expect(json.token_endpoint).toBe("http://127.0.0.1:7700/api/login/oauth/token");
 });
 
-test("who opens the daemon's address is told what it is", async () => {
+test("the daemon's address shows a welcome text", async () => {
   const { ask } = apiClient();
   const { status, text } = await ask("GET", "/", undefined, { token: null });
   expect([status, text]).toEqual([200, expect.stringContaining("sandkeep env vercel --url http://127.0.0.1:7700")]);
@@ -55,7 +55,7 @@ test.each([
   expect([status, json.error.code]).toEqual([404, "not_found"]);
 });
 
-test("what is our own fault is told to us and not to the caller", async () => {
+test("an internal error is logged and not shown to the caller", async () => {
   const { ask, troubles } = apiClient({
     "sandboxes.get": async () => {
       throw new Error("the disk is on fire at /secret");

@@ -1,6 +1,6 @@
 /**
- * The dialects that this daemon speaks, in one table: which of them answers a request. What is true of all of them is
- * here: who may address the daemon, what browsers may do, and when it is worth asking again.
+ * Joins all dialects into one API and picks the one that answers a request. It also does what applies to all of them:
+ * it checks the host name, and adds the headers for browsers and `retry-after`.
  */
 
 import type { IncomingMessage } from "node:http";
@@ -23,17 +23,17 @@ export interface ApiOptions extends Omit<Service, "limits" | "closing" | "confor
   /** default no */
   closing?: Service["closing"];
   conformanceFixtures?: boolean;
-  /** what the tokens of forwarded requests are checked with: a JSON Web Key Set */
+  /** the JSON Web Key Set for verifying the tokens of forwarded requests */
   jwks?: () => object;
-  /** further names that this daemon is reached by */
+  /** further host names of this daemon */
   allowedHosts?: string[];
 }
 
 export interface Api {
-  /** Node's server hands the connection along; without one, a body that breaks off ends in an error */
+  /** Node's server passes the connection; without one, a body that breaks off ends in an error */
   fetch(request: Request, connection?: Connection): Promise<Response>;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** whether a dialect serves the host that a request names, which is then not that of a sandbox's port */
+  /** whether a dialect serves the host in this header itself, so that it does not lead to a sandbox's port */
   servesHost(header: string | undefined): boolean;
   /** how clients name ports of sandboxes in headers */
   ports: PortNames | undefined;
@@ -50,14 +50,14 @@ export function createApi(options: ApiOptions): Api {
     limits: { ...ownLimits, ...options.limits },
   };
   const dialects: ApiDialect[] = [
-    // First, as what is meant for a sandbox says so in a header, whatever its path.
+    // First, because requests to a sandbox say so in a header, whatever their path.
     createE2b(service),
     entrance(options),
     createSandkeep(service),
     createInstavm(service),
     createVeryfront(service),
     createMcp(service),
-    // Last, as it also has the paths of a version that no other dialect has.
+    // Last, because it also serves every versioned path that no other dialect has.
     createVercel(service, options.jwks ?? (() => ({ keys: [] }))),
   ];
   const table = new MountTable(dialects);
@@ -69,7 +69,7 @@ export function createApi(options: ApiOptions): Api {
   return {
     async fetch(request, connection) {
       const mount = table.find(request);
-      // Whoever looks whether a server lives may call it what they like.
+      // Health checks may use any host name.
       const isHealth = new URL(request.url).pathname === "/health";
       if (!isHealth && !isOwn(request.headers.get("host"))) return foreignHost(request);
       if (!mount) return json({ error: { code: "not_found", message: "Not found." } }, 404);
@@ -86,7 +86,7 @@ export function createApi(options: ApiOptions): Api {
   };
 }
 
-/** what anybody may ask, in any dialect: whether it lives, and what it is */
+/** routes without authentication, for every dialect: a health check and a welcome page */
 function entrance({ domain, publicUrl }: ApiOptions): ApiDialect {
   return {
     mounts: [
@@ -96,7 +96,7 @@ function entrance({ domain, publicUrl }: ApiOptions): ApiDialect {
   };
 }
 
-/** whoever is told that the daemon cannot answer now is told when to ask again, in seconds */
+/** adds `retry-after`, in seconds, to an answer of 503 that lacks it */
 function withRetryAfter(response: Response): Response {
   if (response.status === 503 && !response.headers.has("retry-after")) response.headers.set("retry-after", "1");
   return response;
@@ -116,7 +116,7 @@ function foreignHost(request: Request): Response {
   );
 }
 
-/** for a person who opens the daemon's address in a browser */
+/** the text for a person who opens the daemon's address in a browser */
 function welcome(url: string): Response {
   const lines = [
     "This is Sandkeep, which runs sandboxes. Programs use it with an API key:",

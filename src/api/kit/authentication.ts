@@ -1,4 +1,4 @@
-/** Who asks: the key that a request carries, and whether its owner may do what it asks for. */
+/** Authentication: finds the caller by the key in a request, and checks that the caller may do what it asks. */
 
 import type { Core } from "../../core/core.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
@@ -12,7 +12,7 @@ interface Routed {
   path: string;
 }
 
-/** whom the request's token belongs to; `reading` as with requireRead() */
+/** the caller that the request's token belongs to; `reading` as in requireRead() */
 export async function authenticate({ access }: Pick<Core, "access">, request: Routed, reading = none): Promise<Caller> {
   const caller = await access.authenticate(bearerOf(request.raw), addressOf(request.raw));
   abortWhenEnded(request.raw, caller.ended);
@@ -32,8 +32,8 @@ export function bearerOf(request: Request): string {
 const longestToken = 8192;
 
 /**
- * refuses a request that would change something, to a caller that may only read: before its body is read. The core refuses
- * such calls all the same; `reading` are the paths of a wire's requests that read by another method than GET
+ * Refuses a request that would change something when the caller may only read, before the body is read. The core also
+ * refuses such calls. `reading` matches the paths of a wire's POST requests that only read.
  */
 export function requireRead(caller: Caller, { raw: { method }, path }: Routed, reading = none): void {
   if (method !== "GET" && method !== "HEAD" && !(method === "POST" && reading.test(path))) requireChange(caller);

@@ -1,7 +1,7 @@
 /**
- * What pages in browsers need and what protects us from them. Any page may ask with a key of its user: a key is in a
- * header that only such a page can set, never in a cookie, so that every origin is allowed and none is trusted. Answers
- * are for the caller only, and no cache on the way may keep them for another.
+ * CORS and cache headers for pages in browsers. A page sends its user's key in a header, never in a cookie, so a page
+ * without a key can do nothing. Every origin is therefore allowed, and none is trusted. Answers are private to the
+ * caller: shared caches must not store them.
  */
 
 const longLife = "86400";
@@ -12,7 +12,7 @@ const allowed = {
     "retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, www-authenticate, x-next-token, x-total-running",
 };
 
-/** the answer to a browser that asks whether it may ask; undefined for any other request */
+/** the answer to a CORS preflight request; undefined for any other request */
 export function preflight({ method, headers }: Request): Response | undefined {
   if (method !== "OPTIONS" || !headers.has("access-control-request-method")) return undefined;
   return new Response(null, {
@@ -20,7 +20,7 @@ export function preflight({ method, headers }: Request): Response | undefined {
     headers: {
       ...allowed,
       "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
-      // A wildcard would leave out the one that matters (Fetch, "CORS non-wildcard request-header name").
+      // A wildcard would not cover `authorization` (Fetch, "CORS non-wildcard request-header name").
       "access-control-allow-headers": headers.get("access-control-request-headers") ?? "authorization",
       "access-control-max-age": longLife,
       vary: "access-control-request-headers",
@@ -28,7 +28,7 @@ export function preflight({ method, headers }: Request): Response | undefined {
   });
 }
 
-/** the answer of a wire, with what browsers and caches have to know */
+/** adds the headers for browsers and caches to a wire's answer */
 export function forBrowsers(response: Response): Response {
   for (const [name, value] of Object.entries(allowed)) response.headers.set(name, value);
   if (!response.headers.has("cache-control")) response.headers.set("cache-control", "private");

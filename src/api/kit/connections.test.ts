@@ -1,4 +1,4 @@
-/** What only a real connection shows: when headers go out, who notices that a client has gone, how far uploads run ahead. */
+/** Behaviour that needs a real connection: when headers go out, clients that disconnect, how far uploads run ahead. */
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type Server } from "node:http";
@@ -31,7 +31,7 @@ afterEach(() => {
 });
 
 interface Connected extends Client {
-  /** a request that is under way; its body is left to the caller */
+  /** a started request; the caller writes its body */
   begin(method: string, path: string, headers?: Record<string, string>): ReturnType<typeof request>;
   /** how many connections the server has */
   open(): number;
@@ -73,7 +73,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 2));
 }
 
-test("a create whose client hangs up before the answer is undone", async () => {
+test("a create is undone when its client disconnects before the answer", async () => {
   const begun = Promise.withResolvers<void>();
   const made = Promise.withResolvers<void>();
   const { begin, asked, open } = await serve({
@@ -93,7 +93,7 @@ test("a create whose client hangs up before the answer is undone", async () => {
   expect(asked("sandboxes.abandon")).toHaveLength(1);
 });
 
-test("a create whose answer was sent stays, however soon its client hangs up", async () => {
+test("a create whose answer was sent stays, even if its client disconnects at once", async () => {
   const { begin, asked } = await serve();
   for (let i = 0; i < 20; i++) {
     const it = begin("POST", "/api/v3/sandboxes");
@@ -107,7 +107,7 @@ test("a create whose answer was sent stays, however soon its client hangs up", a
   expect(asked("sandboxes.abandon")).toEqual([]);
 });
 
-test("headers come at once although the command has not ended", async () => {
+test("headers arrive before the command ends", async () => {
   const ended = Promise.withResolvers<typeof endedCommand>();
   const { begin } = await serve({ "commands.get": async () => command, "commands.wait": () => ended.promise });
   const it = begin("GET", `${base}/cmd/${commandId}?wait=true`);
@@ -118,7 +118,7 @@ test("headers come at once although the command has not ended", async () => {
   expect(JSON.parse(Buffer.concat(await response.toArray()).toString()).command.exitCode).toBe(0);
 });
 
-test("a command's first line comes before it ends, under exactly the type that clients insist on", async () => {
+test("a command's first line arrives before it ends, with the exact content type that clients require", async () => {
   const { begin } = await serve({ "commands.wait": () => new Promise(() => undefined) });
   const it = begin("POST", `${base}/cmd`, { "accept-encoding": "gzip, deflate, br" });
   it.end(JSON.stringify({ command: "x", wait: true }));
@@ -130,7 +130,7 @@ test("a command's first line comes before it ends, under exactly the type that c
   response.destroy();
 });
 
-test("a client that hangs up ends only the stream", async () => {
+test("a client that disconnects ends only the stream", async () => {
   const aborted = Promise.withResolvers<void>();
   const waited = Promise.withResolvers<void>();
   const { begin, asked } = await serve({
@@ -149,7 +149,7 @@ test("a client that hangs up ends only the stream", async () => {
   expect(asked("commands.kill")).toEqual([]);
 });
 
-test("20 MB of output come through whole", async () => {
+test("20 MB of output arrive complete", async () => {
   const chunk = { offset: 0, stream: "stdout" as const, data: Buffer.alloc(1 << 20, "x") };
   const { begin } = await serve({ "commands.output": async () => streamOf(Array(20).fill(chunk)) });
   const it = begin("GET", `${base}/cmd/${commandId}/logs`);
@@ -162,7 +162,7 @@ test("20 MB of output come through whole", async () => {
   expect(data.reduce((sum, length) => sum + length, 0)).toBe(20 << 20);
 });
 
-test("an upload runs ahead of its unpacking by no more than buffers hold", async () => {
+test("an upload runs ahead of its unpacking by no more than the buffers hold", async () => {
   const finish = Promise.withResolvers<void>();
   const { begin } = await serve({
     "files.extract": async (_: unknown, __: string, ___: string, tar: AsyncIterable<Uint8Array>) => {
@@ -188,7 +188,7 @@ test("an upload runs ahead of its unpacking by no more than buffers hold", async
   expect((await answerOf(it)).statusCode).toBe(200);
 });
 
-test("a file that breaks off does not look whole", async () => {
+test("a file that breaks off does not look complete", async () => {
   const { begin, troubles } = await serve({
     "files.read": async () =>
       Readable.from(
@@ -206,7 +206,7 @@ test("a file that breaks off does not look whole", async () => {
   expect(troubles).toHaveLength(1);
 });
 
-test("who has no key is refused without being listened to", async () => {
+test("a request without a key is refused before its body is read", async () => {
   const { begin, asked } = await serve();
   const it = begin("POST", `${base}/fs/write`, { authorization: "Bearer wrong" });
   it.write(Buffer.alloc(1 << 20));
@@ -215,7 +215,7 @@ test("who has no key is refused without being listened to", async () => {
   expect(asked("files.extract")).toEqual([]);
 });
 
-test("a body that is too long is refused with an answer that its client sees, on a connection that ends with it", async () => {
+test("the client of a too long body sees the refusal, and the connection then closes", async () => {
   const { begin, asked } = await serve();
   const body = Buffer.alloc(40 << 20, " ");
   for (const headers of [{}, { "content-length": String(body.length) }]) {
@@ -266,12 +266,12 @@ test.each([
   expect(JSON.parse(body)).toEqual({ error: { code: "bad_request", message } });
 });
 
-test("HTTP/1.0 without a host is answered: those speak it who look whether a server lives", async () => {
+test("HTTP/1.0 without a host is answered, because health checks use it", async () => {
   const { port } = await serve();
   expect(await said(port, "GET /health HTTP/1.0\r\n\r\n")).toMatch(/^HTTP\/1.1 200 .*"status":"ok"/s);
 });
 
-/** everything that the server says to this, until it ends the connection */
+/** everything that the server sends in reply, until it closes the connection */
 function said(port: number, sent: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   socket.write(sent);

@@ -1,12 +1,12 @@
 /**
- * The end of serving: requests that are under way are finished, within a time, and no new ones begin. Waited for are those
- * whose caller could not simply ask again: what changes something and has not been answered yet. Whoever only reads, or
- * follows something that is answered already, is told to ask again and cut off.
+ * Shutdown of the server: refuses new requests and waits a limited time for running ones. It waits only for requests
+ * that change something and have no answer yet, because their callers cannot simply repeat them. It cuts off requests
+ * that only read, and streams whose answer has begun: their callers can ask again.
  */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** how often one looks, in ms, and how often an answer must be seen begun and not ended to count as a stream */
+/** interval between checks, in ms, and the number of checks after which an unfinished answer counts as a stream */
 const checkInterval = 20;
 const streamsAfter = 20;
 
@@ -21,7 +21,7 @@ export class Drain {
     return this.#streams.signal;
   }
 
-  /** false when the request was refused, because the end has begun */
+  /** false when the request was refused because the shutdown has begun */
   admit(request: IncomingMessage, response: ServerResponse): boolean {
     if (this.#isClosing) {
       refuse(response);
@@ -36,13 +36,13 @@ export class Drain {
     return true;
   }
 
-  /** resolves when what was under way is answered, when `longest` ms are over, or when it is to hurry */
+  /** resolves when all running requests are answered, after `longest` ms, or when `forced` aborts */
   async settled(longest: number, forced?: AbortSignal): Promise<void> {
     this.#isClosing = true;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#emptied = resolve;
     const timer = setTimeout(resolve, longest).unref();
-    // One that is answered and goes on for longer streams what its caller can read again.
+    // An answer that has begun and goes on for long is a stream, which its caller can read again.
     let answeredFor = 0;
     const looking = setInterval(() => {
       answeredFor = [...this.#working].every(({ headersSent }) => headersSent) ? answeredFor + 1 : 0;

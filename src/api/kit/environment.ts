@@ -1,4 +1,4 @@
-/** Environment variables as every wire takes them: what the kernel can hand to a program. */
+/** The schema of environment variables on every wire: what the kernel can pass to a program. */
 
 import { z } from "zod";
 

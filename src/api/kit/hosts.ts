@@ -1,16 +1,16 @@
 /**
- * By which names a daemon may be addressed. A name that anybody can register can be made to lead to this host (DNS
- * rebinding), and a page in a browser would then talk to it as to its own server; so only names count that are ours:
+ * The host names that a daemon answers to. An attacker can register a name and point it at this host (DNS rebinding);
+ * a page in a browser could then use the daemon as its own server. So the daemon accepts only these:
  *
- *   addresses              what was connected to; no name is involved
- *   localhost              and what is below it
+ *   addresses              IP addresses; no name is involved
+ *   localhost              and names below it
  *   names without a dot    of a local network or of containers, which no page of the internet can have
  *   our own                the host of SANDKEEP_PUBLIC_URL, SANDKEEP_DOMAIN, and what SANDKEEP_ALLOWED_HOSTS lists
  */
 
 import { isIP } from "node:net";
 
-/** `header` is that of the request; one without, which no browser sends, names nothing */
+/** `header` is the request's Host header; a request without one is accepted, since browsers always send it */
 export function isOwnHost(header: string | null | undefined, own: string[]): boolean {
   if (header === null || header === undefined || header === "") return true;
   const host = hostnameOf(header);

@@ -1,4 +1,4 @@
-/** The mechanics that dialects share: bounded bodies, live streams, ASCII lines. */
+/** The HTTP functions that dialects share: bounded bodies, live streams, ASCII lines. */
 
 import { describe, expect, test } from "vitest";
 import { asciiJson, bodyText, byteBody, jsonOf, liveBody } from "./http.ts";
@@ -21,7 +21,7 @@ describe("bodies", () => {
     expect(pulled).toBeLessThan(20);
   });
 
-  test("a body that is no UTF-8 is refused", async () => {
+  test("a body that is not UTF-8 is refused", async () => {
     await expect(bodyText(post(new Uint8Array([0xff, 0xfe, 0x41])), 100)).rejects.toMatchObject({ code: "invalid" });
   });
 
@@ -33,7 +33,7 @@ describe("bodies", () => {
     expect(jsonOf(`["${"[".repeat(1000)}\\"", ${"[],".repeat(1000)} 1]`)).toHaveLength(1002);
   });
 
-  test.each(['{"a":["\\u0000"]}', '{"a":{"\\u0000":1}}', '"\\ud800"', '["a\\uDC00"]'])("%s is no text", (text) => {
+  test.each(['{"a":["\\u0000"]}', '{"a":{"\\u0000":1}}', '"\\ud800"', '["a\\uDC00"]'])("%s is refused", (text) => {
     expect(() => jsonOf(text)).toThrow("NUL or half a character");
   });
 
@@ -43,7 +43,7 @@ describe("bodies", () => {
 });
 
 describe("ASCII lines", () => {
-  test("every character beyond ASCII is escaped and comes back whole", () => {
+  test("every character beyond ASCII is escaped and decodes to itself", () => {
     const text = "€ 😀 \u2028 \u0080 \ud800";
     const line = asciiJson({ text });
     expect(line).toMatch(/^[\x20-\x7e]*$/);
@@ -52,7 +52,7 @@ describe("ASCII lines", () => {
 });
 
 describe("live bodies", () => {
-  test("silence is filled, and the text follows when it comes", async () => {
+  test("silence is filled, and the text follows when it is ready", async () => {
     const { promise, resolve } = Promise.withResolvers<string>();
     const body = liveBody({
       filler: " ",
@@ -70,7 +70,7 @@ describe("live bodies", () => {
     expect(rest.trim()).toBe("done");
   });
 
-  test("a client that goes away aborts the signal, although the next piece never comes", async () => {
+  test("a client that disconnects aborts the signal, even if the next piece never comes", async () => {
     const { promise: aborted, resolve } = Promise.withResolvers<void>();
     const body = liveBody({
       filler: "\n",
@@ -87,7 +87,7 @@ describe("live bodies", () => {
     await aborted;
   });
 
-  test("nothing is produced faster than it is read", async () => {
+  test("pieces are not produced faster than they are read", async () => {
     let produced = 0;
     const body = liveBody({
       filler: "\n",
@@ -106,7 +106,7 @@ describe("live bodies", () => {
     await reader.cancel();
   });
 
-  test("bytes are asked for only when they are wanted, and a client that goes away lets go of their source", async () => {
+  test("bytes are read only when needed, and a client that disconnects releases their source", async () => {
     let [asked, returned] = [0, false];
     const iterator: AsyncIterator<Uint8Array> = {
       async next() {
@@ -125,7 +125,7 @@ describe("live bodies", () => {
     expect(returned).toBe(true);
   });
 
-  test("a client that goes away while bytes are waited for is no trouble, whether they come or break off", async () => {
+  test("a client that disconnects during a read causes no error, whether the bytes arrive or break off", async () => {
     for (const breaks of [false, true]) {
       const { promise, resolve, reject } = Promise.withResolvers<IteratorResult<Uint8Array>>();
       const { promise: asked, resolve: ask } = Promise.withResolvers<void>();

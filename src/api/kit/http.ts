@@ -1,6 +1,6 @@
 /**
- * Mechanics that every dialect shares: reading what came in, within bounds, and writing JSON, lines and bytes. Nothing
- * here knows a vendor's words; what cannot be understood is thrown and each dialect says so in its own.
+ * HTTP functions that every dialect shares: reading bounded input, and writing JSON, lines and bytes. Nothing here
+ * knows a vendor's wording: invalid input is thrown as an error, which each dialect words in its own way.
  */
 
 import { isIP } from "node:net";
@@ -11,7 +11,7 @@ import { within } from "../../base/waits.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { bytesOf } from "../../core/network/cidr.ts";
 
-/** What came in is not what the schema says. */
+/** The input does not match the schema. */
 export class InvalidInput extends Error {
   override readonly name = "InvalidInput";
   readonly issues: readonly z.core.$ZodIssue[];
@@ -22,7 +22,7 @@ export class InvalidInput extends Error {
   }
 }
 
-/** a query's parameters; one that is there several times is a list */
+/** a query's parameters; one that occurs several times becomes a list */
 export function queryParameters(c: Context): Record<string, unknown> {
   const all = Object.entries(c.req.queries()).map(([key, values]) => [key, values.length === 1 ? values[0] : values]);
   const query = Object.fromEntries(all);
@@ -41,7 +41,7 @@ export function parsed<S extends z.ZodType>(schema: S, value: unknown): z.output
   return result.data;
 }
 
-/** nothing at all is an empty object: some clients send a content type and no body */
+/** parses JSON; an empty text is an empty object, since some clients send a content type and no body */
 export function jsonOf(text: string): unknown {
   if (text.trim() === "") return {};
   if (isDeeperThan(deepest, text)) {
@@ -53,15 +53,15 @@ export function jsonOf(text: string): unknown {
   } catch {
     throw new SandkeepError("invalid", "Invalid request: the body is not JSON.");
   }
-  // In UTF-8 neither can come but as an escape, which is rare enough to look closer then.
+  // In UTF-8 text, NUL and half characters occur only as escapes. Those are rare, so check only then.
   if (/\\u(0000|d[89a-f])/i.test(text)) requireText(value);
   return value;
 }
 
-/** levels of objects and lists in JSON; what looks at every level by calling itself must not run out of stack */
+/** most levels of objects and lists in JSON, so that recursive functions do not run out of stack */
 const deepest = 200;
 
-/** whether more brackets are open at once, strings left out */
+/** whether more than `levels` brackets are open at once, outside of strings */
 function isDeeperThan(levels: number, text: string): boolean {
   if (text.length < levels) return false;
   let depth = 0;
@@ -83,7 +83,7 @@ const backslash = 0x5c;
 const isOpening = (char: number) => (char | 0x20) === 0x7b;
 const isClosing = (char: number) => (char | 0x20) === 0x7d;
 
-/** no string inside may have NUL or half a character in it: neither a database nor a kernel takes those */
+/** refuses strings with a NUL or half a character in them: databases and kernels do not accept those */
 export function requireText(value: unknown): void {
   if (typeof value === "string" && (value.includes("\0") || !value.isWellFormed())) {
     throw new SandkeepError("invalid", "Invalid request: a string has a NUL or half a character in it.");
@@ -111,7 +111,7 @@ export async function bodyText(request: Request, longest: number): Promise<strin
   }
 }
 
-/** undoes what a request made when its client goes away before it is answered; never once it is */
+/** calls `undo` if the client disconnects before its request is answered */
 export function undoIfGone({ signal }: Request, undo: () => Promise<unknown>, trouble: (error: unknown) => void): void {
   const undone = () => void undo().catch(trouble);
   if (signal.aborted) undone();
@@ -120,30 +120,30 @@ export function undoIfGone({ signal }: Request, undo: () => Promise<unknown>, tr
 
 const sources = new WeakMap<Request, Readable>();
 
-/** says where a request's body comes from, for those who read it: a stream of the web in between costs 0.2 ms */
+/** stores the Node stream of a request's body, so that reading it needs no web stream, which costs 0.2 ms */
 export function comesFrom(request: Request, incoming: Readable): void {
   sources.set(request, incoming);
 }
 
 const lives = new WeakMap<Request, AbortSignal>();
 
-/** the request was let in by a key, and ends with it */
+/** stores that the request ends when its caller's key does */
 export function abortWhenEnded(request: Request, ended: AbortSignal | undefined): void {
   if (ended) lives.set(request, ended);
 }
 
-/** aborts when the key that let a request in is no longer good */
+/** aborts when the key that authenticated the request is no longer valid */
 export function keyEndOf(request: Request): AbortSignal | undefined {
   return lives.get(request);
 }
 
 /**
- * the address that a request comes from; "" where there is no connection. A proxy on this host says whom it asks for; who
- * else is on this host can say so too, and has all of 127.0.0.0/8 to come from anyway. Of an IPv6 address the network
- * counts, since a host has as many addresses in it as it likes
+ * The address that a request comes from, or "" without a connection. Trusts x-forwarded-for only from this host, where
+ * a proxy may run. Other programs on this host can forge it, but they already have all of 127.0.0.0/8 to choose from.
+ * An IPv6 address is reduced to its network, since one host can use any address in it.
  */
 export function addressOf(request: Request): string {
-  const source = sources.get(request) as { socket?: { remoteAddress?: string } } | undefined; // Node's, where it is one
+  const source = sources.get(request) as { socket?: { remoteAddress?: string } } | undefined; // Node's, if any
   const peer = (source?.socket?.remoteAddress ?? "").replace(/^::ffff:/, "");
   const isHere = peer === "::1" || peer.startsWith("127.");
   const forwarded = isHere ? request.headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() : undefined;
@@ -159,18 +159,18 @@ function networkOf(address: string): string {
     .join("");
 }
 
-/** whether there is something to read, if only its end */
+/** whether there is a body to read, which may be empty */
 export function hasBody(request: Request): boolean {
-  // To look at the body of a request that Node read the head of would begin to read it.
+  // Accessing `body` of a request from Node's server would start reading it.
   return sources.has(request) || request.body !== null;
 }
 
-/** the request's body as it comes in; a client that went away ends it with an error */
+/** the request's body as it arrives; throws if the client disconnects */
 export async function* bodyBytes(request: Request): AsyncGenerator<Uint8Array> {
   const source = sources.get(request);
   if (source) {
     try {
-      // One that is not read to its end stays open, because the answer goes out on the same connection.
+      // A body that is not read to its end stays open, because the answer uses the same connection.
       yield* source.iterator({ destroyOnReturn: false });
     } catch (cause) {
       throw new SandkeepError("invalid", "Invalid request: the body ended too soon.", { cause });
@@ -201,18 +201,18 @@ export function json(value: unknown, status = 200, headers: Record<string, strin
   });
 }
 
-/** A body in pieces, and what is said while there is none, so that nobody on the way takes the stream for dead. */
+/** A body in pieces, and the filler to send between them, so that no proxy takes the stream for dead. */
 export interface LivePieces {
   pieces: (signal: AbortSignal) => AsyncIterable<string | Uint8Array>;
-  /** what readers of this format skip */
+  /** text or bytes that readers of this format skip */
   filler: string | Uint8Array;
   /** longest silence, in ms */
   patience: number;
 }
 
 /**
- * A body that is written as its pieces come into being, never faster than it is read. When the client goes away the
- * signal aborts, and nothing else ends.
+ * A body that is written as its pieces are produced, never faster than the client reads it. When the client
+ * disconnects, the signal aborts, and nothing else ends.
  */
 export function liveBody({ pieces, filler, patience }: LivePieces): ReadableStream<Uint8Array> {
   const gone = new AbortController();
@@ -236,7 +236,7 @@ export function liveBody({ pieces, filler, patience }: LivePieces): ReadableStre
       },
       cancel() {
         gone.abort();
-        // Both may wait for something that never comes; the signal tells them, nobody waits for them.
+        // Both may wait for something that never comes. The signal informs them, so we do not wait.
         next?.catch(() => undefined);
         void iterator.return?.()?.catch(() => undefined);
       },
@@ -246,8 +246,8 @@ export function liveBody({ pieces, filler, patience }: LivePieces): ReadableStre
 }
 
 /**
- * JSON that is pure ASCII: some clients decode each chunk of a stream by itself, and break a character that lies across
- * two of them.
+ * JSON that is pure ASCII: some clients decode each chunk of a stream separately, and break a character that spans two
+ * chunks.
  */
 export function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(/[\u0080-\uffff]/g, (char) => {
@@ -255,23 +255,23 @@ export function asciiJson(value: unknown): string {
   });
 }
 
-/** The connection that a request came on, where there is one: Node's server hands it along. */
+/** The connection of a request, if there is one: Node's server passes it along. */
 export interface Connection {
   outgoing?: { destroy(): unknown };
 }
 
 export interface ByteBody {
   bytes: AsyncIterator<Uint8Array>;
-  /** what has been looked at already */
+  /** the result of a read that the caller has already made */
   first?: IteratorResult<Uint8Array>;
-  /** told when the bytes break off */
+  /** called with the error when the bytes break off */
   trouble: (error: unknown) => void;
   connection?: Connection | undefined;
 }
 
 /**
- * Bytes as a body, read only as fast as they are sent. When they break off the connection is cut: ended in the usual
- * way, a part of a file would look like all of it.
+ * A body of bytes, read only as fast as they are sent. When the bytes break off, the connection is cut: after a normal
+ * end, a part of a file would look complete.
  */
 export function byteBody({ bytes, first, trouble, connection }: ByteBody): ReadableStream<Uint8Array> {
   let pending = first;
@@ -280,7 +280,7 @@ export function byteBody({ bytes, first, trouble, connection }: ByteBody): Reada
     try {
       const { done, value } = pending ?? (await bytes.next());
       pending = undefined;
-      // A client that went away during the wait takes nothing more, and its stream is closed already.
+      // If the client disconnected during the wait, its stream is already closed.
       if (isCancelled) return;
       if (done) controller.close();
       else controller.enqueue(value);

@@ -31,14 +31,14 @@ test("a repeat returns the first answer", async () => {
   expect(await once(idempotency, request, work)).toEqual({ count: 1 });
 });
 
-test("without a key everything is done each time", async () => {
+test("without a key the work is done each time", async () => {
   const plain = { ...request, key: undefined };
   await once(idempotency, plain, work);
   expect(await once(idempotency, plain, work)).toEqual({ count: 2 });
   expect(kept.size).toBe(0);
 });
 
-test("the same key means something else in another scope", async () => {
+test("the same key is independent in another scope", async () => {
   await once(idempotency, request, work);
   expect(await once(idempotency, { ...request, scope: "other create" }, work)).toEqual({ count: 2 });
 });
@@ -48,7 +48,7 @@ test("a key that is used with another body is refused", async () => {
   await expect(once(idempotency, { ...request, request: "{ }" }, work)).rejects.toMatchObject({ code: "invalid" });
 });
 
-test("what failed may be tried again with the same key", async () => {
+test("a failed request may be tried again with the same key", async () => {
   const fail = async () => {
     throw new Error("no");
   };
@@ -56,7 +56,7 @@ test("what failed may be tried again with the same key", async () => {
   expect(await once(idempotency, request, work)).toEqual({ count: 1 });
 });
 
-test("a repeat while the first is under way waits for it", async () => {
+test("a repeat waits while the first request is running", async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const first = once(idempotency, request, async () => {
     await promise;
@@ -72,11 +72,11 @@ test("a repeat does not wait for ever", async () => {
   await expect(once(idempotency, { ...request, patience: 0 }, work)).rejects.toMatchObject({ code: "conflict" });
 });
 
-test.each(["", "ü", "a b", "x".repeat(256)])("%j is no key", async (key) => {
+test.each(["", "ü", "a b", "x".repeat(256)])("%j is not a valid key", async (key) => {
   await expect(once(idempotency, { ...request, key }, work)).rejects.toMatchObject({ code: "invalid" });
 });
 
-/** under which name a request is kept */
+/** the key under which a request is stored */
 async function keysOf(it: typeof request): Promise<string[]> {
   await once(idempotency, it, work);
   const names = [...kept.keys()];

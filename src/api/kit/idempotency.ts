@@ -1,18 +1,18 @@
 /**
- * Requests that may be sent twice: with an `Idempotency-Key` a repeat gets the first answer. The key counts within one
- * team and one operation; with another body it is refused, as then it is not a repeat. A request that failed is
- * forgotten: nothing happened, and it may be tried again.
+ * Idempotent requests: a repeat with the same `Idempotency-Key` gets the first answer. A key is valid within one team
+ * and one operation. A key with a different body is refused, because the request is then not a repeat. A failed request
+ * is forgotten and may be tried again.
  */
 
 import { createHash } from "node:crypto";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Store } from "../../core/ports/store.ts";
 
-/** what is remembered of requests; the store keeps it over a restart */
+/** keys and answers of earlier requests; the store keeps them across restarts */
 export interface Idempotency {
-  /** "new" when nobody used the key before, otherwise the answer that was given, or "running" while there is none */
+  /** "new" for an unused key, "running" while the first request has no answer yet, otherwise that answer */
   begin(key: string): Promise<"new" | "running" | Answer>;
-  /** without an answer the key may be used again */
+  /** stores the answer; without one the key may be used again */
   end(key: string, answer: Answer | undefined): Promise<void>;
 }
 
@@ -32,17 +32,17 @@ export function storedIdempotency(
 }
 
 export interface Repeatable {
-  /** the header's value; without one the request is simply done */
+  /** the header's value; without one the request runs each time */
   key: string | undefined;
-  /** whose and which: a key means something else in another team or operation */
+  /** team and operation, within which the key is unique */
   scope: string;
-  /** what was asked; a repeat asks the same */
+  /** content of the request, which a repeat must match */
   request: string;
-  /** longest that a repeat waits for the first, in ms */
+  /** longest that a repeat waits for the first request, in ms */
   patience?: number;
 }
 
-/** does the work, or returns what it returned the first time, which must be plain JSON */
+/** does the work, or returns the result of the first time; results must be plain JSON */
 export async function once<T>(idempotency: Idempotency, it: Repeatable, work: () => Promise<T>): Promise<T> {
   if (it.key === undefined) return work();
   if (!/^[\x21-\x7e]{1,255}$/.test(it.key)) {
@@ -67,7 +67,7 @@ export async function once<T>(idempotency: Idempotency, it: Repeatable, work: ()
 
 const pollEvery = 50;
 
-/** while the first is under way its end is waited for */
+/** waits while the first request is still running */
 async function begin(idempotency: Idempotency, key: string, patience: number): Promise<"new" | Answer> {
   for (let waited = 0; ; waited += pollEvery) {
     const begun = await idempotency.begin(key);
@@ -83,7 +83,7 @@ async function begin(idempotency: Idempotency, key: string, patience: number): P
 }
 
 function repeated<T>({ body }: Answer, request: string): T {
-  // Our own words, written by once().
+  // once() wrote this text.
   const first = JSON.parse(body) as { request: string; value: T };
   if (first.request === request) return first.value;
   throw new SandkeepError("invalid", "Invalid request: this `Idempotency-Key` was used with another body.");

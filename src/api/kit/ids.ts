@@ -1,4 +1,4 @@
-/** What ids of the core look like: what cannot be one is not looked for. */
+/** Patterns of the core's ids. Dialects do not look up an id that does not match. */
 
 export const ids = {
   sandbox: /^sandbox_[A-Za-z0-9]{1,64}$/,

@@ -1,8 +1,8 @@
-/** What is wrong with a request that no schema takes, as a sentence. */
+/** Turns the issues that a schema finds in a request into a sentence. */
 
 import type { z } from "zod";
 
-/** the first thing that is wrong; a schema whose own sentence is to stand alone says so by `isWhole` in its params */
+/** a sentence about the first issue; a schema sets `isWhole` in its params to have its own sentence stand alone */
 export function invalidWords(issues: readonly z.core.$ZodIssue[]): string {
   const issue = issues.flatMap((each) => decisive(each, []))[0];
   if (!issue) return "Invalid request.";
@@ -13,23 +13,23 @@ export function invalidWords(issues: readonly z.core.$ZodIssue[]): string {
 
 const longestMessage = 600;
 
-/** of a union the branch that came furthest, with the paths of its issues whole */
+/** for a union, the issues of the branch that matched furthest, with full paths */
 function decisive(issue: z.core.$ZodIssue, parent: readonly PropertyKey[]): z.core.$ZodIssue[] {
   const path = [...parent, ...issue.path];
   if (issue.code !== "invalid_union" || issue.errors.length === 0) return [{ ...issue, path }];
   const branches = issue.errors.map((branch) => branch.flatMap((each) => decisive(each, path)));
-  // A member that is missing or too much says that another form was meant.
+  // A missing or extra member suggests that the caller meant another branch.
   const misfit = (each: z.core.$ZodIssue) => each.code === "unrecognized_keys" || isMissing(each) || isNever(each);
   const reach = (branch: z.core.$ZodIssue[]) =>
     Math.max(...branch.map((each) => 2 * each.path.length - (branch.some(misfit) ? 3 : 0)));
   const furthest = Math.max(...branches.map(reach));
   const best = branches.filter((branch) => reach(branch) === furthest);
-  // Several branches that fail at the door: none of them says more than that the value has none of the forms.
+  // When several branches fail equally early, say only that the value has none of the allowed forms.
   return best.length === 1 ? (best[0] ?? []) : [{ ...issue, errors: [], path } as z.core.$ZodIssue];
 }
 
 function issueWords(issue: z.core.$ZodIssue): string {
-  // A message that zod did not make is one of our schemas'.
+  // Any message that is not zod's comes from one of our schemas.
   if (!/^(Invalid|Too|Unrecognized) /.test(issue.message)) return issue.message;
   const name = `\`${pathWords(issue.path)}\``;
   const subject = issue.path.length === 0 ? "the request" : name;
@@ -54,7 +54,7 @@ function issueWords(issue: z.core.$ZodIssue): string {
   }
 }
 
-/** zod says only in its message that a member is not there */
+/** zod says only in its message that a member is missing */
 function isMissing(issue: z.core.$ZodIssue): boolean {
   return issue.code === "invalid_type" && issue.message.endsWith("received undefined");
 }

@@ -1,6 +1,6 @@
 /**
- * Node's side of the API: a request that is refused before all of it was read is still answered so that its client sees
- * the answer, and what is no HTTP at all is told so in the same shape as everything else.
+ * The API's connection to Node's HTTP server. It makes sure that a client sees a refusal even while it is still sending
+ * its body. It answers malformed HTTP in the same shape as every other error.
  */
 
 import { setMaxListeners } from "node:events";
@@ -13,20 +13,20 @@ import { comesFrom, json, keyEndOf } from "./http.ts";
 export function apiListener(api: Pick<Api, "fetch">): RequestListener {
   const listener = getRequestListener(
     async (request, connection) => {
-      const incoming = connection.incoming as IncomingMessage; // of the one kind of server there is
+      const incoming = connection.incoming as IncomingMessage; // we run only an HTTP/1 server
       comesFrom(request, incoming);
       const response = await api.fetch(request, connection);
       endWithKey(keyEndOf(request), connection.outgoing as ServerResponse);
       const isUnread = response.status >= 400 && !incoming.complete && !incoming.destroyed;
       return isUnread ? last(response, incoming) : response;
     },
-    // HTTP/1.0, which those speak who look whether a server lives, names no host.
+    // Some health checks speak HTTP/1.0, which has no Host header.
     { hostname: "localhost", errorHandler: answerUnaddressed },
   );
   return (incoming, outgoing) => void listener(incoming, outgoing);
 }
 
-/** An answer that goes on for long, such as a stream, is cut off when the key that asked for it is no longer good. */
+/** Cuts off a long answer, such as a stream, when the key of its request is no longer valid. */
 function endWithKey(ended: AbortSignal | undefined, outgoing: ServerResponse): void {
   if (!ended) return;
   const cut = () => outgoing.destroy();
@@ -36,7 +36,7 @@ function endWithKey(ended: AbortSignal | undefined, outgoing: ServerResponse): v
   outgoing.once("close", () => ended.removeEventListener("abort", cut));
 }
 
-/** answers what is HTTP and yet has no address: a host that can be none, a path that is not one */
+/** answers HTTP requests whose host or path is malformed */
 function answerUnaddressed(error: unknown): Response {
   const isTheirs = error instanceof RequestError;
   const message = isTheirs ? "Invalid request: its host or its path is malformed." : "An internal error occurred.";
@@ -45,8 +45,8 @@ function answerUnaddressed(error: unknown): Response {
 }
 
 /**
- * Whether a request names two hosts: by two headers, or by one and an address that has another. A proxy before us may have
- * decided by the one that we do not look at.
+ * Whether a request names two hosts: in two Host headers, or in one header and a different host in the request line. A
+ * proxy in front of us may have checked the host that we ignore.
  */
 export function namesTwoHosts({ rawHeaders, headers, url = "" }: IncomingMessage): boolean {
   const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host");
@@ -61,7 +61,7 @@ export function answerTwoHosts(outgoing: ServerResponse): void {
   outgoing.writeHead(malformed.status, headers).end(JSON.stringify({ error: { code: malformed.code, message } }));
 }
 
-/** answers what Node's parser refuses; for the server's "clientError" */
+/** answers requests that Node's parser refuses; handles the server's "clientError" event */
 export function answerMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
@@ -107,12 +107,12 @@ const complaints: Record<string, Complaint> = {
   },
 };
 
-/** what a client may still send of a request that has its answer, and for how long, before it is cut off */
+/** how much a client may still send after it was refused, and for how long, before we close the connection */
 const patience = { bytes: 256 << 20, ms: 3000 };
 
 /**
- * A refusal as the last answer of its connection. It is whole at once, but the connection ends only when the client has
- * said all: cut off before, it would hear of the cut and never of the answer.
+ * Sends a refusal as the last answer of its connection. The answer goes out at once, but the connection closes only
+ * when the client has sent everything. If it closed earlier, the client would see a reset instead of the answer.
  */
 async function last(response: Response, incoming: IncomingMessage): Promise<Response> {
   const answer = new Uint8Array(await response.arrayBuffer());
@@ -142,9 +142,9 @@ function heardOut(incoming: IncomingMessage): Promise<void> {
       resolve();
     };
     const timer = setTimeout(done, patience.ms).unref();
-    // Whoever read it before would go on keeping what comes, and hold it back when that is enough.
+    // An earlier reader would go on buffering data, and pause the stream when its buffer is full.
     incoming.removeAllListeners("data");
-    // While something listens for this, Node hands on nothing as data.
+    // While a "readable" listener exists, Node emits no "data" events.
     incoming.removeAllListeners("readable");
     incoming.on("data", (chunk: Buffer) => {
       left -= chunk.length;

@@ -1,17 +1,17 @@
-/** Answers that begin before all of them is known: lines as they come, and JSON that takes its time. */
+/** Answers that begin before their content is complete: streams of lines, and JSON that takes long to compute. */
 
 import { asciiJson, liveBody } from "./http.ts";
 
 export interface Live {
-  /** what is said of an error: the status is on its way by then, so only the body can tell */
+  /** what the body says about an error: the status has been sent by then */
   failure: (error: unknown) => unknown;
   /** longest silence, in ms */
   patience: number;
-  /** aborted when the daemon is going away: lines end then, with what is said of that */
+  /** aborted when the daemon is stopping: streams of lines then end with `failure` */
   ending?: AbortSignal | undefined;
 }
 
-/** the content type is exactly this: with a charset the clients take it for something else */
+/** the content type has no charset, since clients do not recognize it with one */
 export function ndjson(lines: (signal: AbortSignal) => AsyncIterable<object>, live: Live): Response {
   const { failure, patience, ending } = live;
   async function* pieces(signal: AbortSignal): AsyncGenerator<string> {
@@ -29,8 +29,8 @@ export function ndjson(lines: (signal: AbortSignal) => AsyncIterable<object>, li
 }
 
 /**
- * The headers go out at once and blanks follow, which JSON allows in front: a client that waits for headers gives up
- * after five minutes.
+ * Sends the headers at once and then blanks, which JSON allows in front of a value: clients that wait for headers give
+ * up after five minutes.
  */
 export function lateJson(value: (signal: AbortSignal) => Promise<unknown>, { failure, patience }: Live): Response {
   async function* pieces(signal: AbortSignal): AsyncGenerator<string> {

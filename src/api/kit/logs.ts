@@ -1,10 +1,10 @@
 /**
- * A command's output as log lines. Each stream is decoded by itself and piece by piece, so that no character is cut in
- * two; what is no UTF-8 is lost, as it is on the hosted services.
+ * A command's output as log lines. Each stream has its own incremental decoder, so that no character is cut in two.
+ * Bytes that are not UTF-8 are lost, as on the hosted services.
  *
- * Output that the journal no longer keeps is told in one line on stderr. An error line would be plainer, but the clients
- * throw at it and the rest, with the exit code, would be lost to them. On stdout a note would end up in what programs
- * parse. The line has a member `dropped`, so that who reads the wire knows it from what the command printed.
+ * When the journal has dropped output, one line on stderr says so. It is not an error line, because clients throw at
+ * those and would miss the rest and the exit code. It is not on stdout, because programs parse that. The line has a
+ * member `dropped`, which tells it from what the command printed.
  */
 
 import type { OutputChunk } from "../../core/ports/runtime.ts";
@@ -30,13 +30,13 @@ export async function* logLines(output: AsyncIterable<OutputChunk>): AsyncGenera
   yield* rest(decoders);
 }
 
-/** characters in one line; longer text is several lines to the client, which puts them together again */
+/** most characters in one line; the client joins the lines of a longer text again */
 const longest = 64 << 10;
 
 function* lines(stream: LogLine["stream"], text: string): Generator<LogLine> {
   for (let from = 0; from < text.length; ) {
     let to = Math.min(from + longest, text.length);
-    // A pair of surrogates is one character.
+    // Do not split a surrogate pair, which is one character.
     if (to < text.length && isHighSurrogate(text.charCodeAt(to - 1))) to++;
     yield { stream, data: text.slice(from, to) };
     from = to;
@@ -52,7 +52,7 @@ function fresh() {
   };
 }
 
-/** what is left of characters that never came whole */
+/** what remains of incomplete characters */
 function* rest(decoders: Decoders): Generator<LogLine> {
   for (const stream of ["stdout", "stderr"] as const) yield* lines(stream, decoders[stream].decode());
 }

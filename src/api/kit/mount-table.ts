@@ -6,7 +6,7 @@ import { hostnameOf } from "./hosts.ts";
 export class MountTable {
   readonly #mounts: Mount[];
 
-  /** rows are tried from the top: the first dialect's first */
+  /** rows are tried in order, the first dialect's first */
   constructor(dialects: readonly ApiDialect[]) {
     this.#mounts = dialects.flatMap(({ mounts }) => mounts);
   }
@@ -23,7 +23,7 @@ export class MountTable {
     );
   }
 
-  /** whether a dialect serves this host name itself, whatever else it may lead to */
+  /** whether a row of some dialect names this host, even if it also looks like a sandbox's port */
   servesHost(header: string | null | undefined): boolean {
     const host = hostnameOf(header ?? "");
     return host !== undefined && this.#mounts.some((mount) => mount.host?.test(host));

@@ -1,4 +1,4 @@
-/** Names in a network policy: what is none is named in the sentence that refuses it. */
+/** Names in a network policy: the error for an invalid name quotes it. */
 
 import { expect, test } from "vitest";
 import { invalidWords } from "./issues.ts";

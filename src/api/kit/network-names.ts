@@ -1,4 +1,4 @@
-/** What a network policy names, on every wire: domains, in which whole labels may be wildcards, and subnets. */
+/** Schemas of the names in a network policy, on every wire: subnets, and domains, whose labels may be wildcards. */
 
 import { z } from "zod";
 import { parseCidr } from "../../core/network/cidr.ts";
@@ -24,7 +24,7 @@ export const subnet = z
       `${quoted(input)} is not a subnet: a network policy names it in CIDR notation, as 203.0.113.0/24 or 2001:db8::/32.`,
   });
 
-/** what a caller wrote, as far as it fits into a sentence */
+/** the caller's text in quotes, shortened to fit into a sentence */
 function quoted(input: unknown): string {
   const text = String(input);
   return JSON.stringify(text.length > longestQuote ? `${text.slice(0, longestQuote)}…` : text);

@@ -1,10 +1,10 @@
-/** Which regular expressions a network policy may have: those that are matched in linear time (RE2), and are not large. */
+/** Checks the regular expressions of a network policy: they must be small and match in linear time (RE2). */
 
 import { RE2JS } from "re2js";
 
-/** steps of the machine that a pattern is made into: as many as a character of a text may cost */
+/** most instructions of a compiled pattern; matching one character costs at most as many steps */
 const mostSteps = 1_000;
-/** a rough bound that is known before the machine is made, as making a large one takes long */
+/** rough bound that is checked before compiling, since compiling a large pattern takes long */
 const roughly = 16_000;
 
 export function isPattern(text: string): boolean {

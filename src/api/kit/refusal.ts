@@ -1,4 +1,4 @@
-/** What dialects share of saying no: an error that already has its status, and the status that each of the core's has. */
+/** What dialects share for refusals: an error class with a status, and the usual status of each error of the core. */
 
 import {
   casesOf,
@@ -8,7 +8,7 @@ import {
   type SandkeepError,
 } from "../../core/model/errors.ts";
 
-/** An error that already speaks its wire's words. */
+/** An error whose status and message are already those of the wire. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly status: number;
@@ -25,15 +25,15 @@ export function retryAfter(error: unknown): { "retry-after": string } {
   return { "retry-after": String((isSandkeepError(known) && known.retryAfter) || 1) };
 }
 
-/** whether an operator should read of an answer with this status; of a full disk the log says once that it is full */
+/** whether the log should show an answer with this status; a full disk (507) has its own log line */
 export function isForTheLog(status: number): boolean {
   return status >= 500 && status !== 507;
 }
 
-/** What a wire says of an error: something for each code, and something else where the error is about a certain thing. */
+/** A wire's row for each error code, and more specific rows for errors about a certain thing. */
 export type ErrorTable<T> = Record<ErrorCode, T> & Partial<Record<ErrorCase, T>>;
 
-/** the row of the narrowest case that a table has for the error */
+/** the table's most specific row for the error */
 export function rowFor<T>(table: ErrorTable<T>, error: SandkeepError): T;
 export function rowFor<T>(table: Partial<ErrorTable<T>>, error: SandkeepError): T | undefined;
 export function rowFor<T>(table: Partial<Record<ErrorCase, T>>, error: SandkeepError): T | undefined {
@@ -41,14 +41,14 @@ export function rowFor<T>(table: Partial<Record<ErrorCase, T>>, error: SandkeepE
   return found && table[found];
 }
 
-/** where a wire does not say otherwise */
+/** default status of each error code */
 export const statuses: Record<ErrorCode, number> = {
   invalid: 400,
   unsupported: 400,
   unauthenticated: 401,
   forbidden: 403,
   "not-found": 404,
-  // Not a 5xx, which clients would send again: what took too long once will do so twice.
+  // Not a 5xx, which clients would retry: a request that took too long once will do so again.
   timeout: 408,
   exists: 409,
   conflict: 409,

@@ -1,6 +1,6 @@
 /**
- * One terminal: a command with a pty, and the connection that it is used through at the moment, if any. Bytes are input
- * and output on every wire; what texts mean and how an end is told is each wire's own.
+ * One terminal: a command with a pty, and its current connection, if any. On every wire, binary messages are input and
+ * output. Each wire defines its own text messages and how it reports the exit.
  */
 
 import { setMaxListeners } from "node:events";
@@ -17,20 +17,20 @@ export interface TerminalWire {
   /** ms since 1970 */
   clock: () => number;
   trouble: (error: unknown) => void;
-  /** what a text asks for; throws when that makes no sense */
+  /** parses a text message; throws when it is invalid */
   read(text: string): TerminalRequest;
-  /** how an end is told */
+  /** the text message that reports the exit code */
   exit(code: number): string;
   sentenceOf(error: unknown): string;
 }
 
 export type TerminalRequest = { type: "start"; spec: TerminalSpec } | { type: "resize"; cols: number; rows: number };
-/** what it runs; without a size it has a usual one */
+/** what the terminal runs; a size of 0 means the default size */
 export type TerminalSpec = Omit<RunSpec, "pty" | "stdin"> & { cols: number; rows: number };
 
 const closing = { done: 1000, replaced: 4000, invalid: 1003, refused: 1008, failed: 1011 };
 const hangup = 1;
-/** bytes of input that wait for the command before the connection is no longer read */
+/** bytes of waiting input above which the connection is paused */
 const mostWaiting = 256 << 10;
 
 export class Terminal {
@@ -38,10 +38,10 @@ export class Terminal {
   readonly #caller: Caller;
   readonly #sessionId: string;
   #connection: WebSocket | undefined;
-  /** aborted when the connection is gone or another took its place */
+  /** aborted when the connection closes or another one replaces it */
   #gone = new AbortController();
   #command: Promise<Command> | undefined;
-  /** how much of the output has been sent, over all connections */
+  /** bytes of output sent so far, over all connections */
   #sent = 0;
   #exitCode: number | undefined;
   #endedAt: number | undefined;
@@ -57,7 +57,7 @@ export class Terminal {
     return this.#command !== undefined;
   }
 
-  /** ended, and everybody who could want to hear of it has had the time */
+  /** whether it ended so long ago that no client will reconnect to read the exit code */
   isOver(now: number): boolean {
     return this.#endedAt !== undefined && now - this.#endedAt > this.#wire.grace;
   }
@@ -90,7 +90,7 @@ export class Terminal {
     if (this.#command) void this.#show(connection);
   }
 
-  /** resolves when the program runs, whether anybody is connected or not */
+  /** resolves when the program runs, with or without a connection */
   start({ cols, rows, ...spec }: TerminalSpec): Promise<Command> {
     const pty = { rows: rows || 24, columns: cols || 80 };
     this.#command = this.#wire.core.commands.run(this.#caller, this.#sessionId, { ...spec, pty, stdin: true });
@@ -123,7 +123,7 @@ export class Terminal {
       const command = await this.#command;
       if (command) await this.#wire.core.commands.kill(this.#caller, this.#sessionId, command.id, hangup);
     } catch (error) {
-      // Its session may have ended before it.
+      // The session may have ended before the terminal.
       if (!isSandkeepError(error) || error.code === "internal") this.#wire.trouble(error);
     }
     this.#endedAt ??= this.#wire.clock();
@@ -137,14 +137,14 @@ export class Terminal {
       connection.close(closing.invalid, this.#wire.sentenceOf(error).slice(0, 100));
       return;
     }
-    // A client that connects again may say how it would start: what runs is only given its size.
+    // A client that reconnects may send "start" again: then only the size of the running command changes.
     const size = wanted.type === "start" ? wanted.spec : wanted;
     if (wanted.type !== "start" || this.#command) return void this.resize(size).catch(() => undefined);
     void this.start(wanted.spec).catch(() => undefined);
     void this.#show(connection);
   }
 
-  /** sends what the command prints, as fast as the connection takes it, and how it ended */
+  /** sends the command's output as fast as the connection takes it, and then its exit code */
   async #show(connection: WebSocket): Promise<void> {
     const { signal } = this.#gone;
     try {
@@ -200,7 +200,7 @@ class Input {
     if (this.#waiting > mostWaiting) this.#connection.pause();
     this.#last = this.#last
       .then(() => this.#write(data))
-      // What was typed into a command that has ended is nobody's.
+      // Input for a command that has ended is discarded.
       .catch(() => undefined)
       .then(() => {
         this.#waiting -= data.length;
@@ -210,8 +210,8 @@ class Input {
 }
 
 /**
- * Resolves once the connection has taken it, so that a slow reader slows the command down and fills no memory; false
- * when the connection is gone.
+ * Resolves once the connection has taken the data, so that a slow reader slows the command down instead of filling
+ * memory. Resolves to false when the connection is closed.
  */
 function taken(connection: WebSocket, data: Uint8Array): Promise<boolean> {
   return new Promise((resolve) => {
@@ -219,7 +219,7 @@ function taken(connection: WebSocket, data: Uint8Array): Promise<boolean> {
   });
 }
 
-/** as a shell would have it */
+/** the exit code that a shell would report */
 function exitCodeOf(error: unknown): number {
   return isSandkeepError(error, "invalid", "executable") ? 127 : 126;
 }

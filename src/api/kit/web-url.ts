@@ -1,4 +1,4 @@
-/** Which texts are addresses of the web. */
+/** Tests whether a text is an http or https URL. */
 
 export function isWebUrl(value: string): boolean {
   return URL.canParse(value) && ["http:", "https:"].includes(new URL(value).protocol);

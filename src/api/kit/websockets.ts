@@ -1,4 +1,4 @@
-/** WebSockets on connections that Node's server hands over: accepted, watched for signs of life, or refused. */
+/** Accepts or refuses WebSockets on connections from Node's server, and closes those that no longer respond. */
 
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
@@ -23,7 +23,7 @@ export class WebSockets {
   }
 }
 
-/** a connection whose other end is gone without a word is closed */
+/** closes a connection that does not answer a ping */
 function watchHeartbeat(connection: WebSocket): void {
   let alive = true;
   connection.on("pong", () => {

@@ -1,4 +1,4 @@
-/** Plans of Dockerfiles: what each instruction becomes, and what is refused before anything runs. */
+/** Plans of Dockerfiles: the step of each instruction, and what is refused before anything runs. */
 
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: they are the variables of a Dockerfile
 
@@ -13,13 +13,13 @@ function plan(text: string, options: { buildArgs?: Record<string, string>; targe
   return file.plan(new Map(file.images.map((name) => [name, base])));
 }
 
-/** of the last stage */
+/** the steps of the last stage */
 function steps(text: string, options = {}) {
   return (plan(text, options).stages.at(-1)?.steps ?? []).map(({ action }) => action);
 }
 
 describe("stages", () => {
-  test("only the stages that the target needs are planned, and only their images asked for", () => {
+  test("only the stages that the target needs are planned, and only their images requested", () => {
     const text = `ARG TAG=1
 FROM unused:9 AS other
 RUN x
@@ -55,7 +55,7 @@ FROM build AS again`;
   });
 });
 
-test("variables come from ENV, ARG and the command line, in that order of weight", () => {
+test("variables come from ENV, build arguments and the defaults of ARG, in this order of precedence", () => {
   const text = `ARG GLOBAL=g
 FROM a
 ARG GLOBAL
@@ -125,7 +125,7 @@ X`) as RunAction[];
   expect(all[0]).toMatchObject({ user: "app", cwd: "/srv" });
 });
 
-test("COPY and ADD say where from, whereto and whose", () => {
+test("COPY and ADD have sources, a target and an owner", () => {
   const all = steps(`FROM a AS one
 FROM a
 ENV D=data
@@ -185,7 +185,7 @@ test.each([
   expect(() => plan(text, last)).toThrow(`Cannot build from the Dockerfile: ${message}`);
 });
 
-test("a hostile text takes no long time", () => {
+test("a hostile text is parsed quickly", () => {
   for (const text of [
     `COPY ${"--a=b ".repeat(10_000)}`,
     `RUN <<A\n${"x\n".repeat(30_000)}A`,

@@ -1,6 +1,6 @@
 /**
- * Makes a build's plan from a Dockerfile: variables are expanded, relative paths made absolute, and each instruction
- * becomes a step. All of it happens before anything runs.
+ * Makes a build plan from a Dockerfile: expands variables, makes relative paths absolute, and turns each instruction
+ * into a step. All of this happens before anything runs.
  */
 
 import type {
@@ -28,7 +28,7 @@ import { expanded, jsonList, splitWords } from "./words.ts";
 export type { DockerfileOptions };
 
 export interface Dockerfile {
-  /** names of the images that have to be there */
+  /** names of the images that the build needs */
   images: string[];
   plan(images: ReadonlyMap<string, ImageSettings>): BuildPlan;
 }
@@ -39,7 +39,7 @@ export function readDockerfile(text: string, options: DockerfileOptions): Docker
 }
 
 const defaultShell = ["/bin/sh", "-c"];
-/** arguments that commands get without an ARG */
+/** build arguments that commands get without an ARG */
 const proxies = ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"].flatMap((name) => [
   name,
   name.toLowerCase(),
@@ -83,7 +83,7 @@ class StagePlanner {
   readonly #stages: readonly StageOutline[];
   readonly #used: Set<string>;
   readonly #args = new Map<string, string>();
-  /** whether a CMD stands in this stage */
+  /** whether this stage has a CMD */
   #hasCommand = false;
 
   constructor(outline: Outline, index: number, base: ImageSettings, used: Set<string>) {
@@ -194,7 +194,7 @@ class StagePlanner {
     return expanded(word, { escapeMark: this.#outline.escapeMark, variables });
   }
 
-  /** name=value …, or one name and its value; all of them see the values from before */
+  /** name=value …, or one name and its value; each value is expanded with the variables from before the instruction */
   #pairs({ keyword, content, line }: Instruction): Record<string, string> {
     const words = splitWords(content, this.#outline.escapeMark);
     const [first = ""] = words;
@@ -259,7 +259,7 @@ class StagePlanner {
     };
   }
 
-  /** variables in a text in which quotes mean themselves */
+  /** expands variables in a text in which quotes have no special meaning */
   #document(text: string): string {
     const { escapeMark } = this.#outline;
     const kept = text.replace(/["']/g, (quote) => escapeMark + quote);

@@ -1,6 +1,7 @@
 /**
- * A Dockerfile as a list of instructions, each with the line it stands on. The grammar of lines, comments, continuations and
- * heredocs is dockerfile-ast's; what we do not support is refused here, by name, before anything runs.
+ * Parses a Dockerfile into a list of instructions with line numbers. The dockerfile-ast library handles lines,
+ * comments, continuations and heredocs. Unsupported instructions and flags are refused here by name, before anything
+ * runs.
  */
 
 import { DockerfileParser, type Heredoc as HeredocNode, type Instruction as Node } from "dockerfile-ast";
@@ -11,11 +12,11 @@ export type Keyword = keyof typeof flagsOf;
 export interface Instruction {
   keyword: Keyword;
   line: number;
-  /** by name, without its dashes; one without a value has "" */
+  /** values by name, without dashes; "" for a flag without a value */
   flags: Record<string, string>;
-  /** its arguments in one line, without comments; of one with heredocs only the first line */
+  /** the arguments in one line, without comments; only the first line if there are heredocs */
   content: string;
-  /** its arguments as they were written, heredocs included */
+  /** the arguments as written, heredocs included */
   raw: string;
   heredocs: Heredoc[];
 }
@@ -23,21 +24,21 @@ export interface Instruction {
 export interface Heredoc {
   name: string;
   content: string;
-  /** whether variables in it are expanded: its name stands without quotes */
+  /** whether variables in it are expanded: true if its name has no quotes */
   expands: boolean;
 }
 
 export interface InstructionList {
-  /** the character that continues lines and takes away a character's meaning */
+  /** the character that continues lines and escapes the next character */
   escapeMark: string;
   instructions: Instruction[];
 }
 
-// The parser takes seconds of the daemon's time for a hostile text of 256 KiB.
+// The parser would block the daemon for seconds on a hostile text of 256 KiB.
 const longestText = 64 << 10;
 const mostInstructions = 1000;
 
-/** each instruction that we carry out, and its flags that we know */
+/** each instruction that we support, with its supported flags */
 const flagsOf = {
   FROM: ["platform"],
   ARG: [],
@@ -73,7 +74,7 @@ export function readInstructions(text: string): InstructionList {
   return { escapeMark, instructions: nodes.map((node) => instructionOf(node, lines, escapeMark)) };
 }
 
-/** that the Dockerfile cannot be built from, and where in it that is */
+/** an error that says why the Dockerfile cannot be built, with the line */
 export function wrongAt(line: number, why: string, cause?: unknown): SandkeepError {
   return new SandkeepError("invalid", `Cannot build from the Dockerfile: line ${line}: ${why}`, { cause });
 }
@@ -100,7 +101,7 @@ function instructionOf(node: Node, lines: string[], escapeMark: string): Instruc
   return { keyword, line, flags, content: head.trim(), raw, heredocs };
 }
 
-/** one line of several; the parser leaves some comments between them in */
+/** joins continued lines into one; the parser leaves some comments between them */
 function joined(raw: string, escapeMark: string): string {
   const [first = "", ...more] = raw.split(/\r?\n/);
   const lines = [first, ...more.filter((line) => !/^\s*(#|$)/.test(line))];
@@ -111,13 +112,13 @@ function joined(raw: string, escapeMark: string): string {
   return lines.map(ends).join("").trim();
 }
 
-/** What only some kinds of instructions have, whose classes the parser does not export. */
+/** Methods that only some kinds of instructions have; the parser does not export their classes. */
 interface WithParts {
   getFlags?(): { getName(): string; getValue(): string | null }[];
   getHeredocs?(): HeredocNode[];
 }
 
-/** the parser knows the flags of some instructions only, and leaves them in the arguments of others */
+/** the parser recognizes the flags of some instructions only, and leaves the others in the arguments */
 function withoutFlags(node: Node, content: string): { flags: Record<string, string>; rest: string } {
   const flags: Record<string, string> = {};
   const known = (node as unknown as WithParts).getFlags?.() ?? [];

@@ -1,4 +1,4 @@
-/** The stages of a Dockerfile, with the images that they need; the target's stages are known before any image is asked for. */
+/** Finds the stages of a Dockerfile, which of them the target needs, and the images that those need. */
 
 import type { StageBase } from "../../../core/builds/build-plan.ts";
 import { type Instruction, readInstructions, wrong, wrongAt } from "./instructions.ts";
@@ -7,25 +7,25 @@ import { expanded, splitWords } from "./words.ts";
 export interface DockerfileOptions {
   /** values for ARG, by name */
   buildArgs: Record<string, string>;
-  /** name or number of the stage that is wanted; default the last */
+  /** name or number of the stage to build; default the last */
   target?: string | undefined;
-  /** of this host, as "linux/amd64" */
+  /** this host's platform, such as "linux/amd64" */
   platform: string;
 }
 
 export interface Outline {
   escapeMark: string;
   stages: StageOutline[];
-  /** index of the wanted one */
+  /** index of the stage to build */
   target: number;
-  /** those that the wanted one needs, itself included */
+  /** indexes of the stages that the target needs, itself included */
   needed: Set<number>;
   /** images that the needed stages begin with or copy from */
   images: string[];
-  /** values of the ARGs before the first stage, and of those that are always there */
+  /** values of the ARGs before the first stage, and of the predefined platform arguments */
   args: ReadonlyMap<string, string>;
   options: DockerfileOptions;
-  /** build arguments that something read */
+  /** build arguments that an ARG before the first stage uses */
   used: Set<string>;
 }
 
@@ -77,7 +77,7 @@ export function argsOf(instruction: Instruction, escapeMark: string): { name: st
   });
 }
 
-/** does something for an instruction; what it throws says on which line that stands */
+/** does the work of an instruction; adds the instruction's line to errors */
 export function located<T>({ line }: Instruction, work: () => T): T {
   try {
     return work();
@@ -87,7 +87,7 @@ export function located<T>({ line }: Instruction, work: () => T): T {
   }
 }
 
-/** what --from names: a stage above by name or number, or an image */
+/** what --from names: an earlier stage by name or number, or an image */
 export function sourceOf(stages: readonly StageOutline[], at: number, instruction: Instruction): StageBase {
   const name = instruction.flags.from ?? "";
   if (name === "" || name.includes("$"))
@@ -98,7 +98,7 @@ export function sourceOf(stages: readonly StageOutline[], at: number, instructio
   return index < 0 ? { image: name } : { stage: index };
 }
 
-/** what every Dockerfile may read without a value from outside */
+/** predefined arguments that describe the platform */
 function platformArgs(platform: string): Map<string, string> {
   const [os = "", arch = ""] = platform.split("/");
   const entries = ["TARGET", "BUILD"].flatMap((side): [string, string][] => [

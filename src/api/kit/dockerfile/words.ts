@@ -1,26 +1,26 @@
 /**
- * The words of a Dockerfile: how arguments are cut into words, and what quotes, escapes and variables in them stand for.
- * As in a shell, single quotes keep everything, double quotes keep blanks, and `${name:-word}` has a word for the case that
- * the variable is not set. Text is read once from left to right; what a variable holds is never read again.
+ * The words of a Dockerfile: splits arguments into words, and resolves quotes, escapes and variables in them. As in a
+ * shell, single quotes keep everything, double quotes keep blanks, and `${name:-word}` gives a default for a variable
+ * that is not set. Text is read once from left to right; the value of a variable is not expanded again.
  */
 
 import { SandkeepError } from "../../../core/model/errors.ts";
 
-/** What variables stand for; undefined for one that is not set. */
+/** Returns the value of a variable; undefined for one that is not set. */
 export type Variables = (name: string) => string | undefined;
 
 export interface WordReader {
-  /** the character that takes the meaning of the next one away */
+  /** the character that escapes the next one */
   escapeMark: string;
   variables: Variables;
-  /** told of every variable that is read */
+  /** called with the name of each variable that is read */
   used?: (name: string) => void;
 }
 
-/** longest text that a word may become */
+/** most characters of an expanded word */
 const longest = 1 << 20;
 
-/** a word as programs get it: without quotes, with what its variables hold */
+/** a word as programs get it: without quotes, with variables replaced by their values */
 export function expanded(word: string, reader: WordReader): string {
   const scan = new Scanner(word, reader);
   const text = scan.until("");
@@ -49,7 +49,7 @@ export function splitWords(text: string, escapeMark: string): string[] {
   return words;
 }
 
-/** the strings of a JSON list, which is how programs are named without a shell; undefined for anything else */
+/** the strings of a JSON list, which names a program to run without a shell; undefined for anything else */
 export function jsonList(text: string): string[] | undefined {
   if (!text.trimStart().startsWith("[")) return undefined;
   try {
@@ -71,7 +71,7 @@ class Scanner {
     this.#reader = reader;
   }
 
-  /** everything up to one of these characters, which is not taken, or to the end */
+  /** expands the text up to one of these characters, which is not consumed, or to the end */
   until(ends: string): string {
     let out = "";
     while (this.#at < this.#text.length) {
