@@ -1,4 +1,4 @@
-/** What Vercel's command line asks about its user, and how it logs in. */
+/** The account and login routes that Vercel's command line uses. */
 
 import { describe, expect, test } from "vitest";
 import { apiClient } from "../../../test/harness/api-client.ts";
@@ -27,7 +27,7 @@ describe("scope", () => {
     expect((await ask("GET", "/api/v2/teams/team_other")).status).toBe(403);
   });
 
-  test("projects are found by id or name, and made", async () => {
+  test("projects are found by id or name, and created", async () => {
     const { ask, asked } = apiClient();
     expect((await ask("GET", "/api/v2/projects/default?teamId=team_default")).json).toMatchObject({
       id: "prj_default",
@@ -41,12 +41,12 @@ describe("scope", () => {
     expect(asked("access.createProject")).toHaveLength(1);
   });
 
-  test("a project that is there already is a conflict", async () => {
+  test("an existing project is a conflict", async () => {
     const { ask } = apiClient({ "access.createProject": failing("exists") });
     expect((await ask("POST", "/api/v11/projects", { name: "there" })).status).toBe(409);
   });
 
-  test("nothing is told without a key", async () => {
+  test("every route is refused without a key", async () => {
     const { ask } = apiClient();
     for (const path of ["user", "teams", "teams/team_default", "projects/default"]) {
       expect((await ask("GET", `/api/v2/${path}`, undefined, anybody)).status).toBe(401);
@@ -84,7 +84,7 @@ describe("login", () => {
     expect([status, json]).toEqual([400, { error }]);
   });
 
-  test("gives the key once it is approved, and the same again for a refresh", async () => {
+  test("gives the key once it is approved, and the same key for a refresh", async () => {
     const { ask, asked } = apiClient({ "logins.poll": () => ({ key }) });
     const options = { ...anybody, headers: formHeaders };
     const device = "grant_type=urn:ietf:params:oauth:grant-type:device_code&device_code=dc_1";
@@ -99,7 +99,7 @@ describe("login", () => {
     });
   });
 
-  test("a logout is accepted, and a key can be asked about", async () => {
+  test("a logout is accepted, and a key can be introspected", async () => {
     const { ask } = apiClient();
     const options = { ...anybody, headers: formHeaders };
     expect((await ask("POST", `${token}/revoke`, `token=${key}`, options)).status).toBe(200);
@@ -111,7 +111,7 @@ describe("login", () => {
 describe("the approval page", () => {
   const options = { ...anybody, headers: { ...formHeaders, host: "127.0.0.1:7700" } };
 
-  test("shows the code and nothing that the address brought along", async () => {
+  test("shows the code and nothing else from the query", async () => {
     const { ask } = apiClient();
     const { text, headers } = await ask("GET", "/login/device?user_code=%22%3E%3Cscript%3E", undefined, anybody);
     expect(text).toContain("&quot;&gt;&lt;script&gt;");
@@ -127,7 +127,7 @@ describe("the approval page", () => {
     expect(asked("logins.deny")).toEqual([["ABCD-EFGH"]]);
   });
 
-  test("does nothing without a key, or for a form of another page", async () => {
+  test("does nothing without a key, or for a form from another origin", async () => {
     const { ask, asked } = apiClient();
     const wrong = await ask("POST", "/login/device", "user_code=ABCD-EFGH&key=x&answer=approve", options);
     expect(wrong.status).toBe(400);

@@ -1,6 +1,6 @@
 /**
- * What Vercel's command line asks about whoever uses it: its user, team and projects, and how to log in. Logging in is
- * the device flow of OAuth: the command line shows a code, and a person with a key approves it on a page of this daemon.
+ * The routes that Vercel's command line needs for its user, team, projects and login. The login is OAuth's device flow:
+ * the command line shows a code, and a person with a key approves it on a page of this daemon.
  */
 
 import type { Hono } from "hono";
@@ -11,7 +11,7 @@ import { approvalPage, approvalPath } from "./approval-page.ts";
 import { notFound, sentenceOf } from "./errors.ts";
 import { bodyOf, callerOf, type Dialect, type Env, queryOf } from "./request.ts";
 
-/** for callers with a token */
+/** routes for callers with a token */
 export function accountRoutes(app: Hono<Env>, dialect: Dialect): void {
   const { core, schemas } = dialect;
 
@@ -46,7 +46,7 @@ export function accountRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 }
 
-/** for anybody: how one gets a token */
+/** routes without authentication, which give out tokens */
 export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void {
   const { logins } = core.access;
 
@@ -91,7 +91,7 @@ export function loginRoutes(app: Hono<Env>, { core, publicUrl }: Dialect): void 
     return (await isKey(key, c.req.raw)) ? json(tokenJson(key)) : json({ error: "invalid_grant" }, 400);
   });
 
-  // The token is a key that its owner has elsewhere, too: forgetting it is the command line's part.
+  // The token is a key that its owner may use elsewhere, so it stays valid. The command line deletes its copy.
   app.post(`${oauth}/token/revoke`, () => json({}));
 
   app.post(`${oauth}/token/introspect`, async (c) => {
@@ -136,7 +136,7 @@ const oauth = "/api/login/oauth";
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
 const refreshGrant = "refresh_token";
 const longestForm = 16 << 10;
-/** keys do not expire; a year, in seconds, and then the refresh token gives the same again */
+/** a year, in seconds; keys do not expire, so a refresh returns the same key again */
 const tokenLife = 365 * 86_400;
 
 const refusals = {

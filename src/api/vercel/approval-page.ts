@@ -1,11 +1,11 @@
-/** The page on which a person approves a command line's login: its code, and a key that says the person may. */
+/** The page on which a person approves a command line's login, by entering its code and a key. */
 
 export const approvalPath = "/login/device";
 
 export interface ApprovalPage {
   userCode?: string;
   message?: string;
-  /** nothing is left to do */
+  /** whether to leave out the form, because there is nothing left to do */
   done?: boolean;
   status?: number;
 }
@@ -29,7 +29,7 @@ ${said}${done ? "" : fields(userCode)}
   return new Response(html, { status, headers });
 }
 
-/** nothing from elsewhere is loaded, nobody may frame the page, and it is kept nowhere */
+/** the page loads nothing from elsewhere, cannot be framed, and is not cached */
 const headers = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy":

@@ -1,4 +1,4 @@
-/** Commands on Vercel's wire: streams that the clients understand, and that outlive nobody but themselves. */
+/** Commands on Vercel's wire: the format of the streams, and that closing a stream ends nothing else. */
 
 import { describe, expect, test } from "vitest";
 import { apiClient } from "../../../test/harness/api-client.ts";
@@ -53,7 +53,7 @@ describe("an attached run", () => {
     expect(linesOf(text).map((line) => Object.keys(line))).toEqual([["command"], ["command"]]);
   });
 
-  test("is ASCII, and a character that comes in pieces is whole", async () => {
+  test("is ASCII, and a character that arrives in pieces is decoded whole", async () => {
     const euro = Buffer.from("€");
     const { ask } = apiClient({
       "commands.output": async () =>
@@ -74,7 +74,7 @@ describe("an attached run", () => {
     ]);
   });
 
-  test("a character that never comes whole is told as one that is not", async () => {
+  test("an incomplete character becomes a replacement character", async () => {
     const { ask } = apiClient({
       "commands.output": async () => streamOf(chunks(["stdout", new Uint8Array([0x61, 0xe2])])),
     });
@@ -83,7 +83,7 @@ describe("an attached run", () => {
     expect(data.join("")).toBe("a\ufffd");
   });
 
-  test("much output comes in lines of a bounded length and is whole", async () => {
+  test("large output is split into lines of bounded length and is complete", async () => {
     const long = "😀€x".repeat(100_000);
     const { ask } = apiClient({ "commands.output": async () => streamOf(chunks(["stdout", long])) });
     const lines = linesOf((await ask("POST", base, { command: "x", wait: true, logs: true })).text);
@@ -106,7 +106,7 @@ describe("an attached run", () => {
     expect(linesOf(text)).toHaveLength(2);
   });
 
-  test("a client that goes away ends only the stream", async () => {
+  test("a client that disconnects ends only the stream", async () => {
     const waited = Promise.withResolvers<void>();
     const aborted = Promise.withResolvers<void>();
     const { send, asked } = apiClient({
@@ -137,7 +137,7 @@ describe("an attached run", () => {
     });
   });
 
-  test("output that breaks off is told in an error line, never by silence", async () => {
+  test("output that breaks off ends in an error line", async () => {
     const { ask, troubles } = apiClient({
       "commands.output": async () =>
         (async function* () {
@@ -150,7 +150,7 @@ describe("an attached run", () => {
     expect(troubles).toHaveLength(1);
   });
 
-  test("output that is no longer kept is told on stderr, apart from what the command printed", async () => {
+  test("dropped output is reported on stderr, marked apart from what the command printed", async () => {
     const [first, second] = chunks(["stdout", "a"], ["stdout", "z"]);
     const { ask } = apiClient({ "commands.output": async () => streamOf([first, { ...second, dropped: 1000 }]) });
     const { text } = await ask("GET", `${base}/${commandId}/logs`);
@@ -163,7 +163,7 @@ describe("an attached run", () => {
 });
 
 describe("a detached run", () => {
-  test("is answered at once, without a code", async () => {
+  test("is answered at once, without an exit code", async () => {
     const { ask } = apiClient();
     const { headers, json } = await ask("POST", base, { command: "sleep", args: ["9"], env: {}, sudo: false });
     expect(headers.get("content-type")).toBe("application/json; charset=utf-8");
@@ -183,7 +183,7 @@ describe("a detached run", () => {
   });
 });
 
-describe("a run that cannot be", () => {
+describe("a refused run", () => {
   test("of an unknown program is a bad request in the hosted service's words", async () => {
     const { ask } = apiClient({ "commands.run": failing("invalid", undefined, { kind: "executable" }) });
     const { status, json } = await ask("POST", base, { command: "nope", wait: true, logs: true });
@@ -242,19 +242,19 @@ describe("waiting for a command", () => {
     expect(JSON.parse(text).command.exitCode).toBe(137);
   });
 
-  test("one that is not there is 404 before any header", async () => {
+  test("a missing command is 404, before any header is sent", async () => {
     const { ask } = apiClient({ "commands.get": failing("not-found") });
     expect((await ask("GET", `${base}/${commandId}?wait=true`)).status).toBe(404);
     expect((await ask("GET", `${base}/${commandId}/logs`)).status).toBe(404);
   });
 
-  test("without `wait` it is told as it is", async () => {
+  test("without `wait` the answer is its current state", async () => {
     const { ask, asked } = apiClient({ "commands.get": async () => command });
     expect((await ask("GET", `${base}/${commandId}?wait=false`)).json.command.exitCode).toBeNull();
     expect(asked("commands.wait")).toEqual([]);
   });
 
-  test("one that was lost with its sandbox has the code of a killed one", async () => {
+  test("a command that lost its sandbox has the exit code of a killed one", async () => {
     const { ask } = apiClient({ "commands.get": async () => ({ ...command, endedAt: time + 1 }) });
     expect((await ask("GET", `${base}/${commandId}`)).json.command.exitCode).toBe(137);
   });
@@ -265,7 +265,7 @@ test("commands are listed", async () => {
   expect((await ask("GET", base)).json.commands).toHaveLength(1);
 });
 
-test("a kill sends the signal, and 15 when there is none", async () => {
+test("a kill sends the given signal, or 15 by default", async () => {
   const { ask, asked } = apiClient();
   await ask("POST", `${base}/${commandId}/kill`, { signal: 9 });
   await ask("POST", `${base}/${commandId}/kill`);
@@ -286,7 +286,7 @@ describe("standard input", () => {
     expect(asked("commands.run").map((args) => (args[2] as { stdin?: boolean }).stdin)).toEqual([true, undefined]);
   });
 
-  test("is written at its offset, and the answer says how much was taken in all", async () => {
+  test("is written at its offset, and the answer says how much was taken in total", async () => {
     const { ask, asked } = apiClient({ "commands.feed": async () => fed });
     const { status, json } = await ask("POST", path, { data: "aGkK", offset: 2, close: true });
     expect([status, json]).toEqual([200, { command: expect.objectContaining({ id: commandId }), bytesWritten: 5 }]);
@@ -297,7 +297,7 @@ describe("standard input", () => {
     ]);
   });
 
-  test("that the command does not read is a 504 that says how far it got", async () => {
+  test("that the command does not read is a 504 that says how much was taken", async () => {
     const { ask } = apiClient({ "commands.feed": async () => ({ ...fed, isTaken: false }) });
     const { status, json } = await ask("POST", path, { data: "aGkK", offset: 0 });
     expect([status, json.error]).toEqual([
@@ -316,7 +316,7 @@ describe("standard input", () => {
   });
 
   test.each([{ data: "%" }, { data: 1 }, { offset: -1 }, { offset: 0.5 }, { close: 1 }, { more: true }])(
-    "%j is no input",
+    "%j is refused",
     async (body) => {
       const { ask, asked } = apiClient();
       expect((await ask("POST", path, body)).status).toBe(400);
@@ -325,7 +325,7 @@ describe("standard input", () => {
   );
 });
 
-test.each(["x", "cmd_", "cmd_a%2fb", "cmd_%00"])("%s is no command", async (id) => {
+test.each(["x", "cmd_", "cmd_a%2fb", "cmd_%00"])("%s is not a command", async (id) => {
   const { ask, asked } = apiClient();
   expect((await ask("GET", `${base}/${id}`)).status).toBe(404);
   expect(asked("commands.get")).toEqual([]);

@@ -30,7 +30,7 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect, words: SessionWo
       started = await run(dialect, caller, sessionId, value);
       return started.id;
     });
-    // A repeat attaches to the same command, whose output is there from the start.
+    // A repeat attaches to the same command and gets its output from the start.
     const command = started ?? (await core.commands.get(caller, sessionId, id));
     if (!wait) return json({ command: words.command(begun(command)) });
     return logStream(dialect, (signal) => attached(dialect, caller, { command, logs, words, signal }));
@@ -61,12 +61,12 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect, words: SessionWo
     const { value } = await bodyOf(c, dialect, schemas.killBody);
     const ids = [idOf(c, "sessionId"), idOf(c, "commandId")] as const;
     const signalled = await core.commands.kill(caller, ...ids, value.signal, { alone: !value.group });
-    // How it ends, it says when it is asked: a signal may take its time, and a program may handle it.
+    // The answer has no exit code: the program may handle the signal, or take time to end.
     return json({ command: words.command(begun(signalled)) });
   });
 }
 
-/** what the Python SDK writes to the standard input of a command that it started with `attachStdin` */
+/** takes what the Python SDK writes to the standard input of a command started with `attachStdin` */
 export function stdinRoute(app: Hono<Env>, dialect: Dialect): void {
   const { core, schemas } = dialect;
   app.post(`${currentWords.session}/cmd/:commandId/stdin`, async (c) => {
@@ -79,16 +79,16 @@ export function stdinRoute(app: Hono<Env>, dialect: Dialect): void {
       gone: () => new VercelError(404, "command_not_found_or_exited", "Command not found, or it has exited."),
     });
     if (isTaken) return json({ command: currentWords.command(command), bytesWritten: taken });
-    // The client sends the rest again: what was taken is counted, and the offset says where it stands.
+    // The client sends the rest again from the offset that `bytesWritten` gives.
     const message = "The command does not read its standard input.";
     return json({ error: { code: "command_stdin_timeout", message, bytesWritten: taken } }, 504);
   });
 }
 
-/** how long a command may take to read, in ms; the client gives up after two such times without a byte */
+/** longest that a command may take to read, in ms; the client gives up after two timeouts without progress */
 const stdinPatience = 20_000;
 
-/** as it was when it began, also when it has ended in the meantime */
+/** the command as it was when it began, even if it has ended since */
 function begun({ exitCode: _, endedAt: __, endCause: ___, ...command }: Command): Command {
   return command;
 }
@@ -125,7 +125,7 @@ interface Attached {
   signal: AbortSignal;
 }
 
-/** the command as it begins, what it prints, and the command as it ended */
+/** the command as it begins, its output, and the command as it ended */
 async function* attached(
   dialect: Dialect,
   caller: Caller,
@@ -135,7 +135,7 @@ async function* attached(
   if (logs) yield* output(dialect, caller, command, signal);
   signal.throwIfAborted();
   const ended = await dialect.core.commands.wait(caller, command.sessionId, command.id, signal);
-  // Clients that ask for no logs take the second line for the command, whatever happened to it.
+  // Clients that ask for no logs always parse the second line as the command.
   if (logs && ended.endCause === "session-ended") yield streamClosed;
   else yield { command: words.command(ended) };
 }

@@ -1,8 +1,8 @@
-/** What programs written for Vercel's sandboxes expect to find inside one, and in requests that a rule forwards. */
+/** What programs written for Vercel's sandboxes expect inside a sandbox and in forwarded requests. */
 
 import type { Conventions } from "../../core/model/conventions.ts";
 
-/** Programs that a daemon can be used with unchanged, and their name for `sandkeep env`. */
+/** Clients that work with a daemon unchanged, and the name of their service for `sandkeep env`. */
 export const clients = { service: "vercel", names: "@vercel/sandbox or the sandbox CLI" };
 
 export const vercelConventions: Conventions = {

@@ -52,7 +52,7 @@ export function driveRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json({ drive: wire.drive(await core.drives.delete(owner, driveOf(c))) });
   });
 
-  /** the name in the path; what cannot be one is not looked for */
+  /** the name in the path; an invalid name is not looked up */
   function driveOf(c: VercelContext): string {
     const path = schemas.drivePath.safeParse({ name: c.req.param("name") });
     if (!path.success) throw notFound("Drive not found for this project.");

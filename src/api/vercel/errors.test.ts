@@ -1,4 +1,4 @@
-/** The core's errors in Vercel's words, where these depend on what an error is about. */
+/** How Vercel's wire words errors of the core, where that depends on the subject of the error. */
 
 import { expect, test } from "vitest";
 import { notFound, SandkeepError, tooMany } from "../../core/model/errors.ts";
@@ -10,6 +10,6 @@ test.each([
   [tooMany(8), 429, "rate_limited", "The concurrency limit has been exceeded."],
   [new SandkeepError("limit", "Cannot list: too many files"), 429, "rate_limited", "Cannot list: too many files"],
   [new SandkeepError("not-found", "Cannot find it"), 404, "not_found", "Cannot find it"],
-])("%s is told as clients know it", (error, status, code, message) => {
+])("%s has the status, code and message that clients know", (error, status, code, message) => {
   expect(inVercelsWords(error)).toMatchObject({ status, code, message });
 });

@@ -1,4 +1,4 @@
-/** What went wrong, in Vercel's words: which status, which code, which sentence. */
+/** Errors on Vercel's wire: the status, code and message of each. */
 
 import {
   casesOf,
@@ -12,7 +12,7 @@ import { InvalidInput, json } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
 import { type ErrorTable, isForTheLog, retryAfter, rowFor } from "../kit/refusal.ts";
 
-/** An error that already speaks Vercel's words. */
+/** An error that already has Vercel's status, code and message. */
 export class VercelError extends Error {
   override readonly name = "VercelError";
   readonly status: number;
@@ -25,7 +25,7 @@ export class VercelError extends Error {
   }
 }
 
-/** how each of the core's errors is told, unless the route knows better; the core's own sentence where there is none */
+/** how an error of the core is printed, unless the route overrides it; without `message`, the core's own is used */
 interface Wording {
   status: number;
   code: string;
@@ -77,7 +77,7 @@ const wordings: ErrorTable<Wording> = {
     code: "sandbox_snapshotting",
     message: "Sandbox is creating a snapshot and will be stopped shortly.",
   },
-  // Not a 5xx, which the clients would send again: what took too long once will do so twice.
+  // Not a 5xx, which clients would retry: a request that took too long once will do so again.
   timeout: { status: 422, code: "timeout" },
   limit: { status: 429, code: "rate_limited" },
   "limit sandbox": { status: 429, code: "rate_limited", message: "The concurrency limit has been exceeded." },
@@ -86,7 +86,7 @@ const wordings: ErrorTable<Wording> = {
   internal: { status: 500, code: "internal_server_error", message: internalError },
 };
 
-/** the answer to a request that failed; `trouble` hears of what is our own fault */
+/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
   const { status, code, message } = inVercelsWords(error);
   if (isForTheLog(status)) trouble(error);
@@ -102,7 +102,7 @@ export function inVercelsWords(error: unknown): VercelError {
   return new VercelError(status, code, sentence, { cause: error });
 }
 
-/** the promise; where it fails with exactly one of these cases, in the words of the route */
+/** awaits the promise; replaces an error of one of these exact cases with the route's own */
 export async function worded<T>(
   promise: Promise<T>,
   words: Partial<Record<ErrorCase, (error: SandkeepError) => VercelError>>,
@@ -127,7 +127,7 @@ export function badRequest(message: string): VercelError {
   return new VercelError(400, "bad_request", message);
 }
 
-/** as the last line of a stream whose command has lost its sandbox */
+/** the last line of a stream whose command has lost its sandbox */
 export const streamClosed = {
   stream: "error",
   data: {
@@ -136,7 +136,7 @@ export const streamClosed = {
   },
 };
 
-/** as the last line of a stream that the daemon does not live to end: whoever asks the next one is told the rest */
+/** the last line of a stream that the daemon's shutdown cuts off: a client can read the rest from the next daemon */
 export const daemonCloses = {
   stream: "error",
   data: {
@@ -145,7 +145,7 @@ export const daemonCloses = {
   },
 };
 
-/** for logs and terminals: a sentence, never a stack */
+/** the message of an error for logs and terminals, never a stack */
 export function sentenceOf(error: unknown): string {
   return isSandkeepError(error) || error instanceof VercelError || error instanceof InvalidInput
     ? inVercelsWords(error).message

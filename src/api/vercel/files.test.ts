@@ -36,7 +36,7 @@ describe("read", () => {
     expect([status, json.error]).toEqual([404, { code: "not_found", message: "File not found." }]);
   });
 
-  test("of a missing session says that it is the session", async () => {
+  test("of a missing session says that the session is missing", async () => {
     const { ask } = apiClient({ "files.read": failing("not-found") });
     const { status, json } = await ask("POST", `${base.replace(sessionId, "sbx_9")}/read`, { path: "x" });
     expect([status, json.error.message]).toEqual([404, 'Session "sbx_9" not found.']);
@@ -64,7 +64,7 @@ describe("read", () => {
     });
   });
 
-  test("that breaks off breaks the connection, so that nobody takes a part for the whole", async () => {
+  test("that breaks off cuts the connection, so that a part does not look complete", async () => {
     const { send } = apiClient({
       "files.read": async () =>
         Readable.from(
@@ -78,7 +78,7 @@ describe("read", () => {
     await expect(response.text()).rejects.toThrow("lost");
   });
 
-  test("a client that goes away lets go of the file", async () => {
+  test("a client that disconnects closes the file", async () => {
     const file = new Readable({ read() {} });
     file.push(Buffer.alloc(1 << 20));
     const { send } = apiClient({ "files.read": async () => file });
@@ -103,13 +103,13 @@ describe("write", () => {
     expect(asked("files.extract")[0]?.slice(0, 3)).toEqual([caller, sessionId, "/"]);
   });
 
-  test("without `x-cwd` the core knows where", async () => {
+  test("without `x-cwd` the core chooses the directory", async () => {
     const { send, asked } = apiClient();
     await send("POST", `${base}/write`, { body: Buffer.from("a tar") });
     expect(asked("files.extract")[0]?.[2]).toBeUndefined();
   });
 
-  test("never has more of the body in memory than is being unpacked", async () => {
+  test("keeps no more of the body in memory than is being unpacked", async () => {
     let produced = 0;
     const { promise, resolve } = Promise.withResolvers<void>();
     const endless = new ReadableStream<Uint8Array>({
@@ -130,7 +130,7 @@ describe("write", () => {
     expect(produced).toBeLessThan(10);
   });
 
-  test.each(["invalid", "limit", "forbidden"] as const)("what fails with %s is a file error", async (code) => {
+  test.each(["invalid", "limit", "forbidden"] as const)("a failure with %s is a file error", async (code) => {
     const { send } = apiClient({ "files.extract": failing(code, "Cannot extract: because") });
     const response = await send("POST", `${base}/write`, { body: Buffer.from("x") });
     expect([response.status, await response.json()]).toEqual([
@@ -161,7 +161,7 @@ describe("mkdir", () => {
     ["exists", "/vercel/probe-dir: File exists"],
     ["not-found", "No such file or directory"],
     ["forbidden", "/vercel/probe-dir: Permission denied"],
-  ] as const)("what fails with %s is told as the hosted service does: %s", async (code, words) => {
+  ] as const)("a failure with %s is worded as by the hosted service: %s", async (code, words) => {
     const { ask } = apiClient({ "files.mkdir": failing(code) });
     const { status, json } = await ask("POST", `${base}/mkdir`, { path: "../probe-dir" });
     expect([status, json.error]).toEqual([400, { code: "file_error", message: `error creating directory: ${words}` }]);

@@ -21,7 +21,7 @@ export function fileRoutes(app: Hono<Env>, dialect: Dialect, { session }: Sessio
     return withFileErrors(dialect, caller, place, "reading file", async () => {
       const file = await core.files.read(caller, place.sessionId, place.path, place.cwd);
       const bytes = file.iterator({ destroyOnReturn: true });
-      // What cannot be opened shows with the first bytes, while the status can still say so.
+      // Read the first bytes now: if the file cannot be opened, the status can still say so.
       const first = await bytes.next();
       const { trouble } = dialect;
       return new Response(byteBody({ bytes, first, trouble, connection: c.env }), {
@@ -55,7 +55,7 @@ export function fileRoutes(app: Hono<Env>, dialect: Dialect, { session }: Sessio
   });
 }
 
-/** what a request is about, as it was named */
+/** the file or directory of a request, as the caller named it */
 interface Place {
   sessionId: string;
   path: string;
@@ -64,7 +64,7 @@ interface Place {
 
 type Verb = "reading file" | "writing files" | "creating directory";
 
-/** what the file system says, for each of the core's codes that come from it */
+/** the kernel's message for each error code that the file system causes */
 const kernelWords: Partial<Record<ErrorCode, string>> = {
   exists: "File exists",
   "not-found": "No such file or directory",
@@ -72,7 +72,7 @@ const kernelWords: Partial<Record<ErrorCode, string>> = {
   limit: "No space left on device",
 };
 
-/** does it; what the file system refuses is told as the hosted service does */
+/** does the work; words errors of the file system as the hosted service does */
 async function withFileErrors(
   dialect: Dialect,
   caller: Caller,
@@ -84,24 +84,24 @@ async function withFileErrors(
     return await work();
   } catch (error) {
     if (!isSandkeepError(error) || !isFileError(error)) throw error;
-    // A session that is not there has no files either: that comes first.
+    // If the session itself does not exist, this throws that error instead.
     const { cwd } = await dialect.core.sessions.get(caller, place.sessionId);
     if (error.code === "not-found" && verb === "reading file") throw notFound("File not found.");
     const words = verb === "writing files" ? undefined : kernelWords[error.code];
-    // Which of the directories on the way is missing, the hosted service does not say either.
+    // Like the hosted service, do not say which directory of the path is missing.
     const about = error.code === "not-found" ? "" : `${resolvePath(cwd, place.cwd, place.path)}: `;
     const message = words === undefined ? error.message : `error ${verb}: ${about}${words}`;
     throw new VercelError(400, "file_error", message, { cause: error });
   }
 }
 
-/** whether it comes from the file system, which does not know a session, a user or a key */
+/** whether the error comes from the file system: those are never about a session, a user or a key */
 function isFileError({ code, about }: SandkeepError): boolean {
   if (about) return false;
   return code in kernelWords || code === "invalid" || code === "conflict" || code === "unsupported";
 }
 
-/** only what is safe in a header as it is */
+/** the value of `content-disposition`, with only characters that are safe in a header */
 function attachment(path: string): string {
   const name = posix.basename(path);
   const plain = name.replace(/[^\x20-\x7e]|["\\]/g, "_");

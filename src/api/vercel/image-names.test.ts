@@ -36,7 +36,7 @@ test.each([
 });
 
 test.each(["universal:", "universal@sha256:zz", "universal:latest@", "a:b c", `a@md5:${digest}`])(
-  "%s is no name of an image",
+  "%s is not a valid image name",
   (name) => {
     expect(() => wantedImage(name)).toThrow(`Invalid request: \`image\` "${name}" cannot be used: `);
   },

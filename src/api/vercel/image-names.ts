@@ -1,22 +1,22 @@
 /**
- * What Vercel's callers call images. A name has up to four parts: registry/repository:tag@digest. Images that Vercel
- * manages stand below vercel/ in its registry, and their short names ("node:22") mean the same. Where such an image was
- * not imported, the default image runs in its place.
+ * The names of images on Vercel's wire. A name has up to four parts: registry/repository:tag@digest. Images that Vercel
+ * manages are below vercel/ in its registry, and have short names ("node:22"). If such an image was not imported, the
+ * default image runs instead.
  */
 
 import type { WantedImage } from "../../core/images/images.ts";
 import { badRequest } from "./errors.ts";
 
-/** those with short names */
+/** images with short names */
 const managed = ["universal", "ubuntu", "node", "python", "arch"];
 const managedFolder = "vercel/sandbox/";
 const vendorsFolder = "vercel/";
 const vendorsRegistry = "vcr.vercel.com";
 
-/** how the default image is called */
+/** the name of the default image */
 export const defaultImageName = `${managedFolder}universal`;
 
-/** what a caller that names this image gets */
+/** the images that may serve a caller who names this one */
 export function wantedImage(text: string): WantedImage {
   const { repository, tag, digest } = partsOf(text);
   if (tag !== undefined && !/^\w[\w.-]{0,127}$/.test(tag)) throw badRequest(invalid(text, "its tag is none"));
@@ -36,13 +36,13 @@ export function wantedImage(text: string): WantedImage {
   };
 }
 
-/** its repository and digest, as answers name an image */
+/** an image's repository and digest, the name that answers show */
 export function pinnedName(name: string | undefined, digest: string | undefined): string {
   const repository = name === undefined ? defaultImageName : partsOf(name).repository;
   return digest === undefined ? repository : `${repository}@sha256:${digest}`;
 }
 
-/** the default image is what these are: everything that programs need, and Node 24 */
+/** names that the default image fits exactly: it has the usual tools and Node 24 */
 function isDefault(short: string, tag: string | undefined): boolean {
   return (short === "universal" && isLatest(tag)) || (short === "node" && (isLatest(tag) || tag === "24"));
 }
@@ -64,7 +64,7 @@ interface Parts {
 function partsOf(text: string): Parts {
   const [path = "", digest] = text.split(/@(.*)$/s);
   const parts = path.split("/");
-  // As everywhere: a first part with a dot or a port is the name of a host.
+  // As in other image names, a first part with a dot or a port is a host.
   const isRegistry = parts.length > 1 && /[.:]|^localhost$/.test(parts[0] ?? "");
   const [, repository = "", tag] = /^(.*?)(?::([^:/]*))?$/.exec((isRegistry ? parts.slice(1) : parts).join("/")) ?? [];
   return { repository, tag, digest };

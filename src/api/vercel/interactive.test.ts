@@ -1,4 +1,4 @@
-/** Terminals over a real WebSocket, with a fake core behind. */
+/** Terminals over a real WebSocket, with a fake core. */
 
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
@@ -19,14 +19,14 @@ import type { OutputChunk, OutputOptions } from "../../core/ports/runtime.ts";
 
 const base = `/api/v2/sandboxes/sessions/${sessionId}/interactive`;
 
-/** a command whose output and end a test decides */
+/** a command whose output and end the test controls */
 class Pty {
   readonly ended = Promise.withResolvers<Command>();
   readonly written: Buffer[] = [];
   readonly sizes: unknown[] = [];
   readonly signals: number[] = [];
   readonly starts: unknown[] = [];
-  /** how many read its output now */
+  /** number of current readers of its output */
   readers = 0;
   #printed = Buffer.alloc(0);
   #over = false;
@@ -148,14 +148,14 @@ const start = {
   rows: 24,
 };
 
-test("a terminal begins with an address and a token", async () => {
+test("a terminal begins with a URL and a token", async () => {
   const { json } = await client.ask("POST", base, {});
   expect(json.url).toBe(`ws://127.0.0.1:7700/interactive/${sessionId}`);
   expect(json.token).toMatch(/^[\w-]{43}$/);
 });
 
 describe("a terminal", () => {
-  test("starts the command, shows its output, takes input and sizes, and tells the code", async () => {
+  test("starts the command, shows its output, takes input and sizes, and reports the exit code", async () => {
     const { socket, received } = await connected(await issue());
     socket.send(JSON.stringify(start));
     pty.print("$ ");
@@ -180,14 +180,14 @@ describe("a terminal", () => {
     expect(received).toEqual({ text: "$ bye", exit: { type: "exit", code: 7 } });
   });
 
-  test("without a size has the usual one", async () => {
+  test("without a size has the default size", async () => {
     const { socket } = await connected(await issue());
     socket.send(JSON.stringify({ ...start, cols: 0, rows: 0 }));
     await until(() => pty.starts.length > 0);
     expect(pty.starts[0]).toMatchObject({ pty: { rows: 24, columns: 80 } });
   });
 
-  test("that lost its connection goes on where it stopped, and nothing is sent twice", async () => {
+  test("that lost its connection continues where it stopped, and sends nothing twice", async () => {
     const token = await issue();
     const first = await connected(token);
     first.socket.send(JSON.stringify(start));
@@ -208,7 +208,7 @@ describe("a terminal", () => {
     expect(pty.signals).toEqual([]);
   });
 
-  test("that ended while nobody was connected tells its code to who comes back", async () => {
+  test("that ended without a connection reports its exit code to a client that reconnects", async () => {
     const token = await issue();
     const first = await connected(token);
     first.socket.send(JSON.stringify(start));
@@ -238,7 +238,7 @@ describe("a terminal", () => {
     expect(client.troubles).toEqual([]);
   });
 
-  test("is not over because a connection breaks while something is sent", async () => {
+  test("survives a connection that breaks while something is sent", async () => {
     const token = await issue();
     const first = await connected(token);
     first.socket.send(JSON.stringify(start));
@@ -256,7 +256,7 @@ describe("a terminal", () => {
     expect(client.troubles).toEqual([]);
   });
 
-  test("that nobody comes back to is hung up", async () => {
+  test("that no client reconnects to is hung up", async () => {
     const { socket } = await connected(await issue());
     socket.send(JSON.stringify(start));
     await until(() => pty.starts.length > 0);
@@ -279,7 +279,7 @@ describe("a terminal", () => {
     expect(received).toEqual({ text: 'Cannot run "nope"\r\n', exit: { type: "exit", code: 127 } });
   });
 
-  test("whose reader is slow is not read ahead of", async () => {
+  test("does not read output ahead of a slow reader", async () => {
     const { socket, received } = await connected(await issue());
     socket.send(JSON.stringify(start));
     await until(() => pty.starts.length > 0);
@@ -293,7 +293,7 @@ describe("a terminal", () => {
   });
 
   test.each(["{", "[]", '{"type":"other"}', '{"type":"start"}', '{"type":"start","command":"x","env":["novalue"]}'])(
-    "does not obey %s",
+    "refuses the message %s",
     async (message) => {
       const { socket } = await connected(await issue());
       socket.send(message);
@@ -312,7 +312,7 @@ describe("a token", () => {
     return response.statusCode;
   }
 
-  test("that nobody was given opens nothing", async () => {
+  test("that was never issued opens nothing", async () => {
     expect(await refused("x")).toBe(401);
     expect(await refused("")).toBe(401);
   });
@@ -321,7 +321,7 @@ describe("a token", () => {
     expect(await refused(await issue(), "sbx_2")).toBe(401);
   });
 
-  test("of another path opens nothing", async () => {
+  test("with another path opens nothing", async () => {
     const { port } = server.address() as AddressInfo;
     const socket = new WebSocket(`ws://127.0.0.1:${port}/other`);
     sockets.push(socket);

@@ -7,9 +7,9 @@
  *   server → client   binary: output
  *                     text {"type":"exit","code"}, then the connection is closed
  *
- * A token belongs to one terminal. While that runs, a connection that was lost may be made again with the same token
- * and output goes on where it stopped: what was sent is not sent twice, even if it got lost on a connection that was
- * dying. A terminal that nobody connects to again for a while is hung up.
+ * A token belongs to one terminal. While the terminal runs, a client that lost its connection may reconnect with the
+ * same token, and the output continues where it stopped. Output is never sent twice, even if a broken connection lost
+ * it. A terminal without a connection is hung up after a while.
  */
 
 import { randomBytes } from "node:crypto";
@@ -37,7 +37,7 @@ export function interactiveRoutes(app: Hono<Env>, dialect: Dialect, interactive:
 interface Grant {
   sessionId: string;
   terminal: Terminal;
-  /** when it may no longer be used for the first time */
+  /** the time until which it must be used for the first time */
   expiresAt: number;
 }
 
@@ -61,7 +61,7 @@ export class Interactive {
     return token;
   }
 
-  /** whether this request is for a terminal; if so, it is answered */
+  /** answers the request and returns true if it is for a terminal */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean {
     const url = new URL(request.url ?? "/", "http://localhost");
     const sessionId = /^\/interactive\/([^/]+)$/.exec(url.pathname)?.[1];

@@ -1,4 +1,4 @@
-/** The bounds that Vercel's documents name, each of which a host may set otherwise; the messages stay the same. */
+/** The limits in Vercel's documents. A host may change each of them; the messages stay the same. */
 
 import type { ServiceLimits } from "../kit/dialect.ts";
 import { vercelConventions } from "./conventions.ts";
@@ -8,7 +8,7 @@ export interface VercelLimits extends ServiceLimits {
   /** characters of a tag's value */
   tagLength: number;
   mounts: number;
-  /** how long an interactive token may be used for the first time, and how long a terminal outlives its connection */
+  /** how long an unused interactive token is valid, and how long a terminal outlives its connection, both in ms */
   interactive: { tokenLife: number; grace: number };
 }
 

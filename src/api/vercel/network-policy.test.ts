@@ -1,4 +1,4 @@
-/** Network policies in each of the forms that clients send, and in the one that they accept. */
+/** Network policies in each form that clients send, and in the one form that they accept. */
 
 import { describe, expect, test } from "vitest";
 import { parsed } from "../kit/http.ts";
@@ -147,7 +147,7 @@ describe("coming in", () => {
     { allow: { "a.com": [{ transform: [], match: { path: {} } }] } },
     { allow: { "a.com": [{ transform: [], match: { path: { exact: "a", regex: "b" } } }] } },
     { allow: { "a.com": [{ transform: [], match: { path: { regex: "(" } } }] } },
-    // JavaScript knows them, but what carries the rules out does not, and would let everything through.
+    // JavaScript supports these, but the engine that applies the rules does not, and would let everything through.
     { allow: { "a.com": [{ response: { statusCode: 403 }, match: { path: { regex: "^/(?!public)" } } }] } },
     { allow: { "a.com": [{ response: { statusCode: 403 }, match: { path: { regex: "(a)\\1" } } }] } },
     { allow: { "a.com": [{ transform: [], match: { headers: [{ value: { regex: "(a?){1000}b?" } }] } }] } },
@@ -181,7 +181,7 @@ describe("coming in", () => {
   });
 });
 
-test("more patterns than anybody looks through are refused before any is looked at", () => {
+test("too many patterns are refused before any is checked", () => {
   const withPatterns = (length: number) => {
     const path = { regex: "^/v1/[a-z]{1,20}$" };
     return { allow: { "a.com": Array(length).fill({ transform: [], match: { path } }) } };
@@ -191,7 +191,7 @@ test("more patterns than anybody looks through are refused before any is looked 
   expect(() => read(withPatterns(100))).not.toThrow();
 });
 
-test("a header is set once, by the last who says so, in whatever case", () => {
+test("a header is set once, by the last transform, ignoring case", () => {
   const transform = [{ headers: { "X-A": "1", b: "2" } }, {}, { headers: { "x-a": "3" } }];
   expect(read({ allow: { "a.com": [{ transform }] } })).toMatchObject({
     domains: [{ rules: [{ action: { headers: { "x-a": "3", b: "2" } } }] }],
@@ -204,7 +204,7 @@ describe("going out", () => {
     expect(policyToWire(read({}))).toEqual({ mode: "custom" });
   });
 
-  test("names of headers, and no value, body or secret", () => {
+  test("shows names of headers, but no value, body or secret", () => {
     const wire = policyToWire(read(everything));
     expect(wire).toEqual({
       mode: "custom",

@@ -1,6 +1,6 @@
 /**
- * A network policy on Vercel's wire and in the core. Three forms come in: a mode, the object of allowed domains and
- * subnets, and the flat lists that version 1 of the SDK sends. One form goes out, in which no header's value is shown.
+ * Converts network policies between Vercel's wire and the core. Clients send three forms: a mode, an object of allowed
+ * domains and subnets, and the flat lists of the SDK's version 1. Answers have one form, without the values of headers.
  */
 
 import { z } from "zod";
@@ -17,11 +17,11 @@ import { subnet as cidr, domainName as domain } from "../kit/network-names.ts";
 import { isPattern } from "../kit/patterns.ts";
 
 const most = 1000;
-/** regular expressions of a policy: each has to be looked at before it is taken, and may be for every request */
+/** most regular expressions of a policy: each is checked on input, and may be matched for every request */
 const mostPatterns = 100;
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-/** what can be sent: Latin-1 without control characters */
+/** values that HTTP can send: Latin-1 without control characters */
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 const headers = z
@@ -97,7 +97,7 @@ const rule = z
   });
 
 const objectForm = z.strictObject({
-  /** what tells the two forms apart */
+  /** its absence tells this form from the flat one */
   mode: z.never().optional(),
   allow: z
     .union([
@@ -177,7 +177,7 @@ export function policyFromWire(wire: WirePolicy): NetworkPolicy {
   return wire.mode === "default-allow" ? allowedByDefault(policy) : policy;
 }
 
-/** the only form that clients accept in an answer; header values stay here */
+/** the only form that clients accept in an answer; it leaves out header values */
 export function policyToWire(policy: NetworkPolicy): object {
   if (policy.mode !== "custom") return { mode: policy.mode };
   const { domains, allowedCidrs, deniedCidrs } = policy;
@@ -197,7 +197,7 @@ export function policyToWire(policy: NetworkPolicy): object {
       "forwardRules",
       actions(domains, "forward", ({ url }) => ({ forwardURL: url })),
     ),
-    // No client reads these yet, and without them nobody could see that they are there.
+    // No client reads these yet, but without them these rules would be invisible.
     ...filled(
       "responseRules",
       actions(domains, "respond", ({ status }) => ({ statusCode: status })),
@@ -215,7 +215,7 @@ function policyFromObject({ allow = [], subnets = {} }: z.output<typeof objectFo
   return { mode: "custom", domains, allowedCidrs: subnets.allow ?? [], deniedCidrs: subnets.deny ?? [] };
 }
 
-/** version 1.4 of the SDK: everything but what is denied */
+/** the `default-allow` mode of the SDK's version 1.4: everything except what is denied */
 function allowedByDefault({ domains, allowedCidrs, deniedCidrs }: CustomPolicy): NetworkPolicy {
   const plain = deniedCidrs.length === 0 && domains.every(({ rules }) => rules.length === 0);
   if (plain) return { mode: "allow-all" };
@@ -247,7 +247,7 @@ function actionOf({ transform, forwardURL, response: answer }: z.output<typeof r
   return { kind: "set-headers", headers: lastOfEach((transform ?? []).map((each) => each.headers ?? {})) };
 }
 
-/** names of headers have no case, and each is set once */
+/** header names ignore case, and the last value of each wins */
 function lastOfEach(all: Record<string, string>[]): Record<string, string> {
   const pairs = all.flatMap((each) => Object.entries(each));
   return Object.fromEntries(new Map(pairs.map(([name, value]) => [name.toLowerCase(), [name, value]])).values());
@@ -284,7 +284,7 @@ function textOf({ exact, startsWith, regex = "" }: z.output<typeof textMatch>): 
   return startsWith !== undefined ? { startsWith } : { regex };
 }
 
-/** the rules of one kind over all domains, each told by `print` */
+/** the rules of one kind in all domains, formatted by `print` */
 function actions<K extends RuleAction["kind"]>(
   domains: DomainRule[],
   kind: K,
@@ -302,7 +302,7 @@ function filled(name: string, list: readonly unknown[]): object {
   return list.length === 0 ? {} : { [name]: list };
 }
 
-/** how many members are there */
+/** the number of members that are set */
 function given(value: object): number {
   return Object.values(value).filter((member) => member !== undefined).length;
 }

@@ -1,17 +1,17 @@
 /**
- * The headers in which the hosted service tells how many requests are left. Clients read them to slow down in time. Here
- * nothing is refused for being asked often: what is left is counted as the hosted service does, by the minute, and never
- * falls below one, so that no client waits for nothing.
+ * The headers in which the hosted service says how many requests are left. Clients read them to slow down in time. This
+ * daemon refuses no request for its rate. It counts by the minute like the hosted service, but never goes below one, so
+ * that clients do not wait needlessly.
  */
 
-/** requests a minute that the hosted service allows: to create or delete, and of any other kind */
+/** requests per minute that the hosted service allows: for creating or deleting, and for everything else */
 const limits = { lifecycle: 20, other: 1000 };
 const window = 60_000;
 const mostTeams = 1000;
 
 export class RateHeaders {
   readonly #clock: () => number;
-  /** requests of the running minute, by team and kind */
+  /** requests in the current minute, by team and kind */
   readonly #counts = new Map<string, number>();
   #endsAt = 0;
 
@@ -19,7 +19,7 @@ export class RateHeaders {
     this.#clock = clock;
   }
 
-  /** counts a request and tells what is left after it */
+  /** counts a request and returns the headers with what is left */
   count(teamId: string, method: string, path: string): Record<string, string> {
     const now = this.#clock();
     if (now >= this.#endsAt || this.#counts.size > mostTeams) this.#counts.clear();

@@ -1,4 +1,4 @@
-/** What every route of Vercel's wire begins with: who asks, about which project, and what was sent along. */
+/** What every route of Vercel's wire begins with: reads the caller, the project, the query and the body. */
 
 import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
@@ -14,7 +14,7 @@ import { RateHeaders } from "./rate-headers.ts";
 import type { Schemas } from "./schemas.ts";
 import type { Addresses } from "./wire.ts";
 
-/** What the routes stand on. */
+/** What the routes get from the daemon. */
 export interface Dialect extends Service {
   schemas: Schemas;
   limits: VercelLimits;
@@ -23,7 +23,7 @@ export interface Dialect extends Service {
 export type Env = { Variables: { caller: Caller }; Bindings: Connection };
 export type VercelContext = Context<Env>;
 
-/** a router that knows who asks before any route runs, and tells errors in Vercel's words */
+/** a router that authenticates the caller before any route runs, and answers errors as Vercel does */
 export function authenticated({ core, clock, trouble }: Dialect): Hono<Env> {
   const app = open(trouble);
   const rates = new RateHeaders(clock);
@@ -37,7 +37,7 @@ export function authenticated({ core, clock, trouble }: Dialect): Hono<Env> {
   return app;
 }
 
-/** a router for anybody; the base path of the vendor's own SDK, `/api`, may be there or not */
+/** a router without authentication; the base path of the vendor's SDK, `/api`, is optional */
 export function open(trouble: (error: unknown) => void): Hono<Env> {
   const app = new Hono<Env>({ getPath: (request) => getPath(request).replace(/^\/api(?=\/v\d)/, "") });
   app.onError((error) => errorResponse(error, trouble));
@@ -45,7 +45,7 @@ export function open(trouble: (error: unknown) => void): Hono<Env> {
   return app;
 }
 
-/** the caller, once it is sure that the team in the query is theirs: for routes that name a thing by its id */
+/** the caller, after checking that it belongs to the team in the query: for routes that name a thing by its id */
 export async function callerOf(c: VercelContext, { core }: Dialect, scope: Scope): Promise<Caller> {
   const caller = c.get("caller");
   const others = [scope.teamId, scope.slug].filter((team) => team !== undefined && team !== caller.teamId);
@@ -53,7 +53,7 @@ export async function callerOf(c: VercelContext, { core }: Dialect, scope: Scope
   return caller;
 }
 
-/** the project that a request is about; both id and name will do */
+/** the project of a request, by its id or name */
 export async function ownerOf(c: VercelContext, dialect: Dialect, scope: Scope, project?: string): Promise<Owner> {
   const caller = await callerOf(c, dialect, scope);
   return dialect.core.access.owner(caller, { project });
@@ -65,8 +65,8 @@ export interface Scope {
 }
 
 /**
- * The Python SDK hands the address of a port out as it is, and Python resolves no name below .localhost. Our
- * sitecustomize module makes it do so, and says that it does.
+ * The Python SDK returns a port's URL unchanged, and Python does not resolve names below .localhost. Our sitecustomize
+ * module makes Python resolve them, and says so in a header.
  */
 export function addressesFor(c: VercelContext, dialect: Dialect): Addresses {
   const domain = dialect.domain();
@@ -75,13 +75,13 @@ export function addressesFor(c: VercelContext, dialect: Dialect): Addresses {
   return { domain, daemon: dialect.publicUrl(), isByPath: isPython && isLocal };
 }
 
-/** Members whose names begin with two underscores: private to the vendor's clients, any of them is accepted. */
+/** Members whose names begin with two underscores are private to the vendor's clients; all of them are accepted. */
 export type Private = Record<string, unknown>;
 
 export interface Sent<T> {
   value: T;
   private: Private;
-  /** the body as it came */
+  /** the body as received */
   text: string;
 }
 
@@ -101,12 +101,12 @@ export function queryOf<S extends z.ZodType>(c: VercelContext, schema: S): { val
   return { value: parsed(schema, own), private: hidden };
 }
 
-/** whether the routes of the platform's own are asked for */
+/** whether the caller asks for the platform's own routes */
 export function wantsSystemRoutes(hidden: Private): boolean {
   return [hidden.__interactive, hidden.__includeSystemRoutes].some((value) => value === true || value === "true");
 }
 
-/** an id in the path; what cannot be one is not looked for */
+/** an id in the path; an invalid id is not looked up */
 export function idOf(c: VercelContext, name: "sessionId" | "commandId" | "snapshotId"): string {
   const id = c.req.param(name) ?? "";
   const { pattern, noun } = kinds[name];

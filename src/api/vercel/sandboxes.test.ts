@@ -1,4 +1,4 @@
-/** Sandboxes on Vercel's wire: what goes to the core, and what comes back. */
+/** Sandboxes on Vercel's wire: what the routes pass to the core, and what they answer. */
 
 import { describe, expect, test } from "vitest";
 import { apiClient } from "../../../test/harness/api-client.ts";
@@ -6,7 +6,7 @@ import { failing, sandbox, session, snapshot, time } from "../../../test/harness
 import type { Subject } from "../../core/model/errors.ts";
 import { wantedImage } from "./image-names.ts";
 
-/** as whom and where the hosted images run */
+/** user and directory of the hosted images */
 const home = { user: "ubuntu", cwd: "/vercel", instead: { user: "vercel-sandbox", cwd: "/vercel/sandbox" } };
 
 const owner = { teamId: "team_default", projectId: "prj_default" };
@@ -121,7 +121,7 @@ describe("create", () => {
     expect(text).not.toContain("of the sandbox");
   });
 
-  test("the platform's own route is there for who asks for it", async () => {
+  test("the platform's own route is listed on request", async () => {
     const { ask } = apiClient();
     const { json } = await ask("POST", "/api/v3/sandboxes", { __interactive: true });
     expect(json.routes[1]).toMatchObject({ port: 26661, system: true });
@@ -200,7 +200,7 @@ describe("create", () => {
     ["gone", 410, "snapshot_not_found", { kind: "snapshot" }],
     ["not-found", 404, "not_found"],
     ["invalid", 400, "bad_request"],
-  ] as const)("what the core calls %s is %i %s", async (code, status, word, about?: Subject) => {
+  ] as const)("the core's error %s is %i %s", async (code, status, word, about?: Subject) => {
     const { ask } = apiClient({ "sandboxes.create": failing(code, "Cannot: because", about) });
     const reply = await ask("POST", "/api/v3/sandboxes", {});
     expect([reply.status, reply.json.error]).toEqual([status, { code: word, message: "Cannot: because" }]);
@@ -208,7 +208,7 @@ describe("create", () => {
   });
 });
 
-describe("a create whose client went away", () => {
+describe("a create whose client disconnected", () => {
   const vanishing = (gone: AbortController) => ({
     "sandboxes.create": async () => {
       gone.abort();
@@ -216,14 +216,14 @@ describe("a create whose client went away", () => {
     },
   });
 
-  test("is undone when nobody could find it again", async () => {
+  test("is undone when it has neither a name nor an idempotency key", async () => {
     const gone = new AbortController();
     const { ask, asked } = apiClient(vanishing(gone));
     await ask("POST", "/api/v3/sandboxes", {}, { signal: gone.signal });
     expect(asked("sandboxes.abandon")).toEqual([[owner, sandbox.id]]);
   });
 
-  test("is undone also when it went while the answer was on its way", async () => {
+  test("is undone also when the client disconnects while the answer is being sent", async () => {
     const gone = new AbortController();
     const { ask, asked } = apiClient();
     await ask("POST", "/api/v3/sandboxes", {}, { signal: gone.signal });
@@ -270,7 +270,7 @@ describe("list", () => {
     expect(json.sandboxes[0]).toMatchObject({ name: "demo", expiresAt: session.expiresAt });
   });
 
-  test("newest first, twenty, and no next on the last page", async () => {
+  test("by default newest first, twenty per page, and no next cursor on the last page", async () => {
     const { ask, asked } = apiClient();
     const { json } = await ask("GET", "/api/v2/sandboxes");
     expect(asked("sandboxes.listWithSessions")).toEqual([[owner, { limit: 20, order: "desc", sortBy: "createdAt" }]]);
@@ -302,7 +302,7 @@ describe("list", () => {
     expect(asked("sandboxes.listWithSessions")).toEqual([]);
   });
 
-  test("tags of other wires are text here", async () => {
+  test("tags of other wires are printed as text", async () => {
     const tagged = { ...sandbox, tags: { a: 1, b: { c: [true] } } };
     const { ask } = apiClient({
       "sandboxes.listWithSessions": async () => ({ items: [{ sandbox: tagged, session }] }),
@@ -313,7 +313,7 @@ describe("list", () => {
 });
 
 describe("get", () => {
-  test("without `resume` nothing is resumed", async () => {
+  test("without `resume` the sandbox is not resumed", async () => {
     const { ask, asked } = apiClient();
     const { json } = await ask("GET", "/api/v2/sandboxes/demo?projectId=default&__includeSystemRoutes=true");
     expect(json.resumed).toBe(false);
@@ -321,7 +321,7 @@ describe("get", () => {
     expect(asked("sandboxes.resume")).toEqual([]);
   });
 
-  test("with `resume=true` the answer says whether it was", async () => {
+  test("with `resume=true` the answer says whether it was resumed", async () => {
     const { ask } = apiClient();
     expect((await ask("GET", "/api/v2/sandboxes/demo?resume=true")).json.resumed).toBe(true);
   });
@@ -357,7 +357,7 @@ describe("get", () => {
 });
 
 describe("change", () => {
-  test("only what was sent is changed", async () => {
+  test("changes only what was sent", async () => {
     const { ask, asked } = apiClient();
     const { json } = await ask("PATCH", "/api/v2/sandboxes/demo", {
       resources: { vcpus: 4, memory: 8192 },
@@ -392,7 +392,7 @@ describe("change", () => {
   });
 });
 
-test("a delete says what was deleted, and takes snapshots along only when told", async () => {
+test("a delete answers with the sandbox, and deletes its snapshots only on request", async () => {
   const { ask, asked } = apiClient();
   expect((await ask("DELETE", "/api/v2/sandboxes/demo?projectId=default")).json.sandbox.status).toBe("stopped");
   await ask("DELETE", "/api/v2/sandboxes/demo?deleteOrphanSnapshots=true");
@@ -402,7 +402,7 @@ test("a delete says what was deleted, and takes snapshots along only when told",
   ]);
 });
 
-test("a fork takes overrides, an image too, but no other source", async () => {
+test("a fork accepts overrides, including an image, but no other source", async () => {
   const { ask, asked } = apiClient();
   const { json } = await ask("POST", "/api/v2/sandboxes/demo/fork", {
     name: "f",

@@ -74,7 +74,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     const owner = await ownerOf(c, dialect, value, value.projectId);
     const name = nameOf(c);
     await core.sandboxes.update(owner, name, updateSpec(changes));
-    // The clients take the answer for all they know, until when it runs included.
+    // Clients replace everything they know with this answer, including the expiry.
     const { sandbox, session } = value.resume
       ? await core.sandboxes.resume(owner, name)
       : await core.sandboxes.get(owner, name);
@@ -110,7 +110,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 }
 
-/** `hidden` says whether the platform's own are asked for, too */
+/** the routes of a sandbox; `hidden` says whether the caller also asks for the platform's own */
 export function routesOf({ sandbox, session }: Booted, addresses: wire.Addresses, hidden: Private = {}): object[] {
   const system = wantsSystemRoutes(hidden) ? [wire.systemRoute(session, addresses)] : [];
   return [...sandbox.routes.map((each) => wire.route(each, addresses)), ...system];
@@ -118,24 +118,24 @@ export function routesOf({ sandbox, session }: Booted, addresses: wire.Addresses
 
 interface Making {
   owner: Owner;
-  /** what is done, by which a repeat is known */
+  /** name of the operation, which identifies a repeat */
   operation: string;
-  /** the body as it came */
+  /** the body as received */
   text: string;
   isNamed: boolean;
   make(): Promise<Booted>;
   print(made: Booted): object;
 }
 
-/** the answer to a request that makes a sandbox; the same again when the request is repeated with its key */
+/** the answer to a request that makes a sandbox; a repeat with the same idempotency key gets the same answer */
 export async function madeOnce(c: VercelContext, dialect: Dialect, making: Making): Promise<Response> {
   const { owner, operation, text, isNamed, make, print } = making;
   const key = c.req.header("idempotency-key");
   const request = { key, scope: `${owner.teamId} ${owner.projectId} ${operation}`, request: text };
   const answer = await once(dialect.idempotency, request, async () => {
     const made = await make();
-    // The clients send a create again when its answer is lost, and without a name nobody could find the first one. With
-    // an idempotency key they could, so that one stays.
+    // Clients send a create again when its answer is lost. They could not find the first sandbox without a name, so it
+    // is deleted. With an idempotency key they get its answer again, so it stays.
     if (!isNamed && key === undefined)
       undoIfGone(c.req.raw, () => dialect.core.sandboxes.abandon(owner, made.sandbox.id), dialect.trouble);
     return print(made);
@@ -143,7 +143,7 @@ export async function madeOnce(c: VercelContext, dialect: Dialect, making: Makin
   return json(answer);
 }
 
-/** versions 1 and 2 are asked for a runtime, later ones for an image; where neither is named each has its default */
+/** versions 1 and 2 default to a runtime, later ones to an image */
 export function createSpec(version: string, { source, runtime, image, projectId: _, ...rest }: CreateBody): CreateSpec {
   const isOfRuntimes = version === "v1" || version === "v2";
   const usual = isOfRuntimes && source?.type !== "snapshot" ? { runtime: "node24" } : {};
@@ -156,7 +156,7 @@ export function createSpec(version: string, { source, runtime, image, projectId:
   };
 }
 
-/** where the hosted images are at home; the runtimes are where our default image is */
+/** user and directory of the hosted images; runtimes use those of our default image */
 const imageHome: Home = {
   user: "ubuntu",
   cwd: "/vercel",
@@ -171,11 +171,11 @@ function booted(made: Booted, addresses: wire.Addresses, hidden: Private): objec
   };
 }
 
-/** with `inFolder`, a repository comes into a folder of its own name, as `git clone` does it */
+/** with `inFolder`, a repository goes into a folder of its own name, as with `git clone` */
 function sourceOf(source: NonNullable<CreateBody["source"]>, inFolder: boolean): NonNullable<CreateSpec["source"]> {
   const { type, ...rest } = source;
   const directory = type === "git" && inFolder ? { directory: repositoryName(source.url) } : {};
-  return { kind: type, ...rest, ...directory } as NonNullable<CreateSpec["source"]>; // the same members under another name for its kind
+  return { kind: type, ...rest, ...directory } as NonNullable<CreateSpec["source"]>; // only `type` is renamed
 }
 
 function repositoryName(url: string): string {
@@ -195,7 +195,7 @@ function updateSpec({ networkId, keepLastSnapshots, currentSnapshotId, runtime, 
   };
 }
 
-/** members that were not sent are not there: for an update, undefined would mean something */
+/** leaves out members that were not sent, since undefined would mean something in an update */
 function settings({ resources, networkPolicy, keepLastSnapshots, mounts, ...plain }: ForkBody): ForkSpec {
   return {
     ...Object.fromEntries(Object.entries(plain).filter(([, value]) => value !== undefined)),
@@ -225,7 +225,7 @@ function tagOf(filter: string): Record<string, string> {
   return { [filter.slice(0, colon)]: filter.slice(colon + 1) };
 }
 
-/** what cannot be a name is nobody's */
+/** the name in the path; an invalid name is not found */
 function nameOf(c: VercelContext): string {
   const name = c.req.param("name") ?? "";
   if (!namePattern.test(name) || name.length > 128) throw sandboxNotFound(name);

@@ -1,6 +1,6 @@
 /**
- * Bad input, driven by the schemas: every field of every endpoint is given what it must not be, through HTTP. Whatever
- * its schema refuses is a 400 with a sentence and reaches no part of the core that changes something; nothing is a 5xx.
+ * Bad input, driven by the schemas: sends invalid values for every field of every endpoint, through HTTP. Each input
+ * that its schema refuses is a 400 with a message and changes nothing in the core. No input is a 5xx.
  */
 
 import { describe, expect, test } from "vitest";
@@ -49,7 +49,7 @@ interface Endpoint {
   method: string;
   path: string;
   schema: z.ZodType;
-  /** a body in which every field is there */
+  /** a body with every field */
   body: unknown;
 }
 
@@ -128,7 +128,7 @@ const endpoints: Endpoint[] = [
 const changing =
   /^(sandboxes\.(create|update|delete|fork|resume)|sessions\.(stop|extend|set|snapshot)|commands\.(run|kill)|files|drives\.getOrCreate|access\.createProject)/;
 
-/** what hardly any field may be */
+/** values that hardly any field accepts */
 const junk: unknown[] = [
   null,
   true,
@@ -153,17 +153,17 @@ const junk: unknown[] = [
   Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`k${i}`, "v"])),
 ];
 
-/** the hosted service says this one thing without its usual beginning */
+/** the one message that the hosted service sends without its usual prefix */
 const sentence = /^(Invalid request: .{5,700}|`[\w.]+` must be 0 \(no expiration\) or >= 86400000 ms \(1 day\)\.)$/s;
 
 describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
-  test("a whole body is accepted", async () => {
+  test("a complete body is accepted", async () => {
     const { ask, troubles } = apiClient();
     expect((await ask(method, path, body)).status).toBeLessThan(300);
     expect(troubles).toEqual([]);
   });
 
-  test("every field with junk in it is refused with a sentence, and nothing happens", async () => {
+  test("junk in any field is refused with a message, and nothing changes", async () => {
     const { ask, calls, troubles } = apiClient();
     for (const mutant of mutants(body)) {
       calls.length = 0;
@@ -183,7 +183,7 @@ describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
     }
   });
 
-  test("an object that nobody expects fits nowhere", async () => {
+  test("an unexpected object is refused everywhere", async () => {
     const { ask, calls } = apiClient();
     for (const at of paths(body)) {
       const { status } = await ask(method, path, replaced(body, at, { unexpected: { deep: [] } }));
@@ -201,7 +201,7 @@ describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
     },
   );
 
-  test("a body beyond its bound and one that is no UTF-8 are refused", async () => {
+  test("a body that is too long or not UTF-8 is refused", async () => {
     const { send, calls } = apiClient({}, { body: 100_000 });
     for (const bytes of [Buffer.alloc(100_001, " "), Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])]) {
       expect((await send(method, path, { body: bytes })).status).toBe(400);
@@ -209,7 +209,7 @@ describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
     expect(calls.filter((call) => changing.test(call.method))).toEqual([]);
   });
 
-  test("an unknown parameter in the address is refused, a private one is not", async () => {
+  test("an unknown query parameter is refused, a private one is not", async () => {
     const { ask, calls } = apiClient();
     const reply = await ask(method, `${path}?surprise=1`, body);
     expect([reply.status, reply.json.error.message]).toEqual([
@@ -232,7 +232,7 @@ const lists = [
   [session, all.scopeQuery, "teamId slug"],
 ] as const;
 
-test.each(lists)("GET %s takes no junk in its parameters", async (path, schema, names) => {
+test.each(lists)("GET %s refuses junk in its parameters", async (path, schema, names) => {
   const { ask, troubles } = apiClient();
   for (const name of names.split(" ")) {
     for (const value of [
@@ -261,7 +261,7 @@ interface Mutant {
   body: unknown;
 }
 
-/** the body with junk at each place, with each member missing, and with one too many in each object */
+/** the body with junk in each place, with each member missing, and with an extra member in each object */
 function* mutants(body: unknown): Generator<Mutant> {
   for (const at of paths(body)) {
     const where = at.join(".");
@@ -275,7 +275,7 @@ function* mutants(body: unknown): Generator<Mutant> {
   }
 }
 
-/** what is left of a value when it has been sent */
+/** a value after a round trip through JSON */
 function onWire(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }

@@ -1,7 +1,7 @@
 /**
- * What Vercel's clients send, field by field. A member that no schema names is refused rather than ignored; members
- * that begin with two underscores are private to the vendor's clients and taken off before (request.ts). That strings
- * have no NUL in them is seen to where they are read (http.ts).
+ * Schemas of what Vercel's clients send. A member that no schema names is refused rather than ignored. Members that
+ * begin with two underscores are private to the vendor's clients, and request.ts removes them first. http.ts refuses
+ * strings with a NUL when it reads them.
  */
 
 import { posix } from "node:path";
@@ -12,11 +12,11 @@ import type { VercelLimits } from "./limits.ts";
 import { networkPolicySchema } from "./network-policy.ts";
 
 const day = 86_400_000;
-/** far enough, and still a safe number when added to a time */
+/** longest duration, in ms; added to a time it is still a safe integer */
 const century = 36_525 * day;
 
 export const namePattern = /^[a-zA-Z0-9_-]+$/;
-/** taken by routes at the place of a name */
+/** words that routes use in place of a name */
 const reservedNames = ["sessions", "snapshots", "drives", "named"];
 
 const text = (longest: number) => z.string().max(longest);
@@ -30,7 +30,7 @@ const expiration = z.custom<number>(
   },
 );
 const webUrl = z.string().max(4096).refine(isWebUrl, "`source.url` should be an http or https URL.");
-/** ms since 1970; a fraction says where a page of version 1 begins (v1/pagination.ts) */
+/** ms since 1970; a fraction marks where a page of version 1 begins (v1/pagination.ts) */
 const timestamp = z
   .string()
   .regex(/^\d{1,16}(\.\d{1,16})?$/)
@@ -172,7 +172,7 @@ export function schemas(limits: VercelLimits) {
       runtime: runtime.optional(),
     }),
     snapshotBody: z.strictObject({ expiration: expiration.optional() }),
-    // How long a session may run in all is the core's to say.
+    // The core decides how long a session may run in total.
     extendBody: z.strictObject({ duration: z.int().min(1000).max(century) }),
     networkPolicyBody: networkPolicySchema,
     emptyBody: z.strictObject({}),
@@ -184,7 +184,7 @@ export function schemas(limits: VercelLimits) {
         attachStdin: z.boolean().default(false),
       })
       .refine(({ wait, logs }) => wait || !logs, "`logs` is only valid when `wait` is `true`"),
-    // With `group`, which only our own callers know, the children get the signal, too.
+    // With `group`, which only our own clients send, the children get the signal too.
     killBody: z.strictObject({ signal: z.int().min(1).max(64).default(15), group: z.boolean().default(false) }),
     stdinBody: z.strictObject({
       data: z.base64().default(""),
@@ -280,7 +280,7 @@ export function schemas(limits: VercelLimits) {
       })
       .refine(({ sortBy, namePrefix }) => namePrefix === undefined || sortBy === "name", prefixWords),
     commandQuery: z.strictObject({ ...scope, wait: bool.default(false) }),
-    // The Python SDK says both here as well as in the body.
+    // The Python SDK sends both here as well as in the body.
     runQuery: z.strictObject({ ...scope, wait: bool.default(false), logs: bool.default(false) }),
     teamsQuery: z.strictObject({ ...scope, limit: digits.optional(), until: digits.optional() }),
     drivePath: z.strictObject({ name: driveName }),

@@ -1,4 +1,4 @@
-/** Where the versions of Vercel's wire differ about what happens in a session: its path, and what a command looks like. */
+/** How the versions of Vercel's wire differ for sessions: their paths, and the format of commands. */
 
 import type { Command } from "../../core/model/sandbox.ts";
 import * as wire from "./wire.ts";
@@ -6,9 +6,9 @@ import * as wire from "./wire.ts";
 export interface SessionWords {
   /** the path of a session */
   session: string;
-  /** the path at which one of its commands is killed */
+  /** the path for killing one of its commands */
   kill: string;
-  /** the name of the schema of what is run */
+  /** the name of the schema for running a command */
   runBody: "runBody" | "v1RunBody";
   command(it: Command): object;
 }

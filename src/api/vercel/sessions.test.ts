@@ -34,7 +34,7 @@ test("a session comes with its sandbox's routes", async () => {
   expect((await ask("GET", `${base}?__includeSystemRoutes=true`)).json.routes).toHaveLength(2);
 });
 
-test("a session that has ended says what it used", async () => {
+test("a session that has ended shows its usage", async () => {
   const used = { stoppedAt: 5, duration: 4, cpuMs: 3, ingressBytes: 2, egressBytes: 1, snapshottedAt: 5 };
   const { expiresAt: _, ...ended } = { ...session, ...used, state: "stopped" };
   const { ask } = apiClient({ "sessions.get": async () => ended });
@@ -48,34 +48,34 @@ test("a session that has ended says what it used", async () => {
   });
 });
 
-test.each(["sbx_", "demo", "sbx_%2e%2e", "sbx_a-b"])("%s is no session", async (id) => {
+test.each(["sbx_", "demo", "sbx_%2e%2e", "sbx_a-b"])("%s is not a session", async (id) => {
   const { ask, asked } = apiClient();
   const { status, json } = await ask("GET", `/api/v2/sandboxes/sessions/${id}`);
   expect([status, json.error.code]).toEqual([404, "not_found"]);
   expect(asked("sessions.get")).toEqual([]);
 });
 
-test("a foreign team in the query is refused before anything is looked for", async () => {
+test("a foreign team in the query is refused before any lookup", async () => {
   const { ask, asked } = apiClient();
   expect((await ask("GET", `${base}?teamId=team_other`)).status).toBe(403);
   expect(asked("sessions.get")).toEqual([]);
 });
 
 describe("stop", () => {
-  test("takes no body, with a content type, and answers with what is final", async () => {
+  test("accepts an empty body with a content type, and answers with the final state", async () => {
     const { ask, asked } = apiClient();
     const { json } = await ask("POST", `${base}/stop`);
     expect([json.session.status, json.snapshot.id, json.sandbox.name]).toEqual(["stopped", snapshotId, "demo"]);
     expect(asked("sessions.stop")).toEqual([[caller, sessionId]]);
   });
 
-  test("a snapshot that was taken by hand is not in the answer again", async () => {
+  test("a manual snapshot is not in the answer again", async () => {
     const stopped = async () => ({ session: { ...session, state: "stopped" as const }, sandbox, snapshot });
     const { ask } = apiClient({ "sessions.stop": stopped });
     expect((await ask("POST", `${base}/stop`)).json).not.toHaveProperty("snapshot");
   });
 
-  test("without a snapshot there is none in the answer", async () => {
+  test("the answer has no snapshot if none was taken", async () => {
     const { ask } = apiClient({ "sessions.stop": async () => ({ session, sandbox }) });
     expect((await ask("POST", `${base}/stop`)).json).not.toHaveProperty("snapshot");
   });
@@ -114,7 +114,7 @@ describe("snapshot", () => {
     expect(asked("sessions.snapshot")).toEqual([[caller, sessionId, { expiration: day }]]);
   });
 
-  test("takes no body either; version 3 then keeps it for a week unless its sandbox says otherwise", async () => {
+  test("needs no body; version 3 then keeps it for a week unless its sandbox says otherwise", async () => {
     const { ask, asked } = apiClient();
     await ask("POST", `${base}/snapshot`);
     await ask("POST", `${base.replace("v2", "v3")}/snapshot`);
@@ -156,7 +156,7 @@ test.each([
 });
 
 describe("snapshots", () => {
-  test("are listed, tombstones too", async () => {
+  test("are listed, including tombstones", async () => {
     const tombstone = { ...snapshot, state: "deleted", expiresAt: 7, parentId: "snap_0" };
     const { ask, asked } = apiClient({ "snapshots.list": async () => ({ items: [tombstone] }) });
     const { json } = await ask("GET", "/api/v2/sandboxes/snapshots?project=default&name=demo");
@@ -192,7 +192,7 @@ describe("snapshots", () => {
 });
 
 describe("drives", () => {
-  test("one that is made is 201, one that was there 200", async () => {
+  test("a new one is 201, an existing one 200", async () => {
     const { ask, asked } = apiClient();
     const { status, json } = await ask("POST", "/api/v2/sandboxes/drives/d1", {
       projectId: "default",
@@ -217,7 +217,7 @@ describe("drives", () => {
     expect([status, json.error.code]).toEqual([409, "conflict"]);
   });
 
-  test("a name that is none is refused", async () => {
+  test("an invalid name is refused", async () => {
     const { ask, asked } = apiClient();
     expect((await ask("POST", "/api/v2/sandboxes/drives/a%20b", {})).status).toBe(400);
     expect((await ask("POST", `/api/v2/sandboxes/drives/${"x".repeat(65)}`, {})).status).toBe(400);

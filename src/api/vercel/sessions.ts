@@ -10,7 +10,7 @@ import { addressesFor, bodyOf, callerOf, type Dialect, type Env, idOf, ownerOf, 
 import { routesOf } from "./sandboxes.ts";
 import * as wire from "./wire.ts";
 
-/** how a session that would run for longer than any may is refused */
+/** the error for a session that would run longer than allowed */
 export const timeoutTooLong = {
   invalid: (error: SandkeepError) => new VercelError(400, "sandbox_timeout_invalid", error.message, { cause: error }),
 };
@@ -47,7 +47,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json({
       session: wire.session(session),
       sandbox: wire.sandbox(sandbox),
-      // One that was taken by hand was answered with when it was taken.
+      // The caller of a manual snapshot has already received it.
       ...(snapshot?.method === "automatic" && { snapshot: wire.snapshot(snapshot) }),
     });
   });
@@ -70,7 +70,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     const caller = await callerOf(c, dialect, queryOf(c, schemas.scopeQuery).value);
     const { value } = await bodyOf(c, dialect, schemas.snapshotBody);
     const id = idOf(c, "sessionId");
-    // From version 3 on a snapshot lives a week unless it or its sandbox says otherwise.
+    // From version 3 on, a snapshot lives a week unless the request or the sandbox says otherwise.
     const usual = async () => (await core.sessions.sandboxOf(caller, id)).snapshotExpiration ?? week;
     const expiration = value.expiration ?? (c.req.param("version") === "v2" ? undefined : await usual());
     const { snapshot, session } = await core.sessions.snapshot(caller, id, { expiration });

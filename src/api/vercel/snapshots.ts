@@ -37,7 +37,7 @@ export function snapshotLists(app: Hono<Env>, dialect: Dialect): void {
   });
 }
 
-/** one by its id, which is the same in every version */
+/** routes for one snapshot by its id, which are the same in every version */
 export function snapshotRoutes(app: Hono<Env>, dialect: Dialect, path = snapshots): void {
   const { core, schemas } = dialect;
 

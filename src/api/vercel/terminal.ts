@@ -1,4 +1,4 @@
-/** Terminals in Vercel's words: what its clients send as text, and how an end is told. */
+/** Terminals on Vercel's wire: the text messages of its clients, and the message that reports the exit. */
 
 import { z } from "zod";
 import type { Caller } from "../../core/model/sandbox.ts";

@@ -1,11 +1,11 @@
-/** A key goes into a token and comes out again, and nothing else does. */
+/** Wrapping a key in a token and reading it back; other texts hold no key. */
 
 import { expect, test } from "vitest";
 import { keyOfToken, makeOidcToken } from "./token.ts";
 
 const scope = { teamId: "team_a", projectId: "prj_b" };
 
-test("the key that went into a token comes out", () => {
+test("a token returns the key that it was made from", () => {
   const token = makeOidcToken("sk_grüße.with.dots", scope);
   expect(keyOfToken(token)).toBe("sk_grüße.with.dots");
 });

@@ -1,7 +1,7 @@
 /**
  * A key in the shape of a JSON web token. Vercel's clients learn their team and project from the claims of such a token
- * and send the token as it is, so `sandkeep env vercel` wraps a key in one. The token proves nothing but the key inside:
- * it is as secret as the key, it is not signed, and whose key it is decides what it may do, never its claims.
+ * and send the token unchanged, so `sandkeep env vercel` wraps a key in one. The token proves nothing but the key
+ * inside: it is as secret as the key and not signed. What it may do depends on the key, never on its claims.
  */
 
 export interface TokenScope {
@@ -10,18 +10,18 @@ export interface TokenScope {
 }
 
 const issuer = "sandkeep";
-/** the year 2100: the clients try to refresh a token that is about to expire */
+/** the year 2100, in seconds since 1970: clients try to refresh a token that is about to expire */
 const expiry = 4_102_444_800;
-/** longer than any token of ours */
+/** longest text that is parsed, in characters; our tokens are shorter */
 const longest = 4096;
 
 export function makeOidcToken(key: string, { teamId, projectId }: TokenScope): string {
   const claims = { iss: issuer, owner_id: teamId, project_id: projectId, exp: expiry, key };
-  // Some parsers want a signature that is not empty.
+  // Some parsers require a signature that is not empty.
   return `${encoded({ alg: "none", typ: "JWT" })}.${encoded(claims)}.${issuer}`;
 }
 
-/** The key inside a token of ours; undefined when it is none, and then perhaps a key as it is. */
+/** The key inside one of our tokens; undefined for any other text, which may be a plain key. */
 export function keyOfToken(token: string): string | undefined {
   const [, payload, , ...rest] = token.length > longest ? [] : token.split(".");
   if (payload === undefined || rest.length > 0) return undefined;

@@ -1,4 +1,4 @@
-/** Vercel's dialect, versions 1 to 4: its routes put together. */
+/** Vercel's dialect, versions 1 to 4: registers its routes and mounts. */
 
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
@@ -16,7 +16,7 @@ import { sessionRoutes } from "./sessions.ts";
 import { snapshotLists, snapshotRoutes } from "./snapshots.ts";
 import { firstVersion } from "./v1/v1.ts";
 
-/** `jwks`: what the tokens of forwarded requests are checked with, a JSON Web Key Set */
+/** `jwks` is the JSON Web Key Set for verifying the tokens of forwarded requests */
 export function createVercel(service: Service, jwks: () => object): ApiDialect {
   const limits = { ...defaultLimits, ...service.limits };
   const dialect: Dialect = { ...service, limits, schemas: schemas(limits) };
@@ -27,9 +27,9 @@ export function createVercel(service: Service, jwks: () => object): ApiDialect {
     mounts: [
       { path: /^\/\.well-known\/jwks$/, app: { fetch: () => json(jwks()) } },
       { path: /^\/(\.well-known\/openid-configuration$|api\/login\/|login\/device$)/, app: login },
-      // Version 1 is nobody else's: who comes without a key is told so in its words.
+      // No other dialect has these paths, so a request without a key gets Vercel's error.
       { path: /^\/(api\/v\d+\/|v1\/sandboxes(\/|$))/, app, forPages: true },
-      // Who comes with no credential at all is told so; another vendor's key is not ours to judge.
+      // Requests without any credential are refused here; those with another vendor's key go to its dialect.
       { path: /^\/v\d+\//, headers: mayBeOurs, app, forPages: true },
     ],
     upgrade: (request, socket, head) => interactive.upgrade(request, socket, head),
@@ -40,10 +40,10 @@ function mayBeOurs(headers: Headers): boolean {
   return headers.has("authorization") || !headers.has("x-api-key");
 }
 
-/** everything that needs a token; paths begin with the version */
+/** all routes that need a token; paths begin with the version */
 export function vercelApi(dialect: Dialect, interactive: Interactive): Hono<Env> {
   const app = authenticated(dialect);
-  // Before the sandboxes, at whose names' place these words stand.
+  // Before the sandboxes, because these paths have a fixed word in place of a sandbox's name.
   sessionRoutes(app, dialect);
   commandRoutes(app, dialect);
   stdinRoute(app, dialect);
@@ -58,7 +58,7 @@ export function vercelApi(dialect: Dialect, interactive: Interactive): Hono<Env>
   return app;
 }
 
-/** what anybody may ask: how to log in */
+/** routes without authentication, for the login */
 export function vercelLogin(dialect: Dialect): Hono<Env> {
   const app = open(dialect.trouble);
   loginRoutes(app, dialect);

@@ -1,6 +1,6 @@
 /**
- * The core's nouns as Vercel prints them. A field that has no value is left out, never null: the clients' validators
- * refuse null but for `exitCode` and `pagination.next`.
+ * Prints the core's objects as Vercel's JSON. A field without a value is left out, never null: the clients' validators
+ * refuse null except for `exitCode` and `pagination.next`.
  */
 
 import type {
@@ -20,7 +20,7 @@ import { portPathUrl, portUrl } from "../kit/port-url.ts";
 import { pinnedName } from "./image-names.ts";
 import { policyToWire } from "./network-policy.ts";
 
-/** sandboxes have three words for their state, sessions all seven */
+/** sandboxes have only three statuses, sessions all seven */
 const sandboxStatus: Record<SessionState, SandboxStatus> = {
   pending: "running",
   running: "running",
@@ -38,13 +38,13 @@ export function statesOf(status: SandboxStatus): SessionState[] {
   return (Object.keys(sandboxStatus) as SessionState[]).filter((state) => sandboxStatus[state] === status);
 }
 
-/** of this host, which is every sandbox's */
+/** this host's architecture, which every sandbox has */
 const architecture = process.arch === "arm64" ? "arm64" : "amd64";
 
-/** every client before version 3 insists on a runtime */
+/** every client before version 3 requires a runtime */
 const defaultRuntime = "node24";
 
-/** what is printed of a sandbox when its current session is at hand, too */
+/** prints a sandbox, with `expiresAt` if its current session is given */
 export function sandbox(it: Sandbox, session?: Session): object {
   return {
     name: it.name,
@@ -81,7 +81,7 @@ export function sandbox(it: Sandbox, session?: Session): object {
   };
 }
 
-/** what version 1 calls a sandbox is this, too */
+/** prints a session, which version 1 calls a sandbox */
 export function session(it: Session): object {
   const used = it.cpuMs !== undefined && it.state === "stopped";
   return {
@@ -97,7 +97,7 @@ export function session(it: Session): object {
     updatedAt: it.updatedAt,
     runtime: it.runtime ?? defaultRuntime,
     architecture,
-    // where the vendor's own shell server listens; its command line refuses a session that names no such port
+    // The port of the vendor's own shell server. The vendor's command line refuses a session without it.
     interactivePort: systemRouteOf(it).port,
     projectId: it.projectId,
     sourceSandboxName: it.sandboxName,
@@ -116,13 +116,13 @@ export function session(it: Session): object {
   };
 }
 
-/** while its snapshot is taken, which is how the answer with the snapshot shows it */
+/** prints a session as it was while its snapshot was taken; the answer with the snapshot shows it like this */
 export function snapshotting(it: Session): object {
   const { stoppedAt: _, duration: __, cpuMs: ___, ...running } = it;
   return session({ ...running, state: "snapshotting" });
 }
 
-/** a command that lost its sandbox was killed: a number is owed to whoever waits for one */
+/** exit code of a command that lost its sandbox, as if killed: clients wait for a number */
 const killed = 128 + 9;
 
 export function command(it: Command): { sessionId: string; [member: string]: unknown } {
@@ -177,13 +177,13 @@ export function drive(it: Drive): object {
   };
 }
 
-/** Where ports are found, from where the caller is. */
+/** The base URLs for a caller's links to ports. */
 export interface Addresses {
-  /** where labels lead to sandboxes (port-url.ts) */
+  /** the URL below whose host labels name sandboxes' ports (port-url.ts) */
   domain: string;
   /** the daemon's own address */
   daemon: string;
-  /** whether the caller hands `url` out as it is, and names below the domain mean nothing there */
+  /** whether `url` is a path on the daemon, because the caller cannot resolve names below the domain */
   isByPath: boolean;
 }
 
@@ -192,7 +192,7 @@ export function route({ port, subdomain }: Route, { domain, daemon, isByPath }: 
   return { url: isByPath ? pathUrl : portUrl(domain, subdomain), subdomain, port, pathUrl };
 }
 
-/** where old command lines look for their own shell server; listed only for those who ask */
+/** the route on which old command lines look for their shell server; listed only on request */
 export function systemRoute(session: Session, addresses: Addresses): object {
   return { ...route(systemRouteOf(session), addresses), system: true };
 }
@@ -213,7 +213,7 @@ function mapped<T, U>(record: Record<string, T>, change: (value: T) => U): Recor
   return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(value)]));
 }
 
-/** other wires nest; this one has only text */
+/** tags of other wires may be nested; this wire has only text */
 function tagText(value: TagValue): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -1,4 +1,4 @@
-/** Timestamps as the names of pages: a number comes back as the place that it was made from, through every client. */
+/** Timestamps as cursors: a number decodes to the place that it was made from, through every client. */
 
 import { describe, expect, test } from "vitest";
 import { boundOf, pagination, timestampOf } from "./pagination.ts";
@@ -6,7 +6,7 @@ import { boundOf, pagination, timestampOf } from "./pagination.ts";
 const at = 1_803_711_655_015;
 
 describe("a place", () => {
-  test.each([0, 1, 2, 3, 100, 1023, 2046 - 1])("above %i of its millisecond comes back as itself", (below) => {
+  test.each([0, 1, 2, 3, 100, 1023, 2046 - 1])("above %i items of its millisecond decodes to itself", (below) => {
     const timestamp = timestampOf({ at, below });
     // As JSON, and as the text of a query.
     expect(boundOf(JSON.parse(JSON.stringify(timestamp)))).toEqual({ at, below });
@@ -29,7 +29,7 @@ describe("a place", () => {
     expect(numbers.every((number) => number > at && number < at + 1)).toBe(true);
   });
 
-  test("that has no number is refused with a sentence", () => {
+  test("that no number can express is refused with a message", () => {
     expect(() => timestampOf({ at, below: 2047 })).toThrow(
       `Cannot name the next page: more than 2046 were created in the millisecond ${at}`,
     );
@@ -42,11 +42,11 @@ test("a whole number is a time", () => {
   expect(boundOf(undefined)).toBeUndefined();
 });
 
-test("a fraction that names no place is a time within its millisecond", () => {
+test("a fraction that is not a place is a time within its millisecond", () => {
   expect(boundOf(at + 0.3)).toEqual({ at, isWithin: true });
 });
 
-test("a page says how many it has, how many there are, and its neighbours", () => {
+test("a page gives its count, the total, and its neighbours", () => {
   expect(pagination({ items: [1, 2], total: 7 })).toEqual({ count: 2, next: null, prev: null, total: 7 });
   const [older, newer] = [
     { at, below: 0 },

@@ -1,20 +1,20 @@
 /**
- * Pages of version 1, which are named by timestamps: `pagination.next` is the `until` of the next page and
- * `pagination.prev` the `since` of the one before.
+ * Pagination of version 1, which uses timestamps as cursors: `pagination.next` is the `until` of the next page and
+ * `pagination.prev` the `since` of the previous one.
  *
- * A whole number is a time: `since=t` is what was created after the millisecond t, `until=t` what was created before
- * it. But a page may end within a millisecond, and numbers are all that the clients take. So the place between two
- * pages is a number with a fraction:
+ * A whole number is a time: `since=t` selects what was created after the millisecond t, `until=t` what was created
+ * before it. But a page may end within a millisecond, and clients accept only numbers. So the place between two pages
+ * is a number with a fraction:
  *
- *   t + (1 + n) / 2048      n things of millisecond t are older than this place
+ *   t + (1 + n) / 2048      n items of millisecond t are older than this place
  *
- * 1803711655015.0005 is below everything of its millisecond, 1803711655015.001 above the oldest thing of it. A double
- * has room for 2048 steps in a millisecond until the year 2109, and for 4096 until 2039. The SDKs hand numbers on as
- * they are; cut to a whole number, one still names the right page unless it lies within a millisecond.
+ * 1803711655015.0005 is below all items of its millisecond, 1803711655015.001 above the oldest of them. A double has
+ * room for 2048 steps in a millisecond until the year 2109, and for 4096 until 2039. The SDKs pass numbers on
+ * unchanged. Even rounded down, a number still names the right page unless the page begins within a millisecond.
  *
- * Every place has a fraction, also one that lies between two milliseconds, because that tells it from a time of the
- * caller's own: a time narrows `total` and has no page before it, a place does neither. With whole numbers the total
- * would shrink from page to page, and nobody could find the way back from the third page to the second.
+ * Every place has a fraction, even one between two milliseconds, which tells it from a time that the caller chose. A
+ * time limits `total` and has no previous page; a place does not limit `total` and may have one. With whole numbers,
+ * the total would shrink from page to page, and a client could not go back from the third page to the second.
  */
 
 import { SandkeepError } from "../../../core/model/errors.ts";

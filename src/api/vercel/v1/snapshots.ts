@@ -1,4 +1,4 @@
-/** The list of snapshots on version 1 of Vercel's wire; one by its id is as in every version. */
+/** The list of snapshots on version 1 of Vercel's wire. The routes for one snapshot are the same in every version. */
 
 import type { Hono } from "hono";
 import { json } from "../../kit/http.ts";

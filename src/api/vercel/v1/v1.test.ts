@@ -1,4 +1,4 @@
-/** Version 1 of Vercel's wire: what each request asks of the core, and what its clients are told. */
+/** Version 1 of Vercel's wire: what each request calls in the core, and what it answers. */
 
 import { describe, expect, test } from "vitest";
 import { apiClient } from "../../../../test/harness/api-client.ts";
@@ -18,7 +18,7 @@ const owner = { teamId: "team_default", projectId: "prj_default" };
 const one = `/api/v1/sandboxes/${sessionId}`;
 
 describe("create", () => {
-  test("makes a sandbox that is never kept and goes by its session's id", async () => {
+  test("makes a sandbox that is not persistent and is named by its session's id", async () => {
     const { ask, asked } = apiClient();
     const body = {
       projectId: "prj_default",
@@ -55,7 +55,7 @@ describe("create", () => {
     expect(json.routes).toMatchObject([{ url: "http://sb-abc.localhost:7700", subdomain: "sb-abc", port: 3000 }]);
   });
 
-  test("shows the platform's own route to who asks for it", async () => {
+  test("shows the platform's own route on request", async () => {
     const { ask } = apiClient();
     const { json } = await ask("POST", "/api/v1/sandboxes", { __interactive: true });
     expect(json.routes[1]).toMatchObject({ port: json.sandbox.interactivePort, system: true });
@@ -64,7 +64,7 @@ describe("create", () => {
   });
 
   test.each(["name", "image", "persistent", "tags", "mounts", "region", "snapshotExpiration"])(
-    "knows no %s",
+    "refuses the field %s",
     async (member) => {
       const { ask, asked } = apiClient();
       const { status, json } = await ask("POST", "/api/v1/sandboxes", { [member]: "x" });
@@ -73,7 +73,7 @@ describe("create", () => {
     },
   );
 
-  test("is done once for each key, whatever was made on another version with it", async () => {
+  test("happens once per idempotency key, independent of other versions", async () => {
     const { ask, asked } = apiClient();
     const headers = { "idempotency-key": "k" };
     const first = await ask("POST", "/api/v1/sandboxes", {}, { headers });
@@ -82,7 +82,7 @@ describe("create", () => {
     expect((await ask("POST", "/api/v2/sandboxes", {}, { headers })).json).toHaveProperty("session");
   });
 
-  test("whose answer nobody waits for is undone", async () => {
+  test("is undone when its client does not wait for the answer", async () => {
     const { ask, asked } = apiClient();
     await ask("POST", "/api/v1/sandboxes", {}, { signal: AbortSignal.abort() }).catch(() => undefined);
     expect(asked("sandboxes.create")).toHaveLength(1);
@@ -94,7 +94,7 @@ describe("lists", () => {
   test.each([
     ["sandboxes", "/api/v1/sandboxes", "sessions.timeline"],
     ["snapshots", "/api/v1/sandboxes/snapshots", "snapshots.timeline"],
-  ])("of %s are asked for by time and place", async (what, path, method) => {
+  ])("of %s are requested by time and place", async (what, path, method) => {
     const places = { older: { at: time, below: 0 }, newer: { at: time + 1, below: 3 } };
     const { ask, asked } = apiClient({
       [method]: async () => ({ items: [what === "sandboxes" ? session : snapshot], total: 9, ...places }),
@@ -123,7 +123,7 @@ describe("lists", () => {
     expect(calls.filter(({ method }) => method !== "access.authenticate")).toEqual([]);
   });
 
-  test("a place that has no number is the wire's own error", async () => {
+  test("a place that no number can express is an error in Vercel's format", async () => {
     const { ask } = apiClient({
       "sessions.timeline": async () => ({ items: [session], total: 9999, older: { at: time, below: 5000 } }),
     });
@@ -133,7 +133,7 @@ describe("lists", () => {
 });
 
 describe("one sandbox", () => {
-  test("is stopped, extended, given a policy and captured under its session's id", async () => {
+  test("is stopped, extended, given a policy and snapshotted by its session's id", async () => {
     const { ask, asked } = apiClient();
     const stopped = await ask("POST", `${one}/stop`);
     expect(stopped.json).toEqual({ sandbox: expect.objectContaining({ id: sessionId, status: "stopped" }) });
@@ -213,7 +213,7 @@ describe("one sandbox", () => {
 });
 
 describe("commands", () => {
-  test("that are waited for are two lines, the command as it begins and as it ended", async () => {
+  test("with `wait` are two lines, the command as it begins and as it ended", async () => {
     const { ask, asked } = apiClient();
     const { text, headers } = await ask("POST", `${one}/cmd`, { command: "echo", args: ["hi"], wait: true });
     expect(headers.get("content-type")).toBe("application/x-ndjson");
@@ -229,7 +229,7 @@ describe("commands", () => {
     expect(asked("commands.output")).toEqual([]);
   });
 
-  test("that lose their sandbox were killed: the clients take no other second line", async () => {
+  test("that lose their sandbox are shown as killed, because clients accept no other second line", async () => {
     const { ask } = apiClient({
       "commands.wait": async () => ({ ...endedCommand, exitCode: undefined, endCause: "session-ended" }),
     });
@@ -237,7 +237,7 @@ describe("commands", () => {
     expect(JSON.parse(text.trimEnd().split("\n")[1] ?? "").command.exitCode).toBe(137);
   });
 
-  test("are listed, looked at, waited for, read and killed under their sandbox", async () => {
+  test("are listed, read, waited for and killed under their sandbox", async () => {
     const { ask, asked } = apiClient();
     const started = await ask("POST", `${one}/cmd`, { command: "echo", args: ["hi"], env: {}, sudo: false });
     expect(started.json.command).toMatchObject({ id: commandId, sandboxId: sessionId, exitCode: null });
@@ -252,7 +252,7 @@ describe("commands", () => {
     expect((await ask("POST", `${one}/cmd/${commandId}/kill`, { signal: 9 })).status).toBe(404);
   });
 
-  test.each(["logs", "timeout", "user"])("know no %s", async (member) => {
+  test.each(["logs", "timeout", "user"])("refuse the field %s", async (member) => {
     const { ask, asked } = apiClient();
     const { status } = await ask("POST", `${one}/cmd`, { command: "true", wait: true, [member]: true });
     expect(status).toBe(400);
@@ -260,7 +260,7 @@ describe("commands", () => {
   });
 });
 
-test("the documents' base, without /api, leads to the same", async () => {
+test("the documented base path, without /api, leads to the same routes", async () => {
   const { ask } = apiClient();
   expect((await ask("GET", "/v1/sandboxes")).json).toEqual((await ask("GET", "/api/v1/sandboxes")).json);
   for (const path of ["/v1/sandboxes", "/api/v1/sandboxes", `/v1/sandboxes/${sessionId}`]) {

@@ -1,7 +1,7 @@
 /**
- * Version 1 of Vercel's wire, for the SDK up to 1.10 and the command line up to 2.5. What it calls a sandbox is a
- * session: each of its sandboxes is one that is never kept, is named by the id of its only session, and is the same
- * sandbox on every other wire. A session that was begun there is a sandbox here, too.
+ * Version 1 of Vercel's wire, for the SDK up to 1.10 and the command line up to 2.5. Its sandboxes are our sessions.
+ * A sandbox made here is not persistent, is named by the id of its only session, and is visible on every other wire.
+ * Sessions begun on other wires are visible here as sandboxes.
  */
 
 import type { Hono } from "hono";
@@ -24,7 +24,7 @@ const words: SessionWords = {
 };
 
 export function firstVersion(app: Hono<Env>, dialect: Dialect): void {
-  // Before the sandboxes, at whose ids' place this word stands.
+  // Before the sandboxes, because "snapshots" is in place of a sandbox's id.
   snapshotList(app, dialect);
   snapshotRoutes(app, dialect, "/v1/sandboxes/snapshots");
   sandboxRoutes(app, dialect);

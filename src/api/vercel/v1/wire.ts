@@ -1,14 +1,14 @@
-/** A session and its commands as version 1 prints them, where that is not how later versions do. */
+/** Prints sessions and commands as version 1 does, where it differs from later versions. */
 
 import type { Command, Session, SessionState } from "../../../core/model/sandbox.ts";
 import * as wire from "../wire.ts";
 
-/** `agent` is the client by its own name: "vercel/sandbox/1.0.2 (Node.js/…)" */
+/** `agent` is the client's user agent, such as "vercel/sandbox/1.0.2 (Node.js/…)" */
 export function sandbox(it: Session, agent: string | undefined): object {
   return { ...wire.session(it), status: statusFor(it.state, agent) };
 }
 
-/** as the answer with a snapshot shows it */
+/** prints a session for the answer with its snapshot */
 export function snapshotting(it: Session, agent: string | undefined): object {
   return { ...wire.snapshotting(it), status: statusFor("snapshotting", agent) };
 }
@@ -18,7 +18,7 @@ export function command(it: Command): object {
   return { ...rest, sandboxId: sessionId };
 }
 
-/** states that the first SDKs have no word for: with one such session in it, a whole list would be refused by them */
+/** states that the first SDKs do not know; they would refuse a whole list if one session in it had such a state */
 const laterWords: Partial<Record<SessionState, { since: Version; before: SessionState }>> = {
   snapshotting: { since: [1, 1, 1], before: "stopping" },
   aborted: { since: [1, 5, 0], before: "failed" },
@@ -32,7 +32,7 @@ function statusFor(state: SessionState, agent = ""): SessionState {
   return word && isOlder(numbers.map(Number), word.since) ? word.before : state;
 }
 
-/** a client that does not say its version is not old */
+/** a client without a version counts as new */
 function isOlder(version: number[], than: Version): boolean {
   const differing = than.findIndex((number, i) => version[i] !== number);
   return differing >= 0 && (version[differing] ?? Infinity) < (than[differing] ?? 0);
