@@ -1,4 +1,4 @@
-/** E2B's dialect: its routes put together, and which requests are its own. */
+/** E2B's dialect: registers its routes, and says which requests it serves. */
 
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
@@ -20,7 +20,7 @@ import { volumeFiles } from "./volume-files.ts";
 import { volumeRoutes } from "./volumes.ts";
 
 const paths = /^\/(sandboxes|snapshots|templates|volumes|secrets|teams|api-keys|access-tokens)(\/|$)/;
-/** other dialects have these paths too, with other credentials */
+/** paths that other dialects share; the credential tells them apart */
 const versionedPaths = /^\/v[23]\/(sandboxes|templates)(\/|$)/;
 
 export function createE2b(service: Service): ApiDialect {
@@ -37,10 +37,10 @@ export function createE2b(service: Service): ApiDialect {
   };
 }
 
-/** everything that takes an API key */
+/** all routes that take an API key */
 function controlPlane(dialect: Dialect): Hono<Env> {
   const app = authenticated(dialect);
-  // Before the sandboxes, at whose ids' place a word of theirs stands.
+  // Before the sandboxes, because "/sandboxes/metrics" has a fixed word in place of an id.
   metricRoutes(app, dialect);
   listRoutes(app, dialect);
   sandboxRoutes(app, dialect);

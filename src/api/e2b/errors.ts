@@ -1,6 +1,6 @@
 /**
- * What went wrong, as E2B's clients read it: JSON with `code`, the HTTP status again, which is what they decide by, and
- * `message`, the sentence that they show.
+ * Errors on E2B's API: JSON with `code`, which repeats the HTTP status and which clients check, and `message`, which
+ * they show.
  */
 
 import { type ErrorCode, isSandkeepError } from "../../core/model/errors.ts";
@@ -10,7 +10,7 @@ import { type ErrorTable, isForTheLog, Refusal, retryAfter, rowFor, statuses } f
 
 const ownStatuses: ErrorTable<number> = {
   ...statuses,
-  // A sandbox that has ended and kept nothing is not there any more.
+  // A sandbox that has ended without a snapshot no longer exists.
   gone: 404,
   "conflict snapshot": 404,
 };
@@ -20,19 +20,19 @@ const wordings: Partial<Record<ErrorCode, string>> = {
   internal: "An internal error occurred",
 };
 
-/** the answer to a request that failed; `trouble` hears of what is our own fault */
+/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
   const { status, message } = refusalOf(error);
   if (isForTheLog(status)) trouble(error);
   return json({ code: status, message }, status, status === 429 ? retryAfter(error) : {});
 }
 
-/** of a sandbox that is not there, or belongs to another team */
+/** the error for a sandbox that does not exist or belongs to another team */
 export function noSandbox(id: string): Refusal {
   return new Refusal(404, `Sandbox "${id.slice(0, 128)}" not found`);
 }
 
-/** status and sentence of anything that was thrown */
+/** the status and message for any thrown value */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof InvalidInput) return new Refusal(400, invalidWords(error.issues));

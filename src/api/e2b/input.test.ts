@@ -1,4 +1,4 @@
-/** What no client should send, on every route: a 4xx in E2B's shape, and nothing changes. */
+/** Invalid input on every route is a 4xx in E2B's format, and changes nothing. */
 
 import { expect, test } from "vitest";
 import { apiClient } from "../../../test/harness/api-client.ts";
@@ -72,7 +72,7 @@ const bodies: [string, string, unknown[]][] = [
 ];
 
 test.each(bodies.flatMap(([method, path, list]) => list.map((body) => [method, path, body] as const)))(
-  "%s %s with %j",
+  "%s %s with %j is refused",
   async (method, path, body) => {
     const { status, json, changes, troubles } = await ask(method, path, body);
     expect([status, json]).toEqual([400, { code: 400, message: expect.stringMatching(/^[A-Z].* .*/) }]);
@@ -116,7 +116,7 @@ test.each([
   ["PUT", "/network"],
   ["GET", "/metrics"],
   ["GET", "/logs"],
-])("%s of a sandbox that nobody has, %s", async (method, rest) => {
+])("%s of an unknown sandbox, %s, is 404", async (method, rest) => {
   for (const unknown of ["i1", "sandbox_1", "I1ABC", "a".repeat(300)]) {
     const { status, json, changes } = await ask(method, `/sandboxes/${unknown}${rest}`);
     expect([status, json?.code ?? 404, changes]).toEqual([404, 404, []]);
@@ -133,7 +133,7 @@ test.each([
   ["GET", "/teams/a/metrics"],
   ["POST", "/api-keys"],
   ["DELETE", "/access-tokens/a"],
-])("%s %s is refused by its name", async (method, path) => {
+])("%s %s is refused with the reason", async (method, path) => {
   const { status, json, changes } = await ask(method, path);
   expect([status, json, changes]).toEqual([
     400,

@@ -1,13 +1,13 @@
 /**
- * Access tokens that this daemon has given out. An address that was signed with one carries the signature alone, so that
- * the token has to be known to check it. Tokens are not stored: after a restart of the daemon a signed address counts again
- * once the sandbox was asked for, or its token used.
+ * Access tokens that this daemon has given out. A signed URL carries only the signature, so checking it needs the
+ * token. Tokens are not stored. After a restart of the daemon, a signed URL is valid again once a client has fetched
+ * the sandbox or used its token.
  */
 
 import { keepLast } from "../../base/bounded-map.ts";
 
 const mostSandboxes = 10_000;
-/** of one sandbox: each key has its own */
+/** most tokens of one sandbox; each key has its own */
 const mostTokens = 16;
 
 export class IssuedTokens {
@@ -16,7 +16,7 @@ export class IssuedTokens {
 
   add(sandboxId: string, token: string): void {
     const tokens = this.#tokens.get(sandboxId) ?? new Map<string, true>();
-    // Last in its map again: what is in use stays.
+    // Move it to the end of the map, so that sandboxes in use are kept.
     this.#tokens.delete(sandboxId);
     this.#tokens.set(sandboxId, tokens.set(token, true));
     keepLast(tokens, mostTokens);

@@ -1,6 +1,6 @@
 /**
- * How long a sandbox runs, on E2B's API: its time is changed, it is paused and runs again, and copies are made of it. A
- * pause is a stop that keeps the files: programs end, and begin anew with whoever starts them again.
+ * The lifecycle of a sandbox on E2B's API: timeouts, pause, resume and fork. A pause is a stop that keeps the files:
+ * programs end, and a resume does not start them again.
  */
 
 import type { Hono } from "hono";
@@ -13,7 +13,7 @@ import { bodyOf, type Dialect, type E2bContext, type Env, nothing, queryOf, sand
 import { accessTo } from "./sandboxes.ts";
 import * as wire from "./wire.ts";
 
-/** seconds, where a client of either generation names none */
+/** default timeout in seconds, for each generation of clients */
 const usualTime = { connect: 300, old: 15 };
 
 export function lifecycleRoutes(app: Hono<Env>, dialect: Dialect): void {
@@ -66,7 +66,7 @@ export function lifecycleRoutes(app: Hono<Env>, dialect: Dialect): void {
     return nothing();
   });
 
-  // All copies are of the same moment. Those that cannot be made do not undo the others.
+  // All copies show the same moment. A copy that fails does not undo the others.
   app.post("/sandboxes/:id/fork", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const { timeout = usualTime.old, count = 1 } = await bodyOf(c, dialect, schemas.forkBody);
@@ -88,7 +88,7 @@ export function lifecycleRoutes(app: Hono<Env>, dialect: Dialect): void {
     );
   });
 
-  /** the sandbox, running for so long from now, or longer if it runs already */
+  /** the running sandbox, with at least this time left */
   async function running(c: E2bContext, time: number): Promise<Booted & { resumed: boolean }> {
     const { sandbox } = await sandboxOf(c, dialect);
     const booted = await core.sandboxes.resume(c.get("owner"), sandbox.name, { timeout: time });
@@ -97,7 +97,7 @@ export function lifecycleRoutes(app: Hono<Env>, dialect: Dialect): void {
     return { ...booted, session };
   }
 
-  /** one whose time is counted: to this vendor, another one has no time */
+  /** the sandbox, which must be running: for this vendor a paused sandbox has no timeout */
   async function awake(c: E2bContext): Promise<Booted> {
     const booted = await sandboxOf(c, dialect);
     if (isOver(booted.session.state)) throw noSandbox(c.req.param("id") ?? "");

@@ -1,4 +1,4 @@
-/** The lists of sandboxes on E2B's API: all that run or are paused, in pages, and the older one of those that run. */
+/** The lists of sandboxes on E2B's API: running and paused ones in pages, and the older list of running ones. */
 
 import type { Hono } from "hono";
 import type { SandboxFilter } from "../../core/ports/store.ts";
@@ -9,7 +9,7 @@ import { type Dialect, type Env, queryOf } from "./request.ts";
 import * as wire from "./wire.ts";
 
 const states = { running: openStates, paused: overStates };
-/** of the list without pages */
+/** most sandboxes in the list without pages */
 const longest = 1000;
 
 export function listRoutes(app: Hono<Env>, dialect: Dialect): void {
@@ -53,8 +53,8 @@ export function listRoutes(app: Hono<Env>, dialect: Dialect): void {
 }
 
 /**
- * Pairs that a sandbox's metadata must have. Clients escape keys and values, then the pairs as a form, and then the whole
- * as a part of the query, which has been undone already: user=a%2520b → user=a%20b → "user", "a b"
+ * Pairs that a sandbox's metadata must have. Clients escape keys and values, then the pairs as a form, and then the
+ * whole as a query parameter. The last escaping is already undone here: user=a%2520b → user=a%20b → "user", "a b"
  */
 function tagsOf(metadata: string | undefined): Pick<SandboxFilter, "tags"> {
   if (metadata === undefined || metadata === "") return {};

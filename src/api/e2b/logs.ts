@@ -1,6 +1,6 @@
 /**
- * A sandbox's log on E2B's API: when it started and ended, and the commands that ran in it. What they print is theirs, and
- * is read where they run.
+ * A sandbox's log on E2B's API: when the sandbox and its commands started and ended. The log does not contain the
+ * output of commands.
  */
 
 import type { Hono } from "hono";
@@ -25,7 +25,7 @@ const logger = "sandkeep";
 export function logRoutes(app: Hono<Env>, dialect: Dialect): void {
   const { core, schemas } = dialect;
 
-  // Its lines are JSON, which the command line reads.
+  // Each line is JSON, which E2B's command line parses.
   app.get("/sandboxes/:id/logs", async (c) => {
     const { start = 0, limit } = queryOf(c, schemas.logsQuery);
     const entries = (await entriesOf(c)).filter(({ at }) => at >= start).slice(0, limit);
@@ -46,7 +46,7 @@ export function logRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json({ logs: ordered.filter(isBehind).slice(0, limit).map(printed) });
   });
 
-  /** oldest first, of the session that runs or ran last */
+  /** the entries of the current or last session, oldest first */
   async function entriesOf(c: E2bContext): Promise<Entry[]> {
     const booted = await sandboxOf(c, dialect);
     const commands = await core.commands.list(c.get("owner"), booted.session.id);

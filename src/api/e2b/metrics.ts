@@ -1,4 +1,4 @@
-/** What a sandbox uses now, on E2B's API: processors, memory and disk. Nothing of earlier times is kept. */
+/** A sandbox's current use of processors, memory and disk on E2B's API. No earlier values are kept. */
 
 import type { Hono } from "hono";
 import type { Owner } from "../../core/model/sandbox.ts";

@@ -1,4 +1,4 @@
-/** What E2B has and Sandkeep has not: each is refused by its name, so that no client waits for something that never comes. */
+/** Features of E2B that Sandkeep does not have: each is refused with the reason, so that clients do not wait for it. */
 
 import type { Hono } from "hono";
 import { Refusal } from "../kit/refusal.ts";

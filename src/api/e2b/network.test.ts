@@ -1,4 +1,4 @@
-/** What E2B's lists of destinations mean in a policy of the core. */
+/** How E2B's lists of destinations become a policy of the core. */
 
 import { expect, test } from "vitest";
 import { parseCidr } from "../../core/network/cidr.ts";
@@ -26,7 +26,7 @@ test.each([
   expect(policyOf(egress, internet)).toEqual("mode" in policy ? policy : { ...custom, ...policy });
 });
 
-test("an address that is allowed is cut out of a range that is denied", () => {
+test("an allowed address is cut out of a denied range", () => {
   const policy = policyOf({ denyOut: ["8.8.0.0/16", "2001:db8::/32"], allowOut: ["8.8.4.0/24", "2001:db8::1"] });
   if (policy.mode !== "custom") throw new Error("There is nothing denied");
   const { address } = compilePolicy(policy);
@@ -36,12 +36,12 @@ test("an address that is allowed is cut out of a range that is denied", () => {
   expect(denied.filter(isDenied)).toEqual(denied);
 });
 
-test("a range without itself is nothing", () => {
+test("a range minus itself is empty", () => {
   const range = parseCidr("10.0.0.0/8");
   expect(range && without(range, [range])).toEqual([]);
 });
 
-test("rules set headers where a domain is allowed, and open nothing", () => {
+test("rules set headers for allowed domains, and allow nothing themselves", () => {
   const rules = [{ action: { kind: "set-headers", headers: { authorization: "secret" } } }];
   expect(policyOf({ rules: rule })).toMatchObject({
     domains: [
@@ -59,7 +59,7 @@ test("rules set headers where a domain is allowed, and open nothing", () => {
   expect(() => policyOf({ ...closed, allowOut: ["example.com"] })).toThrow("allowOut");
 });
 
-test("domains are allowed only where everything else is denied", () => {
+test("domains can be allowed only if everything else is denied", () => {
   expect(() => policyOf({ allowOut: ["example.com"] })).toThrow("denyOut");
 });
 

@@ -1,7 +1,7 @@
 /**
- * What a sandbox may reach, in E2B's words: everything but what `denyOut` names, and what `allowOut` names all the same.
- * In a policy of the core a range that is denied beats one that is allowed, so ranges that are allowed are cut out of
- * those that are denied.
+ * Network policies on E2B's API: a sandbox may reach everything except what `denyOut` names, and `allowOut` overrides
+ * `denyOut`. In a policy of the core, denied ranges override allowed ones. So allowed ranges are cut out of the denied
+ * ones.
  */
 
 import { isIP } from "node:net";
@@ -21,7 +21,7 @@ const everywhere = "0.0.0.0/0";
 export function networkRoutes(app: Hono<Env>, dialect: Dialect): void {
   const { core, schemas } = dialect;
 
-  // What is left out is cleared.
+  // Members that are left out are cleared.
   app.put("/sandboxes/:id/network", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const { allow_internet_access: internet, ...egress } = await bodyOf(c, dialect, schemas.networkBody);
@@ -37,7 +37,7 @@ export function networkRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 }
 
-/** what is shown of a network later: of headers only their names, since their values are secrets */
+/** the network settings to show later, with only the names of headers, since the values are secrets */
 export function notesFor(network: Network | undefined, internet: boolean | undefined): Notes {
   const { rules, egressProxy: _, httpsPorts: __, ...plain } = network ?? {};
   const shown = Object.entries(rules ?? {}).map(([domain, list]) => [
@@ -71,7 +71,7 @@ export function policyOf({ allowOut = [], denyOut = [], rules }: Egress, interne
   return { mode: "custom", domains: open, allowedCidrs: [], deniedCidrs: denied.map(textOf) };
 }
 
-/** nothing but what is allowed; rules open nothing, so each must be for a domain that is allowed */
+/** a policy that allows only what is listed; rules allow nothing, so each must be for an allowed domain */
 function closed(ranges: Cidr[], domains: string[], ruled: DomainRule[]): NetworkPolicy {
   const astray = ruled.find(({ domain }) => !domains.some((allowed) => isBelow(domain, allowed)));
   if (astray) throw new Refusal(400, `Cannot apply rules to "${astray.domain}": \`allowOut\` does not allow it`);
@@ -99,7 +99,7 @@ function cidrOf(text: string): Cidr {
   return cidr;
 }
 
-/** a range without others: whole, in parts, or not at all */
+/** a range minus others: the whole range, parts of it, or nothing */
 export function without(range: Cidr, others: readonly Cidr[]): Cidr[] {
   if (others.some((other) => covers(other, range))) return [];
   const inside = others.filter((other) => covers(range, other));

@@ -1,6 +1,6 @@
 /**
- * Ports of sandboxes as E2B's clients reach them where there is one address for all: the sandbox and its port are in
- * headers. The port of the program that serves commands and files is this dialect's own.
+ * Ports of sandboxes for E2B's clients that use one address for all sandboxes: headers name the sandbox and its port.
+ * This dialect itself serves envd's port.
  */
 
 import type { IncomingHttpHeaders } from "node:http";

@@ -1,4 +1,4 @@
-/** What every route of E2B's API begins with: who asks, about which sandbox, and what was sent along. */
+/** What every route of E2B's API begins with: reads the caller, the sandbox, the query and the body. */
 
 import { type Context, Hono } from "hono";
 import type { z } from "zod";
@@ -16,7 +16,7 @@ import { keyOf } from "./keys.ts";
 import type { Schemas } from "./schemas.ts";
 import { isThere } from "./wire.ts";
 
-/** What the routes stand on. */
+/** What the routes get from the daemon. */
 export interface Dialect extends Service {
   schemas: Schemas;
   issued: IssuedTokens;
@@ -25,7 +25,7 @@ export interface Dialect extends Service {
 export type Env = { Variables: { owner: Owner }; Bindings: Connection };
 export type E2bContext = Context<Env>;
 
-/** a router that knows who asks before any route runs */
+/** a router that authenticates the caller before any route runs */
 export function authenticated({ core, trouble }: Dialect): Hono<Env> {
   const app = new Hono<Env>({ strict: false });
   app.onError((error) => errorResponse(error, trouble));
@@ -51,22 +51,22 @@ export function queryOf<S extends z.ZodType>(c: E2bContext, schema: S): z.output
   return parsed(schema, queryParameters(c));
 }
 
-/** the answer to what has none: a status without a body */
+/** an answer without a body */
 export function nothing(): Response {
   return new Response(null, { status: 204 });
 }
 
-/** the sandbox of the path */
+/** the sandbox in the path */
 export function sandboxOf(c: E2bContext, dialect: Dialect): Promise<Booted> {
   return sandboxCalled(dialect, c.get("owner"), c.req.param("id") ?? "");
 }
 
 /**
- * A sandbox by its id, unless it has ended and kept nothing: this vendor has no word for that. What cannot be an id is
- * not looked for, and a foreign team's is not there
+ * A sandbox by its id. A sandbox that has ended without a snapshot counts as not found, because this vendor has no
+ * state for it. So do invalid ids, which are not looked up, and sandboxes of other teams.
  */
 export async function sandboxCalled({ core }: Pick<Dialect, "core">, owner: Owner, given: string): Promise<Booted> {
-  // Ids of an older form have the id of a client behind a dash.
+  // Ids of an older form end in a dash and a client id.
   const id = idOfLabel(given.split("-")[0] ?? "");
   if (id === undefined) throw noSandbox(given);
   const sandbox = await core.sandboxes.byId(owner, id).catch((error: unknown) => {

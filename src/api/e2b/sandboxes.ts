@@ -1,4 +1,4 @@
-/** Sandboxes on E2B's API: made, looked at, listed, killed. */
+/** Sandboxes on E2B's API: create, get, delete. */
 
 import type { Hono } from "hono";
 import type { z } from "zod";
@@ -15,7 +15,7 @@ import { snapshotCalled } from "./snapshots.ts";
 import { accessToken, trafficToken } from "./tokens.ts";
 import * as wire from "./wire.ts";
 
-/** paths of both generations of clients, and the seconds that a sandbox runs where they name none */
+/** paths of both generations of clients, with the default timeout in seconds */
 const generations = { "/sandboxes": 15, "/v2/sandboxes": 300 };
 
 export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
@@ -27,7 +27,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
       const owner = c.get("owner");
       const spec = await specOf(dialect, owner, await bodyOf(c, dialect, schemas.createBody), usual);
       const made = await core.sandboxes.create(owner, spec);
-      // A client that gave up waiting creates another one and never hears of this one.
+      // A client that gave up waiting creates another sandbox and never learns of this one.
       undoIfGone(c.req.raw, () => core.sandboxes.abandon(owner, made.sandbox.id), dialect.trouble);
       return json(wire.sandbox(made, accessTo(dialect, made, owner)), 201);
     });
@@ -39,7 +39,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json(wire.detail(booted, accessTo(dialect, booted, c.get("owner")), dialect.limits));
   });
 
-  // Snapshots that were asked for have a name, and stay; those of pauses go with their sandbox.
+  // Snapshots that clients requested have a name and stay. Those of pauses are deleted with their sandbox.
   app.delete("/sandboxes/:id", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const { sandbox } = await sandboxOf(c, dialect);
@@ -73,9 +73,9 @@ async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: n
     user: "user",
     cwd: "/home/user",
     timeout: timeout * 1000,
-    // At the end of its time one that pauses keeps its files, and any other keeps nothing.
+    // At its timeout, a sandbox keeps its files only if it pauses.
     persistent: autoPause,
-    // Each pause takes the place of the one before.
+    // The snapshot of each pause replaces the one before.
     keepLastSnapshots: { count: 1, deleteEvicted: true },
     networkPolicy: policyOf(network ?? {}, internet),
     ingress: {
@@ -91,7 +91,7 @@ async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: n
   };
 }
 
-/** the default template is the default image, unless one of its name was imported */
+/** the default template means the default image, unless an image of that name was imported */
 function templateImage(name: string): NonNullable<CreateSpec["base"]["image"]> {
   return { name, candidates: [name], ...(name === wire.defaultTemplate && { otherwise: "the-default" as const }) };
 }

@@ -1,4 +1,4 @@
-/** What E2B's clients send, field by field. A member that no schema names is refused rather than ignored. */
+/** Schemas of what E2B's clients send. A member that no schema names is refused rather than ignored. */
 
 import { isIP } from "node:net";
 import { z } from "zod";
@@ -15,7 +15,7 @@ const mostPages = 100;
 
 const metadata = z.record(z.string().min(1).max(256), z.string().max(4096));
 
-/** an address, or a range of them */
+/** an IP address or a subnet */
 const range = z
   .string()
   .max(64)
@@ -72,7 +72,7 @@ export function schemas(limits: Pick<ServiceLimits, "timeout">) {
         timeout: timeout.optional(),
         metadata: metadata.nullish(),
         envVars: environment.nullish(),
-        // Every sandbox is: clients that did not ask for it send their token all the same.
+        // Every sandbox is secure: clients send their token even if they did not ask for this.
         secure: z.boolean().optional(),
         allow_internet_access: z.boolean().optional(),
         autoPause: z.boolean().optional(),
@@ -179,7 +179,7 @@ const mountPath = z
   .string()
   .max(4096)
   .regex(/^\/[^\0]*[^/\0]$/);
-/** also with the tag that E2B's names end in */
+/** accepts the tag that E2B appends to names */
 const snapshotName = z
   .string()
   .max(128)
@@ -195,7 +195,7 @@ function number<S extends z.ZodNumber>(schema: S) {
     .pipe(schema);
 }
 
-/** a member that means something to E2B and nothing here: null, as some clients send it, asks for nothing */
+/** a member of E2B's API that we do not support; null is accepted, because some clients send it */
 function notHere(name: string, why: string) {
   return z.null({ error: `${name} cannot be served: ${why}.` }).optional();
 }

@@ -1,7 +1,7 @@
 /**
- * Snapshots on E2B's API: taken while a sandbox runs on, listed, and deleted by the route that deletes templates, since
- * both are what a sandbox may begin with. Those that were asked for have a name; those of pauses have none, and are not
- * shown.
+ * Snapshots on E2B's API. A sandbox keeps running while one is taken. The route that deletes templates also deletes
+ * snapshots, since a sandbox can start from either. Requested snapshots have a name; those of pauses have none and are
+ * not shown.
  */
 
 import type { Hono } from "hono";
@@ -52,7 +52,7 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 }
 
-/** by its id, or the newest of a name; undefined when there is none */
+/** a snapshot by its id, or the newest one with this name; undefined if there is none */
 export async function snapshotCalled({ core }: Dialect, owner: Owner, text: string): Promise<Snapshot | undefined> {
   const name = text.replace(/:default$/, "");
   if (ids.snapshot.test(name)) {

@@ -1,4 +1,4 @@
-/** Teams on E2B's API: the one that a key belongs to, as the command line asks when somebody logs in. */
+/** Teams on E2B's API: the team of a key, which E2B's command line requests at login. */
 
 import type { Hono } from "hono";
 import { bearerOf } from "../kit/authentication.ts";

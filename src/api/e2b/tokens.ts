@@ -1,10 +1,10 @@
 /**
- * Access tokens: what a client shows to work inside one sandbox, made for it when it creates or connects.
+ * Access tokens: with one, a client works inside one sandbox. It gets the token when it creates or connects to it.
  *
  *   <team>.<key>.<proof>     proof: HMAC-SHA256 over the sandbox, the team and the key, with a secret of this daemon
  *
- * Nothing of it is stored. It stands for the API key that it was made with: it may do what that may, and is worth
- * nothing once that is deleted or has expired.
+ * Tokens are not stored. A token has the permissions of the API key that it was made with, and becomes invalid when
+ * that key is deleted or expires.
  */
 
 import { timingSafeEqual } from "node:crypto";
@@ -17,12 +17,12 @@ export function accessToken({ sign }: Pick<Dialect, "sign">, sandboxId: string, 
   return `${teamId}.${keyId}.${sign(`access token ${sandboxId} ${teamId} ${keyId}`)}`;
 }
 
-/** what everybody shows who reaches a port of a sandbox whose traffic is not public */
+/** the token that clients send to reach a port of a sandbox whose traffic is not public */
 export function trafficToken({ sign }: Pick<Dialect, "sign">, sandboxId: string): string {
   return sign(`traffic token ${sandboxId}`);
 }
 
-/** as whom a token lets its holder into a sandbox, in the sandbox's project; `unauthenticated` where it does not */
+/** the owner that a token authenticates for a sandbox; throws `unauthenticated` if the token is wrong */
 export async function ownerOfToken(
   { sign, core }: Pick<Dialect, "sign" | "core">,
   sandboxId: string,
@@ -34,7 +34,7 @@ export async function ownerOfToken(
   return core.access.owner(await core.access.callerOf(teamId, keyId), {});
 }
 
-/** in constant time */
+/** compares in constant time */
 export function isSame(given: string, wanted: string): boolean {
   const [one, other] = [Buffer.from(given), Buffer.from(wanted)];
   return one.length === other.length && timingSafeEqual(one, other);

@@ -1,6 +1,6 @@
 /**
- * The files of a volume on E2B's API, whether or not a sandbox has it. A request shows the volume's own token, which stands
- * for the API key that it was made with.
+ * The files of a volume on E2B's API, whether or not a sandbox uses it. A request carries the volume's own token, which
+ * has the permissions of the API key that it was made with.
  */
 
 import { posix } from "node:path";
@@ -17,7 +17,7 @@ import { bodyOf, type Dialect, type E2bContext, type Env, nothing, queryOf } fro
 import { ownerOfToken } from "./tokens.ts";
 import * as wire from "./wire.ts";
 
-/** whom new files belong to unless a request says otherwise: the plain user of every sandbox */
+/** user id that owns new files by default: the plain user of every sandbox */
 const plainUser = 1000;
 const mostEntries = 10_000;
 
@@ -75,7 +75,7 @@ export function volumeFiles(dialect: Dialect): Hono<Env> {
     const { path } = queryOf(c, schemas.volumePathQuery);
     const drive = await openDrive(c, false);
     const bytes = closing(drive, path);
-    // What cannot be opened shows with the first bytes, while the status can still say so.
+    // Read the first bytes now: if the file cannot be opened, the status can still say so.
     const first = await told(path, bytes.next());
     return new Response(byteBody({ bytes, first, trouble, connection: c.env }), {
       headers: { "content-type": "application/octet-stream" },
@@ -132,16 +132,17 @@ interface Owned {
   mode?: number | undefined;
 }
 
-/** A place in a volume whose files are at hand. */
+/** A path in an open volume. */
 interface Place {
   files: OpenDrive["files"];
-  /** in the machine that has the volume, and from the volume's root */
+  /** absolute path in the machine that has the volume */
   path: string;
+  /** path from the volume's root */
   inside: string;
   type(): Promise<FileInfo["type"] | undefined>;
   stat(): Promise<object>;
   list(depth: number): Promise<object[]>;
-  /** gives it to whom, and with which permissions; what it is then */
+  /** changes owner and permissions; returns the new metadata */
   own(owner: Owned): Promise<object>;
 }
 
@@ -149,7 +150,7 @@ async function placeIn({ files, root }: OpenDrive, given: string): Promise<Place
   const inside = posix.normalize(`/${given}`).replace(/\/$/, "");
   const path = `${root}${inside}`;
   const info = (at: string) => files.stat(`${root}${at}`, { follow: false });
-  // A link on the way would lead out of the volume.
+  // A symlink in the path could lead out of the volume.
   const folders = inside.split("/").slice(1, -1);
   for (const [index] of folders.entries()) {
     const folder = `/${folders.slice(0, index + 1).join("/")}`;

@@ -1,4 +1,4 @@
-/** Volumes on E2B's API: drives of the core. */
+/** Volumes on E2B's API, which are drives of the core. */
 
 import type { Hono } from "hono";
 import { isSandkeepError } from "../../core/model/errors.ts";
@@ -48,7 +48,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     });
   }
 
-  /** the token is for the files in it */
+  /** the volume with a token for its files */
   function withToken(c: E2bContext, { id, name }: Drive): object {
     return { volumeID: id, name, token: accessToken(dialect, id, c.get("owner")) };
   }

@@ -1,27 +1,27 @@
-/** The core's nouns as E2B prints them. */
+/** Prints the core's objects as E2B's JSON. */
 
 import type { Sandbox, Session, Snapshot, TagValue } from "../../core/model/sandbox.ts";
 import { labelOf } from "../../core/model/sandbox-label.ts";
 import type { Booted } from "../../core/sandboxes/sandboxes.ts";
 import { isOver } from "../../core/sessions/states.ts";
 
-/** which of the functions of the program inside a sandbox its clients may count on: all of this version's */
+/** the version of envd that clients see: they may use all of its functions */
 export const envdVersion = "0.6.4";
 
-/** the template of a sandbox that names no other */
+/** the name of the default template */
 export const defaultTemplate = "base";
 
-/** a sandbox is paused when its session has ended and its files were kept */
+/** the state of a sandbox that exists: paused when its session has ended with its files kept */
 export function stateOf(session: Session): "running" | "paused" {
   return isOver(session.state) ? "paused" : "running";
 }
 
-/** whether this vendor would still know the sandbox: what has ended and kept nothing is gone */
+/** whether the sandbox exists for this vendor: one that has ended without a snapshot does not */
 export function isThere(session: Session): boolean {
   return !isOver(session.state) || session.snapshottedAt !== undefined;
 }
 
-/** what is kept with a sandbox because it has to be shown as it was given */
+/** settings that are stored with a sandbox, to show them as the client gave them */
 export type Notes = { allowInternetAccess?: boolean; network?: { [key: string]: TagValue } };
 
 export function notesOf({ notes }: Sandbox): Notes {
@@ -32,7 +32,7 @@ export function notesOf({ notes }: Sandbox): Notes {
 export interface Access {
   envdAccessToken: string;
   trafficAccessToken: string | null;
-  /** host name, with a port where there is one, below which ports of sandboxes are found */
+  /** host name, with a port if needed, below which names lead to ports of sandboxes */
   domain: string;
 }
 
@@ -57,7 +57,7 @@ export function listed({ sandbox: it, session }: Booted, limits: { disk: number 
   const { startedAt = session.requestedAt } = session;
   return {
     ...identity(it),
-    // The sandbox's own start, which pauses do not move: lists are in its order.
+    // The sandbox's creation, which pauses do not change: lists are sorted by it.
     startedAt: time(it.createdAt),
     endAt: time(session.expiresAt ?? session.stoppedAt ?? startedAt + session.timeout),
     cpuCount: it.vcpus,
@@ -78,13 +78,13 @@ export function time(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** `clientID` is there because older clients require one */
+/** older clients require `clientID` */
 function identity(it: Sandbox): object {
   const template = it.base.imageName ?? defaultTemplate;
   return { templateID: template, alias: template, sandboxID: labelOf(it.id), clientID: "sandkeep" };
 }
 
-/** other wires have tags that are no strings */
+/** tags of other wires may not be strings */
 function metadata({ tags }: Sandbox): Record<string, string> {
   const entries = Object.entries(tags).map(([key, value]) => [
     key,

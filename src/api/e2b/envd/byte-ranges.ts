@@ -1,15 +1,15 @@
-/** Which bytes of a file a request for a part of it means (RFC 9110, section 14). */
+/** Parses the Range header of a request for a part of a file (RFC 9110, section 14). */
 
 export interface ByteRange {
   /** offset of the first byte */
   from: number;
-  /** offset behind the last */
+  /** offset after the last byte */
   to: number;
 }
 
 /**
- * the one range that the header asks for; undefined for all of the file, also where several are asked for, which a server
- * need not give; "unsatisfiable" where the file has no such bytes
+ * The range that the header asks for. Undefined means the whole file, also for several ranges, which a server need not
+ * support. "unsatisfiable" means that the file has no such bytes.
  */
 export function byteRange(header: string | null, size: number): ByteRange | "unsatisfiable" | undefined {
   const [, first = "", last = ""] = /^bytes=\s*(\d{0,15})-(\d{0,15})\s*$/i.exec(header ?? "") ?? [];

@@ -1,19 +1,19 @@
-/** A request to envd that was let in: the sandbox it is about, on whose behalf, and as which user inside. */
+/** An authenticated request to envd: its sandbox, the owner, and the user inside the sandbox. */
 
 import type { Owner, Session } from "../../../core/model/sandbox.ts";
 import { ConnectError } from "./connect.ts";
 
 export interface EnvdCall {
   request: Request;
-  /** as the wire has it */
+  /** the id in the wire's form */
   sandboxId: string;
   session: Session;
   owner: Owner;
-  /** undefined for the sandbox's own */
+  /** undefined for the sandbox's default user */
   user: string | undefined;
 }
 
-/** the user that a request names by HTTP's Basic scheme, without a password */
+/** the user that a request names with HTTP Basic authentication, without a password */
 export function userOf(request: Request): string | undefined {
   const encoded = /^Basic +([\w+/=-]{1,512})$/i.exec(request.headers.get("authorization") ?? "")?.[1];
   const name = encoded && Buffer.from(encoded, "base64").toString("utf8").split(":")[0];
@@ -22,13 +22,13 @@ export function userOf(request: Request): string | undefined {
   return name;
 }
 
-/** numbers are no names: the kernel would take any */
+/** refuses numbers, because the kernel would accept any of them as a user */
 export function requireUserName(name: string): void {
   if (/^[a-z_][\w.-]{0,63}\$?$/i.test(name)) return;
   throw new ConnectError("unauthenticated", `invalid username: '${name.slice(0, 64)}'`);
 }
 
-/** how long the caller is ready to wait, in ms; undefined without limit */
+/** how long the caller waits, in ms; undefined without limit */
 export function timeoutOf(request: Request): number | undefined {
   const given = request.headers.get("connect-timeout-ms");
   if (given === null) return undefined;
@@ -38,7 +38,7 @@ export function timeoutOf(request: Request): number | undefined {
   return ms > 0 && ms <= 0xffff_ffff ? ms : undefined;
 }
 
-/** aborts when the time of the caller is up, or with the other signal */
+/** a signal that aborts at the caller's deadline, or with the other signal */
 export function deadlineOf(request: Request, signal: AbortSignal): { signal: AbortSignal; isOver: () => boolean } {
   const timeout = timeoutOf(request);
   if (timeout === undefined) return { signal, isOver: () => false };
@@ -50,12 +50,12 @@ export function deadlineExceeded(): ConnectError {
   return new ConnectError("deadline_exceeded", "the time that the caller gave is over");
 }
 
-/** what is sent on a silent stream, and after how many ms */
+/** the message to send on a silent stream, and the silence before it, in ms */
 export function keepaliveOf(request: Request, message: object): { message: object; after: number } {
   const given = request.headers.get("keepalive-ping-interval") ?? "";
   const seconds = /^\d{1,5}$/.test(given) ? Number(given) : 0;
   return { message, after: 1000 * (seconds > 0 ? seconds : defaultInterval) };
 }
 
-/** in seconds */
+/** seconds between keepalive messages */
 const defaultInterval = 90;

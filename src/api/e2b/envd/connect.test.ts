@@ -1,4 +1,4 @@
-/** Connect's framing: what comes in whole, broken, compressed or too long, and what goes out. */
+/** Connect's framing: complete, broken, compressed and too long messages, and the answers. */
 
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
@@ -27,7 +27,7 @@ function request(pieces: (string | Uint8Array)[], headers: Record<string, string
     },
   });
   const init = { method: "POST", headers: { "content-type": "application/json", ...headers }, body, duplex: "half" };
-  return new Request("http://localhost/s.S/M", init as RequestInit); // Node wants `duplex`, which its types lack
+  return new Request("http://localhost/s.S/M", init as RequestInit); // Node requires `duplex`, which its types lack
 }
 
 const stream = { "content-type": "application/connect+json" };
@@ -50,7 +50,7 @@ const said = (code: string, message: unknown = expect.any(String)) => [
   { flags: 2, message: { error: { code, message } } },
 ];
 
-test("a message goes in and comes out, also compressed", async () => {
+test("a message is read and answered, also compressed", async () => {
   const message = JSON.stringify({ text: "é", unknown: 1 });
   for (const given of [request([message]), request([gzipSync(message)], { "content-encoding": "gzip" })]) {
     const response = await unary(given, schema, { trouble }, async ({ text }) => ({ text }));
@@ -83,7 +83,7 @@ test.each([
   expect([response.status, await response.json()]).toEqual([status, { code, message: expect.any(String) }]);
 });
 
-test("a stream begins with one message, however it is cut into pieces, and ends with an envelope of its own", async () => {
+test("a stream begins with one message, however it is split, and ends with an end envelope", async () => {
   const whole = Buffer.from(envelope({ text: "hi" }));
   const bytes = [...whole].map((byte) => Buffer.from([byte]));
   for (const pieces of [[whole], bytes, [whole.subarray(0, 3), whole.subarray(3)]]) {
@@ -117,7 +117,7 @@ test.each([
   expect(await answers(response)).toEqual(said(code));
 });
 
-test("a stream that fails says what came before, and why", async () => {
+test("a stream that fails sends the messages before the failure, and the reason", async () => {
   const messages = async function* () {
     yield { text: "first" };
     throw new SandkeepError("not-found", "There is no such thing");
@@ -148,7 +148,7 @@ test("a silent stream is kept alive", async () => {
   await reader?.cancel();
 });
 
-test("a stream ends with the daemon, and its client learns that it may come again", async () => {
+test("a stream ends when the daemon stops, with an error that tells its client to retry", async () => {
   const ending = new AbortController();
   const messages = async function* (_: unknown, signal: AbortSignal) {
     yield { text: "first" };
@@ -160,7 +160,7 @@ test("a stream ends with the daemon, and its client learns that it may come agai
   expect(told.slice(1)).toEqual(said("unavailable"));
 });
 
-test("many messages have one answer", async () => {
+test("many messages get one answer", async () => {
   const given = request([envelope({ text: "a" }), envelope({ text: "b" })], stream);
   const response = clientStream(given, schema, { trouble }, async (received) => {
     const texts: string[] = [];
@@ -173,7 +173,7 @@ test("many messages have one answer", async () => {
   ]);
 });
 
-test("an error of ours is reported and says nothing of itself", () => {
+test("an internal error is reported and its message hidden", () => {
   expect(connectErrorOf(new Error("secret"))).toMatchObject({
     code: "internal",
     message: "An internal error occurred",

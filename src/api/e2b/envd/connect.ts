@@ -7,7 +7,7 @@
  *   envelope  u8 flags (1 compressed, 2 end of the stream), u32 length, big-endian, then so many bytes of JSON
  *
  * An answer's last envelope has flag 2 and {} or {"error":{"code","message"}}. Requests may be compressed with gzip.
- * Answers are not: clients are mostly near, and what they offer they need not get.
+ * Answers are not, because clients are mostly near and accept uncompressed answers.
  */
 
 import { promisify } from "node:util";
@@ -18,7 +18,7 @@ import { bodyBytes, InvalidInput, json, jsonOf, liveBody, parsed } from "../../k
 import { invalidWords } from "../../kit/issues.ts";
 import { type ErrorTable, isForTheLog, Refusal, rowFor } from "../../kit/refusal.ts";
 
-/** Connect's codes that are used here, and the HTTP status of each. */
+/** The Connect error codes that we use, and the HTTP status of each. */
 const httpStatuses = {
   invalid_argument: 400,
   failed_precondition: 400,
@@ -35,7 +35,7 @@ const httpStatuses = {
 
 export type ConnectCode = keyof typeof httpStatuses;
 
-/** An error in Connect's words. */
+/** An error with one of Connect's codes. */
 export class ConnectError extends Error {
   override readonly name = "ConnectError";
   readonly code: ConnectCode;
@@ -46,19 +46,19 @@ export class ConnectError extends Error {
   }
 }
 
-/** longest message, in bytes: standard input comes in one, however much it is */
+/** longest message, in bytes: clients send standard input in one message, whatever its size */
 export const longestMessage = 16 << 20;
 
 const flag = { compressed: 1, end: 2 } as const;
 const head = 5;
 const unpack = promisify(gunzip);
 
-/** Where errors go that are our own fault. */
+/** Receives errors that are our own fault. */
 interface Reporter {
   trouble: (error: unknown) => void;
 }
 
-/** answers a call with one message each way */
+/** answers a call that has one message each way */
 export async function unary<S extends z.ZodType>(
   request: Request,
   schema: S,
@@ -75,7 +75,7 @@ export async function unary<S extends z.ZodType>(
   }
 }
 
-/** the answer to a call that has failed before a stream began */
+/** the answer to a call that failed before a stream began */
 export function errorAnswer(error: unknown, { trouble }: Reporter): Response {
   const { code, message } = connectErrorOf(error);
   const status = httpStatuses[code];
@@ -85,15 +85,15 @@ export function errorAnswer(error: unknown, { trouble }: Reporter): Response {
 
 export interface ServerStream<S extends z.ZodType> extends Reporter {
   schema: S;
-  /** what is sent after so long a silence, in ms */
+  /** the message to send after `after` ms of silence */
   keepalive: { message: object; after: number };
-  /** aborted when the daemon is going away */
+  /** aborted when the daemon is stopping */
   ending?: AbortSignal | undefined;
-  /** the signal aborts when the client goes away; whoever reads takes as long as he likes */
+  /** produces the messages, never faster than the client reads; the signal aborts when the client disconnects */
   messages: (message: z.output<S>, signal: AbortSignal) => AsyncIterable<object>;
 }
 
-/** answers a call with one message by any number of them */
+/** answers a call of one message with any number of messages */
 export function serverStream<S extends z.ZodType>(request: Request, stream: ServerStream<S>): Response {
   const { schema, keepalive, ending, messages, trouble } = stream;
   const answers = async function* (signal: AbortSignal) {
@@ -101,7 +101,7 @@ export function serverStream<S extends z.ZodType>(request: Request, stream: Serv
     const sent = envelopes(request);
     const first = await sent.next();
     if (first.done) throw new ConnectError("invalid_argument", "Cannot answer: the request has no message");
-    // To its end: the connection is used again once the body is read, and cut otherwise.
+    // Read the body to its end: otherwise the connection is cut instead of reused.
     const second = await sent.next();
     if (!second.done) throw new ConnectError("invalid_argument", "Cannot answer: the request has several messages");
     yield* messages(messageOf(first.value, schema), signal);
@@ -109,7 +109,7 @@ export function serverStream<S extends z.ZodType>(request: Request, stream: Serv
   return streamAnswer(answers, { keepalive, ending, trouble });
 }
 
-/** answers a call with any number of messages by one */
+/** answers a call of any number of messages with one message */
 export function clientStream<S extends z.ZodType>(
   request: Request,
   schema: S,
@@ -154,7 +154,7 @@ function streamAnswer(
   });
 }
 
-/** of a stream that has nothing to say meanwhile, in ms */
+/** silence before a filler on a stream without keepalive, in ms: in effect, never */
 const longestSilence = 2 ** 31 - 1;
 
 export function envelope(message: object, flags = 0): Uint8Array {
@@ -166,7 +166,7 @@ export function envelope(message: object, flags = 0): Uint8Array {
   return bytes;
 }
 
-/** the messages in a request's envelopes, whole and inflated; one that is too long is refused before it is read */
+/** the messages in a request's envelopes, decompressed; a message that is too long is refused before it is read */
 export async function* envelopes(request: Request): AsyncGenerator<Uint8Array> {
   const encoding = request.headers.get("connect-content-encoding") ?? "identity";
   let pending: Buffer[] = [];
@@ -231,7 +231,7 @@ function messageOf<S extends z.ZodType>(bytes: Uint8Array, schema: S): z.output<
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** a client that sends another codec, such as binary protobuf, learns which one is known */
+/** refuses other codecs, such as binary protobuf, and names the supported one */
 function requireType(request: Request, wanted: string): void {
   const type = (request.headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase();
   if (type === wanted) return;
@@ -263,7 +263,7 @@ const codes: ErrorTable<ConnectCode> = {
   internal: "internal",
 };
 
-/** anything that was thrown, in Connect's words */
+/** converts any thrown value to a Connect error */
 export function connectErrorOf(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error;
   if (error instanceof InvalidInput) return new ConnectError("invalid_argument", invalidWords(error.issues));

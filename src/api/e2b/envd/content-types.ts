@@ -1,4 +1,4 @@
-/** What a file is, by the ending of its name. */
+/** The content type of a file, by its name's extension. */
 
 import { posix } from "node:path";
 

@@ -1,4 +1,4 @@
-/** Parts of envd that need no sandbox: messages, ranges, signatures and what is remembered of processes. */
+/** Parts of envd that need no sandbox: messages, ranges, signatures and notes about processes. */
 
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
@@ -40,14 +40,14 @@ test.each([
   expect(byteRange(header, 10)).toEqual(range);
 });
 
-test("bytes are base64 in either alphabet, and nothing else", () => {
+test("bytes are accepted as base64 in either alphabet, and in no other form", () => {
   const input = (stdin: unknown) => messages.sendInput.safeParse({ process: { pid: 1 }, input: { stdin } });
   expect(input("_-8=").data?.input?.stdin).toEqual(Buffer.from([255, 239]));
   expect(input("").data?.input?.stdin).toEqual(Buffer.alloc(0));
   for (const wrong of ["é", "a", "ab=c", "a b=", 7]) expect(input(wrong).success).toBe(false);
 });
 
-test("a process is named by its number or its tag, not by both or neither", () => {
+test("a process is selected by its pid or its tag, not by both or neither", () => {
   const named = (process: unknown) => messages.process.safeParse({ process });
   expect(named({ pid: "7" }).data?.process.pid).toBe(7);
   expect(named({ tag: "x", pid: null }).data?.process.tag).toBe("x");
@@ -56,7 +56,7 @@ test("a process is named by its number or its tag, not by both or neither", () =
   }
 });
 
-test("members that have their default may be left out, and unknown ones are passed over", () => {
+test("members with default values may be left out, and unknown ones are ignored", () => {
   const parsed = messages.start.parse({ process: { cmd: "x", envs: null, more: 1 }, future: true });
   expect(parsed).toEqual({ process: { cmd: "x", args: [], envs: {} } });
   expect(messages.sendSignal.parse({ process: { pid: 1 }, signal: "SIGNAL_SIGTERM" }).signal).toBe(15);
@@ -72,7 +72,7 @@ test("the end of a process says how it ended", () => {
   expect(endEvent({ code: 128 + 64, signal: 64 })).toMatchObject({ status: "signal: signal 64" });
 });
 
-test("a file's facts are in the words of the wire, a symlink's type is its target's", () => {
+test("a file's metadata is printed in the wire's format, and a symlink has the type of its target", () => {
   expect(entryInfo(file)).toEqual({
     name: "a",
     type: "FILE_TYPE_FILE",
@@ -100,7 +100,7 @@ test("a file's facts are in the words of the wire, a symlink's type is its targe
 const asking = (headers: Record<string, string>, url = "http://h/x") => new Request(url, { headers });
 const basic = (text: string) => asking({ authorization: `Basic ${Buffer.from(text).toString("base64")}` });
 
-test("the user is named by the Basic scheme, by name and not by number", () => {
+test("Basic authentication names the user, by name and not by number", () => {
   expect(userOf(basic("root:"))).toBe("root");
   expect(userOf(basic("root"))).toBe("root");
   for (const none of [asking({}), basic(":x"), asking({ authorization: "Bearer x" })])
@@ -119,7 +119,7 @@ test("time limits and intervals are read from headers", () => {
   expect(deadlineOf(asking({}), new AbortController().signal).isOver()).toBe(false);
 });
 
-test("an address is signed for one file, operation, user and time, by one token", () => {
+test("a URL is signed for one file, operation, user and expiry, with one token", () => {
   const issued = new IssuedTokens();
   issued.add("i1", "t1");
   issued.add("i2", "t2");
@@ -145,7 +145,7 @@ test("an address is signed for one file, operation, user and time, by one token"
   for (const late of ["5", "4", "x", ""]) expect(() => signer(until(late))).toThrow("signature is already expired");
 });
 
-test("a process that ended is found by its last number or tag, and never one that runs", () => {
+test("an ended process is found by its last pid or tag, and a running one never", () => {
   const notes = new ProcessNotes();
   const note = { pid: 7, tag: "x", envs: {}, isPty: false };
   notes.add("s", "one", note);

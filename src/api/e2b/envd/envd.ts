@@ -1,12 +1,12 @@
 /**
- * envd: what E2B's clients reach inside a sandbox on port 49983. No program inside serves it; the daemon does, over the
- * core. A sandbox is named in one of two ways:
+ * envd: the service that E2B's clients expect inside a sandbox on port 49983. The daemon serves it with the core; no
+ * program inside the sandbox does. A request names its sandbox in one of two ways:
  *
  *   headers     E2b-Sandbox-Id and E2b-Sandbox-Port, at the daemon's own address
  *   host name   49983-<id>.<domain>
  *
- * A request shows the access token of the sandbox, but /health; for /files a signed address does as well. Whatever a
- * sandbox that does not run is asked, the answer is 502: clients tell by it that a sandbox is gone.
+ * Every request except /health carries the sandbox's access token; for /files a signed URL is enough. A sandbox that
+ * does not run always answers with 502, by which clients recognize that it is gone.
  */
 
 import { isSandkeepError } from "../../../core/model/errors.ts";
@@ -27,7 +27,7 @@ import { type Method, processMethods } from "./processes.ts";
 import { type Signer, signerOf } from "./signature.ts";
 import { compose, download, upload } from "./transfers.ts";
 
-/** where clients expect it */
+/** the port on which clients expect envd */
 export const envdPort = 49_983;
 
 const hosts = new RegExp(`^${envdPort}-(i[0-9a-z]+)(?:-[0-9a-z-]+)?\\.`);
@@ -37,7 +37,7 @@ export function envdMounts(dialect: Dialect): Mount[] {
   return [
     { path: /^\//, host: hosts, app, forPages: true },
     { path: /^\//, headers: (headers) => headers.has(idHeader), app, forPages: true },
-    // Signed addresses of a daemon that has one address for all sandboxes name none.
+    // Where one address serves all sandboxes, signed URLs name no sandbox.
     { path: /^\/files$/, app, forPages: true },
   ];
 }
@@ -64,7 +64,7 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
       return await answer(request, named, connection);
     } catch (error) {
       if (isSandkeepError(error, "unauthenticated") || (error instanceof Refusal && error.status === 401)) {
-        // Whether a token is right counts only where there is a sandbox.
+        // For a sandbox that does not run, answer 502 instead of judging the token.
         if (named !== undefined && !(await isRunning(named))) return notRunning(named);
         return errorResponse(new Refusal(401, error.message, { cause: error }), trouble);
       }
@@ -94,7 +94,7 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
     return method({ ...call, user: userOf(request) });
   }
 
-  /** the token of the request or, for files, the one that its address was signed with */
+  /** the token of the request or, for files, the one that its URL was signed with */
   function credentialOf(request: Request, named: string | undefined): Signer {
     const token = request.headers.get("x-access-token");
     if (token !== null && named !== undefined) return { sandboxId: named, token };
@@ -122,7 +122,7 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
   }
 }
 
-/** what the sandbox uses at this moment */
+/** the sandbox's current use of resources */
 async function metrics({ core, clock, limits }: Dialect, { owner, session }: EnvdCall): Promise<Response> {
   const { processors, memory, cache = 0, disk = 0 } = await core.sessions.load(owner, session.id);
   const [used, total] = [Math.max(0, memory - cache), session.memory * 2 ** 20];
@@ -140,7 +140,7 @@ async function metrics({ core, clock, limits }: Dialect, { owner, session }: Env
   });
 }
 
-/** by their paths */
+/** the methods of both services by path */
 function methodsOf(dialect: Dialect): Map<string, Method> {
   const services = {
     "process.Process": processMethods(dialect),
@@ -153,7 +153,7 @@ function methodsOf(dialect: Dialect): Map<string, Method> {
   );
 }
 
-/** the sandbox that a request names; ids of an older form have the id of a client behind a dash */
+/** the sandbox that a request names; ids of an older form end in a dash and a client id */
 function idOf({ headers }: Request): string | undefined {
   const [, host] = hosts.exec(hostnameOf(headers.get("host") ?? "") ?? "") ?? [];
   return host ?? headers.get(idHeader)?.split("-")[0];

@@ -1,4 +1,4 @@
-/** envd's service of files: facts, directories, moves and watches. What is in files goes over /files (transfers.ts). */
+/** envd's filesystem service: metadata, directories, moves and watches. transfers.ts serves the content of files. */
 
 import type { UserFile } from "../../../core/files/user-files.ts";
 import type { FileChange } from "../../../core/ports/runtime.ts";
@@ -70,7 +70,7 @@ export function filesystemMethods(service: Service): Record<string, Method> {
     if (isOver()) throw deadlineExceeded();
   }
 
-  /** what changes from the moment on that the promise is fulfilled, in this wire's words */
+  /** the changes after the promise is fulfilled, as events of this wire */
   async function changes(call: EnvdCall, message: WatchMessage, signal: AbortSignal): Promise<AsyncIterable<object>> {
     const { path, recursive, includeEntry } = message;
     const watch = await userFiles.watch(...about(call), { path, user: call.user }, { recursive, signal });
@@ -90,7 +90,7 @@ interface Watch {
 
 type EventName = "CREATE" | "WRITE" | "REMOVE" | "RENAME" | "CHMOD";
 
-/** a file that was moved is one that was renamed, under its old name, and one that was created */
+/** a move becomes two events: RENAME of the old name and CREATE of the new one */
 const eventNames: Record<FileChange["kind"], EventName> = {
   created: "CREATE",
   written: "WRITE",
@@ -109,13 +109,13 @@ async function* eventsOf({ changes, root, stat }: Watch, includeEntry: boolean):
     const name = nameBelow(root, path);
     if (name === undefined) return;
     const isThere = includeEntry && type !== "REMOVE" && type !== "RENAME";
-    // What is gone again, or its directory, has no facts.
+    // The file or its directory may be gone by now.
     const entry = isThere ? await stat(path).catch(() => undefined) : undefined;
     yield { name, type: `EVENT_TYPE_${type}`, ...(entry && { entry: entryInfo(entry) }) };
   }
 }
 
-/** relative; undefined for the directory itself */
+/** the path relative to the root; undefined for the root itself */
 function nameBelow(root: string, path: string): string | undefined {
   const prefix = root === "/" ? "/" : `${root}/`;
   return path.startsWith(prefix) && path.length > prefix.length ? path.slice(prefix.length) : undefined;

@@ -1,7 +1,7 @@
 /**
- * The messages of envd's two services, as JSON: what clients send, checked, and the parts that answers are made of. As in
- * protobuf's JSON, a member that has its default may be left out or null, bytes are base64, numbers may be strings, and
- * members that nobody knows are passed over.
+ * The JSON messages of envd's two services: schemas of what clients send, and printers for the parts of answers. As in
+ * protobuf's JSON, a member with its default value may be missing or null, bytes are base64, numbers may be strings,
+ * and unknown members are ignored.
  */
 
 import { z } from "zod";
@@ -10,12 +10,12 @@ import type { FileType } from "../../../core/ports/runtime.ts";
 
 const longestPath = 4096;
 
-/** absent and null are the same */
+/** an optional member; null counts as absent */
 function absent<S extends z.ZodType>(schema: S) {
   return z.preprocess((value) => value ?? undefined, schema.optional());
 }
 
-/** a number, or one as text */
+/** a number, or a string of digits */
 const uint32 = z.preprocess(
   (value) => (typeof value === "string" && /^\d{1,10}$/.test(value) ? Number(value) : value),
   z.int().min(0).max(0xffff_ffff),
@@ -95,7 +95,7 @@ export type Input = z.output<typeof input>;
 export type StartMessage = z.output<(typeof messages)["start"]>;
 export type WatchMessage = z.output<typeof watch>;
 
-/** what the process service says of a command's end */
+/** the process service's event for a command's end */
 export function endEvent({ code, signal: by }: { code: number; signal?: number | undefined }): object {
   const status = by === undefined ? `exit status ${code}` : `signal: ${signalWords[by] ?? `signal ${by}`}`;
   const isFine = by === undefined && code === 0;
@@ -107,7 +107,7 @@ export function endEvent({ code, signal: by }: { code: number; signal?: number |
   };
 }
 
-/** as the language that the hosted service is written in has them */
+/** names of signals in the language of the hosted service */
 const signalWords: Record<number, string> = {
   1: "hangup",
   2: "interrupt",
@@ -156,7 +156,7 @@ const typeLetters: Partial<Record<FileType, string>> = {
   socket: "S",
 };
 
-/** "-rw-r--r--", with a letter for each thing that a file is besides one */
+/** "-rw-r--r--", with letters for the type and the special bits */
 function permissions({ type, mode }: UserFile): string {
   const special = `${mode & 0o4000 ? "u" : ""}${mode & 0o2000 ? "g" : ""}${mode & 0o1000 ? "t" : ""}`;
   const bits = [...Array(9).keys()].map((at) => (mode & (0o400 >> at) ? "rwx"[at % 3] : "-")).join("");

@@ -1,4 +1,4 @@
-/** Forms, however they are cut into pieces, and what is no form. */
+/** Forms, however they are split into chunks, and malformed forms. */
 
 import { expect, test } from "vitest";
 import { boundaryOf, partsOf } from "./multipart.ts";
@@ -40,7 +40,7 @@ test.each([
   expect((await read(`${part(`name="file"; ${given}`, "1")}--b--`))[0]?.[1]).toBe(name);
 });
 
-test("a part that nobody reads is passed over", async () => {
+test("a part that is not read is skipped", async () => {
   const names: string[] = [];
   const form = `${part('name="a"', "1".repeat(100))}${part('name="b"', "2")}--b--`;
   for await (const { name } of partsOf(pieces(Buffer.from(form), 9), "b")) names.push(name);
@@ -61,7 +61,7 @@ test.each([
   await expect(read(form)).rejects.toThrow("Cannot read the form: ");
 });
 
-test("what comes after the form is read too, so that its connection can be used again", async () => {
+test("what follows the form is read too, so that the connection can be reused", async () => {
   let isOver = false;
   async function* body() {
     yield Buffer.from(`${part('name="a"', "1")}--b--`);
@@ -73,7 +73,7 @@ test("what comes after the form is read too, so that its connection can be used 
   await expect(read(`--b--${"x".repeat(40_000)}`, 1000)).rejects.toThrow("too much comes after its end");
 });
 
-test("the boundary is in the content type", () => {
+test("the boundary is read from the content type", () => {
   expect(boundaryOf("multipart/form-data; boundary=----abc")).toBe("----abc");
   expect(boundaryOf('Multipart/Form-Data; charset=utf-8; boundary="a b"')).toBe("a b");
   for (const none of [

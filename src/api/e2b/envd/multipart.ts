@@ -1,27 +1,27 @@
 /**
- * Reads a multipart/form-data body as it comes in, one part after the other, and keeps none of it:
+ * Reads a multipart/form-data body as a stream, one part after the other, without buffering it:
  *
  *   --boundary CRLF headers CRLF CRLF bytes CRLF --boundary CRLF … CRLF --boundary-- and anything
  *
- * Unlike what browsers send, the name of a file may be a path. It is never looked at here.
+ * Unlike in forms from browsers, a file's name may be a path. This parser does not interpret it.
  */
 
 import { SandkeepError } from "../../../core/model/errors.ts";
 
 export interface Part {
-  /** of the form's field */
+  /** name of the form's field */
   name: string;
   filename: string | undefined;
-  /** has to be read to its end before the next part is asked for */
+  /** must be read to its end before the next part */
   bytes: AsyncIterable<Uint8Array>;
 }
 
-/** bytes of the headers of one part */
+/** most bytes of the headers of one part */
 const longestHead = 16 << 10;
 const lineEnd = Buffer.from("\r\n");
 const headEnd = Buffer.from("\r\n\r\n");
 
-/** the boundary that a content type names; undefined where it is no form */
+/** the boundary that a content type names; undefined if it is not a form */
 export function boundaryOf(contentType: string | null): string | undefined {
   const form = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))\s*(?:;|$)/i;
   const [, quoted, plain] = form.exec(contentType ?? "") ?? [];
@@ -30,10 +30,10 @@ export function boundaryOf(contentType: string | null): string | undefined {
 
 export async function* partsOf(body: AsyncIterable<Uint8Array>, boundary: string): AsyncGenerator<Part> {
   const delimiter = Buffer.from(`\r\n--${boundary}`);
-  // The first boundary has no line before it.
+  // The first boundary may have no line end before it, so begin with one.
   const scanner = new Scanner(body, lineEnd);
   for await (const _ of scanner.until(delimiter)) {
-    // What comes before the first boundary is for readers that know no forms.
+    // Skip the preamble, which is for readers that do not support multipart.
   }
   for (;;) {
     const line = await scanner.line(lineEnd, longestHead);
@@ -42,7 +42,7 @@ export async function* partsOf(body: AsyncIterable<Uint8Array>, boundary: string
     const head = await scanner.line(headEnd, longestHead);
     const bytes = scanner.until(delimiter);
     yield { ...dispositionOf(head), bytes };
-    // What nobody read is passed over.
+    // Skip what the caller did not read.
     for await (const _ of bytes);
   }
 }
@@ -61,7 +61,7 @@ function dispositionOf(head: string): Pick<Part, "name" | "filename"> {
   }
 }
 
-/** browsers and Node escape a quote and a line's end with a percent sign, other clients a quote with a backslash */
+/** browsers and Node escape quotes and line ends with percent signs; other clients escape quotes with a backslash */
 function parameter(line: string, name: string): string | undefined {
   const [, quoted, plain] = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^;\\s"]*))`, "i").exec(line) ?? [];
   if (quoted === undefined) return plain;
@@ -79,7 +79,7 @@ class Scanner {
     this.#rest = before;
   }
 
-  /** the bytes before the next marker, which is passed */
+  /** the bytes before the next marker, which is consumed */
   async *until(marker: Buffer): AsyncGenerator<Uint8Array> {
     for (;;) {
       const at = this.#rest.indexOf(marker);
@@ -89,7 +89,7 @@ class Scanner {
         if (found.length > 0) yield found;
         return;
       }
-      // The last bytes may be the marker's first.
+      // The last bytes may be the beginning of the marker.
       const sure = Math.max(0, this.#rest.length - marker.length + 1);
       const known = this.#rest.subarray(0, sure);
       this.#rest = this.#rest.subarray(sure);
@@ -102,7 +102,7 @@ class Scanner {
   async line(marker: Buffer, longest: number): Promise<string> {
     for (;;) {
       const at = this.#rest.indexOf(marker);
-      // The last boundary may be the last thing there is.
+      // The body may end right after the last boundary.
       if (at < 0 && this.#rest.length >= 2 && this.#rest.subarray(0, 2).toString() === "--") return "--";
       if (at > longest || (at < 0 && this.#rest.length > longest)) throw malformed("the head of a part is too long");
       if (at >= 0) {
@@ -114,7 +114,7 @@ class Scanner {
     }
   }
 
-  /** reads what is left, which means nothing: a connection is used again only once its body is read */
+  /** reads and ignores the rest, because a connection is reused only when its body was read */
   async finish(longest: number): Promise<void> {
     for (let left = longest; left >= 0; ) {
       const { done, value } = await this.#source.next();

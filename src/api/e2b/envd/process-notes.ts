@@ -1,7 +1,7 @@
 /**
- * What envd knows of processes besides what the core does: tags, variables, and which have a terminal. Those of processes
- * that have ended are kept for a while, so that a client that comes late finds them. Known to this daemon alone: one that
- * is started again has no tags of processes that were started before.
+ * What envd stores about processes in addition to the core: tags, variables, and whether they have a terminal. Notes of
+ * ended processes stay for a while, so that late clients find them. Notes live in memory: after a restart, the daemon
+ * has no tags of earlier processes.
  */
 
 import { keepLast } from "../../../base/bounded-map.ts";
@@ -10,15 +10,15 @@ import type { Selector } from "./messages.ts";
 export interface ProcessNote {
   pid: number;
   tag: string | undefined;
-  /** empty where there are too many to keep */
+  /** empty if they are too long to keep */
   envs: Record<string, string>;
   isPty: boolean;
 }
 
 const mostSessions = 10_000;
-/** of one session: more than may run at once in a sandbox */
+/** most notes of one session: more than the processes that may run at once in a sandbox */
 const mostNotes = 8192;
-/** characters of the variables of one process */
+/** most characters of the variables of one process */
 const longestEnvs = 8192;
 
 export class ProcessNotes {
@@ -26,7 +26,7 @@ export class ProcessNotes {
 
   add(sessionId: string, commandId: string, note: ProcessNote): void {
     const notes = this.#sessions.get(sessionId) ?? new Map<string, ProcessNote>();
-    // Last in its map again: sessions that are in use stay.
+    // Move it to the end of the map, so that sessions in use are kept.
     this.#sessions.delete(sessionId);
     this.#sessions.set(sessionId, notes);
     keepLast(this.#sessions, mostSessions);
@@ -39,7 +39,7 @@ export class ProcessNotes {
     return this.#sessions.get(sessionId)?.get(commandId);
   }
 
-  /** the id of the last command, of those that do not run, which had this number or tag */
+  /** the id of the last ended command with this pid or tag */
   ended(sessionId: string, { pid, tag }: Selector, running: ReadonlySet<string>): string | undefined {
     const notes = [...(this.#sessions.get(sessionId) ?? [])];
     const last = notes.findLast(([id, note]) => {

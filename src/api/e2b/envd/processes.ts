@@ -1,6 +1,6 @@
 /**
- * envd's service of processes, over the core's commands. Every command that runs in the sandbox is one of its processes,
- * on whichever wire it was started; a tag and the variables it was started with are known of those started here.
+ * envd's process service, on top of the core's commands. It lists every command that runs in the sandbox, whichever
+ * wire started it. It knows tags and variables only of those that it started itself.
  */
 
 import { inHome } from "../../../core/files/user-files.ts";
@@ -16,13 +16,13 @@ import { ProcessNotes } from "./process-notes.ts";
 export type Method = (call: EnvdCall) => Response | Promise<Response>;
 
 const keepalive = { event: { keepalive: {} } };
-/** how long a process that has ended can be asked for, in ms */
+/** how long an ended process can still be found, in ms */
 const memory = 30_000;
-/** how long a command may take to read what it is sent, in ms */
+/** longest that a command may take to read its input, in ms */
 const inputPatience = 60_000;
-/** how long the end of a process that was killed is waited for, in ms */
+/** longest wait for the end of a killed process, in ms */
 const killPatience = 1000;
-/** most bytes of output in one message: base64 makes a third more of them */
+/** most bytes of output in one message, before base64 adds a third */
 const longestChunk = 64 << 10;
 
 export function processMethods(service: Service): Record<string, Method> {
@@ -78,7 +78,7 @@ export function processMethods(service: Service): Record<string, Method> {
       unary(call.request, messages.sendSignal, report, async ({ process, signal }) => {
         const { command } = await running(call, process);
         await core.commands.kill(call.owner, call.session.id, command.id, signal);
-        // A client that asks for it a second time learns that it is gone.
+        // Wait for the end, so that the client's next request finds the process gone.
         const soon = AbortSignal.timeout(killPatience);
         if (signal === 9)
           await core.commands.wait(call.owner, call.session.id, command.id, soon).catch(() => undefined);
@@ -133,7 +133,7 @@ export function processMethods(service: Service): Record<string, Method> {
     }
   }
 
-  /** the home of the user is asked for only where it matters */
+  /** the absolute working directory; looks up the user's home only for a relative path */
   async function directory(
     owner: EnvdCall["owner"],
     session: EnvdCall["session"],
@@ -148,18 +148,18 @@ export function processMethods(service: Service): Record<string, Method> {
   async function* connected(call: EnvdCall, selector: Selector, signal: AbortSignal): AsyncGenerator<object> {
     const { command, pid, end } = await find(call, selector);
     yield { event: { start: { pid } } };
-    // Like the hosted service, it tells what comes from now on.
+    // Like the hosted service, send only output from now on.
     yield* followed(call, command, { from: end, isConnection: true }, signal);
   }
 
-  /** what a command prints from an offset on, and how it ended */
+  /** a command's output from an offset on, and its end */
   async function* followed(
     { owner, session, request }: EnvdCall,
     { id }: Command,
     { from, isConnection = false }: { from: number; isConnection?: boolean },
     gone: AbortSignal,
   ): AsyncGenerator<object> {
-    // The command itself has the limit of the call that started it, and ends with it.
+    // The time limit of a Start call applies to the command itself, which ends then.
     const { signal, isOver } = isConnection ? deadlineOf(request, gone) : { signal: gone, isOver: () => false };
     try {
       const output = await core.commands.output(owner, session.id, id, { from, signal });
@@ -187,7 +187,7 @@ export function processMethods(service: Service): Record<string, Method> {
     return { processes };
   }
 
-  /** the process that is meant, also one that ended a moment ago */
+  /** the process with this pid or tag, running or recently ended */
   async function find({ owner, session }: EnvdCall, selector: Selector) {
     const { pid, tag } = selector;
     const alive = await core.commands.running(owner, session.id);

@@ -1,9 +1,9 @@
 /**
- * Signed addresses of files: who has one may read or write one file, until it expires.
+ * Signed URLs of files: the holder of one may read or write one file, until the URL expires.
  *
  *   signature=v1_<base64 of SHA-256 over path:operation:user:token, or path:operation:user:token:expiry, without "=">
  *
- * The path is the very text of the address, the user may be empty, and the expiry is in seconds since 1970.
+ * The path is exactly the text in the URL, the user may be empty, and the expiry is in seconds since 1970.
  */
 
 import { createHash } from "node:crypto";
@@ -11,15 +11,15 @@ import { Refusal } from "../../kit/refusal.ts";
 import type { IssuedTokens } from "../issued-tokens.ts";
 import { isSame } from "../tokens.ts";
 
-/** Whose an address is, by its signature. */
+/** The sandbox and token that a URL was signed with. */
 export interface Signer {
   sandboxId: string;
   token: string;
 }
 
 /**
- * the sandbox and the token that a request's address was signed with; undefined where it has no signature. `sandboxId`
- * where the request names one. Each comparison takes the same time
+ * The sandbox and token that a request's URL was signed with; undefined without a signature. `sandboxId` is set if
+ * the request names a sandbox. Comparisons take constant time.
  */
 export function signerOf(
   request: Request,

@@ -1,6 +1,6 @@
 /**
- * What is in files, over plain HTTP: GET /files reads one, with ranges and gzip; POST /files writes one or many, as a form
- * or as it is; POST /files/compose makes one of several. Bytes pass through as they come, and none are kept.
+ * Transfers of files over plain HTTP. GET /files reads a file, with ranges and gzip. POST /files writes one file from
+ * the plain body, or many from a form. POST /files/compose joins several files into one. All bytes are streamed.
  */
 
 import { posix } from "node:path";
@@ -18,7 +18,7 @@ import { type EnvdCall, requireUserName } from "./call.ts";
 import { contentTypeOf } from "./content-types.ts";
 import { boundaryOf, type Part, partsOf } from "./multipart.ts";
 
-/** files in one form */
+/** most files in one form */
 const mostFiles = 10_000;
 
 export async function download(
@@ -41,11 +41,11 @@ export async function download(
     return new Response(null, { headers: { ...headers, "content-length": `${file.size}` } });
   if (range) return partOf(bytes({ offset: range.from, length: range.to - range.from }), range);
   if (coding === "gzip") {
-    // pipeline() ends each side with the error of the other; the reader of the result hears of it.
+    // pipeline() ends each side with the other's error, which the reader of the result gets.
     const packed = pipeline(bytes(), createGzip({ level: 1 }), () => undefined);
     return new Response(body(packed), { headers: { ...headers, "content-encoding": "gzip" } });
   }
-  // A file of the kernel's says that it has no bytes, and has some.
+  // Files of the kernel, as in /proc, report a size of 0 and still have content.
   if (file.size === 0) return unsized(bytes());
   return new Response(body(bytes({ offset: 0, length: file.size }), file.size), {
     headers: { ...headers, "content-length": `${file.size}` },
@@ -63,14 +63,14 @@ export async function download(
     return new Response(byteBody({ bytes: iterator, first, trouble: ignored, connection }), { headers });
   }
 
-  /** a file that is cut shorter meanwhile ends the connection: what was sent must not look like all of it */
+  /** cuts the connection if the file shrinks meanwhile, so that a part does not look complete */
   function body(source: Readable, length?: number): ReadableStream<Uint8Array> {
     const iterator = counted(source, length)[Symbol.asyncIterator]();
     return byteBody({ bytes: iterator, trouble: ignored, connection });
   }
 }
 
-/** what a sandbox does to its own files is nothing for the daemon's log */
+/** a sandbox's changes to its own files do not belong in the daemon's log */
 function ignored(): void {}
 
 async function* counted(source: Readable, length: number | undefined): AsyncGenerator<Uint8Array> {
@@ -115,7 +115,7 @@ async function uploadForm(dialect: Dialect, call: EnvdCall, bytes: AsyncIterable
   return written;
 }
 
-/** the address's path counts before the file's name */
+/** the path in the URL takes precedence over the file's name */
 async function targetOf({ core }: Dialect, call: EnvdCall, { filename = "" }: Part): Promise<Place> {
   const { path, user } = placeOf(call);
   const wanted = path || filename;
@@ -154,7 +154,7 @@ export async function compose({ core, limits }: Dialect, call: EnvdCall): Promis
   return json({ path, name, type: "file" });
 }
 
-/** the file and the user that the address names */
+/** the file and the user that the URL names */
 function placeOf({ request, user }: EnvdCall): Place {
   const { searchParams } = new URL(request.url);
   const path = searchParams.get("path") ?? "";
@@ -165,7 +165,7 @@ function placeOf({ request, user }: EnvdCall): Place {
   return { path, user: name };
 }
 
-/** the body without its compression */
+/** the decompressed body */
 function unpacked(request: Request): AsyncIterable<Uint8Array> {
   const encoding = (request.headers.get("content-encoding") ?? "identity").toLowerCase();
   if (encoding === "identity") return bodyBytes(request);
@@ -178,12 +178,12 @@ async function* gunzipped(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
     yield* pipeline(bytes, createGunzip(), () => undefined);
   } catch (error) {
     if (isSandkeepError(error)) throw error;
-    // Without its cause, whose number the kernel has for a broken disk.
+    // Leave out the cause: its errno is one that the kernel uses for a broken disk.
     throw new SandkeepError("invalid", "Cannot write: the body is not gzip");
   }
 }
 
-/** errors of files as this wire has them */
+/** maps errors of files to this wire's statuses */
 async function inWords<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -196,8 +196,8 @@ async function inWords<T>(work: Promise<T>): Promise<T> {
 }
 
 /**
- * A file from a sandbox may be a page. Where one address serves all sandboxes, it comes from the daemon's own: a browser
- * shows it as one that belongs to nobody.
+ * A file from a sandbox may be an HTML page, and with one address for all sandboxes it comes from the daemon's own
+ * origin. The `sandbox` policy makes browsers treat it as a page without an origin.
  */
 function headersOf(file: FileInfo): Record<string, string> {
   const name = file.name.replace(/[^\x20-\x7e]|["\\]/g, "_");
@@ -217,15 +217,15 @@ function isUnchanged(headers: Headers, { modifiedAt }: FileInfo): boolean {
   return !Number.isNaN(since) && Math.floor(modifiedAt / 1000) * 1000 <= since;
 }
 
-/** whether the file is still the one that a client has a part of */
+/** whether the file is unchanged since the client got a part of it */
 function isSameFile(headers: Headers, { modifiedAt }: FileInfo): boolean {
   const known = headers.get("if-range");
   return known === null || Date.parse(known) === Math.floor(modifiedAt / 1000) * 1000;
 }
 
 /**
- * gzip for clients that want nothing else. Every Node client offers it; packing a file for each of them would be slower
- * than sending it. undefined where a client takes neither.
+ * gzip only for clients that want nothing else. Every Node client accepts gzip, but compressing would be slower than
+ * sending. Undefined if a client accepts neither.
  */
 function codingOf(header: string | null): "gzip" | "identity" | undefined {
   const wanted = new Map(

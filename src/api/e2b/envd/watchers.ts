@@ -1,4 +1,4 @@
-/** Watches whose changes are kept until a client asks for them: some clients have no streams. */
+/** Watchers that buffer changes until a client polls for them, for clients without streams. */
 
 import { randomBytes } from "node:crypto";
 import type { Service } from "../../kit/dialect.ts";
@@ -7,34 +7,34 @@ import { ConnectError, connectErrorOf } from "./connect.ts";
 interface Watcher {
   sessionId: string;
   events: object[];
-  /** characters of the events that wait */
+  /** characters of the buffered events */
   length: number;
-  /** changes that were not kept */
+  /** number of dropped changes */
   lost: number;
-  /** why it has ended */
+  /** why the watch ended */
   failure: ConnectError | undefined;
   usedAt: number;
   end: AbortController;
 }
 
-/** of one sandbox; each is a process inside */
+/** most watchers of one sandbox; each is a process inside it */
 const mostWatchers = 64;
-/** characters of the changes that wait for a client, as JSON */
+/** most characters of buffered changes, as JSON */
 const longestEvents = 1 << 20;
-/** how long one is kept that nobody asks, in ms */
+/** how long an unused watcher is kept, in ms */
 const longestIdle = 60 * 60_000;
 
 export class Watchers {
   readonly #service: Pick<Service, "clock" | "trouble">;
   readonly #all = new Map<string, Watcher>();
-  /** that are about to begin, by session */
+  /** number of watchers that are starting, by session */
   readonly #beginning = new Map<string, number>();
 
   constructor(service: Pick<Service, "clock" | "trouble">) {
     this.#service = service;
   }
 
-  /** `begin` is fulfilled once the watch is in place, with what changes from then on until the signal aborts */
+  /** `begin` resolves once the watch is in place, to the changes from then on until the signal aborts */
   async create(sessionId: string, begin: (signal: AbortSignal) => Promise<AsyncIterable<object>>): Promise<string> {
     this.#sweep();
     const beginning = this.#beginning.get(sessionId) ?? 0;
@@ -59,7 +59,7 @@ export class Watchers {
     }
   }
 
-  /** those since the last time */
+  /** events since the last call */
   events(sessionId: string, id: string): object[] {
     const watcher = this.#find(sessionId, id);
     watcher.usedAt = this.#service.clock();
@@ -103,7 +103,7 @@ async function collect(watcher: Watcher, events: AsyncIterable<object>): Promise
     }
     watcher.failure = new ConnectError("not_found", "the directory that was watched is gone");
   } catch (error) {
-    // An abort ends the watch without an error; anything else the client hears of when it asks.
+    // An abort ends the watch without an error. Any other error goes to the client's next poll.
     watcher.failure = connectErrorOf(error);
   }
 }
