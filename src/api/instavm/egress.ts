@@ -1,6 +1,6 @@
 /**
- * What a machine may reach, on InstaVM's wire. A policy of the core names hosts, not ports, so answers tell what is in
- * force and not what was wished for: a host that is allowed is allowed by http and https alike.
+ * Network policies of machines on InstaVM's wire. A policy of the core names hosts, not ports, so an allowed host is
+ * reachable by both http and https. Answers show the policy in force, which may differ from the requested one.
  */
 
 import type { Hono } from "hono";
@@ -49,7 +49,7 @@ export function egressRoutes(app: Hono<Env>, dialect: Dialect): void {
       return json(await put(ownerOf(c), await vmIn(c), wanted));
     });
 
-    // What is not named stays as it is.
+    // Members that are left out stay unchanged.
     app.patch(path, async (c) => {
       queryOf(c, schemas.emptyQuery);
       const changes = await bodyOf(c, schemas.egressChanges);
@@ -63,7 +63,7 @@ export function egressRoutes(app: Hono<Env>, dialect: Dialect): void {
     });
   }
 
-  /** for the machine that runs, at once, and for those after it */
+  /** applies the policy to the running machine at once, and to later machines of the sandbox */
   async function put(owner: Owner, { sandbox, session }: Vm, wanted: EgressPolicy): Promise<object> {
     const networkPolicy = policyOf(wanted);
     await core.sandboxes.update(owner, sandbox.name, { networkPolicy });
@@ -72,12 +72,12 @@ export function egressRoutes(app: Hono<Env>, dialect: Dialect): void {
   }
 }
 
-/** a machine that has ended is followed by one with its sandbox's policy */
+/** the policy in force; for an ended machine, its sandbox's policy, which the next machine will have */
 function policyIn({ sandbox, session }: Vm): NetworkPolicy {
   return isOver(session.state) ? sandbox.networkPolicy : session.networkPolicy;
 }
 
-/** where pip, npm, apt and their like get packages from */
+/** hosts from which pip, npm, apt and similar tools get packages */
 export const registries = [
   "pypi.org",
   "files.pythonhosted.org",
@@ -101,8 +101,8 @@ export const registries = [
 ];
 
 /**
- * The lists say which hosts; with none of them, http or https means any host. Where the web is forbidden, only package
- * managers and subnets are left.
+ * The lists name the allowed hosts. Without lists, http or https allows any host. If both are forbidden, only package
+ * managers and subnets remain.
  */
 export function policyOf(wanted: EgressPolicy): NetworkPolicy {
   const { allow_package_managers: packages = false, allowed_domains: names = [], allowed_cidrs: cidrs = [] } = wanted;
@@ -115,7 +115,7 @@ export function policyOf(wanted: EgressPolicy): NetworkPolicy {
   return custom(hosts, cidrs);
 }
 
-/** what is in force, as far as this wire has words for it */
+/** the policy in force, as far as this wire can express it */
 export function egressOf(policy: NetworkPolicy): Required<EgressPolicy> {
   if (policy.mode !== "custom") return summary(policy.mode === "allow-all", policy.mode === "allow-all", [], []);
   const names = policy.domains.map(({ domain }) => domain);

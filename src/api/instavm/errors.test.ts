@@ -1,4 +1,4 @@
-/** Input that no schema takes, in FastAPI's words: clients read the place and the type, people the sentence. */
+/** Invalid input in FastAPI's format: clients read the place and the type, people read the message. */
 
 import { expect, test } from "vitest";
 import type { z } from "zod";
@@ -29,7 +29,7 @@ test.each<Case>([
   body("no session", kill, {}, ["session_id", "missing", "Field required"]),
   body("no file", upload, { path: "a" }, ["file", "missing", "Field required"]),
   body("text for a file", upload, { path: "a", file: "x" }, ["file", "value_error", "Input should be a file"]),
-])("$what is told by the place and the type that FastAPI has for it", async ({ schema, place, value, complaint }) => {
+])("$what has the place and the type that FastAPI uses", async ({ schema, place, value, complaint }) => {
   const [name, type, msg] = complaint;
   const answer = answerTo(() => located(place, () => parsed(schema, value)));
   expect(answer.status).toBe(422);

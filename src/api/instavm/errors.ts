@@ -1,6 +1,6 @@
 /**
- * What went wrong, as FastAPI tells it: input that no schema takes is a 422 whose `detail` lists what is wrong and where,
- * everything else is a status and a `detail` that is a sentence.
+ * Errors in FastAPI's format. Input that does not match a schema is a 422 whose `detail` lists what is wrong and where.
+ * Every other error is a status with a message as `detail`.
  */
 
 import type { z } from "zod";
@@ -17,14 +17,14 @@ export interface Complaint {
   type: string;
 }
 
-/** What schemas of our own say in FastAPI's words, by the type that it has with them. */
+/** FastAPI's messages that our schemas use, by FastAPI's error type. */
 export const words = {
   missing: "Field required",
   int_parsing: "Input should be a valid integer, unable to parse string as an integer",
   dict_type: "Input should be a valid dictionary",
 };
 
-/** Input that no schema takes. */
+/** Input that does not match a schema. */
 export class Unprocessable extends Error {
   override readonly name = "Unprocessable";
   readonly complaints: Complaint[];
@@ -35,10 +35,10 @@ export class Unprocessable extends Error {
   }
 }
 
-/** A VM that has stopped can be started again, which is not what 410 would say. */
+/** A stopped VM can be started again, so it is not a 410. */
 const ownStatuses: ErrorTable<number> = { ...statuses, "gone session": 409 };
 
-/** the answer to a request that failed; `trouble` hears of what is our own fault */
+/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
   if (error instanceof Unprocessable) return json({ detail: error.complaints }, 422);
   if (error instanceof InvalidInput) return json({ detail: complaintsOf(error, "body") }, 422);
@@ -51,13 +51,13 @@ export function sentenceOf(error: unknown): string {
   return error instanceof Unprocessable ? error.message : inWords(error).message;
 }
 
-/** does it; what no schema takes is told with where it came from */
+/** runs `parse`; adds the place of the input to errors of the schema */
 export function located<T>(place: Place, parse: () => T): T {
   try {
     return parse();
   } catch (error) {
     if (error instanceof InvalidInput) throw new Unprocessable(complaintsOf(error, place));
-    // Half a character, or what is not JSON at all.
+    // Half a character, or text that is not JSON.
     if (isSandkeepError(error, "invalid")) {
       throw new Unprocessable([{ loc: [place], msg: plain(error.message), type: "value_error" }]);
     }
@@ -65,12 +65,12 @@ export function located<T>(place: Place, parse: () => T): T {
   }
 }
 
-/** of something that is not there, or someone else's */
+/** the error for something that does not exist or belongs to another team */
 export function notFound(noun: string): Refusal {
   return new Refusal(404, `${noun} not found`);
 }
 
-/** of what this product has and Sandkeep has not */
+/** the error for a feature of this vendor that Sandkeep does not have */
 export function notOffered(what: string): Refusal {
   return new Refusal(400, `Cannot serve this: ${what} not offered here`);
 }
@@ -87,7 +87,7 @@ function inWords(error: unknown): { status: number; message: string } {
   return { status: rowFor(ownStatuses, error), message: plain(messageOf(error)) };
 }
 
-/** without the address and the full stop that other wires want */
+/** removes the prefix and the full stop that other wires use */
 function plain(message: string): string {
   return message.replace(/^Invalid request: /, "").replace(/\.$/, "");
 }
@@ -134,7 +134,7 @@ function bound(loc: (string | number)[], type: string, words: string, limit: num
   return { loc, msg: `Input should be ${words} ${limit}`, type };
 }
 
-/** a message that zod did not make is one of our schemas' */
+/** the message if it comes from one of our schemas, undefined if zod made it */
 function own(message: string): string | undefined {
   return /^(Invalid|Too|Unrecognized) /.test(message) ? undefined : message.replace(/\.$/, "");
 }

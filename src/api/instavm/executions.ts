@@ -1,6 +1,6 @@
 /**
- * Executions on InstaVM's wire: code runs as a command in the session's machine, which is made anew when it has ended.
- * The timeout is how long the answer is waited for; the code runs on after that, as long as its machine does.
+ * Executions on InstaVM's wire: code runs as a command in the session's machine. If the machine has ended, a new one is
+ * started. The timeout limits only the wait for the answer; the code runs on as long as its machine does.
  */
 
 import type { Hono } from "hono";
@@ -87,7 +87,7 @@ export function executionRoutes(app: Hono<Env>, dialect: Dialect): void {
     return commands.flatMap((some) => some.toReversed());
   }
 
-  /** someone else's session is told from none here, as the hosted service does */
+  /** tells a session of another team (403) from a missing one, as the hosted service does here */
   async function foreign(owner: Owner, id: string, error: unknown): Promise<never> {
     await core.sandboxes.byId(owner, id).catch((reason: unknown) => {
       if (isSandkeepError(reason, "forbidden", "sandbox"))
@@ -97,7 +97,7 @@ export function executionRoutes(app: Hono<Env>, dialect: Dialect): void {
   }
 }
 
-/** the machine that a session has, or a new one; a session that the caller did not name is made for this */
+/** the session's machine, or a new one if it has ended; without an id, a new session */
 export async function running(
   dialect: Dialect,
   owner: Owner,
@@ -136,7 +136,7 @@ async function begun(c: InstavmContext, dialect: Dialect) {
   return { owner, sandbox, command, seconds: body.timeout ?? usualTimeout };
 }
 
-/** undefined when it takes longer than that, or when nobody waits any more */
+/** the ended command; undefined when it takes longer, or when the client disconnects */
 async function ending(
   c: InstavmContext,
   { core }: Dialect,
@@ -153,7 +153,7 @@ async function ending(
   }
 }
 
-/** bytes of one stream that an answer holds */
+/** most bytes of one stream in an answer */
 const mostOutput = 8 * 2 ** 20;
 
 async function output({ core }: Dialect, owner: Owner, { sessionId, id }: Command): Promise<wire.Output> {
@@ -172,7 +172,7 @@ async function output({ core }: Dialect, owner: Owner, { sessionId, id }: Comman
   return { stdout: text("stdout"), stderr: text("stderr"), truncated };
 }
 
-/** in seconds; null while it runs and once its output is no longer kept */
+/** CPU time in seconds; null while the command runs, and once its output is no longer kept */
 async function cpuTime({ core }: Dialect, owner: Owner, { id }: Command): Promise<number | null> {
   const exit = await core.commands.exit(owner, id);
   return exit ? exit.cpuTime / 1000 : null;

@@ -1,4 +1,4 @@
-/** Files of a session on InstaVM's wire: one at a time, in a form on the way in and as base64 on the way out. */
+/** Files of a session on InstaVM's wire: uploads one file as a form, downloads one as base64. */
 
 import type { Hono } from "hono";
 import { isSandkeepError } from "../../core/model/errors.ts";
@@ -38,7 +38,7 @@ export function fileRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 }
 
-/** the work; a file that is not there is told from a session that is not */
+/** does the work; words a missing file differently from a missing session */
 export async function readable<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

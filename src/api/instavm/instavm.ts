@@ -1,4 +1,4 @@
-/** InstaVM's dialect: its routes put together, and which paths are its own. */
+/** InstaVM's dialect: registers its routes, and says which paths it serves. */
 
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";

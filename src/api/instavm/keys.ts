@@ -1,4 +1,4 @@
-/** API keys on InstaVM's wire: those of the caller's own team. The key itself is shown once, when it is made. */
+/** API keys of the caller's team on InstaVM's wire. The key itself is shown only once, when it is created. */
 
 import type { Hono } from "hono";
 import { json } from "../kit/http.ts";

@@ -1,4 +1,4 @@
-/** What InstaVM has and Sandkeep has not: each of these says so, to whoever has a key. */
+/** Features of InstaVM that Sandkeep does not have: callers with a key get an error that says so. */
 
 import type { Hono } from "hono";
 import { notOffered } from "./errors.ts";

@@ -1,13 +1,13 @@
 /**
- * Terminals on InstaVM's wire. One is made with a shell that runs at once, and used over a WebSocket:
+ * Terminals on InstaVM's wire. Creating one starts a shell at once; clients use it over a WebSocket:
  *
  *   GET /v1/vms/{vm}/pty/{pty}/connect?token=…      (or /v1/sessions/{session}/pty/…)
  *   both ways         binary: input and output
  *   client → server   text {"type":"resize","cols","rows"}
  *   server → client   text {"type":"exit","exit_code"}, then the connection is closed
  *
- * A token belongs to one terminal and may be used again while that runs; a shell that nobody is connected to for a while
- * is hung up. Terminals are known to the daemon that made them: one that is started again has forgotten them.
+ * A token belongs to one terminal and may be used again while the terminal runs. A shell without a connection is hung
+ * up after a while. Terminals live in memory: they are lost when the daemon restarts.
  */
 
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
@@ -89,7 +89,7 @@ interface Pty {
   rows: number;
 }
 
-/** as long as a client may take to connect, first or again, in ms */
+/** longest time without a connection, at first or later, in ms */
 const grace = 5 * 60_000;
 const mostPtys = 64;
 const kill = 9;
@@ -129,7 +129,7 @@ export class Ptys {
     this.#all.delete(id);
   }
 
-  /** whether this request is for a terminal; if so, it is answered */
+  /** answers the request and returns true if it is for a terminal */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean {
     const url = new URL(request.url ?? "/", "http://localhost");
     const id = /^\/v1\/(?:vms|sessions)\/[^/]+\/pty\/(cmd_[^/]+)\/connect$/.exec(url.pathname)?.[1];

@@ -1,4 +1,4 @@
-/** What every route of InstaVM's wire begins with: who asks, about which session or machine, and what was sent along. */
+/** What every route of InstaVM's wire begins with: reads the caller, the session or machine, the query and the body. */
 
 import { type Context, Hono } from "hono";
 import type { z } from "zod";
@@ -22,13 +22,13 @@ import { Refusal } from "../kit/refusal.ts";
 import { errorResponse, located, notFound, Unprocessable, words } from "./errors.ts";
 import type { Schemas } from "./schemas.ts";
 
-/** What the routes stand on. */
+/** What the routes get from the daemon. */
 export interface Dialect extends Pick<Service, "core" | "publicUrl" | "domain" | "clock" | "trouble"> {
   schemas: Schemas;
   limits: InstavmLimits;
 }
 
-/** What the host allows, where that may be less than the wire does. */
+/** Limits of the host, which may be lower than those of the wire. */
 export interface InstavmLimits {
   vcpus: number;
   /** longest a machine may run, in ms */
@@ -38,20 +38,20 @@ export interface InstavmLimits {
   volume: number;
 }
 
-/** bytes of a JSON body, and of a file that is sent or asked for in one piece */
+/** most bytes of a JSON body, and of a file that is transferred in one piece */
 export const longestBody = 4 * 2 ** 20;
 export const longestFile = 64 * 2 ** 20;
 
 export type Env = { Variables: { owner: Owner | undefined }; Bindings: Connection };
 export type InstavmContext = Context<Env>;
 
-/** a router that knows who asks before any route runs, but for the few that take the key in their body */
+/** a router that authenticates the caller before any route runs, except for the few that take the key in the body */
 export function router({ core, trouble }: Dialect): Hono<Env> {
   const app = new Hono<Env>({ strict: false });
   app.onError((error) => errorResponse(error, trouble));
   app.notFound(() => errorResponse(new Refusal(404, "Not Found"), trouble));
   app.use(async (c, next) => {
-    // Clients that have no key there send the header all the same.
+    // Clients that send the key in the body still send an empty header.
     const key = c.req.header("x-api-key") || undefined;
     const hasKey = key !== undefined || c.req.header("authorization") !== undefined;
     if (hasKey) {
@@ -70,7 +70,7 @@ export function ownerOf(c: InstavmContext): Owner {
   return owner;
 }
 
-/** for a route whose body may carry the key; where there are two, both must be the same team's */
+/** the owner for a route whose body may carry the key; keys in both header and body must be the same */
 export async function ownerByBody(c: InstavmContext, { core }: Dialect, key: string | undefined): Promise<Owner> {
   const byHeader = c.get("owner");
   if (key === undefined && byHeader) return byHeader;
@@ -94,7 +94,7 @@ export function queryOf<S extends z.ZodType>(c: InstavmContext, schema: S): z.ou
   return located("query", () => parsed(schema, queryParameters(c)));
 }
 
-/** a form's fields, of which `file` may be a file; each given once */
+/** a form's fields, each given once; `file` may be a file */
 export async function formOf<S extends z.ZodType>(c: InstavmContext, schema: S): Promise<z.output<S>> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -113,7 +113,7 @@ export async function formOf<S extends z.ZodType>(c: InstavmContext, schema: S):
   return located("body", () => parsed(schema, Object.fromEntries(fields)));
 }
 
-/** a session in the words of this wire: a sandbox, by its id or, where another wire named it, by its name */
+/** a session of this wire, which is a sandbox: by its id, or by its name if another wire gave it one */
 export async function sessionOf({ core }: Dialect, owner: Owner, id: string): Promise<Sandbox> {
   if (ids.sandbox.test(id)) {
     const sandbox = await core.sandboxes.byId(owner, id).catch((error: unknown) => {
@@ -126,14 +126,14 @@ export async function sessionOf({ core }: Dialect, owner: Owner, id: string): Pr
   return (await orNotFound(core.sandboxes.get(owner, id), "Session")).sandbox;
 }
 
-/** a machine in the words of this wire: a session, or what went on with its files after it was suspended */
+/** a machine of this wire, which is a session of the core; after a suspend and resume, the session that followed */
 export async function vmOf({ core }: Dialect, owner: Owner, id: string): Promise<Vm> {
   if (!ids.session.test(id)) throw notFound("VM");
   const session = await orNotFound(core.sessions.successor(owner, id), "VM");
   return { session, sandbox: await core.sessions.sandboxOf(owner, session.id) };
 }
 
-/** the machine that a session has now, which may have ended */
+/** the current machine of a session, which may have ended */
 export async function vmOfSession(dialect: Dialect, owner: Owner, id: string): Promise<Vm> {
   const sandbox = await sessionOf(dialect, owner, id);
   return { sandbox, session: await dialect.core.sessions.get(owner, sandbox.currentSessionId) };
@@ -144,7 +144,7 @@ export interface Vm {
   sandbox: Sandbox;
 }
 
-/** the promise; what is not there is told by this wire's word for it */
+/** awaits the promise; words `not-found` with this wire's noun */
 export async function orNotFound<T>(promise: Promise<T>, noun: string): Promise<T> {
   try {
     return await promise;
@@ -153,7 +153,7 @@ export async function orNotFound<T>(promise: Promise<T>, noun: string): Promise<
   }
 }
 
-/** an id in the path; what cannot be one is not looked for */
+/** an id in the path; an invalid id is not looked up */
 export function idOf(c: InstavmContext, kind: keyof typeof kinds): string {
   const id = c.req.param("id") ?? "";
   if (!kinds[kind].test(id)) throw notFound(kind);

@@ -1,6 +1,6 @@
 /**
- * What InstaVM's clients send, field by field, within the bounds that its documents name. A member that no schema names
- * is refused rather than ignored, filters in a query above all.
+ * Schemas of what InstaVM's clients send, with the limits in its documents. A member that no schema names is refused
+ * rather than ignored, which matters most for filters in a query.
  */
 
 import { posix } from "node:path";
@@ -44,7 +44,7 @@ const metadata = z
   .refine((value) => JSON.stringify(value).length <= longestMetadata, {
     error: `Metadata should be at most ${longestMetadata} characters of JSON`,
   });
-/** the same as text in a query */
+/** metadata as JSON text in a query */
 const metadataText = z
   .string()
   .max(longestMetadata)
@@ -58,7 +58,7 @@ const metadataText = z
   })
   .pipe(metadata);
 
-/** the least and most of a lifetime, in seconds */
+/** bounds of a lifetime, in seconds */
 const leastLifetime = 20;
 const mostLifetime = 86_400;
 const mostMemory = 8192;
@@ -125,7 +125,7 @@ export function schemas(limits: InstavmLimits) {
   return {
     emptyQuery: z.strictObject({}),
     emptyBody: z.strictObject({}),
-    /** what waits for something that is done when it is answered, either way */
+    /** accepts `wait`, which changes nothing: the answer always comes when the work is done */
     waitQuery: z.strictObject({ wait: flag.default(true) }),
     listQuery: list,
 
@@ -232,7 +232,7 @@ const domainWords = {
   path: ["allowed_domains"],
 };
 
-/** domains with the web explicitly forbidden is two wishes at once */
+/** whether the policy is consistent: it must not list domains while it forbids http and https */
 export function areReachable(policy: {
   allow_http?: boolean | undefined;
   allow_https?: boolean | undefined;
@@ -242,7 +242,7 @@ export function areReachable(policy: {
   return !forbidden || (policy.allowed_domains ?? []).length === 0;
 }
 
-/** bytes that the kernel takes as one argument, but for the zero at its end */
+/** most bytes that the kernel accepts as one argument, without the final NUL */
 const longestCode = (128 << 10) - 1;
 
 function code() {
@@ -260,7 +260,7 @@ function isObject(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** looks no deeper than it must: whoever sends it may nest as deep as a body is long */
+/** stops at the allowed depth, since a body may nest as deep as it is long */
 function isFlat(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return true;
   return levels > 0 && Object.values(value).every((member) => isFlat(member, levels - 1));

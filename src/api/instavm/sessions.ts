@@ -1,4 +1,4 @@
-/** Sessions on InstaVM's wire: the list of sandboxes, and a session with its state, its use and its address. */
+/** Sessions on InstaVM's wire: the list of sandboxes, and a session's status, usage and URL. */
 
 import type { Hono } from "hono";
 import type { z } from "zod";
@@ -50,7 +50,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     queryOf(c, schemas.emptyQuery);
     const owner = ownerOf(c);
     const { sandbox, session } = await vmOfSession(dialect, owner, c.req.param("id"));
-    // What has ended is in the sandbox's totals already.
+    // The sandbox's totals already include ended sessions.
     const now = session.stoppedAt === undefined ? await core.sessions.usage(owner, session.id) : nothing;
     return json(wire.usage(sandbox, now));
   });
@@ -64,7 +64,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 }
 
-/** what sessions and machines have in common; their programs run as root, as they do on the hosted service */
+/** the settings that sessions and machines share; programs run as root, as on the hosted service */
 export function machineSpec(body: Machine): CreateSpec {
   return {
     base: {},

@@ -1,6 +1,6 @@
 /**
- * Shares on InstaVM's wire: a port of a machine under an address. Whoever knows the address of a public one reaches it;
- * one that is not public has its address and leads nowhere until it is.
+ * Shares on InstaVM's wire: a port of a machine with a URL. Anyone who knows the URL of a public share can reach it. A
+ * share that is not public has a URL too, but it leads nowhere until the share becomes public.
  */
 
 import type { Hono } from "hono";

@@ -1,6 +1,6 @@
 /**
- * Snapshots on InstaVM's wire. One is made from an image that this host has, by booting it, running what the build wants
- * and capturing the result; whoever asks is answered when that is done.
+ * Snapshots on InstaVM's wire. A build boots an image that this host has, runs the build's steps, and takes a snapshot.
+ * The request is answered when that is done.
  */
 
 import type { Hono } from "hono";
@@ -44,7 +44,7 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json({ message: "Snapshot deleted", snapshot_id: id });
   });
 
-  /** a deleted one is gone, on this wire */
+  /** the snapshot; on this wire a deleted one is not found */
   async function found(owner: Owner, id: string): Promise<Snapshot> {
     const snapshot = await orNotFound(core.snapshots.get(owner, id), "Snapshot");
     if (snapshot.state === "deleted") throw new Refusal(404, "Snapshot not found: it was deleted");
@@ -54,7 +54,7 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
 
 type ImageBody = z.output<Schemas["imageBody"]>;
 
-/** the default image has a name on this wire, unless another was imported under it */
+/** the wire's name for the default image means that image, unless another was imported under the name */
 function wantedImage(name: string): WantedImage {
   return { name, candidates: [name], ...(name === wire.defaultImageName && { otherwise: "the-default" }) };
 }
@@ -62,7 +62,7 @@ function wantedImage(name: string): WantedImage {
 const buildTime = 30 * 60_000;
 const longestComplaint = 2000;
 
-/** the sandbox that it is built in leaves nothing but the snapshot */
+/** builds in a temporary sandbox, which is deleted afterwards */
 async function build(dialect: Dialect, owner: Owner, body: ImageBody): Promise<Snapshot> {
   const { sandboxes, sessions } = dialect.core;
   const { sandbox, session } = await sandboxes.create(owner, {
@@ -86,7 +86,7 @@ async function build(dialect: Dialect, owner: Owner, body: ImageBody): Promise<S
 
 interface Script {
   what: string;
-  /** arguments are the shell's own, never part of its text */
+  /** arguments of the shell, never part of its script */
   args: string[];
   text: string;
 }

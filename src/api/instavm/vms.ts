@@ -1,6 +1,6 @@
 /**
- * Machines on InstaVM's wire: made, listed, changed, killed, copied, suspended and captured. A machine is one session of
- * a sandbox; the id of one that was suspended leads to the machine that went on with its files.
+ * Machines on InstaVM's wire: create, list, change, kill, clone, suspend, resume and snapshot. A machine is one session
+ * of a sandbox. The id of a suspended machine leads to the machine that later resumed its files.
  */
 
 import type { Hono } from "hono";
@@ -64,7 +64,7 @@ export function vmRoutes(app: Hono<Env>, dialect: Dialect): void {
     queryOf(c, schemas.emptyQuery);
     const owner = ownerOf(c);
     const { session, sandbox } = await vmOf(dialect, owner, c.req.param("id"));
-    // One that is suspended is only its files.
+    // A suspended machine is only its files, so delete the sandbox.
     if (wire.vmStatus({ session, sandbox }) === "suspended") await core.sandboxes.delete(owner, sandbox.name);
     else if (isOver(session.state)) throw new Refusal(404, "VM not found: it was killed before");
     else await core.sessions.stop(owner, session.id);
@@ -156,7 +156,7 @@ async function vmSpec(dialect: Dialect, owner: Owner, body: VmBody) {
   };
 }
 
-/** a machine for a session that has none: the session stays what it was made as */
+/** starts a new machine for a session without one; the session's settings cannot change here */
 async function again(dialect: Dialect, owner: Owner, id: string, spec: object): Promise<Vm> {
   const usual = { ...machineSpec({}) } as Record<string, unknown>;
   const changed = Object.entries(spec).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(usual[name]));
@@ -167,14 +167,14 @@ async function again(dialect: Dialect, owner: Owner, id: string, spec: object): 
   return dialect.core.sandboxes.resume(owner, name, { fresh: true });
 }
 
-/** one that runs, or why not */
+/** the machine, which must be running */
 async function alive(dialect: Dialect, owner: Owner, id: string): Promise<Vm> {
   const vm = await vmOf(dialect, owner, id);
   await dialect.core.sessions.running(owner, vm.session.id);
   return vm;
 }
 
-/** mounts are made when a machine boots: one that runs would go on without */
+/** the machine, which must be suspended: volumes are mounted only when a machine boots */
 async function asleep(dialect: Dialect, owner: Owner, id: string): Promise<Vm> {
   const vm = await vmOf(dialect, owner, id);
   if (wire.vmStatus(vm) === "suspended") return vm;

@@ -1,4 +1,4 @@
-/** Volumes on InstaVM's wire: drives of the core, by their id, and the files in them whether or not a machine has them. */
+/** Volumes on InstaVM's wire, which are drives of the core, and their files, whether or not a machine uses them. */
 
 import { posix } from "node:path";
 import type { Hono } from "hono";
@@ -102,7 +102,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     const inside = placeOf(path);
     const drive = await core.drives.open(ownerOf(c), id);
     const bytes = closing(drive, `${drive.root}${inside}`);
-    // What cannot be opened shows with the first bytes, while the status can still say so.
+    // Read the first bytes now: if the file cannot be opened, the status can still say so.
     const first = await readable(path, () => bytes.next());
     return new Response(byteBody({ bytes, first, trouble, connection: c.env }), {
       headers: { "content-type": "application/octet-stream" },
@@ -127,7 +127,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
   }
 }
 
-/** a path within a volume, from its root; never above */
+/** an absolute path within a volume, which cannot lead above its root */
 function placeOf(path: string): string {
   const place = posix.normalize(`/${path}`).replace(/\/$/, "");
   if (place === "") throw new Refusal(400, "Cannot use the path: it names the volume itself");
@@ -144,7 +144,7 @@ async function* closing(drive: OpenDrive, path: string): AsyncGenerator<Uint8Arr
   }
 }
 
-/** in order of their paths, which begin with the prefix */
+/** the files whose paths begin with the prefix, sorted by name in each folder */
 async function filesBelow(
   { files, root }: OpenDrive,
   prefix: string,
@@ -174,7 +174,7 @@ function entry({ path, type, size, modifiedAt }: FileInfo): object {
   return { path: path.slice(1), type, size, modified_at: wire.time(modifiedAt) };
 }
 
-/** refuses a path that leads through a link: it would be written outside of the volume, and be lost */
+/** refuses a path through a symlink: the file would be written outside of the volume, and be lost */
 async function requireNoLink(files: OpenDrive["files"], root: string, inside: string): Promise<void> {
   const names = inside.slice(1).split("/");
   for (const [index] of names.entries()) {

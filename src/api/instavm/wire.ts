@@ -1,6 +1,6 @@
 /**
- * The core's nouns as InstaVM prints them. What has no value is null, times are UTC in ISO form without a zone, to the
- * second, and durations are seconds.
+ * Prints the core's objects as InstaVM's JSON. Missing values are null, times are ISO 8601 in UTC without a zone and
+ * fractions, and durations are in seconds.
  */
 
 import type { Command, Drive, Route, Sandbox, SessionState, Snapshot, Totals } from "../../core/model/sandbox.ts";
@@ -25,7 +25,7 @@ export function time(ms: number): string {
   return new Date(ms).toISOString().slice(0, "2025-01-18T10:30:00".length);
 }
 
-/** what the list of sandboxes shows of a machine, whether it runs or has ended */
+/** prints a machine, running or ended, for the list of sandboxes */
 export function sandboxInfo(session: SessionSummary): object {
   const template = session.sourceSnapshotId ?? null;
   return {
@@ -39,7 +39,7 @@ export function sandboxInfo(session: SessionSummary): object {
   };
 }
 
-/** one that has ended and can go on from where it was is suspended; one that another took the place of is not */
+/** a machine is suspended when it has ended with a snapshot and no other machine has replaced it */
 export function vmStatus({ session, sandbox }: Vm): VmStatus {
   const kept = isOver(session.state) && session.snapshottedAt !== undefined;
   return kept && sandbox.currentSessionId === session.id ? "suspended" : statuses[session.state];
@@ -106,11 +106,11 @@ export function usage(sandbox: Sandbox, now: Totals): object {
 export interface Output {
   stdout: string;
   stderr: string;
-  /** whether there was more of either */
+  /** whether output is missing */
   truncated: boolean;
 }
 
-/** how long it ran, in seconds; undefined while it does */
+/** how long it ran, in seconds; null while it runs */
 export function runTime({ startedAt, endedAt }: Command): number | null {
   return endedAt === undefined ? null : Math.max(0, endedAt - startedAt) / 1000;
 }
@@ -135,7 +135,7 @@ export function execution(it: Command, output: Output | undefined, cpuTime: numb
   };
 }
 
-/** what the default image is called on this wire */
+/** this wire's name for the default image */
 export const defaultImageName = "ubuntu";
 
 export function snapshot(it: Snapshot): object {
@@ -169,7 +169,7 @@ export function volume(it: Drive): object {
   };
 }
 
-/** a share is a port's label, whose address nobody can guess */
+/** prints a share; its id is the port's label, which cannot be guessed */
 export function share({ port, subdomain, closed }: Route, sandbox: Sandbox, domain: string): object {
   return {
     share_id: subdomain,

@@ -1,4 +1,4 @@
-/** Builds of images from a Dockerfile, images of snapshots, and images as archives. */
+/** Routes that build images from a Dockerfile, make images from snapshots, and export images as archives. */
 
 import { arch } from "node:os";
 import type { Hono } from "hono";
@@ -18,20 +18,20 @@ const flag = z.enum(["true", "false"]);
 
 const buildQuery = z.strictObject({
   project: z.string().min(1).max(128).optional(),
-  /** of the image */
+  /** name of the image */
   name: z.string().min(1).max(160).optional(),
-  /** where the Dockerfile is among the files */
+  /** path of the Dockerfile among the files */
   file: z.string().min(1).max(4096).default("Dockerfile"),
-  /** whether the Dockerfile is there for this build only, and is not to be copied */
+  /** whether the Dockerfile belongs to this build only, so that COPY leaves it out */
   apart: flag.optional(),
   target: z.string().min(1).max(128).optional(),
-  /** an object of strings, as JSON */
+  /** build arguments: a JSON object of strings */
   args: z
     .string()
     .max(64 << 10)
     .optional(),
   cache: flag.optional(),
-  /** as in the limits of keys */
+  /** network policy, in the same syntax as in the limits of keys */
   network: z.string().min(1).max(16_384).optional(),
   /** seconds */
   timeout: z.coerce.number().int().min(1).max(3600).optional(),
@@ -68,7 +68,7 @@ export function buildRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
         ...(query.timeout !== undefined && { timeout: query.timeout * 1000 }),
         signal: left.signal,
       });
-      // What cannot be planned is refused with a status of its own.
+      // Read the first line now: if the build cannot be planned, the status can still say so.
       return { lines, first: await lines.next() };
     });
     return ndjson(
@@ -96,7 +96,7 @@ export function buildRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
   });
 }
 
-/** the files are the build's from then on; until then they are closed when something fails */
+/** starts the build, which then owns the files; closes the files if the start fails */
 async function started<T>(context: BuildContext, start: () => Promise<T>): Promise<T> {
   try {
     return await start();

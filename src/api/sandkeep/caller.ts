@@ -1,4 +1,4 @@
-/** Who the caller is: what its key may, and whether there is the team and the project that it names. */
+/** Describes the caller: its team and project, which must exist if named, and whether its key may only read. */
 
 import type { Hono } from "hono";
 import { json } from "../kit/http.ts";

@@ -1,4 +1,4 @@
-/** The egress log on our own wire: what it looks like, who may read it, and what is refused. */
+/** The egress log on our own API: its format, who may read it, and what is refused. */
 
 import { expect, test } from "vitest";
 import { apiClient } from "../../../test/harness/api-client.ts";
@@ -25,7 +25,7 @@ const hosts = [
 ];
 const ports = [{ port: 3000, connections: 2, bytesIn: 40, bytesOut: 50 }];
 
-test("a page has the lines, where to go on, and bytes by host, by port and in all", async () => {
+test("a page has the lines, the next offset, and bytes by host, by port and in total", async () => {
   const totals = { ingressBytes: 900, egressBytes: 800 };
   const page = async () => ({ session, lines: [line], next: 3, more: true, hosts, ports, totals });
   const { ask, calls } = apiClient({ "egress.page": page });
@@ -46,14 +46,14 @@ test("a page has the lines, where to go on, and bytes by host, by port and in al
   ]);
 });
 
-test("a sandbox stands for its last session", async () => {
+test("a sandbox's path shows its last session", async () => {
   const { ask } = apiClient();
   expect((await ask("GET", "/sandkeep/v1/sandboxes/demo/egress?project=prj_default")).json.session.id).toBe(sessionId);
   expect((await ask("GET", "/sandkeep/v1/sandboxes/other/egress")).status).toBe(404);
   expect((await ask("GET", "/sandkeep/v1/sandboxes/demo/egress?project=prj_foreign")).status).toBe(403);
 });
 
-test("followed, it is a line of JSON each; what breaks off says why", async () => {
+test("a followed log is a line of JSON per event, and a stream that breaks off gives the reason", async () => {
   async function* lines() {
     yield line;
     throw new Error("secret");
@@ -67,7 +67,7 @@ test("followed, it is a line of JSON each; what breaks off says why", async () =
   expect(troubles).toHaveLength(1);
 });
 
-test("whoever leaves is followed no longer", async () => {
+test("a client that disconnects ends the stream", async () => {
   const ended = Promise.withResolvers<void>();
   const follow = async (_: unknown, __: unknown, { signal }: { signal: AbortSignal }) =>
     (async function* () {
@@ -85,7 +85,7 @@ test("whoever leaves is followed no longer", async () => {
   await ended.promise;
 });
 
-test("a suggestion is a policy as Vercel's clients send it", async () => {
+test("a suggestion is a policy in the form that Vercel's clients send", async () => {
   const policy = {
     mode: "custom",
     domains: [{ domain: "api.test", rules: [] }],
@@ -112,7 +112,7 @@ test.each([
   "follow=true&limit=5",
   "project=prj_default",
   "unknown=1",
-])("the query %s is refused with a sentence", async (query) => {
+])("the query %s is refused with a message", async (query) => {
   const { ask, calls, troubles } = apiClient();
   const answer = await ask("GET", `${path}?${query}`);
   expect(answer.status).toBe(400);
@@ -121,7 +121,7 @@ test.each([
   expect(troubles).toEqual([]);
 });
 
-test("without a key, with a wrong id or at a wrong address there is nothing", async () => {
+test("a missing key, a wrong id and a wrong path are refused", async () => {
   const { ask } = apiClient();
   expect((await ask("GET", path, undefined, { token: null })).status).toBe(401);
   expect((await ask("GET", path, undefined, { token: "wrong" })).json.error.code).toBe("unauthenticated");
@@ -131,7 +131,7 @@ test("without a key, with a wrong id or at a wrong address there is nothing", as
   expect((await ask("GET", "/sandkeep/v1")).status).toBe(404);
 });
 
-test("a log that is no longer kept is gone", async () => {
+test("a log that is no longer kept is a 410", async () => {
   const gone = async () => {
     throw new SandkeepError("gone", "It is no longer kept");
   };

@@ -1,4 +1,4 @@
-/** The outbound connections of a session: its egress log, once or as it grows, and the least policy that suffices. */
+/** The outbound connections of a session: its egress log, once or as a stream, and the narrowest sufficient policy. */
 
 import type { Hono } from "hono";
 import { z } from "zod";
@@ -34,7 +34,7 @@ const defaultLimit = 100;
 const patience = 15_000;
 
 export function egressRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
-  // A sandbox stands for its last session.
+  // A sandbox's path shows its last session.
   for (const path of ["/sessions/:session/egress", "/sandboxes/:sandbox/egress"]) {
     app.get(path, async (c) => {
       const { project, after, limit = defaultLimit, follow } = parsed(logQuery, queryParameters(c));
@@ -97,7 +97,7 @@ function printSession({ id, sandboxName, state }: Session): object {
   return { id, sandbox: sandboxName, state };
 }
 
-/** as the default dialect's clients send it */
+/** the form in which clients of the default dialect send a policy */
 function requestForm({ domains, allowedCidrs }: CustomPolicy): object {
   return {
     allow: domains.map(({ domain }) => domain),

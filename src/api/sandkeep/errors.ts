@@ -1,17 +1,17 @@
-/** What went wrong, in our own words: a code that programs read, and a sentence. */
+/** Errors of our own API: a code for programs, and a message for people. */
 
 import { type ErrorCase, isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import { InvalidInput, json } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
 import { retryAfter, rowFor, statuses } from "../kit/refusal.ts";
 
-/** the answer to a request that failed; `trouble` hears of what is our own fault */
+/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
   const { code, message, status } = refusalOf(error, trouble);
   return json({ error: { code, message } }, status, status === 429 ? retryAfter(error) : {});
 }
 
-/** as the last line of a stream that breaks off */
+/** the last line of a stream that breaks off */
 export function errorLine(error: unknown, trouble: (error: unknown) => void): object {
   const { code, message } = refusalOf(error, trouble);
   return { error: { code, message } };
@@ -21,7 +21,7 @@ export function nothingHere(): SandkeepError {
   return new SandkeepError("not-found", "There is nothing at this address");
 }
 
-/** codes of errors that are about a certain thing; any other's is the core's own */
+/** codes of errors about a certain thing; other errors have the core's code */
 const codes: Partial<Record<ErrorCase, string>> = {
   "invalid executable": "unknown_executable",
   "invalid directory": "bad_cwd",

@@ -1,4 +1,4 @@
-/** What happens in a project: a page of it, or lines of JSON that go on until the caller leaves. */
+/** The events of a project: one page, or a stream of JSON lines until the caller disconnects. */
 
 import type { Hono } from "hono";
 import { z } from "zod";

@@ -1,4 +1,4 @@
-/** What the operator asks of the daemon as a whole. */
+/** Routes for the operator that concern the whole daemon. */
 
 import type { Hono } from "hono";
 import { json } from "../kit/http.ts";

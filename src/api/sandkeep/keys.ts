@@ -1,4 +1,4 @@
-/** Keys of the caller's team: made with limits, listed with their last use, deleted. A key's secret is told once. */
+/** Keys of the caller's team: create with limits, list with last use, delete. A key's secret is shown only once. */
 
 import type { Hono } from "hono";
 import { z } from "zod";

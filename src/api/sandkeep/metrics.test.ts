@@ -1,4 +1,4 @@
-/** What Prometheus reads of the daemon, and who may. */
+/** The metrics for Prometheus: their format, and who may read them. */
 
 import { expect, test } from "vitest";
 import { apiClient } from "../../../test/harness/api-client.ts";
@@ -46,12 +46,12 @@ test("each metric has its help, its type and its values", async () => {
   ).toEqual([]);
 });
 
-test("without a disk that is watched there are no numbers of one", () => {
+test("without a watched disk there are no disk metrics", () => {
   const { disk: _, ...others } = vitals;
   expect(metricsText(others)).not.toContain("sandkeep_disk");
 });
 
-test("it takes a key, and one of the operator", async () => {
+test("it requires a key of the operator", async () => {
   const { ask } = apiClient({
     "host.vitals": async () => {
       throw new SandkeepError("forbidden", "Not authorized");

@@ -1,6 +1,6 @@
 /**
- * GET /metrics: the daemon's numbers for Prometheus, in its text format 0.0.4: for each metric a line of help, its type, and
- * a line for each value, with labels.
+ * GET /metrics: the daemon's metrics in Prometheus's text format 0.0.4. Each metric has a line of help, its type, and a
+ * line per value, with labels.
  */
 
 import type { Host } from "../../core/host.ts";
@@ -31,7 +31,7 @@ export function metricsApi({ core, trouble }: Dialect): { fetch(request: Request
   };
 }
 
-/** every metric is a gauge: it says what is now */
+/** prints the metrics; every metric is a gauge, a current value */
 export function metricsText(vitals: Vitals): string {
   return metricsOf(vitals).map(printed).join("");
 }

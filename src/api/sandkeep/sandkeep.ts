@@ -1,6 +1,6 @@
 /**
- * What no vendor has words for, in our own: below /sandkeep/v1, for whoever has a key. Answers are JSON, errors are
- * `{"error":{"code","message"}}`.
+ * Our own API below /sandkeep/v1, for what no vendor's API offers. Every request needs a key. Answers are JSON, errors
+ * are `{"error":{"code","message"}}`.
  */
 
 import { type Context, Hono } from "hono";
@@ -16,7 +16,7 @@ import { hostRoutes } from "./host.ts";
 import { keyRoutes } from "./keys.ts";
 import { metricsApi } from "./metrics.ts";
 
-/** What the routes stand on. */
+/** What the routes get from the daemon. */
 export type Dialect = Pick<Service, "core" | "trouble">;
 
 export type Env = { Variables: { caller: Caller } };
