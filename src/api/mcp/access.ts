@@ -1,6 +1,6 @@
 /**
- * Who may come in. A browser that was tricked into asking is refused by the names it says it comes from and goes to;
- * everybody else needs a key, and is told where one is had.
+ * Access control. Requests from pages of foreign origins are refused, since a browser may have been tricked into
+ * sending them. All others need a key; the refusal says where to get one.
  */
 
 import {
@@ -23,24 +23,24 @@ import type { Client } from "./tool.ts";
 
 const metadataPrefix = "/.well-known/oauth-protected-resource";
 
-/** the path of what a document is about, where a path is a document's: without one, that of our own tools */
+/** the path of the resource that a metadata path describes, by default our own tools; undefined for other paths */
 export function resourceOf(path: string): string | undefined {
   if (path === metadataPrefix) return "/mcp";
   return path.startsWith(`${metadataPrefix}/`) ? path.slice(metadataPrefix.length) : undefined;
 }
 
 const longestToken = 8192;
-/** keys do not expire, but whoever checks tokens wants to be told a time, in seconds */
+/** lifetime in seconds that the token check requires; keys themselves do not expire */
 const keyLife = 3600;
 
-/** what is answered to a page in a browser that does not come from here; undefined for whoever may go on */
+/** the refusal for a page of a foreign origin; undefined for allowed requests */
 export function foreignOriginResponse(request: Request, publicUrl: string): Response | undefined {
   return originValidationResponse(request, [...localhostAllowedOrigins(), new URL(publicUrl).hostname]);
 }
 
 /**
- * Who sets up a connection may let its model open what a ceiling names. Without one, a model can only make the network
- * policy of a sandbox narrower: what an operator has closed stays closed.
+ * The header with which the person who sets up a connection allows its model to widen network policies up to a ceiling.
+ * Without it, a model can only narrow the policy of a sandbox: what an operator has closed stays closed.
  */
 const ceilingHeader = "sandkeep-policy-ceiling";
 
@@ -60,7 +60,7 @@ function limited(scope: Scope | undefined, ceiling: NetworkPolicy | undefined): 
   return { ...scope, ceilings: [...(scope?.ceilings ?? []), ceiling] };
 }
 
-/** the caller, or the answer to somebody who is none; a key is what the client of a token is here */
+/** the caller's authentication, or the refusal; the key's id serves as the client id */
 export async function authenticated(
   request: Request,
   access: Pick<Core["access"], "authenticate">,
@@ -90,14 +90,14 @@ export async function authenticated(
 
 const clientKey = "client";
 
-/** who the door let in */
+/** the client that authenticated() accepted */
 export function clientOf(authInfo: AuthInfo | undefined): Client {
   const client = authInfo?.extra?.[clientKey];
   if (!client) throw new SandkeepError("internal", "A request has come in past the door");
   return client as Client; // what authenticated() put there
 }
 
-/** RFC 9728: what this is, and who gives out keys for it */
+/** the protected resource metadata of RFC 9728: what this resource is, and which server issues its keys */
 export function metadataResponse(request: Request, resource: string, publicUrl: string): Response {
   const open = { "access-control-allow-origin": "*" };
   if (request.method !== "GET") return json({ error: "method_not_allowed" }, 405, { allow: "GET", ...open });

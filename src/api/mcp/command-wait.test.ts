@@ -1,11 +1,11 @@
-/** Waiting for a command with its caller: how long, what is told meanwhile, and what ends with the wait. */
+/** Waiting for a command: how long, which progress is reported, and what happens when the caller cancels. */
 
 import { expect, test } from "vitest";
 import { command, endedCommand, type FakeCore, fakeCore, type Overrides } from "../../../test/harness/fake-core.ts";
 import { waitForCommand } from "./command-wait.ts";
 import type { Call } from "./tool.ts";
 
-/** as the core waits: until the end, or until the signal says that it is enough */
+/** waits like the core: until the command ends or the signal aborts */
 const endless = (_: unknown, __: string, ___: string, signal: AbortSignal) =>
   new Promise((_resolve, reject) => {
     if (signal.aborted) reject(signal.reason);
@@ -32,19 +32,19 @@ function fixture(
   return { fake, call, cancel };
 }
 
-test("a command that ends in time is given as it ended", async () => {
+test("a command that ends in time is returned as it ended", async () => {
   const { fake, call } = fixture({});
   expect(await waitForCommand(call, command, 1000)).toEqual(endedCommand);
   expect(fake.asked("commands.kill")).toEqual([]);
 });
 
-test("one that takes longer is given as it is, and goes on", async () => {
+test("a command that takes longer is returned as it is, and goes on", async () => {
   const { fake, call } = fixture({ "commands.wait": endless, "commands.get": async () => command });
   expect(await waitForCommand(call, command, 1)).toEqual(command);
   expect(fake.asked("commands.kill")).toEqual([]);
 });
 
-test("a caller who does not want it any more kills it, but a daemon that goes away does not", async () => {
+test("a caller that cancels kills the command, but a daemon that stops does not", async () => {
   for (const closing of [false, true]) {
     const { fake, call, cancel } = fixture({ "commands.wait": endless }, { closing: () => closing });
     const waiting = waitForCommand(call, command, 60_000);
@@ -56,7 +56,7 @@ test("a caller who does not want it any more kills it, but a daemon that goes aw
   }
 });
 
-test("who asks for progress is told at once that it has started, and others cost nothing", async () => {
+test("a caller that asks for progress gets a first report at once, and others cause no work", async () => {
   const heard: [number, string][] = [];
   const told = fixture({}, { progress: (...report) => void heard.push(report) });
   await waitForCommand(told.call, command, 1000);

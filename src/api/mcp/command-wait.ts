@@ -1,6 +1,6 @@
 /**
- * Waiting for a command while its caller does: how long it has run and the last line it wrote are told as progress, and
- * a caller who does not want the answer any more ends the command with all its processes.
+ * Waits for a command on behalf of a caller. It reports the running time and the last line of output as progress. If
+ * the caller cancels, it kills the command with all its processes.
  */
 
 import { messageOf } from "../../core/model/errors.ts";
@@ -23,7 +23,7 @@ export async function waitForCommand(call: Call, command: Command, patience: num
   } catch (error) {
     if (!enough.aborted) throw error;
     if (!signal.aborted) return await core.commands.get(caller, sessionId, id);
-    // What runs goes on when the daemon stops.
+    // Commands keep running when the daemon stops.
     if (!call.closing()) await core.commands.kill(caller, sessionId, id, kill).catch(call.trouble);
     throw error;
   } finally {
@@ -31,7 +31,7 @@ export async function waitForCommand(call: Call, command: Command, patience: num
   }
 }
 
-/** returns what ends it */
+/** starts the progress reports; returns a function that ends them */
 function report(call: Call, command: Command, signal: AbortSignal): () => void {
   const started = performance.now();
   const over = new AbortController();
@@ -43,7 +43,7 @@ function report(call: Call, command: Command, signal: AbortSignal): () => void {
     });
     for await (const chunk of output) line = lastLine(chunk) ?? line;
   };
-  // Nothing depends on it: whoever wants the output reads it.
+  // A failure here only affects the progress reports: callers read the output separately.
   follow().catch((error) => {
     line = `Cannot follow the output: ${messageOf(error)}`;
   });

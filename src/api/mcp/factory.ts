@@ -1,4 +1,4 @@
-/** Makes the server that answers one request, or one session of the older protocol: the same tools for every client. */
+/** Makes the server for one request, or for one session of the older protocol, with the same tools for every client. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,12 +7,12 @@ import { clientOf } from "./access.ts";
 import type { Family } from "./families.ts";
 import type { McpDialect } from "./tool.ts";
 
-/** how long a client may keep the list of tools, in ms: it changes only with another version of the daemon */
+/** how long a client may cache the list of tools, in ms: it changes only with the daemon's version */
 const listLife = 300_000;
 
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../../package.json"), "utf8"));
 
-/** What is added to the server to test it with the protocol's conformance suite. */
+/** What the protocol's conformance suite needs in addition. */
 export interface Fixtures {
   options: McpServerOptions;
   addTo(server: McpServer): void;

@@ -1,6 +1,6 @@
 /**
- * Which tools are offered where. A model chooses badly between two tools that do the same, and pays for each with every
- * request: each address has one family, ours unless the path names a vendor's.
+ * The families of tools and their paths. A model chooses badly between two tools that do the same, and each tool costs
+ * tokens in every request. So each path has one family: ours, unless the path names a vendor.
  */
 
 import type { McpDialect, Tool } from "./tool.ts";
@@ -12,9 +12,9 @@ import { veryfrontTools } from "./tools/veryfront.ts";
 
 export interface Family {
   path: string;
-  /** for the model, before it has read any tool */
+  /** text that the model reads before any tool */
   instructions: string;
-  /** always in the same order: clients show them so, and models prefer what comes first */
+  /** always in the same order: clients show them in it, and models prefer the first */
   tools(dialect: McpDialect): Tool[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * How tools name a sandbox: by its name, which stays the same over all its sessions. The project that it is looked for
- * in belongs to the connection (access.ts), so that no model has to carry it from call to call.
+ * Finds the sandbox that a tool call names. A sandbox keeps its name over all its sessions. The connection determines
+ * the project (access.ts), so that a model does not have to pass it with each call.
  */
 
 import type { Owner, Session } from "../../core/model/sandbox.ts";
@@ -27,7 +27,7 @@ export async function find(call: Call, which: Handle): Promise<Booted & { owner:
   return { owner, ...(await call.core.sandboxes.get(owner, which.sandbox)) };
 }
 
-/** the session that runs now, or ran last */
+/** the current session, or the last one */
 export async function sessionOf(call: Call, which: Handle): Promise<Session> {
   return (await find(call, which)).session;
 }

@@ -1,4 +1,4 @@
-/** Sessions of the older protocol: whose they are, and how many are kept. */
+/** Sessions of the older protocol: their owners, and how many are kept. */
 
 import { type AuthInfo, McpServer } from "@modelcontextprotocol/server";
 import { expect, test } from "vitest";
@@ -45,7 +45,7 @@ function sessions(options: { most?: number; idle?: number } = {}) {
   };
 }
 
-test("the session that was not used for longest makes room, of the same team only", async () => {
+test("a new session replaces the least recently used one of the same team only", async () => {
   const { begin, isThere, fixture } = sessions({ most: 2 });
   const [other, first, second] = [await begin("b"), await begin("a"), await begin("a")];
   expect(await isThere(first, "a")).toBe(true);
@@ -56,7 +56,7 @@ test("the session that was not used for longest makes room, of the same team onl
   expect(fixture.troubles).toEqual([]);
 });
 
-test("a session that nobody uses is let go", async () => {
+test("an unused session is dropped", async () => {
   const { begin, isThere, fixture } = sessions({ idle: 100 });
   const [idle, used] = [await begin("a"), await begin("a")];
   fixture.now += 80;
@@ -67,7 +67,7 @@ test("a session that nobody uses is let go", async () => {
   expect(await isThere(used, "a")).toBe(true);
 });
 
-test("what is no handshake leaves no session behind", async () => {
+test("a request without a handshake leaves no session behind", async () => {
   const { legacy, begin, isThere } = sessions({ most: 1 });
   const id = await begin("a");
   const junk = new Request("http://localhost/mcp", {

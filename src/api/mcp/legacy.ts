@@ -1,9 +1,9 @@
 /**
- * Sessions of the protocol up to revision 2025-11-25: a handshake gives an id, with which later requests find the same
- * server again. That is how a notification that cancels finds its call, and how answers to a server's questions do.
+ * Sessions of the protocol up to revision 2025-11-25: a handshake returns an id, with which later requests reach the
+ * same server. Cancel notifications, and answers to a server's questions, find their call this way.
  *
- * A session belongs to the key that began it; to anybody else there is none. They live in memory: after a restart a
- * client is told that its session is gone, and begins another.
+ * A session belongs to the key that began it; for other keys it is not found. Sessions live in memory: after a restart,
+ * a client gets "Session not found" and begins another.
  */
 
 import { randomUUID } from "node:crypto";
@@ -16,9 +16,9 @@ import { json } from "../kit/http.ts";
 
 export interface LegacyOptions {
   factory: McpServerFactory;
-  /** most sessions of a team; the one that was not used for longest makes room */
+  /** most sessions of a team; a new one replaces the least recently used */
   most?: number;
-  /** how long a session is kept that nobody uses, in ms */
+  /** how long an unused session is kept, in ms */
   idle?: number;
   /** ms since 1970 */
   clock: () => number;
@@ -33,7 +33,7 @@ interface LegacySession {
 
 export class LegacySessions {
   readonly #options: Required<LegacyOptions>;
-  /** by id, the longest unused first */
+  /** by id, least recently used first */
   readonly #sessions = new Map<string, LegacySession>();
 
   constructor(options: LegacyOptions) {
@@ -53,7 +53,7 @@ export class LegacySessions {
     await Promise.all([...this.#sessions.keys()].map((id) => this.#end(id)));
   }
 
-  /** only a handshake becomes a session; whatever else comes without an id is refused by the transport */
+  /** only a handshake begins a session; the transport refuses other requests without an id */
   async #begin(request: Request, authInfo: AuthInfo): Promise<Response> {
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
@@ -88,7 +88,7 @@ export class LegacySessions {
   }
 }
 
-/** streams and ends belong to a session */
+/** the refusal of GET and DELETE without a session */
 function notAllowed(): Response {
   return refusal(405, -32000, "Method not allowed", { allow: "POST" });
 }

@@ -1,6 +1,6 @@
 /**
- * MCP over streamable HTTP: the door, and behind it a family of tools for both eras of the protocol. Up to 2025-11-25 a
- * client has a session (legacy.ts); from 2026-07-28 on each request stands alone, with a server of its own.
+ * MCP over streamable HTTP: checks access, and then serves a family of tools in both versions of the protocol. Up to
+ * 2025-11-25 a client has a session (legacy.ts); from 2026-07-28 on each request is independent and has its own server.
  */
 
 import { createMcpHandler, InMemoryServerEventBus, isLegacyRequest } from "@modelcontextprotocol/server";

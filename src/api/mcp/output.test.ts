@@ -6,7 +6,7 @@ import { outputPart, unfinished } from "./output.ts";
 
 const two = () => streamOf(chunks(["stdout", "héllo"], ["stderr", "wörld"], ["pty", "!"]));
 
-test("what fits is all there, each stream by itself", async () => {
+test("output that fits is complete, with each stream by itself", async () => {
   expect(await outputPart(two(), { from: 0, cap: 100, ended: true })).toEqual({
     stdout: "héllo!",
     stderr: "wörld",
@@ -16,7 +16,7 @@ test("what fits is all there, each stream by itself", async () => {
   });
 });
 
-test("a cap that is exactly reached says whether there is more", async () => {
+test("has_more is right when the cap is reached exactly", async () => {
   expect(await outputPart(two(), { from: 0, cap: 13, ended: true })).toMatchObject({
     has_more: false,
     next_offset: 13,
@@ -29,7 +29,7 @@ test("a cap within a character leaves the whole character to the next part", asy
   expect(await outputPart(two(), { from: 0, cap: 8, ended: true })).toMatchObject({ stderr: "w", next_offset: 7 });
 });
 
-test("half a character at the end waits for its rest while the command runs, and stays half after", async () => {
+test("an incomplete last character is held back while the command runs, and returned after its end", async () => {
   const half = () => streamOf(chunks(["stdout", Buffer.from([0x61, 0xc3])]));
   expect(await outputPart(half(), { from: 0, cap: 100, ended: false })).toMatchObject({ stdout: "a", next_offset: 1 });
   expect(await outputPart(half(), { from: 0, cap: 100, ended: true })).toMatchObject({
@@ -38,7 +38,7 @@ test("half a character at the end waits for its rest while the command runs, and
   });
 });
 
-test("nothing leaves the offset where it was, and what is no longer kept is counted", async () => {
+test("empty output does not move the offset, and dropped bytes are counted", async () => {
   expect(await outputPart(streamOf([]), { from: 7, cap: 10, ended: false })).toMatchObject({
     next_offset: 7,
     stdout: "",

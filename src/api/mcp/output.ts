@@ -1,6 +1,6 @@
 /**
- * A command's output as a tool gives it: text up to a number of bytes, and the offset to read on from. Offsets count
- * the bytes of both streams together. What is no UTF-8 becomes U+FFFD; a character is never cut in two by the cap.
+ * A part of a command's output for a tool's answer: text up to a number of bytes, and the offset of the next part.
+ * Offsets count the bytes of both streams together. Invalid UTF-8 becomes U+FFFD; the cap never splits a character.
  */
 
 import { z } from "zod";
@@ -33,7 +33,7 @@ export interface PartSpec {
   from: number;
   /** most bytes */
   cap: number;
-  /** whether nothing can follow: then half a character stays half */
+  /** whether the command has ended: then an incomplete last character is returned too */
   ended: boolean;
 }
 
@@ -72,7 +72,7 @@ export async function outputPart(chunks: AsyncIterable<OutputChunk>, spec: PartS
   };
 }
 
-/** how many bytes at the end are the beginning of a character whose rest is missing */
+/** the number of bytes at the end that begin an incomplete character */
 export function unfinished(bytes: Uint8Array): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back] ?? 0;

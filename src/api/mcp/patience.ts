@@ -1,14 +1,14 @@
-/** Waiting for what may never come, such as a program that reads its input: not longer than the caller's patience. */
+/** Limits the wait for work that may never finish, such as a write to a program that does not read its input. */
 
 import { unlessAborted } from "../../base/waits.ts";
 import { SandkeepError } from "../../core/model/errors.ts";
 
 export interface Patience {
-  /** ms */
+  /** longest wait, in ms */
   longest: number;
-  /** aborts when the caller does not want the answer any more */
+  /** aborts when the caller cancels */
   signal: AbortSignal;
-  /** what is told when it took too long; the work itself goes on */
+  /** message of the error after a timeout; the work itself goes on */
   words: string;
 }
 

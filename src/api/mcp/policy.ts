@@ -1,4 +1,4 @@
-/** A network policy in the words of the tools: a mode, and for the custom one what may be reached. */
+/** Network policies in the tools' format: a mode, and lists of allowed and denied destinations for `custom`. */
 
 import { z } from "zod";
 import type { NetworkPolicy } from "../../core/network/network-policy.ts";
@@ -10,10 +10,10 @@ const mode = z.enum(["allow-all", "deny-all", "custom"]);
 const domains = z.array(domainName).max(most).optional();
 const ranges = z.array(subnet).max(most).optional();
 
-/** for tools that take or show a policy beside another one that is described */
+/** the schema without descriptions, for tools that are used beside one with descriptions */
 export const policy = policyWith({ mode, allowed_domains: domains, allowed_cidrs: ranges, denied_cidrs: ranges });
 
-/** with what each part means, in words that test/e2e/mcp/truth.test.ts holds against a network */
+/** the schema with descriptions, which test/e2e/mcp/truth.test.ts checks against a real network */
 export const describedPolicy = policyWith({
   mode: mode.describe("allow-all: every public address. deny-all: nothing, no DNS. custom: only what the lists name."),
   allowed_domains: domains.describe(
@@ -50,7 +50,7 @@ export function policyOf({ mode, ...lists }: Policy): NetworkPolicy {
   };
 }
 
-/** what rules do with requests is told on the wires that have rules */
+/** prints a policy without its rules, which only other wires show */
 export function printPolicy(it: NetworkPolicy): Policy {
   if (it.mode !== "custom") return { mode: it.mode };
   return {

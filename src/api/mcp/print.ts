@@ -1,4 +1,4 @@
-/** The core's nouns as the tools show them. */
+/** Prints the core's objects for the tools' answers. */
 
 import { z } from "zod";
 import type { Route, Snapshot } from "../../core/model/sandbox.ts";
@@ -52,7 +52,7 @@ export function printSandbox({ sandbox: it, session }: Booted, dialect: McpDiale
     memory_mib: session.memory,
     persistent: it.persistent,
     network_policy: printPolicy(session.networkPolicy),
-    // One that another wire keeps closed leads nowhere.
+    // Leave out ports that another wire has closed: their URLs lead nowhere.
     ports: it.routes.filter(({ closed }) => !closed).map((route) => printRoute(route, dialect)),
     tags: Object.fromEntries(
       Object.entries(it.tags).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]),

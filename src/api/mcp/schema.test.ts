@@ -1,4 +1,4 @@
-/** What clients are told of a schema, and what is said about a value that it does not take. */
+/** How schemas are printed for clients, and the messages about invalid values. */
 
 import { expect, test } from "vitest";
 import { z } from "zod";
@@ -7,7 +7,7 @@ import { inputSchema, outputSchema, text } from "./schema.ts";
 const told = (schema: z.ZodType, io: "input" | "output" = "output") =>
   (io === "input" ? inputSchema : outputSchema)(schema, "draft-7")["~standard"].jsonSchema[io]({ target: "draft-07" });
 
-test("what zod adds of its own is taken out, deep inside too", () => {
+test("what zod adds by itself is removed, also in nested schemas", () => {
   const schema = z.strictObject({
     id: z.uuid(),
     count: z.int().min(1),
@@ -30,7 +30,7 @@ test("what zod adds of its own is taken out, deep inside too", () => {
   });
 });
 
-test("what has a default may be left out by who sends it", () => {
+test("a member with a default may be left out of the input", () => {
   const schema = z.strictObject({ limit: z.int().max(9).default(3) });
   expect(told(schema, "input")).not.toHaveProperty("required");
   expect(inputSchema(schema, "draft-7")["~standard"].validate({})).toEqual({ value: { limit: 3 } });
@@ -43,12 +43,12 @@ test.each([
   [{ name: "\ud800" }, "a string has a NUL or half a character in it."],
   [{ name: "abcdef" }, "`name` should NOT be longer than 5 characters."],
   [{ name: "a", more: 1 }, "should NOT have additional property `more`."],
-])("%j is told as one sentence", async (value, message) => {
+])("%j is refused with one sentence", async (value, message) => {
   const schema = inputSchema(z.strictObject({ name: text(5) }), "draft-7");
   expect(await schema["~standard"].validate(value)).toEqual({ issues: [{ message }] });
 });
 
-test("a model is not told what it does not need to call a tool, while an argument may have any name", () => {
+test("the schema leaves out what a model does not need, but keeps arguments of any name", () => {
   const schema = z.strictObject({
     pattern: z.string().min(1).max(9).regex(/^a/).describe("A text."),
     env: z.record(z.string().regex(/^A/), z.string().max(5)),

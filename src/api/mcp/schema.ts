@@ -1,12 +1,12 @@
 /**
- * Schemas of tools: zod checks what comes in and goes out, and this is how it is told to clients, in JSON Schema.
+ * Schemas of tools: zod checks input and output, and this file prints the schemas for clients as JSON Schema.
  *
- * What zod adds of its own accord is taken out again: the bounds of safe integers, the pattern of a UUID beside its
- * format, and an empty schema for further members, which says nothing and which clients with a narrower idea of JSON
- * Schema stumble over. A value that may be null is `anyOf` of two types for the same reason, never a list of types.
+ * It removes what zod adds by itself: the bounds of safe integers, the pattern of a UUID beside its format, and an
+ * empty schema for additional members, which means nothing and confuses clients with partial support for JSON Schema.
+ * For the same reason, a value that may be null is `anyOf` of two types, never a list of types.
  *
- * Every byte of an input's schema is read by a model with every request. The protocol's own vocabulary is therefore not
- * named, and neither are patterns and lengths of text: a call that breaks one is refused with a sentence.
+ * A model reads every byte of an input's schema with every request. So the printed schema leaves out the protocol's own
+ * vocabulary, patterns, and lengths of text. A call that violates one of these is refused with a message.
  */
 
 import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
@@ -14,7 +14,7 @@ import { z } from "zod";
 import { environment } from "../kit/environment.ts";
 import { invalidWords } from "../kit/issues.ts";
 
-/** The vocabulary that a schema says it is written in; without a reason for the older one, the protocol's own. */
+/** The JSON Schema version of a schema: the protocol's own, unless a tool needs the older one. */
 export type Vocabulary = "draft-7" | "draft-2020-12";
 
 export function inputSchema<S extends z.ZodType>(schema: S, vocabulary: Vocabulary): Advertised<S> {
@@ -27,7 +27,7 @@ export function outputSchema<S extends z.ZodType>(schema: S, vocabulary: Vocabul
 
 const notText = "a string has a NUL or half a character in it.";
 
-/** text that a kernel and a database take: no NUL, no half a character */
+/** text that kernels and databases accept: no NUL, no half a character */
 export const text = (longest: number) => z.string().max(longest).refine(isText, notText);
 
 export const path = text(4096).min(1);
@@ -59,7 +59,7 @@ function advertised<S extends z.ZodType>(schema: S, target: Vocabulary, io: "inp
 /** members that a model does not need in order to call a tool */
 const unsaid = ["$schema", "pattern", "propertyNames", "minLength", "maxLength"];
 
-/** of every schema inside, too: what is none has no such members */
+/** simplifies a schema and all schemas inside it; other objects have no such members and stay unchanged */
 function plain(schema: object, brief: boolean): Record<string, unknown> {
   const { type, ...rest }: Record<string, unknown> = { ...schema };
   if (brief && typeof type === "string") for (const member of unsaid) delete rest[member];

@@ -1,4 +1,4 @@
-/** What a sandbox is made with, in the words of the tools: what create and fork have in common. */
+/** The settings of a new sandbox in the tools' format, shared by create and fork. */
 
 import { z } from "zod";
 import type { Sandbox } from "../../core/model/sandbox.ts";
@@ -8,7 +8,7 @@ import { env, text } from "./schema.ts";
 import type { Call, McpLimits } from "./tool.ts";
 
 const second = 1000;
-/** taken by other wires at the place of a name */
+/** words that other wires use in place of a name */
 const reserved = ["sessions", "snapshots", "drives", "named"];
 
 export const tags = z
@@ -39,7 +39,7 @@ export function settings({ vcpus, timeout, ports }: McpLimits) {
   };
 }
 
-/** the same, told in fewer words: a model that forks has read those of create */
+/** the same with shorter descriptions: a model that forks has read those of create */
 export function forkSettings(limits: McpLimits) {
   const all = settings(limits);
   return {
@@ -55,7 +55,7 @@ export function forkSettings(limits: McpLimits) {
 
 type Settings = z.output<z.ZodObject<ReturnType<typeof settings>>>;
 
-/** members that were not given are not there: a fork takes them from its origin */
+/** leaves out members that were not given: a fork takes them from its origin */
 export function settingsOf({ timeout_seconds: seconds, network_policy: wanted, ...plain }: Settings): ForkSpec {
   return {
     ...Object.fromEntries(Object.entries(plain).filter(([, value]) => value !== undefined)),
@@ -64,7 +64,7 @@ export function settingsOf({ timeout_seconds: seconds, network_policy: wanted, .
   };
 }
 
-/** a sandbox whose maker did not wait for it is nobody's */
+/** deletes a new sandbox if its caller has cancelled the call */
 export async function undoIfAborted({ core, signal }: Call, sandbox: Sandbox): Promise<void> {
   if (!signal.aborted) return;
   await core.sandboxes.abandon(sandbox, sandbox.id);

@@ -1,4 +1,4 @@
-/** A tool: what it is called, what it takes and gives, and what it does; and how its answer and its errors are told. */
+/** Defines a tool: its name, input, output and function, and how its result and errors are returned. */
 
 import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
 import type { z } from "zod";
@@ -8,25 +8,25 @@ import type { Service, ServiceLimits } from "../kit/dialect.ts";
 import { rowFor } from "../kit/refusal.ts";
 import { inputSchema, outputSchema, type Vocabulary } from "./schema.ts";
 
-/** What the tools stand on. */
+/** What the tools get from the daemon. */
 export interface McpDialect extends Pick<Service, "core" | "publicUrl" | "domain" | "closing" | "trouble"> {
   limits: McpLimits;
 }
 
 export type McpLimits = Pick<ServiceLimits, "ports" | "vcpus" | "timeout">;
 
-/** Who calls, and what is true of all calls that come the same way. */
+/** The caller, and what applies to all calls over its connection. */
 export interface Client {
   caller: Caller;
   /** the project that its sandboxes are in; undefined for the default one */
   project?: string | undefined;
 }
 
-/** One call of a tool: who calls, and the way back to them while it runs. */
+/** One call of a tool: the caller, and how to report to it during the call. */
 export interface Call extends McpDialect, Client {
-  /** aborts when the caller does not want the answer any more */
+  /** aborts when the caller cancels the call */
   signal: AbortSignal;
-  /** tells how far it is, where the caller wants to know; what is not more than before is not told */
+  /** reports progress, if the caller asked for it; ignores values that do not increase */
   progress?: (progress: number, message: string) => void;
 }
 
@@ -36,10 +36,10 @@ export interface ToolSpec<I extends z.ZodType, O extends z.ZodType> {
   description: string;
   input: I;
   output: O;
-  /** the defaults that clients assume are the worst: writes, destroys, and reaches out */
+  /** all required, because clients assume the worst by default: that a tool writes, destroys and reaches the network */
   hints: Required<Omit<ToolAnnotations, "title">>;
   vocabulary?: Vocabulary;
-  /** what an agent can do about an error, by its case, where that is not for it to guess */
+  /** what an agent can do about an error that it could not guess, by the error's case */
   advice?: Advice;
   run(args: z.output<I>, call: Call): Promise<z.input<O>>;
 }
@@ -54,7 +54,7 @@ export interface Tool {
 export const readOnly = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
 export const additive = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false };
 export const destructive = { ...additive, destructiveHint: true };
-/** the second time changes nothing */
+/** a repeated call changes nothing */
 export const idempotent = { ...additive, idempotentHint: true };
 
 export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I, O>): Tool {
@@ -78,7 +78,7 @@ export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I,
   };
 }
 
-/** the value as data and, for clients that read only text, as text */
+/** the result as structured data, and as text for clients that read only text */
 async function resultOf(
   { trouble, advice }: Pick<McpDialect, "trouble"> & { advice: Advice },
   work: () => Promise<unknown>,
@@ -115,7 +115,7 @@ function callOf(base: McpDialect & Client, { mcpReq }: ServerContext): Call {
     progress(progress, message) {
       if (progress <= last || mcpReq.signal.aborted) return;
       last = progress;
-      // Whoever has gone away is not told, and that is all.
+      // A client that has disconnected misses the report, which does no harm.
       void mcpReq
         .notify({ method: "notifications/progress", params: { progressToken, progress, message } })
         .catch(() => undefined);

@@ -1,4 +1,4 @@
-/** A command in Veryfront's words: what its line was, how it went, and what its heartbeat says. */
+/** A command in Veryfront's format: its line, status and heartbeat. */
 
 import { expect, test } from "vitest";
 import { command, endedCommand, session, time } from "../../../test/harness/fake-core.ts";
@@ -6,7 +6,7 @@ import { commandLine, printCommand } from "./command.ts";
 
 const iso = (at: number) => new Date(at).toISOString();
 
-test("a line is what it was, and a program of another wire is shown as one", () => {
+test("a command shows its original line, and a program of another wire is joined into one", () => {
   expect(printCommand({ ...command, ...commandLine("a | b") }, session).command).toBe("a | b");
   expect(printCommand(command, session).command).toBe("echo hi");
 });
@@ -39,7 +39,7 @@ test.each([
   expect(printCommand({ ...command, ...end }, session)).toMatchObject(printed);
 });
 
-test("a command is the heartbeat of a session that lives by its use, and of no other", () => {
+test("only a command of a session that ends when idle has a heartbeat", () => {
   const idle = { lifetime: "idle" as const, lastActivityAt: time + 5 };
   expect(printCommand(command, idle)).toMatchObject({ heartbeat_status: "healthy", last_heartbeat_at: iso(time + 5) });
   expect(printCommand(endedCommand, idle).last_heartbeat_at).toBe(iso(time + 7));

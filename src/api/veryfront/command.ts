@@ -1,4 +1,4 @@
-/** A command as Veryfront shows it: a line for bash, and how it went. */
+/** Prints a command as Veryfront's JSON: a line for bash, and its status. */
 
 import { constants } from "node:os";
 import type { Command, Session } from "../../core/model/sandbox.ts";
@@ -6,7 +6,7 @@ import { timeOf } from "./session.ts";
 
 const shell = "bash";
 
-/** what the core runs for a command line */
+/** the program and arguments that run a command line */
 export function commandLine(line: string): { name: string; args: string[] } {
   return { name: shell, args: ["-c", line] };
 }
@@ -26,7 +26,7 @@ export interface WireCommand {
   heartbeat_failure_count: number;
 }
 
-/** a command that runs keeps an idle session alive, which is what the heartbeat is about; no other session needs it */
+/** only sessions that end when idle have a heartbeat: a running command keeps them alive */
 export function printCommand(it: Command, session: Pick<Session, "lifetime" | "lastActivityAt">): WireCommand {
   const keepsAlive = session.lifetime === "idle";
   const lastAlive = it.endedAt ?? Math.max(it.startedAt, session.lastActivityAt ?? 0);
@@ -48,12 +48,12 @@ export function printCommand(it: Command, session: Pick<Session, "lifetime" | "l
 
 const signals = new Map(Object.entries(constants.signals).map(([name, number]) => [128 + number, name]));
 
-/** the signal that a shell would read out of an exit code */
+/** the signal that a shell would infer from an exit code */
 export function signalOf(exitCode: number | undefined): string | null {
   return (exitCode !== undefined && signals.get(exitCode)) || null;
 }
 
-/** what somebody who wants a program to end sends it */
+/** signals that ask a program to end */
 const ending = ["SIGINT", "SIGTERM", "SIGKILL"];
 
 function statusOf({ exitCode, endCause }: Command): WireCommand["status"] {

@@ -1,6 +1,6 @@
 /**
- * Commands on Veryfront's wire: run and wait, run and follow, run in the background. Each route is there twice, below the
- * session for clients of the API and below its endpoint for those that speak to the sandbox itself.
+ * Commands on Veryfront's wire: run and wait, run and stream, run in the background. Each route exists twice: below the
+ * session for clients of the API, and below its endpoint for clients that talk to the sandbox itself.
  */
 
 import type { Hono } from "hono";
@@ -58,7 +58,7 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect): void {
       queryOf(c, schemas.emptyQuery);
       const caller = c.get("caller");
       const session = await core.sessions.get(caller, sessionOf(c));
-      // Asked first: one that had ended by then has all of its output there.
+      // Get the command before its output: if it has ended by then, the output is complete.
       const command = await core.commands.get(caller, session.id, commandOf(c));
       const output = await core.commands.output(caller, session.id, command.id, { follow: false });
       return json({ ...printCommand(command, session), ...(await outputOf(output)) });
@@ -73,11 +73,11 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect): void {
   }
 }
 
-/** a command that only this request's caller knows of: left alone it would do nothing but keep the session alive */
+/** a command that is cancelled if its client disconnects: otherwise it would only keep the session alive */
 async function attended(c: VeryfrontContext, dialect: Dialect): Promise<Command> {
   const command = await started(c, dialect);
   const cancel = async () => {
-    // What runs goes on when the daemon stops.
+    // Commands keep running when the daemon stops.
     if (dialect.closing()) return;
     await dialect.core.commands
       .cancel(c.get("caller"), command.sessionId, command.id)
@@ -87,7 +87,7 @@ async function attended(c: VeryfrontContext, dialect: Dialect): Promise<Command>
   return command;
 }
 
-/** the command that a request asks for, once it runs */
+/** starts the command that a request asks for */
 async function started(c: VeryfrontContext, { core, schemas, limits }: Dialect): Promise<Command> {
   queryOf(c, schemas.emptyQuery);
   const { command, cwd, env, timeout_seconds, projectReference } = await bodyOf(c, schemas.commandBody, limits.body);
@@ -101,7 +101,7 @@ async function started(c: VeryfrontContext, { core, schemas, limits }: Dialect):
   });
 }
 
-/** the client says which project it works for; a command cannot be in another one than its session */
+/** refuses a request whose project is not that of the session */
 async function requireProject({ core }: Pick<Dialect, "core">, caller: Caller, id: string, project: string) {
   const session = await core.sessions.get(caller, id);
   const { projectId } = await core.access.owner(caller, { project });

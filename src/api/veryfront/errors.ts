@@ -1,5 +1,5 @@
 /**
- * What went wrong, as Veryfront's clients read it: a problem by RFC 9457, whose `detail` is the sentence that they show.
+ * Errors on Veryfront's wire: problem details by RFC 9457, whose `detail` is the message that clients show.
  */
 
 import { STATUS_CODES } from "node:http";
@@ -19,7 +19,7 @@ const ownStatuses: ErrorTable<number> = {
   ...statuses,
   "exists sandbox": 400,
   "conflict snapshot": 400,
-  // A session that is over is not there any more: on the hosted service, closing one deletes it.
+  // An ended session is not found, because closing a session deletes it on the hosted service.
   gone: 404,
   "gone snapshot": 409,
 };
@@ -32,7 +32,7 @@ const wordings: Partial<Record<ErrorCase, string>> = {
   internal: "An internal error occurred",
 };
 
-/** the answer to a request that failed; `trouble` hears of what is our own fault */
+/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
 export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
   const problem = problemOf(error, trouble);
   const headers = { "content-type": "application/problem+json; charset=utf-8" };

@@ -13,14 +13,14 @@ export function fileRoutes(app: Hono<Env>, { core, schemas, trouble }: Dialect):
       const { path } = queryOf(c, schemas.fileQuery);
       const file = await core.files.read(c.get("caller"), sessionOf(c), path);
       const bytes = file.iterator({ destroyOnReturn: true });
-      // What cannot be opened shows with the first bytes, while the status can still say so.
+      // Read the first bytes now: if the file cannot be opened, the status can still say so.
       const first = await bytes.next();
       return new Response(byteBody({ bytes, first, trouble, connection: c.env }), {
         headers: { "content-type": "application/octet-stream" },
       });
     });
 
-    // The client looks at the status alone, so one file that cannot be written fails the request, and says which.
+    // Clients check only the status, so one file that cannot be written fails the request, with an error that names it.
     app.post(`${base}/files`, async (c) => {
       queryOf(c, schemas.emptyQuery);
       const { files } = await bodyOf(c, schemas.filesBody, filesBody);
@@ -34,7 +34,7 @@ export function fileRoutes(app: Hono<Env>, { core, schemas, trouble }: Dialect):
   }
 }
 
-/** a disk that is full is not a reason to try again soon, as a limit is elsewhere */
+/** a full disk is a 413, because a 429, as for other limits, would make clients retry soon */
 function fullDisk(error: unknown): never {
   throw isSandkeepError(error, "limit") ? new Refusal(413, error.message, { cause: error }) : error;
 }

@@ -1,8 +1,8 @@
-/** A command's output in one piece: of each stream the last part, where there is more than an answer should hold. */
+/** A command's output in one answer: the last part of each stream if there is more than fits. */
 
 import type { OutputChunk } from "../../core/ports/runtime.ts";
 
-/** bytes of each stream */
+/** most bytes of each stream */
 const longest = 1 << 20;
 
 export interface Output {
@@ -16,7 +16,7 @@ export async function outputOf(chunks: AsyncIterable<OutputChunk>, most = longes
   const [stdout, stderr] = [new Tail(most), new Tail(most)];
   for await (const { stream, data, dropped } of chunks) {
     const tail = stream === "stderr" ? stderr : stdout;
-    // Which stream the bytes were of that are no longer kept, nobody knows.
+    // The dropped bytes may have been of either stream.
     if (dropped) stdout.truncated = stderr.truncated = true;
     tail.add(data);
   }
@@ -53,7 +53,7 @@ class Tail {
     const all = Buffer.concat(this.#parts);
     let from = Math.max(0, all.length - this.#most);
     if (from > 0) this.truncated = true;
-    // Not in the middle of a character.
+    // Do not begin in the middle of a character.
     while (this.truncated && ((all[from] ?? 0) & 0xc0) === 0x80) from++;
     return all.subarray(from).toString("utf8");
   }

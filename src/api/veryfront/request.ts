@@ -1,4 +1,4 @@
-/** What every route of Veryfront's wire begins with: who asks, about which session, and what was sent along. */
+/** What every route of Veryfront's wire begins with: reads the caller, the session, the query and the body. */
 
 import { type Context, Hono } from "hono";
 import type { z } from "zod";
@@ -12,7 +12,7 @@ import { Refusal } from "../kit/refusal.ts";
 import { errorResponse } from "./errors.ts";
 import type { Schemas, VeryfrontLimits } from "./schemas.ts";
 
-/** What the routes stand on. */
+/** What the routes get from the daemon. */
 export interface Dialect extends Pick<Service, "core" | "publicUrl" | "closing" | "trouble"> {
   schemas: Schemas;
   limits: VeryfrontLimits;
@@ -21,7 +21,7 @@ export interface Dialect extends Pick<Service, "core" | "publicUrl" | "closing" 
 export type Env = { Variables: { caller: Caller }; Bindings: Connection };
 export type VeryfrontContext = Context<Env>;
 
-/** a router that knows who asks before any route runs */
+/** a router that authenticates the caller before any route runs */
 export function authenticated({ core, trouble }: Dialect): Hono<Env> {
   const app = new Hono<Env>({ strict: false });
   app.onError((error) => errorResponse(error, trouble));
@@ -42,7 +42,7 @@ export function queryOf<S extends z.ZodType>(c: VeryfrontContext, schema: S): z.
   return parsed(schema, queryParameters(c));
 }
 
-/** what cannot be an id is not looked for */
+/** the id in the path; an invalid id is not looked up */
 export function sessionOf(c: VeryfrontContext): string {
   const id = c.req.param("session") ?? "";
   if (!ids.session.test(id)) throw new SandkeepError("not-found", `Session "${id.slice(0, 128)}" not found`);

@@ -1,4 +1,4 @@
-/** What Veryfront's clients send, field by field. A member that no schema names is refused rather than ignored. */
+/** Schemas of what Veryfront's clients send. A member that no schema names is refused rather than ignored. */
 
 import { z } from "zod";
 import type { ServiceLimits } from "../kit/dialect.ts";
@@ -7,7 +7,7 @@ import { hour } from "./session.ts";
 
 export type VeryfrontLimits = Pick<ServiceLimits, "timeout" | "body" | "patience">;
 
-/** bytes of a body with files in it */
+/** most bytes of a body with files in it */
 export const filesBody = 64 << 20;
 const mostFiles = 1024;
 

@@ -1,4 +1,4 @@
-/** A session in Veryfront's words, and what the core is asked for by them. */
+/** A session in Veryfront's format, and the settings that it passes to the core. */
 
 import { expect, test } from "vitest";
 import { session, time } from "../../../test/harness/fake-core.ts";
@@ -7,7 +7,7 @@ import { printSession, sessionSpec } from "./session.ts";
 
 const place = { publicUrl: "http://keep.example", project: { uuid: "u" } };
 
-test("a session has its own address and its project's UUID", () => {
+test("a session has its own URL and its project's UUID", () => {
   expect(printSession(session, place)).toEqual({
     id: session.id,
     short_id: "s1",
@@ -30,16 +30,16 @@ test.each<[SessionState, string]>([
   ["stopped", "deleting"],
   ["failed", "error"],
   ["aborted", "error"],
-])("%s is called %s", (state, status) => {
+])("the state %s is printed as %s", (state, status) => {
   expect(printSession({ ...session, state }, place).status).toBe(status);
 });
 
-test("hours are shown where they are whole", () => {
+test("hours are shown if they are whole", () => {
   expect(printSession({ ...session, timeout: 7_200_000 }, place).ttl_hours).toBe(2);
   expect(printSession({ ...session, timeout: 7_200_000, lifetime: "idle" }, place).ttl_hours).toBeNull();
 });
 
-test("each mode is one of the core's lifetimes, in the workspace, and nothing is kept", () => {
+test("each mode is one of the core's lifetimes, with the workspace as directory, and not persistent", () => {
   const common = { cwd: "/workspace", persistent: false, namedBySession: true };
   expect(sessionSpec({ mode: "default" })).toMatchObject({ ...common, lifetime: "idle" });
   expect(sessionSpec({ mode: "always_on" })).toMatchObject({ ...common, lifetime: "unlimited" });

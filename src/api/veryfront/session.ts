@@ -1,6 +1,6 @@
 /**
- * A session as Veryfront shows it, in REST answers and in the MCP tools of the same vendor: its fields, what its
- * lifetimes mean to the core, and the pages of a list.
+ * Sessions in Veryfront's format, for its REST API and its MCP tools: prints a session, maps its lifetimes to the
+ * core's, and lists sessions in pages.
  */
 
 import type { Core } from "../../core/core.ts";
@@ -9,7 +9,7 @@ import type { Caller, Lifetime, Owner, Project, Session, SessionState } from "..
 import type { Moment } from "../../core/ports/store.ts";
 import type { CreateSpec } from "../../core/sandboxes/sandboxes.ts";
 
-/** where commands start and relative paths begin */
+/** default working directory of commands, and base of relative paths */
 export const workspace = "/workspace";
 
 export const hour = 3_600_000;
@@ -19,11 +19,11 @@ export type TtlMode = "default" | "duration" | "always_on";
 export interface WireSession {
   id: string;
   short_id: string;
-  /** the address of its commands and files */
+  /** URL of its commands and files */
   endpoint: string;
   status: "provisioning" | "running" | "error" | "deleting";
   ttl_mode: TtlMode;
-  /** null unless it is counted in whole hours */
+  /** null unless the lifetime is a whole number of hours */
   ttl_hours: number | null;
   expires_at: string | null;
   created_at: string;
@@ -31,11 +31,11 @@ export interface WireSession {
   last_activity_at: string | null;
 }
 
-/** what is printed of a session depends on where it is asked for */
+/** What printing a session needs in addition to the session. */
 export interface Place {
-  /** the address of this daemon as its clients know it, without a slash at its end */
+  /** URL of this daemon as its clients know it, without a slash at its end */
   publicUrl: string;
-  /** its project */
+  /** the session's project */
   project: Pick<Project, "uuid">;
 }
 
@@ -72,7 +72,7 @@ export function timeOf(at: number | undefined): string | null {
   return at === undefined ? null : new Date(at).toISOString();
 }
 
-/** what the core makes when Veryfront's callers ask for a session: nothing of it is kept when it ends */
+/** the core's settings for a new session; it is not persistent, so nothing is kept when it ends */
 export function sessionSpec({ mode, hours }: { mode: TtlMode; hours?: number | undefined }): CreateSpec {
   const lifetime: Partial<CreateSpec> = {
     default: { lifetime: "idle" as const },
@@ -82,7 +82,7 @@ export function sessionSpec({ mode, hours }: { mode: TtlMode; hours?: number | u
   return { base: {}, cwd: workspace, persistent: false, namedBySession: true, ...lifetime };
 }
 
-/** one by its id, unless it is over: this vendor has no word for that, because a session that ends is deleted */
+/** a session by its id; refuses an ended one, because this vendor deletes a session when it ends */
 export async function findSession({ sessions }: Pick<Core, "sessions">, caller: Caller, id: string): Promise<Session> {
   const session = await sessions.get(caller, id);
   if (session.state === "stopped") {
@@ -99,8 +99,8 @@ export interface PageInfo {
 }
 
 /**
- * A page of the sessions that are not over, newest first. A cursor is the id of a session: the page begins behind it.
- * With a dash in front, the page ends before it, which is how one goes back.
+ * A page of the sessions that have not ended, newest first. A cursor is the id of a session, after which the page
+ * begins. With a dash in front, the page ends before that session; clients go back this way.
  */
 export async function listSessions(
   core: Pick<Core, "sessions">,
@@ -130,7 +130,7 @@ export async function listSessions(
   };
 }
 
-/** the place of a session in its project's list; it may be over meanwhile */
+/** the position of a session in its project's list; it may have ended since */
 async function momentOf({ sessions }: Pick<Core, "sessions">, owner: Owner, id: string): Promise<Moment> {
   const session = await sessions.get(owner, id).catch((error) => {
     if (!isSandkeepError(error, "not-found")) throw error;

@@ -15,7 +15,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     const owner = await core.access.owner(c.get("caller"), { project: body.project_id });
     const spec = sessionSpec({ mode: body.ttl_mode, hours: body.ttl_hours });
     const { sandbox, session } = await core.sandboxes.create(owner, spec);
-    // Whoever gave up waiting creates another one and never hears of this one.
+    // A client that gave up waiting creates another session and never learns of this one.
     undoIfGone(c.req.raw, () => core.sandboxes.abandon(owner, sandbox.id), dialect.trouble);
     return json(await printed(dialect, owner, session), 201);
   });
@@ -43,7 +43,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     return json({ ok: true, expires_at: timeOf(expiresAt), last_activity_at: timeOf(lastActivityAt) });
   });
 
-  // Asked again it says the same: whoever closes in a `finally` may come after the session's own end.
+  // A repeat gets the same answer: a client that closes in a `finally` may come after the session has ended.
   app.delete("/sandbox-sessions/:session", async (c) => {
     queryOf(c, schemas.emptyQuery);
     await bodyOf(c, schemas.emptyBody, limits.body);

@@ -1,4 +1,4 @@
-/** Veryfront's dialect: its routes put together. */
+/** Veryfront's dialect: registers its routes. */
 
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";

@@ -124,7 +124,7 @@ const writeCommandInput = tool({
     close: z.boolean().default(false).describe("End the input after it."),
   }),
   output: z.strictObject({ command_id: z.string(), written_bytes: z.int().min(0), closed: z.boolean() }),
-  // A shell that reads it does whatever it says.
+  // A shell that reads the input can do anything.
   hints: { ...destructive, openWorldHint: true },
   async run({ data, close, ...args }, call) {
     const { core, caller, signal } = call;
@@ -173,7 +173,7 @@ async function part(call: Call, command: Command, { from, cap }: { from: number;
   return outputPart(chunks, { from, cap, ended: command.endedAt !== undefined });
 }
 
-/** unlike whoever started it, a reader who goes away leaves it alone */
+/** waits without killing the command when the caller cancels, because this caller only reads */
 async function waited({ core, caller, signal }: Call, command: Command, patience: number): Promise<Command> {
   const enough = AbortSignal.any([signal, AbortSignal.timeout(patience)]);
   try {

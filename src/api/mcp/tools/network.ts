@@ -1,4 +1,4 @@
-/** Tools for the ways in and out: an address for a port, and what may be reached from inside. */
+/** Tools for the network: give a port a URL, and set the network policy. */
 
 import { z } from "zod";
 import { handle, ownerOf } from "../handle.ts";

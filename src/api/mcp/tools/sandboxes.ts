@@ -12,7 +12,7 @@ import { additive, destructive, idempotent, type McpLimits, readOnly, type Tool,
 const second = 1000;
 const day = 86_400 * second;
 
-/** what is bounded by the host's limits says so in its schema */
+/** all tools for sandboxes; their schemas contain the host's limits */
 export function sandboxTools(limits: McpLimits): Tool[] {
   return [
     tool({
@@ -24,7 +24,7 @@ export function sandboxTools(limits: McpLimits): Tool[] {
         "as sandbox, its working directory (cwd) and expires_at, when it stops by itself.",
       input: z.strictObject({ ...settings(limits), ...origin }).superRefine(requireOneOrigin),
       output: z.strictObject(sandboxFields),
-      // What is cloned comes from elsewhere.
+      // A repository is cloned from the network.
       hints: { ...additive, openWorldHint: true },
       async run({ image, runtime, snapshot_id, git_url, git_ref, persistent, ...rest }, call) {
         const owner = await ownerOf(call);
@@ -81,7 +81,7 @@ export function sandboxTools(limits: McpLimits): Tool[] {
   ];
 }
 
-/** what a new sandbox is filled with */
+/** what a new sandbox starts from */
 const origin = {
   image: text(255).regex(/^\S+$/).optional().describe("Image to boot from. Default: the host's default image."),
   runtime: text(64).min(1).optional().describe("Runtime of the default image, such as node24 or python3.13."),

@@ -1,6 +1,6 @@
 /**
- * Veryfront's own tools, by its names and with its schemas: clients that were told of these find them here. What they
- * call a session is a session of the core, and what is shown of one is the same as on Veryfront's other wire.
+ * Veryfront's own tools, with its names and schemas, for clients that expect them. Their sessions are sessions of the
+ * core, printed as on Veryfront's other wire.
  */
 
 import { z } from "zod";
@@ -13,7 +13,7 @@ import { env, path, text } from "../schema.ts";
 import { additive, type Call, destructive, readOnly, type Tool, type ToolSpec, tool } from "../tool.ts";
 
 const second = 1000;
-/** bytes of output in an answer */
+/** most bytes of output in an answer */
 const cap = 256 << 10;
 
 const nullableText = (description: string) => z.union([z.string(), z.null()]).describe(description);
@@ -40,7 +40,7 @@ const sessionFields = {
 const pageInfo = z
   .strictObject({
     self: nullableText("Cursor of this page; null on the first one."),
-    // An object with nothing in it: a page knows no more of the first one.
+    // Always an empty object: a page has no link to the first one.
     first: z.looseObject({}).describe("Always empty."),
     next: nullableText("Cursor of the next page; null on the last one."),
     prev: nullableText("Cursor of the page before; null on the first one."),
@@ -60,7 +60,7 @@ const commandInput = {
   env: env.optional().describe("Environment variables of the command."),
 };
 
-/** and more: what the vendor's other wire tells of a command is here, too */
+/** the required fields; answers also have the fields of the vendor's other wire */
 const jobFields = {
   command_id: z.string(),
   status: z.enum(["running", "completed", "failed", "canceled"]),
@@ -147,7 +147,7 @@ export const veryfrontTools: Tool[] = [
     hints: { ...destructive, openWorldHint: true },
     async run({ timeout_seconds: seconds = 60, ...args }, call) {
       const command = await start(call, { ...args, timeout_seconds: seconds });
-      // The time limit ends it; a little later it is known to have ended.
+      // The time limit ends the command; allow some time until the end is known.
       const ended = await waitForCommand(call, command, (seconds + 30) * second);
       const chunks = await call.core.commands.output(call.caller, ended.sessionId, ended.id, { follow: false });
       const part = await outputPart(chunks, { from: 0, cap, ended: ended.endedAt !== undefined });
@@ -191,17 +191,17 @@ export const veryfrontTools: Tool[] = [
   }),
 ];
 
-/** what is longer or stranger is no session's, and the vendor's schema has no word for it */
+/** whether it can be a session's id; the vendor's schema does not express this check */
 function isCursor(value: string): boolean {
   return /^[\w-]{1,64}$/.test(value);
 }
 
-/** in the vocabulary that this vendor's schemas are written in */
+/** a tool with the JSON Schema version that this vendor uses */
 function vendorTool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I, O>): Tool {
   return tool({
     ...spec,
     vocabulary: "draft-7",
-    // None of the tools beside these brings a session back.
+    // No tool of this family resumes a session, so there is nothing to advise.
     advice: {},
   });
 }
