@@ -1,11 +1,11 @@
 /**
- * What a machine's volume begins as a copy of.
+ * The layer that a machine's volume begins as a copy of.
  *
- * overlayfs takes all subvolumes of one btrfs for one file system, although each numbers its inodes from 257 on. If two of
- * them lay in one root, different files would have the same number, and tar, mv or rsync would take them for one. So a
- * root has one subvolume only: the layers of an image that are in the store are merged into its base, a machine writes
- * into a copy of that, and whoever resumes or forks it into a copy of the machine's volume. Copies keep the numbers.
- * Below it are at most directories of the host, which is another file system.
+ * overlayfs treats all subvolumes of one btrfs as one file system, although each numbers its inodes from 257 on. If two
+ * of them lay in one root, different files would have the same number, and tar, mv or rsync would confuse them. So a
+ * root has one subvolume only. The layers of an image that are in the store are merged into its base, and a machine
+ * writes into a copy of that. A resume or a fork writes into a copy of the machine's volume. Copies keep the numbers.
+ * Below the volume lie at most directories of the host, which is another file system.
  *
  * In a store without subvolumes every file has its own number, wherever it is: there the layers of the image are mounted
  * below the machine's volume.
@@ -19,7 +19,7 @@ export interface BaseStores {
   images: ImageStore;
 }
 
-/** what is mounted for machines of an image, besides their own volume */
+/** the layers mounted for machines of an image, besides their own volume */
 export interface Foundation {
   /** the layer to copy; undefined where a machine begins with an empty volume */
   base: string | undefined;
@@ -27,7 +27,7 @@ export interface Foundation {
   below: string[];
 }
 
-/** of a machine that boots from the image; its base is made unless it is there */
+/** for a machine that boots from the image; makes the base if it is missing */
 export async function foundation(stores: BaseStores, image: ImageRecord): Promise<Foundation> {
   const { layers } = stores;
   if (!layers.hasVolumes) return { base: undefined, below: image.layers };

@@ -1,4 +1,4 @@
-/** A capture whose data did not all get to the disk is not acknowledged. */
+/** A capture is not acknowledged if some of its data did not get to the disk. */
 
 import { expect, test } from "vitest";
 import { Capturer, type CapturerOptions } from "./capture.ts";
@@ -25,7 +25,7 @@ test("a stop is not recorded as a snapshot while the kernel has lost a part of i
       if (!isWhole) throw new Error("No space left on device");
     },
   };
-  // Only what a capture of a machine that has ended asks of them.
+  // Only the parts that a capture of an ended machine uses.
   const capturer = new Capturer(parts as unknown as CapturerOptions);
   const capture = () =>
     capturer.dead(

@@ -1,4 +1,4 @@
-/** Turns the writable side of machines into layers and snapshots: while they run, when they stop, after they died. */
+/** Turns the volumes of machines into layers and snapshots: while they run, when they stop, after they died. */
 
 import { lstatSync } from "node:fs";
 import { constants } from "node:os";
@@ -19,24 +19,24 @@ export interface CapturerOptions {
   layers: LayerStore;
   snapshots: SnapshotStore;
   volumes: Volumes;
-  /** whether what is captured must survive a loss of power from the moment it is acknowledged */
+  /** whether a capture must survive a loss of power from the moment it is acknowledged */
   durable: boolean;
-  /** whether the store has failed: what it does not show may be there once it is mounted anew */
+  /** whether the store has failed: files that seem missing may be there once it is mounted anew */
   isReadOnly: () => boolean;
-  /** throws where the kernel could not write something that a volume holds, though it has copied the volume */
+  /** throws if the kernel could not write some data of a volume, even though it has copied the volume */
   requireWhole: () => Promise<void>;
 }
 
 export class Capturer {
   readonly #options: CapturerOptions;
-  /** the capture under way of each machine that lives, by name: each leaves its record in the volume */
+  /** the running capture of each live machine, by name; each capture leaves its record in the volume */
   readonly #captures = new Map<string, Promise<unknown>>();
 
   constructor(options: CapturerOptions) {
     this.#options = options;
   }
 
-  /** of a machine that goes on, one after the other */
+  /** captures a machine that goes on, one capture after the other */
   async live(machine: LinuxMachine): Promise<SnapshotInfo> {
     const { name } = machine.plan;
     const before = this.#captures.get(name);
@@ -52,7 +52,7 @@ export class Capturer {
     }
   }
 
-  /** of a machine without processes: its volume becomes the layer, whatever is in it */
+  /** captures a machine without processes: its volume becomes the layer, whatever is in it */
   async dead(plan: MachinePlan, record: MachineRecord): Promise<SnapshotInfo> {
     const { layers, snapshots, durable } = this.#options;
     const claim = layers.hold();
@@ -76,11 +76,11 @@ export class Capturer {
     }
   }
 
-  /** of a machine that ended without a snapshot; undefined when its files are gone */
+  /** captures a machine that ended without a snapshot; undefined when its files are gone */
   async salvage(plan: MachinePlan, record: MachineRecord): Promise<SnapshotInfo | undefined> {
     if (!record.ended) return undefined;
     if (record.ended.snapshot) return record.ended.snapshot;
-    // A host that failed right after the volume was made may have kept it without anything in it.
+    // A host that failed right after the volume was made may have lost the volume's content.
     if (isThere(join(plan.volume, "fs"))) {
       record.ended.snapshot = await this.dead(plan, record);
     } else {
@@ -94,7 +94,7 @@ export class Capturer {
     return record.ended.snapshot;
   }
 
-  /** nothing of it moves while its volume is copied */
+  /** pauses the machine while its volume is copied */
   async #live({ plan, record }: LinuxMachine): Promise<SnapshotInfo> {
     const { layers, snapshots, durable } = this.#options;
     const claim = layers.hold();
@@ -116,7 +116,7 @@ export class Capturer {
     }
   }
 
-  /** the snapshot that an orphaned layer was made for; that of an older version does not say which */
+  /** the snapshot that an orphaned layer was made for; a layer of an older version does not record it */
   async #adopted(record: MachineRecord, layer: LayerInfo): Promise<SnapshotInfo> {
     const { snapshots, layers } = this.#options;
     const known = recordIn(layer);
@@ -125,24 +125,24 @@ export class Capturer {
     return snapshots.record({ ...origins(record), layers: chain, size: await layers.size(chain) });
   }
 
-  /** the ids and the record of a snapshot that is to be made of a volume */
+  /** the ids and the record of a snapshot that a volume is about to become */
   async #draft(plan: MachinePlan, record: MachineRecord): Promise<{ id: string; snapshot: SnapshotRecord }> {
     const { volumes } = this.#options;
     const id = newLayerId();
-    // where the kernel counts nothing, a walk, which takes as long as there are files
+    // where the kernel does not count bytes, walks the files, which takes longer the more there are
     const own = (await volumes.usage(plan.volume)) ?? (await volumes.measure(join(plan.volume, "fs")));
     const size = own + (await this.#inherited(record));
     const layers = [id, ...(record.snapshotLayers ?? [])];
     return { id, snapshot: draftRecord({ ...origins(record), layers, size }) };
   }
 
-  /** a snapshot's size once all of it is on the disk; undefined where the kernel counts nothing */
+  /** a snapshot's size once all of it is on the disk; undefined where the kernel does not count bytes */
   async #measure(volume: string, record: MachineRecord): Promise<number | undefined> {
     const own = await this.#options.volumes.usage(volume);
     return own === undefined ? undefined : own + (await this.#inherited(record));
   }
 
-  /** what was there before the machine was booted */
+  /** bytes that the volume held before the machine was booted */
   async #inherited({ volume, snapshotLayers = [] }: MachineRecord): Promise<number> {
     return (volume?.inherited ?? 0) + (await this.#options.layers.size(snapshotLayers));
   }
@@ -173,7 +173,7 @@ export class Capturer {
   }
 }
 
-/** throws where a store that has failed cannot say */
+/** throws where a failed store cannot tell */
 function isThere(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
@@ -182,7 +182,7 @@ function origins(record: MachineRecord): Pick<SnapshotRecord, "image" | "whole">
   return { image: record.image.reference, whole: record.volume?.whole ?? false };
 }
 
-/** the kernel's limit on the volume, which Node has no name for */
+/** whether the volume's limit is reached; Node has no name for this error */
 function isFull(error: unknown): boolean {
   return (error as NodeJS.ErrnoException)?.errno === -constants.errno.EDQUOT;
 }

@@ -1,7 +1,7 @@
 /**
- * Claims on layers that no record names yet: what is being imported, flattened or captured must not be collected before
- * its image or snapshot is written down. A claim is a file, because the command line builds images beside the daemon;
- * it counts as long as the process that made it lives.
+ * Claims on layers that no record names yet. A layer that is being imported, flattened or captured must not be
+ * collected before its image or snapshot is recorded. A claim is a file, because the command line builds images beside
+ * the daemon; it counts as long as the process that made it lives.
  */
 
 import { randomBytes } from "node:crypto";
@@ -12,9 +12,9 @@ import { startTick } from "../host/kernel-file.ts";
 import { jsonNames, makePrivate, readJson, writeJson } from "../storage/json-file.ts";
 
 export interface Claim {
-  /** to be called before the layer is published or looked for */
+  /** call this before publishing the layer or checking whether it exists */
   add(layerId: string): Promise<void>;
-  /** to be called when a record names the layers, or nobody wants them */
+  /** call this when a record names the layers, or they are not needed */
   release(): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ export class Claims {
     await makePrivate(this.#folder);
   }
 
-  /** known to every process that has the store open */
+  /** a claim that every process that uses the store respects */
   async claim(): Promise<Claim> {
     const path = join(this.#folder, `${processTag()}.json`);
     const layers: string[] = [];
@@ -43,7 +43,7 @@ export class Claims {
     };
   }
 
-  /** known to this process only, at no cost: for the one process that also collects */
+  /** a claim known to this process only, at no cost: for the one process that also collects */
   hold(): Claim {
     const key = {};
     const layers = new Set<string>();
@@ -67,12 +67,12 @@ export class Claims {
 
 const claimFile = z.object({ layers: z.array(z.string()) });
 
-/** a name that says which process made a thing: its pid, the tick it started at, and something random */
+/** a name that identifies the process that made something: its pid, its start tick, and a random part */
 export function processTag(): string {
   return `${process.pid}-${startTick(process.pid) ?? 0}-${randomBytes(6).toString("hex")}`;
 }
 
-/** whether the process that a tag names still runs; a pid alone may be someone else's by now */
+/** whether the process of a tag still runs; a pid alone may belong to another process by now */
 export function isTagAlive(tag: string): boolean {
   const [pid = "", tick = ""] = tag.split("-");
   return startTick(Number(pid)) === tick;

@@ -1,7 +1,7 @@
 /**
  * Keeps an imported layer from reaching directories of the host that its image does not show. A layer that holds the
- * image's own files lies directly above the host's directories: what hides these, and what places them, is in the layer
- * itself, and whoever made the archive may have left it out or changed it.
+ * image's own files lies directly above the host's directories. The layer itself contains the entries that hide and
+ * place these directories, and the author of the archive may have left them out or changed them.
  */
 
 import { readdir } from "node:fs/promises";
@@ -44,13 +44,13 @@ async function eachEntry(layers: LayerStore, id: string, use: (entry: Entry) => 
   }
 }
 
-/** the name at the top of the host's directories where a moved directory goes on; undefined where it stays in its parent */
+/** the top name in the host's directories that a moved directory shows; undefined where it stays in its parent */
 function placeOf(entry: Entry): string | undefined {
   const redirect = attributeOf(entry, "trusted.overlay.redirect");
   if (redirect === undefined) return undefined;
   const parts = redirect.split("/");
   if (parts[0] !== "") return entry.path.includes("/") ? undefined : redirect;
-  // What is no plain path is allowed nowhere.
+  // A path with empty, "." or ".." parts is never allowed.
   return parts.slice(1).some((part) => part === "" || part === "." || part === "..") ? redirect : parts[1];
 }
 

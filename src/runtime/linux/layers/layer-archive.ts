@@ -8,12 +8,12 @@
  *   layers/1/000000 …          the layer below, and so on
  *
  * "whole" says that the one layer holds the image's own files as well, so that only directories of the host are needed
- * below it. Otherwise the layers lie above those of the image; so they do in version 1, which has no "whole".
+ * below it. Otherwise the layers lie above those of the image. Version 1 has no "whole", and its layers always do.
  *
- * `cat layers/0/0*` gives a layer's tar back. In it, whiteouts are character devices 0/0 and extended attributes are
+ * `cat layers/0/0*` restores a layer's tar. In it, whiteouts are character devices 0/0 and extended attributes are
  * LIBARCHIVE.xattr fields; opaque and moved directories have the overlay's own attributes.
  *
- * What comes in is not trusted: members must come in exactly this order, and everything is checked before it is used.
+ * An archive is not trusted: members must come in exactly this order, and everything is checked before it is used.
  */
 
 import { createHash } from "node:crypto";
@@ -26,7 +26,7 @@ import { decompressed } from "../files/decompress.ts";
 import { written } from "../files/tar.ts";
 
 export interface ArchiveManifest {
-  /** the image below the layers, as imageReference() says it */
+  /** the image below the layers, in the form of imageReference() */
   image: string;
   layers: number;
   /** whether the layer holds the image's own files as well */
@@ -34,7 +34,7 @@ export interface ArchiveManifest {
   createdAt: number;
 }
 
-/** takes the tar of one layer of an archive; must read it to its end */
+/** reads the tar of one layer of an archive; must read it to its end */
 export type LayerReader = (index: number, tar: AsyncIterable<Buffer>) => Promise<void>;
 
 /** packs layers, given by their tars, topmost first */
@@ -42,7 +42,7 @@ export function packArchive(manifest: ArchiveManifest, tarOf: (index: number) =>
   return Readable.from(members(manifest, tarOf), { objectMode: false }).compose(createZstdCompress()) as Readable;
 }
 
-/** reads an archive: `begin` sees the manifest before any layer is read, then each layer goes to the reader it returns */
+/** reads an archive: `begin` gets the manifest before any layer is read, and returns the reader for the layers */
 export async function readArchive(
   file: AsyncIterable<Uint8Array>,
   begin: (manifest: ArchiveManifest) => Promise<LayerReader>,
@@ -75,7 +75,7 @@ type Member = Extract extends AsyncIterable<infer Source> ? Source : never;
 const pieceLength = 4 << 20;
 const longestJson = 64 << 10;
 const mostLayers = 256;
-// Past these a layer's or file's claims are not believed; no store is as large.
+// Larger sizes in a header are refused; no store is as large.
 const largestLayer = 2 ** 46;
 
 const manifestFile = z
@@ -111,7 +111,7 @@ async function* member(name: string, content: Buffer): AsyncGenerator<Buffer> {
   tar.entry({ name, mode: 0o600, mtime: new Date(0) }, content);
   tar.finalize();
   const whole = Buffer.concat(await Readable.from(tar as AsyncIterable<Buffer>).toArray());
-  // without the two empty blocks that would end the archive here
+  // without the two empty blocks, which would end the archive here
   yield whole.subarray(0, whole.length - 1024);
 }
 
@@ -151,7 +151,7 @@ async function readLayer(input: ArchiveMembers, index: number, read: LayerReader
   if (said.sha256 !== hash.digest("hex")) throw refusal(`layer ${index} is not what its digest says`);
 }
 
-/** The members of the outer tar, which are asked for by name in the order they must have. */
+/** The members of the outer tar, requested by name in the order that they must have. */
 class ArchiveMembers {
   readonly #members: AsyncIterator<Member>;
   #next: Member | undefined;
@@ -171,7 +171,7 @@ class ArchiveMembers {
     }
   }
 
-  /** undefined when `end` comes instead, which stays to be read */
+  /** undefined when `end` comes instead; that member stays unread */
   async piece(name: string, end: string): Promise<Buffer | undefined> {
     const member = await this.#peek();
     if (member?.header.name === end) return undefined;

@@ -1,4 +1,4 @@
-/** layer.json: what is on record of a layer, beside its files. */
+/** layer.json: the record of a layer, beside its files. */
 
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
@@ -8,17 +8,17 @@ export interface LayerInfo {
   createdAt: number;
   /** bytes on the disk when it was published */
   size: number;
-  /** where it is, if not in the store */
+  /** its path, if it is not in the store */
   path?: string | undefined;
-  /** the machine whose volume it was */
+  /** the machine that the volume belonged to */
   origin?: string | undefined;
-  /** the record of the snapshot that it was made for, from which that can be written again: see snapshots.ts */
+  /** the record of the snapshot that it was made for, from which that can be restored: see snapshots.ts */
   snapshot?: unknown;
   /** the boot of the host in which it was made */
   bootId?: string | undefined;
 }
 
-/** what whoever turns a machine's volume into a layer says of it */
+/** a layer's description by the code that turns a machine's volume into one */
 export type MadeLayer = Omit<LayerInfo, "createdAt" | "path" | "bootId">;
 
 export const layerFile = z.object({

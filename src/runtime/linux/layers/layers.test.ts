@@ -9,7 +9,7 @@ import { type LayerInfo, newLayerId } from "./layer-record.ts";
 
 const { flattenMain, store } = useLayerTools();
 
-/** a layer with these files, claimed by nobody */
+/** a layer with these files and without a claim */
 async function layerOf(at: TestStore, files: Record<string, string>, id?: string): Promise<LayerInfo> {
   const claim = at.layers.hold();
   const layer = await at.layers.create(claim, async (session) => {
@@ -23,7 +23,7 @@ async function layerOf(at: TestStore, files: Record<string, string>, id?: string
 const nothing = async () => new Set<string>();
 
 describe("making", () => {
-  test("a created layer is there whole, also for a process that opens the store later", async () => {
+  test("a created layer is complete, also for a process that opens the store later", async () => {
     const at = await store();
     const layer = await layerOf(at, { "/etc/motd": "hello" });
     const again = await at.reopen();
@@ -48,7 +48,7 @@ describe("making", () => {
     }
   });
 
-  test("what a dead process was building is deleted, what a living one builds is not", async () => {
+  test("an unfinished layer is deleted if its process is dead, and kept if it lives", async () => {
     const at = await store();
     await mkdir(join(at.path, "building", "999999999-1-abcdef", "fs"), { recursive: true });
     const claim = at.layers.hold();
@@ -88,7 +88,7 @@ describe("making", () => {
 });
 
 describe("finding", () => {
-  test("an unknown, a vanished and a nonsensical layer are told with a sentence", async () => {
+  test("an unknown layer, a vanished one and a nonsensical id each give a clear error", async () => {
     const at = await store();
     expect(await refusal(at.layers.lowerDirs(["none"]))).toBe(
       'not-found: Cannot boot from layer "none": it is not in the store',
@@ -105,7 +105,7 @@ describe("finding", () => {
     );
   });
 
-  test("a directory of the host is a layer that is where it is", async () => {
+  test("a directory of the host is a layer without being copied", async () => {
     const at = await store();
     const claim = at.layers.hold();
     const layer = await at.layers.addPath(claim, "host-usr", "/usr");
@@ -135,7 +135,7 @@ describe("flattening", () => {
 });
 
 describe("collecting", () => {
-  test("layers that nobody needs are deleted, others stay", async () => {
+  test("unused layers are deleted, others stay", async () => {
     const at = await store();
     const used = await layerOf(at, { "/a": "1" });
     const unused = await layerOf(at, { "/b": "1", "/deep/er": "1" });
@@ -145,7 +145,7 @@ describe("collecting", () => {
     expect(await readdir(join(at.path, "trash"))).toEqual([]);
   });
 
-  test("a claimed layer stays, whichever process claimed it, until that process is dead", async () => {
+  test("a claimed layer stays, no matter which process claimed it, until that process is dead", async () => {
     const at = await store();
     const held = await layerOf(at, { "/a": "1" });
     const claimed = await layerOf(at, { "/b": "1" });

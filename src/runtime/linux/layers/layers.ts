@@ -1,16 +1,16 @@
 /**
- * The layers that machines boot from: directories that never change once they are published. Machines mount those of the
- * host read-only below their own volume; of every other layer a machine's volume begins as a writable copy.
+ * The layers that machines boot from: directories that never change once they are published. A layer of the host is
+ * mounted read-only below a machine's own volume; from any other layer, the volume begins as a writable copy.
  *
  *   <store>/layers/<id>/{fs/, layer.json}   a layer; on btrfs a subvolume
- *   <store>/empty/                          a directory for what has nothing below it; on btrfs a subvolume
- *   <store>/building/<tag>/                 a layer under construction, by the process that the tag names
+ *   <store>/empty/                          an empty directory to mount below complete volumes; on btrfs a subvolume
+ *   <store>/building/<tag>/                 an unfinished layer, of the process that the tag names
  *   <store>/spares/<id>/                    see spares.ts
  *   <store>/trash/<tag>/                    see trash.ts
  *   <store>/claims/<tag>.json               see claims.ts
  *
- * Whatever is below fs/ was written by code nobody trusts, so no path below it is ever used here: that goes through
- * file sessions that see nothing else. A layer may also be a directory of the host ("path"), which is never written.
+ * Untrusted code wrote everything below fs/, so this code never uses a path below it: file sessions that see nothing
+ * else do that. A layer may also be a directory of the host ("path"), which is never written.
  */
 
 import { existsSync, renameSync, statSync } from "node:fs";
@@ -28,26 +28,26 @@ import { canShareFrom, SharedLayers } from "./shared-layers.ts";
 import { Spares } from "./spares.ts";
 import { copyVolume, createVolume, unlessThere } from "./volume-copies.ts";
 
-/** What needs the launcher: the kernel's volumes, and looking into layers. Paths are absolute. */
+/** The operations that need the launcher: the kernel's volumes, and the files of layers. Paths are absolute. */
 export interface LayerTools {
   createVolume(path: string): Promise<void>;
   deleteVolume(path: string): Promise<void>;
   snapshotVolume(from: string, to: string): Promise<void>;
-  /** file requests below a directory, as root, with nothing above it in reach */
+  /** a session for file requests below a directory, as root, that reaches nothing above it */
   filesAt(directory: string): Promise<FileSession>;
-  /** resolves when the file system that holds the path is on the disk */
+  /** resolves when all data of the path's file system is on the disk */
   sync(path: string): Promise<void>;
-  /** merges layers into an empty directory, on the disk when it resolves */
+  /** merges layers into an empty directory; the result is on the disk when this resolves */
   flatten(layersTopmostFirst: string[], into: string): Promise<void>;
 }
 
 export interface FlattenOptions {
   bottom?: boolean;
-  /** bytes that are on record of it; default those of all layers together */
+  /** bytes for its record; default those of all layers together */
   size?: number;
 }
 
-/** what hides files of the host: see host-masks.ts */
+/** the layers that hide files of the host: see host-masks.ts */
 export interface Masks {
   above(directories: readonly string[]): Promise<string[]>;
 }
@@ -57,9 +57,9 @@ export interface LayerStoreOptions {
   masks?: Masks;
   /** whether the store has subvolumes; default false */
   volumes?: boolean;
-  /** which boot of the host this is; default the one that it says */
+  /** the id of the host's current boot; default the kernel's */
   bootId?: string;
-  /** a folder for layers that all machines read through one cache: see shared-layers.ts; default none */
+  /** a folder for layers that all machines read through one cache: see shared-layers.ts; default: no such layers */
   shared?: string;
 }
 
@@ -70,15 +70,15 @@ export class LayerStore {
   readonly #tools: LayerTools;
   readonly #masks: Masks | undefined;
   readonly #claims: Claims;
-  /** whether the store has subvolumes: layers are copied in constant time then */
+  /** whether the store has subvolumes, so that layers are copied in constant time */
   readonly hasVolumes: boolean;
-  /** a directory with nothing in it, to be mounted below what is complete by itself */
+  /** an empty directory, to be mounted below volumes that are complete */
   readonly empty: string;
-  /** which boot of the host this is: of what was made in another one, only what was flushed is left */
+  /** the id of the host's current boot: of files made in an earlier boot, only flushed data is left */
   readonly bootId: string;
   readonly #spares: Spares;
   readonly #shared: SharedLayers | undefined;
-  /** of directories of the host: whether they are on another file system */
+  /** whether each of the host's directories is on another file system */
   readonly #elsewhere = new Map<string, boolean>();
   readonly #known = new Map<string, LayerInfo>();
 
@@ -102,7 +102,7 @@ export class LayerStore {
     });
   }
 
-  /** makes the folders, and deletes what processes that died left half made */
+  /** makes the folders, and deletes the unfinished layers of dead processes */
   async open(): Promise<void> {
     for (const folder of [this.#layers, this.#building]) await makePrivate(folder);
     await this.#trash.open();
@@ -116,7 +116,7 @@ export class LayerStore {
     this.#trash.empty();
   }
 
-  /** makes no more copies for later; what was asked of it before is done when it resolves */
+  /** stops making spare copies; resolves when the pending ones are done */
   async close(): Promise<void> {
     await this.#spares.close();
     await this.settled();
@@ -134,7 +134,7 @@ export class LayerStore {
 
   async get(id: string): Promise<LayerInfo | undefined> {
     const known = this.#known.get(id);
-    // Another process may have collected it since.
+    // Another process may have collected the layer since.
     if (known && existsSync(join(this.#layers, id))) return known;
     this.#known.delete(id);
     const layer = isLayerId(id) ? await readJson(join(this.#layers, id, "layer.json"), layerFile) : undefined;
@@ -143,14 +143,14 @@ export class LayerStore {
   }
 
   async list(): Promise<LayerInfo[]> {
-    // One whose record is damaged cannot be used, but must not stand in the way of the others.
+    // A layer whose record is damaged cannot be used, but must not block the others.
     const layers = await Promise.all((await readdir(this.#layers)).map((id) => this.get(id).catch(() => undefined)));
     return layers.filter((layer) => layer !== undefined);
   }
 
   /**
-   * the directories of layers, for mounting or merging, and above those of the host what hides some of their files;
-   * fails if one is not there
+   * the directories of layers, for mounting or merging, with the masks above those of the host; fails if a layer is
+   * missing
    */
   async lowerDirs(ids: readonly string[]): Promise<string[]> {
     const directories = await Promise.all(ids.map((id) => this.#directory(id)));
@@ -161,14 +161,14 @@ export class LayerStore {
     return directories;
   }
 
-  /** the volume that a layer is in the store */
+  /** the path of a layer's volume in the store */
   volume(id: string): string {
     return join(this.#layers, id);
   }
 
   /**
-   * a machine's volume, which begins as a copy of the layer. A layer that is booted from again and again, or `often` at
-   * the latest after this, has a copy ready for the next machine
+   * Makes a machine's volume as a copy of the layer. A layer that is booted from repeatedly, or with `often`, gets a
+   * spare copy for the next machine.
    */
   async branch(id: string, to: string, options: { often: boolean }): Promise<void> {
     const wasReady = this.#spares.take(id, to);
@@ -186,8 +186,8 @@ export class LayerStore {
   }
 
   /**
-   * the ids whose files are on the store's file system, and those that are directories of the host elsewhere, each
-   * topmost first: only the latter may lie below a volume
+   * the ids of layers on the store's file system, and of host directories on other file systems, each topmost first;
+   * only the latter may lie below a volume
    */
   async sorted(ids: readonly string[]): Promise<{ own: string[]; host: string[] }> {
     const layers = await Promise.all(ids.map((id) => this.get(id)));
@@ -195,15 +195,15 @@ export class LayerStore {
     return { own: ids.filter((id, index) => !isHost(id, index)), host: ids.filter(isHost) };
   }
 
-  /** bytes on the disk of several layers together; a host's directory counts nothing */
+  /** bytes on the disk of several layers together; a host's directory counts as 0 */
   async size(ids: readonly string[]): Promise<number> {
     const layers = await Promise.all(ids.map((id) => this.get(id)));
     return layers.reduce((sum, layer) => sum + (layer?.size ?? 0), 0);
   }
 
   /**
-   * a new layer, filled by `build`; nothing is left of it when that fails. `build` may return the id, if it knows that
-   * only then; a layer that has the id already takes its place
+   * a new layer, filled by `build`; if that fails, nothing of it stays. `build` may return the id, if it learns it only
+   * then; an existing layer of that id is used instead
    */
   async create(claim: Claim, build: (files: FileSession) => Promise<string | undefined>): Promise<LayerInfo> {
     return this.#build(claim, (directory) =>
@@ -216,8 +216,8 @@ export class LayerStore {
   }
 
   /**
-   * a layer that begins as a copy of another one, or empty, and holds everything itself. `build` fills it, and returns
-   * its id and how many bytes it added. In a store with subvolumes it shares with the other what `build` leaves as it is
+   * a complete layer that begins as a copy of another one, or empty. `build` fills it, and returns its id and how many
+   * bytes it added. In a store with subvolumes it shares with the other all files that `build` leaves unchanged
    */
   async grow(
     claim: Claim,
@@ -227,7 +227,7 @@ export class LayerStore {
     return this.#build(claim, (directory) => this.#filled(directory, build), from);
   }
 
-  /** one layer that means the same as several, topmost first; `bottom` says that no layer will ever lie below it */
+  /** one layer with the same content as several, topmost first; with `bottom`, no layer will ever lie below it */
   async flatten(claim: Claim, ids: readonly string[], options: FlattenOptions = {}): Promise<LayerInfo> {
     for (const id of ids) {
       if (!this.#isElsewhere(await this.get(id))) continue;
@@ -240,7 +240,7 @@ export class LayerStore {
     });
   }
 
-  /** makes a machine's volume, which holds fs/, a layer: a rename, whatever is in it */
+  /** turns a machine's volume, which holds fs/, into a layer: a rename, whatever is in it */
   async adopt(claim: Claim, volume: string, made: MadeLayer): Promise<LayerInfo> {
     const layer = await this.#note(claim, volume, made);
     renameSync(volume, join(this.#layers, layer.id));
@@ -248,10 +248,10 @@ export class LayerStore {
     return layer;
   }
 
-  /** as adopt, of a copy: the machine goes on with its volume. On btrfs the layer is on the disk when this resolves */
+  /** as adopt, with a copy: the machine keeps its volume. On btrfs the layer is on the disk when this resolves */
   async capture(claim: Claim, volume: string, made: MadeLayer): Promise<LayerInfo> {
     const layer = await this.#note(claim, volume, made);
-    // Its record is in it from the first moment, and a copy that failed half way has another name.
+    // The copy contains its record from the start; a copy that failed half way is under another name.
     const copy = join(this.#building, processTag());
     try {
       await copyVolume(this.#tools, volume, this.hasVolumes ? join(this.#layers, layer.id) : copy);
@@ -264,10 +264,7 @@ export class LayerStore {
     return layer;
   }
 
-  /**
-   * writes a layer's record into a volume. It is not flushed: the kernel does that with everything else in the volume
-   * before it copies it
-   */
+  /** writes a layer's record into a volume, without a flush: the kernel flushes the whole volume before it copies it */
   async #note(claim: Claim, volume: string, made: MadeLayer): Promise<LayerInfo> {
     const layer: LayerInfo = { ...made, createdAt: Date.now(), bootId: this.bootId };
     await claim.add(layer.id);
@@ -286,36 +283,36 @@ export class LayerStore {
     return layer;
   }
 
-  /** whether this store can have layers that are shared */
+  /** whether this store can have shared layers */
   get canShare(): boolean {
     return this.#shared !== undefined;
   }
 
-  /** a layer that all machines read through one cache, filled by `build` unless it is there */
+  /** a layer that all machines read through one cache, filled by `build` if it is missing */
   async share(claim: Claim, id: string, build: (folder: string) => Promise<void>): Promise<LayerInfo> {
     if (!this.#shared)
       throw new SandkeepError("unsupported", `Cannot share layer "${id}": the store has no place for it`);
-    // Its record comes first: a directory without one is taken for something left over.
+    // The record comes first: open() deletes a directory without one.
     const layer = await this.addPath(claim, id, this.#shared.path(id));
     await this.#shared.make(id, build);
     return layer;
   }
 
-  /** deletes layers that were published but never recorded, because what they were made for failed */
+  /** deletes layers that were published but never recorded, because their job failed */
   async discard(ids: readonly string[]): Promise<void> {
     const claimed = await this.claimed();
     for (const id of ids.filter((id) => !claimed.has(id))) await this.#remove(id);
     this.#trash.empty();
   }
 
-  /** layers that a record is about to name, or that are being read */
+  /** layers that are being read, or that a record is about to name */
   claimed(): Promise<Set<string>> {
     return this.#claims.claimed();
   }
 
   /**
-   * deletes the layers that are not in use, and says which. The order keeps it safe beside other processes: a layer
-   * that was there when it looked is claimed, or was released by someone who had written its record before.
+   * Deletes the layers that are not in use, and returns their ids. The order keeps it safe beside other processes: a
+   * layer found here is claimed, or its claim was released after its record was written.
    */
   async collect(inUse: () => Promise<Set<string>>): Promise<string[]> {
     const candidates = await readdir(this.#layers);
@@ -326,7 +323,7 @@ export class LayerStore {
       const trash = await this.#remove(id);
       if (trash !== undefined) moved.set(id, trash);
     }
-    // Whoever claimed one between our look and the rename saw it and counts on it, also when a record names it by now.
+    // A process that claimed a layer between our check and the rename relies on it, even if a record names it by now.
     const after = moved.size > 0 ? await wanted() : before;
     for (const [id, trash] of moved) {
       if (after.has(id)) await rename(trash, join(this.#layers, id)).catch(() => this.#trash.discard(trash));
@@ -337,7 +334,7 @@ export class LayerStore {
     return deleted;
   }
 
-  /** resolves when all layers, and everything else in the store, are on the disk */
+  /** resolves when everything in the store is on the disk */
   sync(): Promise<void> {
     return this.#tools.sync(this.#layers);
   }
@@ -368,7 +365,7 @@ export class LayerStore {
     }
   }
 
-  /** what `build` returns, once all that it wrote is on the disk */
+  /** the result of `build`, once all its writes are on the disk */
   async #filled<T>(directory: string, build: (files: FileSession) => Promise<T>): Promise<T> {
     const files = await this.#tools.filesAt(directory);
     try {
@@ -380,7 +377,7 @@ export class LayerStore {
     }
   }
 
-  /** an empty layer beside the one that is built, which says that nothing is below it */
+  /** an empty layer beside the one that is built, to mark that nothing is below it */
   async #nothing(directory: string): Promise<string> {
     const path = join(directory, "..", "nothing");
     await mkdir(path, { mode: 0o755 });
@@ -419,7 +416,7 @@ export class LayerStore {
     return directory;
   }
 
-  /** whether it is a directory of the host. One on the store's own btrfs can be copied without its data */
+  /** whether it is a directory of the host on another file system. One on the store's own btrfs can share its data */
   #isElsewhere(layer: LayerInfo | undefined): boolean {
     if (layer?.path === undefined) return false;
     const known = this.#elsewhere.get(layer.path);
@@ -428,7 +425,7 @@ export class LayerStore {
     return isElsewhere;
   }
 
-  /** takes a layer out of the store; where it is now, or undefined when someone else was faster */
+  /** takes a layer out of the store; returns its new path, or undefined if another process was faster */
   async #remove(id: string): Promise<string | undefined> {
     this.#known.delete(id);
     await this.#spares.drop(id);

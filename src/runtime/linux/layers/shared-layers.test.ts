@@ -1,4 +1,4 @@
-/** How layers beside the store are made once, found again and swept, on the guest's real file code. */
+/** How layers beside the store are made once, found again and deleted, on the guest's real file code. */
 
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { SharedLayers } from "./shared-layers.ts";
 
 const { tools } = useLayerTools();
 
-test("a layer is made once, whoever asks, and one that fails leaves nothing", async () => {
+test("a layer is made once for all that ask, and a failed one leaves nothing", async () => {
   const folder = join(await tempDir(), "shared");
   const shared = new SharedLayers(folder, tools);
   await shared.open(() => false);
@@ -27,7 +27,7 @@ test("a layer is made once, whoever asks, and one that fails leaves nothing", as
   expect(await readdir(folder)).toEqual(["one"]);
 });
 
-test("what no layer means and what dead processes left is gone after the next start", async () => {
+test("folders without a layer and the leftovers of dead processes are gone after the next start", async () => {
   const folder = join(await tempDir(), "shared");
   for (const name of ["known", "unknown", "999999999-1-abc"]) await mkdir(join(folder, name), { recursive: true });
   await new SharedLayers(folder, tools).open((id) => id === "known");

@@ -1,10 +1,10 @@
 /**
  * <data>/shared/<id>: layers on the host's own file system, beside the store.
  *
- * A machine's volume is a copy of its image's base. The copy shares the data on the disk, but the kernel caches pages by
- * inode: each machine reads a file of the base into memory for itself. For small files that does not matter. For Node's
- * program of 120 MB it made the first `node` of every sandbox three times as slow. What lies here is mounted below the
- * volumes of all machines, as the host's /usr is, so its pages are in memory once.
+ * A machine's volume is a copy of its image's base. The copy shares the data on the disk, but the kernel caches pages
+ * by inode: each machine reads a file of the base into memory for itself. For small files that does not matter. For
+ * Node's program of 120 MB it made the first `node` of every sandbox three times as slow. The layers here are mounted
+ * below the volumes of all machines, as the host's /usr is, so their pages are in memory once.
  */
 
 import { existsSync, statfsSync } from "node:fs";
@@ -24,7 +24,7 @@ export class SharedLayers {
     this.#tools = tools;
   }
 
-  /** deletes what no layer of the store means, and what processes that died left half made */
+  /** deletes folders that belong to no layer of the store, and the unfinished ones of dead processes */
   async open(isLayer: (id: string) => boolean): Promise<void> {
     await makePrivate(this.#folder);
     for (const name of await readdir(this.#folder)) {
@@ -36,7 +36,9 @@ export class SharedLayers {
     return join(this.#folder, id);
   }
 
-  /** the directory of this id, filled by `build` unless it is there; on the disk when this resolves. Only root reaches it until it is made */
+  /**
+   * the directory of this id, filled by `build` if missing; on the disk when this resolves, only for root until then
+   */
   async make(id: string, build: (folder: string) => Promise<void>): Promise<void> {
     const path = this.path(id);
     if (existsSync(path)) return;
@@ -46,7 +48,7 @@ export class SharedLayers {
       await build(draft);
       await this.#tools.sync(draft);
       await rename(draft, path).catch((error) => {
-        if (!existsSync(path)) throw error; // else another process made the same meanwhile
+        if (!existsSync(path)) throw error; // otherwise another process made it meanwhile
       });
       await syncDirectory(this.#folder);
     } finally {
@@ -62,7 +64,7 @@ export class SharedLayers {
 /** file systems whose files can be mounted with other owners, as every layer is: ext4, XFS, btrfs and F2FS */
 const mappable = new Set([0xef53, 0x58465342, 0x9123683e, 0xf2f52010]);
 
-/** whether machines of the store can have directories that lie in `folder` below their volumes */
+/** whether machines of the store can have directories of `folder` below their volumes */
 export function canShareFrom(folder: string, store: string): boolean {
   const parent = dirname(folder);
   return mappable.has(statfsSync(parent).type) && fileSystemOf(parent) !== fileSystemOf(store);

@@ -1,4 +1,4 @@
-/** Snapshots: what they hold on to, and what becomes of them as files, good and hostile. */
+/** Snapshots: what they keep alive, and how they survive as files, good and hostile. */
 
 import { createHash, randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -16,7 +16,7 @@ import { imageReference } from "../images/images.ts";
 
 const { store, flattenMain } = useLayerTools();
 
-/** a store with an image, and a snapshot of as many layers above it as there are builders, topmost first */
+/** a store with an image, and a snapshot above it with one layer per builder, topmost first */
 async function withSnapshot(...build: ((files: FileSession) => Promise<unknown>)[]) {
   const at = await store();
   const snapshot = await addSnapshot(at, build);
@@ -69,14 +69,14 @@ async function exported(at: TestStore, id: string): Promise<Buffer> {
 async function contents(at: TestStore, layers: string[]): Promise<string[]> {
   const directories = await at.layers.lowerDirs(layers);
   const dumps = await Promise.all(directories.map((directory) => flattenMain("dump", directory)));
-  // Nanoseconds do not survive; the wire and the archive count in milliseconds, and those that were not set are now.
+  // Times are compared in milliseconds, as the wire and the archive have them; times that were not set are dropped.
   return dumps.map((dump) =>
     dump.replaceAll(/ \d{10}\.\d{9}/g, (time) => (time.startsWith(" 1000000000") ? time : "")),
   );
 }
 
 describe("keeping", () => {
-  test("a snapshot keeps its layers and its image's, also when the name is gone, and lets go of them", async () => {
+  test("a snapshot keeps its layers and its image's, also when the name is gone, and releases them", async () => {
     const { at, snapshot } = await withSnapshot(write("/a", "1"));
     await at.images.delete("tiny");
     expect(await at.snapshots.collect()).toEqual([]);
@@ -101,7 +101,7 @@ describe("keeping", () => {
     expect(await at.snapshots.collect()).toEqual(snapshot.layers);
   });
 
-  test("a damaged record that is in no layer is set aside, and what it may have named is kept until it is given up", async () => {
+  test("a damaged record that is in no layer is set aside, and its layers are kept until it is given up", async () => {
     const { at, snapshot } = await withSnapshot(write("/a", "1"));
     const path = join(at.path, "snapshots", `${snapshot.id}.json`);
     const good = await readFile(path);
@@ -117,7 +117,7 @@ describe("keeping", () => {
     expect(await at.snapshots.collect()).toEqual(expect.arrayContaining(snapshot.layers));
   });
 
-  test("a record that is missing is found again in its layer, unless another layer of it is gone", async () => {
+  test("a missing record is restored from its layer, unless another layer of it is gone", async () => {
     const { at, snapshot } = await withSnapshot(write("/a", "1"));
     const [layer = ""] = snapshot.layers;
     const path = join(at.path, "snapshots", `${snapshot.id}.json`);
@@ -137,7 +137,7 @@ describe("keeping", () => {
     expect(await snapshots.collect()).not.toContain(layer);
   });
 
-  test("an unknown snapshot is told with a sentence", async () => {
+  test("an unknown snapshot gives a clear error", async () => {
     const at = await store();
     for (const id of ["none", "../../etc/passwd", "0".repeat(28)]) {
       expect(await at.snapshots.get(id)).toBeUndefined();
@@ -147,7 +147,7 @@ describe("keeping", () => {
     }
   });
 
-  test("one of several layers, as older versions made them, becomes one of one and frees them", async () => {
+  test("a snapshot of several layers, from an older version, is merged into one layer and frees them", async () => {
     const { at, snapshot } = await withSnapshot(write("/a", "new"), write("/a", "old"), write("/b", "b"));
     const ready = () => at.snapshots.ready(snapshot.id, async () => {});
     const [merged, again] = await Promise.all([ready(), ready()]);
@@ -179,7 +179,7 @@ describe("as a file", () => {
     expect(await marks(copy.layers[0])).toContain("moved trusted.overlay.redirect /from/here");
   });
 
-  test("it goes to another store that has the image, and to none that lacks it", async () => {
+  test("it can be imported into another store that has the image, and into none that lacks it", async () => {
     const { at, snapshot } = await withSnapshot(write("/a", "1"));
     const file = await exported(at, snapshot.id);
     const { at: other } = await withSnapshot(write("/b", "1"));
@@ -202,7 +202,7 @@ describe("as a file", () => {
 });
 
 describe("a file with the image's own files in it", () => {
-  /** an image that shows "bin" of a directory of the host, which has "bin" and "secret" */
+  /** an image that shows "bin" of a host directory, which has "bin" and "secret" */
   async function withHost() {
     const at = await store();
     const host = await tempDir();
@@ -239,7 +239,7 @@ describe("a file with the image's own files in it", () => {
     return said;
   }
 
-  test("comes back where it shows of the host what the image does", async () => {
+  test("is restored if it shows the same parts of the host as the image", async () => {
     const { at, claim, image } = await withHost();
     const layer = await at.layers.create(claim, async (files) => {
       await hide(files);
@@ -274,7 +274,7 @@ describe("a file with the image's own files in it", () => {
   });
 });
 
-describe("a hostile file is refused with a sentence and leaves nothing", () => {
+describe("a hostile file is refused with a clear error and leaves nothing", () => {
   const manifest = { sandkeep: 1, image: "tiny", layers: 1, createdAt: 1 };
   const json = (value: unknown) => JSON.stringify(value);
   const sha256 = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
@@ -289,7 +289,7 @@ describe("a hostile file is refused with a sentence and leaves nothing", () => {
     return Buffer.concat(await Readable.from(tar as AsyncIterable<Buffer>).toArray());
   }
 
-  /** an archive that is right but for what its one layer holds */
+  /** a valid archive, except for the content of its one layer */
   async function archiveOf(layer: Buffer): Promise<Buffer> {
     const end = { sha256: sha256(layer), size: layer.length };
     return archive([
@@ -399,7 +399,7 @@ describe("a hostile file is refused with a sentence and leaves nothing", () => {
     }
   });
 
-  /** the tar with another length in the header at an offset, and the checksum that goes with it */
+  /** the tar with another length in the header at an offset, and a matching checksum */
   function withLength(tar: Buffer, at: number, length: number): Buffer {
     const header = tar.subarray(at, at + 512);
     header.write(`${length.toString(8).padStart(11, "0")} `, 124);

@@ -1,8 +1,8 @@
 /**
- * Snapshots on disk: <store>/snapshots/<id>.json says which layer of the LayerStore a snapshot is, and of which image.
+ * Snapshots on disk: <store>/snapshots/<id>.json names the layer in the LayerStore that a snapshot is, and its image.
  *
  * Records of older versions name several layers that lie above those of the image. They are merged into one when a
- * machine first boots from them; the files get new numbers then, once.
+ * machine first boots from them; the files get new inode numbers then, once.
  */
 
 import { randomBytes } from "node:crypto";
@@ -26,14 +26,14 @@ import type { LayerStore } from "./layers.ts";
 export interface SnapshotRecord extends SnapshotInfo {
   /**
    * whether its one layer holds everything but the host's directories. Otherwise the layers lie above those of the
-   * image: always so in a store without subvolumes, and in records of older versions
+   * image: so in every store without subvolumes, and in records of older versions
    */
   whole: boolean;
 }
 
 export type SnapshotDraft = Pick<SnapshotRecord, "image" | "layers" | "size" | "whole">;
 
-/** a record with an id of its own, not written down yet */
+/** a record with a new id, not written yet */
 export function draftRecord(draft: SnapshotDraft): SnapshotRecord {
   return { id: randomBytes(14).toString("hex"), ...draft, createdAt: Date.now() };
 }
@@ -50,7 +50,7 @@ export interface ReadySnapshot {
   layer: string;
 }
 
-/** What machines need that no snapshot and no image's name does. */
+/** Layers and images that machines need, besides those of snapshots and image names. */
 export interface MachineNeeds {
   layers: Iterable<string>;
   /** image references */
@@ -61,7 +61,7 @@ export interface SnapshotStoreOptions {
   store: string;
   layers: LayerStore;
   images: ImageStore;
-  /** of every machine, alive or with files left on the disk; asked at each collection */
+  /** the needs of every machine that runs or has files left on the disk; called at each collection */
   machines: () => MachineNeeds | Promise<MachineNeeds>;
 }
 
@@ -70,9 +70,9 @@ export class SnapshotStore implements Snapshots {
   readonly #layers: LayerStore;
   readonly #images: ImageStore;
   readonly #machines: SnapshotStoreOptions["machines"];
-  /** those whose size may still change, by id */
+  /** snapshots whose size may still change, by id */
   readonly #settling = new Map<string, Promise<void>>();
-  /** those of older versions whose layers are being merged, by id */
+  /** snapshots of older versions whose layers are being merged, by id */
   readonly #merging = new Map<string, Promise<SnapshotRecord>>();
   #unflushed = false;
   readonly #flushing = new SharedRun<void>();
@@ -85,8 +85,8 @@ export class SnapshotStore implements Snapshots {
   }
 
   /**
-   * writes the records again that a restart of the host or a store that failed has cost, or that are damaged: they are in
-   * their layers, too. One that is damaged and in no layer is set aside, so that it stops nothing else
+   * Restores from their layers the records that are damaged, or that a host restart or a failed store has cost. A
+   * damaged record that is in no layer is set aside, so that it blocks nothing else.
    */
   async open({ isNewlyMounted = false } = {}): Promise<void> {
     await makePrivate(this.#folder);
@@ -107,14 +107,14 @@ export class SnapshotStore implements Snapshots {
     }
   }
 
-  /** writes a snapshot down; of its layers there are several only on machines of older versions */
+  /** records a snapshot; only machines of older versions have several layers */
   async record(draft: SnapshotDraft): Promise<SnapshotRecord> {
     return this.publish(draftRecord(draft));
   }
 
   /**
-   * as record, of one that is on record in its layer already. The file is not flushed: after a power loss it is written
-   * again from there
+   * as record, for a snapshot whose layer already contains the record. The file is not flushed: after a power loss it
+   * is restored from there
    */
   async publish(record: SnapshotRecord): Promise<SnapshotRecord> {
     await writeJson(this.#path(record.id), record, { durable: false });
@@ -130,10 +130,10 @@ export class SnapshotStore implements Snapshots {
     return this.get(id);
   }
 
-  /** measures a snapshot again once all of it is on the disk: what was deleted at the last moment is gone then */
+  /** measures a snapshot again once all of it is on the disk; files deleted at the last moment no longer count then */
   settle(id: string, measure: () => Promise<number | undefined>): void {
     const settling = this.#settle(id, measure)
-      // Where it cannot be told the estimate has to do.
+      // If it cannot be measured, the estimate stays.
       .catch(() => undefined)
       .finally(() => this.#settling.delete(id));
     this.#settling.set(id, settling);
@@ -163,7 +163,7 @@ export class SnapshotStore implements Snapshots {
     await rm(this.#path(id), { force: true });
   }
 
-  /** a snapshot as machines boot from it; its layer is claimed before it is looked for */
+  /** a snapshot that machines can boot from; claims its layer before checking that it exists */
   async ready(id: string, claim: (layer: string) => Promise<void>, verb = "boot from"): Promise<ReadySnapshot> {
     const image = await this.#imageOf(await this.#must(id, verb));
     const snapshot = await this.#merged(id, image);
@@ -226,7 +226,7 @@ export class SnapshotStore implements Snapshots {
     });
   }
 
-  /** what records that were set aside may have named, so that all of it is there when they are restored */
+  /** the layers and images that records set aside may have named, kept for the case that the records are restored */
   async #lost(): Promise<{ layers: string[]; images: string[] }> {
     const lastLost = Math.max(await lastLoss(this.#folder), await this.#images.lastLoss());
     if (lastLost === 0) return { layers: [], images: [] };
@@ -234,7 +234,7 @@ export class SnapshotStore implements Snapshots {
     return { layers: layers.map(({ id }) => id), images: await this.#images.versions() };
   }
 
-  /** resolves when everything recorded so far is on the disk, and measured */
+  /** resolves when all snapshots recorded so far are on the disk, and measured */
   async flushed(): Promise<void> {
     await this.#flushing.current;
     await Promise.all(this.#settling.values());
@@ -244,7 +244,7 @@ export class SnapshotStore implements Snapshots {
     await this.#flushed();
     const size = await measure();
     const snapshot = await this.get(id);
-    // Deleted meanwhile, or nobody can say.
+    // Otherwise the snapshot was deleted meanwhile, or its size is unknown.
     if (snapshot && size !== undefined) await this.publish({ ...snapshot, size });
   }
 
@@ -254,9 +254,9 @@ export class SnapshotStore implements Snapshots {
     throw new SandkeepError("not-found", `Cannot boot from snapshot "${id}": its image "${image}" is gone`);
   }
 
-  /** the snapshot with one layer, as this store boots from it */
+  /** the snapshot merged into one layer, ready for this store to boot from */
   async #merged(id: string, image: ImageRecord): Promise<SnapshotRecord> {
-    // Of two who rewrite a record one must be the first.
+    // The two that rewrite this record must not run at the same time.
     await this.#settling.get(id);
     const merging = this.#merging.get(id) ?? this.#merge(id, image).finally(() => this.#merging.delete(id));
     this.#merging.set(id, merging);
@@ -275,7 +275,7 @@ export class SnapshotStore implements Snapshots {
       const bottom = hasVolumes && host.length === 0;
       const flat = await this.#layers.flatten(claim, chain, { bottom, size: snapshot.size });
       const merged = { ...snapshot, layers: [flat.id], whole: hasVolumes };
-      // Deleted meanwhile: then it stays deleted, and the new layer is collected.
+      // If it was deleted meanwhile, it stays deleted, and the new layer is collected.
       if (await this.get(snapshot.id)) await writeJson(this.#path(snapshot.id), merged);
       return merged;
     } finally {
@@ -283,7 +283,7 @@ export class SnapshotStore implements Snapshots {
     }
   }
 
-  /** the very version that a snapshot began with, or else what its name stands for here */
+  /** the exact version that a snapshot began with, or else the version that its name stands for here */
   async #imageHere(reference: string): Promise<string> {
     const image = (await this.#images.get(reference)) ?? (await this.#images.get(imageName(reference)));
     if (image) return imageReference(image);
@@ -310,7 +310,7 @@ export class SnapshotStore implements Snapshots {
     return snapshot;
   }
 
-  /** flushes the store, at once for all who ask meanwhile */
+  /** flushes the store, once for all callers that wait meanwhile */
   async #flushed(): Promise<void> {
     this.#unflushed = true;
     await this.#flushing.run(() => this.#flushAll());
@@ -319,7 +319,7 @@ export class SnapshotStore implements Snapshots {
   async #flushAll(): Promise<void> {
     while (this.#unflushed) {
       this.#unflushed = false;
-      // A store that cannot be flushed shows in everything else; the kernel goes on trying.
+      // A store that cannot be flushed shows in every other operation; the kernel keeps trying.
       await this.#layers.sync().catch(() => undefined);
     }
   }

@@ -19,6 +19,6 @@ test("a copy of a layer that is gone is given up, even where nothing can be dele
   await spares.open(() => true);
   spares.restock("layer", join(folder, "missing"));
   await tried;
-  // A rejection that nothing waits for fails the run of this test.
+  // A rejection that nothing handles would fail this test's run.
   await expect(spares.close()).resolves.toBeUndefined();
 });

@@ -1,6 +1,6 @@
 /**
- * Copies of layers, made before a machine needs them: a copy takes as long as the file system needs to write what is
- * new in it, a rename takes nothing.
+ * Copies of layers, made before a machine needs them: a copy takes as long as the file system needs to write its
+ * metadata, a rename takes no time.
  *
  *   <store>/spares/<layer>/<tag>/   a copy; on btrfs a subvolume. Each layer has a folder of its own, because the kernel
  *                                   makes copies in one folder one after the other
@@ -25,12 +25,12 @@ interface Restocking {
   made?: Promise<void>;
 }
 
-/** how long to wait before a copy is made for nobody yet, in ms */
+/** pause before a copy is made in advance, in ms */
 const quiet = 20;
 
 export class Spares {
   readonly #options: SparesOptions;
-  /** paths of those that are there, by layer */
+  /** paths of the finished copies, by layer */
   readonly #ready = new Map<string, string[]>();
   readonly #restocking = new Map<string, Restocking>();
   #closed = false;
@@ -39,7 +39,7 @@ export class Spares {
     this.#options = options;
   }
 
-  /** finds those that an earlier daemon left; those of layers that are gone are deleted */
+  /** finds the copies that an earlier daemon left, and deletes those of layers that are gone */
   async open(isThere: (layer: string) => boolean): Promise<void> {
     const { folder } = this.#options;
     await makePrivate(folder);
@@ -50,7 +50,7 @@ export class Spares {
     }
   }
 
-  /** lets no more be made, and resolves when none is */
+  /** starts no more copies, and resolves when none is being made */
   async close(): Promise<void> {
     this.#closed = true;
     for (const { timer } of this.#restocking.values()) clearTimeout(timer);
@@ -58,7 +58,7 @@ export class Spares {
     this.#restocking.clear();
   }
 
-  /** makes a copy in a moment, when whoever needed one has it, unless there is one by then */
+  /** makes a copy soon, after the current caller has its own, unless there is one by then */
   restock(layer: string, volume: string): void {
     if (this.#closed || this.#restocking.has(layer)) return;
     const entry: Restocking = {
@@ -98,15 +98,15 @@ export class Spares {
     const paths = this.#ready.get(layer) ?? [];
     this.#ready.delete(layer);
     for (const path of paths) await this.#options.discard(path);
-    // One that is just being made keeps its folder, and is found at the next start.
+    // A copy that is just being made keeps its folder; the next start finds it.
     await rmdir(join(this.#options.folder, layer)).catch(() => undefined);
   }
 
   async #restockNow(layer: string, volume: string): Promise<void> {
     if ((this.#ready.get(layer)?.length ?? 0) > 0) return;
-    // Without it the next machine waits a little longer.
+    // If this fails, the next machine waits a little longer.
     await this.add(layer, volume).catch(() => undefined);
-    // Of a store that has failed nothing can be deleted; it is found at the next start.
+    // Nothing can be deleted in a failed store; the next start finds it.
     if (!existsSync(volume)) await this.drop(layer).catch(() => undefined);
   }
 }

@@ -1,4 +1,4 @@
-/** Makes and copies volumes; where the file system has none, directories take their place. */
+/** Makes and copies volumes; on file systems without volumes, directories take their place. */
 
 import { execFile } from "node:child_process";
 import { mkdir } from "node:fs/promises";
@@ -12,7 +12,7 @@ export async function createVolume(tools: Pick<LayerTools, "createVolume">, path
   try {
     await tools.createVolume(path);
   } catch (error) {
-    // A file system without volumes: a directory serves, only slower to copy and to delete.
+    // A file system without volumes: a directory works too, only slower to copy and to delete.
     if (!isSandkeepError(error, "unsupported")) throw error;
     await mkdir(path, { mode: 0o700 });
   }
@@ -27,7 +27,7 @@ export async function copyVolume(tools: Pick<LayerTools, "snapshotVolume">, from
   }
 }
 
-/** another process may have made it at the same moment */
+/** ignores that another process made it at the same moment */
 export function unlessThere(error: unknown): void {
   if (!isSandkeepError(error, "exists") && (error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
 }

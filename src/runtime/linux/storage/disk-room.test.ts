@@ -10,7 +10,7 @@ import { DiskRoom } from "./disk-room.ts";
 
 const mebibyte = 2 ** 20;
 
-test("a disk without room to start at all is said so, with what to free", async () => {
+test("a start on a disk without room fails with an error that says how much to free", async () => {
   const dataDir = await disk("1m");
   expect(() => DiskRoom.makeStartable({ dataDir, reserve: 64 * mebibyte })).toThrow(
     `Cannot serve "${dataDir}": its disk has 1 MiB left. Free at least 64 MiB there and start again`,
@@ -18,7 +18,7 @@ test("a disk without room to start at all is said so, with what to free", async 
   DiskRoom.makeStartable({ dataDir: await disk("16m"), reserve: 64 * mebibyte });
 });
 
-test("growth is refused below the reserve, and allowed a quarter above it; both are said once", async () => {
+test("growth is refused below the reserve and allowed a quarter above it; each change is reported once", async () => {
   const dataDir = await disk("100m");
   const said: string[] = [];
   const room = await DiskRoom.open({ dataDir, reserve: 40 * mebibyte, say: (sentence) => void said.push(sentence) });

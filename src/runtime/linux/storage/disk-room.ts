@@ -8,10 +8,10 @@
  *      └──────────────────────────────────┴────────────────────────────────────────┘
  *                            free + ballast ≥ 1¼ × reserve
  *
- * plenty: everything goes on, and half of the reserve lies in a file, the ballast, which other programs cannot use up.
- * short: nothing that makes the store grow is begun, and machines cannot add to their files. Reading, deleting, stopping
- *   and running commands go on.
- * ballast given up: another program has filled the disk. The ballast's room is used for what was accepted before.
+ * plenty: everything is allowed. Half of the reserve is in a file, the ballast, which other programs cannot use up.
+ * short: nothing that makes the store grow may begin, and machines cannot add to their files. Reading, deleting,
+ *   stopping and running commands go on.
+ * ballast given up: another program has filled the disk. The ballast's room goes to writes that were accepted before.
  *
  * The store's own file system gets a reserve in the same way, without a ballast: commands that delete files, and the
  * records of machines that stop, need a little room in it.
@@ -34,9 +34,9 @@ export interface DiskRoomOptions {
 }
 
 const run = promisify(execFile);
-/** pause between two looks, in ms: what is written in between has to fit into the reserve */
+/** pause between two checks, in ms; all writes in between have to fit into the reserve */
 const pause = 100;
-/** room without which neither the database nor a record can be written, in bytes */
+/** free bytes below which neither the database nor a record can be written */
 const least = 8 << 20;
 const smallestReserve = 256 << 20;
 const smallestStoreReserve = 192 << 20;
@@ -47,7 +47,7 @@ export class DiskRoom {
   readonly #options: DiskRoomOptions;
   readonly #ballast: string;
   readonly #reserve: number;
-  /** what is short of room, and by how much; undefined while there is plenty */
+  /** the place that is short of room, and by how much; undefined while there is plenty */
   #shortage: Shortage | undefined;
   #places: DiskVitals[] = [];
   #lastShort: number | undefined;
@@ -61,13 +61,13 @@ export class DiskRoom {
     if (freeOf(statfsSync(dataDir)) >= least) return;
     rmSync(ballastOf(dataDir), { force: true });
     const left = freeOf(statfsSync(dataDir));
-    // File systems keep room for root, and some count room as free that nobody can use.
+    // File systems keep room for root, and some count room as free that no program can use.
     if (left >= least || canWrite(join(dataDir, ".room"))) return;
     const how = `Free at least ${inWords(reserve ?? usualReserve(dataDir))} there and start again`;
     throw new SandkeepError("no-room", `Cannot serve "${dataDir}": its disk has ${inWords(left)} left. ${how}`);
   }
 
-  /** looks once, and from then on ten times a second */
+  /** checks once, and from then on ten times a second */
   static async open(options: DiskRoomOptions): Promise<DiskRoom> {
     const room = new DiskRoom(options);
     await room.#judge();
@@ -85,13 +85,13 @@ export class DiskRoom {
     return this.#shortage !== undefined;
   }
 
-  /** when room was last seen to be short, now included, in ms of performance.now(); undefined while that was never so */
+  /** the last time a check found too little room, in ms of performance.now(); undefined if none ever did */
   lastShort(): number | undefined {
     this.shortage();
     return this.#lastShort;
   }
 
-  /** what the last look found */
+  /** the results of the last check */
   get places(): DiskVitals[] {
     return this.#places;
   }
@@ -101,9 +101,7 @@ export class DiskRoom {
     return this.#reserve;
   }
 
-  /**
-   * Watches the mounted store as well. `follow` is called after every look, one call at a time.
-   */
+  /** Watches the mounted store as well. Every check calls `follow`, one call at a time. */
   attach(store: string, follow: () => Promise<void>): void {
     this.#store = store;
     this.#follow = follow;
@@ -114,7 +112,7 @@ export class DiskRoom {
     this.#follow = async () => undefined;
   }
 
-  /** how much is left and how much should be, in words, as it is now; undefined where there is enough */
+  /** the room that is left and the room that should be, in words, as of now; undefined where there is enough */
   shortage(): string | undefined {
     const { dataDir } = this.#options;
     const short = this.#shortage ?? shortageIn({ dataDir, store: this.#store, reserve: this.#reserve });
@@ -122,7 +120,7 @@ export class DiskRoom {
     return short && inSentence(short);
   }
 
-  /** throws while room is short; `what` is what would make the store grow */
+  /** throws while room is short; `what` names the action that would make the store grow */
   require(what: string): void {
     refuse(this.#shortage, what);
   }
@@ -146,7 +144,7 @@ export class DiskRoom {
       await this.#judge();
       if (!this.#isClosed) await this.#follow();
     } catch {
-      // The next look comes at once; what matters of a failure is seen by then.
+      // The next check follows at once, and reports the failure if it matters.
     }
   }
 
@@ -181,7 +179,7 @@ export class DiskRoom {
   async #take(): Promise<void> {
     const size = Math.floor(this.#reserve / 2);
     const { type, bavail, bsize } = statfsSync(this.#options.dataDir);
-    // What is free has to be enough with the ballast in place; on a tmpfs the ballast would be memory.
+    // The free room has to be enough with the ballast in place; on a tmpfs the ballast would use memory.
     if (type === tmpfsMagic || bavail * bsize < this.#reserve * 1.25) return;
     try {
       rmSync(this.#ballast, { force: true });
@@ -193,7 +191,7 @@ export class DiskRoom {
   }
 }
 
-/** throws while room is short, for a process that is not the daemon: looks once, and leaves the ballast alone */
+/** throws while room is short, for a process other than the daemon: checks once, and leaves the ballast alone */
 export function requireRoom(place: { dataDir: string; store: string; reserve?: number }, what: string): void {
   refuse(shortageIn(place), what);
 }
@@ -206,7 +204,7 @@ function inSentence({ place, free, reserve }: Shortage): string {
   return `${words[place]} has ${inWords(free)} left, and ${inWords(reserve)} are kept in reserve`;
 }
 
-/** of the disk or, where that has enough, of the store on it, which cannot be looked at if it has failed */
+/** the shortage of the disk or, if that has enough room, of the store on it; a failed store cannot be checked */
 function shortageIn(place: { dataDir: string; store: string | undefined; reserve?: number }): Shortage | undefined {
   const { dataDir, store, reserve = usualReserve(dataDir) } = place;
   const free = freeOf(statfsSync(dataDir));
@@ -238,15 +236,15 @@ function shortageOf(
 }
 
 /**
- * what is kept free in a store: a sixteenth, but of a small one enough for what the kernel has accepted and not yet
- * counted as used
+ * The bytes to keep free in a store: a sixteenth. A small store keeps enough for data that the kernel has accepted but
+ * not yet counted as used.
  */
 function reserveIn({ blocks, bsize }: { blocks: number; bsize: number }): number {
   const size = blocks * bsize;
   return Math.floor(Math.min(Math.max(size / 16, smallestStoreReserve), size / 4, largestReserve));
 }
 
-/** what is kept free on the disk of a data directory where no setting says it, in bytes */
+/** bytes to keep free on the disk of a data directory when no setting gives the number */
 export function usualReserve(dataDir: string): number {
   const { blocks, bsize } = statfsSync(dataDir);
   return Math.min(Math.max(Math.floor((blocks * bsize) / 20), smallestReserve), largestReserve);

@@ -1,6 +1,7 @@
 /**
- * Disk limits where the store's file system has none: the files of each machine are measured now and then, and while
- * there are too many its programs cannot add to them. Reading and deleting go on, and writing again after deleting.
+ * Disk limits where the store's file system has none. Measures the files of each machine at intervals. While they
+ * exceed the limit, the machine's programs cannot add to them; they can still read and delete, and write again after
+ * deleting.
  */
 
 import { join } from "node:path";
@@ -13,11 +14,11 @@ export interface DiskWatchOptions {
   launcher: Launcher;
   volumes: Volumes;
   machines: () => Iterable<LinuxMachine>;
-  /** told of what went wrong in the background */
+  /** called with errors of background work */
   trouble: (error: unknown) => void;
 }
 
-/** pause after each round, in ms; a round takes as long as there are files to count */
+/** pause after each round, in ms; a round takes longer the more files there are */
 const pause = 500;
 
 export class DiskWatch {
@@ -52,7 +53,7 @@ export class DiskWatch {
       const used = await this.#options.volumes.measure(join(plan.volume, "fs")).catch(() => undefined);
       if (this.#closed || used === undefined || machine.record.ended) continue;
       const over = used > machine.spec.limits.disk;
-      // said again in every round: programs started since inherit no limit from the agent
+      // repeated in every round: programs started since the last one inherit no limit from the agent
       if (over || this.#stopped.has(plan.name)) await this.#allow(machine, !over);
     }
   }

@@ -7,7 +7,7 @@ import type { DriveVolumes } from "../../../core/ports/runtime.ts";
 import { isPlainName } from "../machines/plan.ts";
 import type { Volumes } from "./volumes.ts";
 
-/** the sandbox's plain user owns what is in a fresh drive */
+/** the sandbox's plain user, who owns the files of a new drive */
 const plainUser = 1000;
 /** ends the name of a drive's volume once the drive is deleted; no id has a dot */
 const deleted = ".deleted";
@@ -31,7 +31,7 @@ export class DriveStore implements DriveVolumes {
     this.#volumes = volumes;
   }
 
-  /** also deletes what is left of drives whose deletion was cut short */
+  /** also deletes the rest of drives whose deletion was interrupted */
   async open(): Promise<void> {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(this.#folder)) if (name.endsWith(deleted)) await this.#remove(name);
@@ -55,8 +55,8 @@ export class DriveStore implements DriveVolumes {
   }
 
   /**
-   * From here on the drive is gone. What a sandbox has left in it may keep its volume from being deleted; that is tried
-   * again when the store is opened next.
+   * The drive is gone as soon as this is called. Files that a sandbox left in it may prevent the deletion of its
+   * volume; the next start tries again.
    */
   async delete(id: string): Promise<void> {
     const volume = this.volume(id);
@@ -73,7 +73,7 @@ export class DriveStore implements DriveVolumes {
     await this.#volumes.delete(join(this.#folder, name)).catch(this.#trouble);
   }
 
-  /** where a drive is */
+  /** the path of a drive's volume */
   volume(id: string): string {
     if (!isPlainName(id)) throw new SandkeepError("invalid", `Cannot use drive "${id}": that is no id`);
     return join(this.#folder, id);

@@ -21,9 +21,9 @@ export interface GrowthStopOptions {
   store: string;
   /** flushes the store */
   sync: () => Promise<void>;
-  /** whether all that is in the store's file system is ours: then records and the output of commands get a limit too */
+  /** whether the store's file system holds only our files: then records and the output of commands get a limit too */
   isOwnStore: boolean;
-  /** a file that is there while limits are lowered, so that a daemon that is started meanwhile raises them again */
+  /** a file that exists while limits are lowered, so that a daemon started meanwhile raises them again */
   note: string;
   /** called when there is room again */
   resumed: () => void;
@@ -48,7 +48,7 @@ export class GrowthStop {
     this.#options.room.detach();
   }
 
-  /** makes the limits fit what the disk has room for; one round after the other */
+  /** adapts the limits to the room on the disk; one round after the other */
   apply(): Promise<void> {
     this.#round = this.#round.then(() => this.#apply()).catch(this.#options.trouble);
     return this.#round;
@@ -69,14 +69,14 @@ export class GrowthStop {
 
   async #begin(): Promise<void> {
     const { note, store, isOwnStore, volumes, room, sync } = this.#options;
-    // What was accepted so far gets to the disk while there is room for it; by itself the kernel takes half a minute.
+    // Writes accepted so far get to the disk while there is room for them; by itself the kernel takes half a minute.
     sync().catch(() => undefined);
     mkdirSync(dirname(note), { recursive: true, mode: 0o700 });
     writeFileSync(note, "");
     this.#isStopped = true;
     if (!isOwnStore) return;
     const used = await volumes.usage(store);
-    // Records of machines that are stopped have to find room, and there is a bound for what commands print meanwhile.
+    // Records of machines that stop need room, and the output of commands needs a bound meanwhile.
     if (used !== undefined) await volumes.limit(store, used + Math.floor(room.reserve / 4));
   }
 
@@ -101,7 +101,7 @@ export class GrowthStop {
     this.#stopped.clear();
   }
 
-  /** the volume of a machine that has ended meanwhile is somewhere else, and has no writer */
+  /** a machine that has ended meanwhile has moved its volume, and nothing writes to it */
   async #limit(machine: LinuxMachine, bytes: number): Promise<void> {
     try {
       await this.#options.volumes.limit(machine.plan.volume, bytes);
@@ -111,8 +111,8 @@ export class GrowthStop {
   }
 
   /**
-   * For what no limit of a volume holds: drives, whose own limits are not known here, and stores without volumes.
-   * Repeated at every round, since programs that were started since the last one have no limit.
+   * For files that no volume's limit covers: drives, whose own limits are not known here, and stores without volumes.
+   * Repeated in every round, since programs that were started since the last one have no limit.
    */
   async #setWrites(allowed: boolean): Promise<void> {
     const { launcher, volumes, machines } = this.#options;

@@ -1,4 +1,4 @@
-/** Small JSON files that are either there whole or not at all, also after a crash. */
+/** Small JSON files that either exist whole or not at all, also after a crash. */
 
 import { randomBytes } from "node:crypto";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
@@ -9,8 +9,8 @@ import { codeOf } from "../../../base/error-code.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 
 /**
- * replaces the file; with `durable`, the default, it is on the disk when this resolves, otherwise with the next flush
- * of the file system
+ * replaces the file. With `durable`, the default, it is on the disk when this resolves; otherwise the next flush of the
+ * file system writes it
  */
 export async function writeJson(path: string, record: object, options: { durable?: boolean } = {}): Promise<void> {
   const { durable = true } = options;
@@ -36,7 +36,7 @@ export async function writeJson(path: string, record: object, options: { durable
   await syncDirectory(dirname(path));
 }
 
-/** at once: handing each step to another thread would take five times as long as all of them */
+/** synchronous: handing each step to another thread would take five times as long as all of them */
 function writeToMemory(fresh: string, path: string, text: string): void {
   try {
     writeFileSync(fresh, text, { flag: "wx", mode: 0o600 });
@@ -79,12 +79,12 @@ export async function jsonNames(folder: string): Promise<string[]> {
     .map((name) => name.slice(0, -".json".length));
 }
 
-/** makes a folder that only the daemon's user can look into */
+/** makes a folder that only the daemon's user can read */
 export async function makePrivate(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
 }
 
-/** a rename is on the disk once the directory it happened in is */
+/** a rename is on the disk only after its directory has been flushed */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, "r");
   try {
@@ -94,7 +94,7 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** also below what is no folder, where nothing can be */
+/** also true below a path that is not a folder, where nothing can exist */
 export function isMissing(error: unknown): boolean {
   return ["ENOENT", "ENOTDIR"].includes(codeOf(error) ?? "");
 }

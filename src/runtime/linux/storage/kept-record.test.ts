@@ -1,4 +1,4 @@
-/** Records that are written twice: what damage they survive, and that a copy never says what was before. */
+/** Records that are written twice: which damage they survive, and that a copy never holds an outdated record. */
 
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { lastLoss, readKept, readKeptSync, writeKept, writeKeptSync } from "./ke
 const schema = z.object({ n: z.number() });
 const parse = (text: string) => (text === "" ? undefined : text);
 
-test("a damaged record is made again from its copy, and the damaged one kept", async () => {
+test("a damaged record is restored from its copy, and the damaged file is kept", async () => {
   const folder = await tempDir();
   const path = join(folder, "a.json");
   await writeKept(path, { n: 1 });
@@ -21,7 +21,7 @@ test("a damaged record is made again from its copy, and the damaged one kept", a
   expect(await lastLoss(folder)).toBe(0);
 });
 
-test("one whose copy is damaged too is set aside, and is a loss until it is restored", async () => {
+test("a record whose copy is damaged too is set aside, and counts as lost until it is restored", async () => {
   const folder = await tempDir();
   const path = join(folder, "a.json");
   writeKeptSync(path, "1");
@@ -33,7 +33,7 @@ test("one whose copy is damaged too is set aside, and is a loss until it is rest
   expect(await lastLoss(folder)).toBe(0);
 });
 
-test("one that was set aside is given up by deleting it, though its copies were damaged too", async () => {
+test("deleting a record that was set aside gives it up, though its copies were damaged too", async () => {
   const folder = await tempDir();
   const [path, spare] = [join(folder, "a.json"), join(folder, "spare.json")];
   writeKeptSync(path, "1");
@@ -43,7 +43,7 @@ test("one that was set aside is given up by deleting it, though its copies were 
   expect(readKeptSync(path, parse, spare)).toBeUndefined();
 });
 
-test("one that is missing though a copy of it is there is made again from the copy", async () => {
+test("a missing record is restored from its copy", async () => {
   const folder = await tempDir();
   const path = join(folder, "a.json");
   writeKeptSync(path, "1");
@@ -52,7 +52,7 @@ test("one that is missing though a copy of it is there is made again from the co
   expect(await readFile(path, "utf8")).toBe("1");
 });
 
-test.each(["torn", "missing"])("one that is %s and whose copy is damaged is made again from its spare", async (how) => {
+test.each(["torn", "missing"])("a %s record whose copy is damaged is restored from its spare", async (how) => {
   const folder = await tempDir();
   const [path, spare] = [join(folder, "a.json"), join(folder, "spare.json")];
   for (const file of [path, spare]) writeKeptSync(file, "1");
@@ -62,7 +62,7 @@ test.each(["torn", "missing"])("one that is %s and whose copy is damaged is made
   expect(readKeptSync(path, parse)).toBe("1");
 });
 
-test("where no copy can be written the record is, and no older copy is left", async () => {
+test("a record is written even if its copy cannot be, and no older copy stays", async () => {
   const folder = await tempDir();
   const path = join(folder, "a.json");
   const copy = join(folder, ".a.json.copy");

@@ -1,7 +1,7 @@
 /**
- * Records that sandboxes cannot do without, each written twice: <name>.json, and .<name>.json.copy beside it. One that is
- * damaged is set aside as <name>.json.damaged, said, and made again from its copy. One whose copy is damaged too counts as
- * missing, so that it stops nothing else. A spare is one more copy, in another folder.
+ * Records that sandboxes cannot do without, each written twice: <name>.json, and .<name>.json.copy beside it. A damaged
+ * record is renamed to <name>.json.damaged, reported, and restored from its copy. One whose copy is damaged too counts
+ * as missing, so that it blocks nothing else. A spare is one more copy, in another folder.
  */
 
 import { copyFileSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
 import { isMissing, textIfThere, writeJson } from "./json-file.ts";
 
-/** called with a sentence for each damaged record; the records are this process's, and so is this */
+/** called with a sentence for each damaged record; one for the whole process */
 let say = (sentence: string): void => void process.stderr.write(`sandkeep: ${sentence}\n`);
 
 export function tellOfDamage(tell: (sentence: string) => void): void {
@@ -19,11 +19,11 @@ export function tellOfDamage(tell: (sentence: string) => void): void {
 
 export async function writeKept(path: string, record: object): Promise<void> {
   await writeJson(path, record);
-  // The record is written: without room for a copy there is none, which is better than one that says what was.
+  // The record is written. If there is no room for a copy, no copy is better than an outdated one.
   await writeJson(copyOf(path), record, { durable: false }).catch(() => rm(copyOf(path), { force: true }));
 }
 
-/** undefined when there is none, or none that can be read */
+/** undefined when no readable record exists */
 export async function readKept<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
   const text = await textIfThere(path);
   if (text === undefined) return undefined;
@@ -37,7 +37,7 @@ export async function removeKept(path: string): Promise<void> {
   await rm(copyOf(path), { force: true });
 }
 
-/** at once, as a machine cannot wait for it */
+/** synchronous, as a machine cannot wait for it */
 export function writeKeptSync(path: string, text: string): void {
   replace(path, text);
   try {
@@ -53,7 +53,7 @@ function replace(path: string, text: string): void {
   renameSync(`${path}.new`, path);
 }
 
-/** "damaged" when there is one and neither it nor a copy can be read; `spare` is where one more copy may be */
+/** "damaged" when a record exists but neither it nor a copy can be read; `spare` is the path of one more copy */
 export function readKeptSync<T>(
   path: string,
   parse: (text: string) => T | undefined,
@@ -61,19 +61,19 @@ export function readKeptSync<T>(
 ): T | "damaged" | undefined {
   const text = textOf(path);
   const copies = [copyOf(path), ...(spare === undefined ? [] : [spare])];
-  // Copies are written after the record: where there is one, there was a record.
+  // Copies are written after the record: where a copy exists, a record existed.
   const was = text !== undefined || copies.some((copy) => existsSync(copy));
   if (!was) return existsSync(`${path}.damaged`) ? "damaged" : undefined;
   return (text === undefined ? undefined : parse(text)) ?? healed(path, parse, copies) ?? "damaged";
 }
 
-/** Writes the copy of a good record again where it is damaged: else one damage after the other would cost all of them. */
+/** Writes the copy of a good record again if it is damaged. Otherwise a second damage could destroy the record too. */
 export function mendCopy(path: string): void {
   const text = textOf(path);
   if (text && !isReadable(copyOf(path))) replace(copyOf(path), text);
 }
 
-/** whether there is JSON in a file */
+/** whether a file holds valid JSON */
 export function isReadable(path: string): boolean {
   try {
     return typeof JSON.parse(textOf(path) ?? "") === "object";
@@ -82,7 +82,7 @@ export function isReadable(path: string): boolean {
   }
 }
 
-/** of a damaged record that nothing is left to make again from */
+/** sets aside a damaged record that cannot be restored from anything */
 export function setAside(path: string): void {
   const damaged = `${path}.damaged`;
   if (existsSync(path)) renameSync(path, damaged);
@@ -92,12 +92,12 @@ export function setAside(path: string): void {
   say(`The record "${path}" is damaged and has no good copy. It was set aside; ${how}`);
 }
 
-/** of a record that its layer has a copy of */
+/** reports a record that was restored from its layer */
 export function tellMadeAgain(path: string, was: "damaged" | "missing"): void {
   say(`The record "${path}" was ${was} and has been made again from its layer`);
 }
 
-/** when a record in the folder was last set aside and not restored, in ms since 1970; 0 when there is no such record */
+/** the last time a record in the folder was set aside and not restored, in ms since 1970; 0 when there is none */
 export async function lastLoss(folder: string): Promise<number> {
   const lost = (await readdir(folder))
     .filter((name) => name.endsWith(".json.damaged"))
@@ -113,14 +113,14 @@ function healed<T>(path: string, parse: (text: string) => T | undefined, copies 
     const record = parse(text);
     if (record === undefined) continue;
     const isThere = existsSync(path);
-    // Copied, not renamed: at no moment is there no record.
+    // A copy, not a rename: the record exists at every moment.
     if (isThere) copyFileSync(path, damaged);
     writeKeptSync(path, text);
     const what = isThere ? `was damaged and has been made again from its copy; the damaged one is "${damaged}"` : "";
     say(`The record "${path}" ${what || "was missing and has been made again from its copy"}`);
     return record;
   }
-  // Else a copy that cannot be read would bring back what somebody gives up by deleting the record that is set aside.
+  // Deleting the record that is set aside gives it up. A damaged copy left here would bring it back.
   for (const copy of copies) if (existsSync(copy)) renameSync(copy, `${copy}.damaged`);
   setAside(path);
   return undefined;

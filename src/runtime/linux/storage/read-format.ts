@@ -1,4 +1,4 @@
-/** Reads what another version of Sandkeep may have written: of something newer, people hear a sentence. */
+/** Reads files that another version of Sandkeep may have written; a newer format gives a clear error. */
 
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { NewerFormat } from "../../../protocols/newer-format.ts";

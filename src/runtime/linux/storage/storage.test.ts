@@ -1,4 +1,4 @@
-/** Which kind of store a data directory has: decided once, and never changed in silence. */
+/** Which kind of store a data directory has: decided once, and never changed silently. */
 
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ async function dataDir(): Promise<string> {
 
 const open = (dataDir: string, kind?: StorageKind) => openStorage({ dataDir, imageSize, ...(kind && { kind }) });
 
-/** opens it as a host without btrfs's tools would */
+/** opens the store as a host without btrfs's tools would */
 async function withoutTools<T>(use: () => Promise<T>): Promise<T> {
   const { PATH } = process.env;
   process.env.PATH = "/nowhere";
@@ -29,7 +29,7 @@ async function withoutTools<T>(use: () => Promise<T>): Promise<T> {
 }
 
 describe("the kind of a store", () => {
-  test("of a plain folder stays, also where an image could be had", async () => {
+  test("stays a plain folder, even if an image would be possible now", async () => {
     const directory = await dataDir();
     expect(await withoutTools(() => open(directory))).toMatchObject({ volumes: false });
     await writeFile(join(directory, "store/kept"), "kept");
@@ -37,7 +37,7 @@ describe("the kind of a store", () => {
     expect(await readFile(join(directory, "store/kept"), "utf8")).toBe("kept");
   });
 
-  test("is not changed by a setting, and the refusal says which it is", async () => {
+  test("is not changed by a setting, and the error names the kind", async () => {
     const directory = await dataDir();
     await open(directory, "directory");
     expect(await refusal(open(directory, "image"))).toMatch(
@@ -51,7 +51,7 @@ describe("the kind of a store", () => {
     );
   });
 
-  test("of an image that is missing is said, and no other is made in its place", async () => {
+  test("stays an image whose file is missing: the error says so, and no other is made", async () => {
     const directory = await dataDir();
     await open(directory, "image");
     await closeStorage(directory);
@@ -60,7 +60,7 @@ describe("the kind of a store", () => {
     expect(await refusal(withoutTools(() => open(directory)))).toMatch(/its image ".*store.btrfs" is missing/);
   });
 
-  test("of a data directory that an older version made is found out", async () => {
+  test("is detected in a data directory that an older version made", async () => {
     const plain = await dataDir();
     await mkdir(join(plain, "store/layers"), { recursive: true });
     expect(await open(plain)).toMatchObject({ volumes: false });
@@ -71,7 +71,7 @@ describe("the kind of a store", () => {
     expect(await open(image)).toMatchObject({ volumes: true });
   });
 
-  test("is asked for where an image lies beside a folder that was used: an older version hid the one with the other", async () => {
+  test("must be set where an image lies beside a used folder, as an older version may have left them", async () => {
     const directory = await dataDir();
     await mkdir(join(directory, "store/layers"), { recursive: true });
     await writeFile(join(directory, "store.btrfs"), "");

@@ -1,12 +1,12 @@
 /**
  * The file system that holds layers and machines, mounted at <data>/store with nosuid and nodev.
  *
- * Where the data directory is on btrfs already it is used as it is (by a bind mount, for the mount's own flags).
- * Otherwise it is a sparse btrfs image in the data directory, through a loop device: subvolumes give every machine a
- * limit that the kernel enforces and captures a running machine in constant time. Where neither can be had, a plain
- * folder serves: limits are then watched, and captures, resumes and forks copy.
+ * If the data directory is on btrfs already, the store is a folder of it (by a bind mount, for the mount's own flags).
+ * Otherwise it is a sparse btrfs image in the data directory, through a loop device. Subvolumes give every machine a
+ * limit that the kernel enforces, and capture a running machine in constant time. If neither is possible, the store is
+ * a plain folder: limits are then watched, and captures, resumes and forks copy.
  *
- * Which of them it is, is decided once and kept in <data>/store.json: another one would hide everything that is there.
+ * The kind is decided once and recorded in <data>/store.json: another kind would hide everything that is there.
  */
 
 import { execFile } from "node:child_process";
@@ -34,9 +34,9 @@ export type StorageKind = "btrfs" | "image" | "directory";
 
 export interface Storage {
   path: string;
-  /** whether subvolumes and their limits can be used */
+  /** whether the store has subvolumes and limits on them */
   volumes: boolean;
-  /** whether it was not mounted before */
+  /** whether this call mounted it */
   isNewlyMounted: boolean;
   /** whether it is a file system of its own, with nothing else in it */
   isOwn: boolean;
@@ -46,25 +46,25 @@ export interface StorageOptions {
   dataDir: string;
   /** default: btrfs if the data directory is on one, else an image if this host can mount one, else a folder */
   kind?: StorageKind;
-  /** of an image that is made; sparse; default 90 % of what is free */
+  /** bytes of a new image, which is sparse; default 90 % of the free room */
   imageSize?: number;
   /** whether an image has all its room on the disk in advance, so that no other program can take it; default false */
   preallocated?: boolean;
-  /** called with a sentence before what takes seconds */
+  /** called with a sentence before each step that takes seconds */
   progress?: (sentence: string) => void;
 }
 
 const run = promisify(execFile);
 const btrfsMagic = 0x9123683e;
-/** how long an unmount may be refused, in ms */
+/** how long to retry a refused unmount, in ms */
 const patience = 5000;
 const smallestImage = 512 << 20;
 const largestShared = 8 * 2 ** 30;
 const longestReclaim = 10_000;
-/** how much of all machines together may be written but not on the disk, in bytes */
+/** bytes that all machines together may have written that are not on the disk yet */
 const mostDirty = 64 << 20;
 
-/** mounts the store unless it is mounted; what is in it is never touched */
+/** mounts the store unless it is mounted; never changes its content */
 export async function openStorage(options: StorageOptions): Promise<Storage> {
   const path = join(options.dataDir, "store");
   mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -75,7 +75,7 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     if (kind === "image") await mountImage(options, path);
     chmodSync(path, 0o700);
   }
-  // Written once it could be mounted, and before anything is put into it.
+  // Written after the first mount succeeded, and before anything is put into the store.
   await writeJson(kindFile(options.dataDir), { kind });
   const isNewlyMounted = !wasMounted && isMounted(path);
   return { path, volumes: kind !== "directory", isNewlyMounted, isOwn: kind === "image" };
@@ -86,7 +86,7 @@ export async function closeStorage(dataDir: string, longest = patience): Promise
   const path = join(dataDir, "store");
   const deadline = Date.now() + longest;
   while (isMounted(path)) {
-    // the mounts of machines that have just ended are taken apart behind them
+    // the mounts of machines that have just ended take a moment to go away
     const failure = await run("umount", [path]).then(
       () => undefined,
       (error: unknown) => error,
@@ -98,13 +98,13 @@ export async function closeStorage(dataDir: string, longest = patience): Promise
 }
 
 /**
- * Makes deleted volumes give their room back now: by itself the kernel takes half a minute. A sync wakes what frees
- * them, but passes over those that a machine's mounts, which are being taken apart, still hold; so it is asked again
- * until none is left. What was freed can be used after one more.
+ * Makes deleted volumes give their room back now: by itself the kernel takes half a minute. A sync wakes the kernel's
+ * cleaner, but that passes over volumes still held by mounts of machines that are ending. So this syncs again until
+ * none is left. The freed room is usable after one more sync.
  */
 export async function reclaim(path: string): Promise<void> {
   const deadline = Date.now() + longestReclaim;
-  // where there are no volumes, or no btrfs, there is nothing to be had
+  // without volumes or btrfs there is nothing to reclaim
   const sync = () => run("btrfs", ["filesystem", "sync", path]).catch(() => undefined);
   do {
     await sync();
@@ -120,7 +120,7 @@ async function hasDeletedVolumes(path: string): Promise<boolean> {
   );
 }
 
-/** what tells file systems apart: all subvolumes of a btrfs are on one, although each has a device number of its own */
+/** identifies a file system: all subvolumes of a btrfs are one, although each has a device number of its own */
 export function fileSystemOf(path: string): string {
   const real = realpathSync(path);
   const lines = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
@@ -129,20 +129,20 @@ export function fileSystemOf(path: string): string {
     const plain = point.replace(/\\(\d{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
     return plain === "/" || real === plain || real.startsWith(`${plain}/`);
   };
-  // Of several mounts on one point the last one is seen.
+  // Of several mounts on one point only the last one is visible.
   const [deepest] = mounts.filter(holds).sort((a, b) => b.point.length - a.point.length || 0);
   const seen = mounts.filter(({ point }) => point === deepest?.point).at(-1);
   return seen?.device ?? "";
 }
 
-/** whether the store that is mounted at a path cannot be written to, as after a failed write to the disk below it */
+/** whether the store mounted at a path is read-only, as after a failed write to the disk below it */
 export function isReadOnly(path: string): boolean {
   const [mount = "", fileSystem = ""] = mountLine(path)?.split(" - ") ?? [];
   const options = [mount.split(" ")[5] ?? "", fileSystem.split(" ")[2] ?? ""];
   return options.some((list) => list.split(",").includes("ro"));
 }
 
-/** takes back a remount; one that the kernel has made after an error stays as it is */
+/** undoes a remount; a store that the kernel made read-only after an error stays so */
 export async function remountWritable(path: string): Promise<void> {
   await run("mount", ["-o", "remount,rw", path]).catch(() => undefined);
 }
@@ -151,7 +151,7 @@ function isMounted(path: string): boolean {
   return existsSync(path) && mountLine(path) !== undefined;
 }
 
-/** of mountinfo, which knows no symlinks and writes spaces and the like as octal numbers */
+/** from mountinfo, which resolves symlinks and writes spaces and the like as octal numbers */
 function mountLine(path: string): string | undefined {
   const written = realpathSync(path).replace(/[ \t\n\\]/g, (char) => `\\0${char.charCodeAt(0).toString(8)}`);
   return readFileSync("/proc/self/mountinfo", "utf8")
@@ -168,7 +168,7 @@ function isBtrfs(path: string): boolean {
   return statfsSync(path).type === btrfsMagic;
 }
 
-/** the kind that the data directory has; a new one gets the one that is wanted, or the best that this host can have */
+/** the kind of the data directory; a new one gets the kind in the options, or the best that this host supports */
 async function kindOf(options: StorageOptions, path: string): Promise<StorageKind> {
   const { dataDir, kind: wanted } = options;
   const there = (await readJson(kindFile(dataDir), kindRecord))?.kind ?? existingKind(dataDir, path);
@@ -188,7 +188,7 @@ async function kindOf(options: StorageOptions, path: string): Promise<StorageKin
   return there;
 }
 
-/** of a data directory that an older version made, which did not write it down */
+/** detects the kind in a data directory of an older version, which did not record it */
 function existingKind(dataDir: string, path: string): StorageKind | undefined {
   const hasImage = existsSync(imageOf(dataDir));
   if (isMounted(path)) return hasImage ? "image" : isBtrfs(path) ? "btrfs" : "directory";
@@ -246,7 +246,7 @@ async function mountImage(options: StorageOptions, path: string): Promise<void> 
   const preallocated = options.preallocated === true;
   if (preallocated) await takeRoom(image);
   try {
-    // commit=1: what a snapshot has to wait for is at most what was written in a second
+    // commit=1: a snapshot waits for at most one second's writes
     const discard = preallocated ? "nodiscard" : "discard=async";
     await run("mount", ["-o", `loop,nosuid,nodev,noatime,${discard},commit=1`, image, path]);
   } catch (cause) {
@@ -256,7 +256,7 @@ async function mountImage(options: StorageOptions, path: string): Promise<void> 
   limitDirty(path);
 }
 
-/** made aside and renamed, so that a half-made image is never taken for one */
+/** built under another name and renamed, so that a half-made image is never used */
 async function makeImage(image: string, options: StorageOptions): Promise<void> {
   const { bavail, bsize } = statfsSync(options.dataDir);
   const size = options.imageSize ?? Math.floor((bavail * bsize * 0.9) / (1 << 20)) * (1 << 20);
@@ -268,7 +268,7 @@ async function makeImage(image: string, options: StorageOptions): Promise<void> 
   rmSync(half, { force: true });
   writeFileSync(half, "", { mode: 0o600 });
   truncateSync(half, size);
-  // In a small store files would take all the room, and what records them none: there both share it.
+  // In a small store files could take all the room and leave none for metadata: there both share it.
   const shared = size < largestShared ? ["--mixed"] : [];
   await run("mkfs.btrfs", ["-q", "--nodiscard", "-m", "single", "-d", "single", ...shared, half]);
   renameSync(half, image);
@@ -286,15 +286,15 @@ async function takeRoom(image: string): Promise<void> {
   }
 }
 
-/** the loop device reads and writes past the page cache, or every page would be cached twice; not all hosts can */
+/** the loop device bypasses the page cache, or every page would be cached twice; not all hosts can */
 async function direct(path: string): Promise<void> {
   const device = sourceOf(path);
   if (device !== undefined) await run("losetup", ["--direct-io=on", device]).catch(() => undefined);
 }
 
 /**
- * A stop waits until what its machine has written is on the disk. So that this is never much, writers wait for the disk
- * from here on; not all kernels can.
+ * A stop waits until its machine's writes are on the disk. To keep that short, writers wait for the disk from here on;
+ * not all kernels can.
  */
 function limitDirty(path: string): void {
   try {
@@ -305,6 +305,6 @@ function limitDirty(path: string): void {
     writeFileSync(join(all, own, "bdi/strict_limit"), "1");
     writeFileSync(join(all, own, "bdi/max_bytes"), `${mostDirty}`);
   } catch {
-    // Then a stop after a gigabyte takes half a second.
+    // Without the limit a stop after writing a gigabyte takes half a second.
   }
 }

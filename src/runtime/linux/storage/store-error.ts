@@ -1,9 +1,9 @@
-/** What callers read when something failed because of the store of all sandboxes. */
+/** The errors that callers get when an operation failed because of the store of all sandboxes. */
 
 import type { Components } from "../components.ts";
 import { ofClosedStore, ofFailedStore } from "../guest-wire/failure.ts";
 
-/** the error as callers should read it where the store has failed or was unmounted; else the error as it is */
+/** a clear error if the store has failed or was unmounted; otherwise the error as it is */
 export function storeError({ isClosed, health, room }: Components, error: unknown, what: string): unknown {
   const shortage = () => room?.shortage();
   if (isClosed) return ofClosedStore(error, shortage());

@@ -1,4 +1,4 @@
-/** What a capture hears of data that the kernel could not write. */
+/** How captures learn of data that the kernel could not write. */
 
 import { expect, test } from "vitest";
 import { StoreHealth } from "./store-health.ts";
@@ -17,7 +17,7 @@ function healthOf() {
     async sync() {
       state.flushes++;
       const { lost } = state;
-      // As the kernel does: what was lost is said once.
+      // As the kernel does: it reports a loss only once.
       state.lost = undefined;
       if (lost) throw lost;
     },
@@ -25,7 +25,7 @@ function healthOf() {
   return { state, health };
 }
 
-test("a capture waits for a flush only where the disk was short of room since the last one", async () => {
+test("a capture waits for a flush only if the disk was short of room since the last one", async () => {
   const { state, health } = healthOf();
   await health.requireWhole();
   expect(state.flushes).toBe(0);
@@ -35,7 +35,7 @@ test("a capture waits for a flush only where the disk was short of room since th
   expect(state.flushes).toBe(1);
 });
 
-test("data that was lost is said to every capture from then on, whoever flushed first", async () => {
+test("every capture after a loss of data fails, no matter which one flushed first", async () => {
   const { state, health } = healthOf();
   state.lastShort = performance.now();
   state.lost = noSpace();
@@ -47,7 +47,7 @@ test("data that was lost is said to every capture from then on, whoever flushed 
   for (let n = 0; n < 2; n++) await expect(health.requireWhole()).rejects.toThrow("EROFS");
 });
 
-test("a flush that nothing answered says nothing of the store, and is asked for again", async () => {
+test("a flush that got no answer does not fail the store, and the next capture flushes again", async () => {
   const { state, health } = healthOf();
   state.lastShort = performance.now();
   state.lost = new Error("The connection to the launcher has ended");

@@ -1,20 +1,21 @@
 /**
- * Whether everything that the store has accepted got to its disk. A disk below the store that is full makes the kernel drop
- * files' data, and it does not refuse to copy the volume that lacks them: only a flush of the whole store says so, once. So
- * a capture asks for such a flush before it is acknowledged, where the disk has been short of room since the last one.
+ * Tracks whether all data that the store has accepted got to its disk. When the disk below the store is full, the
+ * kernel drops files' data. It still copies the volume that lacks them: only a flush of the whole store reports the
+ * loss, once. So a capture flushes the store before it is acknowledged, if the disk has been short of room since the
+ * last flush.
  *
- * A store that has lost something counts as failed until its machines have ended: none of them may go on with files that
- * are only in memory.
+ * A store that has lost data counts as failed until its machines have ended: none of them may go on with files that
+ * exist only in memory.
  */
 
 import { isOfDisk, readOnlyError } from "../guest-wire/failure.ts";
 
 export interface StoreHealthOptions {
-  /** flushes the store; rejects with what the kernel could not write since the last time */
+  /** flushes the store; rejects if the kernel could not write something since the last time */
   sync: () => Promise<void>;
-  /** when the disk was last seen to be short of room, in ms of performance.now(); undefined while that was never so */
+  /** the last time the disk was found short of room, in ms of performance.now(); undefined if it never was */
   lastShort: () => number | undefined;
-  /** as the kernel makes a store that it cannot go on with */
+  /** whether the kernel has made the store read-only, as it does after an error */
   isReadOnly: () => boolean;
 }
 
@@ -31,20 +32,20 @@ export class StoreHealth {
     return this.#failure !== undefined || this.#options.isReadOnly();
   }
 
-  /** the kernel says only once what it has lost, so that every flush of the daemon's is made here */
+  /** the kernel reports a loss only once, so every flush of the daemon goes through here */
   async flush(): Promise<void> {
     const begun = performance.now();
     try {
       await this.#options.sync();
     } catch (error) {
-      // From now on as if the kernel had made it read-only.
+      // From now on the store is treated as if the kernel had made it read-only.
       if (isOfDisk(error)) this.#failure = readOnlyError();
       throw error;
     }
     this.#checkedAt = begun;
   }
 
-  /** throws unless all that was captured before the call is on the disk */
+  /** throws unless everything captured before the call is on the disk */
   async requireWhole(): Promise<void> {
     const lastShort = this.#options.lastShort();
     const isUnsure = lastShort !== undefined && lastShort >= this.#checkedAt;

@@ -1,7 +1,8 @@
 /**
  * Brings back a store that the kernel has made read-only, as it does when a write to the disk below fails. Such a file
- * system becomes writable again only when it is mounted anew, so every machine on it ends first. What stops and
- * snapshots acknowledged is there afterwards; of what machines wrote since, only what the kernel had put on the disk.
+ * system becomes writable again only when it is mounted anew, so every machine on it ends first. The files of
+ * acknowledged stops and snapshots are there afterwards. Of later writes, only those that the kernel had put on the
+ * disk survive.
  */
 
 import { readdirSync } from "node:fs";
@@ -27,13 +28,13 @@ export interface RescueOptions {
   room?: DiskRoom | undefined;
 }
 
-/** how long mounts of machines that were ended may take to go away, in ms */
+/** how long the mounts of ended machines may take to go away, in ms */
 const longestUnmount = 15_000;
-/** pause between two looks at the store, in ms, and the longest one after rescues that failed */
+/** pause between two checks of the store, in ms, and the longest one after failed rescues */
 const pause = 1000;
 const longestPause = 60_000;
 
-/** the store, mounted writable; ends every machine on one that is read-only unless that can be spared */
+/** the store, mounted writable; if it is read-only, ends every machine on it unless a remount is enough */
 export async function openWritable({ storage, places, guest, room }: RescueOptions): Promise<Storage> {
   const path = places.store;
   const found = await openStorage(storage);
@@ -50,7 +51,7 @@ export async function openWritable({ storage, places, guest, room }: RescueOptio
   return mountedAnew(storage, path);
 }
 
-/** mounts of machines that have just ended keep the old file system for a moment, which refuses to be mounted writable */
+/** mounts of machines that have just ended hold the old file system for a moment, and it refuses a writable mount */
 async function mountedAnew(storage: StorageOptions, path: string): Promise<Storage> {
   const deadline = Date.now() + longestUnmount;
   for (;;) {
@@ -63,7 +64,7 @@ async function mountedAnew(storage: StorageOptions, path: string): Promise<Stora
   }
 }
 
-/** Calls for a rescue, one at a time, whenever the store is read-only and its disk has room. */
+/** Starts a rescue, one at a time, whenever the store is read-only and its disk has room. */
 export class StoreWatch {
   readonly #needsRescue: () => boolean;
   readonly #rescue: () => Promise<void>;
@@ -105,7 +106,7 @@ export class StoreWatch {
   }
 }
 
-/** by the launcher that runs, and where it does not know them, by their cgroups */
+/** through the running launcher; machines that it does not know end through their cgroups */
 async function endMachines(places: Places, guest: string): Promise<void> {
   const { run } = places;
   const launcher = await Launcher.open({ run, binary: guest, egress: ["/bin/true"], env: {}, orphans: () => [] });
@@ -119,7 +120,7 @@ async function endMachines(places: Places, guest: string): Promise<void> {
   }
 }
 
-/** none where a store that has failed cannot even be read */
+/** empty where a failed store cannot even be read */
 function foldersIn(path: string): string[] {
   try {
     return readdirSync(path);

@@ -1,4 +1,4 @@
-/** <store>/trash: volumes and directories that nobody needs, being deleted in the background. */
+/** <store>/trash: unused volumes and directories, being deleted in the background. */
 
 import { readdir, rename } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,12 +21,12 @@ export class Trash {
     await makePrivate(this.#folder);
   }
 
-  /** a place that nothing has, for whoever moves a thing here and may want it back */
+  /** a new path, for callers that move something here and may want it back */
   newPath(): string {
     return join(this.#folder, processTag());
   }
 
-  /** no error when it is gone already */
+  /** no error if the path is gone already */
   async discard(path: string): Promise<void> {
     await rename(path, this.newPath()).catch((error) => {
       if (!isMissing(error)) throw error;
@@ -35,7 +35,7 @@ export class Trash {
   }
 
   empty(): void {
-    // What cannot be deleted now stays in the trash and is tried again with the next thing thrown away.
+    // What cannot be deleted now stays in the trash; the next discard tries again.
     this.#emptying = this.#emptying.then(() => this.#deleteAll()).catch(() => undefined);
   }
 
@@ -55,7 +55,7 @@ export class Trash {
     }
   }
 
-  /** by the guest, which copes with trees deeper than any path */
+  /** by the guest, which can delete trees deeper than any path */
   async #deleteDirectory(name: string): Promise<void> {
     const files = await this.#tools.filesAt(this.#folder);
     try {

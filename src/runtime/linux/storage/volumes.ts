@@ -13,7 +13,7 @@ import type { MachinePlan } from "../machines/plan.ts";
 
 const run = promisify(execFile);
 const mountPrefix = "mount-";
-/** how often to try to delete a folder that somebody still writes into */
+/** how often to try to delete a folder that another process still writes into */
 const removals = 6;
 
 export class Volumes {
@@ -26,7 +26,7 @@ export class Volumes {
     this.real = real;
   }
 
-  /** with what overlay wants: "fs" and an empty "work" */
+  /** with the directories that overlay needs: "fs" and an empty "work" */
   async create(path: string, owner = 0): Promise<void> {
     if (this.real) await this.#launcher.createVolume(path);
     else mkdirSync(path, { mode: 0o700 });
@@ -38,11 +38,11 @@ export class Volumes {
   /** makes a copy of a machine's volume ready to be mounted */
   renew(path: string): void {
     mkdirSync(join(path, "work"), { recursive: true, mode: 0o700 });
-    // What the overlay noted about a mount that is gone would keep the next one from working.
+    // The overlay's notes about a mount that is gone would keep the next one from working.
     rmSync(join(path, "work/work/incompat"), { recursive: true, force: true });
   }
 
-  /** a copy that shares its data; of a plain folder, as cheap as the file system makes it */
+  /** a copy that shares its data; a plain folder is copied as cheaply as the file system can */
   async copy(from: string, to: string): Promise<void> {
     if (this.real) await this.#launcher.snapshotVolume(from, to);
     else await run("cp", ["-a", "--reflink=auto", from, to]);
@@ -52,7 +52,7 @@ export class Volumes {
     if (this.real) {
       await this.#launcher.deleteVolume(path).catch((error) => {
         if (isSandkeepError(error, "not-found")) return;
-        // Something made volumes in it. The kernel deletes an empty one as it does a folder, so a walk gets them all.
+        // A program made volumes in it. The kernel deletes an empty one like a folder, so a walk deletes them all.
         if (errnoOf(error) === constants.errno.ENOTEMPTY) return this.#remove(path);
         throw error;
       });
@@ -78,7 +78,7 @@ export class Volumes {
       await this.delete(join(folder, name));
   }
 
-  /** freezes a drive for one machine; where the copy is */
+  /** freezes a drive for one machine; returns the path of the copy */
   async freeze(drive: string, folder: string, index: number): Promise<string> {
     const copy = join(folder, `${mountPrefix}${index}`);
     await this.copy(drive, copy);
@@ -89,18 +89,18 @@ export class Volumes {
     if (this.real) await this.#launcher.limitVolume(path, bytes);
   }
 
-  /** for the volumes of all sessions of a sandbox together; what a deleted one shares with others counts on */
+  /** one limit for all sessions' volumes of a sandbox; data that a deleted volume shares with others still counts */
   async limitLine(path: string, line: string, bytes: number): Promise<void> {
     if (this.real) await this.#launcher.limitLine(path, bytes, numberOf(line));
   }
 
-  /** undefined where it would cost a walk */
+  /** undefined where it would need a walk */
   async usage(path: string): Promise<number | undefined> {
     if (!this.real) return undefined;
     return this.#launcher.volumeUsage(path).catch(() => undefined);
   }
 
-  /** bytes below a path, counted one by one */
+  /** bytes below a path, counted file by file */
   async measure(path: string): Promise<number> {
     const session = await this.#launcher.filesAt(path);
     try {
