@@ -1,6 +1,6 @@
 /** Answers to requests that are made without waiting for each. */
 
-/** Requests under way, at most so many; the first that fails is thrown to whoever adds or waits next. */
+/** A bounded number of pending requests; the next add() or all() throws the first error. */
 export class Answers {
   readonly #limit: number;
   readonly #waiting = new Set<Promise<void>>();

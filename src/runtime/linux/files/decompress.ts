@@ -1,4 +1,4 @@
-/** Undoes the compression of a stream, whichever its first bytes say it has: gzip, zstd or none. */
+/** Decompresses a stream: gzip, zstd or none, detected by its first bytes. */
 
 import { Readable } from "node:stream";
 import { createGunzip, createZstdDecompress } from "node:zlib";
@@ -10,7 +10,7 @@ const kinds = [
 ];
 const longestMagic = 4;
 
-/** the plain bytes; a broken compression is an "invalid" error, an error of the source stays what it is */
+/** the plain bytes; broken compression is an "invalid" error, an error of the source is passed on unchanged */
 export async function* decompressed(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const chunks = source[Symbol.asyncIterator]();
   const head: Uint8Array[] = [];

@@ -1,4 +1,6 @@
-/** What a guest tells about one file (an ENTRY frame) and about one change (a CHANGED frame); guest/files/files.c has the bytes. */
+/**
+ * A guest's description of one file (ENTRY frame) and of one change (CHANGED frame); guest/files/files.c has the bytes.
+ */
 
 import { posix } from "node:path";
 import type { FileChange, FileInfo, FileType } from "../../../core/ports/runtime.ts";
@@ -12,11 +14,11 @@ export type EntryType =
   | "socket"
   | "character-device"
   | "block-device"
-  /** another name of a file that came before; `target` is that file's path */
+  /** another name of an earlier file; `target` is that file's path */
   | "link";
 
 export interface Entry {
-  /** a name (list), relative to where a walk began ("" for that place itself), or empty (stat) */
+  /** a name (list), a path relative to the start of a walk ("" for the start itself), or empty (stat) */
   path: string;
   type: EntryType;
   size: number;
@@ -28,7 +30,7 @@ export interface Entry {
   links: number;
   major: number;
   minor: number;
-  /** of a symlink or link, else empty */
+  /** target of a symlink or link, else empty */
   target: string;
   attributes: Attribute[];
 }
@@ -61,7 +63,7 @@ export function decodeEntry(payload: Buffer): Entry {
   return entry;
 }
 
-/** the entry in the core's words */
+/** the entry as the core's type */
 export function infoOf(entry: Entry, path: string): FileInfo {
   return {
     name: posix.basename(path),
@@ -86,7 +88,7 @@ export function decodeChange(payload: Buffer): FileChange {
   return { kind, path, directory, ...(to !== "" && { to }) };
 }
 
-// Their places are the numbers on the wire, from 1.
+// The index plus 1 is the number on the wire.
 const types = [
   "file",
   "directory",

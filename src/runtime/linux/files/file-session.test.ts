@@ -1,4 +1,4 @@
-/** What hostile input and hostile neighbours do to file requests: nothing, and a sentence. */
+/** Hostile input and hostile neighbours of file requests have no effect but a clear error. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -20,7 +20,7 @@ async function text(path: string, options?: { offset?: number; length?: number }
 }
 
 describe("bad input", () => {
-  test("paths that are none are refused with a sentence", async () => {
+  test("invalid paths are refused with a clear error", async () => {
     expect(await refusal(text(""))).toBe('invalid: Cannot read "": the path is not absolute');
     expect(await refusal(text("a/b"))).toBe('invalid: Cannot read "a/b": the path is not absolute');
     expect(await refusal(files.move("/tmp", "x"))).toBe('invalid: Cannot move "x": the path is not absolute');
@@ -55,7 +55,7 @@ describe("bad input", () => {
       socket.write(new FrameWriter().u8(1).frame(type, type));
     }
     socket.write(new FrameWriter().frame(250, 250));
-    // A write is followed by its data, also when it is malformed.
+    // Data follows a write, even a malformed one.
     socket.write(new FrameWriter().u8(1).frame(Type.write, 300));
     socket.write(new FrameWriter().raw(Buffer.from("x")).frame(Type.data, 300));
     socket.write(new FrameWriter().frame(Type.end, 300));
@@ -86,7 +86,7 @@ describe("bad input", () => {
     await once(socket, "close");
   });
 
-  test("random bytes take no worker down", async () => {
+  test("random bytes crash no worker", async () => {
     const random = (seed: number) => {
       let state = seed;
       return () => {
@@ -101,7 +101,7 @@ describe("bad input", () => {
       socket.resume();
       for (let i = 0; i < 50; i++) {
         const payload = Buffer.from(Array.from({ length: next() % 64 }, () => next() & 0xff));
-        // Nothing that a random path could reach is there, but requests that change something are left out all the same.
+        // No random path reaches anything, but requests that change something are left out all the same.
         const types = [Type.read, Type.stat, Type.list, Type.watch, Type.walk, Type.data, Type.end, next() & 0xff];
         const type = types[next() % types.length] ?? Type.read;
         if (type === Type.remove) continue;
@@ -112,7 +112,7 @@ describe("bad input", () => {
     }
   });
 
-  test("a connection that is lost fails what is under way, and what comes after", async () => {
+  test("a lost connection fails pending requests and later ones", async () => {
     const session = await guest.connect();
     const reading = session.stat("/");
     session.close();
@@ -124,11 +124,11 @@ describe("bad input", () => {
 });
 
 describe("races", () => {
-  // A swap hits the moment between two looks at a name about once in a thousand tries.
+  // A swap hits the moment between two checks of a name about once in a thousand tries.
   const tries = 20_000;
   const atOnce = 100;
 
-  /** a directory in `tree` that is swapped all the time for a symlink to `outside`, which holds secrets */
+  /** a directory in `tree` that is constantly swapped for a symlink to `outside`, which holds secrets */
   async function swapped(): Promise<{ tree: string; outside: string }> {
     const directory = await tempDir();
     const outside = await tempDir();
@@ -138,7 +138,7 @@ describe("races", () => {
     await fs.mkdir(join(tree, "swapped"), { recursive: true });
     await fs.writeFile(join(tree, "swapped/kept"), "");
     await fs.symlink(outside, link);
-    // Anyone may remove what is in these, but not what is in the swapped directory: so that is never gone.
+    // Everyone may remove files in these, but not in the swapped directory, so that one always exists.
     for (const path of [directory, tree, outside]) await fs.chmod(path, 0o777);
     const swapper = spawn(guest.program, ["swap", join(tree, "swapped"), link, outside]);
     const exited = once(swapper, "exit");
@@ -190,7 +190,7 @@ describe("one connection", () => {
 });
 
 describe("a guest that lies", () => {
-  /** a session whose other end says `answer` to the first request, whatever that is */
+  /** a session whose other end sends `answer` to any first request */
   function lying(answer: Buffer): FileSession {
     const [ours, theirs] = duplexPair();
     theirs.once("data", () => theirs.write(answer));
@@ -220,7 +220,7 @@ describe("a guest that lies", () => {
     expect(await refusal(lying(answer).stat("/"))).toMatch(/^internal: Cannot finish the file request: /);
   });
 
-  test("whoever waits behind the lie is told too", async () => {
+  test("requests that wait behind the lie fail too", async () => {
     const session = lying(new FrameWriter().frame(Type.ok, 77));
     const waiting = [
       session.stat("/"),

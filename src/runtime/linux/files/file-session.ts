@@ -1,9 +1,10 @@
 /**
- * One connection for file requests: a method for each request that guest/files/files.c knows, where every payload is written
- * down. Requests may be made without waiting for answers; each is sent whole before the next. Nothing is read off the
- * connection while the consumer of an answer is slow.
+ * One connection for file requests, with a method for each request of guest/files/files.c, which documents every
+ * payload. Callers may make requests without waiting for answers; each is sent whole before the next. Nothing is read
+ * off the connection while the consumer of an answer is slow.
  *
- * Paths are absolute and go out as UTF-8. A name that is no UTF-8 comes in with U+FFFD in its place, and cannot be named.
+ * Paths are absolute and sent as UTF-8. A name that is not UTF-8 is received with U+FFFD in place of the bad bytes, and
+ * cannot be used in requests.
  */
 
 import type { Duplex } from "node:stream";
@@ -23,13 +24,13 @@ import { failure } from "../guest-wire/failure.ts";
 import { decodeChange, decodeEntry, type Entry } from "./file-entry.ts";
 
 export interface WriteRequest {
-  /** permission bits of a file that is made; default 0o644 */
+  /** permission bits of a new file; default 0o644 */
   mode?: number;
   parents?: boolean;
   append?: boolean;
-  /** fail when it exists */
+  /** fail if it exists */
   exclusive?: boolean;
-  /** put a new file in the place of whatever is there, but a directory */
+  /** replace anything but a directory with a new file */
   replace?: boolean;
   /** set `mode` also on a file that exists, and its setuid, setgid and sticky bits */
   exactMode?: boolean;
@@ -39,13 +40,13 @@ export interface WriteRequest {
 
 /** A write under way. */
 export interface Writing {
-  /** true once all data is on its way; false when it failed before, and no more data is wanted */
+  /** true once all data is sent; false when the write failed before, and needs no more data */
   sent: Promise<boolean>;
-  /** settles once it is answered; fails also when the data could not be read */
+  /** settles with the answer; rejects also when the data could not be read */
   done: Promise<void>;
 }
 
-/** A file that a walk came to; `contents`, if asked for, are exactly entry.size bytes, and lost once the walk goes on. */
+/** A file found by a walk; `contents`, if requested, are exactly entry.size bytes, and lost once the walk goes on. */
 export interface WalkStep {
   entry: Entry;
   contents?: AsyncIterable<Buffer>;
@@ -59,7 +60,7 @@ export class FileSession {
   #sending: Promise<void> = Promise.resolve();
   #lost: Error | undefined;
 
-  /** takes over a connection; nothing else may read from it or write to it */
+  /** takes over a connection; no other code may read from it or write to it */
   constructor(socket: Duplex) {
     this.#socket = socket;
     socket.on("error", (error) => this.#fail(lost(error)));
@@ -93,9 +94,9 @@ export class FileSession {
     const answer = this.#receive(id, Type.ok).finally(() => {
       answered = true;
     });
-    // A failure comes as soon as it is known: the rest of the data is of no use then.
+    // A failure arrives as soon as it is known: the rest of the data is not sent then.
     const sent = this.#inTurn(() => this.#sendWrite(id, head, data, () => answered));
-    // Where the data ends in an error, that says more than the guest's word for a write that broke off.
+    // If the data ends in an error, that says more than the guest's error for an incomplete write.
     const done = Promise.all([sent, answer]).then(() => undefined);
     done.catch(() => undefined);
     return { sent, done };
@@ -112,7 +113,7 @@ export class FileSession {
     for await (const frame of this.#stream(Type.list, (f) => f.str(path))) yield decoded(decodeEntry, frame.payload);
   }
 
-  /** whether this made the directory; false when it was there, which is fine only with `recursive` */
+  /** whether this made the directory; false when it existed, which is an error without `recursive` */
   async mkdir(path: string, options: { mode?: number; recursive?: boolean } = {}): Promise<boolean> {
     const { mode = 0o755, recursive = false } = options;
     const answer = await this.#ask(Type.mkdir, (f) =>
@@ -156,7 +157,7 @@ export class FileSession {
     await this.#ask(Type.symlink, (f) => f.str(target).str(path));
   }
 
-  /** another name for a file; a symlink is linked itself */
+  /** another name for a file; a symlink is linked itself, not its target */
   async link(from: string, to: string): Promise<void> {
     await this.#ask(Type.link, (f) => f.str(from).str(to));
   }
@@ -174,7 +175,7 @@ export class FileSession {
     await this.#ask(Type.fifo, (f) => f.str(path).u32(mode));
   }
 
-  /** fulfilled once the watch is in place; the changes end when the path itself is gone. The last request of a session */
+  /** resolves once the watch is in place; the changes end when the path is gone. The last request of a session */
   async watch(path: string, options: { recursive?: boolean } = {}): Promise<AsyncIterable<FileChange>> {
     const frames = this.#stream(Type.watch, (f) => f.str(path).u8(options.recursive ? 1 : 0));
     const first = await frames.next();
@@ -185,7 +186,7 @@ export class FileSession {
   async *walk(path: string, options: { contents?: boolean; attributes?: boolean } = {}): AsyncGenerator<WalkStep> {
     const { contents = false, attributes = false } = options;
     let inFile = false;
-    // An END ends the contents of a file if one has begun, else the walk.
+    // An END ends the contents of a file that has begun, else the walk.
     const isLast = (frame: Frame) => {
       if (frame.type === Type.entry) inFile = contents && isFile(frame.payload);
       const last = frame.type === Type.end && !inFile;
@@ -199,14 +200,14 @@ export class FileSession {
         .u8(attributes ? 1 : 0);
     const frames = this.#stream(Type.walk, fields, isLast);
     for await (const frame of frames) {
-      // Anything else is left of contents that nobody read.
+      // Other frames belong to contents that were not read.
       if (frame.type !== Type.entry) continue;
       const entry = decoded(decodeEntry, frame.payload);
       yield contents && entry.type === "file" ? { entry, contents: untilEnd(frames) } : { entry };
     }
   }
 
-  /** only on a connection begun by FILES_AT, like the two below */
+  /** only on a connection begun by FILES_AT, as are the two methods below */
   async whiteout(path: string): Promise<void> {
     await this.#ask(Type.whiteout, (f) => f.str(path));
   }
@@ -226,7 +227,7 @@ export class FileSession {
     return this.#lastId;
   }
 
-  /** a request with one OK */
+  /** a request that one OK answers */
   #ask(type: number, fill: Fill): Promise<Buffer> {
     const id = this.#nextId();
     const answer = this.#receive(id, Type.ok);
@@ -234,7 +235,7 @@ export class FileSession {
     return answer;
   }
 
-  /** one frame of the given type as the whole answer */
+  /** the answer, which must be a single frame of the given type */
   #receive(id: number, type: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       this.#listen(id, {
@@ -248,7 +249,7 @@ export class FileSession {
     });
   }
 
-  /** a request answered by frames up to the one that `isLast`, which is told only if it is no END */
+  /** the answer's frames up to the one that `isLast`, which is yielded only if it is not an END */
   async *#stream(type: number, fill: Fill, isLast = isEnd): AsyncGenerator<Frame, undefined> {
     const id = this.#nextId();
     const queue = new Queue<Frame>(queuedFrames);
@@ -272,7 +273,7 @@ export class FileSession {
     else this.#receivers.set(id, receiver);
   }
 
-  /** sends a request in its turn; what goes wrong reaches the one who waits for its answer */
+  /** sends a request in its turn; an error rejects the wait for its answer */
   #send(type: number, id: number, fill: Fill): void {
     this.#inTurn(async () => this.#put(requestFrame(type, id, fill))).catch((error) => {
       this.#receivers.get(id)?.fail(error);
@@ -307,7 +308,7 @@ export class FileSession {
     return turn;
   }
 
-  /** resolves when the connection takes more */
+  /** resolves when the connection can take more */
   async #put(bytes: Buffer): Promise<void> {
     if (this.#lost) throw this.#lost;
     if (!this.#socket.write(bytes)) await drained(this.#socket);
@@ -343,16 +344,16 @@ export class FileSession {
 type Contents = Uint8Array | AsyncIterable<Uint8Array>;
 type Fill = (frame: FrameWriter) => FrameWriter;
 
-/** Whoever waits for the answers to one request. */
+/** The code that waits for the answers to one request. */
 interface Receiver {
   /** takes an answer other than FAIL; true when it was the last */
   take(frame: Frame): boolean | Promise<boolean>;
   fail(error: unknown): void;
 }
 
-/** length in READ: as far as the file goes */
+/** the length in READ for reading to the end of the file */
 const toTheEnd = 2n ** 64n - 1n;
-// With frames of up to 128 KiB, 512 KiB may wait for a slow consumer.
+// With frames of up to 128 KiB, at most 512 KiB wait for a slow consumer.
 const queuedFrames = 4;
 
 const flags = { parents: 1, append: 2, exclusive: 4, replace: 8, exactMode: 16, owner: 32, modifiedAt: 64 } as const;
@@ -370,7 +371,7 @@ function isEnd(frame: Frame): boolean {
   return frame.type === Type.end;
 }
 
-/** a request whose values do not fit their fields is the caller's mistake */
+/** values that do not fit their fields are the caller's mistake */
 function requestFrame(type: number, id: number, fill: Fill): Buffer {
   try {
     return fill(new FrameWriter()).frame(type, id);
@@ -380,7 +381,7 @@ function requestFrame(type: number, id: number, fill: Fill): Buffer {
   }
 }
 
-/** the type in an ENTRY that is not looked at any further yet */
+/** reads the type in an ENTRY without parsing the rest */
 function isFile(payload: Buffer): boolean {
   const reader = new FrameReader(payload);
   reader.bytes();

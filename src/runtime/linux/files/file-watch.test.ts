@@ -30,7 +30,7 @@ describe("watch", () => {
     return `${change.kind} ${change.path.slice(directory.length)}${to}${change.directory ? " (dir)" : ""}`;
   }
 
-  test("tells what is made, written, changed and removed in a directory", async () => {
+  test("reports files that are made, written, changed and removed in a directory", async () => {
     const directory = await tempDir();
     const { seen, sees } = await watching(directory, false);
     await fs.writeFile(join(directory, "a"), "1");
@@ -42,7 +42,7 @@ describe("watch", () => {
     expect(seen).toEqual(["created /a", "written /a", "metadata /a", "created /d (dir)", "removed /a"]);
   });
 
-  test("tells a file that is written through the guest as one that is made, or written, and its drafts not at all", async () => {
+  test("reports a file that the guest writes as made or written, and its temporary files not atall", async () => {
     const directory = await tempDir();
     const { seen, sees } = await watching(directory, true);
     await files.write(join(directory, "a"), Buffer.from("1"));
@@ -55,7 +55,7 @@ describe("watch", () => {
     );
   });
 
-  test("tells a move as one change, and half of one as what it is", async () => {
+  test("reports a move as one change, a move out as one without a target, and a move in as created", async () => {
     const directory = await tempDir();
     const elsewhere = await tempDir();
     await fs.writeFile(join(directory, "a"), "");
@@ -110,7 +110,7 @@ describe("watch", () => {
     expect(kinds.at(-1)).toBe("removed");
   });
 
-  test("what cannot be watched is told before anything else", async () => {
+  test("a path that cannot be watched gives an error before any change", async () => {
     expect(await refusal(files.watch("/nowhere"))).toMatch(/^not-found: Cannot watch "\/nowhere": /);
     await expect(files.watch("/", { signal: AbortSignal.abort() })).rejects.toThrow(/abort/);
   });

@@ -25,12 +25,12 @@ async function text(path: string, options?: { offset?: number; length?: number }
   return Buffer.concat(await files.read(path, options).toArray()).toString();
 }
 
-/** pieces of a file that is never whole in memory */
+/** pieces of a file that is never completely in memory */
 async function* patterned(pieces: number, length: number): AsyncGenerator<Buffer> {
   for (let i = 0; i < pieces; i++) yield Buffer.alloc(length, i % 251);
 }
 
-/** bytes in buffers that are still needed by somebody; looks only now and then, since that takes a while */
+/** bytes in buffers that are still referenced; measures only at intervals, since that takes a while */
 function buffersInUse(turn = 0): number {
   if (turn % 32 !== 0) return 0;
   collectGarbage();
@@ -38,7 +38,7 @@ function buffersInUse(turn = 0): number {
 }
 
 describe("read and write", () => {
-  test("what is written is read, whole or in part", async () => {
+  test("a written file can be read, whole or in part", async () => {
     const path = join(await tempDir(), "a");
     await files.write(path, Buffer.from("hello world"));
     expect(await text(path)).toBe("hello world");
@@ -48,7 +48,7 @@ describe("read and write", () => {
     expect(await text(path, { offset: 100 })).toBe("");
   });
 
-  test("a write replaces what was there, or is added to it", async () => {
+  test("a write replaces or extends the file", async () => {
     const path = join(await tempDir(), "a");
     await files.write(path, Buffer.from("a longer text"));
     await files.write(path, Buffer.from("short"));
@@ -129,7 +129,7 @@ describe("read and write", () => {
     await expect(files.write(path, bad())).rejects.toThrow("the upload broke off");
   });
 
-  test("a full disk is told as such, at once, and the rest of the data is not wanted", async () => {
+  test("a full disk gives its own error at once, and the rest of the data is not read", async () => {
     let asked = 0;
     async function* endless() {
       for (;;) {
@@ -147,7 +147,7 @@ describe("read and write", () => {
   });
 });
 
-describe("what is no regular file", () => {
+describe("something other than a regular file", () => {
   test.each(["fifo", "device", "directory", "socket"])(
     "a %s is neither read nor written, and nothing hangs",
     async (kind) => {
@@ -175,7 +175,7 @@ describe("what is no regular file", () => {
 });
 
 describe("facts", () => {
-  test("stat tells type, size, mode, owner, time and target", async () => {
+  test("stat returns type, size, mode, owner, time and target", async () => {
     const directory = await tempDir();
     await fs.writeFile(join(directory, "f"), "12345", { mode: 0o640 });
     await fs.chown(join(directory, "f"), 12, 34);
@@ -189,7 +189,7 @@ describe("facts", () => {
     expect(await files.stat("/dev/null")).toMatchObject({ type: "device" });
   });
 
-  test("times that no date can hold do no harm", async () => {
+  test("times beyond the range of dates do no harm", async () => {
     const directory = await tempDir();
     await run("touch", ["-d", "@-5", join(directory, "old")]);
     await run("touch", ["-d", "@99999999999", join(directory, "new")]);
@@ -228,7 +228,7 @@ describe("changing the tree", () => {
     expect(await refusal(files.mkdir(join(directory, "f/g"), { recursive: true }))).toMatch(/^invalid: /);
   });
 
-  test("move, symlink, chmod and chown do what they say", async () => {
+  test("move, symlink, chmod and chown work", async () => {
     const directory = await tempDir();
     await files.write(join(directory, "a"), Buffer.from("1"));
     await files.move(join(directory, "a"), join(directory, "b"));
@@ -245,7 +245,7 @@ describe("changing the tree", () => {
     expect(await refusal(files.move(join(directory, "no"), join(directory, "b")))).toMatch(/^not-found: Cannot move/);
   });
 
-  test("remove takes files, empty directories and, when asked, whole trees, but follows no symlink", async () => {
+  test("remove deletes files, empty directories and, when asked, whole trees, but follows no symlink", async () => {
     const directory = await tempDir();
     await fs.mkdir(join(directory, "kept"));
     await fs.writeFile(join(directory, "kept/file"), "");
@@ -298,7 +298,7 @@ describe("changing the tree", () => {
 });
 
 describe("users and roots", () => {
-  test("a plain user may do what that user may, and is told what not", async () => {
+  test("a plain user has that user's permissions, and errors for the rest", async () => {
     const plain = await startFileGuest(guest.program, { user: { uid: 65_534, gid: 65_534 } });
     onTestFinished(() => plain.stop());
     const theirs = filesOver(plain.connect);
@@ -316,7 +316,7 @@ describe("users and roots", () => {
     expect(await refusal(session.usage(directory))).toMatch(/^forbidden: /);
   });
 
-  test("in a layer no path and no symlink leads out", async () => {
+  test("no path and no symlink leads out of a layer", async () => {
     const directory = await tempDir();
     const outside = join(await tempDir(), "outside");
     await fs.writeFile(outside, "secret");
@@ -344,13 +344,13 @@ describe("users and roots", () => {
   });
 });
 
-describe("a write that does not come to its end", () => {
+describe("an incomplete write", () => {
   const broken = async function* () {
     yield Buffer.from("half of it");
     throw new Error("the upload broke off");
   };
 
-  test.each([{}, { replace: true }])("leaves what was there, and no name of its own: %j", async (options) => {
+  test.each([{}, { replace: true }])("leaves the old file, and no temporary name: %j", async (options) => {
     const directory = await tempDir();
     const path = join(directory, "a");
     await expect(files.write(path, broken(), options)).rejects.toThrow("the upload broke off");
@@ -361,7 +361,7 @@ describe("a write that does not come to its end", () => {
     expect(await fs.readdir(directory)).toEqual(["a"]);
   });
 
-  test("leaves what was there when its connection is cut", async () => {
+  test("leaves the old file when its connection breaks", async () => {
     const directory = await tempDir();
     const path = join(directory, "a");
     await fs.writeFile(path, "before");
@@ -395,7 +395,7 @@ describe("a write over a file", () => {
     expect(await fs.readFile(path, "utf8")).toBe("after");
   });
 
-  test("goes through a symlink, which stays one, also where that leads to nothing yet", async () => {
+  test("goes through a symlink, which stays a symlink, even if its target does not exist yet", async () => {
     const directory = await tempDir();
     await fs.mkdir(join(directory, "d"));
     await fs.symlink("d/a", join(directory, "link"));
@@ -407,7 +407,7 @@ describe("a write over a file", () => {
     expect(await fs.readdir(join(directory, "d"))).toEqual(["a"]);
   });
 
-  test("is seen under all names of the file, and keeps its attributes", async () => {
+  test("is visible under all names of the file, and keeps its attributes", async () => {
     const path = join(await tempDir(), "a");
     await fs.writeFile(path, "before");
     await fs.link(path, `${path}-too`);
@@ -420,7 +420,7 @@ describe("a write over a file", () => {
     expect(stdout).toBe("kept\n");
   });
 
-  test("has the room of what was there where there is no other", async () => {
+  test("can use the old file's room if no other is free", async () => {
     const directory = await tempDir();
     await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory]);
     onTestFinished(async () => void (await run("umount", [directory])));

@@ -1,6 +1,6 @@
 /**
- * A sandbox's file system as the core sees it: each operation on a connection of its own, done inside the sandbox by a
- * process of the given user.
+ * A sandbox's file system as the core's `Files`: each operation has its own connection to a process inside the sandbox,
+ * which runs as the given user.
  */
 
 import { posix } from "node:path";
@@ -13,10 +13,10 @@ import type { FileSession } from "./file-session.ts";
 import { archiveTar } from "./tar.ts";
 import { extractTar } from "./tar-extract.ts";
 
-/** makes a connection: of the user whose files these are, or of root in the same sandbox */
+/** opens a connection: as the user of these files, or as root in the same sandbox */
 export type OpenSession = (as: "user" | "root") => Promise<FileSession>;
 
-/** the operations of `Files` over connections of their own; `explained` puts a failure into words for callers */
+/** the operations of `Files`, each over its own connection; `explained` rewords errors for callers */
 export function filesOver(open: OpenSession, explained: (error: unknown) => unknown = (error) => error): Files {
   async function once<T>(use: (session: FileSession) => Promise<T>, as: "user" | "root" = "user"): Promise<T> {
     const session = await open(as);
@@ -28,7 +28,7 @@ export function filesOver(open: OpenSession, explained: (error: unknown) => unkn
       session.close();
     }
   }
-  /** a connection that lives as long as somebody reads what it yields */
+  /** a connection that stays open while its consumer reads */
   async function* during<T>(use: (session: FileSession) => AsyncIterable<T>): AsyncGenerator<T> {
     const session = await open("user");
     try {
@@ -66,19 +66,19 @@ export function filesOver(open: OpenSession, explained: (error: unknown) => unkn
     archive(path, options) {
       const tar = bytes(during((session) => archiveTar(session, path)));
       if (!options?.gzip) return tar;
-      // pipeline() ends each side when the other ends, with its error; the reader of the result hears of it.
+      // pipeline() ends each side with the other's error, and the reader of the result gets it.
       return pipeline(tar, createGzip(), () => undefined);
     },
   };
 }
 
-/** the user that a connection is of, as the kernel of the sandbox knows it: the owner of the process that serves it */
+/** the user of a connection by the sandbox's kernel: the owner of the process that serves it */
 async function whoIs(session: FileSession): Promise<FileOwner> {
   const { uid, gid } = await session.stat("/proc/self");
   return { uid, gid };
 }
 
-/** what one list() may bring into memory, in bytes on the wire: about a million files */
+/** most bytes on the wire that one list() may load into memory: about a million files */
 const longestList = 128 << 20;
 
 function bytes(source: AsyncIterable<Uint8Array>): Readable {
@@ -94,7 +94,7 @@ async function stat(
   return links ? withTarget(session, file) : file;
 }
 
-/** a symlink that leads nowhere, or where the user may not look, has no target's type */
+/** a symlink with a missing target, or one that the user may not see, has no target type */
 async function withTarget(session: FileSession, file: FileInfo): Promise<FileInfo> {
   if (file.type !== "symlink") return file;
   const target = await session.stat(file.path).catch((error) => {
@@ -124,7 +124,7 @@ async function list(
     for (const file of found.sort((one, other) => (one.name < other.name ? -1 : 1))) {
       files.push(file);
       if (file.type !== "directory" || levels <= 1) continue;
-      // One that is gone by now, or closed to the user, has nothing to show.
+      // A directory that is gone by now, or closed to the user, counts as empty.
       await below(file.path, levels - 1).catch((error) => {
         if (!isSandkeepError(error) || !skipped.has(error.code)) throw error;
       });
@@ -132,7 +132,7 @@ async function list(
   }
 }
 
-/** why a directory below the one that is listed, or the end of a symlink, is passed over */
+/** errors for which a directory below the listed one, or a symlink's target, is skipped */
 const skipped: ReadonlySet<string> = new Set(["not-found", "forbidden", "invalid"]);
 
 async function mkdir(
@@ -161,13 +161,13 @@ async function move(
   to: string,
   { parents = false, owner }: { parents?: boolean; owner?: FileOwner } = {},
 ): Promise<void> {
-  // What is not there makes no directories.
+  // A missing source makes no directories.
   if (parents) await session.stat(from, { follow: false });
   if (parents) await makeParents(session, to, owner);
   await session.move(from, to);
 }
 
-/** makes the directories above a path that are missing, from the top; they belong to the owner */
+/** makes the missing directories above a path, from the top; they belong to the owner */
 async function makeParents(session: FileSession, path: string, owner?: FileOwner): Promise<void> {
   const missing: string[] = [];
   for (let above = posix.dirname(path); above !== "/"; above = posix.dirname(above)) {
@@ -201,7 +201,7 @@ async function watch(
   }
 }
 
-/** the changes, up to the abort, which is an end and no error */
+/** the changes up to the abort, which ends them without an error */
 async function* untilAborted(
   session: FileSession,
   changes: AsyncIterable<FileChange>,

@@ -16,7 +16,7 @@ async function owners(...paths: string[]): Promise<string[]> {
   return facts.map(({ uid, gid }) => `${uid}:${gid}`);
 }
 
-test("what is made on the way belongs to the owner, and what was there stays whose it was", async () => {
+test("new parent directories belong to the owner, and existing ones keep theirs", async () => {
   const root = await tempDir();
   const at = (...names: string[]) => join(root, ...names);
   await fs.mkdir(at("there"));
@@ -29,7 +29,7 @@ test("what is made on the way belongs to the owner, and what was there stays who
   expect(await owners(at("there", "e", "moved"))).toEqual(["0:0"]);
 });
 
-test("a move of nothing makes no directories, and a file is no parent", async () => {
+test("a move of a missing file makes no directories, and a file cannot be a parent", async () => {
   const root = await tempDir();
   const move = files.move(join(root, "none"), join(root, "new/place"), { parents: true, owner });
   expect(await refusal(move)).toMatch(/^not-found: /);
@@ -39,7 +39,7 @@ test("a move of nothing makes no directories, and a file is no parent", async ()
   expect(await fs.readdir(root)).toEqual(["file"]);
 });
 
-test("a list goes as deep as asked, directories before what is in them, and through no symlink", async () => {
+test("a list has the requested depth, directories before their content, and follows no symlink", async () => {
   const root = await tempDir();
   await fs.mkdir(join(root, "b/c/d"), { recursive: true });
   await fs.writeFile(join(root, "a"), "");

@@ -1,9 +1,9 @@
 /**
  * Unpacks a tar stream into a sandbox or a layer over one connection, without waiting for the answer to each member.
  *
- * An archive is not trusted. Every member stays below the directory it is unpacked in: none is absolute, has ".." in its
- * name, or lies below a symlink that the archive itself made. (That none leaves the sandbox is not our doing: the guest's
- * process sees nothing else.) What was unpacked before a bad member stays.
+ * An archive is not trusted. Every member stays below the directory it is unpacked in: none is absolute, has ".." in
+ * its name, or lies below a symlink that the archive itself made. (The guest's process sees only the sandbox, so no
+ * member can leave that.) Members unpacked before a bad one stay.
  */
 
 import { posix } from "node:path";
@@ -20,28 +20,28 @@ import { cleanName, type Kind, kindOf, MadeNames, modeOf, ownerOf, parentOf, ref
 export interface ExtractOptions {
   /**
    * A layer, on a connection of FILES_AT: owners and extended attributes are restored, character devices 0/0 are
-   * whiteouts. Otherwise everything belongs to whoever the guest's process is.
+   * whiteouts. Otherwise everything belongs to the user of the guest's process.
    */
   layer?: boolean;
   /** with `layer`: members named ".wh.…" are whiteouts, as in the layers of OCI images */
   oci?: boolean;
-  /** with `oci`: the directory holds the layers below already, so whiteouts delete what these have */
+  /** with `oci`: the directory holds the layers below already, so whiteouts delete their files */
   onto?: boolean;
-  /** with `layer`: members that it may have at most */
+  /** with `layer`: the most members it may have */
   mostMembers?: number;
-  /** on a connection of root's: whom everything that is made belongs to, directories on the way included */
+  /** on a connection of root: the owner of everything that is made, parent directories included */
   owner?: FileOwner;
-  /** on a connection of root's: everything belongs to whom the archive says */
+  /** on a connection of root: everything gets its owner from the archive */
   archivedOwners?: boolean;
   /** permission bits of everything; default what the archive says */
   mode?: number;
-  /** what its one file will be called */
+  /** a new name for the archive's only file */
   as?: string;
-  /** whether to leave a member out, by its path below the directory */
+  /** whether to skip a member, by its path below the directory */
   leaveOut?: (path: string) => boolean;
 }
 
-/** unpacks a tar (plain, gzip or zstd) below a directory, which is made when missing, as are parents of members */
+/** unpacks a tar (plain, gzip or zstd) below a directory; makes missing directories, including itself */
 export async function extractTar(
   session: FileSession,
   directory: string,
@@ -52,7 +52,7 @@ export async function extractTar(
   const target = new Target(session, directory, options);
   await target.begin();
   let fed: unknown;
-  // Nobody waits for this one: it ends with the parser, or when the source has its next piece.
+  // Not awaited: it ends with the parser, or when the source yields its next piece.
   void feed(members, tar).catch((error) => {
     fed = error;
     members.destroy(new Error(messageOf(error)));
@@ -61,7 +61,7 @@ export async function extractTar(
     for await (const member of members) await target.take(member);
     await target.finish();
   } catch (error) {
-    // An error of the archive's source explains whatever the parser then said.
+    // An error of the archive's source explains any error of the parser that follows.
     throw fed ?? (isSandkeepError(error) ? error : notTar(error));
   } finally {
     members.destroy();
@@ -69,20 +69,20 @@ export async function extractTar(
   }
 }
 
-/** requests that may be under way at a time */
+/** most requests pending at a time */
 const inFlight = 64;
-/** what may be remembered of an archive's directories and symlinks, in characters of their names */
+/** most characters of names of an archive's directories and symlinks to remember */
 const longestMemory = 32 << 20;
 
 type Member = Extract extends AsyncIterable<infer Source> ? Source : never;
 
-/** The directory that an archive is unpacked in, and what must be remembered of the members so far. */
+/** The directory that an archive is unpacked in, and the facts to remember about earlier members. */
 class Target {
   readonly #session: FileSession;
   readonly #directory: string;
   readonly #layer: boolean;
   readonly #oci: boolean;
-  /** what the archive itself has made, where it lies on other files */
+  /** the names that the archive itself has made, if it lies on other files */
   readonly #made: MadeNames | undefined;
   readonly #mostMembers: number;
   #members = 0;
@@ -92,10 +92,10 @@ class Target {
   readonly #as: string | undefined;
   readonly #leaveOut: ExtractOptions["leaveOut"];
   readonly #answers = new Answers(inFlight);
-  /** names of the symlinks that the archive made */
+  /** names of the archive's symlinks */
   readonly #symlinks = new Set<string>();
   readonly #directories: MadeDirectory[] = [];
-  /** directories that were there or are made, where each one needs an owner */
+  /** directories that exist, for archives in which each one needs an owner */
   readonly #ways = new Set(["/"]);
   #memory = 0;
   #parent = "";
@@ -121,7 +121,7 @@ class Target {
   }
 
   async take(member: Member): Promise<void> {
-    // tar-stream hands its extended fields through, which its type does not say.
+    // tar-stream passes its extended fields through, which its type lacks.
     const header = member.header as TarHeader;
     const kind = kindOf(header);
     if (++this.#members > this.#mostMembers) {
@@ -138,7 +138,7 @@ class Target {
     member.resume();
   }
 
-  /** waits for every answer, then gives directories the modes and times that their members would have changed again */
+  /** waits for every answer, then sets modes and times of directories, which writing their members has changed */
   async finish(): Promise<void> {
     await this.#answers.all();
     for (const { path, header, made } of this.#directories.reverse()) {
@@ -148,7 +148,7 @@ class Target {
     await this.#answers.all();
   }
 
-  /** resolves once no request is under way, whatever became of them */
+  /** resolves once no request is pending, whether they succeeded or failed */
   async settled(): Promise<void> {
     await this.#answers.all().catch(() => undefined);
   }
@@ -158,13 +158,13 @@ class Target {
     const path = this.#path(name);
     this.#symlinks.delete(name);
     if (this.#forOwner) await this.#makeWay(posix.dirname(path));
-    // tar-stream's type does not say that a member only ever holds buffers.
+    // A member yields only buffers, which tar-stream's type does not say.
     const contents = member as AsyncIterable<Buffer>;
     const { sent, done } = this.#session.beginWrite(path, contents, this.#writeRequest(header));
     try {
       if (!(await sent)) await done;
     } catch (error) {
-      // In a layer half a file stays where the archive ends inside this member, or the disk is full.
+      // In a layer, part of a file stays if the archive ends inside this member, or the disk is full.
       const begun = !isSandkeepError(error) || error.code === "limit";
       if (begun && this.#layer) await this.#session.remove(path, { force: true }).catch(() => undefined);
       throw error;
@@ -190,14 +190,14 @@ class Target {
     if (kind === "symlink") return () => this.#session.symlink(header.linkname ?? "", path);
     if (kind === "fifo") return () => this.#session.fifo(path, this.#modeOf(header));
     const isWhiteout = kind === "character-device" && header.devmajor === 0 && header.devminor === 0;
-    // Where it lies on the layers below, what had the name there is gone already.
+    // On top of existing layers, #layOver() has already removed the entry of that name.
     if (this.#made && isWhiteout) return async () => undefined;
     if (this.#layer && isWhiteout) return () => this.#session.whiteout(path);
     throw refusal(header.name, "device nodes are not allowed");
   }
 
   async #makeDirectory(name: string, header: TarHeader): Promise<void> {
-    // A directory where the archive made a symlink would be whatever that leads to.
+    // A directory over one of the archive's own symlinks would be the target of that symlink.
     if (this.#symlinks.has(name)) throw refusal(header.name, "the archive made a symlink of that name");
     // The target itself belongs to the caller; in a layer it is the root.
     if (name === "" && !this.#layer) return;
@@ -216,12 +216,12 @@ class Target {
     this.#refuseBelowSymlink(from, header.name);
     if (from === name) return;
     await this.#clear(name);
-    // A link to a symlink is that symlink.
+    // A link to a symlink is another name of that symlink.
     if (this.#symlinks.has(from)) this.#rememberSymlink(name);
     await this.#answers.add(this.#session.link(this.#path(from), this.#path(name)));
   }
 
-  /** makes way for a member where the layers below have something of its name that it cannot be merged with */
+  /** removes an entry of the layers below that has this name and cannot be merged with the member */
   async #layOver(kind: Kind, name: string): Promise<void> {
     const made = this.#made;
     if (!made || name === "" || made.has(name)) return;
@@ -233,7 +233,7 @@ class Target {
     if (there && there.type !== "directory") await this.#session.remove(path, { force: true });
   }
 
-  /** what is at a path, once all that was asked before is done */
+  /** the entry at a path, once all earlier requests are done */
   async #below(path: string): Promise<Entry | undefined> {
     await this.#answers.all();
     return this.#session.stat(path, { follow: false }).catch((error) => {
@@ -242,7 +242,7 @@ class Target {
     });
   }
 
-  /** deletes what the layers below have at and below a path; what the archive itself has made stays */
+  /** deletes the files of the layers below at and below a path; those of the archive itself stay */
   async #deleteBelow(made: MadeNames, name: string): Promise<void> {
     const path = this.#path(name);
     const there = await this.#below(path);
@@ -275,7 +275,7 @@ class Target {
     }
   }
 
-  /** makes room for a member that is neither file nor directory: its parents are there, and nothing of its name */
+  /** prepares the path of a member that is neither file nor directory: makes its parents and removes an old entry */
   async #clear(name: string): Promise<void> {
     await this.#makeParent(name);
     this.#symlinks.delete(name);
@@ -289,7 +289,7 @@ class Target {
     await this.#makeWay(this.#path(parent));
   }
 
-  /** a directory and those above it; where they need an owner, one by one, to tell what is new */
+  /** makes a directory and its parents; one by one if they need an owner, to know which are new */
   async #makeWay(path: string): Promise<void> {
     const owner = this.#forOwner;
     if (!owner) return this.#answers.add(this.#session.mkdir(path, { recursive: true }));
@@ -313,19 +313,19 @@ class Target {
   async #facts(path: string, header: TarHeader, directory: boolean): Promise<void> {
     await this.#own(path, header);
     const mode = this.#modeOf(header);
-    // Made with these bits; others, and what the owner needs to fill a directory, are set or taken away here.
+    // mkdir has set these bits; this sets the others, and removes bits that only the unpacking needed.
     const settled = directory && !this.#layer && mode === ((mode | 0o700) & 0o777);
     if (!settled) await this.#answers.add(this.#session.chmod(path, mode));
     await this.#answers.add(this.#session.utime(path, timeOf(header), { follow: false }));
   }
 
-  /** before the mode, which a change of owner would cut */
+  /** before the mode, because a change of owner clears some of its bits */
   async #own(path: string, header: TarHeader): Promise<void> {
     const owner = this.#ownerOf(header);
     if (owner) await this.#answers.add(this.#session.chown(path, owner.uid, owner.gid, { follow: false }));
   }
 
-  /** undefined where everything is the connection's own user's */
+  /** undefined where everything belongs to the connection's own user */
   #ownerOf(header: TarHeader): FileOwner | undefined {
     return this.#archivedOwners ? ownerOf(header) : this.#forOwner;
   }
@@ -369,17 +369,17 @@ class Target {
 interface MadeDirectory {
   path: string;
   header: TarHeader;
-  /** whether it was not there before */
+  /** whether this created it */
   made: Promise<boolean>;
 }
 
-// Not the overlay's other attributes: they mean something only on the file system they were made on.
+// Without the overlay's other attributes: they are valid only on the file system that they were made on.
 const layerAttribute = /^(user\..+|security\.capability|trusted\.overlay\.(opaque|redirect))$/;
 
-/** Attributes of files that are no part of an overlay. */
+/** Attributes of files outside of an overlay. */
 const plainAttribute = /^(user\..+|security\.capability)$/;
 
-/** puts the archive's bytes into the parser, as fast as it takes them */
+/** feeds the archive's bytes to the parser, as fast as it reads them */
 async function feed(members: Extract, tar: AsyncIterable<Uint8Array>): Promise<void> {
   for await (const chunk of decompressed(tar)) {
     if (members.destroyed) return;

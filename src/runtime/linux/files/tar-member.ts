@@ -1,4 +1,4 @@
-/** What the header of a tar's member says, as far as it can be believed, and which names an archive has made. */
+/** Parses and validates the header of a tar's member, and tracks the names that an archive has made. */
 
 import { posix } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
@@ -20,7 +20,7 @@ export function kindOf(header: TarHeader): Kind {
   return header.type;
 }
 
-/** the name relative to the target, "" for the target itself; `member` is whom an error names */
+/** the name relative to the target, "" for the target itself; `member` is the name for errors */
 export function cleanName(name: string, member: string): string {
   if (name.startsWith("/")) throw refusal(member, "its path is absolute");
   const parts = name.split("/").filter((part) => part !== "" && part !== ".");
@@ -39,13 +39,13 @@ export function modeOf(header: TarHeader): number {
 
 export function ownerOf(header: TarHeader): FileOwner {
   const ids = { uid: Number(header.pax?.uid ?? header.uid ?? 0), gid: Number(header.pax?.gid ?? header.gid ?? 0) };
-  // A sandbox has this many users of its own; whoever is beyond them could not be shown in it.
+  // A sandbox has this many user ids; a higher one could not be shown in it.
   const fits = (id: number) => Number.isInteger(id) && id >= 0 && id <= 65_535;
   if (!fits(ids.uid) || !fits(ids.gid)) throw refusal(header.name, "its owner is not between 0 and 65535");
   return ids;
 }
 
-/** in ms; what no file can have is cut to what it can */
+/** in ms; a time out of range is clamped to what a file can have */
 export function timeOf(header: TarHeader): number {
   const ms = header.pax?.mtime === undefined ? header.mtime?.getTime() : Number(header.pax.mtime) * 1000;
   return ms !== undefined && ms > 0 ? Math.floor(Math.min(ms, latestTime)) : 0;
@@ -55,7 +55,7 @@ export function refusal(member: string, why: string): SandkeepError {
   return new SandkeepError("invalid", `Cannot extract "${member.slice(0, 300)}": ${why}`);
 }
 
-/** Names that an archive has made, with the directories on the way to each. */
+/** Names that an archive has made, with all their parent directories. */
 export class MadeNames {
   readonly #names = new Set([""]);
 

@@ -27,12 +27,12 @@ async function tarOf(...members: Member[]): Promise<Buffer> {
   return Buffer.concat((await all(output)) as Buffer[]);
 }
 
-/** the bytes in small pieces, so that no boundary of the archive is one of theirs */
+/** the bytes in small pieces that cross all boundaries of the archive */
 async function* pieces(bytes: Uint8Array, length = 700): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length);
 }
 
-/** a header that tar-stream would not write: its checksum is right, whatever else is */
+/** a header that tar-stream would not write, with a valid checksum */
 function rawHeader(name: string, size: string): Buffer {
   const block = Buffer.alloc(512);
   block.write(name, 0);
@@ -108,7 +108,7 @@ describe("extract", () => {
     }
   });
 
-  test("puts new files in the place of old ones, whatever those were", async () => {
+  test("replaces old files with new ones, whatever their type", async () => {
     const directory = await tempDir();
     const outside = join(await tempDir(), "outside");
     await fs.writeFile(outside, "kept");
@@ -126,7 +126,7 @@ describe("extract", () => {
     expect(await fs.readFile(join(directory, "c"), "utf8")).toBe("new");
   });
 
-  test("writes through symlinks that were there before, and leaves directories that were there as they are", async () => {
+  test("writes through existing symlinks, and leaves existing directories unchanged", async () => {
     const directory = await tempDir();
     await fs.mkdir(join(directory, "usr/lib"), { recursive: true, mode: 0o755 });
     await fs.symlink("usr/lib", join(directory, "lib"));
@@ -144,7 +144,7 @@ describe("extract", () => {
     expect(await fs.readFile(join(directory, "d7/2997"), "utf8")).toBe("2997");
   });
 
-  test("a plain user owns what is unpacked, and gets no setuid bit of others", async () => {
+  test("a plain user owns the unpacked files, and gets no setuid bit of other users", async () => {
     const plain = await startFileGuest(guest.program, { user: { uid: 65_534, gid: 65_534 } });
     onTestFinished(() => plain.stop());
     const directory = await tempDir();
@@ -210,7 +210,7 @@ describe("an archive that is hostile or broken", () => {
     ["a file without a name", 'invalid: Cannot extract "./.": it has no name', [{ name: "./.", contents: "1" }]],
   ];
   test.each(sentences)(
-    "with %s is refused with a sentence, and writes nothing outside",
+    "with %s is refused with a clear error, and writes nothing outside",
     async (_what, sentence, members) => {
       const parent = await tempDir();
       const outside = await tempDir();
@@ -243,7 +243,7 @@ describe("an archive that is hostile or broken", () => {
     ["with a length that is no number", async () => rawHeader("f", "-7777777777")],
     ["with cut off gzip", async () => gzipSync(await tarOf({ name: "f", contents: "x".repeat(5000) })).subarray(0, 60)],
     ["with broken gzip", async () => gzipSync(await tarOf({ name: "f", contents: "x" })).fill(0xaa, 15)],
-  ])("%s is refused with a sentence, and leaves no half file", async (_what, make) => {
+  ])("%s is refused with a clear error, and leaves no partial file", async (_what, make) => {
     const directory = await tempDir();
     expect(await refusal(files.extract(directory, pieces(await make())))).toMatch(
       /^invalid: Cannot (extract|decompress) the /,
@@ -251,7 +251,7 @@ describe("an archive that is hostile or broken", () => {
     expect(await fs.readdir(directory)).toEqual([]);
   });
 
-  test("whose source breaks off fails with the source's own error", async () => {
+  test("whose source fails gives the source's own error", async () => {
     const tar = await tarOf({ name: "f", contents: "x".repeat(5000) });
     async function* broken() {
       yield tar.subarray(0, 2000);
@@ -261,7 +261,7 @@ describe("an archive that is hostile or broken", () => {
     await expect(files.extract(await tempDir(), pieces(gzipSync(tar).subarray(0, 0)))).resolves.toBeUndefined();
   });
 
-  test("that does not fit on the disk is told as such", async () => {
+  test("that does not fit on the disk gives that error", async () => {
     const directory = await tempDir();
     await run("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", directory]);
     onTestFinished(async () => void (await run("umount", [directory])));
@@ -271,7 +271,7 @@ describe("an archive that is hostile or broken", () => {
 });
 
 describe("archive", () => {
-  test("holds what tar(1) unpacks to the same tree", async () => {
+  test("unpacks to the same tree with tar(1)", async () => {
     const source = await tempDir();
     await fs.mkdir(join(source, "d/empty"), { recursive: true });
     await fs.writeFile(join(source, "d/f"), "contents", { mode: 0o751 });
@@ -291,7 +291,7 @@ describe("archive", () => {
     expect(await fs.readlink(join(target, "d/l"))).toBe("../somewhere");
   });
 
-  test("of a file holds that file by its name", async () => {
+  test("of a file contains that file under its name", async () => {
     const path = join(await tempDir(), "a.txt");
     await fs.writeFile(path, "hello");
     const target = await tempDir();
@@ -315,12 +315,12 @@ describe("archive", () => {
     expect(await fs.readFile(join(target, "g"), "utf8")).toBe("after");
   });
 
-  test("of nothing is an error, also through gzip", async () => {
+  test("of a missing path is an error, also through gzip", async () => {
     expect(await refusal(files.archive("/nowhere").toArray())).toMatch(/^not-found: Cannot walk "\/nowhere"/);
     expect(await refusal(files.archive("/nowhere", { gzip: true }).toArray())).toMatch(/^not-found: /);
   });
 
-  test("that nobody reads to its end ends the walk", async () => {
+  test("that is not read to its end ends the walk", async () => {
     const source = await tempDir();
     await fs.writeFile(join(source, "big"), Buffer.alloc(16 << 20));
     const stream = files.archive(source, { gzip: true });
@@ -339,7 +339,7 @@ describe("a layer", () => {
     return session;
   }
 
-  test("comes back from its archive with owners, whiteouts, attributes and times", async () => {
+  test("is restored from its archive with owners, whiteouts, attributes and times", async () => {
     const source = await tempDir();
     const target = await tempDir();
     await fs.mkdir(join(source, "d"), { mode: 0o1777 });
@@ -372,7 +372,7 @@ describe("a layer", () => {
     expect(copied).toMatchObject({ mode: 0o4755, uid: 1000, attributes: [{ name: "user.any", value: binary }] });
   });
 
-  test("of an OCI image has whiteouts in the overlay's way", async () => {
+  test("of an OCI image has whiteouts in the overlay's format", async () => {
     const target = await tempDir();
     const session = await layerAt(target);
     const tar = await tarOf(

@@ -1,4 +1,4 @@
-/** Packs a tree of a sandbox or a layer as a tar stream, and says how a layer's special files look in a tar. */
+/** Packs a tree of a sandbox or a layer as a tar stream, and defines the form of a layer's special files in a tar. */
 
 import { isUtf8 } from "node:buffer";
 import { posix } from "node:path";
@@ -6,7 +6,7 @@ import { type Header, type Pack, pack } from "tar-stream";
 import type { Attribute, Entry } from "./file-entry.ts";
 import type { FileSession, WalkStep } from "./file-session.ts";
 
-/** A member's header, with the extended fields that tar-stream hands through as it finds them. */
+/** A member's header, with the extended fields that tar-stream passes through unchanged. */
 export interface TarHeader extends Partial<Omit<Header, "name" | "pax">> {
   name: string;
   pax?: Record<string, string> | null;
@@ -14,17 +14,17 @@ export interface TarHeader extends Partial<Omit<Header, "name" | "pax">> {
 
 export interface ArchiveOptions {
   /**
-   * A layer, for extractTar() with the same option: with the directory itself, its whiteouts (character devices 0/0) and
-   * extended attributes. Otherwise devices are left out, as sockets always are.
+   * A layer, for extractTar() with the same option: includes the directory itself, its whiteouts (character devices
+   * 0/0) and extended attributes. Otherwise devices are left out, as sockets always are.
    */
   layer?: boolean;
-  /** with `layer`: for other tools, and of a layer that is complete by itself; what only an overlay understands is left out */
+  /** with `layer`: for other tools, from a complete layer; leaves out what only an overlay understands */
   oci?: boolean;
 }
 
 /**
- * The tar of a file (one member of its name) or of what is in a directory (relative names). It is made as fast as it is
- * read, in constant memory. Names that are no UTF-8 are packed with U+FFFD in place of what is wrong.
+ * The tar of a file (one member of its name) or of a directory's content (relative names). It is made as fast as it is
+ * read, in constant memory. Names that are not UTF-8 are packed with U+FFFD in place of the bad bytes.
  */
 export async function* archiveTar(
   session: FileSession,
@@ -47,14 +47,16 @@ export async function* archiveTar(
 const xattrPrefix = "LIBARCHIVE.xattr.";
 const plainXattrPrefix = "SCHILY.xattr.";
 
-/** the extended attributes in a member's header: libarchive's way (base64), or GNU tar's and Docker's (plain text) */
+/**
+ * the extended attributes in a member's header: as libarchive (base64), or GNU tar and Docker (plain text) write them
+ */
 export function attributesOf(header: TarHeader): Attribute[] {
   const attributes: Attribute[] = [];
   for (const [key, value] of Object.entries(header.pax ?? {})) {
     if (key.startsWith(xattrPrefix)) {
       attributes.push({ name: key.slice(xattrPrefix.length), value: Buffer.from(value, "base64") });
     }
-    // Bytes that are no text were lost when the header was parsed; half an attribute is worse than none.
+    // Parsing the header destroyed bytes that are not text; part of an attribute is worse than none.
     if (key.startsWith(plainXattrPrefix) && !value.includes("\ufffd")) {
       attributes.push({ name: key.slice(plainXattrPrefix.length), value: Buffer.from(value) });
     }
@@ -64,10 +66,10 @@ export function attributesOf(header: TarHeader): Attribute[] {
 
 // The largest time that fits tar-stream's header field, in seconds.
 const latestTime = 2 ** 31 - 1;
-// Small members are handed on together.
+// Small members are passed on together.
 const pieceLength = 64 << 10;
 
-/** tar-stream's packer, turned so that whoever takes the bytes sets the pace. */
+/** tar-stream's packer, turned into an iterable whose consumer sets the pace. */
 export class TarOutput {
   readonly #pack: Pack = pack();
   #pieces: Buffer[] = [];
@@ -76,7 +78,7 @@ export class TarOutput {
 
   constructor() {
     this.#pack.on("data", (data) => {
-      // tar-stream's type does not say that a packer only ever makes buffers.
+      // A packer yields only buffers, which tar-stream's type does not say.
       const piece = data as Buffer;
       this.#pieces.push(piece);
       this.#length += piece.length;
@@ -125,7 +127,7 @@ export class TarOutput {
   }
 }
 
-/** attributes that mean something anywhere */
+/** attributes that are valid on any system */
 const plainAttribute = /^(user\..+|security\.capability)$/;
 
 /** an entry with the attributes that other systems know */
@@ -150,7 +152,7 @@ const tarTypes: Partial<Record<Entry["type"], Header["type"]>> = {
   "character-device": "character-device",
 };
 
-/** the header of a member, or undefined for what is left out */
+/** the header of a member, or undefined if it is left out */
 function headerOf(entry: Entry, path: string, layer: boolean): TarHeader | undefined {
   const type = tarTypes[entry.type];
   if (!type || (type === "symlink" && entry.target === "")) return undefined;
@@ -162,7 +164,7 @@ function headerOf(entry: Entry, path: string, layer: boolean): TarHeader | undef
     name: entry.path === "" ? (type === "directory" ? "./" : posix.basename(path)) : entry.path,
     type,
     size: type === "file" ? entry.size : 0,
-    // The type's bits keep tar-stream from taking a mode of 0 for none; it drops them.
+    // The type's bits keep tar-stream from treating a mode of 0 as missing; it drops them.
     mode: entry.mode | 0o100000,
     uid: entry.uid,
     gid: entry.gid,
@@ -175,7 +177,7 @@ function headerOf(entry: Entry, path: string, layer: boolean): TarHeader | undef
 
 function paxOf(entry: Entry, seconds: number): Record<string, string> | undefined {
   const fields = entry.attributes.map(({ name, value }) => [xattrPrefix + name, value.toString("base64")] as const);
-  // The way that most tools know takes text only.
+  // The form that most tools understand takes text only.
   const texts = "isForeign" in entry ? entry.attributes.filter(({ value }) => isUtf8(value)) : [];
   fields.push(...texts.map(({ name, value }) => [plainXattrPrefix + name, value.toString()] as const));
   if (seconds > latestTime) fields.push(["mtime", String(seconds)]);

@@ -1,4 +1,4 @@
-/** A Debian image, really built: needs a package mirror and most of a minute. */
+/** Builds a real Debian image: needs a package mirror and most of a minute. */
 
 import { expect, test } from "vitest";
 import { useLayerTools } from "../../../../test/harness/layer-tools.ts";

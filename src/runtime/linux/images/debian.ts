@@ -16,7 +16,7 @@ export interface DebianOptions extends ImportOptions {
   packages?: string[];
 }
 
-/** what every sandbox has, by its Debian packages */
+/** Debian packages of the programs that every sandbox has */
 export const debianPackages = [
   "bash",
   "bzip2",
@@ -65,10 +65,10 @@ function mmdebstrapArguments(suite: string, packages: string[], sources: string[
   return [
     "--variant=minbase",
     "--format=tar",
-    // Device nodes are the sandbox's own; the package lists are fetched again by whoever needs them.
+    // Every sandbox has its own device nodes; programs that need the package lists fetch them again.
     "--skip=output/dev",
     `--include=${packages.join(",")}`,
-    // The host's own sources, names and name servers stay the host's.
+    // The host's own sources, names and name servers stay out of the image.
     '--customize-hook=rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/resolv.conf "$1"/etc/hostname',
     suite,
     "-",
@@ -76,7 +76,7 @@ function mmdebstrapArguments(suite: string, packages: string[], sources: string[
   ];
 }
 
-/** the files that say where this host gets its packages; none means the distribution's public archive */
+/** the files with this host's package sources; empty means the distribution's public archive */
 async function hostSources(): Promise<string[]> {
   const folder = "/etc/apt/sources.list.d";
   const names = await readdir(folder).catch((): string[] => []);

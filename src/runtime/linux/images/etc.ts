@@ -1,4 +1,4 @@
-/** The /etc of the host's image as we write it ourselves. Nothing here is read from the host's own. */
+/** The /etc files of the host's image that we write ourselves. Nothing here is read from the host's own. */
 
 import type { ImageConventions } from "../../../core/model/conventions.ts";
 import { groupFile, passwdFile, plainUsers, shadowFile, sudoersFile } from "./users.ts";
@@ -11,10 +11,10 @@ export interface EtcFile {
   gid?: number;
 }
 
-/** to be raised when what is written here changes, so that images are built again */
+/** raise this when the content of these files changes, so that images are built again */
 export const etcVersion = 2;
 
-/** where the sandbox's own resolver answers; guest/network/net.h has the same address */
+/** the address of the sandbox's own resolver; guest/network/net.h has the same address */
 export const nameserver = "198.18.0.1";
 export const hostname = "sandbox";
 
@@ -24,7 +24,7 @@ export const hostsFile = `127.0.0.1 localhost
 `;
 export const resolvFile = `nameserver ${nameserver}\n`;
 
-/** every file we write, by its path below /etc; `path` is what programs are looked for in */
+/** every file we write, by its path below /etc; `path` is the PATH of programs */
 export function etcFiles(path: string, release: OsRelease, conventions: ImageConventions): Record<string, EtcFile> {
   const plain = plainUsers(conventions);
   return {
@@ -49,7 +49,7 @@ export function etcFiles(path: string, release: OsRelease, conventions: ImageCon
     "nsswitch.conf": { text: nsswitch },
     "host.conf": { text: "multi on\n" },
     networks: { text: "loopback 127.0.0.0\n" },
-    // Empty, not missing: programs that want one make theirs at first use.
+    // Empty, not missing: programs that need an id make their own at first use.
     "machine-id": { text: "" },
     environment: { text: `PATH="${path}"\nLANG=C.UTF-8\n` },
     "default/locale": { text: "LANG=C.UTF-8\n" },
@@ -76,7 +76,7 @@ export function parseOsRelease(text: string): OsRelease {
   return Object.fromEntries([...fields].map(([, name, a, b, c]) => [name, a ?? b ?? c ?? ""]));
 }
 
-/** what a home directory of a new user has in it */
+/** the .bashrc of a new user's home directory */
 export const userBashrc = `# for interactive shells
 case $- in *i*) ;; *) return ;; esac
 HISTCONTROL=ignoreboth
@@ -89,7 +89,7 @@ if [ -n "$BASH_VERSION" ] && [ -f "$HOME/.bashrc" ]; then . "$HOME/.bashrc"; fi
 if [ -d "$HOME/.local/bin" ]; then PATH="$HOME/.local/bin:$PATH"; fi
 `;
 
-// Whoever is in a sandbox may do everything in it; there is nobody to ask for a password.
+// A user of a sandbox may do everything in it, so no program needs to ask for a password.
 const permit = `auth sufficient pam_permit.so
 account sufficient pam_permit.so
 password sufficient pam_permit.so
@@ -166,7 +166,7 @@ function aptFiles(release: OsRelease): Record<string, EtcFile> {
   if (!sources || !suite) return {};
   return {
     [`apt/sources.list.d/${release.ID}.sources`]: { text: sources.join("\n") },
-    // Dropping privileges needs a group list that a sandbox may not set; everything inside is one party anyway.
+    // Dropping privileges needs a group list that a sandbox may not set; all users inside are the same party anyway.
     "apt/apt.conf.d/90sandbox": { text: 'APT::Sandbox::User "root";\nAPT::Install-Recommends "false";\n' },
   };
 }

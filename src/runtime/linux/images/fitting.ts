@@ -1,6 +1,6 @@
 /**
- * The topmost layer of an image that somebody else made: what every sandbox needs and an image may lack. Mount points,
- * our users beside the image's own, names and name servers, sudo without a password where there is sudo.
+ * The topmost layer of an imported image: everything that a sandbox needs and an image may lack. That is mount points,
+ * our users beside the image's own, names and name servers, and sudo without a password where there is sudo.
  */
 
 import type { ImageConventions } from "../../../core/model/conventions.ts";
@@ -18,7 +18,7 @@ import {
 } from "./users.ts";
 import type { ImageView } from "./view.ts";
 
-/** writes the layer; `view` is the image below it, `path` is where its programs are looked for */
+/** writes the layer; `view` is the image below it, `path` is its programs' PATH */
 export async function writeFitting(
   writer: LayerWriter,
   view: ImageView,
@@ -66,13 +66,13 @@ async function writeNames(writer: LayerWriter, view: ImageView, users: User[]): 
 
 async function writeSudo(writer: LayerWriter, directories: Directories, path: string, users: User[]): Promise<void> {
   await directories.need("/etc/sudoers.d", 0o750);
-  // The image's own PATH may hold anything; what could end the quotes is left out.
+  // The image's own PATH may hold anything; characters that could end the quotes are removed.
   const safePath = path.replaceAll(/[^A-Za-z0-9/:._+-]/g, "");
   const rules = ["Defaults !requiretty", keptVariables, `Defaults secure_path="${safePath}"`, ...sudoRules(users)];
   await writer.file("/etc/sudoers.d/sandkeep", rules.map((line) => `${line}\n`).join(""), { mode: 0o440 });
 }
 
-/** Directories of the topmost layer. A merged one has its facts from there, so they are taken from the image's own. */
+/** Directories of the topmost layer. In a merged directory its facts win, so they are copied from the image's own. */
 class Directories {
   readonly #writer: LayerWriter;
   readonly #view: ImageView;
@@ -82,19 +82,19 @@ class Directories {
     this.#view = view;
   }
 
-  /** there is a directory of this name, as the image has it or, if it has none, like this */
+  /** ensures a directory at this path: as in the image or, if that has none, with this mode and owner */
   async need(path: string, mode: number, owner = { uid: 0, gid: 0 }): Promise<void> {
     const there = path === "/" ? undefined : await this.#view.find(path);
     if (!there) await this.#writer.directory(path, { mode, owner });
     else if (there.type === "directory") await this.#writer.directory(path, { mode: there.mode, owner: there });
-    // A link or file of the image's stays what it is, except where something must be mounted.
+    // A link or file of the image stays, except where a mount point is needed.
     else if (mountPoints.has(path)) {
       await this.#writer.remove(path);
       await this.#writer.directory(path, { mode });
     }
   }
 
-  /** as need, with this mode and owner whatever the image has */
+  /** as need, but sets this mode and owner even if the image has others */
   async set(path: string, mode: number, owner = { uid: 0, gid: 0 }): Promise<void> {
     const there = await this.#view.find(path);
     if (there && there.type !== "directory") return;

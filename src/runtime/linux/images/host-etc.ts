@@ -1,10 +1,10 @@
 /**
- * What the host's image takes from the host's own /etc: only what says nothing about this host. That is
+ * The files that the host's image takes from the host's own /etc: only those that reveal nothing about this host.
  *
- *   - files that a package brought and nobody changed since (dpkg knows their digests): public by definition
+ *   - files of packages that are unchanged (dpkg knows their digests): public by definition
  *   - lists that programs cannot do without and that packages generate: certificates, the linker's cache, alternatives
  *
- * Whatever is not named here does not appear in a sandbox, so a secret that is put into /etc tomorrow does not either.
+ * Files that are not named here do not appear in a sandbox, nor does a secret that is put into /etc later.
  */
 
 import { createHash } from "node:crypto";
@@ -15,7 +15,7 @@ import { withCertificates } from "./java-store.ts";
 /** A file or symlink, by its path below /etc. */
 export type HostEtcEntry = { path: string; content: Buffer; mode: number } | { path: string; target: string };
 
-/** everything that is taken; `root` is the host's root directory */
+/** all entries of the host that are copied; `root` is the host's root directory */
 export async function hostEtc(root: string): Promise<HostEtcEntry[]> {
   const found = [
     ...(await unchangedFiles(root)),
@@ -27,7 +27,7 @@ export async function hostEtc(root: string): Promise<HostEtcEntry[]> {
   return [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** packages' settings that a sandbox has no use for, or that we write ourselves */
+/** settings of packages that a sandbox has no use for, or that we write ourselves */
 const unwanted = [
   "apparmor.d/",
   "apt/sources",
@@ -76,7 +76,7 @@ async function unchangedFiles(root: string): Promise<HostEtcEntry[]> {
   return entries;
 }
 
-/** the settings files that dpkg's status says packages brought, by their path below /etc */
+/** the settings files that packages brought according to dpkg's status, by their path below /etc */
 export function conffiles(status: string): { path: string; md5: string }[] {
   const fields = status.matchAll(/^Conffiles:\n((?: .*\n)*)/gm);
   return [...fields].flatMap(([, lines = ""]) => {
@@ -90,7 +90,7 @@ async function generatedFiles(root: string): Promise<HostEtcEntry[]> {
   return entries.filter((entry) => entry !== undefined);
 }
 
-/** the certificates that are trusted, as /etc/ssl/certs has them; never anything else, and no file that holds a key */
+/** the trusted certificates of /etc/ssl/certs; never anything else, and no file that holds a key */
 async function certificates(root: string): Promise<HostEtcEntry[]> {
   const entries: HostEtcEntry[] = [];
   const folder = "ssl/certs";
@@ -101,7 +101,7 @@ async function certificates(root: string): Promise<HostEtcEntry[]> {
       entries.push({ path, target });
       continue;
     }
-    // A certificate that the host's administrator added is a link to where sandboxes cannot look.
+    // A certificate that the host's administrator added is a link to a place that sandboxes cannot reach.
     const content = await readFile(join(root, "etc", path)).catch(() => undefined);
     if (content && content.length <= largestFile && isCertificate(content)) {
       entries.push({ path, content, mode: 0o644 });
@@ -111,7 +111,7 @@ async function certificates(root: string): Promise<HostEtcEntry[]> {
   return java ? [...entries, java] : entries;
 }
 
-/** the lists of certificates with these in them too */
+/** the lists of certificates with these added */
 export function withRoots(entries: HostEtcEntry[], roots: readonly string[]): HostEtcEntry[] {
   return entries.map((entry) => {
     if (!("content" in entry)) return entry;
@@ -139,7 +139,7 @@ async function alternatives(root: string): Promise<HostEtcEntry[]> {
   return entries;
 }
 
-/** a regular file that everybody on the host may read; links are not followed to wherever they lead */
+/** a regular file that every user of the host may read; does not follow links */
 async function plainFile(
   root: string,
   path: string,

@@ -2,10 +2,10 @@
  * What sandboxes of the default image see of this host: named directories of /usr and of dpkg's database, without
  * anything in them that is closed to other users of the host.
  *
- * Files keep their owner and their mode inside, so root inside could read what only the host's root may. `closedIn()`
- * finds these: a file that others may neither read nor run, a directory that others may not list or enter, and anything
- * that is neither a file, a directory nor a link. A program that others may run though not read, such as a set-uid
- * program with mode 4711, is not among them: it would not work if it were hidden, and any user of the host may run it.
+ * Files keep their owner and their mode inside, so root inside could read files that only the host's root may read.
+ * `closedIn()` finds these: a file that others may neither read nor run, a directory that others may not list or enter,
+ * and anything that is neither a file, a directory nor a link. It leaves out programs that others may run though not
+ * read, such as a set-uid program with mode 4711: hidden they would not work, and any user of the host may run them.
  */
 
 import { execFile } from "node:child_process";
@@ -18,12 +18,12 @@ export const shownInUsr = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "li
 /** directories of dpkg's database that sandboxes see; its files are copied or made anew */
 export const shownInDpkg = ["info", "alternatives", "triggers"];
 
-/** what sandboxes see of one of the host's directories, by the names at its top */
+/** the names at the top of one of the host's directories that sandboxes see */
 function shownIn(directory: string): readonly string[] {
   return { usr: shownInUsr, dpkg: shownInDpkg }[basename(directory)] ?? [];
 }
 
-/** paths below one of the host's directories that must not show, sorted; nothing below one of them is listed */
+/** sorted paths below one of the host's directories that must stay hidden; nothing below one of them is listed */
 export async function closedIn(directory: string): Promise<string[]> {
   const there = new Set(readdirSync(directory));
   const names = shownIn(directory).filter((name) => there.has(name));
@@ -47,15 +47,15 @@ export async function closedIn(directory: string): Promise<string[]> {
 }
 
 export interface HostView {
-  /** directories that show */
+  /** directories that sandboxes see */
   shown: string[];
-  /** paths below them that do not */
+  /** paths below them that are hidden */
   masked: string[];
-  /** directories among those shown that belong to no package: what was installed by other means */
+  /** directories among the visible ones that belong to no package: software that was installed by other means */
   unpackaged: string[];
 }
 
-/** what shows of a host; of its packages the whole list does */
+/** the visible part of a host; the list of its packages is completely visible */
 export async function hostView(root = "/"): Promise<HostView> {
   const directories = [join(root, "usr"), join(root, "var/lib/dpkg")].filter(isThere);
   const masked = await Promise.all(
@@ -68,14 +68,14 @@ export async function hostView(root = "/"): Promise<HostView> {
   return { shown, masked: masked.flat(), unpackaged: unpackagedIn(root, shown) };
 }
 
-/** directories directly below the shown ones that are in no package's list; none where dpkg does not keep the packages */
+/** directories directly below the visible ones that are in no package's list; empty where dpkg has no packages */
 function unpackagedIn(root: string, shown: string[]): string[] {
   const info = join(root, "var/lib/dpkg/info");
   if (!isThere(info)) return [];
   const owned = new Set<string>();
   for (const name of readdirSync(info).filter((name) => name.endsWith(".list"))) {
     for (const line of readFileSync(join(info, name), "utf8").split("\n")) {
-      // packages that were built before /lib was a link to /usr/lib say /lib
+      // packages that were built before /lib was a link to /usr/lib list /lib
       const [first = "", second, third] = line.slice(1).split("/");
       if (first === "usr" && third !== undefined) owned.add(`usr/${second}/${third}`);
       else if (second !== undefined) owned.add(`usr/${first}/${second}`);
@@ -93,7 +93,7 @@ function unpackagedIn(root: string, shown: string[]): string[] {
 
 const run = promisify(execFile);
 
-/** find ends with 1 when a file went away while it looked; what it printed is complete but for that */
+/** find exits with 1 when a file vanished while it ran; otherwise its output is complete */
 function forgiveVanished(error: unknown): { stdout: string } {
   if (error instanceof Error && "code" in error && error.code === 1 && "stdout" in error)
     return { stdout: String(error.stdout) };

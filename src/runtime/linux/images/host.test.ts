@@ -1,4 +1,4 @@
-/** What a sandbox sees of the host's userland, checked through really mounted overlays. */
+/** What a sandbox sees of the host's userland, checked through real overlay mounts. */
 
 import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -21,7 +21,7 @@ function smallNode() {
   return { ...ownNode(), program: "/usr/bin/true", packages: [] };
 }
 
-/** runs a script in a shell inside, with a fresh writable layer */
+/** runs a script in a shell inside, on a fresh writable layer */
 type Shell = (script: string) => Promise<string>;
 
 /** mounts layers with a writable one on top, in a mount namespace of its own, and runs scripts in there */
@@ -45,7 +45,7 @@ async function shellOn(at: TestStore, layers: string[]): Promise<Shell> {
 }
 
 describe("on this host", () => {
-  test("programs of the host run, with a world of their own around them", async (context) => {
+  test("programs of the host run, with their own /etc, homes and users", async (context) => {
     needs(context, "root", "the file system overlay");
     const at = await store();
     const image = await ensureHostImage(at.layers, at.images, { conventions, node: smallNode() });
@@ -71,7 +71,7 @@ describe("on this host", () => {
     expect(image).toMatchObject({ user: "vercel-sandbox", cwd: "/vercel/sandbox", env: { LANG: "C.UTF-8" } });
   });
 
-  test("dpkg knows what is installed, and installs more", async (context) => {
+  test("dpkg knows the installed packages, and installs more", async (context) => {
     needs(context, "root", "the file system overlay", "the command dpkg");
     const at = await store();
     const image = await ensureHostImage(at.layers, at.images, { conventions, node: smallNode() });
@@ -92,7 +92,7 @@ describe("on this host", () => {
     expect(await shell(install)).toBe("/usr/bin/tiny");
   });
 
-  test("what is written, moved or removed inside leaves the host as it is", async (context) => {
+  test("writing, moving and removing files inside does not change the host", async (context) => {
     needs(context, "root", "the file system overlay");
     const at = await store();
     const image = await ensureHostImage(at.layers, at.images, { conventions, node: smallNode() });
@@ -113,7 +113,7 @@ describe("on this host", () => {
 });
 
 describe("on a made-up host", () => {
-  /** a host with secrets in all the places where people put them */
+  /** a host with secrets in all usual places */
   async function makeHost(at: TestStore): Promise<string> {
     const root = join(at.path, "host");
     const files = {
@@ -161,7 +161,7 @@ describe("on a made-up host", () => {
     return stdout;
   }
 
-  test("no secret shows, wherever it is, nor one that is put there later", async (context) => {
+  test("no secret of the host is visible, nor one that is added later", async (context) => {
     needs(context, "root", "the file system overlay");
     const at = await store();
     const host = await makeHost(at);
@@ -180,7 +180,7 @@ describe("on a made-up host", () => {
     expect(await dump(at, image.layers)).toBe(shows);
   });
 
-  test("it is made again when the host changes, and only then", async (context) => {
+  test("the image is made again when the host changes, and only then", async (context) => {
     needs(context, "root");
     const at = await store();
     const host = await makeHost(at);
@@ -197,7 +197,7 @@ describe("on a made-up host", () => {
     expect(await at.layers.lowerDirs(second.layers)).toHaveLength(4);
   });
 
-  test("a host whose /bin is no link to /usr is told that it cannot be one", async () => {
+  test("a host whose /bin is not a link to /usr is refused with a clear error", async () => {
     const at = await store();
     const host = await makeHost(at);
     await rm(join(host, "bin"));

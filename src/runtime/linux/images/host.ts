@@ -2,16 +2,16 @@
  * The image "host": a read-only view of the host's own userland that needs no download. Its layers, topmost first:
  *
  *   host        everything we write: /etc, homes, mount points, and a skeleton of /usr
- *   node        see node-runtime.ts; above all others where the store has no place that machines share
+ *   node        see node-runtime.ts; the topmost layer if the store cannot share layers between machines
  *   host-usr    the host's /usr itself
  *   host-dpkg   the host's /var/lib/dpkg itself, where there is one
  *
  * The directories of the host are lower layers as they are, so their names would show at the root. The skeleton puts
- * them where they belong: its /usr/bin is a moved directory (an overlay redirect) that goes on at /bin below, which is
- * the host's /usr/bin; and every name that they have at their top is hidden. Only directories named here are put
- * anywhere, so nothing of the host is seen because it was forgotten: not /usr/local, not /usr/src, and of everything
- * that is not /usr nothing at all. What is closed to other users of the host does not show either: see host-masks.ts.
- * Writing copies up, as in any image; the host's files never change.
+ * them where they belong: its /usr/bin is a moved directory (an overlay redirect) that shows /bin of the layers below,
+ * which is the host's /usr/bin. It hides every name at their top. Only directories named here are visible anywhere, so
+ * none shows by omission: not /usr/local, not /usr/src, and nothing outside of /usr. Files that are closed to other
+ * users of the host are hidden too: see host-masks.ts. Writing copies up, as in any image; the host's files never
+ * change.
  */
 
 import { createHash } from "node:crypto";
@@ -49,13 +49,13 @@ export interface HostImageOptions {
   /** the host's root directory; default "/" */
   root?: string;
   node?: NodeRuntime;
-  /** PEMs that it is to believe besides the host's own list */
+  /** PEMs that it trusts besides the host's own list */
   roots?: readonly string[];
-  /** called with a sentence before what takes seconds */
+  /** called with a sentence before each step that takes seconds */
   progress?: (sentence: string) => void;
 }
 
-/** the image as this host is now: the one in the store if it was made from the same, else a new one */
+/** the image of this host's current state: the one in the store if nothing has changed, else a new one */
 export async function ensureHostImage(
   layers: LayerStore,
   images: ImageStore,
@@ -91,27 +91,27 @@ export async function ensureHostImage(
 const linked = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /** files of dpkg's database that are copied */
 const dpkgCopied = ["status", "diversions"];
-/** names that dpkg makes at the top of its database while it works, perhaps later than the image is made */
+/** names that dpkg makes at the top of its database while it works, perhaps after the image is made */
 const dpkgPassing = [
   ...["tmp.ci", "updates", "parts", "reassemble.deb", "lock", "lock-frontend", "methlock"],
   ...["arch", "available", "diversions", "statoverride", "status"].flatMap((name) => [`${name}-new`, `${name}-old`]),
 ];
 
-/** What of the host goes into the image, read before anything is made. */
+/** The parts of the host that go into the image, read before anything is made. */
 interface Host {
   conventions: ImageConventions;
   root: string;
   path: string;
-  /** names in /usr that are shown */
+  /** visible names in /usr */
   usr: string[];
   /** names at the top of the lower layers */
   hidden: string[];
   dpkg: boolean;
-  /** names of the directories in /usr/lib with the libraries of a Python: "python3.13" */
+  /** names of Python's library directories in /usr/lib, such as "python3.13" */
   pythons: string[];
   etc: HostEtcEntry[];
   roots: readonly string[];
-  /** whether Node is in a layer below, which all machines share */
+  /** whether Node is in a lower layer that all machines share */
   sharesNode: boolean;
   own: ReturnType<typeof etcFiles>;
   fingerprint: string;
@@ -179,7 +179,7 @@ async function fingerprintOf(host: Omit<Host, "fingerprint">, node: NodeRuntime)
   return hash.digest("hex").slice(0, 32);
 }
 
-/** to be raised when what is written outside of /etc changes */
+/** raise this when the files outside of /etc change */
 const layoutVersion = 3;
 
 async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: NodeRuntime): Promise<string[]> {
@@ -200,7 +200,7 @@ async function makeLayers(layers: LayerStore, claim: Claim, host: Host, node: No
   return [...chain, dpkg.id];
 }
 
-/** the host's own directories always have the same id; those of another root, in tests, have another */
+/** the id of a directory of the host; constant for the real root, different for other roots in tests */
 function pathId(name: string, root: string): string {
   return root === "/" ? name : `${name}-${createHash("sha256").update(root).digest("hex").slice(0, 12)}`;
 }
@@ -222,7 +222,7 @@ async function writeUsr(writer: LayerWriter, host: Host, node: NodeRuntime): Pro
     await writer.redirect(`/usr/${name}`, `/${name}`);
   }
   for (const name of linked.filter((name) => host.usr.includes(name))) await writer.symlink(`usr/${name}`, `/${name}`);
-  // The plain user's, so that what installs itself there, as `pip install` does, needs no sudo.
+  // Owned by the plain user, so that `pip install` and the like need no sudo.
   for (const name of ["", "/bin", "/sbin", "/lib", "/share", "/include", "/etc", "/src"]) {
     await writer.directory(`/usr/local${name}`, { owner: plainUser });
   }
@@ -240,7 +240,7 @@ async function writeNode(writer: LayerWriter, conventions: ImageConventions, nod
   await writer.redirect(folder, sharedNodeFolder);
 }
 
-/** `python`, and a pip that installs for everyone: the host's distribution keeps its own packages apart, a sandbox need not */
+/** `python`, and a pip that installs for everyone: it need not keep the distribution's packages apart */
 async function writePython(writer: LayerWriter, host: Host): Promise<void> {
   for (const name of host.pythons) {
     const marker = `usr/lib/${name}/EXTERNALLY-MANAGED`;
@@ -255,7 +255,7 @@ async function writePython(writer: LayerWriter, host: Host): Promise<void> {
   }
 }
 
-/** programs of other distributions that lead to what this one has */
+/** programs known from other distributions that call the ones of this distribution */
 async function writePrograms(writer: LayerWriter, host: Host): Promise<void> {
   for (const { path, text, needs } of ownPrograms(host.conventions)) {
     if (needs === undefined || (needs === "dpkg" && host.dpkg)) {
@@ -270,7 +270,7 @@ async function writeEtc(writer: LayerWriter, host: Host): Promise<void> {
     if ("target" in entry) await writer.symlink(entry.target, `/etc/${entry.path}`);
     else await writer.file(`/etc/${entry.path}`, entry.content, { mode: entry.mode });
   }
-  // After the host's, so that ours counts where both have a file.
+  // After the host's files, so that ours win where both exist.
   for (const [path, { text, mode = 0o644, gid = 0 }] of Object.entries(host.own)) {
     await writer.file(`/etc/${path}`, text, { mode, owner: { uid: 0, gid } });
   }
@@ -307,7 +307,7 @@ async function writeHomes(writer: LayerWriter, conventions: ImageConventions): P
   }
 }
 
-/** dpkg and apt see the host's packages as installed, and install more into the sandbox */
+/** dpkg and apt see the host's packages as installed, and can install more in the sandbox */
 async function writeDpkg(writer: LayerWriter, host: Host): Promise<void> {
   const from = join(host.root, "var/lib/dpkg");
   for (const name of shownInDpkg) {
@@ -318,7 +318,7 @@ async function writeDpkg(writer: LayerWriter, host: Host): Promise<void> {
   for (const name of dpkgCopied) {
     await writer.file(`/var/lib/dpkg/${name}`, await readFile(join(from, name)).catch(() => ""));
   }
-  // The host's overrides name its own users, without whom dpkg refuses to work.
+  // The host's overrides name its own users, and dpkg refuses to work without these users.
   for (const name of ["statoverride", "available"]) await writer.file(`/var/lib/dpkg/${name}`, "");
   for (const path of ["/var/lib/apt/lists/partial", "/var/cache/apt/archives/partial", "/var/log/apt"]) {
     await writer.directory(path);
@@ -326,7 +326,7 @@ async function writeDpkg(writer: LayerWriter, host: Host): Promise<void> {
   await writer.directory("/var/cache/debconf");
 }
 
-/** hides the names that the lower layers have at their top, and what they have below names that are ours */
+/** hides the names at the top of the lower layers, and their content below names that are ours */
 async function hideTop(writer: LayerWriter, host: Host): Promise<void> {
   const directories = [...ownDirectories, host.conventions.folder, "/workspace"];
   for (const path of directories) await writer.opaque(path);

@@ -1,15 +1,15 @@
-/** Sees that a command has changed the images of a store that a daemon uses, so that what nothing means goes at once. */
+/** Detects that a command has changed the images of a daemon's store, so that unused versions are deleted at once. */
 
 import { type FSWatcher, watch } from "node:fs";
 
-/** ms after the last of several changes */
+/** pause after the last of several changes, in ms */
 const pause = 200;
 
 export class ImageWatch {
   readonly #watcher: FSWatcher;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `folder` is the one with the images' records */
+  /** `folder` holds the images' records */
   constructor(folder: string, changed: () => Promise<unknown>, trouble: (error: unknown) => void) {
     this.#watcher = watch(folder, { persistent: false }, () => {
       clearTimeout(this.#timer);

@@ -1,4 +1,4 @@
-/** What names of images stand for, over time. */
+/** Which content the names of images stand for, over time. */
 
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ function image(name: string, ...layers: string[]) {
   return { name, layers, env: { PATH: "/bin" }, user: "root", cwd: "/", createdAt: 1 };
 }
 
-test("a name stands for what was put last, and references for what they always meant", async () => {
+test("a name stands for the image that was put last, and a reference always for the same version", async () => {
   const { images } = await openImages();
   const first = await images.put(image("app", "one"));
   const second = await images.put(image("app", "two", "one"));
@@ -38,7 +38,7 @@ test("names with slashes and colons are plain files in one folder", async () => 
   expect((await images.list()).map(({ name }) => name)).toEqual(["ghcr.io/me/app:1.0"]);
 });
 
-test("what is no name is no image, and cannot become one", async () => {
+test("an invalid name is neither found nor accepted", async () => {
   const { images } = await openImages();
   for (const name of ["..", "../x", "/etc/passwd", "A", "a\0b", "x@../../y", "x@", ""]) {
     expect(await images.get(name), name).toBeUndefined();
@@ -47,7 +47,7 @@ test("what is no name is no image, and cannot become one", async () => {
   }
 });
 
-test("a deleted or replaced version goes when nothing means it, and not before", async () => {
+test("a deleted or replaced version is collected when nothing refers to it, and not before", async () => {
   const { images, path } = await openImages();
   const old = await images.put(image("app", "one"));
   const current = await images.put(image("app", "two"));
@@ -66,7 +66,7 @@ test("a deleted or replaced version goes when nothing means it, and not before",
   ]);
 });
 
-test("a team's image goes before the host's of the same name, and other teams neither find nor list it", async () => {
+test("a team's image comes before the host's of the same name, and other teams neither find nor list it", async () => {
   const { images } = await openImages();
   const hosts = await images.put(image("app", "one"));
   const mine = await images.put({ ...image("app", "two"), owner: "team_a" });
@@ -74,7 +74,7 @@ test("a team's image goes before the host's of the same name, and other teams ne
   expect(await images.get("app", "team_b")).toEqual(hosts);
   expect(await images.get("app")).toEqual(hosts);
   expect(await images.get(imageReference(mine))).toEqual(mine);
-  // The key is for records of ours: no caller reaches another team's image by it.
+  // The key is for our own records: no caller reaches another team's image with it.
   expect(await images.get("~team_a~app")).toEqual(mine);
   expect(await images.get("~team_a~app", "team_b")).toBeUndefined();
   expect((await images.list("team_b")).map(({ owner }) => owner)).toEqual([undefined]);
@@ -84,7 +84,7 @@ test("a team's image goes before the host's of the same name, and other teams ne
   expect(await images.get("app", "team_a")).toEqual(hosts);
 });
 
-test("what an image says of itself is kept as it came in", async () => {
+test("an image's own configuration is kept unchanged", async () => {
   const { images, path } = await openImages();
   const config = {
     user: "node:node",

@@ -1,13 +1,13 @@
 /**
- * The images that machines boot from first, by name. What a name stands for may change (a new import, a host that was
- * upgraded), but machines and snapshots need the layers they began with, so each content has a version of its own:
+ * The images that machines boot from first, by name. The content of a name may change (a new import, a host that was
+ * upgraded), but machines and snapshots need the layers they began with. So each content has its own version:
  *
  *   <store>/images/<name>.json             which version the name stands for now
  *   <store>/images/<name>@<version>.json   an ImageRecord
- *   <store>/image-aliases.json             images by further names for them, as the operator gave them
+ *   <store>/image-aliases.json             further names of images, given by the operator
  *
- * A version is deleted when no name, snapshot or machine means it. Names are written as encodeURIComponent() does. In the
- * place of a name stands a key where the image is a team's (imageKey()).
+ * A version is deleted when no name, snapshot or machine refers to it. File names are encoded by encodeURIComponent().
+ * If the image belongs to a team, a key takes the place of the name (imageKey()).
  */
 
 import { createHash } from "node:crypto";
@@ -23,17 +23,17 @@ import { lastLoss, readKept, removeKept, writeKept } from "../storage/kept-recor
 export interface ImageRecord extends ImageInfo {
   version: string;
   /**
-   * the layer that all layers of the store together are, where the store has subvolumes: the volume of every machine
-   * begins as a copy of it. An image that was made before there were such layers gets it when it is first booted from
+   * the merged layer of all its layers in the store, where the store has subvolumes: the volume of every machine begins
+   * as a copy of it. An image of an older version gets one at its first boot
    */
   base?: string | undefined;
-  /** layers that are kept because other images may begin with them */
+  /** layers that are kept because other images may share them */
   kept?: string[] | undefined;
-  /** what it was made from, where that can be made again: the same inputs, the same text */
+  /** a text that identifies its inputs, where it can be made again: the same inputs give the same text */
   fingerprint?: string | undefined;
 }
 
-/** how a snapshot or machine names the very content it began with */
+/** the reference to one exact version, for snapshots and machines */
 export function imageReference(image: Pick<ImageRecord, "name" | "owner" | "version">): string {
   return `${imageKey(image)}@${image.version}`;
 }
@@ -44,16 +44,16 @@ export function imageName(nameOrReference: string): string {
 }
 
 export class ImageStore implements Images {
-  /** where the records are */
+  /** the folder of the records */
   readonly folder: string;
-  /** the file that has the aliases */
+  /** the file of the aliases */
   readonly #aliases: string;
-  /** a version never changes, so it is read once */
+  /** cache; a version never changes */
   readonly #versions = new Map<string, ImageRecord>();
-  /** what a name stood for when its file was as marked; another program may put another file there */
+  /** cache of the version of each name while its file has this mark; another program may replace the file */
   readonly #names = new Map<string, { mark: string; version: string | undefined }>();
 
-  /** brings images in that callers name; there where the runtime has registries */
+  /** pulls images that callers name; set where the runtime has registries */
   pull?: Images["pull"];
 
   constructor(store: string) {
@@ -65,7 +65,7 @@ export class ImageStore implements Images {
     await makePrivate(this.folder);
   }
 
-  /** by a name that a caller of a team says; without a team by key, or by reference for a certain version */
+  /** finds an image by the name that a team's caller gives; without a team by key, or by reference for one version */
   async get(nameOrReference: string, team?: string): Promise<ImageRecord | undefined> {
     if (team !== undefined) {
       if (!isImageName(nameOrReference)) return undefined;
@@ -94,8 +94,8 @@ export class ImageStore implements Images {
   }
 
   /**
-   * makes the name stand for this content from now on. `base` is the layer that machines begin as a copy of, where it is
-   * there already
+   * Makes the name stand for this content from now on. `base` is the layer that machines begin as a copy of, if it
+   * exists already.
    */
   async put(image: Omit<ImageRecord, "version">): Promise<ImageRecord> {
     checkImageName(image.name);
@@ -113,12 +113,12 @@ export class ImageStore implements Images {
     return record;
   }
 
-  /** images by further names for them */
+  /** images by their further names */
   async aliases(): Promise<Record<string, string>> {
     return (await readKept(this.#aliases, aliasFile)) ?? {};
   }
 
-  /** lets callers find the image under this name, in which `*` stands for any text */
+  /** makes the image available under this name, in which `*` stands for any text */
   async setAlias(pattern: string, image: string): Promise<void> {
     if (!isAlias(pattern)) {
       throw new SandkeepError(
@@ -140,7 +140,7 @@ export class ImageStore implements Images {
     await writeKept(this.#aliases, others);
   }
 
-  /** writes down of which layer its machines begin as a copy */
+  /** records the layer that its machines begin as a copy of */
   async setBase(image: ImageRecord, base: string): Promise<ImageRecord> {
     const path = this.#versionPath(imageKey(image), image.version);
     const record = { ...image, base };
@@ -149,7 +149,7 @@ export class ImageStore implements Images {
     return record;
   }
 
-  /** takes the name away; snapshots and machines that began with it keep what they need */
+  /** deletes the name; snapshots and machines that began with it keep their layers */
   async delete(name: string): Promise<void> {
     if (!(await this.get(name)) || imageName(name) !== name) {
       throw new SandkeepError("not-found", `Cannot delete image "${name}": there is none of that name`);
@@ -157,14 +157,14 @@ export class ImageStore implements Images {
     await removeKept(this.#namePath(name));
   }
 
-  /** what every version needs that a name stands for or that `references` means */
+  /** the layers of every version that a name or one of the `references` stands for */
   async layersInUse(references: Iterable<string>): Promise<Set<string>> {
     const wanted = [...(await this.list()).map(imageReference), ...references];
     const images = await Promise.all(wanted.map((reference) => this.get(reference)));
     return new Set(images.flatMap((image) => (image ? layersOf(image) : [])));
   }
 
-  /** deletes the versions that nothing means; one whose layers are claimed may be about to get its name */
+  /** deletes the versions that nothing refers to; one with claimed layers may be about to get its name */
   async collect(references: () => Promise<Iterable<string>>, claimed: Set<string>): Promise<void> {
     const versions = await this.versions();
     const wanted = new Set([...(await references()), ...(await this.list()).map(imageReference)]);
@@ -177,7 +177,7 @@ export class ImageStore implements Images {
     }
   }
 
-  /** references of all versions that are on record, whether or not a name stands for them */
+  /** references of all recorded versions, whether or not a name stands for them */
   async versions(): Promise<string[]> {
     return (await jsonNames(this.folder)).filter((name) => name.includes("@")).map(decodeURIComponent);
   }
@@ -208,12 +208,12 @@ export class ImageStore implements Images {
   }
 }
 
-/** every layer of the store that it needs, or that others may begin with */
+/** every layer of the store that it needs, or that other images may share */
 export function layersOf({ layers, base, kept = [] }: ImageRecord): string[] {
   return [...(base === undefined ? [] : [base]), ...layers, ...kept];
 }
 
-/** refuses what is no name for an image */
+/** refuses an invalid image name */
 export function checkImageName(name: string): void {
   if (isImageName(name)) return;
   throw new SandkeepError(
@@ -287,7 +287,7 @@ function isOwner(team: string): boolean {
   return /^[A-Za-z0-9_-]{1,40}$/.test(team);
 }
 
-/** with the key's other parts and what encodeURIComponent() adds, a file can still have such a name */
+/** short enough for a file name, with the key's other parts and after encodeURIComponent() */
 const longestName = 160;
 
 export function isAlias(pattern: string): boolean {
@@ -300,7 +300,7 @@ function isVersion(version: string): boolean {
   return /^[0-9a-f]{16}$/.test(version);
 }
 
-/** a version is the beginning of the digest */
+/** a version is the beginning of the digest, of this length */
 const versionLength = 16;
 
 type DigestFields = "layers" | "env" | "user" | "cwd" | "config";

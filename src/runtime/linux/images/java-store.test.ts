@@ -17,7 +17,7 @@ const [one = "", two = "", three = ""] = ["one", "two", "three"].map((name) =>
 describe.each(["JKS", "PKCS12"])("a store of Java's own, of type %s", (type) => {
   beforeEach((context) => needs(context, "the command keytool"));
 
-  test("keeps what it has and gets what it lacks, in a form that Java believes in", async () => {
+  test("keeps its certificates and gets the missing ones, in a form that Java trusts", async () => {
     const folder = await tempDir();
     const store = await made(folder, type, [one, two]);
     const more = withCertificates(await readFile(store), [two, three]);
@@ -29,19 +29,19 @@ describe.each(["JKS", "PKCS12"])("a store of Java's own, of type %s", (type) => 
     expect(listed.match(/BEGIN CERTIFICATE/g)).toHaveLength(3);
   });
 
-  test("is left alone where it has everything", async () => {
+  test("is left unchanged if nothing is missing", async () => {
     const store = await made(await tempDir(), type, [one, two]);
     expect(withCertificates(await readFile(store), [two])).toBeUndefined();
   });
 });
 
-test("what is no store is left alone", () => {
+test("a file that is not a store is left unchanged", () => {
   for (const bytes of [Buffer.alloc(0), Buffer.from("feedfeed00000002000000ff", "hex"), Buffer.alloc(100, 1)]) {
     expect(withCertificates(bytes, [one])).toBeUndefined();
   }
 });
 
-/** later versions of Java come with a store without a password, which is what the options ask for */
+/** later versions of Java come with a store without a password; these options make such a one */
 async function made(folder: string, type: string, pems: string[]): Promise<string> {
   const store = join(folder, "cacerts");
   for (const [at, pem] of pems.entries()) {

@@ -1,9 +1,9 @@
 /**
- * Java's list of believed certificates ("cacerts"), which it reads from a file of its own rather than from the system's
- * bundle. What we write is JKS, which every Java reads whatever it writes itself:
+ * Java's list of trusted certificates ("cacerts"), which it reads from a file of its own rather than from the system's
+ * bundle. We write JKS, which every Java reads even if it writes another format:
  *
  *   u32 0xFEEDFEED, u32 version (2), u32 count
- *   count × u32 tag (2: a believed certificate), utf alias, u64 ms since 1970, utf "X.509", u32 length, DER
+ *   count × u32 tag (2: a trusted certificate), utf alias, u64 ms since 1970, utf "X.509", u32 length, DER
  *   SHA-1 of the password in UTF-16BE, "Mighty Aphrodite", and everything before
  *
  * utf is u16 length and that many bytes. The password protects nothing, and is "changeit" everywhere.
@@ -11,7 +11,7 @@
 
 import { createHash, X509Certificate } from "node:crypto";
 
-/** the store with these PEMs in it too; undefined where nothing is missing, or it is no store that we can read */
+/** the store with these PEMs added; undefined if nothing is missing, or it is not a store that we can read */
 export function withCertificates(store: Uint8Array, pems: readonly string[]): Buffer | undefined {
   const bytes = Buffer.from(store);
   const there = isJks(bytes) ? entriesOf(bytes) : certificatesIn(bytes);
@@ -41,7 +41,7 @@ function isJks(bytes: Buffer): boolean {
   return bytes.length >= 12 + digestLength && bytes.readUInt32BE(0) === magic && bytes.readUInt32BE(4) === version;
 }
 
-/** undefined where there are entries of another kind: those of keys are not ours to touch */
+/** undefined if there are entries of another kind: we do not touch keys */
 function entriesOf(bytes: Buffer): Entry[] | undefined {
   const entries: Entry[] = [];
   let at = 8;
@@ -69,10 +69,10 @@ function entriesOf(bytes: Buffer): Entry[] | undefined {
   }
 }
 
-/** what comes before each certificate in a PKCS #12 file that is not encrypted: OID 1.2.840.113549.1.9.22.1 */
+/** the bytes before each certificate in a PKCS #12 file that is not encrypted: OID 1.2.840.113549.1.9.22.1 */
 const certificateBag = Buffer.from("060a2a864886f70d01091601", "hex");
 
-/** the certificates of a store without a password, which later versions of Java come with; undefined where none is found */
+/** the certificates of a store without a password, as later versions of Java have it; undefined if it holds none */
 function certificatesIn(bytes: Buffer): Entry[] | undefined {
   const entries: Entry[] = [];
   for (let at = bytes.indexOf(certificateBag); at >= 0; at = bytes.indexOf(certificateBag, at + 1)) {
@@ -85,7 +85,7 @@ function certificatesIn(bytes: Buffer): Entry[] | undefined {
   return entries.length === 0 ? undefined : entries;
 }
 
-/** of a value of DER that begins there */
+/** the content of the DER value with this tag at this offset */
 function contentOf(bytes: Buffer, at: number, tag: number): Buffer | undefined {
   if (bytes[at] !== tag) return undefined;
   const first = bytes[at + 1] ?? 0;

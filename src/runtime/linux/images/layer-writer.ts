@@ -1,4 +1,4 @@
-/** Writes our own files into a layer that is being built. Everything belongs to root unless told otherwise. */
+/** Writes our own files into a layer that is being built. Everything belongs to root by default. */
 
 import { createReadStream } from "node:fs";
 import { posix } from "node:path";
@@ -24,7 +24,7 @@ export class LayerWriter {
     this.#files = files;
   }
 
-  /** a directory whose parents are there or are made; one that is there gets this mode and owner */
+  /** makes a directory and its missing parents; an existing directory gets this mode and owner */
   async directory(path: string, options: EntryOptions = {}): Promise<void> {
     const { mode = 0o755, owner } = options;
     await this.#files.mkdir(path, { recursive: true, mode });
@@ -48,23 +48,23 @@ export class LayerWriter {
     await this.#files.symlink(target, path);
   }
 
-  /** deletes what the layer itself has under this name */
+  /** deletes the layer's own entry at this path */
   async remove(path: string): Promise<void> {
     await this.#files.remove(path, { recursive: true, force: true });
   }
 
-  /** hides whatever the layers below have under this name */
+  /** hides any entry of the layers below at this path */
   async whiteout(path: string, options: { parents?: boolean } = {}): Promise<void> {
     if (options.parents) await this.#files.mkdir(posix.dirname(path), { recursive: true });
     await this.#files.whiteout(path);
   }
 
-  /** hides what the layers below have in this directory */
+  /** hides the content of this directory in the layers below */
   async opaque(path: string): Promise<void> {
     await this.#files.setAttribute(path, "trusted.overlay.opaque", Buffer.from("y"));
   }
 
-  /** makes a directory show what the layers below have at another path, seen from their root */
+  /** makes a directory show the content of another path in the layers below, seen from their root */
   async redirect(path: string, to: string): Promise<void> {
     await this.#files.setAttribute(path, "trusted.overlay.redirect", Buffer.from(to));
   }
@@ -76,7 +76,7 @@ export class LayerWriter {
   }
 }
 
-/** whether it may be run is the only thing about a file of ours that counts in its mode */
+/** whether a file of ours may be run; the rest of its mode does not matter */
 export function isProgram(path: string): boolean {
   return path.includes("/bin/") || path.endsWith(".sh");
 }

@@ -1,7 +1,7 @@
 /**
- * The layer with our own Node, and beside it npm, pnpm, and yarn by way of corepack, which fetches
- * the release that a project names. It lies on top of every imported image whose C library can run it, and is made once
- * for each version. The default image has it below, where all machines share it.
+ * The layer with our own Node, and beside it npm, pnpm, and yarn by way of corepack, which fetches the release that a
+ * project names. It is made once for each version, and lies on top of every imported image whose C library can run it.
+ * In the default image it lies below, where all machines share it.
  */
 
 import { readFileSync } from "node:fs";
@@ -15,7 +15,7 @@ import { LayerWriter, plainUser } from "./layer-writer.ts";
 import { copyTree } from "./tree-copy.ts";
 import { TreeWriter } from "./tree-writer.ts";
 
-/** Where the parts of the runtime are on the host. */
+/** Paths of the runtime's parts on the host. */
 export interface NodeRuntime {
   /** the node program */
   program: string;
@@ -29,7 +29,7 @@ interface NodePackage {
   version: string;
   /** its directory on the host */
   folder: string;
-  /** its programs by their names, as paths inside it */
+  /** paths of its programs inside it, by name */
   programs: Record<string, string>;
 }
 
@@ -39,10 +39,10 @@ const installed: Record<string, Record<string, string>> = {
   corepack: { corepack: "dist/corepack.js", yarn: "dist/yarn.js", yarnpkg: "dist/yarnpkg.js" },
 };
 
-/** what is found beside Node, by name */
+/** names of all programs in the layer */
 export const nodePrograms = ["node", ...Object.values(installed).flatMap((programs) => Object.keys(programs))];
 
-/** the Node that came with this package, or the one that runs us where there is none for this host */
+/** the Node that came with this package, or if there is none for this host, the one that runs this process */
 export function ownNode(): NodeRuntime {
   const packages = Object.entries(installed).map(([name, programs]) => {
     const found = packageNamed(name);
@@ -55,32 +55,32 @@ export function ownNode(): NodeRuntime {
     : { program: join(node.folder, "bin/node"), version: node.version, packages };
 }
 
-/** where it is in a sandbox; programs are found there first */
+/** its folder in a sandbox, which is first in PATH */
 export function nodeFolder(node: NodeRuntime, { folder }: ImageConventions): string {
   return `${folder}/runtimes/node${node.version.split(".", 1)[0]}`;
 }
 
-/** to be raised when what is written beside the packages changes */
+/** raise this when the files beside the packages change */
 const layoutVersion = 3;
 
-/** where the files of a layer that is shared are in it; whoever lies above it puts them into nodeFolder() */
+/** the folder of the files inside a shared layer; the layer above it shows them at nodeFolder() */
 export const sharedNodeFolder = "/sandkeep-node";
 
-/** says all that is in the layer */
+/** an id that identifies the complete content of the layer */
 export function nodeLayerId(node: NodeRuntime): string {
   const packages = node.packages.map(({ name, version }) => `${name}-${version}`).join("-");
   const id = `node-${node.version}-${packages}-${process.arch}-v${layoutVersion}`;
   return id.replaceAll(/[^a-z0-9-]/g, "-");
 }
 
-/** Where the layer goes, and what its folder is called. */
+/** The store for the layer, and the conventions for its folder's name. */
 interface NodePlace {
   layers: LayerStore;
   claim: Claim;
   conventions: ImageConventions;
 }
 
-/** the layer, made unless it is in the store */
+/** the layer, made if it is not in the store */
 export async function nodeLayer({ layers, claim, conventions }: NodePlace, node: NodeRuntime): Promise<LayerInfo> {
   const id = nodeLayerId(node);
   await claim.add(id);
@@ -101,7 +101,7 @@ export function sharedNodeLayer(layers: LayerStore, claim: Claim, node: NodeRunt
   );
 }
 
-/** puts the files of a shared layer, which lies below, where Node belongs, and hides where they are in it */
+/** shows the files of a shared layer, which lies below, at nodeFolder(), and hides their original folder */
 export async function writeSharedNode(writer: LayerWriter, conventions: ImageConventions, node: NodeRuntime) {
   const folder = nodeFolder(node, conventions);
   await writeWay(writer, conventions);
@@ -111,16 +111,16 @@ export async function writeSharedNode(writer: LayerWriter, conventions: ImageCon
   await writer.whiteout(sharedNodeFolder);
 }
 
-/** the folders that lead to Node, in the topmost layer: what that has on the way is what a sandbox sees */
+/** writes the parents of Node's folder into the topmost layer, whose facts a sandbox sees */
 export async function writeWay(writer: LayerWriter, { folder }: ImageConventions): Promise<void> {
   for (const path of [folder, `${folder}/runtimes`]) await writer.directory(path, { owner: plainUser });
 }
 
 /**
- * Settings of npm, below those of its user and of a project. npm runs install scripts unless it is told otherwise, but
- * warns of each that no project has approved, and of newer releases of itself: programs that read its output take both
- * for failures. Whatever a script does, it does inside. An address that a policy refuses never answers: npm still tries
- * twice more, after 1 and 3 seconds instead of 10 and 60.
+ * Settings of npm, below those of its user and of a project. By default npm runs install scripts, but warns of each one
+ * that no project has approved, and of newer releases of itself. Programs that read its output take both for failures.
+ * A script can only affect its own sandbox. An address that a policy refuses never answers: npm still tries twice more,
+ * after 1 and 3 seconds instead of 10 and 60.
  */
 const npmrc = [
   "update-notifier=false",
@@ -131,7 +131,7 @@ const npmrc = [
 ].join("\n");
 
 async function writeFiles(writer: LayerWriter | TreeWriter, node: NodeRuntime, folder: string): Promise<void> {
-  // The plain user's, so that `npm install --global` needs no sudo.
+  // Owned by the plain user, so that `npm install --global` needs no sudo.
   for (const part of ["", "/bin", "/lib", "/lib/node_modules", "/share"]) {
     await writer.directory(`${folder}${part}`, { owner: plainUser });
   }
@@ -147,7 +147,7 @@ async function writeFiles(writer: LayerWriter | TreeWriter, node: NodeRuntime, f
   }
 }
 
-/** a package that npm installed, wherever above this file it put it */
+/** a package that npm installed, in any node_modules folder above this file */
 function packageNamed(name: string): { folder: string; version: string } | undefined {
   try {
     const description = findPackageJSON(name, import.meta.url) ?? "";

@@ -1,6 +1,6 @@
 /**
- * Small programs of our own in the default image: `dnf` and `yum` for programs that were written for Fedora's kin, and
- * `uv`, which fetches itself when it is first called.
+ * Small programs of our own in the default image: `dnf` and `yum` for scripts that were written for Fedora and its
+ * relatives, and `uv`, which fetches itself when it is first called.
  */
 
 import type { ImageConventions } from "../../../core/model/conventions.ts";
@@ -8,11 +8,11 @@ import type { ImageConventions } from "../../../core/model/conventions.ts";
 export interface OwnProgram {
   path: string;
   text: string;
-  /** what the image must have for it to be of use */
+  /** a program that the image must have for this one to be useful */
   needs?: "dpkg";
 }
 
-/** where Fedora and Debian call the same thing differently; "-devel" packages besides these are lib…-dev */
+/** packages whose names differ between Fedora and Debian; any other "-devel" package is lib…-dev */
 const debianNames: Record<string, string> = {
   "alsa-lib": "libasound2",
   "at-spi2-atk": "libatk-bridge2.0-0",
@@ -158,7 +158,7 @@ case $verb in
 esac
 `;
 
-/** pip puts the real one in its place */
+/** pip replaces it with the real one */
 const uv = `#!/bin/sh
 # uv comes from PyPI: fetched when it is first called, and from then on it is itself.
 program=/usr/local/bin/\${0##*/}

@@ -1,4 +1,4 @@
-/** Copies a directory of our own package, whose content is trusted, into an image, whichever writer makes its files. */
+/** Copies a directory of our own package, whose content is trusted, into an image, through any writer. */
 
 import { readdir, readlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ export interface FileMaker {
   copyFile(from: string, to: string, options?: EntryOptions): Promise<void>;
 }
 
-/** files of a directory that are copied at the same time */
+/** how many files of a directory are copied at the same time */
 const atOnce = 32;
 
 export async function copyTree(

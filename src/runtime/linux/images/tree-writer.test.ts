@@ -1,4 +1,4 @@
-/** What is written into a directory of the host: owners, modes and links, and what is the same file under another name. */
+/** Writing into a directory of the host: owners, modes, links, and when a file is hard-linked instead of copied. */
 
 import { chmod, lstat, mkdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ test("a tree is copied with the owner that was asked for, programs as programs a
   expect(await readlink(join(to, "package/bin/link"))).toBe("../read.me");
 });
 
-test("a file is the same one under another name only where it has the right owner and mode", async (context) => {
+test("a file is hard-linked instead of copied only if it has the right owner and mode", async (context) => {
   needs(context, "root");
   const [from, to] = [await tempDir(), await tempDir()];
   const writer = new TreeWriter(to);
@@ -42,7 +42,7 @@ test("a file is the same one under another name only where it has the right owne
   await writer.copyFile(program, "/closed", { mode: 0o755 });
   expect(await Promise.all(["owned", "closed"].map(isSame))).toEqual([false, false]);
   expect((await stat(join(to, "closed"))).mode & 0o7777).toBe(0o755);
-  // in the place of a file that is there, as programs of a package are
+  // over an existing file, as programs of a package are written
   await chmod(program, 0o755);
   await writer.copyFile(program, "/closed", { mode: 0o755 });
   expect(await isSame("closed")).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * Writes our own files into a directory of the host that nobody but root can reach, as LayerWriter does into a layer of the
- * store, but without a process between: the kernel copies thousands of files in the time in which those would be sent.
+ * Writes our own files into a directory of the host that only root can reach, as LayerWriter does into a layer of the
+ * store. No process is in between: the kernel copies thousands of files in the time that sending them would take.
  */
 
 import { chmod, copyFile, lchown, link, mkdir, rm, stat, symlink, writeFile } from "node:fs/promises";
@@ -32,7 +32,7 @@ export class TreeWriter {
     await symlink(target, this.#at(path));
   }
 
-  /** the same file under another name where nobody could tell: one of 120 MB is then on the disk and in memory once */
+  /** a hard link where its owner and mode are right: a file of 120 MB is then on the disk and in memory once */
   async copyFile(from: string, to: string, { mode, owner = root }: EntryOptions = {}): Promise<void> {
     const wanted = { mode: mode ?? (isProgram(from) ? 0o755 : 0o644), owner };
     if ((await isAs(from, wanted)) && (await hasLinked(from, this.#at(to)))) return;
@@ -55,7 +55,7 @@ async function isAs(path: string, { mode, owner }: Required<EntryOptions>): Prom
   return found.uid === owner.uid && found.gid === owner.gid && (found.mode & 0o7777) === mode;
 }
 
-/** not from another file system, and not in the place of a file */
+/** false if it is on another file system, or the path exists */
 async function hasLinked(from: string, to: string): Promise<boolean> {
   return link(from, to).then(
     () => true,

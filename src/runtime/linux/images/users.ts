@@ -95,12 +95,12 @@ export function groupFile(plain: User[]): string {
   return lines([...groups, ...plain.slice(0, 1).map(groupLine)]);
 }
 
-/** nobody has a password, and no password opens an account */
+/** no user has a password, and no password opens an account */
 export function shadowFile(plain: User[]): string {
   return lines([root, ...plain, ...systemUsers].map(({ name }) => shadowLine(name)));
 }
 
-/** a passwd file of somebody else's with our users in it; what it has stays */
+/** an image's own passwd file with our users added; its entries stay */
 export function withPlainUsers(passwd: string, plain: User[]): string {
   return withMissing(passwd, [root, ...plain], passwdLine);
 }
@@ -128,10 +128,10 @@ export function sudoersFile(path: string, plain: User[]): string {
   ]);
 }
 
-/** what says whom to trust (core/trust.ts) counts for root's programs too */
+/** root's programs keep the variables that name trusted certificates (core/trust.ts) */
 export const keptVariables = `Defaults env_keep += "${["NODE_EXTRA_CA_CERTS", "NODE_USE_SYSTEM_CA", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"].join(" ")}"`;
 
-/** by number as well: in an image of somebody else's uid 1000 may have another name */
+/** by number as well: in an imported image uid 1000 may have another name */
 export function sudoRules(plain: User[]): string[] {
   return [...plain.map((user) => user.name), "#1000", "%sudo"].map((who) => `${who} ALL=(ALL:ALL) NOPASSWD: ALL`);
 }

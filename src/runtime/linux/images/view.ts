@@ -1,4 +1,4 @@
-/** Looks into an image that is not mounted: what its layers together have at a path. Symlinks are not followed. */
+/** Reads an image that is not mounted: the combined content of its layers at a path. Does not follow symlinks. */
 
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { Entry } from "../files/file-entry.ts";
@@ -33,7 +33,7 @@ export class ImageView {
     return false;
   }
 
-  /** a small text file; undefined when there is none, or something else, or a large one */
+  /** a small text file; undefined if it is missing, not a regular file, or large */
   async text(path: string): Promise<string | undefined> {
     const found = await this.#look(path);
     if (found?.entry.type !== "file" || found.entry.size > largestText) return undefined;
@@ -52,7 +52,7 @@ export class ImageView {
     return undefined;
   }
 
-  /** undefined when the layers below are to be asked, "hidden" when they must not be */
+  /** undefined if the layers below decide, "hidden" if they must not be read */
   async #lookIn(layer: string, path: string): Promise<Entry | "hidden" | undefined> {
     const parts = path.split("/").filter((part) => part !== "");
     let opaque = false;
@@ -77,7 +77,7 @@ export class ImageView {
     }
   }
 
-  /** by a session of its own, because a walk that is left early is of no more use */
+  /** in a session of its own, because a session is unusable after a walk that ended early */
   async #isOpaque(layer: string, path: string): Promise<boolean> {
     const files = await this.#layers.filesAt(layer);
     try {

@@ -1,6 +1,7 @@
 /**
- * The files that an image comes in: an OCI layout directory, or a tar of one or of `docker save`. A tar is read once to
- * see where everything is, then each part from its place; only a compressed or piped one is put aside first.
+ * The files of an image: an OCI layout directory, or a tar of one or of `docker save`. A tar is read once to find the
+ * place of every file, then each file from its place. Only a compressed or piped tar is copied to a temporary file
+ * first.
  */
 
 import { constants } from "node:fs";
@@ -15,21 +16,21 @@ import { largestJson, refusal } from "./manifest.ts";
 
 export interface Blobs {
   has(name: string): Promise<boolean>;
-  /** the whole file; names have no "..", are relative, and lead to regular files only */
+  /** the whole file; names are relative, without "..", and must lead to regular files */
   read(name: string): AsyncIterable<Uint8Array>;
-  /** the plain tar that they are in; undefined where they are files of a directory, or there are none */
+  /** the plain tar that contains them; undefined if they are files of a directory, or there are none */
   tar?: () => AsyncIterable<Uint8Array>;
   close(): Promise<void>;
 }
 
-/** where an image comes from: a path, or bytes of a tar */
+/** the source of an image: a path, or the bytes of a tar */
 export type ArchiveSource = string | AsyncIterable<Uint8Array>;
 
-/** Where to put aside what cannot be read twice. */
+/** A place for temporary copies of sources that cannot be read twice. */
 export interface Scratch {
-  /** nothing in it outlives this process */
+  /** a folder in which nothing outlives this process */
   folder: string;
-  /** told how many bytes are about to be written; throws when that is too much */
+  /** called with the number of bytes about to be written; throws when that is too much */
   take(count: number): void;
 }
 
@@ -48,7 +49,7 @@ export async function openBlobs(source: ArchiveSource, scratch: Scratch): Promis
   }
 }
 
-/** all of a small file */
+/** the content of a small file */
 export async function readSmall(blobs: Blobs, name: string): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -79,7 +80,7 @@ function directoryBlobs(directory: string): Blobs {
   };
 }
 
-/** takes the file over */
+/** takes over the open file */
 async function tarBlobs(file: FileHandle): Promise<Blobs> {
   let places: Map<string, Place>;
   try {
@@ -90,7 +91,7 @@ async function tarBlobs(file: FileHandle): Promise<Blobs> {
   }
   const find = (name: string, hops = 0): Place | undefined => {
     const place = places.get(name);
-    // Old versions of `docker save` say with a link that two images share a layer.
+    // Old versions of `docker save` use a link for a layer that two images share.
     return place && "link" in place && hops < 3 ? find(place.link, hops + 1) : place;
   };
   return {
@@ -151,7 +152,7 @@ async function feed(parser: Extract, file: FileHandle): Promise<void> {
   parser.end(null);
 }
 
-/** the bytes between two places, or from where the file is read next; ends with the file */
+/** the bytes between two offsets, or from the current position; stops at the end of the file */
 async function* range(file: FileHandle, start: number | null, end: number): AsyncGenerator<Uint8Array> {
   for (let at = start; ; at = at === null ? null : at + pieceLength) {
     const length = Math.min(pieceLength, end - (at ?? 0));
@@ -169,7 +170,7 @@ async function isPlainTar(file: FileHandle): Promise<boolean> {
   return magic.toString() === "ustar";
 }
 
-/** a plain copy that is gone with its last descriptor, also if we crash */
+/** a plain copy in a file without a name, which the kernel deletes even after a crash */
 async function putAside(source: AsyncIterable<Uint8Array>, scratch: Scratch): Promise<FileHandle> {
   const path = join(scratch.folder, processTag());
   const file = await open(path, "wx+", 0o600);

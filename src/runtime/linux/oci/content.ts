@@ -1,4 +1,4 @@
-/** An image that comes in, whichever way: its layers as files to unpack, and what its maker says of it. */
+/** An incoming image from any source: its layers as files to unpack, and its maker's configuration. */
 
 import type { ImageConfig } from "../../../core/model/image.ts";
 
@@ -10,16 +10,16 @@ export interface ImageContent {
 }
 
 export interface ContentLayer {
-  /** what errors call it */
+  /** the name for errors */
   name: string;
-  /** of its plain tar, as 64 hexadecimal digits */
+  /** digest of its plain tar, as 64 hexadecimal digits */
   diffId: string;
-  /** of its file, as 64 hexadecimal digits; undefined where nobody says */
+  /** digest of its file, as 64 hexadecimal digits; undefined if unknown */
   digest?: string | undefined;
-  /** bytes of its file; undefined where nobody says */
+  /** bytes of its file; undefined if unknown */
   packedSize?: number | undefined;
   /** whether open() itself checks the digest and the size of its file */
   isChecked?: boolean;
-  /** its file: a tar, plain or compressed with gzip or zstd. Not called for layers that are in the store */
+  /** its file: a tar, plain or compressed with gzip or zstd. Not called for layers that are in the store already */
   open(): AsyncIterable<Uint8Array>;
 }

@@ -32,12 +32,12 @@ const lower: Member[] = [
   { name: "proc", type: "symlink", linkname: "/etc" },
 ];
 const upper: Member[] = [
-  // The whiteouts come late: they are for the layers below all the same.
+  // The whiteouts come late in the archive, but still apply only to the layers below.
   { name: "data/new", content: "new" },
   { name: "data/old/mine", content: "mine" },
   { name: "data/.wh..wh..opq" },
   { name: "usr/lib/.wh.a" },
-  // A symlink of a layer below leads where it leads in the image.
+  // A symlink of a layer below is resolved within the image.
   { name: "lib/c", content: "c" },
   { name: "tree", content: "a file now" },
   { name: "plain/", type: "directory", mode: 0o711 },
@@ -47,7 +47,7 @@ const upper: Member[] = [
   { name: "moved/", type: "directory", pax: { "SCHILY.xattr.trusted.overlay.redirect": "/etc" } },
 ];
 
-test("an image grows along its layers, each laid over those below", async () => {
+test("an image's layers are unpacked one over the other, each into a copy of the one below", async () => {
   const at = await store({ volumes: true });
   const layers = [await tarOf(lower), await tarOf(upper)];
   const config = { config: { User: "node:node", Entrypoint: ["/run"], Cmd: ["x"], Labels: { a: "b" } } };
@@ -83,7 +83,7 @@ test("an image grows along its layers, each laid over those below", async () => 
   expect(await at.layers.list()).toHaveLength(3);
 });
 
-test("images that begin with the same layers share these, and a name that is imported again changes nothing", async () => {
+test("images with the same lowest layers share these, and importing a name again changes nothing", async () => {
   const at = await store({ volumes: true });
   const [one, two, three] = [await tarOf(lower), await tarOf(upper), await tarOf([{ name: "z", content: "z" }])];
   const bring = async (name: string, layers: Buffer[]) =>
@@ -93,7 +93,7 @@ test("images that begin with the same layers share these, and a name that is imp
   expect(second.kept?.[0]).toBe(first.kept?.[0]);
   expect(second.kept?.[1]).not.toBe(first.kept?.[1]);
   expect((await bring("first", [one, two])).version).toBe(first.version);
-  // The same layers in another order are something else.
+  // The same layers in another order make a different image.
   const third = await bring("third", [three, one]);
   expect(third.kept).not.toEqual(expect.arrayContaining([second.kept?.[1]]));
   await at.images.delete("first");
@@ -103,7 +103,7 @@ test("images that begin with the same layers share these, and a name that is imp
   );
 });
 
-test("a layer that fails leaves nothing, and none of the layers that other images have goes", async () => {
+test("a failed layer leaves nothing, and layers of other images stay", async () => {
   const at = await store({ volumes: true });
   const [one, two] = [await tarOf(lower), await tarOf(upper)];
   const good = await tarOfFiles(dockerFiles({ layers: [one] }));

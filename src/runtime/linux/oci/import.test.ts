@@ -1,4 +1,4 @@
-/** Images of others: what they become here, and what hostile ones do: nothing, and a sentence. */
+/** Imported images: the result of good ones, and that hostile ones only cause a clear error. */
 
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ import { importImage, importRootfs } from "./import.ts";
 
 const { store, flattenMain } = useLayerTools();
 
-/** what an image's layers look like when they are one */
+/** the merged content of an image's layers */
 async function merged(at: TestStore, layers: string[]): Promise<string> {
   const into = join(at.path, "merged");
   await mkdir(into);
@@ -72,13 +72,13 @@ describe("a whole image", () => {
 
       const layout = await fileOf(at, await tarOfFiles(layoutFiles({ ...image, config })));
       const second = await importImage(stores(at), layout, { name: "other/name:1", node: false });
-      // Only what was put on top is new.
+      // Only the layer on top is new.
       expect(second.layers.slice(1)).toEqual(first.layers.slice(1));
       expect((await at.images.list()).map(({ name }) => name)).toEqual(["other/name:1", "tiny"]);
     },
   );
 
-  test("comes out of a directory, a pipe and a compressed file alike", async () => {
+  test("is the same from a directory, a pipe and a compressed file", async () => {
     const at = await store();
     const files = layoutFiles({ layers: [await tarOf([...base])] });
     const directory = join(at.path, "layout");
@@ -95,7 +95,7 @@ describe("a whole image", () => {
     expect(await readdir(join(at.path, "building"))).toEqual([]);
   });
 
-  test("is imported without what it has below /dev, and one line says so", async () => {
+  test("is imported without its files below /dev, and one line says so", async () => {
     const at = await store();
     const device = { type: "character-device" as const, devmajor: 1, devminor: 3 };
     const members: Member[] = [
@@ -141,7 +141,7 @@ describe("a whole image", () => {
     expect(image).toMatchObject({ user: "vercel-sandbox", cwd: "/vercel/sandbox" });
   });
 
-  test("has our Node where its C library can run it, and there only", async () => {
+  test("has our Node only if its C library can run it", async () => {
     const at = await store();
     const node = { ...ownNode(), program: "/usr/bin/true", packages: [] };
     const linker = { name: "lib64/ld-linux-x86-64.so.2", content: "x" };
@@ -154,14 +154,14 @@ describe("a whole image", () => {
     expect(without.env.PATH).not.toMatch(/vercel/);
   });
 
-  test("of more layers than a chain may have becomes one", async () => {
+  test("of too many layers is merged into one", async () => {
     const at = await store();
     const layers = await Promise.all(Array.from({ length: 25 }, (_, n) => tarOf([{ name: `f${n}`, content: `${n}` }])));
     layers.push(await tarOf([{ name: ".wh.f3" }]));
     const file = await fileOf(at, await tarOfFiles(dockerFiles({ layers })));
     const image = await importImage(stores(at), file, { node: false });
     expect(image.layers).toHaveLength(2);
-    // Not even as a whiteout, which a directory of a single layer would list.
+    // Not even as a whiteout, which a plain listing of a single layer would show.
     const shows = await merged(at, image.layers);
     expect(shows.match(/^\.\/f\d+/gm)).toHaveLength(24);
     expect(shows).not.toMatch(/f3 /);
@@ -169,7 +169,7 @@ describe("a whole image", () => {
   });
 });
 
-describe("a bad image is refused with a sentence and leaves nothing", () => {
+describe("a bad image is refused with a clear error and leaves nothing", () => {
   const good = () => tarOf([...base]);
   const cases: Record<string, { make: () => Promise<Buffer>; says: RegExp }> = {
     "no tar at all": { make: async () => Buffer.from("hello"), says: /^invalid: .*no whole tar/ },
@@ -277,7 +277,7 @@ describe("a bad image is refused with a sentence and leaves nothing", () => {
 
   test.each(Object.entries(cases))("%s", async (_, { make, says }) => {
     const at = await store();
-    // A good layer first, so that something has to be undone.
+    // A good layer comes first, so that the refusal has something to undo.
     const result = refusal(importImage(stores(at), await fileOf(at, await make()), { node: false, name: "bad" }));
     expect(await result).toMatch(says);
     await at.layers.settled();
@@ -286,7 +286,7 @@ describe("a bad image is refused with a sentence and leaves nothing", () => {
     }
   });
 
-  test("a name that none can have", async () => {
+  test("a name that no image can have", async () => {
     const at = await store();
     for (const name of ["", "../x", "UPPER", "a b", "x@y", "-x", "a".repeat(200)]) {
       expect(await refusal(importImage(stores(at), "/nowhere", { name }))).toMatch(/^invalid: Cannot name an image/);

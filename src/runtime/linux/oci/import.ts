@@ -1,4 +1,4 @@
-/** Brings images in: from OCI layouts and `docker save` tars, and from the tar of a whole root file system. */
+/** Imports images: from OCI layouts and `docker save` tars, and from the tar of a whole root file system. */
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -31,9 +31,9 @@ export interface ImageStores {
   store: string;
   layers: LayerStore;
   images: ImageStore;
-  /** what images are set up with */
+  /** the users, paths and other conventions of imported images */
   conventions: ImageConventions;
-  /** throws while the disk is short of room; `what` is what would make the store grow */
+  /** throws while the disk is short of room; `what` names the action that would make the store grow */
   requireRoom?(what: string): void;
 }
 
@@ -42,13 +42,13 @@ export interface ImportOptions {
   name?: string | undefined;
   /** the team that it will belong to; default: the host's */
   owner?: string | undefined;
-  /** put into it where it can run; default our own, false for none */
+  /** Node to add if the image can run it; default our own, false for none */
   node?: NodeRuntime | false;
-  /** told what is being done */
+  /** called with a sentence for each step */
   progress?: (sentence: string) => void;
 }
 
-/** an OCI layout directory or tar, a `docker save` tar, or the tar of a root file system, for which a name must be said */
+/** imports an OCI layout directory or tar, a `docker save` tar, or the tar of a root file system, which needs a name */
 export async function importImage(
   stores: ImageStores,
   source: ArchiveSource,
@@ -74,7 +74,7 @@ export async function importImage(
   }
 }
 
-/** the tar (compressed or not) of a root file system; `etc` are files to write over those it has */
+/** imports the tar (compressed or not) of a root file system; `etc` are files that replace its own */
 export async function importRootfs(
   stores: ImageStores,
   tar: AsyncIterable<Uint8Array>,
@@ -89,7 +89,7 @@ export async function importRootfs(
   });
 }
 
-/** an image whose layers can be had one by one; those that are in the store are not asked for */
+/** imports an image layer by layer; layers that are in the store are not opened */
 export async function bringIn(
   stores: ImageStores,
   { config, env, layers }: ImageContent,
@@ -116,13 +116,13 @@ type FinishOptions = ImportOptions & {
   source?: ImageSource | undefined;
 };
 
-/** how many layers an image may have before they are made one, in a store without subvolumes */
+/** the most layers of an image in a store without subvolumes; more are merged into one */
 const longestChain = 24;
 const standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/** to be raised when images are fitted out in another way */
+/** raise this when our additions to images change */
 const fittingVersion = 1;
 
-/** puts what every sandbox needs into it, and gives it its name */
+/** adds what every sandbox needs, and names the image */
 async function finish(
   stores: ImageStores,
   job: UnpackJob,
@@ -137,7 +137,7 @@ async function finish(
     job.progress("fitting it out");
     const withNode = node && (await hasGlibc(view)) ? node : undefined;
     const ownPath = image.env.PATH ?? standardPath;
-    // Last, so that a Node that the image brings is the one that runs.
+    // Last in PATH, so that the image's own Node comes first.
     const path = withNode ? `${ownPath}:${nodeFolder(withNode, conventions)}/bin` : ownPath;
     const fit = { stores, job, view, path, node: withNode, etc: options.etc ?? {} };
     const canGrow = layers.hasVolumes && (withNode === undefined || layers.canShare);
@@ -165,14 +165,14 @@ async function finish(
 interface Fit {
   stores: ImageStores;
   job: UnpackJob;
-  /** the image as its maker left it */
+  /** the image without our additions */
   view: ImageView;
   path: string;
   node: NodeRuntime | undefined;
   etc: Record<string, EtcFile>;
 }
 
-/** a copy of the image with what sandboxes need: the base of its machines. Node lies below, where all share it */
+/** a copy of the image with what sandboxes need: the base of its machines. Node lies below, shared by all machines */
 async function fittedCopy({ stores, job, view, path, node, etc }: Fit, from: string) {
   const { layers, conventions } = stores;
   const inputs = [fittingVersion, from, path, conventions, node ? nodeLayerId(node) : "", etc];
@@ -192,7 +192,7 @@ async function fittedCopy({ stores, job, view, path, node, etc }: Fit, from: str
   return { layers: shared ? [id, shared.id] : [id], base: id };
 }
 
-/** the image, Node and what sandboxes need as layers, to be put together */
+/** the image, Node and what sandboxes need as separate layers */
 async function fittedAbove({ stores, job, view, path, node, etc }: Fit, chain: string[]) {
   const { layers, conventions } = stores;
   const top = await layers.create(job.claim, async (files) => {
@@ -212,7 +212,7 @@ async function writeEtc(writer: LayerWriter, etc: Record<string, EtcFile>): Prom
   }
 }
 
-/** one layer where there are too many, or one of them twice, which the kernel refuses */
+/** merges the layers if there are too many, or if one occurs twice, which the kernel refuses */
 async function shortChain({ layers, claim, made, progress }: UnpackJob, chain: string[]): Promise<string[]> {
   if (chain.length <= longestChain && new Set(chain).size === chain.length) return chain;
   progress(`making one layer of ${chain.length}`);
@@ -221,7 +221,7 @@ async function shortChain({ layers, claim, made, progress }: UnpackJob, chain: s
   return [id];
 }
 
-/** runs a job that makes layers; when it fails, those it made are deleted, unless another image has them as well */
+/** runs a job that makes layers; if it fails, deletes the new ones, unless another image uses them as well */
 async function withNewLayers<T>(
   stores: ImageStores,
   { progress }: ImportOptions,

@@ -1,11 +1,11 @@
 /**
- * Understands what is in an OCI layout or a `docker save` tar: which layers make the image, and how it wants to be run.
+ * Interprets an OCI layout or a `docker save` tar: which layers make up the image, and its configuration.
  *
  *   docker save   manifest.json   [{ Config, RepoTags, Layers }]: paths in the tar, lowest layer first
  *   OCI layout    index.json      -> manifest (or another index, by platform) -> config and layers, by digest, in blobs/
  *
- * In both the config names each layer by the digest of its uncompressed tar (diff_id), which is what makes a layer the
- * same layer wherever it comes from.
+ * Both configs name each layer by the digest of its uncompressed tar (diff_id), so a layer is recognized wherever it
+ * comes from.
  */
 
 import { createHash } from "node:crypto";
@@ -29,7 +29,7 @@ export interface SavedImage extends ImageContent {
   tags: string[];
 }
 
-/** undefined where the blobs are neither */
+/** undefined if the blobs are neither */
 export async function readSavedImage(blobs: Blobs): Promise<SavedImage | undefined> {
   if (await blobs.has("manifest.json")) return readDockerImage(blobs);
   if (await blobs.has("index.json")) return readLayout(blobs);

@@ -1,14 +1,14 @@
 /**
- * What describes an image in a registry or an archive: an index (one manifest for each kind of machine), a manifest (the
- * config and the layers, by digest) and a config (how it is run, and its layers by the digests of their plain tars).
- * Docker's formats and those of the OCI have the same fields. All of it comes from outside and is checked here.
+ * The JSON documents of an image in a registry or an archive: an index (one manifest for each kind of machine), a
+ * manifest (the config and the layers, by digest) and a config (how it is run, and its layers by the digests of their
+ * plain tars). Docker's formats and those of the OCI have the same fields. All of it is untrusted and checked here.
  */
 
 import { z } from "zod";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ImageConfig } from "../../../core/model/image.ts";
 
-/** Part of an image as a manifest names it. */
+/** Part of an image in a manifest. */
 export interface Descriptor {
   /** as 64 hexadecimal digits */
   digest: string;
@@ -27,25 +27,25 @@ export interface Manifest {
 export interface ReadConfig {
   config: ImageConfig;
   env: Record<string, string>;
-  /** of the layers' plain tars, lowest first, as 64 hexadecimal digits */
+  /** digests of the layers' plain tars, lowest first, as 64 hexadecimal digits */
   diffIds: string[];
 }
 
-/** layers that an image may have, whichever way it comes in */
+/** the most layers of an image, from any source */
 export const mostLayers = 200;
-/** an index may point to another; nobody nests them deeper */
+/** how deep indexes may be nested; real images have fewer levels */
 export const deepestIndex = 3;
-/** bytes of an index, a manifest or a config */
+/** largest index, manifest or config, in bytes */
 export const largestJson = 4 << 20;
-/** bytes of all variables together: what a program can be started with, and then some room for its arguments */
+/** bytes of all variables together: as many as a program can start with, minus some room for its arguments */
 const largestEnvironment = 128 << 10;
 
-/** "index" where it leads to further manifests */
+/** "index" if it points to further manifests */
 export type ReadManifest =
   | { kind: "manifest"; manifest: Manifest }
   | { kind: "index"; choose(): Descriptor & { tag: string | undefined } };
 
-/** an index or a manifest, whatever it is called */
+/** parses an index or a manifest, whatever its name */
 export function readManifest(name: string, content: Buffer): ReadManifest {
   const value = json(name, content);
   const index = indexFile.safeParse(value);
@@ -88,7 +88,7 @@ export function readConfig(content: Buffer): ReadConfig {
   };
 }
 
-/** refuses layers of which the config says something else than the manifest */
+/** refuses layers that differ between the config and the manifest */
 export function checkLayers(layers: unknown[], { diffIds }: ReadConfig): void {
   if (diffIds.length === layers.length && layers.length > 0) return;
   throw refusal(`it has ${layers.length} layers where its config names ${diffIds.length}`);
@@ -106,7 +106,7 @@ export function hexOf(digest: string): string {
   return digest.slice("sha256:".length);
 }
 
-/** as images call this machine's processor */
+/** this machine's processor, by its name in images */
 export function architecture(): string {
   return architectures[process.arch] ?? process.arch;
 }
@@ -167,7 +167,7 @@ interface Platform {
   architecture?: string | undefined;
 }
 
-/** the one for this machine */
+/** the manifest for this machine */
 function choose(manifests: z.infer<typeof descriptor>[]): Descriptor & { tag: string | undefined } {
   const fitting = manifests.filter(({ platform }) => !platform || isOurs(platform));
   const [chosen] = fitting;
@@ -201,7 +201,7 @@ function environment(entries: string[]): Record<string, string> {
 
 function timeOf<Field extends string>(field: Field, text: string | null | undefined): { [name in Field]?: number } {
   const time = Date.parse(text ?? "");
-  // The type of an object with a computed name is wider than what it is.
+  // TypeScript infers too wide a type for an object with a computed name.
   return (Number.isNaN(time) ? {} : { [field]: time }) as { [name in Field]?: number };
 }
 

@@ -1,13 +1,13 @@
 /**
  * Unpacks the layers of an image into the store, each checked against its digests.
  *
- * In a store with subvolumes the files of an image grow along its layers: those of the lowest layer are unpacked into an
- * empty subvolume, each further layer into a copy of the one before, where whiteouts delete. A copy shares everything
- * that the layer leaves as it is, so images that begin with the same layers share these on the disk, names and data. The
- * id of each step says all layers up to it (`chain-…`), and steps that are in the store are not unpacked again.
+ * In a store with subvolumes the lowest layer is unpacked into an empty subvolume, and each further layer into a copy
+ * of the one before, where whiteouts delete files. A copy shares everything that the layer leaves unchanged. So images
+ * that begin with the same layers share these on the disk, names and data. The id of each step stands for all layers up
+ * to it (`chain-…`), and steps that are in the store are not unpacked again.
  *
  * In a store without subvolumes a copy would cost its full size, so each layer is kept by itself (`sha256-…`), with
- * whiteouts in it, and the kernel puts them together when a machine is booted.
+ * whiteouts in it, and the kernel merges them when a machine boots.
  */
 
 import { createHash } from "node:crypto";
@@ -22,11 +22,11 @@ import type { LayerStore } from "../layers/layers.ts";
 import type { ContentLayer } from "./content.ts";
 import { refusal } from "./manifest.ts";
 
-/** What unpacking needs, and what it tells. */
+/** The inputs of an unpack, and its outputs. */
 export interface UnpackJob {
   layers: LayerStore;
   claim: Claim;
-  /** takes the ids of the layers that this job makes */
+  /** ids of the layers that this job has made */
   made: string[];
   /** throws while the disk is short of room */
   requireRoom(): void;
@@ -35,16 +35,16 @@ export interface UnpackJob {
 
 /** The files of an image in the store. */
 export interface Unpacked {
-  /** the layers to put together, topmost first; in a store with subvolumes one that holds everything */
+  /** the layers to mount, topmost first; in a store with subvolumes a single one with everything */
   chain: string[];
   parts: ImagePart[];
 }
 
-/** bytes that all layers of an image may unpack to */
+/** most bytes of all unpacked layers of an image */
 export const largestImage = 64 * 2 ** 30;
-/** files and directories of one layer */
+/** most files and directories of one layer */
 const mostMembers = 4_000_000;
-/** bytes between two looks at the room on the disk */
+/** bytes between two checks of the room on the disk */
 const lookEvery = 64 << 20;
 
 export async function unpackLayers(job: UnpackJob, layers: ContentLayer[]): Promise<Unpacked> {
@@ -70,7 +70,7 @@ export async function unpackLayers(job: UnpackJob, layers: ContentLayer[]): Prom
   return { parts, chain: job.layers.hasVolumes ? chain.slice(0, 1) : chain };
 }
 
-/** those that unpackLayers() would have to open */
+/** the layers that unpackLayers() would have to open */
 export async function missingLayers<T extends Pick<ContentLayer, "diffId">>(
   layers: LayerStore,
   all: T[],
@@ -80,7 +80,7 @@ export async function missingLayers<T extends Pick<ContentLayer, "diffId">>(
   return all.filter((_, index) => !there[index]);
 }
 
-/** the tar (compressed or not) of a whole root file system, as one layer */
+/** unpacks the tar (compressed or not) of a whole root file system as one layer */
 export async function unpackRootfs(job: UnpackJob, tar: AsyncIterable<Uint8Array>): Promise<Unpacked> {
   const plain = new Counted(new Allowance(job));
   const fill = async (files: FileSession) => {
@@ -128,7 +128,7 @@ async function unpackLayer(
   return made;
 }
 
-/** of each layer, or of it and all below it: the same wherever these come from, and in no other order */
+/** an id for each layer, or for it and all below it: the same from every source, and different in another order */
 function layerIds({ hasVolumes }: LayerStore, layers: Pick<ContentLayer, "diffId">[]): string[] {
   if (!hasVolumes) return layers.map(({ diffId }) => `sha256-${diffId}`);
   let below: string | undefined;
@@ -140,7 +140,7 @@ function layerIds({ hasVolumes }: LayerStore, layers: Pick<ContentLayer, "diffId
   });
 }
 
-/** Bytes that may still come, of all layers together. */
+/** The bytes that all layers together may still have. */
 export class Allowance {
   readonly #job: Pick<UnpackJob, "requireRoom">;
   #taken = 0;
@@ -165,7 +165,7 @@ export class Allowance {
 class Counted {
   readonly #hash = createHash("sha256");
   readonly #allowance: Allowance;
-  /** bytes that there must be */
+  /** exact number of bytes to expect */
   readonly #wanted: number | undefined;
   #digest: string | undefined;
   length = 0;
@@ -186,7 +186,7 @@ class Counted {
     if (this.#wanted !== undefined && this.length !== this.#wanted) throw this.#wrongSize();
   }
 
-  /** once the stream has ended */
+  /** valid after the stream has ended */
   digest(): string {
     this.#digest ??= this.#hash.digest("hex");
     return this.#digest;
@@ -197,7 +197,7 @@ class Counted {
   }
 }
 
-/** What an image has below /dev: left out, because every sandbox has a /dev of its own. */
+/** An image's files below /dev: left out, because every sandbox has its own /dev. */
 class Devices {
   #count = 0;
 
