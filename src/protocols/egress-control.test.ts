@@ -1,4 +1,4 @@
-/** What the daemon and the egress process say to each other: what one writes the other reads, with every field. */
+/** The messages between the daemon and the egress process: each side reads what the other writes, with every field. */
 
 import { expect, test } from "vitest";
 import {
@@ -37,7 +37,7 @@ test("every order and answer of the daemon is read as it was written", () => {
   for (const line of lines) expect(readDaemonLine(writeControlLine(line))).toEqual({ line });
 });
 
-test("everything that the egress process says is read as it was written", () => {
+test("every message of the egress process is read as it was written", () => {
   const lines: EgressProcessLine[] = [
     { v: egressControlVersion },
     { id: 1 },
@@ -47,20 +47,20 @@ test("everything that the egress process says is read as it was written", () => 
   for (const line of lines) expect(readEgressProcessLine(writeControlLine(line))).toEqual(line);
 });
 
-test("what cannot be understood is told apart, by its number where it has one", () => {
+test("an unreadable line is recognized, with its id if it has one", () => {
   expect(readDaemonLine('{"id":7,"kind":"later","x":1}')).toEqual({ unreadable: 7 });
   for (const text of ["", "{", "[]", "null", '{"kind":"set"}']) expect(readDaemonLine(text)).toEqual({ unreadable: 0 });
   for (const text of ["", "{", "[]", "null", '{"later":1}']) expect(readEgressProcessLine(text)).toBeUndefined();
 });
 
-test("a field that nobody knows is passed over", () => {
+test("an unknown field is ignored", () => {
   expect(readDaemonLine('{"id":7,"kind":"drop","machine":"a","later":1}')).toEqual({
     line: { id: 7, kind: "drop", machine: "a" },
   });
   expect(readEgressProcessLine('{"id":7,"later":1}')).toEqual({ id: 7 });
 });
 
-test("a process of another version is said to be older or newer", () => {
+test("a process of another version is reported as older or newer", () => {
   expect(otherControlVersion(egressControlVersion)).toBeUndefined();
   expect(otherControlVersion(egressControlVersion - 1)).toMatch(/^is of an older version of Sandkeep: /);
   expect(otherControlVersion(egressControlVersion + 1)).toMatch(/^is of a newer version of Sandkeep: /);

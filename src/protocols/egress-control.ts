@@ -1,10 +1,10 @@
 /**
- * What the daemon and the egress process say to each other: over a unix socket in the runtime's own folder, which nobody
- * but root can enter, one JSON value a line. The egress process greets with the version that it speaks:
+ * The messages between the daemon and the egress process: over a unix socket in the runtime's own folder, which only
+ * root can enter, one JSON value a line. The egress process begins with the version that it speaks:
  *
  *   {"v":2}
  *
- * Each order of the daemon is answered when it is in force:
+ * It answers each order of the daemon when the order is in force:
  *
  *   {"id":0,"kind":"settings","settings":{"deny":["10.0.0.0/8"],…}}      for all machines         {"id":0}
  *   {"id":1,"kind":"set","machine":"m0","network":{"mode":"custom",…}}   its policy from now on   {"id":1}
@@ -12,35 +12,35 @@
  *   {"id":2,"kind":"drop","machine":"m0"}                                it has none any more     {"id":2}
  *   {"id":3,"kind":"keep","machines":["m0"]}                             all others have ended    {"id":3}
  *   {"id":4,"kind":"flush","machine":"m0"}                               its log is written       {"id":4}
- *                                                                        what cannot be done      {"id":5,"error":"…"}
+ *                                                                        it cannot be done        {"id":5,"error":"…"}
  *
- * The egress process asks in turn which commands processes belong to, and takes silence for an answer:
+ * The egress process in turn asks which commands processes belong to, and does not depend on an answer:
  *
  *   {"questions":[{"question":5,"machine":"m0","ancestry":[[12,10,1763194000123],…]},…]}
  *                                        {"kind":"commands","answers":[{"question":5,"command":"cmd_3f…"},…]}
  *
  * Sandboxes outlive daemons, and the egress process runs as long as one of them does, so a daemon meets processes of
- * other versions. Each side passes over fields that it does not know. Version 1 is version 2 without the greeting.
+ * other versions. Each side ignores fields that it does not know. Version 1 is version 2 without the first line.
  */
 
 import { z } from "zod";
 import { parsedJson } from "./json-text.ts";
 
 export const egressControlVersion = 2;
-/** of a process that does not greet */
+/** the version of a process that does not send its version */
 export const silentControlVersion = 1;
 
-/** What the operator says about the way out of all sandboxes, whatever the policy of each says. */
+/** The operator's settings for the outbound traffic of all sandboxes, independent of their policies. */
 export interface EgressSettings {
   /** ranges that sandboxes may reach although they are not public */
   allow: string[];
   /** ranges that no sandbox may reach */
   deny: string[];
-  /** resolvers to ask, as "1.1.1.1" or "[2606::1]:53"; none for those of the host, as they are at any time */
+  /** resolvers to ask, as "1.1.1.1" or "[2606::1]:53"; empty for the host's current ones */
   resolvers: string[];
-  /** PEMs to believe besides the host's own where TLS is opened */
+  /** PEMs to trust besides the host's own where TLS is intercepted */
   roots: string[];
-  /** what connections to public addresses go through */
+  /** the proxy for connections to public addresses */
   proxy?: EgressProxy | undefined;
   /** names of the headers of forwarded requests; without them nothing is forwarded */
   forwardHeaders?: { host: string; scheme: string; port: string; path: string; token: string } | undefined;
@@ -51,15 +51,15 @@ export interface EgressProxy {
   /** a name or an address */
   host: string;
   port: number;
-  /** what it wants to hear in Proxy-Authorization: a secret */
+  /** the value of Proxy-Authorization: a secret */
   authorization?: string | undefined;
-  /** whether it is asked for names, where they are known, rather than for addresses */
+  /** whether it gets names, if they are known, rather than addresses */
   names: boolean;
-  /** domains, with all below them, and ranges that are reached without it */
+  /** domains, with their subdomains, and ranges that are reached without it */
   direct: string[];
 }
 
-/** A policy as far as it is checked on its way: the daemon has checked the rest of it before it took it. */
+/** A policy as far as this protocol checks it: the daemon has checked the rest before accepting it. */
 export interface GivenPolicy {
   mode: "custom";
   domains: { domain: string; rules: { action: object }[] }[];
@@ -74,7 +74,7 @@ export type EgressOrder =
   | { kind: "keep"; machines: string[] }
   | { kind: "flush"; machine: string };
 
-/** A process and its parent, the parent's parent and so on: pid and session inside, and start in ms since 1970. */
+/** A process, its parent, the parent's parent and so on: pid and session inside, and start in ms since 1970. */
 export type Ancestry = [pid: number, session: number, startedAt: number][];
 
 export interface CommandQuestion {
@@ -144,23 +144,23 @@ const egressProcessLine: z.ZodType<EgressProcessLine> = z.union([
   z.object({ v: z.int() }),
 ]);
 
-/** with the end of the line */
+/** includes the line break */
 export function writeControlLine(line: DaemonLine | EgressProcessLine): string {
   return `${JSON.stringify(line)}\n`;
 }
 
-/** what cannot be understood has the id under which it can be answered, 0 if none. What is wrong may be a secret */
+/** an unreadable line has the id for the answer, 0 if it has none. The unreadable part may be a secret */
 export function readDaemonLine(written: string): { line: DaemonLine } | { unreadable: number } {
   const line = daemonLine.safeParse(parsedJson(written)).data;
   return line ? { line } : { unreadable: Number(/^\{"id":(\d+),/.exec(written)?.[1] ?? 0) };
 }
 
-/** undefined for what cannot be understood */
+/** undefined for an unreadable line */
 export function readEgressProcessLine(written: string): EgressProcessLine | undefined {
   return egressProcessLine.safeParse(parsedJson(written)).data;
 }
 
-/** what is to be said of an egress process that speaks another version, as words that fit after "it" */
+/** describes an egress process of another version, in words that fit after "it" */
 export function otherControlVersion(version: number): string | undefined {
   if (version === egressControlVersion) return undefined;
   const age = version > egressControlVersion ? "a newer" : "an older";

@@ -1,4 +1,4 @@
-/** The line of the egress log: what is written is read, with every field, and by the versions around it. */
+/** The lines of the egress log: each is read as it was written, with every field, and by other versions. */
 
 import { expect, test } from "vitest";
 import {
@@ -70,18 +70,18 @@ test("every cause is read as it was written, and a line without one is read", ()
   }
 });
 
-test("the last whole line of a text says how far it goes", () => {
+test("the id of a text's last whole line is found", () => {
   const [one, two] = [1, 2].map((id) => writeEgressLine({ id, at: 1, dropped: 1 }));
   expect(lastEgressLineId(`${one}${two}{"id":3,"at"`)).toBe(2);
   expect(lastEgressLineId('{"id":3,')).toBeUndefined();
 });
 
-test("what is no line is none, and a field that nobody knows is passed over", () => {
+test("an invalid line is not read, and an unknown field is ignored", () => {
   for (const text of ["", "{", "[]", "null", '{"id":1,"at":2}']) expect(readEgressLine(text)).toBeUndefined();
   expect(readEgressLine('{"id":1,"at":2,"dropped":3,"later":true}')).toEqual({ id: 1, at: 2, dropped: 3 });
 });
 
-test("a line of a newer version is refused in a sentence", () => {
+test("a line of a newer version is refused with a clear error", () => {
   const newer = egressLogVersion + 1;
   expect(() => readEgressLine(`{"id":1,"v":${newer}}`)).toThrow(
     `Cannot read the egress log: its format is version ${newer}, and this version of Sandkeep knows only ${egressLogVersion}`,

@@ -1,22 +1,22 @@
 /**
- * The egress log of a machine. The egress process writes it, the daemon reads it, and the two share nothing else: lines
- * of JSON in `egress.jsonl` in the machine's folder, and in `egress.1.jsonl` what was there before that was full.
+ * The egress log of a machine, written by the egress process and read by the daemon; the two share nothing else. It is
+ * lines of JSON in `egress.jsonl` in the machine's folder. When that file is full, it becomes `egress.1.jsonl`.
  * A line:
  *
  *   {"id":7,"at":1763194000123,"protocol":"tls","name":"api.test","address":"93.184.216.34","port":443,
  *    "allowed":true,"rule":"allow *.test","command":"cmd_3f…","program":"curl",
  *    "count":1,"ended":1,"bytesIn":5120,"bytesOut":840}
  *
- *   id        comes first. Counts up by one from line to line, also over a restart of the process: where a reader was,
- *             and what it missed because it is no longer kept
+ *   id        comes first. Increases by one from line to line, also over a restart of the process, so that a reader
+ *             knows its place, and which lines it missed
  *   at        when the first of the decisions was made, in ms since 1970
  *   count     decisions that the line stands for: equal ones within a moment share a line
  *   ended     connections that have ended, whose bytes the line counts; they may have been decided in an earlier line
  *   dropped   events for which there was no room, with nothing else on the line but `id` and `at`
  *   v         the version of the format; 1 where it is missing
  *
- * The rest are the fields of EgressDecision, each text cut after 512 characters. Lines of equal fields add up: to how
- * often, and to how many bytes. A reader passes over fields that it does not know, so a new one needs no new version; a new kind of
+ * The rest are the fields of EgressDecision, each text cut after 512 characters. Lines of equal fields add up their
+ * counts and bytes. A reader ignores fields that it does not know, so a new field needs no new version; a new kind of
  * cause does.
  */
 
@@ -26,104 +26,104 @@ import { checkVersion } from "./newer-format.ts";
 
 export const egressLogVersion = 1;
 
-/** names of the files: the one that is written to, and the one before it */
+/** names of the files: the current one, and the one before it */
 export const egressLogFile = "egress.jsonl";
 export const olderEgressLogFile = "egress.1.jsonl";
 
-/** no line is longer, in bytes */
+/** longest line, in bytes */
 export const longestEgressLine = 64 << 10;
-/** characters of a text: what programs say may be long */
+/** longest text, in characters: texts from programs may be long */
 const longestText = 512;
 
-/** Who it was inside, where that is known: whoever holds the socket. */
+/** The process inside that holds the socket, if it is known. */
 export interface EgressActor {
   /** id of the command that the process belongs to */
   command?: string;
-  /** what the process is called; it may call itself what it likes */
+  /** the name of the process, which it can choose freely */
   program?: string;
 }
 
-/** A decision about a connection, a flow of datagrams, a request or a question for a name. */
+/** A decision about a connection, a flow of datagrams, a request or a DNS query. */
 export interface EgressDecision extends EgressActor {
-  /** what was spoken as far as it is known: "tcp" where nobody looked, or it is nothing we know; "https" where TLS is open */
+  /** as far as known: "tcp" if the content was not inspected or is unknown; "https" where TLS is intercepted */
   protocol: "tcp" | "tls" | "http" | "https" | "postgres" | "udp" | "dns" | "icmp" | "other";
-  /** the name that was asked for, or that led to the address */
+  /** the requested name, or the name that resolved to the address */
   name?: string;
   /** the name in the TLS hello */
   sni?: string;
   address?: string;
   port?: number;
-  /** of a request, where TLS is open or there is none; a path is without its query */
+  /** fields of a request, if it is readable; a path is without its query */
   method?: string;
   path?: string;
   status?: number;
-  /** of a question to the resolver: A, AAAA … */
+  /** type of a DNS query: A, AAAA … */
   type?: string;
   allowed: boolean;
-  /** why not, as a sentence without its end */
+  /** why it was refused, as a sentence without its full stop */
   reason?: string;
-  /** what went wrong although it was allowed: a name that does not resolve, a server that does not answer */
+  /** why it failed although it was allowed: a name that does not resolve, a server that does not answer */
   failure?: string;
-  /** what decided: "allow *.example.com", "subnets.deny 10.0.0.0/8", "allow-all", "deny-all" */
+  /** the rule that decided: "allow *.example.com", "subnets.deny 10.0.0.0/8", "allow-all", "deny-all" */
   rule?: string;
-  /** what decided, for programs; missing in lines of processes that did not write it yet */
+  /** the cause of the decision, for programs; missing in lines of older processes */
   cause?: EgressCause;
   missing?: MissingPermission;
 }
 
-/** What decided. Sentences are in `reason`, which nobody but people has to read. */
+/** The cause of a decision, for programs. Sentences for people are in `reason`. */
 export type EgressCause =
-  /** the policy lets everything out that may go out at all, or nothing */
+  /** the policy allows everything that is possible at all, or nothing */
   | { kind: "allow-all" }
   | { kind: "deny-all" }
   /** the policy lists it, or does not */
   | { kind: "policy" }
   | { kind: "denied-subnet"; subnet: string }
-  /** no name can allow it: it names none, or proves none */
+  /** a name cannot allow it: the connection names none, or proves none */
   | { kind: "by-subnet-only" }
-  /** its TLS names a host that does not lead to the address */
+  /** its TLS names a host that does not resolve to the address */
   | { kind: "wrong-name" }
-  /** an address that is not public, is the host's own, or that the operator denies */
+  /** an address that is not public, belongs to the host, or is denied by the operator */
   | { kind: "special-address" }
-  /** only the sandbox's own resolver may be asked */
+  /** only the sandbox's own resolver is allowed */
   | { kind: "other-resolver" }
   /** plain HTTP to a host whose requests have rules */
   | { kind: "around-rules" }
-  /** ICMP, other protocols and port 0, which no policy lets out */
+  /** ICMP, other protocols and port 0, which no policy allows */
   | { kind: "unsupported" }
-  /** the egress process has not been given the policy yet */
+  /** the egress process does not have the policy yet */
   | { kind: "unknown-policy" }
-  /** a request where TLS is open; `rule` counts from 1 and is missing where none matched */
+  /** a request where TLS is intercepted; `rule` counts from 1 and is missing if none matched */
   | { kind: "request"; rule?: number }
-  /** TLS was to be opened for rules, and could not be */
+  /** TLS had to be intercepted for rules, and could not be */
   | { kind: "interception" }
-  /** it was allowed before, and a change ended it */
+  /** it was allowed before, and a change of the policy ended it */
   | { kind: "cut-off" };
 
-/** The least that a policy would have to say to allow what was refused, in the words of the wire. */
+/** The smallest policy change that would allow the refused connection, in the words of the API. */
 export interface MissingPermission {
   allow?: string[];
   subnets?: { allow: string[] };
 }
 
-/** Bytes as the sandbox sees them: what its programs wrote to and read from their sockets. */
+/** Bytes from the sandbox's point of view: those that its programs wrote to and read from their sockets. */
 export interface EgressTraffic {
   bytesIn: number;
   bytesOut: number;
 }
 
-/** Where a line is in the log. */
+/** A line's place in the log. */
 export interface EgressPosition {
-  /** counts up by one from line to line, from 1 on */
+  /** increases by one from line to line, from 1 on */
   id: number;
-  /** of the first decision that the line stands for */
+  /** time of the line's first decision */
   at: number;
 }
 
 /** A line that the egress process writes. */
 export type EgressLogLine =
   | (EgressPosition & EgressDecision & EgressTraffic & { count: number; ended: number })
-  /** decisions that were not written down, as there were too many at once */
+  /** number of decisions that were not logged, as there were too many at once */
   | (EgressPosition & { dropped: number });
 
 const counted = z.int().nonnegative();
@@ -177,19 +177,19 @@ const decision = z.object({
 });
 const schema: z.ZodType<EgressLogLine> = z.union([z.object({ id: counted, at: counted, dropped: counted }), decision]);
 
-/** with the end of the line */
+/** includes the line break */
 export function writeEgressLine({ id, ...rest }: EgressLogLine): string {
   return `${JSON.stringify({ id, ...rest })}\n`;
 }
 
-/** undefined for what is no line, such as what a process that was killed has left of one; throws NewerFormat */
+/** undefined for an invalid line, such as the incomplete one of a killed process; throws NewerFormat */
 export function readEgressLine(written: string): EgressLogLine | undefined {
   const value = parsedJson(written);
   checkVersion("the egress log", value, egressLogVersion);
   return schema.safeParse(value).data;
 }
 
-/** the id of the line that a text begins with; 0 where it begins with none. Much cheaper than to read the line */
+/** the id of the line at the start of a text, or 0. Much cheaper than reading the line */
 export function egressLineId(beginning: string): number {
   return Number(/^\{"id":(\d+),/.exec(beginning)?.[1] ?? 0);
 }
@@ -201,7 +201,7 @@ export function lastEgressLineId(end: string): number | undefined {
   return last && Number(last[1]);
 }
 
-/** with texts that are no longer than a line of the log has them */
+/** the decision with its texts cut to the length that the log allows */
 export function shortenedDecision(said: EgressDecision): EgressDecision {
   const long = Object.entries(said).filter(([, value]) => typeof value === "string" && value.length > longestText);
   if (long.length === 0) return said;

@@ -1,4 +1,4 @@
-/** The daemon's side of the wire, held to guest/vectors.txt, whose top says what a vector means. */
+/** The daemon's side of the wire, checked against guest/vectors.txt, whose top explains the vectors. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ describe.for(vectors.filter((vector) => vector.kind === "frame"))("the frame $na
     expect(built.equals(vector.bytes)).toBe(true);
   });
 
-  test("reads back as its fields, in whatever pieces it arrives", () => {
+  test("is parsed into its fields, whatever the pieces it arrives in", () => {
     for (const size of [vector.bytes.length, 1 + Math.floor(vector.bytes.length / 7), 1]) {
       if (size === 1 && vector.bytes.length > 4096) continue;
       const parser = new FrameParser();
@@ -59,7 +59,7 @@ test.for(vectors.filter((vector) => vector.kind === "refused"))("the header of $
   expect(() => pieces(vector.bytes, 1).map((piece) => bitByBit.push(piece))).toThrow(WireError);
 });
 
-test.for(vectors.filter((vector) => vector.kind === "partial"))("nothing comes of $name", (vector) => {
+test.for(vectors.filter((vector) => vector.kind === "partial"))("the incomplete $name yields no frame", (vector) => {
   const parser = new FrameParser();
   expect(parser.push(vector.bytes)).toEqual([]);
   expect(parser.pending).toBe(vector.bytes.length);
@@ -74,7 +74,7 @@ test("frames that arrive together come out one by one, and the rest waits", () =
   expect(parser.pending).toBe(last.length);
 });
 
-test("a long frame that arrives in small pieces is put together once", () => {
+test("a long frame that arrives in small pieces is concatenated once", () => {
   const frame = new FrameWriter().raw(Buffer.alloc(maxPayload, 7)).frame(Type.data, 1);
   const parser = new FrameParser();
   const concat = vi.spyOn(Buffer, "concat");
@@ -93,7 +93,7 @@ test("both sides give every type and every kind of failure the same number", () 
   expect(Object.fromEntries([...ours, ...whats])).toEqual(Object.fromEntries(numbers));
 });
 
-test("what does not fit a frame is refused before it is sent", () => {
+test("values that do not fit a frame are refused before they are sent", () => {
   expect(() => new FrameWriter().raw(Buffer.alloc(maxPayload + 1)).frame(Type.data, 1)).toThrow(WireError);
   expect(() => new FrameWriter().str("a\0b")).toThrow(WireError);
   expect(() => new FrameWriter().list(Array.from({ length: 65_536 }, () => ""))).toThrow(WireError);
@@ -105,7 +105,7 @@ type Kind = "u8" | "u16" | "u32" | "u64" | "str" | "bytes" | "list" | "raw";
 
 interface Field {
   kind: Kind;
-  /** what the line says of its value */
+  /** the value as the line has it */
   text: string;
 }
 
@@ -146,7 +146,7 @@ function parseHex(text: string): Buffer {
   );
 }
 
-/** each text of a line with how often it stands there */
+/** each text of a line, and how often it is repeated */
 function parseTexts(text: string): { value: string; times: number }[] {
   return [...text.matchAll(/"([^"]*)"(?:\*(\d+))?/g)].map(([, value = "", times = "1"]) => ({
     value,
@@ -179,7 +179,7 @@ function write(writer: FrameWriter, field: Field): void {
 
 type Value = number | string | string[] | Buffer;
 
-/** the value of each field; raw is the payload itself */
+/** the value of each field; raw is the whole payload */
 function readAll(vector: Vector, payload: Buffer): Value[] {
   const reader = new FrameReader(payload);
   const values = vector.fields.map(({ kind }) => (kind === "raw" ? payload : reader[kind]()));
@@ -187,7 +187,7 @@ function readAll(vector: Vector, payload: Buffer): Value[] {
   return values;
 }
 
-/** numbers are compared as the reader gives them: beyond 2^53 the nearest there is */
+/** numbers are compared as the reader returns them: beyond 2^53 the nearest one */
 function same(got: Value | undefined, wanted: bigint | string | string[] | Buffer): boolean {
   if (Buffer.isBuffer(got)) return Buffer.isBuffer(wanted) && got.equals(wanted);
   if (typeof wanted === "bigint") return got === Number(wanted);
@@ -198,12 +198,12 @@ function pieces(bytes: Buffer, size: number): Buffer[] {
   return Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size));
 }
 
-/** stdinClose of the one side is STDIN_CLOSE on the other */
+/** stdinClose in TypeScript is STDIN_CLOSE in C */
 function constant(name: string): string {
   return name.replace(/[A-Z]/g, "_$&").toUpperCase();
 }
 
-/** enough of a frame to see where it differs */
+/** enough of a frame to see the difference */
 function excerpt(bytes: Buffer): string {
   return `${bytes.length} bytes: ${bytes.subarray(0, 256).toString("hex")}`;
 }

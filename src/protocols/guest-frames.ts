@@ -1,5 +1,5 @@
 /**
- * The frames that the daemon, the launcher and the agents exchange; guest/shared/wire.h is the other side and says the same.
+ * The frames between the daemon, the launcher and the agents; guest/shared/wire.h is the other side of the same format.
  *
  *   offset  size  what
  *   0       4     u32 length of the payload, at most 1 MiB
@@ -14,7 +14,7 @@
 export const wireVersion = 1;
 export const headerLength = 9;
 export const maxPayload = 1 << 20;
-/** the largest piece of a stream put into one DATA frame */
+/** the largest part of a stream in one DATA frame */
 export const chunkLength = 128 << 10;
 
 export const Type = {
@@ -80,7 +80,7 @@ export const Type = {
   volumeForget: 114,
 } as const;
 
-/** what a FAIL is about */
+/** the subject of a FAIL */
 export const What = { request: 0, user: 1, cwd: 2, executable: 3, path: 4, layer: 5, system: 6 } as const;
 
 export interface Frame {
@@ -89,7 +89,7 @@ export interface Frame {
   payload: Buffer;
 }
 
-/** A frame whose bytes cannot be what the other side meant; the connection is of no more use. */
+/** A malformed frame; the connection cannot be used any more. */
 export class WireError extends Error {
   override readonly name = "WireError";
 }
@@ -184,7 +184,7 @@ export class FrameReader {
     const count = this.u16();
     return Array.from({ length: count }, () => this.str());
   }
-  /** to be called after the last field: nothing may be left over */
+  /** call this after the last field: no bytes may be left over */
   done(): void {
     if (this.#at !== this.#payload.length) {
       throw new WireError(`A frame has ${this.#payload.length - this.#at} bytes too many`);
@@ -203,10 +203,10 @@ export class FrameReader {
 export class FrameParser {
   #chunks: Buffer[] = [];
   #length = 0;
-  /** how much there must be before it is worth looking: however small the pieces, a frame is put together once */
+  /** bytes to wait for before parsing: a frame is concatenated once, however small the pieces */
   #needed = headerLength;
 
-  /** takes what arrived and returns the frames that are complete now */
+  /** takes received bytes and returns the frames that are complete now */
   push(chunk: Buffer): Frame[] {
     this.#chunks.push(chunk);
     this.#length += chunk.length;
@@ -232,7 +232,7 @@ export class FrameParser {
     return frames;
   }
 
-  /** bytes of a frame that has begun but is not complete */
+  /** bytes of a frame that is not complete yet */
   get pending(): number {
     return this.#length;
   }

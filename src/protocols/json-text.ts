@@ -1,6 +1,6 @@
-/** JSON that another process has written, or a part of it that a process which was killed has left. */
+/** Parses JSON of another process, which may be incomplete if that process was killed. */
 
-/** undefined for what is no JSON */
+/** undefined for invalid JSON */
 export function parsedJson(written: string): unknown {
   try {
     return JSON.parse(written);

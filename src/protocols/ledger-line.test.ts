@@ -1,4 +1,4 @@
-/** The line of the ledger: what is written is read, and what is damaged or newer is told apart. */
+/** The lines of the ledger: each is read as it was written, and damaged and newer ones are told apart. */
 
 import { expect, test } from "vitest";
 import { ledgerVersion, readLedgerLine, type Thing, writeLedgerLine } from "./ledger-line.ts";
@@ -12,13 +12,13 @@ test("a line is read as it was written, with every kind of thing", () => {
   }
 });
 
-test("what is no line is none", () => {
+test("an invalid line is not read", () => {
   for (const text of ["", '{"make":[', "[]", "null", '{"make":[{"kind":"later","name":"a"}]}']) {
     expect(readLedgerLine(text)).toBeUndefined();
   }
 });
 
-test("a line of a newer version is refused in a sentence", () => {
+test("a line of a newer version is refused with a clear error", () => {
   expect(() => readLedgerLine(`{"v":${ledgerVersion + 1},"make":[]}`)).toThrow(
     /^Cannot read the ledger of what is on the host: its format is version 2/,
   );

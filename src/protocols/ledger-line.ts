@@ -1,9 +1,9 @@
 /**
- * A line of the ledger, in which the runtime writes down what it makes on the host before it makes it. A later daemon,
- * perhaps of another version, reads it.
+ * A line of the ledger, in which the runtime records everything on the host before it makes it. A later daemon, perhaps
+ * of another version, reads it.
  *
  *   {"make":[{"kind":"mount","name":"/run/…"},…]}     is about to be made
- *   {"gone":[{"kind":"mount","name":"/run/…"},…]}     is there no more
+ *   {"gone":[{"kind":"mount","name":"/run/…"},…]}     no longer exists
  *
  * A number at "v" is the version of the format, 1 where there is none.
  */
@@ -14,7 +14,7 @@ import { checkVersion } from "./newer-format.ts";
 
 export const ledgerVersion = 1;
 
-/** Something of this runtime on the host. */
+/** Something that this runtime has made on the host. */
 export interface Thing {
   kind: "cgroup" | "mount" | "directory" | "socket" | "namespace";
   name: string;
@@ -30,12 +30,12 @@ const things = z.array(
 );
 const schema: z.ZodType<LedgerLine> = z.object({ make: things.exactOptional(), gone: things.exactOptional() });
 
-/** with the end of the line */
+/** includes the line break */
 export function writeLedgerLine(line: LedgerLine): string {
   return `${JSON.stringify(line)}\n`;
 }
 
-/** undefined for what cannot be read; throws NewerFormat */
+/** undefined for an unreadable line; throws NewerFormat */
 export function readLedgerLine(written: string): LedgerLine | undefined {
   const value = parsedJson(written);
   checkVersion("the ledger of what is on the host", value, ledgerVersion);

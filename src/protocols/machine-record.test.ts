@@ -1,4 +1,4 @@
-/** The record of a machine: what is written is read, and damaged records are told apart from newer ones. */
+/** The record of a machine: it is read as it was written, and damaged records are told apart from newer ones. */
 
 import { expect, test } from "vitest";
 import { type MachineRecord, machineRecordVersion, readMachineRecord, writeMachineRecord } from "./machine-record.ts";
@@ -24,7 +24,7 @@ const spec: Required<MachineRecord["spec"]> = {
   mounts: [{ path: "/data", drive: "d1", mode: "read-write" }],
   line: "l1",
 };
-/** with every optional field: one that the type gets and this lacks does not compile */
+/** with every optional field: does not compile if the type has one that is missing here */
 const full: Required<MachineRecord> = {
   id: "s1",
   name: "m1",
@@ -75,7 +75,7 @@ test("a damaged record is not read", () => {
   }
 });
 
-test("a record of a newer version is refused in a sentence", () => {
+test("a record of a newer version is refused with a clear error", () => {
   expect(() => readMachineRecord(JSON.stringify({ ...full, v: machineRecordVersion + 1 }))).toThrow(
     /^Cannot read the record of a machine: its format is version 2, and this version of Sandkeep knows only 1$/,
   );

@@ -17,14 +17,14 @@ export interface MachineRecord {
   /** the runtime's own name for it, which its folder, cgroups and socket carry */
   name: string;
   spec: RecordedSpec;
-  /** first process as the host sees it, and the boot of the host it belongs to */
+  /** first process as the host sees it, and the host's boot in which it runs */
   pid: number;
   bootId: string;
   /** first user id of its range on the host */
   base: number;
   bootedAt: number;
   image: {
-    /** which version of which image, see images.ts */
+    /** the exact version of its image, see images.ts */
     reference: string;
     /** layers, topmost first */
     layers: string[];
@@ -39,7 +39,7 @@ export interface MachineRecord {
   };
   /** only in records of older versions: layers of the snapshot above the image, topmost first */
   snapshotLayers?: string[];
-  /** set while its network is changed: the network may be the one in `spec` or another one */
+  /** set while its network changes: the current network may be the one in `spec` or another one */
   networkUnsure?: true;
   ended?: RecordedEnd;
 }

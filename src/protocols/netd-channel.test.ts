@@ -36,7 +36,7 @@ describe("messages of netd", () => {
     }
   });
 
-  test("of a newer version are refused in a sentence", () => {
+  test("of a newer version are refused with a clear error", () => {
     expect(() => readNetdMessage({ v: netdChannelVersion + 1, kind: "end", id: 1 })).toThrow(
       /^Cannot read a message of netd: its format is version 2, and this version of Sandkeep knows only 1$/,
     );

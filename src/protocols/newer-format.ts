@@ -1,4 +1,4 @@
-/** What a reader says of something that a newer version of Sandkeep has written. */
+/** The error of a reader that meets a format of a newer version of Sandkeep. */
 
 export class NewerFormat extends Error {
   override readonly name = "NewerFormat";
@@ -9,13 +9,13 @@ export class NewerFormat extends Error {
   }
 }
 
-/** the version in a value's field `v`; what has none is of version 1 */
+/** the version in a value's field `v`; 1 if it is missing */
 export function versionOf(value: unknown): number {
   const version = typeof value === "object" && value !== null && "v" in value ? value.v : 1;
   return typeof version === "number" ? version : 1;
 }
 
-/** throws where a newer version has written it */
+/** throws if a newer version has written the value */
 export function checkVersion(what: string, value: unknown, known: number): void {
   const found = versionOf(value);
   if (found > known) throw new NewerFormat(what, found, known);

@@ -1,4 +1,4 @@
-/** The journal of a command's output: its names, its records' heads, and what is read of a command, field by field. */
+/** The journal of a command's output: its file names, the heads of its records, and the info about a command. */
 
 import { expect, test } from "vitest";
 import { FrameWriter } from "./guest-frames.ts";
@@ -10,7 +10,7 @@ const exited = (signal: number, flags: number) =>
 const info = { pid: 12, startedAt: 34, pty: true, user: "root", cwd: "/home", argv: ["ls", "-l"] };
 const exit = { code: 137, outOfMemory: false, timedOut: false, cpuTime: 2, peakMemory: 3, outputEnd: 4, exitedAt: 5 };
 
-test("what an agent writes of a command is read, with every field and with none that it can do without", () => {
+test("an agent's info about a command is read, with every field and without the optional ones", () => {
   const first = started.frame(1, 0);
   expect(readCommandInfo(first)).toEqual(info);
   expect(readCommandInfo(Buffer.concat([first, exited(0, 0)]))).toEqual({ ...info, exit });
@@ -18,7 +18,7 @@ test("what an agent writes of a command is read, with every field and with none 
   expect(readCommandInfo(Buffer.concat([first, exited(9, 3)]))).toEqual({ ...info, exit: all });
 });
 
-test("what is not whole, or no agent writes, is left out", () => {
+test("incomplete parts, and parts that no agent writes, are ignored", () => {
   const first = started.frame(1, 0);
   expect(readCommandInfo(first.subarray(0, -1))).toBeUndefined();
   expect(readCommandInfo(Buffer.concat([first, exited(0, 0).subarray(0, -1)]))).toEqual(info);
@@ -26,7 +26,7 @@ test("what is not whole, or no agent writes, is left out", () => {
   expect(readCommandInfo(Buffer.concat([first, new FrameWriter().u32(1).frame(99, 0)]))).toEqual(info);
 });
 
-test("files are told by their names", () => {
+test("files are recognized by their names", () => {
   expect(segmentStart("c", segmentFile("c", 0xabc))).toBe(0xabc);
   expect(segmentFile("c", 0xabc)).toBe("c.0000000000000abc");
   expect(commandOfInfo(infoFile("c"))).toBe("c");
@@ -36,7 +36,7 @@ test("files are told by their names", () => {
   }
 });
 
-test("the head of a record says its stream and length, and no other can be", () => {
+test("the head of a record has its stream and length, and invalid heads are refused", () => {
   const head = (stream: number, size: number) => {
     const bytes = Buffer.alloc(5);
     bytes.writeUInt8(stream, 0);

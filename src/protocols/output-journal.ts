@@ -1,6 +1,6 @@
 /**
  * The output of a command on disk, as an agent writes it and the daemon reads it, perhaps after the agent has ended;
- * guest/agent/journal.h is the other side and says the same. In a machine's journal directory a command "c" has
+ * guest/agent/journal.h is the other side of the same format. In a machine's journal directory a command "c" has
  *
  *   c.info         frames (guest-frames.ts): first STARTED, once it has ended EXITED
  *   c.<offset>     a segment: records of output; its name ends in the offset of its first byte, 16 hex digits
@@ -16,8 +16,8 @@
  *   1       4     u32 length, little-endian, at most 64 KiB
  *   5       n     the bytes
  *
- * Its version is that of the frames, which the agent says in its HELLO. There is none in the files: they are within a
- * sandbox's reach, and what is in them must not stop their reader.
+ * Its version is that of the frames, which the agent sends in its HELLO. The files contain no version: a sandbox can
+ * change them, and their content must not stop their reader.
  */
 
 import { FrameParser, FrameReader, WireError } from "./guest-frames.ts";
@@ -25,20 +25,20 @@ import { FrameParser, FrameReader, WireError } from "./guest-frames.ts";
 export type OutputStream = "stdout" | "stderr" | "pty";
 
 export interface ExitStatus {
-  /** what it exited with, or 128 + signal */
+  /** the exit code, or 128 + signal */
   code: number;
   signal?: number;
   outOfMemory: boolean;
   timedOut: boolean;
-  /** of the command and the descendants it waited for, in ms */
+  /** processor time of the command and the descendants it waited for, in ms */
   cpuTime: number;
   peakMemory: number;
-  /** end of its output when it exited */
+  /** offset of the end of its output when it exited */
   outputEnd: number;
   exitedAt: number;
 }
 
-/** What is written down of a command besides its output. */
+/** The record of a command besides its output. */
 export interface CommandInfo {
   pid: number;
   startedAt: number;
@@ -61,7 +61,7 @@ export function infoFile(command: string): string {
   return `${command}${infoEnding}`;
 }
 
-/** the command that a file of this name is about; undefined for other files */
+/** the command of an info file of this name; undefined for other files */
 export function commandOfInfo(name: string): string | undefined {
   return name.endsWith(infoEnding) ? name.slice(0, -infoEnding.length) : undefined;
 }
@@ -77,14 +77,14 @@ export function segmentStart(command: string, name: string): number | undefined 
   return /^[0-9a-f]{16}$/.test(digits) ? Number.parseInt(digits, 16) : undefined;
 }
 
-/** the head of the record that begins there; undefined where none can */
+/** the head of the record at an offset; undefined if it is incomplete or invalid */
 export function recordAt(segment: Buffer, at: number): { stream: OutputStream; size: number } | undefined {
   const stream = streams[segment.readUInt8(at)];
   const size = segment.readUInt32LE(at + 1);
   return stream === undefined || size > largestRecord ? undefined : { stream, size };
 }
 
-/** undefined where the first frame is not whole; without an exit where the second is not */
+/** undefined if the first frame is incomplete; without an exit if the second is */
 export function readCommandInfo(written: Buffer): CommandInfo | undefined {
   let info: CommandInfo | undefined;
   try {

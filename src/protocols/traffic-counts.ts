@@ -7,9 +7,9 @@
  *   bytesIn, bytesOut   as the machine's programs see them
  *   count               connections, or flows of datagrams
  *
- * They are replaced several times a second and never flushed, so a host that lost its power may leave one without
- * content: what was counted is then gone, and nothing else. A number at "v" is the version of the format, 1 where there
- * is none; a host of that name has an object there.
+ * They are replaced several times a second and never flushed, so a host that lost its power may leave an empty one:
+ * then only the counts are lost. A number at "v" is the version of the format, 1 if it is missing; a host called "v"
+ * has an object there instead.
  */
 
 import { z } from "zod";
@@ -22,7 +22,7 @@ export const trafficCountsVersion = 1;
 export const hostCountsFile = "egress-hosts.json";
 export const portCountsFile = "ports.json";
 
-/** What is added up of a host or a port while traffic goes on. */
+/** Counts of a host or a port, updated while traffic goes on. */
 export interface TrafficCounts extends EgressTraffic {
   /** connections, or flows of datagrams */
   count: number;
@@ -38,7 +38,7 @@ export function writeTrafficCounts(counts: Record<string, TrafficCounts>): strin
   return JSON.stringify(counts);
 }
 
-/** nothing where the text is none of these; throws NewerFormat */
+/** empty if the text has another format; throws NewerFormat */
 export function readTrafficCounts(written: string): Record<string, TrafficCounts> {
   const value = parsedJson(written);
   checkVersion("how many bytes went where", value, trafficCountsVersion);

@@ -1,4 +1,4 @@
-/** Build contexts: what is found in them, and what hostile ones do: nothing, and a sentence. */
+/** Build contexts: how their files are found, and that hostile ones only cause a clear error. */
 
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -50,7 +50,7 @@ const files: Entry[] = [
   { name: "dir/pipe", type: "fifo" },
 ];
 
-test("files, directories and links are found where a client put them, and nothing stays on the disk", async () => {
+test("files, directories and links are found at their paths, and nothing stays on the disk", async () => {
   const context = await contextOf(files);
   expect(await readdir(scratch)).toEqual([]);
   expect(context.find("/a.txt")).toEqual({ path: "a.txt", type: "file", size: 3 });
@@ -79,7 +79,7 @@ test("a digest changes with names, contents, types and permissions, and with not
   expect(new Set([before, ...others]).size).toBe(4);
 });
 
-test("what is left out is found by nothing, and a file that is taken back keeps its directories", async () => {
+test("an ignored file is never found, and a file excepted from that keeps its directories", async () => {
   const context = await contextOf([...files, { name: "dir/keep/me", content: "k" }]);
   context.ignore((path) => path === "a.txt" || (/^dir(\/|$)/.test(path) && !path.startsWith("dir/keep")));
   expect(context.find("a.txt")).toBeUndefined();
@@ -113,7 +113,7 @@ test.each<[string, Entry[], string]>([
   expect(await readdir(scratch)).toEqual([]);
 });
 
-test("a context that fills the disk is refused on its way", async () => {
+test("a context that fills the disk is refused while it is received", async () => {
   async function* endless(): AsyncGenerator<Buffer> {
     const tar = pack();
     tar.entry({ name: "a", size: 2 ** 32 });

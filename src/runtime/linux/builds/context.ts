@@ -1,6 +1,7 @@
 /**
- * The files that a client sent for a build. A context is not trusted, and no path of it is ever one of the host's: the
- * contents of all files lie one after the other in one nameless file, and an index in memory says what is where.
+ * The files that a client sent for a build. A context is not trusted, and none of its paths is ever used on the host.
+ * The contents of all files are in one file without a name, one after the other, and an index in memory has their
+ * places.
  */
 
 import { createHash } from "node:crypto";
@@ -22,9 +23,9 @@ type Node =
 
 const mostEntries = 200_000;
 const longestPath = 4096;
-/** characters of all paths */
+/** most characters of all paths together */
 const longestNames = 32 << 20;
-/** bytes after which the disk is looked at again */
+/** bytes between two checks of the disk */
 const lookEvery = 16 << 20;
 const largestText = 1 << 20;
 const mostLinks = 40;
@@ -33,9 +34,9 @@ const pieceLength = 1 << 18;
 export interface ContextOptions {
   /** a folder for the contents; nothing in it outlives this process */
   scratch: string;
-  /** bytes that all files together may have */
+  /** most bytes of all files together */
   largest: number;
-  /** bytes that the archive itself may have; default enough for as many files as there may be */
+  /** most bytes of the archive itself; default enough for the largest allowed number of files */
   largestTar?: number;
   /** throws while the disk is short of room */
   requireRoom?: () => void;
@@ -60,7 +61,7 @@ class Context implements BuildContext {
   readonly #file: FileHandle;
   readonly #nodes: Map<string, Node>;
   #rules: (path: string) => boolean = () => false;
-  /** what the rules said, by path */
+  /** cache: whether the rules ignore a path */
   readonly #ignored = new Map<string, boolean>();
   readonly #digests = new Map<string, string>();
 
@@ -104,7 +105,7 @@ class Context implements BuildContext {
     if (packing) {
       throw new SandkeepError("invalid", `Cannot unpack "${shown(path)}": archives in ${packing} are not supported`);
     }
-    // What is compressed and no tar is a file like any other.
+    // A compressed file that is not a tar is treated as a plain file.
     const plain = await beginning(decompressed(contents())).catch(() => undefined);
     return plain?.subarray(257, 262).toString() === "ustar" ? decompressed(contents()) : undefined;
   }
@@ -143,7 +144,7 @@ class Context implements BuildContext {
     return this.#file.close();
   }
 
-  /** a file under its own name, or a directory ("") and all below it, each before what is in it */
+  /** a file under its own name, or a directory ("") and everything below it, parents first */
   *#below(path: string): Generator<{ name: string; node: Node }> {
     const node = this.#node(path);
     if (!node) return;
@@ -152,7 +153,7 @@ class Context implements BuildContext {
     for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
       const at = below(path, name);
       const found = this.#node(at);
-      // A directory that is left out may hold something that is not.
+      // A directory that is ignored may contain a file that is not.
       if (found && (name === "" || !this.#isIgnored(at) || found.type === "directory")) yield { name, node: found };
       if (found?.type === "directory") {
         for (const child of this.names(at).reverse()) waiting.push(below(name, child));
@@ -168,7 +169,7 @@ class Context implements BuildContext {
     return isIgnored;
   }
 
-  /** what is there and not left out; a directory that is left out counts when something in it does not */
+  /** the entry, unless it is missing or ignored; an ignored directory counts if it contains a file that is not */
   #node(path: string): Node | undefined {
     const node = this.#nodes.get(path);
     if (!node || path === "" || !this.#isIgnored(path)) return node;
@@ -176,7 +177,7 @@ class Context implements BuildContext {
     return isOpen ? node : undefined;
   }
 
-  /** the path without links; what leads above the root leads to the root */
+  /** the path with links resolved; a link above the root leads to the root */
   #follow(path: string): string | undefined {
     let left = mostLinks;
     let at = "";
@@ -214,7 +215,7 @@ class Context implements BuildContext {
 const bzip2 = Buffer.from("BZh");
 const xz = Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00]);
 
-/** the first block of a tar, or what there is of it */
+/** the first block of a tar, or less if the content is shorter */
 async function beginning(contents: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -226,7 +227,7 @@ async function beginning(contents: AsyncIterable<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Where the contents of files go, one after the other. */
+/** The contents of files, one after the other. */
 class Contents {
   length = 0;
   readonly #file: FileHandle;
@@ -238,7 +239,7 @@ class Contents {
     this.#limits = limits;
   }
 
-  /** all contents, and headers for as many files as there may be */
+  /** room for all contents, and for the headers of the largest allowed number of files */
   get longestTar(): number {
     return this.#limits.largestTar ?? this.#limits.largest + mostEntries * 4096;
   }
@@ -286,7 +287,7 @@ async function indexOf(tar: AsyncIterable<Uint8Array>, contents: Contents): Prom
   return nodes;
 }
 
-/** undefined for what no build can copy, such as a socket */
+/** undefined for a type that no build can copy, such as a socket */
 async function nodeOf(member: Member, nodes: Map<string, Node>, contents: Contents): Promise<Node | undefined> {
   const { name, type, linkname = "", mtime } = member.header;
   const facts = { mode: (member.header.mode ?? 0o644) & 0o7777, modifiedAt: mtime ?? new Date(0) };
@@ -311,7 +312,7 @@ async function nodeOf(member: Member, nodes: Map<string, Node>, contents: Conten
   return { type: "file", ...facts, start, size: contents.length - start, sha256: hash.digest("hex") };
 }
 
-/** puts an entry into its place, with the directories above it; one that is there gives way, unless things are in it */
+/** puts an entry into its place and makes its parents; replaces an existing one, but a directory only by a directory */
 function put(nodes: Map<string, Node>, path: string, node: Node): void {
   const there = nodes.get(path);
   if (there?.type === "directory") {

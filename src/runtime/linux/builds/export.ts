@@ -1,6 +1,6 @@
 /**
- * An image as one tar that other tools read: an OCI layout, and beside its index the manifest.json of `docker save`, so that
- * both kinds of readers find what they know. All files of the image are one layer, since machines keep them in one place.
+ * An image as one tar for other tools: an OCI layout, and beside its index the manifest.json of `docker save`, so that
+ * both kinds of readers find their format. All files of the image are one layer, since machines keep them in one place.
  */
 
 import { createHash } from "node:crypto";
@@ -19,7 +19,7 @@ import type { LayerStore } from "../layers/layers.ts";
 export interface ExportStores {
   images: ImageStore;
   layers: LayerStore;
-  /** a folder for what must be put aside; nothing in it outlives this process */
+  /** a folder for temporary files; nothing in it outlives this process */
   scratch: string;
 }
 
@@ -33,7 +33,7 @@ export async function exportImage(stores: ExportStores, image: ImageRecord): Pro
   return Readable.from(archive(image, packed), { objectMode: false });
 }
 
-/** a directory of the host's is not the image's to give away, but for our own Node, which every import gets again */
+/** refuses images that use directories of the host, except for our own Node, which every import adds again */
 async function requireWhole(layers: LayerStore, image: ImageRecord): Promise<void> {
   const { host } = await layers.sorted(image.layers);
   if (host.every((id) => /^node-.*-shared$/.test(id))) return;
@@ -46,13 +46,13 @@ async function requireWhole(layers: LayerStore, image: ImageRecord): Promise<voi
 interface PackedLayer {
   file: FileHandle;
   size: number;
-  /** of the compressed file */
+  /** digest of the compressed file */
   digest: string;
-  /** of the tar in it */
+  /** digest of the tar in it */
   diffId: string;
 }
 
-/** its digest has to be known before it is written, so it lies in a nameless file meanwhile */
+/** the tar's header needs the digest first, so the layer is packed into a file without a name */
 async function packLayer({ layers, scratch }: ExportStores, layer: string): Promise<PackedLayer> {
   const path = join(scratch, processTag());
   const file = await open(path, "wx+", 0o600);
@@ -167,7 +167,7 @@ function configOf(image: ImageRecord, diffId: string): object {
       ...(shell && { Shell: shell }),
     },
     rootfs: { type: "layers", diff_ids: [`sha256:${diffId}`] },
-    // Tools want as many entries with files as there are layers.
+    // Tools expect as many entries with files as there are layers.
     history: [
       ...(said.history ?? []).map(({ createdBy }) => ({ created_by: createdBy, empty_layer: true })),
       { created: new Date(createdAt).toISOString(), created_by: "all files of the image" },
@@ -175,7 +175,7 @@ function configOf(image: ImageRecord, diffId: string): object {
   };
 }
 
-/** "a/b:c" as "a/b" and "c"; the colon of a port is no tag's */
+/** "a/b:c" as "a/b" and "c"; the colon of a port does not begin a tag */
 function splitName(name: string): [string, string?] {
   const at = name.lastIndexOf(":");
   return at > name.lastIndexOf("/") ? [name.slice(0, at), name.slice(at + 1)] : [name];

@@ -1,4 +1,4 @@
-/** Images that builds make of layers: kept by step, named, pruned, and given to other tools and back. */
+/** Images that builds make of layers: cached by step, named, pruned, exported and imported again. */
 
 import { createWriteStream } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
@@ -20,7 +20,7 @@ function buildsIn(at: TestStore): LinuxImageBuilds {
   return new LinuxImageBuilds({ ...stores(at), snapshots: at.snapshots });
 }
 
-/** a snapshot of a machine that began with nothing, and that has files of every kind */
+/** a snapshot of a machine that began empty, with files of every kind */
 async function snapshotIn(at: TestStore, builds: LinuxImageBuilds): Promise<string> {
   const image = await at.images.get(await builds.scratch());
   if (!image?.base) throw new Error("There is no image of nothing");
@@ -59,7 +59,7 @@ const named: NewImage = {
   config: plainConfig(),
 };
 
-test("the files after a step are kept without a name, become an image of a team, and go when they are old", async () => {
+test("the files after a step are kept without a name, become an image of a team, and are pruned when old", async () => {
   const at = await store({ volumes: true });
   const builds = buildsIn(at);
   const snapshotId = await snapshotIn(at, builds);
@@ -77,12 +77,12 @@ test("the files after a step are kept without a name, become an image of a team,
   expect(await builds.prune(Date.now() + 60_000)).toBe(1);
   expect(await builds.find(step)).toBeUndefined();
   expect(await readdir(join(at.path, "build-steps"))).toEqual([]);
-  // The image still needs the files of the step, and the next build those of nothing.
+  // The image still needs the files of the step, and the next build those of the empty image.
   expect(await at.layers.get(image.base ?? "")).toBeDefined();
   expect(await at.images.get(imageKey({ name: "scratch", owner: stepsOwner }))).toBeDefined();
 });
 
-test("an image of a snapshot stays when the snapshot goes", async () => {
+test("an image made from a snapshot stays when the snapshot is deleted", async () => {
   const at = await store({ volumes: true });
   const builds = buildsIn(at);
   const snapshotId = await snapshotIn(at, builds);
@@ -95,7 +95,7 @@ test("an image of a snapshot stays when the snapshot goes", async () => {
   await expect(builds.publishSnapshot(snapshotId, { name: "NO", owner: "team_a" })).rejects.toThrow("Cannot name");
 });
 
-test("an exported image comes back with its modes, owners, attributes and hard links", async () => {
+test("an exported image is imported with its modes, owners, attributes and hard links", async () => {
   const at = await store({ volumes: true });
   const builds = buildsIn(at);
   const config = {
@@ -122,7 +122,7 @@ test("an exported image comes back with its modes, owners, attributes and hard l
   const dump = async (base: string | undefined) => {
     const text = await flattenMain("dump", ...(await at.layers.lowerDirs([base ?? ""])));
     const lines = text.split("\n").filter((line) => !line.startsWith("./gone"));
-    // Archives have whole seconds.
+    // Archives store whole seconds.
     return lines.map((line) => line.replace(/ \d+\.\d{9}/, ""));
   };
   const before = (await dump(image.base)).filter((line) => line.startsWith("./bin"));

@@ -1,6 +1,6 @@
 /**
- * What builds of images need besides machines. The files after each step are an image of nobody's: its name is the step's
- * key, and its owner is no team, so that nobody finds it by a name. Images share the data of the layers they are copied from.
+ * The parts of image builds that need no machine. The files after each step are an image whose name is the step's key.
+ * Its owner is not a team, so no caller finds it by name. Images share the data of the layers they are copied from.
  *
  *   <store>/build-steps/<key>   an empty file, which was touched when a build last used the step
  */
@@ -32,10 +32,10 @@ export interface ImageBuildsOptions {
   room?: DiskRoom | undefined;
 }
 
-/** in the place of a team; no team has such an id */
+/** the owner of steps in the place of a team; no team has such an id */
 export const stepsOwner = "build-steps";
 const scratchName = "scratch";
-/** bytes of all files of a context */
+/** most bytes of all files of a context */
 const largestContext = 8 * 2 ** 30;
 
 export class LinuxImageBuilds implements ImageBuilds {
@@ -125,7 +125,7 @@ export class LinuxImageBuilds implements ImageBuilds {
     return count;
   }
 
-  /** an image with layers of its own that hold what the snapshot holds: the snapshot may go, and come back, without it */
+  /** an image with its own copy of the snapshot's layers: deleting the snapshot does not affect it */
   async #withCopy(
     snapshotId: string,
     use: (image: ImageRecord, files: { layers: string[]; base?: string }) => Promise<ImageRecord>,

@@ -1,4 +1,4 @@
-/** Where images are pulled from, and as whom: from the operator's settings, for the daemon and for commands beside it. */
+/** The registries for pulls and their logins, from the operator's settings, for the daemon and for commands. */
 
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -6,12 +6,12 @@ import type { RegistrySettings } from "./client.ts";
 import { Credentials, type CredentialsOptions } from "./credentials.ts";
 import type { PullerOptions } from "./puller.ts";
 
-/** Settings by the names that they have in the configuration, and what seals passwords. */
+/** Settings by their names in the configuration, and the seal for passwords. */
 export interface AccessOptions extends Omit<CredentialsOptions, "dockerFile"> {
   registryHttp: readonly string[];
   registryPrivate: readonly string[];
   registryMirrors: Readonly<Record<string, string>>;
-  /** certificates to believe */
+  /** certificates to trust */
   roots: string[];
 }
 
@@ -35,7 +35,7 @@ export function registryAccess(options: AccessOptions): RegistryAccess {
   };
 }
 
-/** undefined where creates pull nothing */
+/** undefined where creates never pull */
 export function pullerOptions(
   options: AccessOptions & { registries: readonly string[]; pullPolicy: string; pullTimeout: number },
 ): PullerOptions | undefined {

@@ -3,10 +3,10 @@
  *
  *   GET /v2/<repository>/manifests/<tag or digest>      GET /v2/<repository>/blobs/<digest>
  *
- * A registry that answers 401 says how to log in: with user and password (Basic), or with a token that a server of its
- * choice gives (Bearer). A registry is not trusted with anything but its own credentials: these and tokens go to the
- * registry itself, never along with a redirect, and a password goes to a token server only where that is the registry's own
- * host or a domain above it. What must be in an answer is checked by whoever asked.
+ * A registry that answers 401 says how to log in: with user and password (Basic), or with a token from a server of its
+ * choice (Bearer). A registry is trusted only with its own credentials. Credentials and tokens go to the registry
+ * itself, never along with a redirect. A password goes to a token server only if that is on the registry's own host or
+ * on a domain above it. The caller checks the content of answers.
  */
 
 import { createHash } from "node:crypto";
@@ -18,13 +18,13 @@ import { ask, type Patience, type RegistryAnswer, readAll } from "./http.ts";
 import { fullName, hostOf, isListed, type Reference } from "./reference.ts";
 
 export interface RegistrySettings {
-  /** registries that are spoken to without TLS */
+  /** registries that are accessed without TLS */
   http: readonly string[];
-  /** registries, or parts of them, that may be and may lead to addresses that are not public */
+  /** registries, or parts of them, that may have addresses, and redirect to addresses, that are not public */
   private: readonly string[];
-  /** by registry: where to ask first, as host or host/path */
+  /** by registry: a mirror to ask first, as host or host/path */
   mirrors: Readonly<Record<string, string>>;
-  /** certificates to believe; default those that Node knows */
+  /** certificates to trust; default those that Node knows */
   roots?: string[] | undefined;
   patience?: Patience | undefined;
 }
@@ -32,12 +32,12 @@ export interface RegistrySettings {
 export interface RepositoryOptions {
   settings: RegistrySettings;
   credentials: Pick<Credentials, "find">;
-  /** whether the registry itself may have an address that is not public, because the operator named it */
+  /** whether the registry itself may have an address that is not public, because the operator listed it */
   isTrusted: boolean;
   signal?: AbortSignal | undefined;
 }
 
-/** What a registry has under a tag or digest. */
+/** The manifest of a tag or digest in a registry. */
 export interface FoundManifest {
   content: Buffer;
   /** as 64 hexadecimal digits */
@@ -58,7 +58,7 @@ const mostRedirects = 5;
 export class Repository {
   readonly #reference: Reference;
   readonly #options: RepositoryOptions;
-  /** where to ask, in this order */
+  /** the registries to ask, in this order */
   readonly #places: Place[];
 
   constructor(reference: Reference, options: RepositoryOptions) {
@@ -72,7 +72,7 @@ export class Repository {
     this.#places = mirror === undefined ? [own] : [copy, own];
   }
 
-  /** what the tag means now, or what has this digest */
+  /** the current manifest of a tag, or the one with this digest */
   async manifest(tagOrDigest: string, isDigest: boolean): Promise<FoundManifest> {
     const path = `manifests/${isDigest ? `sha256:${tagOrDigest}` : tagOrDigest}`;
     const answer = await this.#get(path, { accept: mediaTypes.join(", ") });
@@ -85,7 +85,7 @@ export class Repository {
     return { content, digest };
   }
 
-  /** a blob from a place on, or from its start where the registry cannot do otherwise: `from` of the answer says which */
+  /** a blob from an offset on, or from its start if the registry supports no ranges: `from` of the answer says which */
   async blob(digest: string, from = 0): Promise<{ from: number; answer: RegistryAnswer }> {
     const answer = await this.#get(`blobs/sha256:${digest}`, from > 0 ? { range: `bytes=${from}-` } : {});
     const [, start] = /^bytes (\d+)-/.exec(answer.headers["content-range"] ?? "") ?? [];
@@ -115,7 +115,7 @@ export class Repository {
       try {
         return await this.#getFrom(place, path, headers);
       } catch (error) {
-        // A mirror that lacks it, or is not there, is as if there were none.
+        // If a mirror lacks it, or is down, the registry itself is asked.
         if (!place.isMirror || !isSandkeepError(error) || this.#options.signal?.aborted) throw error;
       }
     }
@@ -135,7 +135,7 @@ export class Repository {
       if (count >= mostRedirects)
         throw new SandkeepError("invalid", `${this.#cannot}: its registry redirects in circles`);
       const to = this.#redirected(place, answer, url);
-      // No credentials: whoever is redirected to has been given what it needs in the address.
+      // No credentials: the redirect's address contains all that its server needs.
       answer = await this.#ask(place, to, headers);
     }
     if (answer.status === 200 || answer.status === 206) return answer;
@@ -160,7 +160,7 @@ export class Repository {
     });
   }
 
-  /** of the registry itself: if the operator named it; of what it leads to: only if it is listed as private */
+  /** the registry itself may if the operator listed it; its redirects only if they are listed as private */
   #mayBePrivate(place: Place, url: URL): boolean {
     const { settings, isTrusted } = this.#options;
     if (isListed(settings.private, place)) return true;
@@ -183,7 +183,7 @@ export class Repository {
     );
   }
 
-  /** what to send from now on; undefined where we have nothing to offer */
+  /** the headers to send from now on; undefined if we have no credentials */
   async #authorization(place: Place, challenge: string | undefined): Promise<Record<string, string> | undefined> {
     const login = await this.#options.credentials.find(place.registry);
     const basic = login && `Basic ${Buffer.from(`${login.user}:${login.password}`).toString("base64")}`;
@@ -229,7 +229,7 @@ interface Place {
   registry: string;
   repository: string;
   isMirror: boolean;
-  /** what it accepts as ours */
+  /** the header that the registry accepts */
   authorization?: Record<string, string> | undefined;
 }
 
@@ -252,7 +252,7 @@ export function parseChallenge(text: string): { scheme: string; fields: Record<s
   };
 }
 
-/** the registry's own host, a domain above it with at least two parts, or the one that Docker's registry has */
+/** whether it is the registry's own host, a domain above it with at least two parts, or Docker's own token server */
 export function isOwnTokenServer(registry: string, { host, hostname }: URL): boolean {
   if (host === hostOf(registry) || (registry === "docker.io" && host === "auth.docker.io")) return true;
   const isDomain = /[a-z]$/.test(hostname) && hostname.includes(".");
@@ -271,7 +271,7 @@ function tokenIn(content: Buffer): string | undefined {
   }
 }
 
-/** the registry's own word for what is wrong, if it has a plain one */
+/** the registry's own error message, if it has a plain one */
 function reasonIn(said: Buffer): string {
   const [, code] = /"code"\s*:\s*"([A-Z_]{1,64})"/.exec(said.toString("latin1")) ?? [];
   return code === undefined ? "" : ` ${code}`;

@@ -1,6 +1,6 @@
 /**
- * Who we are to registries: what `sandkeep registry login` sealed into the data directory, and what `docker login` left in
- * its file. A file of credentials never makes a pull fail: one that cannot be read says so, and nobody logs in.
+ * Logins to registries: those that `sandkeep registry login` sealed into the data directory, and those of `docker
+ * login`. A file of credentials never makes a pull fail: an unreadable one causes a warning and a pull without a login.
  *
  *   <data>/registries.json   { "registries": { host: { "user": …, "secret": sealed, "createdAt": ms } } }
  *   ~/.docker/config.json    { "auths": { host: { "auth": base64 of user:password } } }; Docker's registry has a URL there
@@ -20,7 +20,7 @@ export interface Login {
   password: string;
 }
 
-/** A registry that somebody logged in to. */
+/** A registry with a login. */
 export interface KnownLogin {
   registry: string;
   user: string;
@@ -30,9 +30,9 @@ export interface KnownLogin {
 export interface CredentialsOptions {
   dataDir: string;
   seal: Pick<Seal, "seal" | "open">;
-  /** the file that `docker login` writes; undefined where it is not to be read */
+  /** the file that `docker login` writes; undefined if it must not be read */
   dockerFile: string | undefined;
-  /** told of a file that cannot be used */
+  /** called with a sentence about a file that cannot be used */
   warn(sentence: string): void;
 }
 
@@ -45,7 +45,7 @@ export class Credentials {
     this.#path = join(options.dataDir, "registries.json");
   }
 
-  /** for a registry; the sealed ones go before Docker's */
+  /** the login for a registry; sealed ones come before Docker's */
   async find(registry: string): Promise<Login | undefined> {
     const own = (await this.#own())[registry];
     if (own) return { user: own.user, password: this.#options.seal.open(own.secret) };
@@ -63,7 +63,7 @@ export class Credentials {
 
   async put(registry: string, { user, password }: Login): Promise<void> {
     checkRegistry(registry);
-    // HTTP's Basic scheme cannot say such a name.
+    // HTTP's Basic scheme cannot transmit such a name.
     if (user === "" || /[:\p{Cc}]/u.test(user) || user.length > 256) {
       throw new SandkeepError(
         "invalid",
@@ -116,7 +116,7 @@ const registriesFile = z.object({
   registries: z.record(z.string(), z.object({ user: z.string(), secret: z.string(), createdAt: z.number() })),
 });
 
-/** entries without `auth` are those whose password a program keeps, which is not asked */
+/** entries without `auth` keep their password in another program, which is not called */
 const dockerConfig = z.object({
   auths: z
     .record(z.string(), z.object({ auth: z.string().nullish() }))

@@ -1,11 +1,11 @@
 /**
- * Blobs on their way in: files of the store that are read while they still grow.
+ * Blobs that are being downloaded: files of the store that are read while they still grow.
  *
- *   <store>/downloads/<digest>.<tag>   one under way, by the process that the tag names
- *   <store>/downloads/<digest>.part    the beginning of one that broke off; whoever wants the blob next goes on with it
+ *   <store>/downloads/<digest>.<tag>   a running download, of the process that the tag names
+ *   <store>/downloads/<digest>.part    the beginning of an interrupted one; the next download of the blob continues it
  *
- * A connection that breaks is made again from where it was. The whole file is checked against its digest and its size:
- * what does not have them is an error to whoever reads it, at its end, and the file is deleted.
+ * A broken connection is continued from where it was. The whole file is checked against its digest and its size: a
+ * mismatch is an error for its reader, at its end, and the file is deleted.
  */
 
 import { createHash, type Hash } from "node:crypto";
@@ -30,22 +30,22 @@ export interface DownloadsOptions {
   folder: string;
   /** throws while the disk is short of room */
   requireRoom(): void;
-  /** told how many bytes have come in, of all downloads together */
+  /** called with the number of bytes received by all downloads together */
   received(bytes: number): void;
   signal?: AbortSignal | undefined;
-  /** ms before the first of several new attempts; each waits twice as long as the one before */
+  /** ms before the first retry; each retry waits twice as long as the one before */
   pause?: number;
 }
 
-/** at a time, of one image */
+/** most parallel downloads for one image */
 export const mostDownloads = 4;
 const mostAttempts = 5;
-/** ms for which the beginning of a blob is kept */
+/** how long the beginning of a blob is kept, in ms */
 const keepFor = 24 * 3_600_000;
 const pieceLength = 1 << 20;
 const lookEvery = 32 << 20;
 
-/** makes the folder, and deletes what nobody has asked for in a day; what processes that died left is a beginning */
+/** makes the folder, and deletes files not used for a day; leftovers of dead processes become beginnings */
 export async function openDownloads(folder: string, now = Date.now()): Promise<void> {
   await makePrivate(folder);
   for (const name of await readdir(folder)) {
@@ -58,7 +58,7 @@ export async function openDownloads(folder: string, now = Date.now()): Promise<v
   }
 }
 
-/** One blob. `run()` brings it in; `read()` may begin before that, and waits for what is not there yet. */
+/** One blob. `run()` downloads it; `read()` may begin before that, and waits for the missing bytes. */
 export class Download {
   readonly #repository: Repository;
   readonly #blob: BlobWanted;
@@ -79,7 +79,7 @@ export class Download {
     this.#changes.setMaxListeners(0);
   }
 
-  /** settles when it is in, checked, or has failed; the error is also thrown to who reads */
+  /** settles when the blob is complete and checked, or has failed; readers get the error too */
   async run(): Promise<void> {
     try {
       this.#file = await this.#begin();
@@ -94,7 +94,7 @@ export class Download {
     }
   }
 
-  /** ends it for whoever reads, because it will not be run */
+  /** ends it for its readers, because it will not run */
   abandon(error: unknown): void {
     if (this.#state === "coming") this.#state = { error };
     this.#changes.emit("change");
@@ -110,14 +110,14 @@ export class Download {
       }
       const length = Math.min(pieceLength, this.#length - at);
       const { bytesRead, buffer } = await this.#file.read(Buffer.allocUnsafe(length), 0, length, at);
-      // It began anew meanwhile, as its registry wanted.
+      // The registry started over meanwhile.
       if (bytesRead === 0) throw refusal("a layer changed while it was read");
       at += bytesRead;
       yield buffer.subarray(0, bytesRead);
     }
   }
 
-  /** lets go of the file: what is whole or wrong is deleted, a beginning is kept for the next time */
+  /** closes the file: deletes a complete or bad one, and keeps a beginning for the next time */
   async close(): Promise<void> {
     await this.#file?.close();
     const isBeginning = typeof this.#state === "object" && this.#length > 0 && !isWrong(this.#state.error);
@@ -125,7 +125,7 @@ export class Download {
     await rm(this.#path, { force: true });
   }
 
-  /** the file, with what an earlier attempt has left */
+  /** the file, with the bytes of an earlier attempt */
   async #begin(): Promise<FileHandle> {
     await rename(join(this.#options.folder, `${this.#blob.digest}.part`), this.#path).catch(() => undefined);
     const file = await open(this.#path, "a+", 0o600);
@@ -147,7 +147,7 @@ export class Download {
       const before = this.#length;
       try {
         await this.#receive(file);
-        // A registry that ends early without an error is asked again from there.
+        // If a registry ends early without an error, the download continues from there.
         if (this.#length === before)
           throw new SandkeepError("unavailable", "Cannot pull the image: a layer is cut short");
       } catch (error) {
@@ -203,7 +203,7 @@ export class Download {
   }
 }
 
-/** whether the bytes themselves are bad */
+/** whether the content itself is bad */
 function isWrong(error: unknown): boolean {
   return isSandkeepError(error, "invalid") || isSandkeepError(error, "limit");
 }

@@ -1,6 +1,7 @@
 /**
- * One HTTP request to a registry or to what it leads to. What answers is not trusted: addresses that are not public are
- * refused unless they are allowed, an answer that stalls or drips is given up, and none is longer than was asked for.
+ * One HTTP request to a registry or to its redirect. The server is not trusted: addresses that are not public are
+ * refused unless they are allowed, a stalled or very slow answer is aborted, and an answer may not be longer than
+ * requested.
  */
 
 import { lookup as resolveName } from "node:dns";
@@ -15,17 +16,17 @@ export interface RegistryRequest {
   headers?: Record<string, string>;
   /** whether the host may have an address that is not public */
   mayBePrivate: boolean;
-  /** certificates to believe; default those that Node knows */
+  /** certificates to trust; default those that Node knows */
   roots?: string[] | undefined;
   patience: Patience;
   signal?: AbortSignal | undefined;
 }
 
-/** How long a registry may let us wait. */
+/** How long to wait for a registry. */
 export interface Patience {
-  /** ms without a single byte */
+  /** most ms without a single byte */
   idle: number;
-  /** ms in which at least `least` bytes must come */
+  /** ms in which at least `least` bytes must arrive */
   window: number;
   least: number;
 }
@@ -33,9 +34,9 @@ export interface Patience {
 export interface RegistryAnswer {
   status: number;
   headers: IncomingMessage["headers"];
-  /** whole when it ends; throws when it is cut short, stalls, drips or is aborted */
+  /** complete when it ends; throws when it is cut short, stalls, is too slow or is aborted */
   body: AsyncIterable<Buffer>;
-  /** lets go of an answer that nobody reads */
+  /** closes an answer that will not be read */
   discard(): void;
 }
 
@@ -56,7 +57,7 @@ export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
     asked.once("error", failed);
     asked.once("response", (response) => {
       asked.off("error", failed);
-      // What is wrong from here on is an error of the answer's body.
+      // Later errors are errors of the answer's body.
       asked.on("error", () => undefined);
       resolve({
         status: response.statusCode ?? 0,
@@ -69,7 +70,7 @@ export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
   });
 }
 
-/** all of a short answer */
+/** the content of a short answer */
 export async function readAll({ body, discard }: RegistryAnswer, most: number, what: string): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -94,7 +95,7 @@ async function* bodyOf(
 ): AsyncGenerator<Buffer> {
   let since = 0;
   const watch = setInterval(() => {
-    // One that waits for us drips through no fault of its own.
+    // A connection that waits for our reader is not too slow.
     if (since < least && response.readableLength === 0) response.destroy(tooSlow(url, window));
     since = 0;
   }, window);
@@ -112,7 +113,7 @@ async function* bodyOf(
   }
 }
 
-/** a name that leads to an address that is not public is refused at the moment of the connection */
+/** refuses a name that resolves to an address that is not public, at the moment of the connection */
 function lookupFor(mayBePrivate: boolean): LookupFunction {
   return (host, options, callback) => {
     resolveName(host, { ...options, all: true }, (error, addresses) => {
@@ -131,7 +132,7 @@ function unreachable(url: URL, mayBePrivate: boolean): SandkeepError | undefined
   if (url.protocol !== "https:" && url.protocol !== "http:") {
     return new SandkeepError("invalid", `Cannot reach "${url.host}": "${url.protocol}" is no way to a registry`);
   }
-  // An address is connected to without being looked up.
+  // A host that is an address is connected to without a lookup.
   return isIP(host) && !mayBePrivate && !isPublic(host) ? privateAddress(url.host, host) : undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Pulls from registries that behave well, badly, and maliciously: each is a server of the test's own, on loopback. */
+/** Pulls from registries that behave well, badly, and maliciously: servers of this test on loopback. */
 
 import { readdir } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -19,7 +19,7 @@ const { store } = useLayerTools();
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** A registry with blobs and tags that a test puts into it; `before` may answer in its place. */
+/** A registry with blobs and tags of a test; `before` may answer in its place. */
 class TestRegistry {
   readonly blobs = new Map<string, Buffer>();
   readonly tags = new Map<string, Buffer>();
@@ -40,7 +40,7 @@ class TestRegistry {
     return { digest: `sha256:${sha256(content)}`, size: content.length };
   }
 
-  /** an image under a tag; `changed` may lie in its manifest */
+  /** an image under a tag; `changed` may falsify its manifest */
   image(tag: string, layers: Buffer[], { packed = gzipSync as (tar: Buffer) => Buffer, env = [] as string[] } = {}) {
     const diffIds = layers.map((layer) => `sha256:${sha256(layer)}`);
     const config = {
@@ -134,7 +134,7 @@ test("an image is pulled by tag and by digest, gzip and zstd, from an index with
   expect(received.at(-1)).toBe(1);
   expect((await pull(at, registry, { name: ":gz" })).isNew).toBe(false);
 
-  // The layer that both have is not asked for again, however it is packed.
+  // The layer that both share is not requested again, whatever its compression.
   registry.asked.length = 0;
   const multi = await pull(at, registry, { name: ":multi" });
   expect(multi.image.source).toMatchObject({ manifest: digest, index: sha256(registry.tags.get("multi") ?? "") });
@@ -146,13 +146,13 @@ test("an image is pulled by tag and by digest, gzip and zstd, from an index with
   expect(await readdir(join(at.path, "downloads"))).toEqual([]);
 });
 
-test("a download that breaks off goes on where it was, also in the next pull, and a registry may begin anew", async () => {
+test("an interrupted download continues where it was, also in the next pull, or starts over", async () => {
   const [at, registry] = [await store({ volumes: true }), await new TestRegistry().listen()];
   const manifest = registry.image("v1", [await one(), await two()], { packed: (tar) => tar });
   const large = manifest.layers[1]?.digest ?? "";
   let breaks = 1;
   let breakOff = () => {};
-  // Not before something has come in.
+  // Not before some bytes have arrived.
   const received = (bytes: number) => bytes > 50_000 && breakOff();
   const cut = (request: IncomingMessage, response: ServerResponse) => {
     if (!request.url?.endsWith(large) || breaks-- <= 0) return false;
@@ -168,7 +168,7 @@ test("a download that breaks off goes on where it was, also in the next pull, an
     expect.stringMatching(/^bytes=\d+-$/),
   ]);
 
-  // One that is given up leaves a beginning for the next.
+  // An aborted pull leaves a beginning for the next one.
   const other = await store({ volumes: true });
   breaks = 1;
   const stop = new AbortController();
@@ -180,7 +180,7 @@ test("a download that breaks off goes on where it was, also in the next pull, an
   expect(await readdir(join(other.path, "downloads"))).toEqual([`${large.slice(7)}.part`]);
   await nothingLeft(other);
   registry.asked.length = 0;
-  // Here it does not know ranges: all of it comes again.
+  // Here it does not support ranges: the whole blob comes again.
   registry.before = (request, response) => {
     if (!request.headers.range) return false;
     response.writeHead(200).end(registry.blobs.get(large));
@@ -191,7 +191,7 @@ test("a download that breaks off goes on where it was, also in the next pull, an
   expect(await readdir(join(other.path, "downloads"))).toEqual([]);
 });
 
-test("what is not what its digest or its size says is refused, and leaves nothing", async () => {
+test("content that does not match its digest or size is refused, and leaves nothing", async () => {
   const registry = await new TestRegistry().listen();
   const layer = await one();
   const manifest = registry.image("v1", [layer], { packed: (tar) => tar });
@@ -215,7 +215,7 @@ test("what is not what its digest or its size says is refused, and leaves nothin
     expect(await refusal(pull(at, registry)), what).toMatch(says);
     await nothingLeft(at);
   }
-  // A manifest asked for by digest, and a registry that says another digest than its manifest has.
+  // A manifest requested by digest, and a registry that reports another digest than its manifest has.
   const at = await store({ volumes: true });
   registry.image("v1", [layer]);
   registry.before = (_, response) =>
@@ -242,7 +242,7 @@ test("layers that unpack to more than there is room for stop when the room is go
   await nothingLeft(at);
 });
 
-test("a registry that stalls or drips is given up, and other pulls go on meanwhile", async () => {
+test("a pull from a stalled or very slow registry fails, and other pulls go on meanwhile", async () => {
   const [at, slow, quick] = [
     await store({ volumes: true }),
     await new TestRegistry().listen(),
@@ -277,7 +277,7 @@ test("a registry that stalls or drips is given up, and other pulls go on meanwhi
   const late = Array.from({ length: 8 }, (_, index) =>
     refusal(puller.pull(`${slow.host}/team/app:v${index}`, "team_slow")).finally(() => ended++),
   );
-  // One of another team waits for none of these.
+  // A pull of another team waits for none of these.
   const image = await puller.pull(`${quick.host}/team/app:v1`, "team_quick");
   expect(image).toMatchObject({ name: `${quick.host}/team/app:v1` });
   expect(ended).toBe(0);
@@ -286,7 +286,7 @@ test("a registry that stalls or drips is given up, and other pulls go on meanwhi
   for (const each of await Promise.all(late)) expect(each).toMatch(/^unavailable: Cannot reach/);
 });
 
-test("many who ask for one image cause one pull, and only listed registries are asked", async () => {
+test("many requests for one image cause one pull, and only listed registries are used", async () => {
   const [at, registry] = [await store({ volumes: true }), await new TestRegistry().listen()];
   registry.image("v1", [await one()]);
   const settings = { http: [registry.host], private: [], mirrors: {}, patience };
@@ -340,7 +340,7 @@ test("credentials go to the registry and its own token server, never along with 
   expect(heard.length).toBeGreaterThan(1);
   expect(heard.filter(({ authorization }) => authorization !== undefined)).toEqual([]);
 
-  // A token server elsewhere gets no password; the registry's own does.
+  // A token server elsewhere gets no password; the registry's own one does.
   const other = await store({ volumes: true });
   heard.length = 0;
   let realm = `http://${elsewhere}/token`;
@@ -365,7 +365,7 @@ test("credentials go to the registry and its own token server, never along with 
   );
 });
 
-test("a mirror is asked first, and the registry where the mirror lacks the image or is gone", async () => {
+test("a mirror is asked first, and the registry if the mirror lacks the image or is down", async () => {
   const [at, registry, mirror] = [
     await store({ volumes: true }),
     await new TestRegistry().listen(),
@@ -392,7 +392,7 @@ test("a mirror is asked first, and the registry where the mirror lacks the image
   expect((await pull(third, registry, { http, mirrors: { [registry.host]: "127.0.0.1:9" } })).isNew).toBe(true);
 });
 
-test("a tag that changes while it is pulled gives one image or the other, never a mixture", async () => {
+test("a tag that changes during a pull gives one image or the other, never a mixture", async () => {
   const [at, registry] = [await store({ volumes: true }), await new TestRegistry().listen()];
   registry.image("v1", [await one()], { env: ["N=1"] });
   const first = registry.tags.get("v1") ?? Buffer.alloc(0);

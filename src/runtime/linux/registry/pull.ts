@@ -1,4 +1,6 @@
-/** Pulls an image from a registry into the store: finds its manifest, brings in the layers that are missing, several at a time, and unpacks them as they come. */
+/**
+ * Pulls an image from a registry into the store: downloads the missing layers in parallel and unpacks them meanwhile.
+ */
 
 import { join } from "node:path";
 import { eachBounded } from "../../../base/limited-concurrency.ts";
@@ -21,13 +23,13 @@ import { Download, mostDownloads, openDownloads } from "./downloads.ts";
 import { fullName, type Reference, storedName } from "./reference.ts";
 
 export interface PullOptions extends ImportOptions, RepositoryOptions {
-  /** told how many bytes of how many have come in */
+  /** called with the number of received bytes and of all bytes */
   received?: (bytes: number, of: number) => void;
 }
 
 export interface Pulled {
   image: ImageRecord;
-  /** whether the name stands for something else than before */
+  /** whether the name stood for another image, or none, before */
   isNew: boolean;
 }
 
@@ -73,13 +75,13 @@ async function findManifest(repository: Repository, { tag, digest }: Reference):
     const read = readManifest("its manifest", found.content);
     if (read.kind === "manifest") return { manifest: read.manifest, digest: found.digest, index };
     index ??= found.digest;
-    // By digest from here on: what a tag means may change meanwhile.
+    // By digest from here on: the tag may change meanwhile.
     found = await repository.manifest(read.choose().digest, true);
   }
   throw refusal("its indexes are nested too deep");
 }
 
-/** refuses what says no size, or one that no image may have, before a byte of it is asked for */
+/** refuses layers without a size, or with one that no image may have, before any download */
 function sized(layers: Descriptor[]): (Descriptor & { size: number })[] {
   const all = layers.map((layer) => {
     if (layer.size === undefined) throw refusal(`its manifest does not say how large "sha256:${layer.digest}" is`);
@@ -101,12 +103,12 @@ type Undownloaded = Omit<ImageContent, "layers"> & {
 
 interface Connection {
   repository: Repository;
-  /** ends all that is under way */
+  /** aborts everything that is running */
   stop: AbortController;
   signal: AbortSignal;
 }
 
-/** brings in what the store lacks while `use` reads it */
+/** downloads the layers that the store lacks while `use` reads them */
 async function withDownloads(
   stores: ImageStores,
   { repository, stop, signal }: Connection,
@@ -132,7 +134,7 @@ async function withDownloads(
   );
   const open = (digest: string) => () => {
     const download = downloads.get(digest);
-    // Another process had it a moment ago.
+    // The layer was in the store a moment ago; another process has deleted it.
     if (!download)
       throw new SandkeepError("conflict", "Cannot pull the image: its layers were deleted meanwhile; pull it again");
     return download.read();

@@ -1,6 +1,6 @@
 /**
- * Pulls images for callers who name them: from registries that the operator lists, once for all who ask for the same one
- * meanwhile, few at a time. A pull that takes long holds up no other, and none takes longer than it may.
+ * Pulls images that callers name, from registries that the operator lists. Parallel requests for the same image share
+ * one pull, and only a few pulls run at a time. A long pull does not block others, and each has a time limit.
  */
 
 import { Turns } from "../../../base/limited-concurrency.ts";
@@ -18,13 +18,13 @@ export interface PullerOptions {
   registries: readonly string[];
   settings: RegistrySettings;
   credentials: Pick<Credentials, "find">;
-  /** ms that a pull may take */
+  /** longest time of a pull, in ms */
   timeout: number;
-  /** ms for which a pull may hold up others; default 5000 */
+  /** how long a pull may block others, in ms; default 5000 */
   patience?: number;
 }
 
-/** pulls at a time that hold up others */
+/** pulls at a time that block others */
 const mostPulls = 4;
 
 export class Puller {
@@ -39,7 +39,7 @@ export class Puller {
     this.#turns = new Turns(mostPulls, options.patience ?? 5_000);
   }
 
-  /** undefined where it is no name of an image that callers may pull */
+  /** undefined if the name is not an image that callers may pull */
   async pull(name: string, team: string): Promise<ImageInfo | undefined> {
     const reference = this.#allowed(name);
     if (!reference) return undefined;
@@ -61,7 +61,7 @@ export class Puller {
     const late = new AbortController();
     const why = `Cannot pull "${fullName(reference)}": it took longer than ${timeout / 1000} s (SANDKEEP_PULL_TIMEOUT)`;
     const timer = setTimeout(() => late.abort(new SandkeepError("timeout", why)), timeout);
-    // One that the operator lists by its name may be on a private network; "*" lists none by name.
+    // A registry that the operator lists by name may be on a private network; "*" lists none by name.
     const isTrusted = isListed(
       registries.filter((entry) => entry !== "*"),
       reference,

@@ -1,5 +1,5 @@
 /**
- * Names of images in registries: registry/repository:tag@digest. A name whose first part is no host name is one of
+ * Names of images in registries: registry/repository:tag@digest. A name whose first part is not a host name belongs to
  * Docker's registry, where official images are below library/.
  */
 
@@ -10,12 +10,12 @@ export interface Reference {
   registry: string;
   repository: string;
   tag?: string | undefined;
-  /** of a manifest or an index, as 64 hexadecimal digits */
+  /** digest of a manifest or an index, as 64 hexadecimal digits */
   digest?: string | undefined;
 }
 
 const dockers = "docker.io";
-/** where the registry of that name really is */
+/** the real host of the registry of that name */
 const dockersHost = "registry-1.docker.io";
 
 export function parseReference(text: string): Reference {
@@ -44,15 +44,15 @@ export function parseReference(text: string): Reference {
   };
 }
 
-/** in full, as errors and records name it */
+/** the full name, for errors and records */
 export function fullName({ registry, repository, tag, digest }: Reference): string {
   const version = digest === undefined ? `:${tag ?? "latest"}` : `@sha256:${digest}`;
   return `${registry}/${repository}${version}`;
 }
 
 /**
- * what the image is called in the store: without the parts that are the default, and with a tag in the place of a digest,
- * because a name of an image has no @
+ * The image's name in the store: without default parts, and with a tag in the place of a digest, because an image's
+ * name has no @.
  */
 export function storedName({ registry, repository, tag, digest }: Reference): string {
   const plain = registry === dockers ? repository.replace(/^library\//, "") : `${registry}/${repository}`;
@@ -65,12 +65,12 @@ export function hostOf(registry: string): string {
   return registry === dockers ? dockersHost : registry;
 }
 
-/** whether it is a host name or an address, with a port or not */
+/** whether it is a host name or an address, with or without a port */
 export function isRegistry(text: string): boolean {
   return /^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*(?::\d{1,5})?$/.test(text);
 }
 
-/** whether a registry, or a part of one, is in a list such as "ghcr.io,registry.example.com/team"; "*" is every one */
+/** whether a list such as "ghcr.io,registry.example.com/team" contains a registry or a part of it; "*" contains all */
 export function isListed(list: readonly string[], { registry, repository }: Reference): boolean {
   return list.some((entry) => entry === "*" || `${registry}/${repository}/`.startsWith(`${entry}/`));
 }
