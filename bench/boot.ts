@@ -1,4 +1,4 @@
-/** Boot to first output, with and without pools, beside the tools people would use instead; and commands in a live machine. */
+/** Boot to first output, with and without pools, beside comparable tools; and commands in a live machine. */
 
 import type { Machine } from "../src/core/ports/runtime.ts";
 import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";

@@ -1,6 +1,6 @@
 /**
- * Many running sessions of one daemon: as many with a machine as the host holds, and the rest on record only, as if their
- * machines were gone. To the store and to whoever ends them both are the same.
+ * Many running sessions of one daemon: as many with a machine as the host holds, and the rest only as records, as if
+ * their machines were gone. For the store and for the code that ends sessions both are the same.
  */
 
 import { join } from "node:path";
@@ -16,7 +16,7 @@ import { quantile } from "./measure.ts";
 export interface Crowd {
   /** names of its sandboxes */
   names: string[];
-  /** makes the time of all their sessions be over at once */
+  /** lets the time of all their sessions run out at once */
   end(): Promise<void>;
 }
 
@@ -47,7 +47,7 @@ export async function makeCrowd(daemon: TestDaemon, live: number, all: number): 
       const { db, close } = openEngine({ path });
       await sql.raw("update sessions set expires_at = 1 where state = 'running'").execute(db);
       await close();
-      // A session whose end changes makes the daemon look which is the next.
+      // A session whose end changes makes the daemon check which session is next.
       const body = { name: "waker", timeout: hour };
       const { json } = await raw(daemon, "POST", "/v3/sandboxes", { body });
       await raw(daemon, "POST", `/v2/sandboxes/sessions/${json.session.id}/stop`);
@@ -56,13 +56,13 @@ export async function makeCrowd(daemon: TestDaemon, live: number, all: number): 
 }
 
 export interface Meanwhile {
-  /** s until it was over */
+  /** seconds until the work was done */
   lasted: number;
-  /** how long GETs took until then, in ms */
+  /** durations of the GETs meanwhile, in ms */
   waits: number[];
 }
 
-/** asks for a sandbox again and again, one GET after the other, until the work is over */
+/** requests a sandbox repeatedly, one GET after the other, until the work is done */
 export async function askedDuring(daemon: TestDaemon, name: string, work: () => Promise<unknown>): Promise<Meanwhile> {
   const headers = { authorization: `Bearer ${daemon.key}` };
   const begun = performance.now();
@@ -86,7 +86,7 @@ export function inWords({ lasted, waits }: Meanwhile): string {
   return `${lasted.toFixed(1)} s; ${waits.length} GETs meanwhile: p50 ${p50} ms, p99 ${p99} ms, longest ${most} ms`;
 }
 
-/** does something with each, by so many at once */
+/** processes each item, with so many workers at once */
 export async function many<T>(workers: number, items: T[], work: (item: T) => Promise<unknown>): Promise<void> {
   const left = items.values();
   const worker = async () => {

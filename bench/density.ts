@@ -1,4 +1,4 @@
-/** Thousands of idle machines at once: their memory, what a boot costs among them, adoption, and the end of all. */
+/** Thousands of idle machines at once: their memory, the cost of a boot among them, adoption, and the end of all. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -65,7 +65,7 @@ async function bootTime(runtime: LinuxRuntime, name: string): Promise<number> {
   return median(samples);
 }
 
-/** bytes that could be used without swapping */
+/** bytes available without swapping */
 function availableMemory(): number {
   const line = readFileSync("/proc/meminfo", "utf8").match(/^MemAvailable:\s+(\d+) kB/m);
   return Number(line?.[1] ?? 0) * 1024;

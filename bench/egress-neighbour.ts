@@ -1,6 +1,7 @@
 /**
- * A neighbour's request while another sandbox floods the egress process that serves both, in turns with the same request
- * while all is quiet. A sandbox that merely computes is measured too: what it costs is the processors' doing.
+ * A neighbour's request while another sandbox floods the egress process that serves both, alternating with the same
+ * request while there is no load. A sandbox that only computes is measured too: its cost comes from the processors, not
+ * from the egress process.
  */
 
 import type { TestDaemon } from "../test/harness/daemon.ts";
@@ -8,9 +9,9 @@ import { create, outputOf, requests, requestTimes } from "./egress-sandbox.ts";
 import { type Flood, floods } from "./floods.ts";
 import { median, verdict } from "./measure.ts";
 
-/** how often quiet and flood take turns */
+/** how often quiet and flood alternate */
 const turns = 2;
-/** how long a flood takes to rise, in ms */
+/** how long a flood takes to build up, in ms */
 const rising = 1000;
 
 const rules = [{ transform: [{ headers: { "x-bench": "1" } }] }];

@@ -1,4 +1,4 @@
-/** Sandboxes of the benchmarks of the way out, made by the vendor's own SDK, and what runs in them. */
+/** Sandboxes for the egress benchmarks, made by the vendor's own SDK, and the programs that run in them. */
 
 import { Sandbox } from "@vercel/sandbox";
 import { accessTo, type Policy } from "../test/e2e/clients.ts";
@@ -15,7 +15,7 @@ export async function outputOf(sandbox: Sandbox, [name = "", ...args]: string[])
   return command.stdout();
 }
 
-/** a program for Node that prints how long each of 20 requests took, in ms, each over a connection of its own, after one that does not count */
+/** a program for Node that prints the ms of 20 requests, each on its own connection, after one that does not count */
 export const requests = `
 const https = require("node:https");
 const options = { host: "${webAddress}", port: 8443, servername: "web.test", path: "/", headers: { host: "web.test:8443" }, agent: false, rejectUnauthorized: false };
@@ -32,7 +32,7 @@ const ask = () => new Promise((resolve, reject) => {
   console.log(JSON.stringify(took));
 })();`;
 
-/** what it printed */
+/** the durations that the program printed */
 export function requestTimes(output: string): number[] {
   return JSON.parse(output);
 }

@@ -1,8 +1,8 @@
 /**
- * The way out: what a request costs that goes through the egress process, relayed and with its TLS opened, what passes
- * through it in a second, what another sandbox can do to that, and what policies cost: one at a create, a thousand at
- * once, and the change of one of them.
- * All against the private internet of the tests; direct is a program on the host, over the same wire.
+ * Outbound traffic: the cost of a request through the egress process, relayed and with its TLS intercepted; the
+ * throughput; the influence of another sandbox; and the cost of policies: one at a create, a thousand at once, and the
+ * change of one of them. All against the private internet of the tests; "direct" is a program on the host, over the
+ * same wire.
  */
 
 import { execFile } from "node:child_process";
@@ -17,7 +17,7 @@ import { benchNeighbour } from "./egress-neighbour.ts";
 import { create, outputOf, requests, requestTimes } from "./egress-sandbox.ts";
 import { interleaved, median, type Series, type Subject, table, timed, verdict } from "./measure.ts";
 
-/** how often the three take turns */
+/** how often the three alternate */
 const turns = 10;
 const megabytes = 512;
 const creates = 30;
@@ -115,7 +115,7 @@ async function benchCreates(daemon: TestDaemon): Promise<string> {
   ].join("\n");
 }
 
-/** each has a policy of its own; how long the change of one takes, and until the sandbox notices */
+/** each sandbox has its own policy; measures how long the change of one takes, and until the sandbox notices */
 async function benchMany(daemon: TestDaemon): Promise<string> {
   const sandboxes = [];
   for (let i = 0; i < many; i++) {

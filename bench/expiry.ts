@@ -1,6 +1,6 @@
 /**
- * Very many sessions that end at the same moment, because their time is over or because clients delete their sandboxes: how
- * long a GET takes meanwhile, and how long that lasts.
+ * Very many sessions that end at the same moment, because their time is over or because clients delete their sandboxes.
+ * Measures how long a GET takes meanwhile, and how long that lasts.
  */
 
 import { Agent, request } from "node:http";
@@ -10,13 +10,13 @@ import type { Undo } from "../test/harness/harness.ts";
 import { askedDuring, inWords, type Meanwhile, makeCrowd, many } from "./crowd.ts";
 import { quantile, verdict } from "./measure.ts";
 
-/** how many requests clients have open at the same time */
+/** requests that clients have open at the same time */
 const connections = 1000;
 
 export interface ExpirySize {
   /** sessions */
   all: number;
-  /** how many of them have a machine */
+  /** number of them with a machine */
   live: number;
 }
 
@@ -58,7 +58,7 @@ async function isAnyRunning(daemon: TestDaemon): Promise<boolean> {
   return counts.some((count) => count > 0);
 }
 
-/** not by fetch(), which would have a connection of its own for each */
+/** without fetch(), which would open one connection for each */
 function deletion(daemon: TestDaemon, agent: Agent, name: string): Promise<void> {
   const headers = { authorization: `Bearer ${daemon.key}` };
   return new Promise((resolve, reject) => {

@@ -1,16 +1,16 @@
-/** What a hostile sandbox might do to the egress process: programs for Node, each of which prints how far it has got. */
+/** Attacks of a hostile sandbox on the egress process: programs for Node, each of which prints its progress. */
 
 import { frame } from "../test/harness/http2-frame.ts";
 import { otherAddress } from "../test/internet/internet-names.ts";
 
 export interface Flood {
   name: string;
-  /** of the sandbox that it runs in: other.test by name, and www.other.test with rules, or everything */
+  /** policy of its sandbox: other.test by name and www.other.test with rules, or everything */
   policy: "with rules" | "allow-all";
   script: string;
 }
 
-/** what they have in common */
+/** the common part of all programs */
 const prelude = `
 const dgram = require("node:dgram"), http2 = require("node:http2"), net = require("node:net"), tls = require("node:tls");
 const { Worker } = require("node:worker_threads");

@@ -1,4 +1,4 @@
-/** What a program with Vercel's own SDK sees: create to first output, a command, and a hundred creates at once. */
+/** Times with Vercel's own SDK: create to first output, a command, and a hundred creates at once. */
 
 import { Sandbox } from "@vercel/sandbox";
 import { accessTo } from "../test/e2e/clients.ts";
@@ -13,7 +13,7 @@ const atOnce = 100;
 export async function benchHttp(undo: Undo): Promise<string> {
   const daemon = await startDaemon(undo, { SANDKEEP_POOL_HOT: "16", SANDKEEP_POOL_WARM: "4" });
   const create = await benchCreate(daemon);
-  // The pool fills and volumes are freed behind the creates: a command is measured on an idle machine.
+  // After the creates the pool fills and volumes are freed in the background: a command is measured on an idle machine.
   await new Promise((resolve) => setTimeout(resolve, 3000));
   const echo = await benchEcho(daemon);
   return [create, echo, await benchMany(daemon)].join("\n\n");

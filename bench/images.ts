@@ -1,6 +1,6 @@
 /**
- * Images: a pull of 300 MB from a registry on this machine beside `skopeo copy` and `umoci unpack`, a boot from a pulled
- * image beside one from the default image, and what twenty images that share a base cost on the disk.
+ * Images: a pull of 300 MB from a registry on this machine beside `skopeo copy` and `umoci unpack`, a boot from a
+ * pulled image beside one from the default image, and the disk space of twenty images that share a base.
  */
 
 import { execFile } from "node:child_process";
@@ -43,7 +43,7 @@ export async function benchImages(undo: AsyncDisposableStack, runtime: LinuxRunt
   ].join("\n");
 }
 
-/** 300 MB in 3,000 files, half of which compress to nothing; and twenty with one more small layer each */
+/** 300 MB in 3,000 files, half of which compress to almost nothing; and twenty images with one more small layer each */
 async function makeImages({ folder, push }: RegistryOfTest): Promise<void> {
   const layout = join(folder, "layout");
   const umoci = (...args: string[]) => run("umoci", args);

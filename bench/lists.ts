@@ -1,4 +1,4 @@
-/** The lists of every wire over HTTP, from a daemon with a million sessions on record, on both engines. */
+/** The lists of every API over HTTP, from a daemon with a million sessions on record, on both engines. */
 
 import { join } from "node:path";
 import { defaultProject, defaultTeam } from "../src/core/access/access.ts";
@@ -31,7 +31,7 @@ async function benchEngine(
 ): Promise<string> {
   await using undo = new AsyncDisposableStack();
   const daemon = await startDaemon(undo, settings);
-  // It has made its tables and its project.
+  // The daemon has made its tables and its project.
   await daemon.stop();
   await fillStore(location(daemon.dataDir), owner, rows);
   await daemon.start();

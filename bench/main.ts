@@ -1,6 +1,7 @@
 /**
- * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|egress|expiry …]`: what SPECIFICATION.md promises, measured on this
- * machine, with the tools people would use instead in the same run. Nothing is asserted; a goal that was missed says by how much.
+ * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|egress|expiry …]`: measures the promises
+ * of SPECIFICATION.md on this machine, beside comparable tools. It asserts nothing, and prints by how much a goal is
+ * missed.
  */
 
 import { rm } from "node:fs/promises";

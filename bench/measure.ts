@@ -1,6 +1,6 @@
 /**
  * Timing for benchmarks. The machine is shared, so options are measured interleaved in one run and compared with each
- * other; what is printed is the least and the median, and the ratio to the run's own reference.
+ * other. The output has the minimum and the median, and the ratio to the run's own reference.
  */
 
 export interface Series {
@@ -9,7 +9,7 @@ export interface Series {
   samples: number[];
 }
 
-/** one thing to measure: `run` is timed, what it returns is undone outside of the measurement */
+/** one operation to measure: `run` is timed, and the function that it returns undoes it outside of the measurement */
 export interface Subject {
   name: string;
   run(): Promise<(() => Promise<void>) | undefined>;

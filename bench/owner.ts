@@ -1,4 +1,4 @@
-/** The owner of many idle machines, to be killed: boots as many as it is told, says that they are there, and waits. */
+/** The owner of many idle machines, to be killed: boots the given number, reports that they run, and waits. */
 
 import { runtimeAt } from "../test/harness/machine.ts";
 

@@ -1,4 +1,4 @@
-/** The tools that people would use instead, started from Node as a program would: what our times stand beside. */
+/** Comparable tools, started from Node as a program would start them: the reference for our times. */
 
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -36,8 +36,8 @@ export function host(program: [string, ...string[]]): Subject {
 }
 
 /**
- * crun run on a bundle below `folder`; undefined when this host has none or crun refuses it. crun does not take hosts
- * with both cgroup versions, so it gets a mount namespace without the second one.
+ * crun run on a bundle below `folder`; undefined if this host lacks crun or crun refuses it. crun does not support
+ * hosts with both cgroup versions, so it gets a mount namespace without the second one.
  */
 export function crun(folder: string, program: string[]): Subject | undefined {
   const bundle = join(folder, "bundle");
@@ -58,7 +58,7 @@ export function crun(folder: string, program: string[]): Subject | undefined {
   return { name: "crun run", run };
 }
 
-/** in a mount namespace of its own; the host's root is its root too, as with the others */
+/** a command line in a mount namespace of its own; the host's root is its root too, as with the others */
 function crunLine(bundle: string, id: string): string {
   const hide = "umount /sys/fs/cgroup/unified 2>/dev/null";
   return `${hide}; mount --bind / ${bundle}/rootfs && exec crun run --bundle ${bundle} ${id}`;
@@ -75,7 +75,7 @@ function crunConfig(program: string[]): object {
   };
 }
 
-/** a command in a sandbox that runs already, by nsenter */
+/** a command in a running sandbox, by nsenter */
 export function nsenter(pid: number, program: string[]): Subject {
   return { name: "nsenter", run: () => firstOutput("nsenter", ["-t", `${pid}`, "-a", ...program]).then(nothing) };
 }

@@ -1,7 +1,7 @@
 /**
- * Old sessions go while lists are read: of a million sessions nine tenths are deleted, with their tags and sandboxes, on
- * both engines. What lists take meanwhile stands beside what they took before. A list is due every few milliseconds, and its
- * time counts from then on, so that it includes the time for which a step of the deletion keeps the thread.
+ * Old sessions are deleted while lists are read: nine tenths of a million sessions, with their tags and sandboxes, on
+ * both engines. Compares the duration of lists meanwhile and before. A list is due every few milliseconds, and its time
+ * counts from then on, so that it includes the time for which a step of the deletion blocks the thread.
  */
 
 import { join } from "node:path";
@@ -30,7 +30,7 @@ export async function benchPruning(undo: Undo, rows: number): Promise<string> {
   const directory = await tempDir(undo);
   const server = await startPostgres(undo, { durable: true });
   const sqlite = await benchEngine("SQLite", { path: join(directory, "sandkeep.db") }, rows);
-  // The second takes as long again.
+  // Printed now, since the second engine takes as long again.
   console.error(sqlite);
   const postgres = await benchEngine("PostgreSQL", { url: await server.freshDatabase() }, rows);
   return `${sqlite}\n\n${postgres}`;
@@ -70,7 +70,7 @@ async function benchEngine(name: string, location: StoreLocation, rows: number):
   ].join("\n");
 }
 
-/** how long each took from the moment at which it was due, in ms, by name */
+/** durations from the moment at which each list was due, in ms, by name */
 type Times = Map<string, number[]>;
 
 async function paced(subjects: Subject[], goesOn: (round: number) => boolean): Promise<Times> {
@@ -78,9 +78,9 @@ async function paced(subjects: Subject[], goesOn: (round: number) => boolean): P
   let due = performance.now();
   for (let round = 0; goesOn(round); round++)
     for (const { name, run } of subjects) {
-      // A reader that is late does not catch up with more than one list.
+      // A late reader catches up with at most one list.
       due = Math.max(due + every, performance.now() - every);
-      // A timer may be a millisecond late: the rest is waited for turn by turn.
+      // A timer may be a millisecond late: the rest of the wait is a loop over the event loop's turns.
       const early = due - performance.now();
       if (early > 2) await pause(early - 2);
       do await nextTurn();
@@ -91,13 +91,13 @@ async function paced(subjects: Subject[], goesOn: (round: number) => boolean): P
   return times;
 }
 
-/** p99 before, and during against its goal */
+/** p99 before and during the deletion, and the goal */
 function lineOf({ subject, goal }: Goal, before: Times, during: Times): string {
   const p99 = (times: Times) => quantile(times.get(subject.name) ?? [], 0.99);
   return verdict(`${subject.name}, p99 (before ${ms(p99(before))})`, p99(during), goal, "ms");
 }
 
-/** the oldest sandboxes, as if their owners had deleted them long ago */
+/** marks the oldest sandboxes as deleted long ago */
 async function deleteSandboxes(location: StoreLocation, { projectId }: Owner, before: number): Promise<void> {
   const { db, close } = openEngine(location);
   const old = sql`project_id = ${projectId} and created_at < ${before}`;
@@ -108,7 +108,7 @@ async function deleteSandboxes(location: StoreLocation, { projectId }: Owner, be
 }
 
 function pruningAt(store: Store, now: number): Pruning {
-  // Only what a round asks for is there: none of the sessions has left a machine or files.
+  // Only the parts that a round uses: none of the sessions has left a machine or files.
   const context = {
     store,
     runtime: { snapshots: { list: async () => [] }, machine: () => undefined, end: () => undefined },

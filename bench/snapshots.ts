@@ -1,4 +1,4 @@
-/** Stop with a snapshot, resume, fork and capture of a running machine, each with little, much and many. */
+/** Stop with a snapshot, resume, fork and capture of a running machine, after few, large and many changes. */
 
 import type { Machine } from "../src/core/ports/runtime.ts";
 import type { Durability } from "../src/runtime/linux/components.ts";

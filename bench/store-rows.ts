@@ -1,6 +1,6 @@
 /**
- * A store's worth of rows: so many sandboxes, each with a session and tags, a millisecond apart. They are made by the
- * engine itself from numbers, because a million creates would take half an hour.
+ * The rows of a large store: so many sandboxes, each with a session and tags, a millisecond apart. The engine itself
+ * generates them from numbers, because a million creates would take half an hour.
  */
 
 import { sql } from "kysely";
@@ -11,7 +11,7 @@ import { noon } from "../test/conformance/store/host.ts";
 
 export async function fillStore(location: StoreLocation, { teamId, projectId }: Owner, rows: number): Promise<void> {
   const { db, close } = openEngine(location);
-  // Steps of this size through this prime's remainders meet each once: ids as scattered as random ones.
+  // This step visits each remainder of the prime once: ids as scattered as random ones.
   const scattered = "(i * 611953 % 1000003)";
   const state = "case when i % 100000 = 0 then 'running' else 'stopped' end";
   const tables: Record<string, Record<string, string>> = {
@@ -50,7 +50,7 @@ export async function fillStore(location: StoreLocation, { teamId, projectId }: 
       team_id: `'${teamId}'`,
       project_id: `'${projectId}'`,
       sandbox_id: `'filled_' || ${scattered}`,
-      // As if a name were given to fifty sandboxes, one after the other.
+      // As if each name were given to fifty sandboxes, one after the other.
       sandbox_name: `'name-' || ${scattered} / 50`,
       state,
       vcpus: "2",
@@ -80,7 +80,7 @@ export async function fillStore(location: StoreLocation, { teamId, projectId }: 
   const numbers = `with recursive numbers (i) as (select 0 union all select i + 1 from numbers where i + 1 < ${rows})`;
   const insert = async (name: string, columns: Record<string, string>) => {
     const values = Object.values(columns).join(", ");
-    // PostgreSQL would take the numbers for integers of 32 bits, in which the product does not fit.
+    // PostgreSQL would treat the numbers as integers of 32 bits, which are too small for the product.
     const wide = "(select cast(i as bigint) as i from numbers) as wide";
     await sql.raw(`${numbers} insert into ${name} (${Object.keys(columns)}) select ${values} from ${wide}`).execute(db);
   };
@@ -94,7 +94,7 @@ export async function fillStore(location: StoreLocation, { teamId, projectId }: 
   await insert("session_tags", { ...tag('["half"]', number(2)), ...session });
   await insert("session_tags", { ...tag('["place"]', "'{}'"), ...session });
   await insert("session_tags", { ...tag('["place","rack"]', number(10_000)), ...session });
-  // PostgreSQL would do so by itself after a while, in the middle of what is measured; SQLite never does.
+  // PostgreSQL would do this by itself after a while, in the middle of the measurement; SQLite never does.
   if ("url" in location) for (const what of ["vacuum analyze", "checkpoint"]) await sql.raw(what).execute(db);
   await close();
 }

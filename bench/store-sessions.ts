@@ -1,4 +1,4 @@
-/** What lists of sessions cost, as the wires ask for them: newest first, by name, by tags, by moments, with a total. */
+/** The cost of session lists as the APIs request them: newest first, by name, by tags, by moments, with a total. */
 
 import type { Owner } from "../src/core/model/sandbox.ts";
 import type { SessionQuery, Store } from "../src/core/ports/store.ts";
@@ -11,15 +11,15 @@ export interface Place {
   owner: Owner;
 }
 
-/** with the longest that its p99 may be, in ms */
+/** a subject with its longest allowed p99, in ms */
 export interface Goal {
   subject: Subject;
   goal: number;
 }
 
-/** `rows` sessions are there, as store-rows.ts makes them */
+/** `rows` is the number of sessions, as store-rows.ts makes them */
 export function sessionSubjects({ store, owner: { projectId } }: Place, rows: number): Goal[] {
-  // Anywhere in the list, and elsewhere in each round.
+  // A place anywhere in the list, another one in each round.
   const somewhere = (round: number) => noon + ((round * 611_953) % rows);
   const source = {
     list: (query: Omit<SessionQuery, "projectId">) => store.listSessions({ ...query, projectId }),
@@ -57,7 +57,7 @@ export function sessionSubjects({ store, owner: { projectId } }: Place, rows: nu
   ];
 }
 
-/** something that is done again and again, told which round it is */
+/** an operation that is repeated; it gets the number of the round */
 export function subject(name: string, use: (round: number) => Promise<unknown>): Subject {
   let round = 0;
   return {

@@ -1,6 +1,6 @@
 /**
- * The store with a million sandboxes and sessions in it, on both engines: pages of lists, filters by tags, and what a
- * create costs beside what it costs in an empty one.
+ * A store with a million sandboxes and sessions, on both engines: pages of lists, filters by tags, and the cost of a
+ * create beside that in an empty store.
  */
 
 import { join } from "node:path";
@@ -57,7 +57,7 @@ async function benchEngine(name: string, place: () => Promise<StoreLocation>, ro
       await store.dueSessions(noon + 1, 100);
     }),
   ];
-  // What waits for the machine and not for the store is in this one too.
+  // This one includes the waits for the machine rather than the store.
   const lookup = subject("one sandbox by its id", () => store.getSandbox("filled_0"));
   const sessions = sessionSubjects(big, rows);
   const read = await interleaved([lookup, ...pages, ...sessions.map(({ subject }) => subject)], rounds);

@@ -11,7 +11,7 @@ ask() {
   curl -sS --fail-with-body -H "X-API-Key: $SANDKEEP_API_KEY" "$@"
 }
 
-# The text of a JSON answer's member.
+# The text of a member of a JSON answer.
 member() {
   python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
 }

@@ -21,7 +21,7 @@ const sandkeep = await createMCPClient({
 try {
   const { text } = await generateText({
     model: openai.chat("gpt-5-mini"),
-    tools: (await sandkeep.tools()) as ToolSet, // two packages, whose types differ in what may be undefined
+    tools: (await sandkeep.tools()) as ToolSet, // the types of the two packages differ in what may be undefined
     stopWhen: isStepCount(10),
     prompt: "Compute 6 * 7 with Python in a sandbox, then delete the sandbox.",
   });

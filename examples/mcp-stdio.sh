@@ -1,5 +1,5 @@
 #!/bin/sh
-# Calls a tool as an MCP client does that starts a program: the inspector starts `sandkeep mcp`, which asks the daemon.
+# Calls a tool like an MCP client that starts a program: the inspector starts `sandkeep mcp`, which calls the daemon.
 #
 #   sh examples/mcp-stdio.sh [tool] [--url URL] [--data-dir DIRECTORY]
 

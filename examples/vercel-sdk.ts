@@ -30,7 +30,7 @@ console.log(`it says "${await page.text()}"`);
 const { snapshot } = await sandbox.stop();
 console.log(`it is ${sandbox.status} and kept as ${snapshot?.status === "created" ? "a snapshot" : "nothing"}`);
 
-// Whatever is asked of it next brings it back.
+// The next request resumes it.
 const list = await sandbox.runCommand("ls", ["site"]);
 console.log(`it is back with ${(await list.stdout()).trim().split("\n").join(" and ")}`);
 

@@ -1,11 +1,11 @@
 /**
- * Makes a fresh clone ready to run: installs the packages of the lockfile, what is missing on the host, and compiles
- * guest/. It runs before `npm start`, which gets what serving needs, and before `npm test` and the like, which get what
- * developing needs; when nothing is to do it says nothing and takes no time.
+ * Makes a fresh clone ready to run: installs the packages of the lockfile and missing programs of the host, and
+ * compiles guest/. It runs before `npm start`, for what serving needs, and before `npm test` and the like, for what
+ * developing needs. If nothing is to do, it prints nothing and takes no time.
  *
  *   node scripts/bootstrap.mjs [--test | --check | --bench]
  *
- * Plain JavaScript without dependencies for Node >= 18: it is what brings Node 24 and everything else.
+ * Plain JavaScript without dependencies for Node >= 18: this script installs Node 24 and everything else.
  */
 
 import { spawnSync } from "node:child_process";
@@ -20,12 +20,12 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const [checking, testing, benching] = ["--check", "--test", "--bench"].map((flag) => process.argv.includes(flag));
 const purposes = ["run", ...(testing ? ["test"] : []), ...(benching ? ["bench"] : [])];
 
-// Said first: to make everything ready for a start that is refused would take long.
+// Checked first: to prepare everything for a start that is refused would take long.
 if (!checking && !testing && !benching && process.getuid?.() !== 0)
   fail("Cannot serve: making sandboxes takes root\nhint: sudo npm start, with the flags that you gave after --");
 installPackages();
 checkPackagedNode();
-// Reading the code needs nothing of the host.
+// Checking the code needs nothing of the host.
 if (!checking) {
   installHostNeeds();
   buildGuest();
@@ -89,8 +89,8 @@ function installHostNeeds() {
 function aptInstall(packages) {
   const install = ["install", "--no-install-recommends", ...packages];
   if (apt(install, "ignore")) return;
-  // The package lists of a fresh machine are empty or old. One name that is unknown even then must not keep the
-  // others away.
+  // The package lists of a fresh machine are empty or old. One name that is unknown even then must not prevent the
+  // installation of the others.
   apt(["update"], 2);
   if (!apt(install, "ignore")) for (const name of packages) apt(["install", "--no-install-recommends", name], 2);
 }

@@ -1,5 +1,5 @@
 /**
- * What Sandkeep needs of the host it runs on: the table of commands and files, and the features of the kernel.
+ * The programs, files and kernel features that Sandkeep needs on its host.
  * Plain JavaScript without dependencies, because it runs before anything is installed.
  */
 
@@ -10,11 +10,11 @@ import { gunzipSync } from "node:zlib";
 
 /**
  * @typedef {object} HostNeed
- * @property {string} [command] looked for on PATH and in sbin
- * @property {string} [file] must be at this very place; `*` stands for any part of a name
- * @property {string} package what Debian and Ubuntu call the package that has it
- * @property {string} why what Sandkeep does with it
- * @property {"run" | "test" | "bench"} when what cannot be done without it
+ * @property {string} [command] a program on PATH or in sbin
+ * @property {string} [file] must have exactly this path; `*` stands for any part of a name
+ * @property {string} package its package in Debian and Ubuntu
+ * @property {string} why the purpose that Sandkeep needs it for
+ * @property {"run" | "test" | "bench"} when the activity that needs it
  */
 
 /** @type {HostNeed[]} */
@@ -26,8 +26,8 @@ export const hostNeeds = [
   { command: "mount", package: "mount", why: "mounts the store", when: "run" },
   { command: "losetup", package: "mount", why: "mounts the store", when: "run" },
 
-  // A sandbox of the default image sees the host's /usr and nothing else, so what it shall have must be there: a
-  // Python or a git in a home directory or below /opt does not count.
+  // A sandbox of the default image sees the host's /usr and nothing else, so its programs must be there: a Python or a
+  // git in a home directory or below /opt does not count.
   { file: "/usr/bin/python3", package: "python3", why: "is python3 inside a sandbox", when: "run" },
   { file: "/usr/bin/pip3", package: "python3-pip", why: "is pip inside a sandbox", when: "run" },
   {
@@ -102,7 +102,7 @@ export function missing(purposes, needs = hostNeeds) {
 }
 
 /**
- * What to tell a person about needs that this host lacks: each with its reason, then how to get them all.
+ * A message about needs that this host lacks: each with its reason, then how to install them all.
  * @param {HostNeed[]} needs
  */
 export function advice(needs, isRoot = process.getuid?.() === 0) {
@@ -128,7 +128,7 @@ export function onPath(command) {
   return directories.some((directory) => existsSync(join(directory, command)));
 }
 
-/** Sentences about what the running kernel certainly lacks; what cannot be found out is not mentioned. */
+/** Sentences about features that the running kernel certainly lacks; unknown ones are not mentioned. */
 export function kernelComplaints() {
   const complaints = [];
   if (!existsSync("/proc/self/ns/user") || text("/proc/sys/user/max_user_namespaces").trim() === "0")
@@ -185,7 +185,7 @@ export function cgroupControllers() {
 }
 
 /**
- * Built in or loadable, as far as the host tells: by what is running, by its list of modules, by its configuration.
+ * Whether a feature is built in or loadable, by the running kernel, its list of modules or its configuration.
  * @param {string} option
  * @param {string} module
  */
@@ -195,7 +195,7 @@ export function kernelHas(option, module) {
   const listed = text(`${modules}/modules.builtin`) + text(`${modules}/modules.dep`);
   if (listed.includes(`/${module}.ko`)) return true;
   const config = kernelConfig();
-  // Many hosts hide both lists; then only trying tells.
+  // Many hosts hide both lists; then only a try can tell.
   return config === "" || new RegExp(`^${option}=[ym]$`, "m").test(config);
 }
 
@@ -205,7 +205,7 @@ function kernelConfig() {
 }
 
 /**
- * A file's content, or nothing when it cannot be read.
+ * A file's content, or an empty text if it cannot be read.
  * @param {string} path
  */
 function text(path) {

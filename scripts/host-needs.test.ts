@@ -1,4 +1,4 @@
-/** Tests of what bootstrap believes about the host: a wrong belief installs too much, or lets a start fail later. */
+/** Tests of bootstrap's view of the host: a wrong one installs too much, or lets a start fail later. */
 
 import { globSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -29,14 +29,14 @@ test("a command that is on PATH is not missing, another is", () => {
   expect(missing(["run"], [{ ...row, command: "sh" }, unknown])).toEqual([unknown]);
 });
 
-test("a file is missing until it is at its very place", async () => {
+test("a file is missing until it exists at exactly its path", async () => {
   const need = { ...row, file: join(await tempDir(), "tool") };
   expect(missing(["run"], [need])).toEqual([need]);
   await writeFile(need.file, "");
   expect(missing(["run"], [need])).toEqual([]);
 });
 
-test("a star in a file's name stands for a part of a name, a point only for a point", async () => {
+test("a star in a file's name matches a part of a name, a dot only a dot", async () => {
   const directory = await tempDir();
   await mkdir(join(directory, "llvm-14"));
   await writeFile(join(directory, "llvm-14", "fuzzer-x64.a"), "");
@@ -46,7 +46,7 @@ test("a star in a file's name stands for a part of a name, a point only for a po
   expect(missing(["run"], [found, wrongFolder, wrongEnding])).toEqual([wrongFolder, wrongEnding]);
 });
 
-test("what only benchmarks need is not missing for a run", () => {
+test("a program that only benchmarks need is not missing for a run", () => {
   const need: HostNeed = { ...row, command: "no-such-command", when: "bench" };
   expect(missing(["run", "test"], [need])).toEqual([]);
   expect(missing(["run", "bench"], [need])).toEqual([need]);

@@ -1,6 +1,6 @@
 /**
- * Whether the Node that npm packages brought is the one that nodejs.org published, by the digests in node-digests.txt.
- * Plain JavaScript without dependencies, run by the host's own Node: the other one is not to be run before this.
+ * Checks that the Node of the npm packages is the one that nodejs.org published, by the digests in node-digests.txt.
+ * Plain JavaScript without dependencies, run by the host's own Node: the packaged one must not run before this check.
  */
 
 import { createHash } from "node:crypto";
@@ -8,7 +8,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Why the packaged Node below a node_modules folder must not run; undefined when it may, or when there is none.
+ * Why the packaged Node below a node_modules folder must not run; undefined if it may, or if there is none.
  * @param {string} modules
  * @param {Record<string, string>} [digests] by package
  */

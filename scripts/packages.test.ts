@@ -1,4 +1,4 @@
-/** Tests of which packages are installed for what: too few and a start fails, too many and a first start takes minutes. */
+/** Tests of which packages are installed: with too few a start fails, with too many a first start takes minutes. */
 
 import { expect, test } from "vitest";
 import { areCurrent, installArguments } from "./packages.mjs";
@@ -15,14 +15,14 @@ const all = { ...served, "node_modules/tool": tool };
 const serving = { dev: false, required: [] };
 const testing = { dev: true, required: [] };
 
-test("serving needs nothing that only development needs, and a later test notices what is missing", () => {
+test("serving needs nothing that only development needs, and a later test detects the missing packages", () => {
   expect(areCurrent(locked, served, serving)).toBe(true);
   expect(areCurrent(locked, served, testing)).toBe(false);
   expect(areCurrent(locked, all, testing)).toBe(true);
   expect(areCurrent(locked, {}, serving)).toBe(false);
 });
 
-test("another version, or another content of the same version, is not what is wanted", () => {
+test("another version, or another content of the same version, is not accepted", () => {
   for (const other of [
     { version: "2", integrity: "x" },
     { version: "1", integrity: "changed" },
@@ -31,13 +31,13 @@ test("another version, or another content of the same version, is not what is wa
   }
 });
 
-test("an optional package may be missing, unless this host cannot do without", () => {
+test("an optional package may be missing, unless this host needs it", () => {
   const { [own]: _, ...without } = all;
   expect(areCurrent(locked, without, serving)).toBe(true);
   expect(areCurrent(locked, without, { ...serving, required: [own] })).toBe(false);
 });
 
-test("a start installs what serving needs, and takes nothing away from who has more", () => {
+test("a start installs what serving needs, and keeps other installed packages", () => {
   expect(installArguments({}, serving)).toContain("--omit=dev");
   expect(installArguments(served, serving)).toContain("--omit=dev");
   expect(installArguments(all, serving)).toContain("--include=dev");
