@@ -1,6 +1,7 @@
 /**
- * A disk whose state of a moment can be kept: the directory is on a file system of its own, on an image that is copied in
- * no time because it lies on btrfs. What the kernel had in memory only is not in the copy, as after a loss of power.
+ * A disk whose current state can be saved: the directory is on its own file system, on an image that is copied
+ * instantly because it lies on btrfs. Data that is only in the kernel's memory is not in the copy, as after a loss of
+ * power.
  */
 
 import { execFile } from "node:child_process";
@@ -12,11 +13,11 @@ import { tempDir, type Undo } from "../harness/harness.ts";
 const run = promisify(execFile);
 
 export interface FragileDisk {
-  /** on the disk */
+  /** a directory on the disk */
   directory: string;
-  /** keeps what is on the disk now */
+  /** saves the current state of the disk */
   keep(): Promise<void>;
-  /** takes the disk away, which must not be in use, and brings back what was kept last */
+  /** unmounts the disk, which must not be in use, and brings back the last saved state */
   restore(): Promise<void>;
 }
 
@@ -32,7 +33,7 @@ export async function fragileDisk(undo: Undo): Promise<FragileDisk> {
   const disk = join(shelf, "disk.img");
   await run("truncate", ["-s", "8G", disk]);
   await run("mkfs.ext4", ["-q", "-E", "lazy_itable_init=1,lazy_journal_init=1", disk]);
-  // Past the page cache of the shelf, where a write that nobody flushed would be seen.
+  // Without the page cache of the file system below, where unflushed writes would be visible.
   const mount = async () => {
     const { stdout } = await run("losetup", ["--find", "--show", "--direct-io=on", disk]);
     await run("mount", [stdout.trim(), directory]);
@@ -44,8 +45,8 @@ export async function fragileDisk(undo: Undo): Promise<FragileDisk> {
     directory,
     keep: async () => void (await run("cp", ["--reflink=always", disk, `${disk}.kept`])),
     async restore() {
-      // The mounts of machines that have just ended are taken apart behind them; and a launcher that another test has
-      // started meanwhile may have them in its own view.
+      // The mounts of machines that have just ended take a moment to go away; and a launcher that another test has
+      // started meanwhile may hold them in its own mount namespace.
       await run("umount", ["--lazy", directory]);
       await rm(disk);
       await rename(`${disk}.kept`, disk);

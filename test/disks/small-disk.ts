@@ -7,11 +7,11 @@ import { tempDir, type Undo } from "../harness/harness.ts";
 
 export interface SmallDisk {
   directory: string;
-  /** bytes that are free for any user */
+  /** bytes free for any user */
   free(): number;
-  /** takes room until so many bytes are left, at once */
+  /** takes room until this many bytes are left, at once */
   fill(left: number): void;
-  /** gives back all that fill() took */
+  /** frees everything that fill() took */
   empty(): void;
 }
 
@@ -24,7 +24,7 @@ export async function smallDisk(undo: Undo, size: number): Promise<SmallDisk> {
   closeSync(file);
   execFileSync("mkfs.ext4", ["-q", "-m", "1", "-E", "lazy_itable_init=0,lazy_journal_init=0", image]);
   execFileSync("mount", ["-o", "loop", image, directory]);
-  // Another launcher that is started meanwhile has these mounts in its own view, from where they go with ours.
+  // A launcher started meanwhile gets these mounts in its own namespace; shared, they go away there with ours.
   execFileSync("mount", ["--make-shared", directory]);
   undo.defer(async () => void execFileSync("umount", ["--lazy", directory]));
   const free = () => {
@@ -36,13 +36,13 @@ export async function smallDisk(undo: Undo, size: number): Promise<SmallDisk> {
     directory,
     free,
     fill(left) {
-      // To the last byte also takes what is for root only.
+      // To fill it completely, root's reserve is taken too.
       const take = () => (left > 0 ? free() - left : size);
       for (let piece = take(); piece >= 4096; ) {
         const path = join(directory, `fill-${files++}`);
         try {
           execFileSync("fallocate", ["--length", String(piece), path], { stdio: "ignore" });
-          // A store on it may give room back meanwhile, which small pieces would not fill in time.
+          // A store on it may free room meanwhile, which small pieces would not fill in time.
           piece = left > 0 ? Math.min(piece, take()) : Math.max(piece, free());
         } catch {
           rmSync(path, { force: true });

@@ -2,12 +2,12 @@
  * A disk with a volatile cache, as a FUSE file system with two files. Runs as a process of its own, on the kernel's side
  * of file descriptor 3 (/dev/fuse, mounted by volatile-disk.ts).
  *
- *   disk   an image for a loop device. A write is at once in <current>, which reads are served from, and in a list. A
- *          flush (FSYNC, which a loop device sends for each flush of the block layer) brings the list into <durable>
- *   lose   writing a seed to it makes <lost>: what <durable> has, and of the writes in the list a random part, as a disk
- *          may have written some of its cache when the power went
+ *   disk   an image for a loop device. A write goes at once into <current>, which serves reads, and into a list. A
+ *          flush (FSYNC, which a loop device sends for each flush of the block layer) applies the list to <durable>
+ *   lose   writing a seed to it makes <lost>: the content of <durable> plus a random part of the writes in the list,
+ *          as a disk may have written some of its cache when the power went
  *
- * It handles one request at a time, so <lost> is the disk of one moment. include/uapi/linux/fuse.h has the formats.
+ * It handles one request at a time, so <lost> is the disk of one moment. include/uapi/linux/fuse.h defines the formats.
  */
 
 import { execFileSync } from "node:child_process";
@@ -51,7 +51,7 @@ for (;;) {
   try {
     writeSync(kernel, Buffer.concat([header, payload]));
   } catch (error) {
-    // Whoever asked was interrupted and waits no longer.
+    // The requester was interrupted and waits no longer.
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
   }
 }
@@ -153,8 +153,8 @@ function flushed(): number {
 }
 
 /**
- * each write that was not flushed is on the lost disk or not, and of a long one perhaps a part: a disk writes sectors. With
- * the seed 0 none of them is
+ * Each unflushed write is on the lost disk or not, and of a long one perhaps a part: a disk writes sectors. With the
+ * seed 0 none of them is.
  */
 function lose(seed: number): void {
   execFileSync("cp", ["--sparse=always", "--reflink=auto", durable, lost]);

@@ -1,6 +1,6 @@
 /**
- * A disk that loses what was not flushed when the power goes: ext4 on a loop device, on volatile-disk-server.ts. All that
- * is between a program's fsync and the disk is the kernel's own: only the disk is ours.
+ * A disk that loses unflushed data at a loss of power: ext4 on a loop device, on volatile-disk-server.ts. Everything
+ * between a program's fsync and the disk is the real kernel: only the disk is simulated.
  */
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
@@ -14,11 +14,11 @@ import { eventually, root, tempDir, type Undo } from "../harness/harness.ts";
 const run = promisify(execFile);
 
 export interface VolatileDisk {
-  /** where it is mounted */
+  /** its mount point */
   directory: string;
-  /** fixes what a loss of power would leave at this moment; the disk goes on */
+  /** saves the state that a loss of power would leave at this moment; the disk goes on */
   lose(seed: number): Promise<void>;
-  /** takes the disk away and mounts what the last loss left; nothing may be using it */
+  /** unmounts the disk and mounts the state of the last loss; the disk must not be in use */
   restart(): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ async function mount(folder: string, directory: string): Promise<{ away(): Promi
     });
     const { stdout } = await run("losetup", ["--find", "--show", join(fuse, "disk")]);
     const device = stdout.trim();
-    // It goes with its last user: a launcher that another test starts meanwhile has it in its view of the mounts.
+    // It goes away with its last user: a launcher of another test may hold it in its mount namespace.
     undo.defer(async () => void (await run("losetup", ["--detach", device])));
     await run("mount", [device, directory]);
     undo.defer(async () => void (await run("umount", ["--lazy", directory])));
@@ -72,7 +72,7 @@ async function serve(folder: string, fuse: string): Promise<ChildProcess> {
   try {
     const files = ["current", "durable", "lost"].map((name) => join(folder, name));
     const options = `fd=3,rootmode=40000,user_id=0,group_id=0`;
-    // Everything waits for the disk: on a busy host it must not wait for its turn.
+    // Everything waits for the disk, so on a busy host it gets a higher priority.
     const script = `mount -i -t fuse -o ${options} volatile-disk "$1" && shift && exec nice -n -15 "$@"`;
     const server = [process.execPath, join(root, "test/disks/volatile-disk-server.ts"), ...files];
     const child = spawn("sh", ["-c", script, "sh", fuse, ...server], {

@@ -1,4 +1,4 @@
-/** Asks an API without a socket, as a client with a key of the fake core would. */
+/** Calls an API without a socket, like a client with a key of the fake core. */
 
 import type { Answer, Idempotency } from "../../src/api/kit/idempotency.ts";
 import { type Api, createApi } from "../../src/api/server.ts";
@@ -7,7 +7,7 @@ import { type FakeCore, fakeCore, key, type Overrides, time } from "./fake-core.
 
 export interface Client extends FakeCore {
   api: Api;
-  /** what the API called its own fault */
+  /** errors that the API reported as its own fault */
   troubles: unknown[];
   ask(method: string, path: string, body?: unknown, options?: AskOptions): Promise<Reply>;
   send(method: string, path: string, options?: AskOptions & { body?: RequestInit["body"] }): Promise<Response>;
@@ -24,7 +24,7 @@ export interface Reply {
   status: number;
   headers: Headers;
   text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they please
+  // biome-ignore lint/suspicious/noExplicitAny: tests read any field of answers
   json: any;
 }
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { ended, linesOf, type Namespace } from "../internet/internet.ts";
 import { tempDir, type Undo } from "./harness.ts";
 
-/** an address in this process's network that leads to a port of the namespace's loopback, by way of a socket in the file system */
+/** an address in this process's network that leads to a port of the namespace's loopback, through a socket file */
 export async function bridge(undo: Undo, namespace: Namespace, port: number): Promise<string> {
   const path = join(await tempDir(undo), "bridge.sock");
   const script = `require("node:net").createServer((from) => {

@@ -1,5 +1,5 @@
 /**
- * A real daemon for tests: what `npm start` runs, in a process, with data, sockets and a key of its own, on any free
+ * A real daemon for tests: the same as with `npm start`, in a process, with its own data, sockets and key, on any free
  * port. It can be killed and started again on the same data and port; at the end nothing of it is left on the host.
  */
 
@@ -26,24 +26,24 @@ export interface TestDaemon {
   dataDir: string;
   runDir: string;
   pid: number;
-  /** the code that it ended with by itself; undefined while it runs */
+  /** the exit code if it ended by itself; undefined while it runs */
   ended(): number | undefined;
-  /** everything it has written to stdout since it was started the last time */
+  /** its stdout since the last start */
   said(): string;
-  /** everything it has written to stderr */
+  /** its complete stderr */
   complaints(): string;
-  /** ends it without a word; sandboxes go on */
+  /** kills it without warning; sandboxes go on */
   kill9(): Promise<void>;
-  /** asks it to end and waits until it has; sandboxes go on */
+  /** stops it and waits until it has ended; sandboxes go on */
   stop(): Promise<void>;
-  /** starts it again after kill9() or stop(), from now on with these settings too */
+  /** starts it again after kill9() or stop(), with these settings added from now on */
   start(changes?: Settings): Promise<void>;
 }
 
 /** Settings by their name in the environment: SANDKEEP_… */
 export type Settings = Record<`SANDKEEP_${string}`, string>;
 
-/** the daemon of this test file: runs before its first test, gone without a trace after its last */
+/** the daemon of this test file: runs before its first test, and is gone without a trace after its last */
 export function daemonOfFile(settings: Settings = {}): () => TestDaemon {
   const undo = new AsyncDisposableStack();
   let daemon: TestDaemon | undefined;
@@ -57,15 +57,15 @@ export function daemonOfFile(settings: Settings = {}): () => TestDaemon {
   };
 }
 
-/** Where and how a daemon runs. */
+/** Where and how to run a daemon. */
 export interface Start {
-  /** the network that it is in, if not the host's; its url counts only there */
+  /** its network namespace, if not the host's; its url is valid only there */
   namespace?: Namespace;
-  /** what is run; default: this clone's `sandkeep serve` */
+  /** the command to run; default: this clone's `sandkeep serve` */
   command?: [string, ...string[]];
   /** PATH, if not that of the tests */
   path?: string;
-  /** where its data is, which is there already; default, a new folder */
+  /** an existing data directory; default: a new folder */
   dataDir?: string;
   /** the folder in which a new data directory is made; default that of temporary files */
   folder?: string;
@@ -91,7 +91,7 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, start: St
       PATH: path,
       SANDKEEP_POOL_HOT: "2",
       SANDKEEP_POOL_WARM: "2",
-      // Nothing that a test looks up may leave this machine.
+      // No lookup of a test may leave this machine.
       SANDKEEP_DNS: "127.0.0.1:9",
       SANDKEEP_API_KEY: key,
       SANDKEEP_RUN_DIR: runDir,
@@ -129,11 +129,11 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, start: St
 interface Running {
   child: ChildProcess;
   url: string;
-  /** everything it has written to stdout */
+  /** its complete stdout */
   said: string;
 }
 
-/** resolves when it serves */
+/** resolves when it is ready */
 async function served(
   child: ChildProcessByStdio<null, Readable, Readable>,
   complain: (text: string) => void,
@@ -160,7 +160,7 @@ async function served(
   return running;
 }
 
-/** daemons that a test has ended */
+/** daemons that a test has ended itself */
 const asked = new WeakSet<ChildProcess>();
 
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
@@ -171,7 +171,7 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   await exited;
 }
 
-/** stops the machines that outlived their daemon, its launcher and its mounts, and makes sure of it */
+/** stops the machines that outlived their daemon, its launcher and its mounts, and checks that they are gone */
 async function leaveNothing(dataDir: string, runDir: string): Promise<void> {
   const before = processesOf(dataDir);
   const runtime = new LinuxRuntime({

@@ -1,6 +1,6 @@
 /**
- * A core in memory for tests of the wires: it knows one team and one project, makes sandboxes that run nothing, and
- * writes down what it was asked. A test puts another function in the place of any of its methods.
+ * A core in memory for tests of the APIs: it has one team and one project, makes sandboxes that run nothing, and
+ * records its calls. A test can replace any of its methods.
  */
 
 import { Readable } from "node:stream";
@@ -107,7 +107,7 @@ export const drive: Drive = {
 };
 
 type Method = (...args: never[]) => unknown;
-/** "sandboxes.create" → what it does */
+/** replacements of methods, by names such as "sandboxes.create" */
 export type Overrides = Record<string, Method>;
 
 export interface Call {
@@ -155,7 +155,7 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
     "host",
   ];
   return {
-    // Proxies answer for the classes whose methods they stand for.
+    // Proxies stand for the classes whose methods they have.
     core: Object.fromEntries(names.map((name) => [name, service(name)])) as unknown as Core,
     calls,
     asked: (method) => calls.filter((call) => call.method === method).map(({ args }) => args),
@@ -168,7 +168,7 @@ export function failing(code: ErrorCode, message = "Cannot: because", about?: Su
   };
 }
 
-/** fails as every call does of a session that is not running */
+/** fails like every call for a session that is not running */
 export function failingAs(state: "stopped" | "stopping" | "snapshotting"): Method {
   if (state === "stopped") return failing("gone", undefined, { kind: "session" });
   return failing("conflict", undefined, { kind: "session", state });

@@ -16,20 +16,20 @@ export interface FileGuest {
   /** the binary, for its other uses (see guest/test/files_serve.c) */
   program: string;
   connect(): Promise<FileSession>;
-  /** a connection on which the test itself speaks */
+  /** a connection for raw messages of the test */
   raw(): Promise<ReturnType<typeof connect>>;
-  /** ends it; fails when a sanitizer or a worker had something to say */
+  /** ends it; fails if a sanitizer or a worker reported anything */
   stop(): Promise<void>;
 }
 
 export interface FileGuestOptions {
-  /** the directory that it takes for the root */
+  /** the directory that serves as its root */
   root?: string;
   user?: { uid: number; gid: number };
   privileged?: boolean;
 }
 
-/** builds the guest's file code for the tests of a file, and starts one that sees the host's root as root */
+/** builds the guest's file code for the tests of a file, and starts one whose root is the host's */
 export function useFileGuest(): FileGuest {
   let guest: FileGuest | undefined;
   let remove = async () => {};
@@ -63,7 +63,7 @@ export async function refusal(promise: Promise<unknown>): Promise<string> {
   return `${error.code}: ${error.message}`;
 }
 
-/** everything that a source yields */
+/** all values of a source */
 export async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
   const values: T[] = [];
   for await (const value of source) values.push(value);
@@ -90,7 +90,7 @@ export async function startFileGuest(program: string, options: FileGuestOptions 
   if (options.root) args.push("chroot", options.root);
   if (options.user) args.push("user", String(options.user.uid), String(options.user.gid));
   if (options.privileged) args.push("privileged");
-  // The leak checker needs /proc, which a root of its own lacks.
+  // The leak checker needs /proc, which another root lacks.
   const env = options.root ? { ASAN_OPTIONS: "detect_leaks=0" } : {};
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...env } });
   let complaints = "";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { root } from "./harness.ts";
 
-/** the folder that sources are named from */
+/** the folder that paths of sources are relative to */
 export const guest = join(root, "guest");
 
 /** flags with which a program stops at its first bad access */
@@ -19,7 +19,7 @@ export const fileSources = [
   ),
 ];
 
-/** Sources are named without ".c": "shared/wire". */
+/** Source names have no ".c": "shared/wire". */
 export async function compileGuest(program: string, sources: string[], flags: string[]): Promise<void> {
   const warnings = ["-Wall", "-Wextra", "-Werror"];
   const files = sources.map((name) => `${name}.c`);

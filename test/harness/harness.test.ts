@@ -1,4 +1,4 @@
-/** Tests of what the other tests lean on: a harness that never fails would let everything pass. */
+/** Tests of the harness: one that never fails would let every other test pass. */
 
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { eventually, tempDir } from "./harness.ts";
 
 describe("tempDir", () => {
-  test("removes the directory and what is in it when its stack is undone", async () => {
+  test("removes the directory and its content when its stack is undone", async () => {
     const undo = new AsyncDisposableStack();
     const path = await tempDir(undo);
     await writeFile(join(path, "file"), "content");
@@ -15,7 +15,7 @@ describe("tempDir", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test("gives each caller a directory of its own", async () => {
+  test("gives each caller its own directory", async () => {
     expect(await tempDir()).not.toBe(await tempDir());
   });
 });
@@ -27,7 +27,7 @@ describe("eventually", () => {
     expect(await eventually("a value", () => values[calls++])).toBe(0);
   });
 
-  test("fails with what was waited for and the last error", async () => {
+  test("fails with the name of the condition and the last error", async () => {
     const cause = new Error("not there");
     const waiting = eventually("the file appears", () => Promise.reject(cause), { timeoutMs: 20 });
     await expect(waiting).rejects.toMatchObject({ message: "Waited 20 ms in vain: the file appears", cause });

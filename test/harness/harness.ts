@@ -1,4 +1,4 @@
-/** What tests share: a directory that goes away, and waiting for a condition. */
+/** Functions for all tests: a temporary directory, and waiting for a condition. */
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { onTestFinished } from "vitest";
 /** the repository's root directory */
 export const root = join(import.meta.dirname, "../..");
 
-/** Where the undoing of a resource is stacked: an AsyncDisposableStack, or the end of the running test. */
+/** A place to stack the undo of a resource: an AsyncDisposableStack, or the end of the running test. */
 export interface Undo {
   defer(undo: () => Promise<void>): void;
 }
@@ -24,8 +24,8 @@ export async function tempDir(undo: Undo = endOfTest): Promise<string> {
 }
 
 /**
- * Waits until `probe` gives something other than undefined or false, and returns it. A probe that throws counts as
- * "not yet"; its error is the cause of the failure when the time is over.
+ * Waits until `probe` returns something other than undefined or false, and returns it. A probe that throws counts as
+ * "not yet"; on a timeout its error is the cause of the failure.
  */
 export async function eventually<T>(
   what: string,

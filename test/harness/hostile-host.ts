@@ -1,8 +1,8 @@
 /**
- * A runtime that is talked to behind its back: raw clients on the sockets of its launcher and of one agent. After each
- * test everything must still be served by the same processes, and nothing may be there that was not before.
+ * A runtime under attack: raw clients on the sockets of its launcher and of one agent. After each test the same
+ * processes must still serve everything, and nothing new may be left.
  *
- * The guest is the one with sanitisers, so that a read past the end of a frame is seen as well.
+ * The guest is the one with sanitisers, so that a read past the end of a frame is detected as well.
  */
 
 import { readdirSync, readFileSync } from "node:fs";
@@ -19,21 +19,21 @@ import { RawClient } from "./raw-client.ts";
 import { sanitizedGuest } from "./sanitized-guest.ts";
 
 export interface HostileHost extends TestRuntime {
-  /** the machine whose agent is talked to, and one that has nothing to do with any of it */
+  /** the machine whose agent is attacked, and another one that must not be affected */
   victim: Machine;
   bystander: Machine;
-  /** the victim's name as the launcher knows it */
+  /** the victim's name in the launcher */
   name: string;
   /** sockets */
   launcher: string;
   agent: string;
-  /** a folder of the test's own beside the runtime's, on a tmpfs */
+  /** a folder of the test beside the runtime's, on a tmpfs */
   scratch: string;
-  /** processes behind the sockets */
+  /** the processes that serve the sockets */
   pids: { launcher: number; agent: number };
 }
 
-/** makes it for the tests of a file; what is returned can be called in tests */
+/** makes it for the tests of a file; returns a function for use in tests */
 export function useHostileHost(): () => HostileHost {
   const undo = new AsyncDisposableStack();
   let host: HostileHost | undefined;
@@ -60,7 +60,7 @@ export function useHostileHost(): () => HostileHost {
     const here = host;
     await serves(here);
     expect(await pidOfLauncher(here.launcher)).toBe(here.pids.launcher);
-    // what was let go of may take a moment to be gone
+    // released resources may take a moment to go away
     await eventually("things as they were before", async () => {
       expect(await here.runtime.reconcile()).toEqual([]);
       expect(footprint(here)).toEqual(before);
@@ -93,7 +93,7 @@ async function prepareHost(test: TestRuntime, runRoot: string): Promise<HostileH
   return { ...test, victim, bystander, name, launcher, agent: join(at.sockets, socket), scratch, pids };
 }
 
-/** what each process holds */
+/** the resources of each process */
 type Footprint = Record<"launcher" | "agent", { descriptors: number; children: number }>;
 
 function footprint({ pids }: HostileHost): Footprint {

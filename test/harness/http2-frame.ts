@@ -1,4 +1,4 @@
-/** A frame of HTTP/2 by hand, for what no library would say. */
+/** A hand-made HTTP/2 frame, for content that no library would send. */
 
 export function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
   const head = Buffer.alloc(9);

@@ -1,4 +1,4 @@
-/** Makes images for tests as other tools save them: `docker save` tars and OCI layouts, good ones and bad ones. */
+/** Makes images for tests in the formats of other tools: `docker save` tars and OCI layouts, good ones and bad ones. */
 
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
@@ -24,7 +24,7 @@ export function sha256(content: Buffer | string): string {
 
 export interface ImageParts {
   layers: Buffer[];
-  /** how each layer's file is packed */
+  /** compresses each layer's file */
   packed?: (tar: Buffer) => Buffer;
   config?: object;
   diffIds?: string[];

@@ -1,4 +1,4 @@
-/** An ingress in front of a program that stands for one in a sandbox, for tests. */
+/** An ingress in front of a program that takes the place of one in a sandbox, for tests. */
 
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -19,7 +19,7 @@ export interface IngressFixture extends Partial<IngressOptions> {
   /** the program in the sandbox */
   app?: (request: IncomingMessage, response: ServerResponse) => unknown;
   onApp?: (app: Server) => unknown;
-  /** a program that speaks no HTTP */
+  /** a program that does not use HTTP */
   tcp?: (socket: Socket) => void;
 }
 
@@ -38,7 +38,7 @@ interface Answer {
   body: string;
 }
 
-/** an ingress in front of a program, and a way to ask it */
+/** an ingress in front of a program, and a function that sends requests to it */
 export async function asking(options: IngressFixture): Promise<(question?: Question) => Promise<Answer>> {
   const { port } = await serving(options);
   return ({ method, path, headers, body } = {}) => {

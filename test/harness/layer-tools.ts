@@ -1,4 +1,4 @@
-/** Stands in for the launcher in the tests of layers and images: the guest's real file and flatten code, by the process. */
+/** Replaces the launcher in the tests of layers and images: the guest's real file and flatten code, in processes. */
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +18,7 @@ import { tempDir } from "./harness.ts";
 
 const run = promisify(execFile);
 
-/** A store in a directory of its own, with everything that works on it. */
+/** A store in its own directory, with all classes that work on it. */
 export interface TestStore {
   path: string;
   layers: LayerStore;
@@ -32,9 +32,9 @@ export interface TestStore {
 
 export interface LayerToolsHandle {
   tools: LayerTools;
-  /** guest/test/flatten_main.c, for looking at layers and making them */
+  /** guest/test/flatten_main.c, for reading and making layers */
   flattenMain(...args: string[]): Promise<string>;
-  /** `volumes`: one that believes to have subvolumes, which are copied file by file here */
+  /** `volumes`: simulates subvolumes by copying file by file */
   store(options?: { volumes?: boolean }): Promise<TestStore>;
 }
 
@@ -66,7 +66,7 @@ export function useLayerTools(): LayerToolsHandle {
   return { tools, flattenMain, store: async (options) => openStore(join(await tempDir(), "store"), tools, options) };
 }
 
-/** the sources of guest/test/flatten_main.c, for building it */
+/** the sources for building guest/test/flatten_main.c */
 export const flattenSources = ["layers/flatten", "layers/merge", "layers/copy", "test/flatten_main"];
 
 async function openStore(path: string, tools: LayerTools, options: { volumes?: boolean } = {}): Promise<TestStore> {
@@ -91,7 +91,7 @@ async function serve(program: string, directory: string): Promise<FileSession> {
   const path = join(folder, "socket");
   const child = spawn(program, ["serve", path, "chroot", directory, "privileged"], {
     stdio: ["ignore", "pipe", "inherit"],
-    // The leak checker needs /proc, which a root of its own lacks.
+    // The leak checker needs /proc, which another root lacks.
     env: { ...process.env, ASAN_OPTIONS: "detect_leaks=0" },
   });
   await Promise.race([once(child.stdout, "data"), once(child, "exit")]);

@@ -1,4 +1,4 @@
-/** A Linux runtime for a whole test file, and the proof at its end that the host is as it was before. */
+/** A Linux runtime for a whole test file, and the check at its end that it left nothing on the host. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { places } from "../../src/runtime/linux/machines/plan.ts";
 import { eventually } from "./harness.ts";
 import { type TestRuntime, withRuntime } from "./machine.ts";
 
-/** the runtime of this test file: opened before its first test, gone without a trace after its last */
+/** the runtime of this test file: opened before its first test, and gone without a trace after its last */
 export function linuxHost(options: Partial<LinuxOptions> = {}): () => TestRuntime {
   const undo = new AsyncDisposableStack();
   let host: TestRuntime | undefined;
@@ -32,7 +32,7 @@ export function agentPid(host: TestRuntime, machineId: string): number {
   return host.runtime.firstProcess(machineId);
 }
 
-/** the launcher is the one process of the runtime that descends from no other of them */
+/** the launcher is the only process of the runtime that descends from no other one */
 export function launcherPid(host: TestRuntime): number {
   const all = processesOf(host.directory);
   const pid = all.find(
@@ -47,7 +47,7 @@ export function netdPid(host: TestRuntime): number | undefined {
   return processesOf(host.directory).find((pid) => read(`/proc/${pid}/comm`) === "sandkeep-netd\n");
 }
 
-/** no cgroup, mount, loop device or process of the runtime on this data directory is left */
+/** checks that no cgroup, mount, loop device or process of the runtime on this data directory is left */
 export async function expectNothingLeft(dataDir: string, pids: number[]): Promise<void> {
   await eventually("nothing of the runtime is left", () => {
     expect(cgroupsOf(dataDir)).toEqual([]);
@@ -58,7 +58,7 @@ export async function expectNothingLeft(dataDir: string, pids: number[]): Promis
   });
 }
 
-/** the launcher, the network's processes and whatever else descends from them */
+/** the launcher, the network's processes and all their descendants */
 export function processesOf(dataDir: string): number[] {
   const instance = places(dataDir, "/").run;
   const all = readdirSync("/proc")
@@ -87,8 +87,8 @@ export function mountsOf(dataDir: string): string[] {
 }
 
 /**
- * Where the host's mounts are private a launcher that was started meanwhile, by another test, has our store in its own
- * view of them for as long as it lives; the device goes with it.
+ * If the host's mounts are private, a launcher that another test started meanwhile holds our store in its own mount
+ * namespace for as long as it lives; the device goes away with it.
  */
 function loopDevicesOf(dataDir: string): string[] {
   const devices = loopDevicesOn(dataDir);

@@ -1,4 +1,4 @@
-/** A Linux runtime of its own for a test file, in a folder of its own, and gone without a trace afterwards. */
+/** A Linux runtime for a test file, in a folder of its own, and gone without a trace afterwards. */
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,26 +11,26 @@ import { root, type Undo } from "./harness.ts";
 
 export interface TestRuntime {
   runtime: LinuxRuntime;
-  /** its data */
+  /** its data directory */
   directory: string;
-  /** where its sockets are */
+  /** the folder of its sockets */
   runRoot: string;
-  /** a machine with an id of its own, from the default image unless the spec says otherwise */
+  /** a machine with a new id, from the default image unless the spec says otherwise */
   boot(spec?: Partial<MachineSpec>): Promise<Machine>;
-  /** a second runtime on the same data, as a daemon that was started again would open it */
+  /** a second runtime on the same data, like that of a restarted daemon */
   reopen(options?: Partial<LinuxOptions>): Promise<LinuxRuntime>;
 }
 
 let count = 0;
 
-/** a runtime of this checkout on these directories, not opened */
+/** a runtime of this checkout on these directories, not opened yet */
 export function runtimeAt(dataDir: string, runRoot: string, options: Partial<LinuxOptions>): LinuxRuntime {
   const egress = [process.execPath, join(root, "src/egress/main.ts")];
   const conventions = vercelConventions.image;
   return new LinuxRuntime({ dataDir, runRoot, conventions, guest: guestBinary, egress, ...options });
 }
 
-/** an open runtime with the default image; `undo` ends it and all that it made */
+/** an open runtime with the default image; `undo` ends it and everything that it made */
 export async function withRuntime(undo: Undo, options: Partial<LinuxOptions> = {}): Promise<TestRuntime> {
   const directory = await mkdtemp(join(tmpdir(), "sandkeep-data-"));
   undo.defer(() => rm(directory, { recursive: true, force: true }));

@@ -1,6 +1,6 @@
 /**
- * Packages of npm that only one test file needs, too large to be devDependencies: a folder with a lockfile of its own,
- * installed when it is first used, and kept in node_modules/.cache for the runs after that.
+ * npm packages that only one test file needs, too large for devDependencies: a folder with its own lockfile, installed
+ * at first use, and kept in node_modules/.cache for later runs.
  */
 
 import { execFile } from "node:child_process";
@@ -14,17 +14,17 @@ import { root, tempDir } from "./harness.ts";
 
 const run = promisify(execFile);
 const cache = join(root, "node_modules/.cache/sandkeep-tests");
-/** longest that fetching everything may take, in ms: hundreds of megabytes, over any connection */
+/** longest time to fetch everything, in ms: hundreds of megabytes, over any connection */
 const installTime = 15 * 60_000;
-/** npm fails with one of these where there is no registry, and with others where the lockfile is wrong */
+/** errors of npm without a registry; a wrong lockfile gives other ones */
 const unreachable = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET)/;
 
 export interface PackageFolder {
-  /** a copy of the folder, its packages installed; skips the test where the npm registry cannot be reached */
+  /** a copy of the folder with its packages installed; skips the test if the npm registry cannot be reached */
   copy(context: TestContext): Promise<string>;
 }
 
-/** the folder below test/ of this name: its package.json and package-lock.json say what is installed */
+/** the folder of this name below test/, with the package.json and package-lock.json to install */
 export function packageFolderOfFile(name: string): PackageFolder {
   const folder = join(root, "test", name);
   let modules: string | undefined;
@@ -42,7 +42,7 @@ export function packageFolderOfFile(name: string): PackageFolder {
   };
 }
 
-/** where the packages are; undefined where they are not and cannot be fetched */
+/** the folder with the installed packages; undefined if they are missing and cannot be fetched */
 async function installed(folder: string): Promise<string | undefined> {
   const lock = await readFile(join(folder, "package-lock.json"));
   const kept = join(cache, createHash("sha256").update(lock).digest("hex").slice(0, 16));

@@ -1,6 +1,6 @@
 /**
- * A real PostgreSQL for tests and benchmarks, from the host's package: a server of its own in a directory that goes
- * away, reached through a socket in that directory and not over any network.
+ * A real PostgreSQL for tests and benchmarks, from the host's package: a server in a temporary directory, reached
+ * through a socket in that directory and not over any network.
  */
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
@@ -12,28 +12,28 @@ import pg from "pg";
 import { eventually, tempDir, type Undo } from "./harness.ts";
 
 export interface PostgresServer {
-  /** the URL of a database with nothing in it */
+  /** the URL of an empty database */
   freshDatabase(): Promise<string>;
-  /** as an operator would: clients are disconnected, committed data stays */
+  /** stops it like an operator: clients are disconnected, committed data stays */
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** ends the server's side of connections that this condition on pg_stat_activity names; how many those were */
+  /** ends the server's connections that match this condition on pg_stat_activity; returns their number */
   terminate(url: string, condition: string): Promise<number>;
 }
 
 export interface PostgresOptions {
-  /** whether what is committed waits for the disk; a test does not outlive its machine */
+  /** whether commits wait for the disk; tests do not need that */
   durable?: boolean;
 }
 
-/** Starts a server that ends, and whose files go, when `undo` says so. */
+/** Starts a server; `undo` ends it and deletes its files. */
 export async function startPostgres(undo: Undo, { durable = false }: PostgresOptions = {}): Promise<PostgresServer> {
   const directory = await tempDir(undo);
   const programs = await programsDirectory();
   const asOwner = await ownerOf(directory);
   const data = join(directory, "data");
   const initdb = ["--pgdata", data, "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync"];
-  // Text in the order of a dictionary, as many servers have it: what needs the order of bytes has to say so itself.
+  // Text in dictionary order, as on many servers: queries that need the order of bytes must say so.
   const order = ["--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en"];
   await promisify(execFile)("setpriv", [...asOwner, join(programs, "initdb"), ...initdb, ...order]);
 
@@ -43,7 +43,7 @@ export async function startPostgres(undo: Undo, { durable = false }: PostgresOpt
     const server = spawn(
       "setpriv",
       [
-        // A server whose test was killed ends too.
+        // The server also ends if its test is killed.
         ...["--pdeathsig", "INT", ...asOwner, join(programs, "postgres"), "-D", data],
         ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
       ],
@@ -75,7 +75,7 @@ export async function startPostgres(undo: Undo, { durable = false }: PostgresOpt
   };
 }
 
-/** the newest that is installed; Debian's package has them outside of PATH */
+/** the newest installed version; Debian's package puts its programs outside of PATH */
 async function programsDirectory(): Promise<string> {
   const found = await Array.fromAsync(glob("/usr/lib/postgresql/*/bin"));
   const newest = found.sort((a, b) => a.localeCompare(b, "en", { numeric: true })).at(-1);
@@ -83,7 +83,7 @@ async function programsDirectory(): Promise<string> {
   return newest;
 }
 
-/** PostgreSQL refuses to run as root: then the user of its package does, who gets the directory. */
+/** PostgreSQL refuses to run as root: then it runs as the user of its package, who gets the directory. */
 async function ownerOf(directory: string): Promise<string[]> {
   if (process.getuid?.() !== 0) return [];
   const { stdout } = await promisify(execFile)("id", ["-u", "postgres"]);

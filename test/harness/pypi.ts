@@ -11,11 +11,11 @@ import { outOfReach } from "../runner/excuses.ts";
 const run = promisify(execFile);
 
 export interface PythonEnvironment {
-  /** its interpreter; skips the test where PyPI cannot be reached */
+  /** its interpreter; skips the test if PyPI cannot be reached */
   python(context: TestContext): string;
 }
 
-/** a virtual environment of this test file with these packages, such as "vercel-sandbox==0.4.0" */
+/** a virtual environment for this test file with these packages, such as "vercel-sandbox==0.4.0" */
 export function packagesOfFile(...packages: [string, ...string[]]): PythonEnvironment {
   const undo = new AsyncDisposableStack();
   let isReachable = false;

@@ -1,6 +1,6 @@
-/** Randomness that can be repeated: a seed decides every number. */
+/** Repeatable randomness: a seed determines every number. */
 
-/** a sequence of numbers from 0 to 1 that a seed decides (mulberry32) */
+/** a sequence of numbers from 0 to 1 that a seed determines (mulberry32) */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -11,7 +11,7 @@ export function randomFrom(seed: number): () => number {
   };
 }
 
-/** one of several, each as likely as it has shares */
+/** one of several values, with a probability in proportion to its shares */
 export function drawn<T>(random: () => number, among: readonly (readonly [shares: number, value: T])[]): T {
   let at = random() * among.reduce((sum, [shares]) => sum + shares, 0);
   for (const [shares, value] of among) {

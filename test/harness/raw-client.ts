@@ -1,4 +1,4 @@
-/** A client that says what no client should: raw bytes and hand-made frames on a guest's socket, and what comes back. */
+/** A misbehaving client: sends raw bytes and hand-made frames to a guest's socket, and collects the answers. */
 
 import { connect, type Socket } from "node:net";
 import { FrameParser, FrameReader, FrameWriter, Type } from "../../src/protocols/guest-frames.ts";
@@ -10,7 +10,7 @@ export interface Answer {
   payload: Buffer;
 }
 
-/** What a FAIL says. */
+/** The content of a FAIL. */
 export interface Refusal {
   errno: number;
   what: number;
@@ -42,14 +42,14 @@ export class RawClient implements Disposable {
     this.#socket.write(bytes);
   }
 
-  /** reads nothing from now on; what it has been sent stays where it is */
+  /** reads nothing from now on; received bytes stay in the socket */
   stopReading(): void {
     this.#socket.pause();
   }
 
-  /** writes for as long as the other side takes it; resolves when it has cut the connection */
+  /** writes for as long as the other side reads; resolves when that has closed the connection */
   async flood(bytes: Uint8Array): Promise<void> {
-    // the callback comes when the bytes are gone, or with the error that they will never be
+    // the callback is called when the bytes are sent, or with the error that prevents it
     while (!this.#socket.destroyed) await new Promise((resolve) => this.#socket.write(bytes, resolve));
   }
 

@@ -1,4 +1,4 @@
-/** A real registry for tests and benchmarks: docker-registry on loopback, with TLS and a password unless told otherwise. */
+/** A real registry for tests and benchmarks: docker-registry on loopback, with TLS and a password by default. */
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,17 +11,17 @@ import type { Undo } from "./harness.ts";
 const run = promisify(execFile);
 
 export interface RegistryOfTest {
-  /** as names of images begin */
+  /** the first part of its images' names */
   host: string;
   user: string;
   password: string;
-  /** the certificate to believe, as a file */
+  /** the path of the certificate to trust */
   ca: string;
-  /** a folder for what tests make */
+  /** a folder for files of tests */
   folder: string;
-  /** lines of its log, which has every request */
+  /** its log, which contains every request */
   log(): string;
-  /** copies an image into it; `from` as skopeo names it, such as oci:/folder:tag */
+  /** copies an image into it; `from` is a name for skopeo, such as oci:/folder:tag */
   push(from: string, name: string, ...options: string[]): Promise<void>;
 }
 
@@ -63,7 +63,7 @@ export async function startRegistry(undo: Undo, { isOpen = false } = {}): Promis
     http: { addr: "127.0.0.1:0", ...secure },
     ...(!isOpen && { auth: { htpasswd: { realm: "test", path: join(folder, "users") } } }),
   };
-  // JSON is YAML.
+  // JSON is valid YAML.
   await writeFile(join(folder, "config.yml"), JSON.stringify(config));
   const child = spawn("docker-registry", ["serve", join(folder, "config.yml")], { stdio: ["ignore", "pipe", "pipe"] });
   undo.defer(() => end(child));

@@ -1,4 +1,4 @@
-/** The guest built with the address and undefined behaviour sanitisers, and the reports that it leaves. */
+/** The guest built with the address and undefined behaviour sanitisers, and their reports. */
 
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, readlink, rm } from "node:fs/promises";
@@ -12,11 +12,11 @@ const run = promisify(execFile);
 
 export interface SanitizedGuest {
   binary: string;
-  /** for the launcher, which every other process of the guest comes from */
+  /** for the launcher, which starts every other process of the guest */
   env: Record<string, string>;
   /**
-   * What the sanitisers complained about, once no process of the guest is left: the launcher looks for leaks at its
-   * end. An agent that they stop has no file to write to: its machine ends with the cause "crash" instead.
+   * The sanitisers' reports, once no process of the guest is left: the launcher checks for leaks at its end. An agent
+   * that they stop has no file to write to: its machine ends with the cause "crash" instead.
    */
   reports(): Promise<string[]>;
 }

@@ -1,10 +1,10 @@
-/** The reasons for which a test may be skipped. Any other skip fails the run: a test that never runs holds nothing. */
+/** The valid reasons for skipping a test. Any other skip fails the run: a test that never runs proves nothing. */
 
 const registries = ["the npm registry", "PyPI"] as const;
 
 export type Registry = (typeof registries)[number];
 
-/** features that a kernel has or has not, and that nothing can install */
+/** features that a kernel has or lacks, and that cannot be installed */
 export function kernelLacks(features: string[]): string {
   return `${kernel}${features.join(", ")}`;
 }

@@ -1,10 +1,10 @@
-/** Tests of what a test may lack: a skip for any other reason would hide what does not hold. */
+/** Tests of the needs that may be missing: a skip for any other reason would hide a failure. */
 
 import { expect, test } from "vitest";
 import { excuses, outOfReach } from "./excuses.ts";
 import { demand, has, needs } from "./needs.ts";
 
-test("a command that nobody has is lacking, one that everybody has is not", () => {
+test("a command that does not exist is missing, one that every host has is not", () => {
   expect(has("the command sh")).toBe(true);
   expect(has("the command no-such-command")).toBe(false);
   expect(has("the file system proc")).toBe(true);

@@ -1,8 +1,8 @@
 /**
- * What tests need of the host. Root and programs are demanded: bootstrap installs every program of
- * scripts/host-needs.mjs, so a test that lacks one fails. A feature of the kernel may be missing: then the test is skipped.
+ * The needs of tests on the host. Root and programs are required: bootstrap installs every program of
+ * scripts/host-needs.mjs, so a test that lacks one fails. A kernel feature may be missing: then the test is skipped.
  *
- * A test file that imports this one, directly or through another, is no unit test (see tiers.ts).
+ * A test file that imports this one, directly or through another, is not a unit test (see tiers.ts).
  */
 
 import { existsSync, readFileSync } from "node:fs";
@@ -12,29 +12,29 @@ import { onPath } from "../../scripts/host-needs.mjs";
 import { root } from "../harness/harness.ts";
 import { kernelLacks } from "./excuses.ts";
 
-/** Something a test cannot do without, written so that it reads after "needs". */
+/** Something that a test requires, in words that fit after "needs". */
 export type Need = Demanded | KernelFeature;
 
 type Demanded = "root" | "the guest binary" | `the command ${string}`;
 type KernelFeature = "cgroup v1" | "cgroup v2" | "time namespaces" | `the file system ${string}`;
 
-/** the native binary, as `make -C guest` leaves it */
+/** the native binary that `make -C guest` builds */
 export const guestBinary = join(root, "guest/build/sandkeep-guest");
 
-/** Fails the test if the host lacks what every host can have, and skips it if this host cannot have the rest. */
+/** Fails the test if the host lacks something that can be installed, and skips it if the kernel lacks the rest. */
 export function needs(context: TestContext, ...wanted: Need[]): void {
   demand(...wanted.filter(isDemanded));
   const lacking = wanted.filter((need) => !has(need));
   if (lacking.length > 0) context.skip(kernelLacks(lacking));
 }
 
-/** Fails unless the host has all of it, for hooks and fixtures. */
+/** Fails unless the host has all of these, for hooks and fixtures. */
 export function demand(...wanted: Demanded[]): void {
   const lacking = wanted.filter((need) => !has(need));
   if (lacking.length > 0) throw new Error(`Cannot run this test: it needs ${lacking.join(", ")}`);
 }
 
-/** Whether this host has what a test needs, for suites that are made in a loop over what there is. */
+/** Whether this host has what a test needs, for suites that loop over the available variants. */
 export function has(need: Need): boolean {
   if (need === "root") return process.getuid?.() === 0;
   if (need === "the guest binary") return existsSync(guestBinary);
@@ -62,7 +62,7 @@ function mounted(type: string): boolean {
   return mounts().some((mount) => mount.type === type);
 }
 
-/** the controllers that a mounted cgroup2 hierarchy owns: on a hybrid host it may own none of ours */
+/** the controllers of a mounted cgroup2 hierarchy: on a hybrid host it may have none of ours */
 function controllersOfV2(): string[] {
   return mounts()
     .filter((mount) => mount.type === "cgroup2")

@@ -1,4 +1,4 @@
-/** Tests of how a run ends: the line that machines read, and that a skipped test needs a reason. */
+/** Tests of how a run ends: its last line, which programs read, and the reasons that skipped tests need. */
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -32,20 +32,20 @@ test.each([
   expect(run.status).toBe(1);
 });
 
-test("the tests of a hook that throws did not pass, and only Vitest complains", async () => {
+test("the tests of a failed hook did not pass, and only Vitest reports it", async () => {
   const run = await runOf(`beforeAll(() => { throw new Error("no fixture"); });\n${passing}`);
   expect(run.lines.at(-1)).toMatch(/^0 passed, [1-9]\d* failed$/);
   expect(run.lines.join("\n")).not.toContain("no reason given");
   expect(run.status).toBe(1);
 });
 
-test("choosing tests by name is no skip", async () => {
+test("choosing tests by name does not count as skipping", async () => {
   const run = await runOf(passing + excused, "-t", "passes");
   expect(run.lines.at(-1)).toBe("1 passed, 0 failed, 1 skipped");
   expect(run.status).toBe(0);
 });
 
-test("the files that failed are listed for a program that runs them again, unless something else failed too", async () => {
+test("the failed files are listed for a program that runs them again, unless something else failed too", async () => {
   const failing = 'test("fails", () => { throw new Error("no"); });\n';
   expect((await runOf(passing + failing)).failedFiles).toBe("own.test.ts\n");
   expect((await runOf(passing)).failedFiles).toBe("");

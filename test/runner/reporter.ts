@@ -1,6 +1,6 @@
 /**
- * Ends a test run with how many tests were skipped and why, and then one line that people and machines can read. A test
- * that was skipped without a good reason counts as failed.
+ * Ends a test run with the number of skipped tests and their reasons, and then one line for people and programs. A test
+ * that was skipped without a valid reason counts as failed.
  */
 
 import { writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ export class ClosingLine implements Reporter {
   #isFiltered = false;
 
   onInit(vitest: Vitest): void {
-    // With -t Vitest skips every other test, which is what was asked for.
+    // With -t Vitest skips every other test, as requested.
     this.#isFiltered = vitest.config.testNamePattern !== undefined;
   }
 
@@ -33,7 +33,7 @@ export class ClosingLine implements Reporter {
     const { FAILED_FILES } = process.env;
     const isAttributed = unhandledErrors.length + unexcused.length === 0;
     if (FAILED_FILES && isAttributed) writeFileSync(FAILED_FILES, failedFiles(modules).join(""));
-    // At exit, so that nothing Vitest says while it closes comes after it.
+    // At exit, so that no output of Vitest follows it.
     process.once("exit", () => {
       process.stdout.write(lines.map((line) => `${line}\n`).join(""));
       if (unexcused.length > 0) process.exitCode = 1;
@@ -51,20 +51,20 @@ export function closingLine({ passed, failed, skipped }: Count): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
 }
 
-/** how many tests were skipped for each reason that excuses it */
+/** the number of skipped tests for each valid reason */
 function excuseLines(reasons: string[]): string[] {
   const excused = Map.groupBy(reasons.filter(excuses), (reason) => reason);
   return [...excused].map(([reason, { length }]) => `${length} skipped: ${reason}`);
 }
 
-/** Of a file that failed Vitest has said so itself: the hook of its tests threw. */
+/** Not called for a test of a failed file: Vitest itself has reported that. */
 function complaint(test: TestCase): string {
   const reason = reasonOf(test) || "no reason given";
   const rule = "only a feature of the kernel or an unreachable registry is a reason";
   return `FAIL ${test.module.relativeModuleId}: ${test.fullName}: skipped (${reason}); ${rule}`;
 }
 
-/** A line for each file that failed, for a program that runs these again. */
+/** A line for each failed file, for a program that runs these again. */
 function failedFiles(modules: readonly TestModule[]): string[] {
   return modules.filter((module) => module.state() === "failed").map((module) => `${module.relativeModuleId}\n`);
 }

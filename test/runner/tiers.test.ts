@@ -1,4 +1,4 @@
-/** Tests of the choice of unit tests: one that needs root among them would fail for everyone who is not. */
+/** Tests of the choice of unit tests: one that needs root among them would fail for every other user. */
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -24,7 +24,7 @@ test("a test is a unit test unless it reaches a module that uses the host", asyn
   expect(unitTests(directory)).toEqual(["src/pure.test.ts", "src/types.test.ts"]);
 });
 
-test("of this repository the core's tests are unit tests, and those with a daemon are none", () => {
+test("in this repository the core's tests are unit tests, and those with a daemon are not", () => {
   const found = unitTests(root);
   expect(found).toContain("src/core/sessions/states.test.ts");
   expect(found).toContain("test/runner/tiers.test.ts");

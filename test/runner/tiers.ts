@@ -1,12 +1,12 @@
 /**
- * Which test files are which tier. Unit tests need neither root nor a program of the host; which they are follows from
- * what they import: no module that uses the host, directly or through another module of test/.
+ * Which test files belong to which tier. Unit tests need neither root nor a program of the host. A test file is one if
+ * it imports no module that uses the host, directly or through another module of test/.
  */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** modules that demand root, run programs of the host, or start a server of its packages */
+/** modules that require root, run programs of the host, or start a server of its packages */
 const hostModules = ["test/harness/layer-tools.ts", "test/runner/needs.ts", "test/harness/postgres.ts"];
 
 /** Test files of every tier are in these folders. */
@@ -28,7 +28,7 @@ function filesBelow(root: string, folder: string): string[] {
     : [];
 }
 
-/** a file and what it imports from test/, over any number of steps; the product imports nothing from there */
+/** a file and its imports from test/, direct and indirect; the product imports nothing from there */
 function modulesOf(root: string, path: string, found = new Set<string>()): string[] {
   found.add(path);
   const text = readFileSync(join(root, path), "utf8");
