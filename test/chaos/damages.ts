@@ -1,4 +1,4 @@
-/** Records that a crash or a bad disk may leave torn: what is done to them while no daemon runs, and what that costs. */
+/** Damage to records, as a crash or a bad disk may cause it while no daemon runs, and what that costs. */
 
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ export const damages: Record<string, Damage> = {
     const cut = (line: string, index: number) => (index === at ? `${line.slice(0, line.length / 2)}\0` : line);
     writeFileSync(path, lines.map(cut).join("\n"));
   },
-  /** costs the output of those commands, and that they ended */
+  /** costs the output and the exit status of those commands */
   "journals of commands are torn": async ({ daemon, load, random }) => {
     const machines = join(daemon.dataDir, "store/machines");
     const folders = readdirSync(machines).map((name) => join(machines, name, "journal"));
@@ -44,7 +44,7 @@ function recordsIn(folder: string): string[] {
   return names.map((name) => join(folder, name));
 }
 
-/** half of them, each in another way */
+/** damages half of them, each in a random way */
 function tear({ random }: Scene, paths: string[]): void {
   const ways: ((path: string) => void)[] = [
     (path) => truncateSync(path, 0),

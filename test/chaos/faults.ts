@@ -1,6 +1,6 @@
 /**
- * What goes wrong in a chaos run: a table of faults by name. Each strikes while clients work, waits until the daemon has
- * got over it, and says what answers it may cost. Whatever else it costs is a violation.
+ * The faults of a chaos run: a table by name. Each one strikes while clients work, waits until the daemon has
+ * recovered, and says which error answers it may cause. Any other effect is a violation.
  */
 
 import { execFile } from "node:child_process";
@@ -19,11 +19,11 @@ const run = promisify(execFile);
 
 export type Fault = (scene: Scene) => Promise<void>;
 
-/** a session whose machine died */
+/** the answer for a session whose machine died */
 const gone: Excuse = ({ status }) => status === 410;
 /** as above, or a request that the launcher was busy with */
 const cutOff: Excuse = ({ status }) => status === 410 || status === 503;
-/** no room: said with a sentence, never as a fault of ours */
+/** no room: a clear error, never a fault of the daemon */
 const full: Excuse = ({ status }) => [410, 422, 503, 507].includes(status);
 const unavailable: Excuse = ({ status, headers }) => status === 503 && headers.get("retry-after") === "1";
 
@@ -35,7 +35,7 @@ export const faults = {
       await daemon.start();
     });
   },
-  /** costs machines that it was making, those of the pool included: they are found dead by those who get them */
+  /** costs the machines that it was making, those of the pool included: they are dead when they are used */
   "the launcher is killed": ({ load, ...scene }) =>
     load.excusing(cutOff, async () => {
       await killed({ load, ...scene }, "sandkeep-guest");
@@ -81,7 +81,7 @@ export const faults = {
   },
 } satisfies Record<string, Fault>;
 
-/** drawn when CHAOS_HOST_DISK is set */
+/** used only if CHAOS_HOST_DISK is set */
 export const faultsOfHostDisk: Record<string, Fault> = {
   "the disk below the store is full": async (scene) => {
     await withoutRoom(scene, scene.disk.directory);
@@ -105,7 +105,7 @@ export const faultsOfPostgres: Record<string, Fault> = {
     }),
 };
 
-/** the one process of ours that has this name; another one takes its place */
+/** kills our only process of this name; another one takes its place */
 async function killed(scene: Scene, name: string): Promise<void> {
   const before = processesCalled(scene, name);
   for (const pid of before) kill(pid);
@@ -115,7 +115,7 @@ async function killed(scene: Scene, name: string): Promise<void> {
   });
 }
 
-/** resolves when so many sandboxes in a row were made */
+/** resolves when this many sandboxes in a row were made */
 async function boots(daemon: TestDaemon, many: number): Promise<void> {
   for (let n = 0; n < many; n++) {
     await eventually("a sandbox is made", async () => {
@@ -133,7 +133,7 @@ async function withoutDatabase(
   if (!postgres) throw new Error("The daemon of this run has no PostgreSQL");
   await load.excusing(unavailable, async () => {
     await fault(postgres);
-    // Reads are answered before the lock is taken again, without which nothing is written.
+    // The daemon answers reads before it has the lock again; without the lock it writes nothing.
     await boots(daemon, 1);
   });
 }
@@ -144,14 +144,14 @@ async function withoutRoom({ daemon, load, random }: Scene, folder: string): Pro
     const fillers = await filled(folder);
     await pause(500 + random() * 1500);
     for (const path of fillers) await rm(path, { force: true });
-    // A write that failed meanwhile shows at the next commit, and must do so before the daemon is said to be over it.
+    // A write that failed meanwhile shows at the next commit, which must happen before the daemon counts as recovered.
     await run("sync", ["--file-system", join(daemon.dataDir, "store")]).catch(() => undefined);
     await boots(daemon, 1);
   });
   load.known.hadNoRoom(begun);
 }
 
-/** takes all the room that a file system has; where that went */
+/** takes all the room of a file system; returns the files that took it */
 async function filled(folder: string): Promise<string[]> {
   const paths: string[] = [];
   const { bavail, bsize } = await statfs(folder);

@@ -1,4 +1,4 @@
-/** What there may be on the host of a daemon, whatever went wrong: one of each process, one mount, one loop device. */
+/** The allowed state of a daemon's host after any fault: one of each process, one mount, one loop device. */
 
 import { expect } from "vitest";
 import { eventually } from "../harness/harness.ts";

@@ -1,21 +1,21 @@
 /**
- * What the clients of a chaos run know: everything that was acknowledged, and what may have happened without an answer.
- * A call's possible outcome is noted before the call, and narrowed down to one when the call is acknowledged.
+ * The knowledge of the clients of a chaos run: everything that was acknowledged, and what may have happened without an
+ * answer. A call's possible outcomes are noted before the call, and reduced to one when the call is acknowledged.
  */
 
 import { createHash } from "node:crypto";
 import type { Seen } from "../runtime/inode-look.ts";
 
-/** a digest of a file's content, or that there is no such file */
+/** a digest of a file's content, or "absent" */
 export type Content = string;
 export const absent: Content = "absent";
 
 export interface KnownFile {
-  /** what it may hold now: one content once that was acknowledged; undefined when that is anything */
+  /** possible contents: one if it was acknowledged; undefined if it can be anything */
   possible: Set<Content> | undefined;
-  /** whether it was written since its sandbox was last captured: a loss of power may leave anything of it */
+  /** whether it was written since the last capture of its sandbox: after a loss of power it may have any content */
   isDirty: boolean;
-  /** the session in which it was written or seen last: the end of another one says nothing of what this one may have lost */
+  /** the session in which it was written or seen last; only a capture of that session covers it */
   heldBy?: string;
 }
 
@@ -23,11 +23,11 @@ export interface KnownSandbox {
   name: string;
   existence: "there" | "gone" | "unknown";
   files: Map<string, KnownFile>;
-  /** as JSON */
+  /** possible tags, as JSON */
   tags: Set<string>;
   commands: KnownCommand[];
   snapshots: string[];
-  /** its files as they were seen last, to see that their inode numbers stay */
+  /** its files at the last check, to verify that their inode numbers stay */
   seen: Map<string, Seen>;
 }
 
@@ -49,14 +49,14 @@ export type Durability = "power" | "process";
 
 export class Knowledge {
   readonly sandboxes: KnownSandbox[] = [];
-  /** whose first process was killed: what ran in them was cut off, files stay */
+  /** sessions whose first process was killed: their commands were cut off, their files stay */
   readonly deadSessions = new Set<string>();
-  /** what must never happen, as it happened */
+  /** descriptions of forbidden events */
   readonly violations: string[] = [];
-  /** how often what was only in memory was lost: what began before may be answered afterwards */
+  /** how often unflushed data was lost: calls that began before may be answered afterwards */
   losses = 0;
 
-  /** what each sandbox did last is looked at again and again; what is long over only costs time */
+  /** forgets old commands and sandboxes: only the recent ones are worth checking repeatedly */
   trim(): void {
     for (const sandbox of this.sandboxes) sandbox.commands = sandbox.commands.slice(-6);
     const old = this.sandboxes.filter(({ existence }) => existence === "gone").slice(0, -10);
@@ -77,19 +77,19 @@ export class Knowledge {
     return sandbox;
   }
 
-  /** the store was full since `begun`, in ms of performance.now(): output of that time may be missing */
+  /** the store was full since `begun`, in ms of performance.now(): output from that time may be missing */
   hadNoRoom(begun: number): void {
     for (const sandbox of this.sandboxes) {
       sandbox.commands = sandbox.commands.filter(({ hasEnded, notedAt }) => hasEnded && notedAt < begun);
     }
   }
 
-  /** the kernel could not write what it had accepted: what no stop and no snapshot has acknowledged may be gone */
+  /** the kernel could not write data that it had accepted: files not in an acknowledged stop or snapshot may be lost */
   diskWasFull(): void {
     this.powerWentOff("power");
   }
 
-  /** everything that was only in memory is gone, with `process` the latest captures too */
+  /** everything that was only in memory is lost, with `process` the latest captures too */
   powerWentOff(durability: Durability): void {
     this.losses++;
     for (const sandbox of this.sandboxes) {
@@ -103,14 +103,14 @@ export class Knowledge {
   }
 }
 
-/** what a file may hold; one that nothing is known of is not there */
+/** the knowledge of a file; an unknown one does not exist */
 export function fileOf(sandbox: KnownSandbox, path: string): KnownFile {
   const known = sandbox.files.get(path) ?? { possible: new Set([absent]), isDirty: false };
   sandbox.files.set(path, known);
   return known;
 }
 
-/** an acknowledged stop or snapshot of a session has all files as they are in it */
+/** an acknowledged stop or snapshot of a session contains all its files */
 export function captured(sandbox: KnownSandbox, sessionId: string): void {
   for (const file of sandbox.files.values()) if (file.heldBy === sessionId) file.isDirty = false;
 }

@@ -1,6 +1,6 @@
 /**
- * Several clients who each use sandboxes of their own, while things go wrong. Each answer is noted in what is known; a
- * call whose answer never came may have happened or not.
+ * Several clients that each use their own sandboxes, while faults happen. Each answer is noted in the knowledge; a call
+ * without an answer may have taken effect or not.
  */
 
 import { type RawAnswer, raw } from "../e2e/clients.ts";
@@ -9,12 +9,12 @@ import { eventually } from "../harness/harness.ts";
 import { drawn, randomFrom } from "../harness/random.ts";
 import { captured, digestOf, fileOf, Knowledge, type KnownSandbox } from "./knowledge.ts";
 
-/** an answer that is no success, and is right while a fault lasts */
+/** whether an error answer is right while a fault lasts */
 export type Excuse = (answer: RawAnswer) => boolean;
 
 interface Trouble {
   excuse: Excuse;
-  /** ms, as performance.now() has them */
+  /** time in ms of performance.now() */
   from: number;
   until: number;
 }
@@ -22,15 +22,15 @@ interface Trouble {
 export class Load {
   readonly #daemon: TestDaemon;
   readonly known = new Knowledge();
-  /** calls by how they ended, to see that the load was one */
+  /** number of calls by their result, to verify that there was a load */
   readonly counts = { acknowledged: 0, refused: 0, unknown: 0 };
   readonly #troubles: Trouble[] = [];
   /** resolves when calls may begin, and when their answers may be noted */
   #open: Promise<void> = Promise.resolve();
   #interruptions = 0;
-  /** resolves when turns may begin */
+  /** resolves when clients may begin a turn */
   #pause: Promise<void> = Promise.resolve();
-  /** clients in the middle of a turn */
+  /** number of clients in the middle of a turn */
   #busy = 0;
   #isOver = false;
 
@@ -38,7 +38,7 @@ export class Load {
     this.#daemon = daemon;
   }
 
-  /** works until it is told to stop */
+  /** works until stop() is called */
   async run(seed: number, clients: number): Promise<void> {
     await Promise.all(Array.from({ length: clients }, (_, number) => this.#client(number, randomFrom(seed + number))));
   }
@@ -47,13 +47,13 @@ export class Load {
     this.#isOver = true;
   }
 
-  /** resolves when so many more calls were acknowledged */
+  /** resolves when this many more calls were acknowledged */
   async worked(calls: number): Promise<void> {
     const wanted = this.counts.acknowledged + calls;
     await eventually(`${calls} calls are acknowledged`, () => this.counts.acknowledged >= wanted);
   }
 
-  /** nothing is asked or noted meanwhile; what calls that are under way are answered does not count */
+  /** pauses calls and notes meanwhile; the answers of running calls do not count */
   async interrupted<T>(work: () => Promise<T>): Promise<T> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#open = promise;
@@ -65,7 +65,7 @@ export class Load {
     }
   }
 
-  /** no turn is under way meanwhile: what is known is all there is */
+  /** waits until no client is in a turn, and pauses all meanwhile: the knowledge is complete then */
   async settled<T>(work: () => Promise<T>): Promise<T> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#pause = promise;
@@ -77,7 +77,7 @@ export class Load {
     }
   }
 
-  /** calls that overlap with the work may be answered so */
+  /** allows such answers to all calls that overlap with the work */
   async excusing<T>(excuse: Excuse, work: () => Promise<T>): Promise<T> {
     const trouble: Trouble = { excuse, from: performance.now(), until: Number.POSITIVE_INFINITY };
     this.#troubles.push(trouble);
@@ -134,7 +134,7 @@ export class Load {
     return sandbox;
   }
 
-  /** finds out about one that may be there or not */
+  /** checks whether a sandbox of unknown state exists */
   async #find(sandbox: KnownSandbox): Promise<boolean> {
     const answer = await this.#call("GET", `/v2/sandboxes/${sandbox.name}`, undefined, [404]);
     if (answer?.status === 200) sandbox.existence = "there";
@@ -142,13 +142,13 @@ export class Load {
     return answer?.status === 200;
   }
 
-  /** the session to work in; undefined when there was no answer, or an excused one */
+  /** the session to work in; undefined if there was no answer, or an excused one */
   async #session(sandbox: KnownSandbox): Promise<string | undefined> {
     const answer = await this.#call("GET", `/v2/sandboxes/${sandbox.name}?resume=true`);
     return answer?.status === 200 ? answer.json.session.id : undefined;
   }
 
-  /** runs a script that ends with 0 when it has done all of it; in which session, if it has and nothing was lost meanwhile */
+  /** runs a script that exits with 0 on success; returns its session if it succeeded and nothing was lost meanwhile */
   async #done(sandbox: KnownSandbox, script: string, env: Record<string, string>): Promise<string | undefined> {
     const { losses } = this.known;
     const session = await this.#session(sandbox);
@@ -163,7 +163,7 @@ export class Load {
     const file = fileOf(sandbox, path);
     file.possible?.add(digest);
     file.isDirty = true;
-    // What is long is longer than an argument may be.
+    // A long content does not fit into an argument.
     const [line = "", lines] = content.endsWith("\n")
       ? [content.slice(0, content.indexOf("\n")), 40_000]
       : [content, 0];
@@ -173,7 +173,7 @@ export class Load {
     if (session !== undefined) Object.assign(file, { possible: new Set([digest]), heldBy: session });
   }
 
-  /** two names of one file, and a copy by a program that finds out by their number */
+  /** two names of one file, and a copy by a program that detects hard links by their inode number */
   async #link(sandbox: KnownSandbox, folder: string, mark: string): Promise<void> {
     const paths = ["one", "too", "copy/one", "copy/too"].map((name) => `${folder}/${name}`);
     const files = paths.map((path) => fileOf(sandbox, path));
@@ -270,7 +270,7 @@ export class Load {
     if (answer?.status === 200 || answer?.status === 404) sandbox.existence = "gone";
   }
 
-  /** undefined when no answer came; one that is neither a success nor expected nor excused is a violation */
+  /** undefined if no answer came; one that is neither a success nor expected nor excused is a violation */
   async #call(
     method: string,
     path: string,
@@ -292,7 +292,7 @@ export class Load {
   }
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: whatever the daemon said last
+// biome-ignore lint/suspicious/noExplicitAny: any JSON value of the daemon
 function lastLine(answer: RawAnswer | undefined): any {
   const line = answer?.status === 200 ? answer.text.trim().split("\n").at(-1) : undefined;
   return line === undefined ? undefined : JSON.parse(line);

@@ -1,4 +1,6 @@
-/** Loaded into a daemon before its own code: it takes what the file $CHAOS_BOOT_ID says for the host's boot id. */
+/**
+ * Loaded into a daemon before its own code: replaces the host's boot id with the content of the file $CHAOS_BOOT_ID.
+ */
 
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";

@@ -1,6 +1,6 @@
 /**
- * Where a chaos run happens: a daemon whose data is on a disk that can lose its power, with SQLite or PostgreSQL, and what
- * faults need of the host.
+ * The setting of a chaos run: a daemon whose data is on a disk that can lose its power, with SQLite or PostgreSQL, and
+ * the host's resources that faults need.
  */
 
 import { execFile } from "node:child_process";
@@ -30,9 +30,9 @@ export interface Scene {
   disk: VolatileDisk;
   durability: Durability;
   random: () => number;
-  /** where the rows are, unless in SQLite on the disk */
+  /** the database, unless it is SQLite on the disk */
   postgres: { server: PostgresServer; url: string } | undefined;
-  /** a file with what the daemon takes for the host's boot id */
+  /** a file with the boot id that the daemon uses */
   bootId: string;
 }
 
@@ -61,13 +61,13 @@ export async function setScene(undo: Undo, options: SceneOptions): Promise<Scene
   return { daemon, load: new Load(daemon), disk, durability, random, postgres, bootId };
 }
 
-/** a daemon that takes every loss of power for a restart of the host */
+/** a daemon that treats every loss of power as a restart of the host */
 function ofAnotherBoot(bootId: string): [string, ...string[]] {
   const preload = pathToFileURL(join(import.meta.dirname, "other-boot.ts")).href;
   return ["env", `NODE_OPTIONS=--import=${preload}`, `CHAOS_BOOT_ID=${bootId}`, launcher, "serve"];
 }
 
-/** the machines as the next daemon would find them */
+/** the runtime as the next daemon would open it */
 export async function runtimeOf({ daemon, bootId }: Scene): Promise<LinuxRuntime> {
   const { dataDir, runDir } = daemon;
   const egress = [process.execPath, join(root, "src/egress/main.ts")];
@@ -78,12 +78,12 @@ export async function runtimeOf({ daemon, bootId }: Scene): Promise<LinuxRuntime
   return runtime;
 }
 
-/** our processes on the host that have this name */
+/** our processes of this name on the host */
 export function processesCalled({ daemon }: Scene, name: string): number[] {
   return processesOf(daemon.dataDir).filter((pid) => nameOf(pid) === name);
 }
 
-/** by session: the first process of each machine that runs */
+/** the first process of each running machine, by session */
 export function firstProcesses({ daemon }: Scene): { id: string; pid: number }[] {
   const machines = join(daemon.dataDir, "store/machines");
   return readdirSync(machines).flatMap((name) => {
@@ -93,7 +93,7 @@ export function firstProcesses({ daemon }: Scene): { id: string; pid: number }[]
   });
 }
 
-/** as if the power had gone: no process, no mount and nothing in memory is left; the disk is the one that lost() left */
+/** simulates a loss of power: no process, no mount and nothing in memory is left; the disk is in the state of lost() */
 export async function powerCycle(scene: Scene): Promise<void> {
   const { daemon, disk, bootId } = scene;
   const { dataDir, runDir } = daemon;
@@ -122,7 +122,7 @@ function processesIn(cgroup: string): number[] {
   return lists.flatMap((folder) => read(join(folder, "cgroup.procs")).split("\n").filter(Boolean).map(Number));
 }
 
-/** one that is gone already is as good */
+/** ignores a process that is gone already */
 export function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");

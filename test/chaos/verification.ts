@@ -1,4 +1,4 @@
-/** Holds a daemon against what is known of it: each difference is a violation. Nothing else may be using it meanwhile. */
+/** Compares a daemon with its clients' knowledge: each difference is a violation. No client may use it meanwhile. */
 
 import { raw } from "../e2e/clients.ts";
 import type { TestDaemon } from "../harness/daemon.ts";
@@ -6,7 +6,7 @@ import { eventually } from "../harness/harness.ts";
 import { changedNumbers, collisionsIn, lookCommand, parseLook } from "../runtime/inode-look.ts";
 import { absent, type Knowledge, type KnownCommand, type KnownSandbox } from "./knowledge.ts";
 
-/** states that a session passes through */
+/** transitional states of a session */
 const passing = ["pending", "stopping", "snapshotting"];
 
 export async function verify(daemon: TestDaemon, known: Knowledge): Promise<void> {
@@ -15,7 +15,7 @@ export async function verify(daemon: TestDaemon, known: Knowledge): Promise<void
   await Promise.all(known.sandboxes.map((sandbox) => new SandboxCheck(daemon, known, sandbox).run()));
 }
 
-/** names are unique and known, no session is on its way for ever, and each that runs is its sandbox's current one */
+/** names are unique and known, no session stays in transition, and each running one is its sandbox's current one */
 async function verifyLists(daemon: TestDaemon, known: Knowledge): Promise<void> {
   await eventually("no session is on its way", async () => {
     const sessions = await listed(daemon, "/v2/sandboxes/sessions", "sessions");
@@ -28,7 +28,7 @@ async function verifyLists(daemon: TestDaemon, known: Knowledge): Promise<void> 
   const knownNames = new Set(known.sandboxes.map(({ name }) => name));
   for (const name of names.filter((name, index) => names.indexOf(name) !== index || !knownNames.has(name)))
     known.violations.push(`the list of sandboxes has "${name}", which is unknown or there twice`);
-  // One whose sandbox was just deleted may still be on its way to its end.
+  // The session of a sandbox that was just deleted may still be ending.
   await eventually("each session that runs is the current one of a sandbox", async () => {
     const running = await runningSessions(daemon);
     const sandboxes = await listed(daemon, "/v2/sandboxes", "sandboxes");
@@ -95,7 +95,7 @@ class SandboxCheck {
     }
   }
 
-  /** every file byte for byte, and every file with a number of its own, which it keeps */
+  /** checks every file byte for byte, and that every file has its own inode number and keeps it */
   async #verifyFiles(sessionId: string): Promise<void> {
     const { name, files, seen } = this.#sandbox;
     const output = await this.#output(
@@ -150,7 +150,7 @@ class SandboxCheck {
   }
 }
 
-/** what the lines of a command's log say together */
+/** the text of all lines of a command's log */
 function textOf(log: string): string {
   const lines = log.split("\n").filter((line) => line !== "");
   return lines.map((line) => JSON.parse(line).data).join("");

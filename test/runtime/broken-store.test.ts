@@ -1,4 +1,6 @@
-/** A store that lost a layer, holds something else in its place, or is full: each is said, and nothing is left over. */
+/**
+ * A store that lost a layer, has something else in its place, or is full gives a clear error, and leaves nothing over.
+ */
 
 import { mkdir, readdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -25,7 +27,7 @@ describe("a layer that is not what it was", () => {
     const path = join(host().directory, "store/layers", topOf(snapshot), name);
     await rm(path, { recursive: true });
     if (content !== "") await writeFile(path, content);
-    // what was read before must not be believed
+    // the cached records must not be used
     await host().reopen();
     await expect(host().boot({ root: { snapshot: snapshot.id } })).rejects.toMatchObject({
       name: "SandkeepError",
@@ -37,7 +39,7 @@ describe("a layer that is not what it was", () => {
     await host().runtime.snapshots.collect();
   });
 
-  test("machines that stand on it already do not notice", async () => {
+  test("machines that already run on it are not affected", async () => {
     const machine = await bootFor(host());
     await sh(machine, "echo there > /file");
     const snapshot = await machine.snapshot();
@@ -52,7 +54,7 @@ describe("a layer that is not what it was", () => {
 describe("a machine that has ended", () => {
   const host = linuxHost();
 
-  test("holds no files, though its output is kept: deleting its snapshot frees their room", async () => {
+  test("keeps its output but no files: deleting its snapshot frees their room", async () => {
     const used = async () => {
       const { bfree, bsize } = await statfs(join(host().directory, "store"));
       return -bfree * bsize;
@@ -78,12 +80,12 @@ describe("a machine that has ended", () => {
 
 describe("a full store", () => {
   const host = linuxHost({ storage: { imageSize: 1 << 30 } });
-  /** of what a sandbox does in its files, and of what the host does in the store */
+  /** the error codes of a full store, inside a sandbox and on the host */
   const full = expect.stringMatching(/^(limit|no-room)$/);
   const fill =
     "for n in 1 2 3; do head -c 1500000000 /dev/zero > /var/tmp/fill-$n; done; head -c 9000 /dev/zero > /var/tmp/fill-4";
 
-  test("stops the writer; other machines go on, and what they could not print is counted", async () => {
+  test("stops the writer; other machines go on, and their dropped output is counted", async () => {
     const [machine, other] = await Promise.all([bootFor(host()), bootFor(host())]);
     await sh(other, "echo small > /file");
     const script = "i=0; while [ ! -e /stop ]; do echo $i; i=$((i+1)); sleep 0.01; done";
@@ -107,7 +109,7 @@ describe("a full store", () => {
     expect(lines).toEqual([...lines].sort((a, b) => a - b));
   });
 
-  test("refuses with a sentence what it has no room for, and is whole when there is room again", async () => {
+  test("refuses requests that it has no room for with a clear error, and works when there is room again", async () => {
     const machine = await bootFor(host());
     await sh(machine, fill);
     const attempts: Promise<unknown>[] = [
@@ -129,7 +131,7 @@ describe("a full store", () => {
     await expectRoom();
   });
 
-  test.each([true, false])("a machine that filled it can be stopped; with its files kept: %s", async (snapshot) => {
+  test.each([true, false])("lets the machine that filled it stop; with its files kept: %s", async (snapshot) => {
     const machine = await bootFor(host());
     await sh(machine, fill);
     const stop = await machine.stop({ snapshot }).catch((error: unknown) => error);
@@ -140,13 +142,13 @@ describe("a full store", () => {
     await expectRoom();
   });
 
-  test("keeps no machine from being cut off: that takes no room, and to open its network does", async () => {
+  test("does not prevent closing a machine's network, which takes no room, but opening it", async () => {
     const machine = await bootFor(host(), { network: "allow-all" });
-    // Whoever gets as far as to us is told that nobody gets to that address.
+    // The egress process accepts a connection to this address, and refuses it only then.
     const reachesUs = async () =>
       (await run(machine, ["bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80"])).status.code === 0;
     expect(await reachesUs()).toBe(true);
-    // Where the next record would be, as how full a disk must be for that differs.
+    // At the path of the next record, since how full a disk must be for that to fail differs.
     const inTheWay = join(await folderOf(machine), "machine.json.new");
     await mkdir(inTheWay);
     await machine.setNetwork("deny-all");

@@ -1,4 +1,4 @@
-/** The Linux runtime against the suites about machines and what runs on them. */
+/** The Linux runtime against the suites about machines and their commands. */
 
 import { bootSuite } from "../conformance/runtime/boot.ts";
 import { execSuite } from "../conformance/runtime/exec.ts";

@@ -1,4 +1,4 @@
-/** Sudden ends on Linux: of the daemon, of the launcher, of a machine's first process. Nothing of a caller's is lost. */
+/** Sudden ends on Linux: of the daemon, of the launcher, of a machine's first process. Callers lose nothing. */
 
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
@@ -20,7 +20,7 @@ const host = linuxHost({ runRoot });
 afterAll(() => rm(runRoot, { recursive: true, force: true }));
 
 describe("a daemon that is killed", () => {
-  test("while a machine ends, whose socket is gone before its processes, has a successor that opens", async () => {
+  test("while a machine ends, whose socket is gone before its processes, does not stop the next daemon", async () => {
     const machine = await bootFor(host());
     const pid = agentPid(host(), machine.id);
     await host().runtime.close();
@@ -33,7 +33,7 @@ describe("a daemon that is killed", () => {
     await expectReconciled(host());
   });
 
-  test("leaves machines and commands running, which are found with their whole output", async () => {
+  test("leaves machines and commands running, and the next one finds them with their whole output", async () => {
     await host().runtime.close();
     const owned = await ownThenKill(3);
     const { runtime } = await reopened();
@@ -74,9 +74,9 @@ describe("a daemon that is killed", () => {
     await expectReconciled(host());
   });
 
-  test("while a network is changed: nothing leaves the machine until somebody says what is in force", async () => {
+  test("while a network is changed: nothing leaves the machine until the network is set again", async () => {
     const machine = await bootFor(host(), { network: "allow-all" });
-    // Whoever gets as far as to us is told that nobody gets to that address.
+    // The egress process accepts a connection to this address, and refuses it only then.
     const reachesUs = async (of: Machine) =>
       (await run(of, ["bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80"])).status.code === 0;
     expect(await reachesUs(machine)).toBe(true);
@@ -111,7 +111,7 @@ describe("a daemon that is killed", () => {
     }
   });
 
-  test("between the capture of a machine's files and the note of it leaves both to be found", async () => {
+  test("between the capture of a machine's files and its record loses neither", async () => {
     const machine = await bootFor(host());
     await sh(machine, "echo precious > /file");
     const pid = agentPid(host(), machine.id);
@@ -133,7 +133,7 @@ describe("a daemon that is killed", () => {
 });
 
 describe("a machine whose first process is killed", () => {
-  test("ends as a crash, its files and output are kept, and no other machine notices", async () => {
+  test("ends as a crash, its files and output are kept, and no other machine is affected", async () => {
     const [machine, other] = await Promise.all([bootFor(host()), bootFor(host())]);
     const { runtime } = host();
     await sh(machine, "echo precious > /file");
@@ -156,7 +156,7 @@ describe("a machine whose first process is killed", () => {
     expect((await gather(runtime.output(machine.id, command.id))).stdout).toBe("said\n");
     expect((await run(other, ["echo", "alive"])).stdout).toBe("alive\n");
     await expectReconciled(host());
-    // A disk that failed right after a volume was made may have kept it with nothing in it.
+    // A disk that failed right after a volume was made may have lost the volume's content.
     process.kill(agentPid(host(), other.id), "SIGKILL");
     await other.ended;
     const machines = join(host().directory, "store/machines");
@@ -166,10 +166,10 @@ describe("a machine whose first process is killed", () => {
     expect(await runtime.salvage(other.id)).toBeUndefined();
   });
 
-  test("while it is started is started once more, and its caller does not notice", async () => {
+  test("while it starts is started once more, and its caller does not notice", async () => {
     const before = new Set(processesIn(host().directory));
     const booting = bootFor(host());
-    // To start one takes several turns of this loop: it is seen before it can run anything.
+    // A start takes several turns of this loop: the process is seen before it can run anything.
     let first: number | undefined;
     for (; first === undefined; await nextTurn()) first = processesIn(host().directory).find((pid) => !before.has(pid));
     process.kill(first, "SIGKILL");
@@ -179,7 +179,7 @@ describe("a machine whose first process is killed", () => {
     await expectReconciled(host());
   });
 
-  test("while no daemon was there has ended, once and with its files", async () => {
+  test("while no daemon ran is found ended, once and with its files", async () => {
     const machine = await host().boot();
     await sh(machine, "echo precious > /file");
     const pid = agentPid(host(), machine.id);
@@ -210,7 +210,7 @@ describe("a machine whose first process is killed", () => {
 });
 
 describe("a launcher that is killed", () => {
-  test("takes no machine with it, and the next one knows them all", async () => {
+  test("ends no machine, and the next one knows them all", async () => {
     const machines = await Promise.all([bootFor(host()), bootFor(host(), { network: "deny-all" })]);
     const [machine, other] = machines;
     if (!machine || !other) throw new Error("The machines did not boot");
@@ -233,7 +233,7 @@ describe("a launcher that is killed", () => {
     await expectReconciled(host());
   });
 
-  test("twice in a row, and while nobody asks it anything", async () => {
+  test("twice in a row, and while it has no requests, is replaced", async () => {
     const machine = await bootFor(host());
     for (let n = 0; n < 2; n++) {
       const pid = launcherPid(host());
@@ -244,7 +244,7 @@ describe("a launcher that is killed", () => {
     expect((await run(machine, ["echo", "alive"])).stdout).toBe("alive\n");
   });
 
-  test("or its network process: what the kernel refuses to a machine is written down by the next one", async () => {
+  test("or its network process: the next one logs the packets that the kernel refuses", async () => {
     const machine = await bootFor(host(), { network: "deny-all" });
     const log = host().runtime.egress(machine.id);
     const isToldOf = (port: number) =>
@@ -275,7 +275,7 @@ describe("a launcher that is killed", () => {
       for (const result of results) {
         if (result.status === "rejected") expect(result.reason).toMatchObject({ name: "SandkeepError", code: "gone" });
       }
-      // a machine that was asked to stop has ended, whatever became of its snapshot
+      // a machine that had to stop has ended, even if its snapshot failed
       expect(await Promise.all(machines.slice(0, 3).map((machine) => machine.ended))).toHaveLength(3);
       for (const machine of machines.slice(3)) expect((await run(machine, ["echo", "alive"])).stdout).toBe("alive\n");
       for (const boot of await Promise.allSettled(boots)) {
@@ -302,8 +302,8 @@ describe("a launcher that is killed", () => {
   });
 });
 
-describe("what an earlier daemon left", () => {
-  test("is undone: folders without a record, cgroups and prepared machines that nobody knows", async () => {
+describe("leftovers of an earlier daemon", () => {
+  test("are removed: folders without a record, unknown cgroups and prepared machines", async () => {
     const store = join(host().directory, "store");
     await host().runtime.close();
     await mkdir(join(store, "machines", "m0000000000000000", "journal"), { recursive: true });
@@ -340,7 +340,7 @@ function endedIds(): string[] {
   ).flat();
 }
 
-/** runs test/runtime/owner.ts until it has made its machines, and for as long after that, and kills it */
+/** runs test/runtime/owner.ts until it has made its machines, and for this time after that, and kills it */
 async function ownThenKill(machines: number, churnMs?: number): Promise<Owned> {
   const args = [host().directory, runRoot, `${machines}`, ...(churnMs === undefined ? [] : ["booting"])];
   const child = spawn(process.execPath, [join(import.meta.dirname, "owner.ts"), ...args], {
@@ -360,7 +360,7 @@ async function ownThenKill(machines: number, churnMs?: number): Promise<Owned> {
   }
 }
 
-/** of all machines of a data directory, by the cgroups that they are in */
+/** of all machines of a data directory, by their cgroups */
 function processesIn(directory: string): number[] {
   const machines = cgroupsOf(directory).flatMap((parent) => readdirSync(parent).map((name) => join(parent, name)));
   const lists = machines.map((cgroup) => join(cgroup, "cgroup.procs")).filter((path) => existsSync(path));

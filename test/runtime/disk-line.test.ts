@@ -1,4 +1,4 @@
-/** The disk limit of a sandbox counts for all its sessions together, and df inside says so. */
+/** The disk limit of a sandbox is for all its sessions together, and df inside shows it. */
 
 import { readdirSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -14,7 +14,7 @@ const disk = 100 * mebibyte;
 const limits = { disk };
 const host = linuxHost();
 
-test("what earlier sessions wrote counts, on every way to boot, and df agrees", async () => {
+test("files of earlier sessions count, on every way to boot, and df agrees", async () => {
   const line = "sandbox-resumed";
   const first = await bootFor(host(), { limits, line });
   expect(await fill(first, "a", 70)).toBe(70 * mebibyte);
@@ -27,7 +27,7 @@ test("what earlier sessions wrote counts, on every way to boot, and df agrees", 
   expect((await df(second))[2]).toBeLessThan(3 * mebibyte);
   const third = await bootFor(host(), { limits, line, root: await stopped(second) });
   expect(await fill(third, "c", 70)).toBeLessThan(2 * mebibyte);
-  // One that is full to its limit can be used, emptied and given more.
+  // A sandbox that is full to its limit can be used, emptied and given a higher one.
   expect((await sh(third, "rm /var/tmp/c; cat /var/tmp/a | wc -c")).stdout).toBe(`${70 * mebibyte}\n`);
   await third.setLimits({ disk: 2 * disk });
   expect(await fill(third, "c", 70)).toBe(70 * mebibyte);
@@ -35,7 +35,7 @@ test("what earlier sessions wrote counts, on every way to boot, and df agrees", 
   await third.stop();
 });
 
-test("a fork has a limit of its own, and what it writes does not count for the sandbox that it was made of", async () => {
+test("a fork has a limit of its own, and its writes do not count for the sandbox that it was made of", async () => {
   const line = "sandbox-forked";
   const first = await bootFor(host(), { limits, line });
   await fill(first, "a", 70);
@@ -61,7 +61,7 @@ test("a file of an earlier session counts until neither the sandbox nor a snapsh
   await second.stop();
 });
 
-test("of a sandbox that is gone nothing is counted any more", async () => {
+test("a deleted sandbox is no longer counted", async () => {
   const line = "sandbox-gone";
   const before = counted();
   const first = await bootFor(host(), { limits, line });
@@ -79,7 +79,7 @@ test("of a sandbox that is gone nothing is counted any more", async () => {
   });
 });
 
-/** groups of lines that the kernel has for the store */
+/** number of quota groups that the kernel has for lines of the store */
 function counted(): number {
   const [device = ""] = loopDevicesOn(host().directory);
   const folder = readdirSync("/sys/fs/btrfs").find((name) => {
@@ -88,7 +88,7 @@ function counted(): number {
   return readdirSync(join("/sys/fs/btrfs", folder ?? "", "qgroups")).filter((name) => name.startsWith("1_")).length;
 }
 
-/** bytes of a file, once as much of it is written as can be */
+/** bytes of a file after writing as much of it as possible */
 async function fill(machine: Machine, name: string, mebibytes: number): Promise<number> {
   const file = `/var/tmp/${name}`;
   const { stdout } = await sh(machine, `head -c ${mebibytes}M /dev/zero > ${file}; stat -c %s ${file}`);

@@ -1,6 +1,6 @@
 /**
- * A sandbox's life in generations, and after each of them a look at every file's number: what shares one must be one
- * file, and what was not touched must have kept its own.
+ * A sandbox's life in generations. After each one every file's inode number is checked: paths with the same number must
+ * be one file, and untouched files must have kept theirs.
  */
 
 import { expect } from "vitest";
@@ -9,7 +9,7 @@ import { dismiss, type RuntimeHost } from "../conformance/runtime/host.ts";
 import { sh } from "../conformance/runtime/run.ts";
 import { changedNumbers, collisionsIn, lookCommand, parseLook, type Seen } from "./inode-look.ts";
 
-/** a root file system, by path; the whole of it, or what is below some folders */
+/** the entries of a root file system, by path; all of it, or those below some folders */
 export async function lookAt(machine: Machine, where = "/"): Promise<Map<string, Seen>> {
   return parseLook((await sh(machine, lookCommand(where))).stdout);
 }
@@ -22,14 +22,14 @@ export function expectSameNumbers(before: Map<string, Seen>, after: Map<string, 
   expect(changedNumbers(before, after), `numbers that changed ${when}`).toEqual([]);
 }
 
-/** what programs do that trust in the numbers of files; each leaves what the next generations must not mix up */
+/** programs that rely on inode numbers; each leaves files that later generations must not mix up */
 const programs = [
-  // hard links, and copies of them by everything that finds them by their numbers
+  // hard links, and copies of them by programs that find them by their numbers
   `mkdir -p links && cd links && for n in 1 2 3; do echo "$1 $n" > "$1-$n"; ln "$1-$n" "$1-$n-too"; done
    cd .. && rm -rf copies && mkdir copies && tar c links | tar x -C copies && cp -a links copies/cp
    for n in links/*; do cmp "$n" "copies/$n" && cmp "$n" "copies/cp/\${n#links/}" || exit 1; done`,
   "rsync -aH links/ rsynced/ && diff -r links rsynced",
-  // a file that is replaced again and again
+  // a file that is replaced repeatedly
   'for n in 1 2 3 4 5; do echo "$1 $n" > state.tmp && mv state.tmp state || exit 1; done; [ "$(cat state)" = "$1 5" ]',
   `git init -q repo 2>/dev/null; cd repo && git config user.email a@b.c && git config user.name a && echo "$1" > "f$1" &&
    git add . && git commit -qm "$1" && git fsck --full --strict && [ -z "$(git status --porcelain)" ] &&
@@ -48,7 +48,7 @@ assert db.execute('pragma integrity_check').fetchone() == ('ok',)
    chmod 755 /usr/bin/env && rm -rf gone && mkdir gone && touch "gone/$1"`,
 ];
 
-/** the programs that take seconds */
+/** programs that take seconds */
 const slowPrograms = [
   "rm -rf venv && python3 -m venv --without-pip venv && venv/bin/python -c 'import sys; sys.exit(sys.prefix == sys.base_prefix)'",
   `mkdir -p package && cd package && printf '{"name":"p","version":"1.0.0"}' > package.json && echo "$1" > index.js &&
@@ -71,10 +71,10 @@ export async function work(machine: Machine, generation: number, slow: boolean):
   }
 }
 
-/** how one generation follows another */
+/** the way from one generation to the next */
 export type Step = "stop" | "fork" | "live" | "restore";
 
-/** the next machine; the one before it is gone, as is every snapshot that nothing needs */
+/** the next machine; the one before it is gone, as is every unused snapshot */
 export async function next(host: RuntimeHost, machine: Machine, step: Step, kept: string[]): Promise<Machine> {
   const { snapshots } = host.runtime;
   if (step === "stop" || step === "restore") {
@@ -87,7 +87,7 @@ export async function next(host: RuntimeHost, machine: Machine, step: Step, kept
     if (step === "fork") await sh(machine, "echo lost > /srv/life/after-the-snapshot");
     await dismiss(host, machine.id);
   }
-  // Snapshots go while what began with them lives on.
+  // Snapshots are deleted while their machines live on.
   const from = step === "restore" ? kept.at(-2) : kept.at(-1);
   const following = await host.boot({ root: { snapshot: from ?? kept.at(-1) ?? "" } });
   while (kept.length > 3) await snapshots.delete(kept.shift() ?? "");

@@ -1,15 +1,15 @@
-/** The numbers of the files in a sandbox, as `find` shows them: files that share one must be one file, and keep it. */
+/** The inode numbers of a sandbox's files, from `find`: paths with the same number must be one file, and keep it. */
 
 export interface Seen {
   /** device and inode */
   number: string;
   type: string;
   links: number;
-  /** what changes when the file does */
+  /** values that change when the file does */
   facts: string;
 }
 
-/** prints what `parseLook` reads, of all that is below a place */
+/** prints everything below a path in the format of `parseLook` */
 export function lookCommand(where: string): string {
   return `find ${where} -xdev -printf '%D:%i|%y|%n|%s %T@ %m %U:%G|%p\\n'`;
 }
@@ -24,7 +24,7 @@ export function parseLook(stdout: string): Map<string, Seen> {
   return seen;
 }
 
-/** paths that have one number, though they are not names of one file: more than it has links, or other facts */
+/** paths that share a number, though they are not one file: more paths than links, or different facts */
 export function collisionsIn(seen: Map<string, Seen>): string[][] {
   const byNumber = Map.groupBy(seen, ([, { number }]) => number);
   const collisions = [...byNumber.values()].filter(
@@ -38,8 +38,8 @@ export function collisionsIn(seen: Map<string, Seen>): string[][] {
 }
 
 /**
- * files that nobody touched and that have another number than before. The device is the mount's and changes with it; and
- * so does, in a root that goes on in directories of the host, the number of a directory
+ * Untouched files whose number has changed. The device number changes with each mount. In a root with directories of
+ * the host below, the number of a directory may change too.
  */
 export function changedNumbers(before: Map<string, Seen>, after: Map<string, Seen>): string[] {
   const changed: string[] = [];

@@ -1,4 +1,4 @@
-/** Every file in a machine has a number of its own, and keeps it: over stops, forks, live snapshots and restores. */
+/** Every file in a machine has its own inode number, and keeps it: over stops, forks, live snapshots and restores. */
 
 import { execFile } from "node:child_process";
 import { createReadStream } from "node:fs";
@@ -17,7 +17,7 @@ import { expectNoCollision, expectSameNumbers, lookAt, next, type Step, work } f
 
 const host = linuxHost({ pool: { hot: 1, warm: 1 } });
 
-test("files written after a resume are not taken for those written before it", async () => {
+test("files written after a resume are not confused with those written before it", async () => {
   let machine = await bootFor(host());
   await sh(machine, "mkdir /srv/d && cd /srv && echo AAAA > d/a1 && ln d/a1 d/a2 && echo a > /srv/a");
   machine = await resumed(machine);
@@ -29,7 +29,7 @@ test("files written after a resume are not taken for those written before it", a
   expect(stdout).toBe("AAAA\nAAAA\nBBBB\nBBBB\n2\ndiffer\nb\n");
 });
 
-test("over generations no two files share a number, and none that was left alone changes it", {
+test("over generations no two files share a number, and untouched files keep theirs", {
   timeout: 120_000,
 }, async () => {
   const steps: Step[] = ["stop", "live", "stop", "fork", "stop", "restore", "stop", "fork"];
@@ -50,7 +50,7 @@ test("over generations no two files share a number, and none that was left alone
   expectNoCollision(await lookAt(machine), "in the whole root at the end");
 });
 
-test("in an imported image also directories and what is written to keep their numbers, and links stay links", async () => {
+test("in an imported image also directories and changed files keep their numbers, and links stay links", async () => {
   await importTiny("tiny");
   let machine = await bootFor(host(), { root: { image: "tiny" } });
   const fresh = await lookAt(machine);
@@ -78,7 +78,7 @@ async function resumed(machine: Machine): Promise<Machine> {
   return bootFor(host(), { root: { snapshot: snapshot.id } });
 }
 
-/** an image with the host's shell in it, two names of one file, and what an image may have at its bottom: a whiteout */
+/** an image with the host's shell, two names of one file, and a whiteout, which a lowest layer may have */
 async function importTiny(name: string): Promise<void> {
   const root = await tempDir();
   for (const folder of ["bin", "data", "etc"]) await mkdir(join(root, folder));

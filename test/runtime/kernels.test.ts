@@ -1,4 +1,4 @@
-/** Older kernels are told in other ways where the layers are; each way works on a newer kernel too, so all are tried. */
+/** Older kernels need other ways of naming the layers; each way works on a newer kernel too, so all are tested. */
 
 import { describe, expect, test } from "vitest";
 import { sh } from "../conformance/runtime/run.ts";
@@ -7,7 +7,7 @@ import { linuxHost } from "../harness/linux-host.ts";
 describe.each(["descriptor", "name", "list"])("with layers named by %s", (way) => {
   const host = linuxHost({ egressEnv: { SANDKEEP_OVERLAY: way } });
 
-  test("machines boot, are captured and boot from what was captured", async () => {
+  test("machines boot, are captured and boot from the snapshot", async () => {
     const first = await host().boot();
     await sh(first, "mv /usr/share/doc /usr/share/moved && echo kept > /kept");
     const { snapshot } = await first.stop({ snapshot: true });
@@ -17,7 +17,7 @@ describe.each(["descriptor", "name", "list"])("with layers named by %s", (way) =
     await second.stop();
   });
 
-  test("a layer that is missing is named", async () => {
+  test("the error for a missing layer names it", async () => {
     const machine = await host().boot();
     const { snapshot } = await machine.stop({ snapshot: true });
     await host().runtime.layers.discard(snapshot?.layers ?? []);

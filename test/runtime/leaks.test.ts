@@ -1,4 +1,4 @@
-/** What thousands of commands and a gigabyte of output leave behind in the agent and in the daemon: nothing. */
+/** Thousands of commands and a gigabyte of output leave nothing behind in the agent and in the daemon. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
@@ -57,10 +57,10 @@ describe("leaks", () => {
     expect(await command.exited).toMatchObject({ code: 0, outputEnd: total });
     expect(counted).toBe(total);
     expect(memoryOf(agent) - before.agent).toBeLessThan(2 * mebibyte);
-    // what was read lies about until Node collects it, which it does in time
+    // Node frees the data it has read only at its next garbage collection
     expect(most - before.daemon).toBeLessThan(64 * mebibyte);
     await eventually("what was read is collected", () => held() - before.held < 4 * mebibyte);
-    // and nobody reads at all
+    // and the same without a reader
     const unread = await start(machine, ["head", "-c", `${total}`, "/dev/zero"], { outputLimit: bound });
     await unread.exited;
     expect(memoryOf(agent) - before.agent).toBeLessThan(2 * mebibyte);
@@ -69,7 +69,7 @@ describe("leaks", () => {
     expect(length).toBeLessThanOrEqual(bound);
   });
 
-  test("two hundred machines one after the other leave the launcher and the daemon as they were", {
+  test("two hundred machines one after the other leave no resource in the launcher and the daemon", {
     timeout: 90_000,
   }, async () => {
     const { runtime } = host();
@@ -104,7 +104,7 @@ function descriptors(pid: number | "self"): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** bytes in memory that are its own */
+/** bytes of its private memory */
 function memoryOf(pid: number | "self"): number {
   const text = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(/^RssAnon:\s+(\d+)/m.exec(text)?.[1] ?? 0) * 1024;
@@ -114,7 +114,7 @@ function children(pid: number): number {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean).length;
 }
 
-/** bytes that this process holds on to once garbage is collected */
+/** bytes that this process holds after a garbage collection */
 function held(): number {
   setFlagsFromString("--expose-gc");
   runInNewContext("gc")();

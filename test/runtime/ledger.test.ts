@@ -1,4 +1,4 @@
-/** The reconciler: what is on the host but not in the ledger, or the other way round, is found and named. */
+/** The reconciler: it finds and names everything that is on the host but not in the ledger, or the other way round. */
 
 import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { cgroupsOf, linuxHost } from "../harness/linux-host.ts";
 const host = linuxHost({ pool: { hot: 1, warm: 1 } });
 
 describe("reconciling", () => {
-  test("finds nothing while machines and prepared machines live, and after they came and went", async () => {
+  test("finds nothing while machines and prepared machines live, and after they are gone", async () => {
     await host().runtime.ready();
     await expectReconciled(host());
     const machines = await Promise.all([bootFor(host()), bootFor(host()), bootFor(host())]);
@@ -21,7 +21,7 @@ describe("reconciling", () => {
     await expectReconciled(host());
   });
 
-  test("finds a cgroup, a folder and a socket that nobody wrote down", async () => {
+  test("finds a cgroup, a folder and a socket that are not in the ledger", async () => {
     const [tree = ""] = cgroupsOf(host().directory);
     const stray = join(tree, "stray");
     const folder = join(host().directory, "store/machines/stray");
@@ -43,7 +43,7 @@ describe("reconciling", () => {
     await expectReconciled(host());
   });
 
-  test("finds a folder that went away by itself", async () => {
+  test("finds a folder that vanished", async () => {
     await host().runtime.ready();
     const machine = await bootFor(host());
     await run(machine, ["true"]);
@@ -59,7 +59,7 @@ describe("reconciling", () => {
     await expectReconciled(host());
   });
 
-  test("folders of machines whose lines a loss of power has cost are written down again", async () => {
+  test("folders of machines whose lines were lost with the power are recorded again", async () => {
     const machine = await host().boot();
     await machine.stop();
     await host().runtime.close();
@@ -68,7 +68,7 @@ describe("reconciling", () => {
     await host().runtime.forget(machine.id);
   });
 
-  test("what an earlier daemon wrote down and never made is struck off", async () => {
+  test("entries that an earlier daemon recorded and never made are removed", async () => {
     await host().runtime.close();
     const things = [
       { kind: "directory", name: join(host().directory, "store/machines/m00000000deadbeef") },
@@ -81,7 +81,7 @@ describe("reconciling", () => {
     await expectReconciled(host());
   });
 
-  test("cgroups that an earlier daemon removed, of a machine that is gone, and did not strike off are struck off", async () => {
+  test("entries of cgroups that an earlier daemon removed, of a machine that is gone, are removed", async () => {
     await host().runtime.close();
     const things = cgroupsOf(host().directory).map((tree) => ({
       kind: "cgroup",

@@ -1,4 +1,4 @@
-/** The Linux runtime against the suites about limits, the network and what outlives the daemon. */
+/** The Linux runtime against the suites about limits, the network and restarts of the daemon. */
 
 import { adoptSuite } from "../conformance/runtime/adopt.ts";
 import { egressSuite } from "../conformance/runtime/egress.ts";

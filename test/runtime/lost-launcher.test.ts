@@ -1,4 +1,4 @@
-/** A launcher that is not there when it is needed: to be started again, or to be ended. */
+/** A launcher that is missing when it is needed: for a start, or for an end. */
 
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -13,7 +13,7 @@ import { agentPid, expectNothingLeft, launcherPid, processesOf } from "../harnes
 import { withRuntime } from "../harness/machine.ts";
 import { guestBinary } from "../runner/needs.ts";
 
-test("one that could not be started is started by the next request, and takes the machines over", async () => {
+test("a launcher that failed to start is started by the next request, and takes over the machines", async () => {
   await using undo = new AsyncDisposableStack();
   const guest = join(await tempDir(), "guest");
   await copyFile(guestBinary, guest);
@@ -27,11 +27,11 @@ test("one that could not be started is started by the next request, and takes th
   await rename(`${guest}.away`, guest);
   expect((await run(await host.boot(), ["echo", "new"])).stdout).toBe("new\n");
   expect(await machine.stop()).toMatchObject({ cause: "asked" });
-  // What the boots in between have begun is undone by the next daemon.
+  // The next daemon undoes the unfinished boots.
   expect(await (await host.reopen()).reconcile()).toEqual([]);
 });
 
-test("a machine ends when it is told to, though no launcher can be started", async () => {
+test("a machine can be stopped though no launcher can be started", async () => {
   await using undo = new AsyncDisposableStack();
   const guest = join(await tempDir(), "guest");
   await copyFile(guestBinary, guest);
@@ -42,7 +42,7 @@ test("a machine ends when it is told to, though no launcher can be started", asy
   undo.defer(() => rename(`${guest}.away`, guest).catch(() => undefined));
   process.kill(launcherPid(host), "SIGKILL");
   await eventually("a request fails", async () => (await failureOf(host.runtime.reconcile())).includes(guest));
-  // Its files cannot be deleted yet, which is said.
+  // Its files cannot be deleted yet, and the error says so.
   expect(await failureOf(machine.stop())).toContain(`Cannot start the launcher "${guest}"`);
   expect(await machine.ended).toMatchObject({ cause: "asked" });
   expect(host.runtime.machine(machine.id)).toBeUndefined();
@@ -52,7 +52,7 @@ test("a machine ends when it is told to, though no launcher can be started", asy
   expect(await (await host.reopen()).reconcile()).toEqual([]);
 });
 
-test("one that is dead already is no hindrance to shutting down", async () => {
+test("a dead launcher does not prevent shutting down", async () => {
   await using undo = new AsyncDisposableStack();
   const host = await withRuntime(undo);
   const machine = await host.boot();
@@ -63,7 +63,7 @@ test("one that is dead already is no hindrance to shutting down", async () => {
   await expectNothingLeft(host.directory, before);
 });
 
-test("and nothing else outlives a start that fails late, because the egress process does not answer", async () => {
+test("nothing outlives a start that fails late, because the egress process does not answer", async () => {
   await using undo = new AsyncDisposableStack();
   const [data, runRoot] = [await tempDir(undo), await tempDir(undo)];
   const start = `

@@ -1,6 +1,6 @@
 /**
- * A data directory of a version whose snapshots were chains of layers above those of their image: what is in it is
- * merged when it is first used, and nothing of it is lost.
+ * A data directory of a version whose snapshots were chains of layers above those of their image: they are merged at
+ * their first use, and nothing is lost.
  */
 
 import { existsSync } from "node:fs";
@@ -17,7 +17,7 @@ import { expectNoCollision, lookAt } from "./inode-life.ts";
 
 const host = linuxHost();
 
-/** what a machine of that version left: made, changed and deleted files, and a directory of the host that was moved */
+/** the leftovers of that version's machine: made, changed and deleted files, and a moved directory of the host */
 const generations: ((files: FileSession) => Promise<unknown>)[] = [
   async (files) => {
     await files.write("/srv/d/a", Buffer.from("first\n"), { parents: true });
@@ -38,7 +38,7 @@ const generations: ((files: FileSession) => Promise<unknown>)[] = [
   },
 ];
 
-test("its snapshots boot with all their files, each with a number of its own", async () => {
+test("its snapshots boot with all their files, each with its own inode number", async () => {
   const { id, layers } = await oldSnapshot("0".repeat(28));
   await host().reopen();
   const { snapshots } = host().runtime;
@@ -57,7 +57,7 @@ test("its snapshots boot with all their files, each with a number of its own", a
   expect((await sh(next, script)).stdout).toBe(`first\nsecond\nsecond\na\n${perl}`);
 });
 
-test("a machine of it that died keeps its files, also those in the layers that it stood on, and its log", async () => {
+test("a dead machine of it keeps its files, also those in the layers below it, and its log", async () => {
   const { id: lower, layers } = await oldSnapshot("1".repeat(28));
   const id = await deadMachine(layers);
   const { runtime } = host();
@@ -74,17 +74,7 @@ test("a machine of it that died keeps its files, also those in the layers that i
   await expectCollected(layers);
 });
 
-function kept(layers: string[]): string[] {
-  return layers.filter((id) => existsSync(join(host().directory, "store/layers", id)));
-}
-
-/** The runtime also collects by itself, when records of images have changed. */
-async function expectCollected(layers: string[]): Promise<void> {
-  await host().runtime.snapshots.collect();
-  await eventually("the layers are gone", () => kept(layers).length === 0);
-}
-
-/** what is on disk of a machine above these layers, as that version left it when the host was restarted */
+/** the files of a machine above these layers, as that version left them when the host was restarted */
 async function deadMachine(snapshotLayers: string[]): Promise<string> {
   const { directory } = host();
   const { layers, images } = host().runtime;

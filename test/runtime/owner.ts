@@ -1,6 +1,6 @@
 /**
- * A daemon to be killed: opens the runtime on the directories it is given, boots machines, starts commands on them,
- * prints as one line of JSON what it has made, and waits. The tests end it with SIGKILL.
+ * A daemon to be killed: opens the runtime on the given directories, boots machines, starts commands on them, prints
+ * one line of JSON about them, and waits. The tests end it with SIGKILL.
  */
 
 import { runtimeAt } from "../harness/machine.ts";
@@ -26,7 +26,7 @@ for (let n = 0; n < Number(count); n++) {
 }
 process.stdout.write(`${JSON.stringify(owned)}\n`);
 if (booting === "booting") {
-  // goes on making and stopping machines, so that the kill finds some half made and some half gone
+  // keeps making and stopping machines, so that the kill hits some half made and some half gone
   const worker = async (n: number) => {
     for (let turn = 0; ; turn++) {
       const machine = await runtime.boot({ id: `churn-${n}-${turn}`, root: { image: "host" } });

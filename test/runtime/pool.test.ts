@@ -1,4 +1,6 @@
-/** The Linux runtime with prepared machines made in advance: machines out of the pool are like all others, and none is left over. */
+/**
+ * The Linux runtime with a pool of prepared machines: those out of the pool are like all others, and none is left over.
+ */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +27,7 @@ describe("a runtime with a pool", () => {
     await expectReconciled(host());
   });
 
-  test("keeps nothing of what a prepared machine ran before it was given away", async () => {
+  test("leaves no trace of programs that a prepared machine ran before its use", async () => {
     await host().runtime.ready();
     const machine = await bootFor(host());
     expect(machine.processes()).toEqual([]);
@@ -35,7 +37,7 @@ describe("a runtime with a pool", () => {
     expect(await process.exited).toMatchObject({ code: 0 });
   });
 
-  test("gives every machine what it asked for, whatever the prepared machine was made for", async () => {
+  test("gives every machine its own spec, whatever the prepared machine was made for", async () => {
     await host().runtime.ready();
     const limits = { vcpus: 1, memory: 128 << 20, pids: 40, disk: 48 << 20 };
     const machine = await bootFor(host(), { limits, network: "deny-all", sudo: false });
@@ -59,14 +61,14 @@ describe("a runtime with a pool", () => {
     for (const copy of copies) expect((await sh(copy, "cat /file")).stdout).toBe("kept\n");
   });
 
-  test("many boots at once take what is there and make the rest", async () => {
+  test("many boots at once use all prepared machines and make the rest", async () => {
     await host().runtime.ready();
     const machines: Machine[] = await Promise.all(Array.from({ length: 12 }, () => bootFor(host())));
     const outputs = await Promise.all(machines.map((machine) => run(machine, ["echo", machine.id])));
     expect(outputs.map((output) => output.stdout.trim())).toEqual(machines.map((machine) => machine.id));
   });
 
-  test("prepared machines that died are given to nobody", async () => {
+  test("dead prepared machines are not used", async () => {
     await host().runtime.ready();
     const machine = await bootFor(host());
     await host().runtime.ready();
@@ -79,7 +81,7 @@ describe("a runtime with a pool", () => {
     await expectReconciled(host());
   });
 
-  test("a launcher that is killed takes no machine, and the pool fills again", async () => {
+  test("a killed launcher ends no machine, and the pool fills again", async () => {
     await host().runtime.ready();
     const machine = await bootFor(host());
     await host().runtime.ready();
@@ -92,7 +94,7 @@ describe("a runtime with a pool", () => {
     await expectReconciled(host());
   });
 
-  test("closing it leaves no prepared machine, and opening it again makes them anew", async () => {
+  test("closing it leaves no prepared machine, and opening it again makes new ones", async () => {
     await host().runtime.ready();
     await host().runtime.close();
     expect(preparedMachines()).toEqual([]);

@@ -1,4 +1,4 @@
-/** What was acknowledged is on the disk: a copy of the disk from that moment has every byte of it. */
+/** Acknowledged data is on the disk: a copy of the disk from that moment has every byte of it. */
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { sh } from "../conformance/runtime/run.ts";
 import { type FragileDisk, fragileDisk } from "../disks/power-loss.ts";
 import { runtimeAt } from "../harness/machine.ts";
 
-/** much in few files and little in many, none of it flushed by whoever wrote it */
+/** much data in few files and little in many, never flushed by its writer */
 const write =
   "mkdir -p /srv/many && cd /srv && head -c 60000000 /dev/urandom > large && for n in $(seq 300); do echo $n-$RANDOM > many/$n; done";
 const sums = "cd /srv && find . -type f | sort | xargs sha256sum";
@@ -20,7 +20,7 @@ const captures: Record<string, (machine: Machine) => Promise<SnapshotInfo | unde
 };
 
 test.each(Object.entries(captures))(
-  "after %s all files are there, byte for byte",
+  "after %s all files are complete, byte for byte",
   { timeout: 300_000 },
   async (_, capture) => {
     await using undo = new AsyncDisposableStack();
@@ -34,7 +34,7 @@ test.each(Object.entries(captures))(
   },
 );
 
-/** a machine that has written and is captured; the disk is kept the moment that is acknowledged */
+/** a machine that has written and is captured; the disk is saved at the moment of the acknowledgement */
 async function captured(
   undo: AsyncDisposableStack,
   disk: FragileDisk,

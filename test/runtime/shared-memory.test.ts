@@ -1,4 +1,4 @@
-/** What machines of the default image share in memory: Node's program, of which each would else read its own copy. */
+/** Memory that machines of the default image share: Node's program, of which each would otherwise read its own copy. */
 
 import { expect, test } from "vitest";
 import { bootFor } from "../conformance/runtime/host.ts";
@@ -8,7 +8,7 @@ import { linuxHost } from "../harness/linux-host.ts";
 const host = linuxHost({ pool: { hot: 1, warm: 1 } });
 const node = "/vercel/runtimes/node24/bin/node";
 
-test("a fresh machine finds Node's program in memory when another one has run it", async () => {
+test("a new machine has Node's program in memory if another one has run it", async () => {
   const first = await bootFor(host());
   await sh(first, `${node} -e 1`);
   const second = await bootFor(host());
@@ -18,7 +18,7 @@ test("a fresh machine finds Node's program in memory when another one has run it
   expect(resident).toBeGreaterThan(10 << 20);
 });
 
-test("what one machine changes beside Node is its own, and goes with its snapshot", async () => {
+test("a machine's changes beside Node are its own, and are in its snapshot", async () => {
   const first = await bootFor(host());
   const second = await bootFor(host());
   const modules = "/vercel/runtimes/node24/lib/node_modules";

@@ -1,4 +1,4 @@
-/** Processes of ours that outlived an upgrade: they are named, and replaced where nothing depends on them. */
+/** Our processes that outlive an upgrade: they are reported, and replaced if nothing depends on them. */
 
 import { appendFileSync, copyFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { guestBinary } from "../runner/needs.ts";
 
 const host = linuxHost();
 
-test("a launcher of another build goes on while a sandbox needs it, which is said, and is replaced by itself afterwards", async () => {
+test("a launcher of another build is reported, runs while a sandbox needs it, and is then replaced", async () => {
   const guest = join(await tempDir(), "guest");
   copyFileSync(guestBinary, guest);
   appendFileSync(guest, "another build");
@@ -53,7 +53,7 @@ test("a boot that begins while the launcher is replaced waits for the new one", 
   await eventually("the launcher is replaced", () => launcherPid(host()) !== before);
 });
 
-test("a build that was installed after the daemon began replaces nothing", async () => {
+test("a build that was installed after the daemon's start replaces nothing", async () => {
   const guest = join(await tempDir(), "guest");
   copyFileSync(guestBinary, guest);
   const runtime = await host().reopen({ guest });
