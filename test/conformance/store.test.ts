@@ -23,7 +23,7 @@ import { spansSuite } from "./store/spans.ts";
 import { tagsSuite } from "./store/tags.ts";
 import { teamsSuite } from "./store/teams.ts";
 
-/** each gives places of databases with nothing in them */
+/** each returns the locations of empty databases */
 const engines: Record<string, (undo: Undo) => Promise<() => Promise<StoreLocation>>> = {
   async SQLite(undo) {
     const directory = await tempDir(undo);

@@ -1,4 +1,4 @@
-/** Opening a runtime again: machines, their commands and their output are found as they were left. */
+/** Opening a runtime again: it finds machines, their commands and their output unchanged. */
 
 import { describe, expect, test } from "vitest";
 import type { Machine } from "../../../src/core/ports/runtime.ts";
@@ -9,7 +9,7 @@ export function adoptSuite(host: () => RuntimeHost): void {
   describe("after the runtime was opened again", () => {
     provesNothingIsLeft(host);
 
-    test("every machine is there with its spec, and works", async () => {
+    test("every machine exists with its spec, and works", async () => {
       const limits = { vcpus: 1, memory: 200 << 20, pids: 99, disk: 100 << 20 };
       const machines = await Promise.all([
         bootFor(host(), { limits, network: "deny-all" }),
@@ -31,7 +31,7 @@ export function adoptSuite(host: () => RuntimeHost): void {
       await expectReconciled(host());
     });
 
-    test("running commands are there, take input and signals, and their output goes on without a gap", async () => {
+    test("running commands still exist, take input and signals, and their output goes on without a gap", async () => {
       const machine = await bootFor(host());
       const counter = await start(machine, ["sh", "-c", "i=0; while :; do echo $i; i=$((i+1)); sleep 0.002; done"]);
       const cat = await start(machine, ["cat"], { stdin: true });
@@ -63,7 +63,7 @@ export function adoptSuite(host: () => RuntimeHost): void {
       expect((await gather(typing.output())).pty).toContain("30 90");
     });
 
-    test("what ended in between has its status and its whole output", async () => {
+    test("a command that ended in between has its status and its whole output", async () => {
       const machine = await bootFor(host());
       const command = await start(machine, [
         "sh",
@@ -85,7 +85,7 @@ export function adoptSuite(host: () => RuntimeHost): void {
       expect(again(host(), machine).process(command.id)?.exit).toMatchObject({ code: 9, outputEnd: 4 });
     });
 
-    test("whoever followed a command before is told, and does not take it for its end", async () => {
+    test("readers of a command's output get an error, not the end of the command", async () => {
       const machine = await bootFor(host());
       const command = await start(machine, ["sleep", "1000"]);
       const reader = expect(gather(command.output())).rejects.toMatchObject({ code: "gone" });
@@ -105,7 +105,7 @@ export function adoptSuite(host: () => RuntimeHost): void {
       await expect(host().boot({ id: machine.id })).rejects.toMatchObject({ code: "exists" });
     });
 
-    test("ids of commands are not used twice", async () => {
+    test("a command's id cannot be used twice", async () => {
       const machine = await bootFor(host());
       await run(machine, ["true"], { id: "first" });
       await host().reopen();
@@ -128,7 +128,7 @@ export function adoptSuite(host: () => RuntimeHost): void {
       expect((await sh(copy, "cat /file")).stdout).toBe("kept\n");
     });
 
-    test("a closed runtime refuses work with a sentence", async () => {
+    test("a closed runtime refuses work with a clear error", async () => {
       const machine = await bootFor(host());
       const { runtime } = host();
       await host().reopen();

@@ -1,4 +1,4 @@
-/** Booting and stopping machines: what a fresh one looks like, how it ends, and what is refused before it begins. */
+/** Booting and stopping machines: the state of a new one, how it ends, and which requests are refused. */
 
 import { describe, expect, test } from "vitest";
 import type { Limits } from "../../../src/core/ports/runtime.ts";
@@ -9,7 +9,7 @@ export function bootSuite(host: () => RuntimeHost): void {
   describe("booting", () => {
     provesNothingIsLeft(host);
 
-    test("a machine runs a command from its image and is on the list", async () => {
+    test("a machine runs a command from its image and is in the list", async () => {
       const machine = await bootFor(host());
       expect((await run(machine, ["echo", "hello"])).stdout).toBe("hello\n");
       expect(host().runtime.machine(machine.id)).toBe(machine);
@@ -26,7 +26,7 @@ export function bootSuite(host: () => RuntimeHost): void {
       expect(processes).toBeLessThan(8);
     });
 
-    test("what one machine writes no other machine sees", async () => {
+    test("a machine's files are invisible to other machines", async () => {
       const [one, other] = await Promise.all([bootFor(host()), bootFor(host())]);
       await sh(one, "echo mine > /var/tmp/mine");
       expect((await sh(other, "cat /var/tmp/mine")).status.code).not.toBe(0);
@@ -41,7 +41,7 @@ export function bootSuite(host: () => RuntimeHost): void {
       expect((await sh(withSudo, flag)).stdout).toBe("0");
     });
 
-    test("twenty machines boot at once, each with files and processes of its own", async () => {
+    test("twenty machines boot at once, each with its own files and processes", async () => {
       const machines = await Promise.all(Array.from({ length: 20 }, () => bootFor(host())));
       const outputs = await Promise.all(machines.map((machine) => sh(machine, `echo ${machine.id} > /id; cat /id`)));
       expect(outputs.map((output) => output.stdout.trim())).toEqual(machines.map((machine) => machine.id));
@@ -51,7 +51,7 @@ export function bootSuite(host: () => RuntimeHost): void {
   describe("stopping", () => {
     provesNothingIsLeft(host);
 
-    test("a stop ends every process, settles `ended` and says that it was asked for", async () => {
+    test("a stop ends every process, settles `ended` and reports that it was requested", async () => {
       const machine = await bootFor(host());
       await sh(machine, "sleep 1000 >/dev/null 2>&1 & sleep 1000 >/dev/null 2>&1 &");
       const end = await machine.stop();
@@ -69,7 +69,7 @@ export function bootSuite(host: () => RuntimeHost): void {
       expect(await machine.stop()).toEqual(one);
     });
 
-    test("a stopped machine refuses everything but questions about its past", async () => {
+    test("a stopped machine refuses everything but reading its past", async () => {
       const machine = await bootFor(host());
       await sh(machine, "head -c 1000000 /dev/zero | sha256sum");
       const before = await machine.usage();
@@ -85,7 +85,7 @@ export function bootSuite(host: () => RuntimeHost): void {
       expect(end.usage.cpuTime).toBeGreaterThanOrEqual(before.cpuTime);
     });
 
-    test("commands that run end with the machine, and whoever reads or waits is told", async () => {
+    test("running commands end with the machine: readers see the end, writers and waiters get an error", async () => {
       const machine = await bootFor(host());
       const command = await start(machine, ["sh", "-c", "echo before; exec sleep 1000"]);
       const read = (async () => {
@@ -105,7 +105,7 @@ export function bootSuite(host: () => RuntimeHost): void {
       expect(machine.processes()).toEqual([]);
     });
 
-    test("what a machine left is deleted by forgetting it, and only then", async () => {
+    test("a machine's leftovers are deleted by forgetting it, and only then", async () => {
       const machine = await bootFor(host());
       const { runtime } = host();
       const command = await start(machine, ["echo", "kept"]);
@@ -120,7 +120,7 @@ export function bootSuite(host: () => RuntimeHost): void {
     });
   });
 
-  describe("what cannot be booted", () => {
+  describe("an invalid boot", () => {
     provesNothingIsLeft(host);
 
     test.each(["", "a b", "../up", "a/b", "ä", "x".repeat(65), "a\0b", "a\n"])("the id %j is refused", async (id) => {
@@ -144,7 +144,7 @@ export function bootSuite(host: () => RuntimeHost): void {
       await expect(host().boot({ limits })).rejects.toMatchObject({ code: "invalid" });
     });
 
-    test("an image or a snapshot that is not there is said to be missing", async () => {
+    test("an unknown image or snapshot is reported as missing", async () => {
       const missing = { code: "not-found", message: expect.stringContaining('"nosuch"') };
       await expect(host().boot({ root: { image: "nosuch" } })).rejects.toMatchObject(missing);
       await expect(host().boot({ root: { snapshot: "nosuch" } })).rejects.toMatchObject(missing);

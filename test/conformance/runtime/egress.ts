@@ -6,7 +6,7 @@ import type { MachineNetwork } from "../../../src/core/ports/runtime.ts";
 import { bootFor, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
 import { python, start, until } from "./run.ts";
 
-/** of the names that programs ask for here none is allowed, so that none leaves this machine */
+/** no name that programs here look up is allowed, so no lookup leaves this machine */
 const network: MachineNetwork = {
   mode: "custom",
   domains: [{ domain: "allowed.invalid", rules: [] }],
@@ -30,7 +30,7 @@ export function egressSuite(host: () => RuntimeHost): void {
   describe("egress journal", () => {
     provesNothingIsLeft(host);
 
-    test("has what was decided before it is read, also after the machine ended and until it is forgotten", async () => {
+    test("has all decisions made before it is read, also after the machine ended, until it is forgotten", async () => {
       const machine = await bootFor(host(), { network });
       const read = (after = 0) => host().runtime.egress(machine.id)?.lines({ after, limit: 100 });
       expect(await read()).toEqual({ lines: [], more: false });
@@ -49,7 +49,7 @@ export function egressSuite(host: () => RuntimeHost): void {
       expect(host().runtime.egress(machine.id)).toBeUndefined();
     });
 
-    test("can be followed until the machine ends, and after that once more", async () => {
+    test("can be followed until the machine ends, and read again after that", async () => {
       const machine = await bootFor(host(), { network });
       const journal = host().runtime.egress(machine.id);
       const following = gathered(journal?.follow({ after: 0 }));
@@ -82,7 +82,7 @@ export function egressSuite(host: () => RuntimeHost): void {
       first.destroy();
     });
 
-    test("of a machine that nobody knows there is none", () => {
+    test("does not exist for an unknown machine", () => {
       expect(host().runtime.egress("nobody")).toBeUndefined();
     });
   });

@@ -1,4 +1,4 @@
-/** Running commands: what they are started with, how they end, and what is refused before anything runs. */
+/** Running commands: their environment, how they end, and which requests are refused before anything runs. */
 
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ExecSpec, Machine } from "../../../src/core/ports/runtime.ts";
@@ -17,12 +17,12 @@ export function execSuite(host: () => RuntimeHost): void {
       expect(status).toMatchObject({ code: 0, outOfMemory: false, timedOut: false });
     });
 
-    test("starts in the user's home, or where it is told to", async () => {
+    test("starts in the user's home, or in the given directory", async () => {
       expect((await run(machine(), ["pwd"])).stdout).toBe("/root\n");
       expect((await run(machine(), ["pwd"], { cwd: "/usr/lib" })).stdout).toBe("/usr/lib\n");
     });
 
-    test("has a small environment of its own, and the caller's on top", async () => {
+    test("has a small default environment, and the caller's on top", async () => {
       const env = (text: string) =>
         Object.fromEntries(
           text
@@ -38,7 +38,7 @@ export function execSuite(host: () => RuntimeHost): void {
       expect(Object.keys(plain).filter((name) => name.startsWith("npm_") || name === "VITEST")).toEqual([]);
     });
 
-    test("is looked for along the PATH that it is given", async () => {
+    test("is found through its own PATH", async () => {
       await sh(
         machine(),
         "mkdir -p /opt/mine; printf '#!/bin/sh\\necho found' > /opt/mine/tool; chmod 755 /opt/mine/tool",
@@ -58,7 +58,7 @@ export function execSuite(host: () => RuntimeHost): void {
       expect((await sh(machine(), "touch /root/x || echo refused", { user: "ann" })).stdout).toBe("refused\n");
     });
 
-    test("reads end-of-file where the caller has no input for it", async () => {
+    test("reads end-of-file if the caller gives no input", async () => {
       expect((await run(machine(), ["cat"])).status.code).toBe(0);
     });
 
@@ -75,7 +75,7 @@ export function execSuite(host: () => RuntimeHost): void {
       expect(status).toMatchObject({ code: 128 + signal, signal, outOfMemory: false, timedOut: false });
     });
 
-    test("tells the time on processors and the memory it used", async () => {
+    test("reports its processor time and memory", async () => {
       const { status } = await run(machine(), ["python3", "-c", "x = b'1' * (64 << 20); sum(range(10 ** 6))"]);
       expect(status.cpuTime).toBeGreaterThan(1);
       expect(status.peakMemory).toBeGreaterThan(64 << 20);
@@ -110,7 +110,7 @@ export function execSuite(host: () => RuntimeHost): void {
       );
     });
 
-    test("children that nobody waits for are reaped", async () => {
+    test("orphaned children are reaped", async () => {
       await sh(machine(), "for n in 1 2 3 4 5; do (sleep 0.05 & ) ; done");
       await eventually("no zombies", async () => {
         const { stdout } = await sh(machine(), "grep -l 'State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l");
@@ -151,7 +151,7 @@ export function execSuite(host: () => RuntimeHost): void {
       await command.signal(9);
     });
 
-    test("a command that runs longer than it may is killed with its group, and says so", async () => {
+    test("a command that exceeds its time limit is killed with its group, and its status says so", async () => {
       const command = await start(machine(), ["sh", "-c", "sleep 556 & sleep 556; echo never"], { timeLimit: 100 });
       expect(await command.exited).toMatchObject({ code: 137, signal: 9, timedOut: true, outOfMemory: false });
       expect((await gather(command.output())).stdout).toBe("");
@@ -166,7 +166,7 @@ export function execSuite(host: () => RuntimeHost): void {
     });
   });
 
-  describe("what cannot be run", () => {
+  describe("an invalid command", () => {
     const machine = sharedMachine(host);
 
     const refusals: [what: string, spec: Partial<ExecSpec>, kind: string][] = [
@@ -207,7 +207,7 @@ export function execSuite(host: () => RuntimeHost): void {
       expect(machine().processes()).toHaveLength(before);
       expect(machine().process(id)).toBeUndefined();
       expect((await sh(machine(), "test -e /root/ran")).status.code).toBe(1);
-      // the id was not used up
+      // the failed attempt did not use up the id
       expect((await run(machine(), ["true"], { id })).status.code).toBe(0);
     });
 
@@ -255,7 +255,7 @@ export function execSuite(host: () => RuntimeHost): void {
   });
 }
 
-/** one machine for a group of tests that leave it as it was */
+/** one machine for a group of tests that do not change it */
 export function sharedMachine(host: () => RuntimeHost): () => Machine {
   let machine: Machine | undefined;
   provesNothingIsLeft(host);
@@ -281,7 +281,7 @@ async function addAnn(machine: Machine): Promise<void> {
   );
 }
 
-/** how many processes have this command line */
+/** the number of processes with this command line */
 async function running(machine: Machine, commandLine: string): Promise<number> {
   const script = `for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null; echo; done`;
   const { stdout } = await sh(machine, script);

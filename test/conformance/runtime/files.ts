@@ -1,4 +1,4 @@
-/** Files of a running machine as its callers see them: beside the commands, as a user, many at once, until it stops. */
+/** Files of a running machine for its callers: beside the commands, as a user, many at once, until it stops. */
 
 import { describe, expect, test } from "vitest";
 import { sharedMachine } from "./exec.ts";
@@ -18,7 +18,7 @@ export function filesSuite(host: () => RuntimeHost): void {
       expect((await files.list("/srv/deep")).map((file) => file.name).sort()).toEqual(["note", "reply"]);
     });
 
-    test("a write that breaks off leaves what was there, and nothing else", async () => {
+    test("an interrupted write leaves the old file, and nothing else", async () => {
       const files = machine().files("nobody");
       const broken = async function* () {
         yield Buffer.from("half");
@@ -34,7 +34,7 @@ export function filesSuite(host: () => RuntimeHost): void {
       expect(stdout).toBe("old\nother\nbeforeafter 65534 640\n");
     });
 
-    test("a user may do what that user may", async () => {
+    test("a user has exactly that user's permissions", async () => {
       const nobody = machine().files("nobody");
       await machine().files().write("/root/secret", Buffer.from("x"), { mode: 0o600 });
       await expect(text(nobody.read("/root/secret"))).rejects.toMatchObject({ code: "forbidden" });
@@ -77,7 +77,7 @@ export function filesSuite(host: () => RuntimeHost): void {
       expect(before.slice(1)).toEqual(["/opt 0:0 755", "/var 0:0 755"]);
     });
 
-    test("a large file comes and goes as a stream", async () => {
+    test("a large file is written and read as a stream", async () => {
       const files = machine().files();
       const block = Buffer.alloc(1 << 20, "block");
       await files.write(
@@ -98,7 +98,7 @@ export function filesSuite(host: () => RuntimeHost): void {
       expect(new Set(stats.map((info) => info.size)).size).toBe(1);
     });
 
-    test("a request that waits for ever holds up nobody else", async () => {
+    test("a request that waits for ever does not block others", async () => {
       const files = machine().files();
       await sh(machine(), "head -c 30000000 /dev/zero > /tmp/unread; mkfifo /tmp/pipe");
       const stuck = Array.from({ length: 20 }, () => files.read("/tmp/unread"));
@@ -109,7 +109,7 @@ export function filesSuite(host: () => RuntimeHost): void {
       for (const stream of stuck) stream.destroy();
     });
 
-    test("a port inside can be reached, and one that nobody listens on cannot", async () => {
+    test("a port inside can be reached, and one without a listener cannot", async () => {
       const script = `
 import socket
 s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True)
@@ -132,7 +132,7 @@ c.close()`;
       }
     });
 
-    test("requests under way end when the machine stops", async () => {
+    test("pending requests end when the machine stops", async () => {
       const other = await bootFor(host());
       const endless = (async function* () {
         for (;;) {

@@ -1,6 +1,6 @@
 /**
- * What the suites in this folder need of whoever runs them: a runtime with a default image, and what every test does
- * with its machines. The suites use nothing but the core's interface, so that any runtime can be held against them.
+ * The interface between the suites in this folder and a runtime under test: a runtime with a default image, and common
+ * steps for its machines. The suites use only the core's interface, so that they fit any runtime.
  */
 
 import { afterAll, expect, onTestFinished } from "vitest";
@@ -8,11 +8,11 @@ import type { Machine, MachineSpec, Runtime } from "../../../src/core/ports/runt
 import { eventually } from "../../harness/harness.ts";
 
 export interface RuntimeHost {
-  /** changes with reopen() */
+  /** replaced by reopen() */
   readonly runtime: Runtime;
-  /** a machine with an id of its own, from the default image unless the spec says otherwise */
+  /** a machine with a new id, from the default image unless the spec says otherwise */
   boot(spec?: Partial<MachineSpec>): Promise<Machine>;
-  /** lets go of the runtime and opens it again, as a daemon that was started again would */
+  /** closes the runtime and opens it again, like a restarted daemon */
   reopen(): Promise<Runtime>;
 }
 
@@ -23,18 +23,18 @@ export async function bootFor(host: RuntimeHost, spec: Partial<MachineSpec> = {}
   return machine;
 }
 
-/** stops a machine if it lives, and deletes what is left of it */
+/** stops a machine if it runs, and deletes its leftovers */
 export async function dismiss(host: RuntimeHost, machineId: string): Promise<void> {
   await host.runtime.machine(machineId)?.stop();
   await host.runtime.forget(machineId);
 }
 
-/** the ledger and the host must agree once every test of a suite is over, also of those that failed */
+/** checks that the ledger and the host agree after all tests of a suite, including failed ones */
 export function provesNothingIsLeft(host: () => RuntimeHost): void {
   afterAll(() => expectReconciled(host()));
 }
 
-/** what the kernel takes apart in the background may be there for a moment longer */
+/** retries, since the kernel may take a moment to remove things in the background */
 export async function expectReconciled(host: RuntimeHost): Promise<void> {
   await eventually("an empty difference between the ledger and the host", async () => {
     expect(await host.runtime.reconcile()).toEqual([]);

@@ -1,4 +1,4 @@
-/** What goes into commands: standard input with its bounds and its end, and terminals. */
+/** The input of commands: standard input with its limits and its end, and terminals. */
 
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ export function inputSuite(host: () => RuntimeHost): void {
   describe("standard input", () => {
     const machine = sharedMachine(host);
 
-    test("arrives whole and in order, however much it is", async () => {
+    test("arrives complete and in order, whatever its length", async () => {
       const data = randomBytes(12 << 20);
       const command = await start(machine(), ["sha256sum"], { stdin: true });
       for (let at = 0; at < data.length; at += 3_000_001) await command.write(data.subarray(at, at + 3_000_001));
@@ -38,7 +38,7 @@ export function inputSuite(host: () => RuntimeHost): void {
       await sh(machine(), "rm /go");
     });
 
-    test("is refused once more waits than a command may be owed", async () => {
+    test("is refused once too much of it waits for the command", async () => {
       const command = await start(machine(), ["sleep", "1000"], { stdin: true });
       const writes = Array.from({ length: 40 }, () => command.write(new Uint8Array(1 << 20)));
       const results = Promise.allSettled(writes);
@@ -63,7 +63,7 @@ export function inputSuite(host: () => RuntimeHost): void {
       await never.signal(9);
     });
 
-    test("that waits is refused when its command ends", async () => {
+    test("that still waits is refused when its command ends", async () => {
       const command = await start(machine(), ["sh", "-c", "sleep 0.1"], { stdin: true });
       await expect(command.write(new Uint8Array(3 << 20))).rejects.toMatchObject({ code: "gone" });
     });
@@ -89,7 +89,7 @@ export function inputSuite(host: () => RuntimeHost): void {
       expect((await gather(command.output())).stdout).toBe("abcd");
     });
 
-    test("that a command does not read in time is counted as far as it was taken, and may be sent again", async () => {
+    test("that a command does not read in time reports how much was taken, and may be sent again", async () => {
       const command = await start(machine(), ["sh", "-c", "while [ ! -e /go ]; do sleep 0.02; done; sha256sum"], {
         stdin: true,
       });
@@ -105,7 +105,7 @@ export function inputSuite(host: () => RuntimeHost): void {
       await sh(machine(), "rm /go");
     });
 
-    test("nothing may be written too", async () => {
+    test("may be empty", async () => {
       const command = await start(machine(), ["cat"], { stdin: true });
       await command.write(new Uint8Array(0));
       await command.write(Buffer.from("x"));
@@ -119,7 +119,7 @@ export function inputSuite(host: () => RuntimeHost): void {
     const machine = sharedMachine(host);
     const size = { rows: 33, columns: 101 };
 
-    test("is a terminal for all three streams, of the size that was asked for", async () => {
+    test("is a terminal for all three streams, of the requested size", async () => {
       const script =
         "import os,sys; print(all(map(os.isatty, (0, 1, 2))), os.get_terminal_size()); sys.stderr.write('err\\n')";
       const command = await start(machine(), ["python3", "-c", script], { pty: size });
@@ -143,7 +143,7 @@ export function inputSuite(host: () => RuntimeHost): void {
       expect((await gather(command.output())).pty).toContain("mine");
     });
 
-    test("tells a resize to the program in front", async () => {
+    test("signals a resize to the foreground program", async () => {
       const script = "trap 'stty size; exit 0' WINCH; echo up; while :; do sleep 0.02; done";
       const command = await start(machine(), ["sh", "-c", script], { pty: size });
       await until(command.output(), "up");
@@ -196,7 +196,7 @@ export function inputSuite(host: () => RuntimeHost): void {
       expect(await command.exited).toMatchObject({ code: 0 });
     });
 
-    test("loses nothing of what is printed right before the end, nor the exit code of who closes it first", async () => {
+    test("loses neither output right before the end nor the exit code of a program that closes it first", async () => {
       const runs = Array.from({ length: 60 }, async (_, n) => {
         const argv =
           n % 2 ? ["cat", "/etc/passwd"] : ["python3", "-c", "import os; print('x' * 5000); os.closerange(0, 3)"];

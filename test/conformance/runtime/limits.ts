@@ -1,4 +1,4 @@
-/** Limits and metering: processors, memory, processes and disk, each felt inside only, counted and reported. */
+/** Limits and metering of processors, memory, processes and disk: a limit affects only its machine, and is reported. */
 
 import { describe, expect, test } from "vitest";
 import type { Process } from "../../../src/core/ports/runtime.ts";
@@ -13,7 +13,7 @@ export function limitsSuite(host: () => RuntimeHost): void {
     const limits = { memory: 96 * mebibyte };
     const hog = "x = []\nwhile True: x.append(b'1' * (1 << 20))";
 
-    test("a command that takes too much is killed, which is reported; its machine and others go on", async () => {
+    test("a command that takes too much is killed and reported; its machine and others go on", async () => {
       const [machine, other] = await Promise.all([bootFor(host(), { limits }), bootFor(host())]);
       const bystander = await start(other, ["sleep", "1000"]);
       expect((await python(machine, hog)).status).toMatchObject({
@@ -30,7 +30,7 @@ export function limitsSuite(host: () => RuntimeHost): void {
       expect((await other.usage()).outOfMemoryKills).toBe(0);
     });
 
-    test("a shell whose child was killed for memory says so too, one that was killed by hand does not", async () => {
+    test("a shell whose child was killed for memory reports it too, but not a kill by hand", async () => {
       const machine = await bootFor(host(), { limits });
       const { status } = await sh(
         machine,
@@ -50,7 +50,7 @@ export function limitsSuite(host: () => RuntimeHost): void {
       expect((await run(machine, ["echo", "alive"])).stdout).toBe("alive\n");
     });
 
-    test("large files do not count against it: their pages are given back", async () => {
+    test("large files do not count against it: their cached pages are freed", async () => {
       const machine = await bootFor(host(), { limits });
       const { status } = await sh(
         machine,
@@ -74,7 +74,7 @@ export function limitsSuite(host: () => RuntimeHost): void {
   describe("processes", () => {
     provesNothingIsLeft(host);
 
-    test("cannot be more than the limit, and the machine can be used again afterwards", async () => {
+    test("cannot exceed the limit, and the machine can be used again afterwards", async () => {
       const machine = await bootFor(host(), { limits: { pids: 32 } });
       const script = `
 import os, signal, time
@@ -95,7 +95,7 @@ for pid in children: os.kill(pid, signal.SIGKILL)`;
       expect((await run(machine, ["echo", "alive"])).stdout).toBe("alive\n");
     });
 
-    test("when none is free a command is refused with a sentence, and nothing is left of it", async () => {
+    test("if none is free a command is refused with a clear error, and nothing is left of it", async () => {
       const machine = await bootFor(host(), { limits: { pids: 16 } });
       const sleepers: Process[] = [];
       let refusal: unknown;
@@ -118,7 +118,7 @@ for pid in children: os.kill(pid, signal.SIGKILL)`;
   describe("processors", () => {
     provesNothingIsLeft(host);
 
-    test("a machine gets no more time on them than its share", async () => {
+    test("a machine gets no more processor time than its share", async () => {
       const machine = await bootFor(host(), { limits: { vcpus: 0.25 } });
       const before = await machine.usage();
       const began = performance.now();
@@ -153,7 +153,7 @@ for pid in children: os.kill(pid, signal.SIGKILL)`;
       );
     });
 
-    test("a file written from outside stops there too, as a typed error", async () => {
+    test("a write from outside stops there too, with a typed error", async () => {
       const machine = await bootFor(host(), { limits });
       const blocks = (async function* () {
         for (let n = 0; n < 128; n++) yield Buffer.alloc(mebibyte, "z");
@@ -170,7 +170,7 @@ for pid in children: os.kill(pid, signal.SIGKILL)`;
       expect((await sh(machine, "head -c 40000000 /dev/zero > /var/tmp/b")).status.code).toBe(0);
     });
 
-    test("what a snapshot holds is counted once: a machine booted from it has its own limit", async () => {
+    test("files of a snapshot are counted once: a machine booted from it has its own limit", async () => {
       const machine = await bootFor(host(), { limits });
       await sh(machine, "head -c 50000000 /dev/urandom > /var/tmp/a");
       const { snapshot } = await machine.stop({ snapshot: true });
@@ -213,7 +213,7 @@ for pid in children: os.kill(pid, signal.SIGKILL)`;
       expect((await machine.usage()).processes).toBe(idle);
     });
 
-    test("limits that make no sense are refused and change nothing", async () => {
+    test("invalid limits are refused and change nothing", async () => {
       const machine = await bootFor(host());
       const before = { ...machine.spec.limits };
       for (const limits of [{ vcpus: 0 }, { memory: -1 }, { pids: 1.5 }, { disk: Number.NaN }]) {

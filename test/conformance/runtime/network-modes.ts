@@ -1,4 +1,4 @@
-/** Changing the network of a machine while it runs: what goes on inside must not break, and the change is kept. */
+/** Changing the network of a running machine: its connections inside must not break, and the change is kept. */
 
 import { describe, expect, test } from "vitest";
 import type { Machine } from "../../../src/core/ports/runtime.ts";
@@ -9,7 +9,7 @@ export function networkModesSuite(host: () => RuntimeHost): void {
   describe("network modes", () => {
     provesNothingIsLeft(host);
 
-    test("can be switched to and fro, and the machine remembers the last", async () => {
+    test("can be switched back and forth, and the machine remembers the last", async () => {
       const machine = await bootFor(host(), { network: "deny-all" });
       expect(machine.spec.network).toBe("deny-all");
       for (const mode of ["allow-all", "deny-all", "deny-all", "allow-all", "deny-all"] as const) {
@@ -24,7 +24,7 @@ export function networkModesSuite(host: () => RuntimeHost): void {
       expect(again?.spec.network).toBe("allow-all");
     });
 
-    test("an open connection to a port inside lives through a switch", async () => {
+    test("an open connection to a port inside survives a switch", async () => {
       const machine = await bootFor(host());
       const server = await start(machine, ["python3", "-u", "-c", echoServer]);
       const port = Number(await until(server.output(), "\n"));
@@ -41,7 +41,7 @@ export function networkModesSuite(host: () => RuntimeHost): void {
       stream.destroy();
     });
 
-    test("nothing outside is reached while everything is denied, and bytes are counted in both modes", async () => {
+    test("nothing outside is reachable while everything is denied, and bytes are counted in both modes", async () => {
       const machine = await bootFor(host(), { network: "deny-all" });
       const attempt =
         "import socket\ntry: socket.create_connection(('203.0.113.1', 80), 2); print('reached')\nexcept OSError: print('refused')";

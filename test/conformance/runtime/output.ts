@@ -1,4 +1,4 @@
-/** Reading what commands print: from any offset, by several readers, while they run, afterwards, and within bounds. */
+/** Reading the output of commands: from any offset, by several readers, while they run, afterwards, within limits. */
 
 import { describe, expect, test } from "vitest";
 import type { OutputChunk } from "../../../src/core/ports/runtime.ts";
@@ -10,7 +10,7 @@ export function outputSuite(host: () => RuntimeHost): void {
   describe("output", () => {
     const machine = sharedMachine(host);
 
-    test("keeps the order of each stream, and its offsets count both", async () => {
+    test("keeps the order of each stream, and its offsets count both streams", async () => {
       const script = "import os\nfor n in range(2000): os.write(1 + n % 2, b'%d\\n' % n)";
       const command = await start(machine(), ["python3", "-c", script]);
       const { chunks, stdout, stderr, length } = await gather(command.output());
@@ -21,7 +21,7 @@ export function outputSuite(host: () => RuntimeHost): void {
       expect((await command.exited).outputEnd).toBe(length);
     });
 
-    test("is bytes: every value comes through", async () => {
+    test("is binary: every byte value is kept", async () => {
       const command = await start(machine(), ["python3", "-c", "import os; os.write(1, bytes(range(256)) * 1000)"]);
       const { chunks } = await gather(command.output());
       const expected = Buffer.concat(
@@ -30,7 +30,7 @@ export function outputSuite(host: () => RuntimeHost): void {
       expect(Buffer.concat(chunks.map((chunk) => chunk.data)).equals(expected)).toBe(true);
     });
 
-    test("is there for several readers at once, each from an offset of its own", async () => {
+    test("can be read by several readers at once, each from its own offset", async () => {
       const script =
         "i=0; while [ $i -lt 300 ]; do echo line-$i; i=$((i+1)); [ $((i % 50)) = 0 ] && sleep 0.02; done; exit 0";
       const command = await start(machine(), ["sh", "-c", script]);
@@ -57,7 +57,7 @@ export function outputSuite(host: () => RuntimeHost): void {
       await expect(gather(command.output({ from }))).rejects.toMatchObject({ code: "invalid" });
     });
 
-    test("without following is what there is so far", async () => {
+    test("without following ends with the output so far", async () => {
       const command = await start(machine(), ["sh", "-c", "echo now; exec sleep 1000"]);
       await until(command.output(), "now");
       expect((await gather(command.output({ follow: false }))).stdout).toBe("now\n");
@@ -85,7 +85,7 @@ export function outputSuite(host: () => RuntimeHost): void {
       expect((await patient).stdout).toBe("one\ntwo\n");
     });
 
-    test("of a command that is not known is said to be missing", () => {
+    test("of an unknown command is reported as missing", () => {
       const missing = expect.objectContaining({ code: "not-found" });
       expect(() => machine().output("nosuch")).toThrowError(missing);
       expect(() => machine().output("../machine")).toThrowError(missing);
@@ -114,7 +114,7 @@ export function outputSuite(host: () => RuntimeHost): void {
       `import os\nfor n in range(${total >> 16}): os.write(1, b'%06d' % n + b'x' * 65530)`,
     ];
 
-    test("loses the oldest, and the reader is told how much", async () => {
+    test("loses the oldest bytes, and the reader learns how many", async () => {
       const command = await start(machine(), print, { outputLimit: bound });
       expect((await command.exited).outputEnd).toBe(total);
       const { chunks, length, dropped } = await gather(command.output());
@@ -130,7 +130,7 @@ export function outputSuite(host: () => RuntimeHost): void {
       ).toBe(`${total / 65_536 - 1}`.padStart(6, "0"));
     });
 
-    test("from an offset that is kept nothing is missing, from one that is not only the rest is", async () => {
+    test("is complete from a kept offset, and from a lost one only the lost part is missing", async () => {
       const command = await start(machine(), print, { outputLimit: bound });
       await command.exited;
       expect(await gather(command.output({ from: total - 1000 }))).toMatchObject({ length: 1000, dropped: 0 });
@@ -139,7 +139,7 @@ export function outputSuite(host: () => RuntimeHost): void {
       expect(length + dropped).toBe(total - from);
     });
 
-    test("a reader that is too slow misses some, is told, and goes on", async () => {
+    test("a reader that is too slow misses some, learns how much, and goes on", async () => {
       const command = await start(machine(), print, { outputLimit: bound });
       const chunks: OutputChunk[] = [];
       for await (const chunk of command.output()) {
@@ -210,7 +210,7 @@ export function outputSuite(host: () => RuntimeHost): void {
   });
 }
 
-/** each chunk begins where the one before it ended, plus what was dropped between */
+/** each chunk begins at the end of the one before it, plus the dropped bytes between */
 function expectGapless(chunks: OutputChunk[]): void {
   let at = chunks[0]?.offset ?? 0;
   for (const [n, chunk] of chunks.entries()) {

@@ -1,4 +1,4 @@
-/** Runs commands on machines to their end and gathers what they print: what most tests of a runtime begin with. */
+/** Runs commands on machines to their end and collects their output, for most tests of a runtime. */
 
 import type { ExecSpec, ExitStatus, Machine, OutputChunk, Process } from "../../../src/core/ports/runtime.ts";
 
@@ -14,7 +14,7 @@ export interface Gathered {
   stdout: string;
   stderr: string;
   pty: string;
-  /** bytes handed out, and bytes that the reader was told are missing */
+  /** bytes received, and bytes reported as missing */
   length: number;
   dropped: number;
 }
@@ -60,7 +60,7 @@ export async function gather(output: AsyncIterable<OutputChunk>): Promise<Gather
   };
 }
 
-/** reads until the text has appeared, and lets go of the output */
+/** reads until the text has appeared, and closes the output */
 export async function until(output: AsyncIterable<OutputChunk>, text: string): Promise<string> {
   let seen = "";
   for await (const chunk of output) {

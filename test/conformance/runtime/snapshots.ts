@@ -1,4 +1,4 @@
-/** Snapshots: of a running machine, of one that stops, what boots from them, and what may be deleted when. */
+/** Snapshots: of a running machine, of one that stops, booting from them, and when they may be deleted. */
 
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
@@ -13,7 +13,7 @@ export function snapshotsSuite(host: () => RuntimeHost): void {
   describe("a snapshot of a running machine", () => {
     provesNothingIsLeft(host);
 
-    test("has what was written before it and not what came after, and the machine goes on", async () => {
+    test("has the files written before it and not later ones, and the machine goes on", async () => {
       const machine = await bootFor(host());
       await sh(
         machine,
@@ -30,7 +30,7 @@ export function snapshotsSuite(host: () => RuntimeHost): void {
 
     test("is consistent while a writer runs, and the writer loses no write", async () => {
       const machine = await bootFor(host());
-      // two files that always have the same content, but for the moment between the two renames
+      // two files that always have the same content, except for the moment between the two renames
       const script = `
 import os, sys
 n = 0
@@ -62,7 +62,7 @@ print(n)`;
       }
     });
 
-    test("leaves running commands running, and their output whole", async () => {
+    test("does not interrupt running commands or their output", async () => {
       const machine = await bootFor(host());
       const script =
         "i=0; while [ $i -lt 200 ]; do echo $i; i=$((i+1)); [ $((i % 20)) = 0 ] && sleep 0.01; done; exit 0";
@@ -71,7 +71,7 @@ print(n)`;
       expect((await gather(command.output())).stdout.trim().split("\n")).toHaveLength(200);
     });
 
-    test("several at once are each whole", async () => {
+    test("several at once are all complete", async () => {
       const machine = await bootFor(host());
       await sh(machine, "echo content > /data");
       const taken = await Promise.all([machine.snapshot(), machine.snapshot(), machine.snapshot()]);
@@ -95,13 +95,13 @@ print(n)`;
       const copy = await from(snapshot);
       const { stdout } = await sh(copy, "cat /root/file /d/hard; stat -c '%u:%g' /d/x; test -p /d/p && echo pipe");
       expect(stdout).toBe("kept\nkept\n1000:1000\npipe\n");
-      // what was asked for is on record also after the runtime was opened again
+      // the spec is on record also after the runtime was opened again
       await host().reopen();
       expect(await snapshots().get(snapshot.id)).toEqual({ ...snapshot, size: expect.any(Number) });
       expect(await host().runtime.salvage(machine.id)).toEqual(snapshot);
     });
 
-    test("knows its size, though nothing of it is on the disk yet, and knows it better when it is", async () => {
+    test("has a size estimate before it is on the disk, and the exact size afterwards", async () => {
       const written = 24_000_000;
       const small = 2_000_000;
       const [machine, other] = await Promise.all([bootFor(host()), bootFor(host())]);
@@ -110,7 +110,7 @@ print(n)`;
       const copied = await other.snapshot();
       expect(copied.size).toBeGreaterThanOrEqual(written);
       expect(copied.size).toBeLessThan(written + small);
-      // what was on the disk by then, which a capture of any machine sees to, is gone only with the next flush
+      // data that was on the disk by then, as after a capture of any machine, is freed only with the next flush
       await sh(machine, `rm /root/file; head -c ${written / 2} /dev/urandom > /root/other`);
       const { snapshot } = await machine.stop({ snapshot: true });
       if (!snapshot) throw new Error("The stop took no snapshot");
@@ -131,7 +131,7 @@ print(n)`;
       expect(await host().runtime.salvage(machine.id)).toBeUndefined();
     });
 
-    test("forgetting the machine does not take its snapshot away", async () => {
+    test("forgetting the machine does not delete its snapshot", async () => {
       const machine = await bootFor(host());
       await sh(machine, "echo mine > /file");
       const { snapshot } = await machine.stop({ snapshot: true });
@@ -163,7 +163,7 @@ print(n)`;
       expect((await sh(await from(snapshot), "cat /shared /removed")).stdout).toBe("base\ngone\n");
     });
 
-    test("the thirtieth in a row has what each of them left, and no more layers than the first", async () => {
+    test("the thirtieth in a row has the files of all before it, and no more layers than the first", async () => {
       let machine: Machine = await host().boot();
       let snapshot: SnapshotInfo | undefined;
       for (let n = 1; n <= 30; n++) {
@@ -187,7 +187,7 @@ print(n)`;
   describe("collecting", () => {
     provesNothingIsLeft(host);
 
-    test("deletes what no snapshot has, and takes nothing from machines that began with it", async () => {
+    test("deletes unused layers, and takes nothing from machines that began with them", async () => {
       const machine = await bootFor(host());
       await sh(machine, "echo needed > /file");
       const snapshot = await machine.snapshot();
@@ -203,7 +203,7 @@ print(n)`;
       expect((await sh(await from(next), "cat /file")).stdout).toBe("needed\n");
     });
 
-    test("a layer goes once its last snapshot has gone, and nothing boots from it any more", async () => {
+    test("a layer is deleted after its last snapshot, and nothing boots from it any more", async () => {
       const machine = await bootFor(host());
       const snapshot = await machine.snapshot();
       await snapshots().delete(snapshot.id);
@@ -211,7 +211,7 @@ print(n)`;
       await expect(host().boot({ root: { snapshot: snapshot.id } })).rejects.toMatchObject({ code: "not-found" });
     });
 
-    test("a boot that fails leaves no claim on the layers it looked for", async () => {
+    test("a failed boot leaves no claim on its layers", async () => {
       const machine = await bootFor(host());
       const snapshot = await machine.snapshot();
       const root = { snapshot: snapshot.id };
@@ -221,7 +221,7 @@ print(n)`;
       expect(await snapshots().collect()).toContain(snapshot.layers[0]);
     });
 
-    test("beside boots, forks and snapshots takes nothing from them", async () => {
+    test("does not disturb parallel boots, forks and snapshots", async () => {
       const machine = await bootFor(host());
       await sh(machine, "echo base > /file");
       const work = Array.from({ length: 8 }, async () => {
@@ -265,7 +265,7 @@ print(n)`;
       await snapshots().collect();
     });
 
-    test("that is damaged, cut short or something else is refused and leaves no layer", async () => {
+    test("that is damaged, cut short or of another format is refused and leaves no layer", async () => {
       const machine = await bootFor(host());
       await sh(machine, "head -c 400000 /dev/urandom > /data");
       const snapshot = await machine.snapshot();

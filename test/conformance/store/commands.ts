@@ -1,4 +1,4 @@
-/** Commands: on record from their start, ended once, listed for their session in order. */
+/** Commands: recorded from their start, ended once, listed for their session in order. */
 
 import { describe, expect, test } from "vitest";
 import { commandOf, newSandbox, noon, type StoreHost } from "./host.ts";
@@ -38,7 +38,7 @@ export function commandsSuite(host: () => StoreHost): void {
       expect(await store.endCommand("cmd_none", again)).toBeUndefined();
     });
 
-    test("of many ends at once one is kept, and all are told which", async () => {
+    test("of many ends at once one is kept, and all callers get that one", async () => {
       const { store } = host();
       const { session } = await newSandbox(store);
       const command = commandOf(session);

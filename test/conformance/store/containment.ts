@@ -1,4 +1,4 @@
-/** Sessions by what the tags of their sandboxes contain: every pair, and of nested values every pair of them. */
+/** Sessions by the tags of their sandboxes: every pair must match, and in nested values every pair of those. */
 
 import { describe, expect, test } from "vitest";
 import type { Owner, TagValue } from "../../../src/core/model/sandbox.ts";
@@ -7,7 +7,7 @@ import { at, newOwner, newProject, newSandbox, noon, type StoreHost, sessionOf, 
 
 type Tags = Record<string, TagValue>;
 
-/** names of the sandboxes of the sessions that are found, oldest first */
+/** names of the sandboxes of the found sessions, oldest first */
 async function namesWith(
   store: Store,
   { projectId }: Owner,
@@ -84,7 +84,7 @@ export function containmentSuite(host: () => StoreHost): void {
       expect(await namesWith(store, sandbox, { b: { c: 3 } })).toHaveLength(3);
     });
 
-    test("a change of tags reaches hundreds of sessions, and one that is resumed meanwhile", async () => {
+    test("a change of tags applies to hundreds of sessions, and to one that is resumed meanwhile", async () => {
       const { store } = host();
       const { sandbox, session } = await newSandbox(store, { tags: { v: 0 } });
       let last = session.id;
@@ -103,7 +103,7 @@ export function containmentSuite(host: () => StoreHost): void {
       expect(await namesWith(store, sandbox, { v: 299 })).toEqual([]);
     });
 
-    test("a filter is of one project, and its cursor of one filter", async () => {
+    test("a filter finds sessions of one project only, and a cursor is valid for one filter only", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       for (let i = 0; i < 3; i++) await newSandbox(store, { owner, tags: { a: 1, b: 2 } });
@@ -117,7 +117,7 @@ export function containmentSuite(host: () => StoreHost): void {
         });
     });
 
-    test("summaries are the same list, with the sandbox's tags as they are now, deleted or not", async () => {
+    test("summaries are the same list, with the sandbox's current tags, deleted or not", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { sandbox } = await newSandbox(store, { owner, tags: { a: 1, b: { c: [2] } } });
@@ -168,7 +168,7 @@ export function containmentSuite(host: () => StoreHost): void {
             half: i % 2,
             side: i % 2 ? "left" : "right",
             ...(i % 300 === 0 && { rare: true }),
-            // Both pairs are there, but in one element only in the last.
+            // Both pairs are present, but within one element only in the last row.
             list: i === count - 1 ? [{ a: 1, b: 2 }] : [{ a: 1 }, { b: 2 }],
           },
         });
@@ -195,7 +195,7 @@ export function containmentSuite(host: () => StoreHost): void {
       }
     });
 
-    test("a filter may be of a hundred pairs, and is refused beyond", async () => {
+    test("a filter may have a hundred pairs, and more are refused", async () => {
       const { store } = host();
       const tags = Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [`key-${i}`, i]));
       const { sandbox } = await newSandbox(store, { tags });

@@ -1,4 +1,4 @@
-/** Counts: exact for every part of a list, however long it is, and whatever is inserted where meanwhile. */
+/** Counts: exact for every part of a list, whatever its length, and whatever is inserted meanwhile. */
 
 import { describe, expect, test } from "vitest";
 import type { Session, Snapshot } from "../../../src/core/model/sandbox.ts";
@@ -6,7 +6,7 @@ import type { Span, Store } from "../../../src/core/ports/store.ts";
 import { closedAtEnd, newOwner, newSandbox, noon, type Pair, type StoreHost, snapshotOf } from "./host.ts";
 import { isIn, momentOf } from "./spans.ts";
 
-/** enough that the store does not count them one by one */
+/** so many that the store does not count them one by one */
 const many = 2500;
 
 async function insertSnapshots(store: Store, pair: Pair, times: number[]): Promise<Snapshot[]> {
@@ -18,7 +18,7 @@ async function insertSnapshots(store: Store, pair: Pair, times: number[]): Promi
 
 export function countsSuite(host: () => StoreHost): void {
   describe("counting", () => {
-    test("nothing is none, and every session is one, deleted sandboxes' too", async () => {
+    test("an empty list gives 0, and every session counts as one, deleted sandboxes' too", async () => {
       const { store } = host();
       const { teamId, projectId } = await newOwner(store);
       expect(await store.countSessions({ projectId })).toBe(0);
@@ -64,15 +64,15 @@ export function countsSuite(host: () => StoreHost): void {
         await check();
       };
       await insert(10, (i) => noon + i);
-      // One millisecond has more than a run, and the others few.
+      // One millisecond has more rows than a run, and the others have few.
       await insert(many, (i) => (i % 2 === 0 ? noon + 50 : noon + (i % 100)));
-      // Late: among the others, before them all, and in the crowded one.
+      // Late rows: among the others, before them all, and in the crowded millisecond.
       await insert(60, (i) => [noon + 33, noon - 1 - i, noon + 50][i % 3] ?? noon);
-      // And on time again.
+      // And rows in order again.
       await insert(1100, (i) => noon + 100 + Math.floor(i / 3));
     });
 
-    test("of sessions is what the list has", async () => {
+    test("of sessions matches the list", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { projectId } = owner;
@@ -95,7 +95,7 @@ export function countsSuite(host: () => StoreHost): void {
       expect(await store.countSessions({ projectId, before: { at: noon + 1200 } })).toBe(1201);
     });
 
-    test("is exact for whoever counted before others made the list longer", async () => {
+    test("is exact for a caller that counted before others extended the list", async () => {
       const open = await host().fresh();
       const [store, other] = [closedAtEnd(await open()), closedAtEnd(await open())];
       const pair = await newSandbox(store);
@@ -106,7 +106,7 @@ export function countsSuite(host: () => StoreHost): void {
         [store, noon],
         [other, noon + many],
         [other, noon + 2 * many],
-        // late ones
+        // late rows
         [store, noon + 1000],
       ] as const) {
         all.push(...(await insertSnapshots(place, pair, times(many, first))));
@@ -118,7 +118,7 @@ export function countsSuite(host: () => StoreHost): void {
       }
     });
 
-    test("misses nothing and counts nothing twice beside others who insert", async () => {
+    test("misses nothing and counts nothing twice while others insert", async () => {
       const open = await host().fresh();
       const [store, other] = [closedAtEnd(await open()), closedAtEnd(await open())];
       for (let round = 0; round < 4; round++) {
@@ -141,7 +141,7 @@ export function countsSuite(host: () => StoreHost): void {
           expect(counted).toBeGreaterThanOrEqual(least);
           expect(counted).toBeLessThanOrEqual(begun);
         };
-        // Old ones and new ones, while the list is being cut for the first time.
+        // Old and new rows, while the list is being divided into runs for the first time.
         const work = Array.from({ length: 60 }, (_, i) =>
           i % 6 === 2 ? count(i % 4 ? store : other) : insert(i % 2 ? store : other, noon + (i % 3 ? i : 5000 + i)),
         );

@@ -14,7 +14,7 @@ export function drivesSuite(host: () => StoreHost): void {
       expect(await store.findDrive(stranger.projectId, "données")).toBeUndefined();
     });
 
-    test("of many who create one name at once, one does", async () => {
+    test("of many parallel creates of one name, one succeeds", async () => {
       const { store } = host();
       const [owner, stranger] = [await newOwner(store), await newOwner(store)];
       const create = () => store.insertDrive(driveOf(owner, { name: "data" }));
@@ -24,7 +24,7 @@ export function drivesSuite(host: () => StoreHost): void {
       await store.insertDrive(driveOf(stranger, { name: "data" }));
     });
 
-    test("of many sessions that attach one drive at once, one does; the same one may again", async () => {
+    test("of many sessions that attach one drive at once, one succeeds; the same one may attach it again", async () => {
       const { store } = host();
       const drive = driveOf(await newOwner(store));
       await store.insertDrive(drive);
@@ -38,7 +38,7 @@ export function drivesSuite(host: () => StoreHost): void {
       expect(await store.attachDrive("drv_none", winner, "x", noon)).toBe(false);
     });
 
-    test("a session that ends lets go of all its drives and of no other's", async () => {
+    test("a session that ends releases all its drives and no others", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const [session, other] = [unique("sbx_"), unique("sbx_")];
@@ -79,7 +79,7 @@ export function drivesSuite(host: () => StoreHost): void {
       await store.insertDrive(driveOf(drive, { name: drive.name }));
     });
 
-    test("a drive is either attached or deleted when both are asked at once", async () => {
+    test("a drive is either attached or deleted when both are requested at once", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       for (let round = 0; round < 10; round++) {

@@ -1,4 +1,4 @@
-/** What outlives a program: everything that was acknowledged; and what two programs on one database do to each other. */
+/** Acknowledged data outlives a program; and two programs on one database do not corrupt each other's data. */
 
 import { describe, expect, test } from "vitest";
 import {
@@ -16,7 +16,7 @@ import {
 
 export function durabilitySuite(host: () => StoreHost): void {
   describe("a store that is opened again", () => {
-    test("has all that was put into it", async () => {
+    test("has all its data", async () => {
       const open = await host().fresh();
       const before = await open();
       const owner = await newOwner(before);
@@ -57,7 +57,7 @@ export function durabilitySuite(host: () => StoreHost): void {
   });
 
   describe("two programs on one database", () => {
-    test("cannot both claim it, until the one that has it closes", async () => {
+    test("cannot both claim it: the second can only after the first closes", async () => {
       const open = await host().fresh();
       const [one, other] = [await open(), closedAtEnd(await open())];
       expect(await one.claim()).toBe(true);
@@ -68,7 +68,7 @@ export function durabilitySuite(host: () => StoreHost): void {
       expect(await other.claim()).toBe(true);
     });
 
-    test("may open a new one at the same moment", async () => {
+    test("may create it at the same moment", async () => {
       const open = await host().fresh();
       const stores = await Promise.all([open(), open(), open(), open()]);
       for (const store of stores) closedAtEnd(store);

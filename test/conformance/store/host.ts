@@ -1,7 +1,6 @@
 /**
- * What the suites in this folder need of whoever runs them: a store, and empty databases to open more of them. With it
- * come things to put into a store; the suites use nothing but the core's interface, so that any engine can be held
- * against them.
+ * The interface between the suites in this folder and a store under test: a store, and empty databases to open more of
+ * them; and functions that make rows. The suites use only the core's interface, so that they fit any engine.
  */
 
 import { onTestFinished } from "vitest";
@@ -9,13 +8,13 @@ import type { Command, Drive, Owner, Sandbox, Session, Snapshot } from "../../..
 import type { Page, Store } from "../../../src/core/ports/store.ts";
 
 export interface StoreHost {
-  /** one that all tests share: each has a project of its own in it */
+  /** a store that all tests share: each uses its own project */
   readonly store: Store;
-  /** opens a database that nobody else has; what it gives opens the same one again */
+  /** makes a new database; the returned function opens it, also repeatedly */
   fresh(): Promise<() => Promise<Store>>;
 }
 
-/** a store with nothing in it, closed when the test ends */
+/** an empty store, closed when the test ends */
 export async function freshStore(host: StoreHost): Promise<Store> {
   return closedAtEnd(await (await host.fresh())());
 }
@@ -25,18 +24,18 @@ export function closedAtEnd(store: Store): Store {
   return store;
 }
 
-/** any moment: what matters is only what is before what */
+/** any moment: only the order of times matters */
 export const noon = 1_700_000_000_000;
 
 let count = 0;
 
-/** a text that no other has */
+/** a unique text */
 export function unique(prefix: string): string {
   count++;
   return `${prefix}${process.pid.toString(36)}x${count.toString(36)}`;
 }
 
-/** a project of a team of its own */
+/** a project of a new team */
 export async function newOwner(store: Store): Promise<Owner> {
   const teamId = unique("team_");
   await store.insertTeam({ id: teamId, slug: unique("slug-"), createdAt: noon });
@@ -61,7 +60,7 @@ export interface Pair {
   session: Session;
 }
 
-/** a sandbox and its first session, not yet in a store; only what every one has */
+/** a sandbox and its first session, not in a store yet, with the required fields only */
 export function sandboxOf(owner: Owner, fields: Partial<Sandbox> = {}): Pair {
   const sandbox: Sandbox = {
     ...owner,
@@ -115,7 +114,7 @@ export function sessionOf(sandbox: Sandbox, fields: Partial<Session> = {}): Sess
   };
 }
 
-/** a sandbox that is in the store, of an owner of its own unless one is given */
+/** a sandbox in the store, with a new owner unless one is given */
 export async function newSandbox(
   store: Store,
   { owner, ...fields }: Partial<Sandbox> & { owner?: Owner } = {},
@@ -188,7 +187,7 @@ export async function walk<T>(
   }
 }
 
-/** a query for the next page, or the first */
+/** a query for the next page, or for the first */
 export function at(cursor: string | undefined): { cursor?: string } {
   return cursor === undefined ? {} : { cursor };
 }

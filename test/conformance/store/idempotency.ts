@@ -1,4 +1,4 @@
-/** Idempotency keys: the first request is done, repeats get its answer. */
+/** Idempotency keys: the first request is executed, repeats get its answer. */
 
 import { describe, expect, test } from "vitest";
 import { freshStore, noon, type StoreHost, unique } from "./host.ts";
@@ -17,7 +17,7 @@ export function idempotencySuite(host: () => StoreHost): void {
       expect(await store.beginIdempotent(unique("other-"), noon)).toBe("new");
     });
 
-    test("of many at once one is new", async () => {
+    test("of many parallel requests one is new", async () => {
       const { store } = host();
       const key = unique("key-");
       const begun = await Promise.all(Array.from({ length: 8 }, () => store.beginIdempotent(key, noon)));
@@ -33,7 +33,7 @@ export function idempotencySuite(host: () => StoreHost): void {
       expect(await store.beginIdempotent(key, noon)).toBe("new");
     });
 
-    test("what is older than a moment is forgotten", async () => {
+    test("keys older than a given moment are forgotten", async () => {
       const store = await freshStore(host());
       for (const [key, at] of [
         ["old", noon],
@@ -47,7 +47,7 @@ export function idempotencySuite(host: () => StoreHost): void {
       expect(await store.beginIdempotent("new", noon + 2)).toEqual(answer);
     });
 
-    test("what was under way can be abandoned, and answers stay", async () => {
+    test("unfinished requests can be abandoned, and answers stay", async () => {
       const store = await freshStore(host());
       await store.beginIdempotent("running", noon);
       await store.beginIdempotent("ended", noon);

@@ -1,4 +1,4 @@
-/** Lists: every order and filter, pages that miss nothing and repeat nothing, and cursors that are for one list only. */
+/** Lists: every order and filter, pages that miss nothing and repeat nothing, and cursors valid for one list only. */
 
 import { describe, expect, test } from "vitest";
 import type { Owner, Sandbox } from "../../../src/core/model/sandbox.ts";
@@ -41,7 +41,7 @@ export function listsSuite(host: () => StoreHost): void {
       const owner = await newOwner(store);
       await fill(store, owner, names.length, (i) => ({
         name: names[i] ?? "",
-        // Two of each moment, so that the order of equal ones matters.
+        // Two rows for each moment, so that the order of equal ones matters.
         createdAt: noon + Math.floor(i / 2),
         stateChangedAt: noon - Math.floor(i / 2),
         ...(i % 3 === 0 && { currentSnapshotId: `snap_${i % 2}` }),
@@ -66,7 +66,7 @@ export function listsSuite(host: () => StoreHost): void {
       },
     );
 
-    test("without a snapshot comes before any, when ascending", async () => {
+    test("has sandboxes without a snapshot first, when ascending", async () => {
       const { store, owner } = await named();
       const { items } = await store.listSandboxes({ ...owner, sortBy: "currentSnapshotId", order: "asc", limit: 50 });
       const without = items.filter(({ currentSnapshotId }) => currentSnapshotId === undefined);
@@ -74,7 +74,7 @@ export function listsSuite(host: () => StoreHost): void {
       expect(items.slice(0, without.length)).toEqual(without);
     });
 
-    test("by a prefix has those names that begin with its very characters", async () => {
+    test("by a prefix has the names that begin with exactly its characters", async () => {
       const { store, owner } = await named();
       const found = (namePrefix: string, sortBy: SandboxQuery["sortBy"] = "name") =>
         walk((cursor) => store.listSandboxes({ ...owner, namePrefix, sortBy, order: "asc", limit: 2, ...at(cursor) }));
@@ -91,7 +91,7 @@ export function listsSuite(host: () => StoreHost): void {
       expect((await found("a", "createdAt")).map(({ name }) => name).sort()).toEqual(["a", "a%", "a-1", "a_2"]);
     });
 
-    test("by states has those in one of them, in one order", async () => {
+    test("by states has the sandboxes in any of them, in one order", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const states = ["running", "stopped", "pending", "stopping"] as const;
@@ -125,7 +125,7 @@ export function listsSuite(host: () => StoreHost): void {
       }
     });
 
-    test("leaves out those that ended and kept nothing, older ones and other images, and counts the same", async () => {
+    test("can leave out ended ones that kept nothing, older ones and other images, and counts the same", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const names = ["running", "kept", "lost", "old", "image", "other"];
@@ -163,7 +163,7 @@ export function listsSuite(host: () => StoreHost): void {
       expect(await store.countSandboxes({ ...owner, tags: { a: "c" } })).toBe(0);
     });
 
-    test("has nothing of another project, not even of the same team", async () => {
+    test("has no sandbox of another project, not even of the same team", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const sibling = await newProject(store, owner.teamId);
@@ -172,7 +172,7 @@ export function listsSuite(host: () => StoreHost): void {
         expect(await store.listSandboxes({ ...newest, ...sibling, ...filter })).toEqual({ items: [] });
     });
 
-    test("has no next page behind the last row, however the limit falls", async () => {
+    test("has no next page after the last row, whatever the limit", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       await fill(store, owner, 4, () => ({}));
@@ -204,7 +204,7 @@ export function listsSuite(host: () => StoreHost): void {
   });
 
   describe("a cursor", () => {
-    test("is for the list it was given for", async () => {
+    test("is valid only for the list that it came from", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const other = await newOwner(store);
@@ -230,7 +230,7 @@ export function listsSuite(host: () => StoreHost): void {
       await expect(store.listDrives({ ...plain, sortBy: "createdAt" })).rejects.toMatchObject({ code: "invalid" });
     });
 
-    test("that nobody gave is invalid, whatever it is", async () => {
+    test("that the store did not issue is invalid", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       await fill(store, owner, 2, () => ({}));
@@ -270,7 +270,7 @@ export function listsSuite(host: () => StoreHost): void {
         });
     });
 
-    test("stays good when the row it points to is deleted", async () => {
+    test("stays valid when the row it points to is deleted", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       await fill(store, owner, 4, (i) => ({ createdAt: noon + i }));

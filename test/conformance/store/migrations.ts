@@ -1,4 +1,6 @@
-/** How a database comes to its schema: step by step, each whole or not at all, never backwards, and from older programs' records. */
+/**
+ * How a database gets its schema: step by step, each completely or not at all, never backwards, also from old records.
+ */
 
 import { sql } from "kysely";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -8,7 +10,7 @@ import { type Migrations, migrate, migrations } from "../../../src/store/migrati
 import { openStore } from "../../../src/store/sql-store.ts";
 import { closedAtEnd, newOwner } from "./host.ts";
 
-/** `place` gives a database with nothing in it */
+/** `place` returns the location of an empty database */
 export function migrationsSuite(place: () => Promise<StoreLocation>): void {
   function opened(location: StoreLocation): Engine {
     const engine = openEngine(location);
@@ -22,7 +24,7 @@ export function migrationsSuite(place: () => Promise<StoreLocation>): void {
       "0002-second": statements("alter table things add column b text", "create index of_b on things (b)"),
     };
 
-    test("are applied in order, once, and further ones later", async () => {
+    test("are applied in order, once, and new ones later", async () => {
       const engine = opened(await place());
       await migrate(engine, undefined, first);
       await sql.raw("insert into things (a) values ('kept')").execute(engine.db);
@@ -49,7 +51,7 @@ export function migrationsSuite(place: () => Promise<StoreLocation>): void {
       expect(await applied(opened(location))).toEqual(Object.keys(migrations));
     });
 
-    test("a clock that is set back between two of them does no harm", async () => {
+    test("a clock that is set back between two migrations does no harm", async () => {
       const engine = opened(await place());
       await migrate(engine, undefined, first);
       await engine.db.updateTable("migrations").set({ timestamp: "2999-01-01T00:00:00.000Z" }).execute();
@@ -60,7 +62,7 @@ export function migrationsSuite(place: () => Promise<StoreLocation>): void {
     });
 
     test.each(["of today", "of before the Migrator"])(
-      "a database that a newer program wrote, with records %s, is refused and left as it is",
+      "a database of a newer program, with records %s, is refused and not changed",
       async (records) => {
         const location = await place();
         await (await openStore(location)).close();
@@ -83,7 +85,7 @@ export function migrationsSuite(place: () => Promise<StoreLocation>): void {
       },
     );
 
-    test("records of before the Migrator are taken over, and what is missing is applied", async () => {
+    test("records from before the Migrator are taken over, and missing migrations are applied", async () => {
       const location = await place();
       const engine = opened(location);
       const some: Migrations = Object.fromEntries(Object.entries(migrations).slice(0, 7));
@@ -98,7 +100,7 @@ export function migrationsSuite(place: () => Promise<StoreLocation>): void {
       for (const store of stores) await newOwner(store);
     });
 
-    test("programs of before the Migrator find the number of the schema", async () => {
+    test("programs from before the Migrator find the number of the schema", async () => {
       const engine = opened(await place());
       await migrate(engine);
       const { rows } = await sql.raw("select max(number) as last from migrations").execute(engine.db);
@@ -116,7 +118,7 @@ async function applied({ db }: Engine): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** puts the table in place that programs of before Kysely's Migrator wrote, after so many migrations */
+/** creates the table that programs wrote before Kysely's Migrator, as after this many migrations */
 async function writeOldRecords({ db }: Engine, count: number): Promise<void> {
   const rows = Array.from({ length: count }, (_, i) => `(${i + 1}, 'step ${i + 1}', ${1_700_000_000_001 + i})`);
   for (const statement of [

@@ -1,4 +1,4 @@
-/** Old sessions: which may go, what goes with them, and that counts, lists and their pages stay right all the while. */
+/** Old sessions: which may be deleted, and what with them; counts, lists and pages stay right meanwhile. */
 
 import { describe, expect, test } from "vitest";
 import type { Owner, Sandbox, Session } from "../../../src/core/model/sandbox.ts";
@@ -22,11 +22,11 @@ import {
 } from "./host.ts";
 import { isIn } from "./spans.ts";
 
-/** a moment at which everything is old enough */
+/** a moment late enough that everything is old */
 const later = noon + 1_000_000;
 const everything = { endedBefore: later, settledBefore: later, limit: 100 };
 
-/** a sandbox that was deleted, whose one session is over and in its totals */
+/** a deleted sandbox whose only session is over and counted in its totals */
 async function ended(store: Store, owner: Owner, fields: Partial<Sandbox> = {}): Promise<Pair> {
   const { sandbox, session } = sandboxOf(owner, { state: "stopped", ...fields });
   const pair = { sandbox, session: { ...session, stoppedAt: sandbox.createdAt } };
@@ -57,7 +57,7 @@ async function prunable(store: Store, query: Omit<PruneQuery, "after">): Promise
 
 export function pruningSuite(host: () => StoreHost): void {
   describe("old sessions", () => {
-    test("go with their commands, tags and deleted snapshots, and with them their deleted sandbox", async () => {
+    test("are deleted with their commands, tags, deleted snapshots and deleted sandbox", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { projectId } = owner;
@@ -85,7 +85,7 @@ export function pruningSuite(host: () => StoreHost): void {
       expect(await store.pruneSessions([session.id])).toBe(0);
     });
 
-    test("are those of an end before a time, or behind a place", async () => {
+    test("are those that ended before a time, or are beyond a place in the list", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { projectId } = owner;
@@ -102,21 +102,21 @@ export function pruningSuite(host: () => StoreHost): void {
       expect(await store.sessionBehind(projectId, 5)).toBeUndefined();
     });
 
-    test("stay while something needs them", async () => {
+    test("stay while another row needs them", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { projectId } = owner;
       const live = await newSandbox(store, { owner, state: "running" });
-      // Not in its totals.
+      // Not counted in its totals yet.
       await newSandbox(store, { owner, state: "failed", createdAt: noon + 1 });
-      // The newest of a sandbox that exists, and an older one.
+      // The newest session of an existing sandbox, and an older one.
       const { sandbox, session: older } = await newSandbox(store, { owner, state: "stopped", createdAt: noon + 2 });
       const newest = sessionOf(sandbox, { state: "stopped", createdAt: noon + 3, stoppedAt: noon + 3 });
       await store.insertSession(newest, older.id);
       for (const { id } of [older, newest]) await store.addTotals(id);
       const withSnapshot = await ended(store, owner, { createdAt: noon + 4 });
       await store.insertSnapshot(snapshotOf(withSnapshot));
-      // A sandbox resumes from its snapshot, though that is deleted.
+      // A sandbox that resumes from its snapshot, though that is deleted.
       const withOrigin = await ended(store, owner, { createdAt: noon + 5 });
       const origin = snapshotOf(withOrigin);
       await store.insertSnapshot(origin);
@@ -135,7 +135,7 @@ export function pruningSuite(host: () => StoreHost): void {
       const all = await store.listSessions({ projectId, limit: 50, order: "asc" });
       expect(all.items).toHaveLength(10 - 1);
       expect(await store.pruneSessions([older.id])).toBe(1);
-      // The store holds what it knows against whoever asks for more.
+      // The store itself refuses sessions that are still needed.
       expect(await store.pruneSessions([live.session.id, newest.id, withSnapshot.session.id])).toBe(0);
       expect(await store.getSession(recently.session.id)).toBeDefined();
 
@@ -144,7 +144,7 @@ export function pruningSuite(host: () => StoreHost): void {
       expect(await prunable(store, query)).toEqual([withOrigin.session.id, withDrive.session.id]);
     });
 
-    test("go however many commands, tags and snapshots one has", async () => {
+    test("are deleted whatever their number of commands, tags and snapshots", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { projectId } = owner;
@@ -161,7 +161,7 @@ export function pruningSuite(host: () => StoreHost): void {
       expect(found.items).toEqual([]);
     });
 
-    test("leave every count exact, for whoever counted before, and for rows that come late", async () => {
+    test("leave every count exact, for callers that counted before, and for late rows", async () => {
       const open = await host().fresh();
       const [store, other] = [closedAtEnd(await open()), closedAtEnd(await open())];
       const owner = await newOwner(store);
@@ -202,7 +202,7 @@ export function pruningSuite(host: () => StoreHost): void {
       expect((await store.sessionBehind(projectId, left.length - 1))?.at).toBe(noon - 5);
     });
 
-    test("leave counts, and the totals of pages, that are what the rows say, after random changes", async () => {
+    test("leave counts and totals of pages that match the rows, after random changes", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { projectId } = owner;
@@ -221,7 +221,7 @@ export function pruningSuite(host: () => StoreHost): void {
         list: (query: PageQuery & Span) => store.listSessions({ ...query, projectId }),
         count: (span: Span) => store.countSessions({ ...span, projectId }),
       };
-      // More than one run, and pages that were read before anything of them went.
+      // More rows than a run, and pages that were read before any of them was deleted.
       await insert(1100);
       const places = [];
       for (let page = await timeline(source, { limit: 90 }); page.older; ) {
@@ -248,7 +248,7 @@ export function pruningSuite(host: () => StoreHost): void {
       }
     });
 
-    test("miss no count beside others who insert, count and compact", async () => {
+    test("keep counts exact while others insert, count and compact", async () => {
       const open = await host().fresh();
       const [store, other] = [closedAtEnd(await open()), closedAtEnd(await open())];
       const owner = await newOwner(store);
@@ -274,7 +274,7 @@ export function pruningSuite(host: () => StoreHost): void {
       expect(await store.countSessions({ projectId })).toBe(all.items.length);
     });
 
-    test.for(["asc", "desc"] as const)("leave pages as they were for whoever reads on, %s", async (order) => {
+    test.for(["asc", "desc"] as const)("leave later pages unchanged for a reader, %s", async (order) => {
       const { store } = host();
       const owner = await newOwner(store);
       const { projectId } = owner;
@@ -298,7 +298,7 @@ export function pruningSuite(host: () => StoreHost): void {
       }
     });
 
-    test("leave places within a millisecond as they were", async () => {
+    test("leave places within a millisecond unchanged", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { projectId } = owner;
@@ -307,7 +307,7 @@ export function pruningSuite(host: () => StoreHost): void {
         owner,
         Array.from({ length: 24 }, (_, i) => noon + Math.floor(i / 8)),
       );
-      // One in the middle of its millisecond stays, and with it those before it.
+      // One row in the middle of its millisecond stays, and with it those before it.
       const crowd = sessions.filter(({ createdAt }) => createdAt === noon + 1).map(({ id }) => id);
       const middle = crowd.toSorted()[4] ?? "";
       await store.insertCommand(commandOf({ ...sessions[0], id: middle } as Session));

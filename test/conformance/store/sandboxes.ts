@@ -1,4 +1,4 @@
-/** Sandboxes: what is put in comes out, names are unique among those that exist, and a deleted one leaves no trace. */
+/** Sandboxes: every field is stored, names are unique among existing ones, and a deleted one leaves no trace. */
 
 import { describe, expect, test } from "vitest";
 import type { Sandbox } from "../../../src/core/model/sandbox.ts";
@@ -14,7 +14,7 @@ import {
   unique,
 } from "./host.ts";
 
-/** every field that there can be */
+/** every possible field */
 function everything(): Partial<Sandbox> {
   return {
     persistent: false,
@@ -64,7 +64,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       expect(await store.getSession(session.id)).toStrictEqual(session);
     });
 
-    test("what a sandbox does not have is not there, rather than undefined or null", async () => {
+    test("a field that a sandbox lacks is absent, rather than undefined or null", async () => {
       const { store } = host();
       const { sandbox } = await newSandbox(store);
       expect(await store.getSandbox(sandbox.id)).toStrictEqual(sandbox);
@@ -79,7 +79,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       expect(await store.getSandboxes([])).toEqual([]);
     });
 
-    test("a name in any script is found by its very characters", async () => {
+    test("a name in any script is found by exactly its characters", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const names = ["Ångström", "A\u030angstro\u0308m", "砂場", "🏖️", "a%_\\b", "Name", "name", "o'clock; drop table"];
@@ -89,7 +89,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       expect(await store.findSandbox(owner.projectId, "a__\\b")).toBeUndefined();
     });
 
-    test("text that is no Unicode is invalid, in a question and in a record", async () => {
+    test("text that is not Unicode is invalid, in a query and in a record", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       for (const name of ["a\0b", "\ud800"]) {
@@ -98,7 +98,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       }
     });
 
-    test("a name is taken within a project, and free in another", async () => {
+    test("a name is taken within a project, and available in another", async () => {
       const { store } = host();
       const { sandbox } = await newSandbox(store);
       const again = newSandbox(store, {
@@ -111,7 +111,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       expect(await store.findSandbox(sandbox.projectId, sandbox.name)).toEqual(sandbox);
     });
 
-    test("of many who create one name at once, one does, and the others leave nothing", async () => {
+    test("of many parallel creates of one name, one succeeds, and the others leave nothing", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const pairs = Array.from({ length: 8 }, () =>
@@ -140,7 +140,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       await store.insertSandbox(sandbox, session);
     });
 
-    test("an update replaces what it names, clears what it names as undefined, and leaves the rest", async () => {
+    test("an update replaces the given fields, clears those given as undefined, and leaves the rest", async () => {
       const { store } = host();
       const { sandbox } = await newSandbox(store, everything());
       const updated = await store.updateSandbox(sandbox.id, {
@@ -157,7 +157,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       expect(await store.getSandbox(sandbox.id)).toStrictEqual(updated);
     });
 
-    test("an update of nothing changes nothing", async () => {
+    test("an empty update changes nothing", async () => {
       const { store } = host();
       const { sandbox } = await newSandbox(store);
       expect(await store.updateSandbox(sandbox.id, {})).toStrictEqual(sandbox);
@@ -179,12 +179,12 @@ export function sandboxesSuite(host: () => StoreHost): void {
       });
     });
 
-    test("an update of what is not there gives nothing", async () => {
+    test("an update of a missing sandbox returns nothing", async () => {
       expect(await host().store.updateSandbox("sandbox_none", { timeout: 1 })).toBeUndefined();
       expect(await host().store.getSandbox("sandbox_none")).toBeUndefined();
     });
 
-    test("a sandbox is found by its routes as they are now", async () => {
+    test("a sandbox is found by its current routes", async () => {
       const { store } = host();
       const [first, second, third] = [unique("sb-"), unique("sb-"), unique("sb-")];
       const { sandbox } = await newSandbox(store, {
@@ -249,7 +249,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
   });
 
   describe("a deleted sandbox", () => {
-    test("gives its name and routes away, and is in no list", async () => {
+    test("frees its name and routes, and is in no list", async () => {
       const { store } = host();
       const subdomain = unique("sb-");
       const { sandbox } = await newSandbox(store, {
@@ -273,7 +273,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       expect(await store.findSandbox(sandbox.projectId, "again")).toEqual(successor);
     });
 
-    test("is deleted once, however many ask", async () => {
+    test("is deleted once, however many requests there are", async () => {
       const { store } = host();
       const { sandbox } = await newSandbox(store);
       const outcomes = await Promise.all([1, 2, 3].map((at) => store.deleteSandbox(sandbox.id, noon + at)));
@@ -282,7 +282,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       expect(await store.deleteSandbox("sandbox_none", noon)).toBe(false);
     });
 
-    test("takes no update and no session", async () => {
+    test("accepts no update and no session", async () => {
       const { store } = host();
       const { sandbox, session } = await newSandbox(store);
       await store.deleteSandbox(sandbox.id, noon);
@@ -290,7 +290,7 @@ export function sandboxesSuite(host: () => StoreHost): void {
       expect(await store.insertSession(sessionOf(sandbox), session.id)).toBe(false);
     });
 
-    test("stays for its sessions and snapshots", async () => {
+    test("stays readable for its sessions and snapshots", async () => {
       const { store } = host();
       const pair = await newSandbox(store);
       const { sandbox, session } = pair;

@@ -1,4 +1,4 @@
-/** Sessions: their moves are compare-and-set, their sandbox shows the current one, and the row is the timer. */
+/** Sessions: state changes are compare-and-set, a sandbox shows its current session, and the row is the timer. */
 
 import { describe, expect, test } from "vitest";
 import type { Session } from "../../../src/core/model/sandbox.ts";
@@ -37,7 +37,7 @@ export function sessionsSuite(host: () => StoreHost): void {
       expect(await store.findSessionByShortId("none")).toBeUndefined();
     });
 
-    test("many are found at once by their ids, each once, and none for an id that nobody has", async () => {
+    test("many are found at once by their ids, each once, and none for an unknown id", async () => {
       const { store } = host();
       const made = await Promise.all([1, 2, 3].map(() => newSandbox(store)));
       const ids = made.map(({ session }) => session.id);
@@ -60,7 +60,7 @@ export function sessionsSuite(host: () => StoreHost): void {
       });
     });
 
-    test("of many resumes after one session, one wins, and the others leave nothing", async () => {
+    test("of many parallel resumes after one session, one wins, and the others leave nothing", async () => {
       const { store } = host();
       const { sandbox, session } = await newSandbox(store, { state: "stopped" });
       const nexts = Array.from({ length: 8 }, () => sessionOf(sandbox));
@@ -82,7 +82,7 @@ export function sessionsSuite(host: () => StoreHost): void {
   });
 
   describe("moving a session", () => {
-    test("changes its state and what else was given, and its sandbox shows the state", async () => {
+    test("changes its state and the other given fields, and its sandbox shows the state", async () => {
       const { store } = host();
       const { sandbox, session } = await newSandbox(store);
       const changes = { startedAt: noon + 1, expiresAt: noon + 100, updatedAt: noon + 2 };
@@ -107,7 +107,7 @@ export function sessionsSuite(host: () => StoreHost): void {
       expect(await store.getSandbox(sandbox.id)).toStrictEqual(sandbox);
     });
 
-    test("is done by one of many who want it", async () => {
+    test("succeeds for one of many callers", async () => {
       const { store } = host();
       const { session } = await newSandbox(store, { state: "running" });
       const moves = await Promise.all(
@@ -122,7 +122,7 @@ export function sessionsSuite(host: () => StoreHost): void {
       expect(await store.getSession(session.id)).toStrictEqual(done[0]);
     });
 
-    test("of an old session leaves the sandbox with the state of the current one", async () => {
+    test("of an old session does not change the state of the sandbox", async () => {
       const { store } = host();
       const { sandbox, session } = await newSandbox(store, { state: "stopping" });
       const next = sessionOf(sandbox);
@@ -132,7 +132,7 @@ export function sessionsSuite(host: () => StoreHost): void {
       expect(await store.getSandbox(sandbox.id)).toMatchObject({ state: "running", stateChangedAt: noon + 5 });
     });
 
-    test("at the moment of a resume leaves the sandbox with the state of its current session", async () => {
+    test("during a resume leaves the sandbox with the state of its current session", async () => {
       const { store } = host();
       for (let round = 0; round < 10; round++) {
         const { sandbox, session } = await newSandbox(store, { state: "stopping" });
@@ -147,7 +147,7 @@ export function sessionsSuite(host: () => StoreHost): void {
       }
     });
 
-    test("keeps the reason of an end, whatever is in it", async () => {
+    test("keeps the reason of an end, whatever its text", async () => {
       const { store } = host();
       const { session } = await newSandbox(store);
       const moved = await store.moveSession(session.id, ["pending"], "failed", { endReason: "bad \0 and \ud800" });
@@ -174,7 +174,7 @@ export function sessionsSuite(host: () => StoreHost): void {
       await store.moveSession(session.id, ["pending"], "stopped", use);
     }
 
-    test("a session's use is added to its sandbox's totals once, however often it is asked", async () => {
+    test("a session's usage is added to its sandbox's totals once, however often that is requested", async () => {
       const { store } = host();
       const pair = await newSandbox(store, { totals: { egressBytes: 1, ingressBytes: 2, cpuMs: 3, durationMs: 4 } });
       await ended(store, pair);
@@ -238,7 +238,7 @@ export function sessionsSuite(host: () => StoreHost): void {
       expect((await store.openSessions()).map(({ id }) => id)).toEqual(open);
     });
 
-    test("sessions that are over wait to be counted until they are", async () => {
+    test("ended sessions are listed as uncounted until they are counted", async () => {
       const store = await freshStore(host());
       const { session } = await newSandbox(store, { state: "running", name: unique("n-") });
       expect(await store.uncountedSessions()).toEqual([]);

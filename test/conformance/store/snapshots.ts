@@ -1,4 +1,4 @@
-/** Snapshots: their record, their tombstones, their tree, and what is past its time. */
+/** Snapshots: their record, their tombstones, their tree, and which have expired. */
 
 import { describe, expect, test } from "vitest";
 import type { Snapshot } from "../../../src/core/model/sandbox.ts";
@@ -26,7 +26,7 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect(await store.getSnapshot("snap_none")).toBeUndefined();
     });
 
-    test("an update replaces what it names and clears what it names as undefined", async () => {
+    test("an update replaces the given fields and clears those given as undefined", async () => {
       const { store } = host();
       const snapshot = snapshotOf(await newSandbox(store), { expiration: 5, expiresAt: noon + 5 });
       await store.insertSnapshot(snapshot);
@@ -38,7 +38,7 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect(await store.updateSnapshot("snap_none", { lastUsedAt: 1 })).toBeUndefined();
     });
 
-    test("a sandbox's snapshots are those that are not deleted, newest first; lists show tombstones unless told not to", async () => {
+    test("a sandbox's snapshots are newest first, without deleted ones; lists show tombstones by default", async () => {
       const { store } = host();
       const pair = await newSandbox(store);
       const snapshots = [0, 1, 2].map((age) => snapshotOf(pair, { createdAt: noon + age }));
@@ -53,7 +53,7 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect([...idsOf(first.items), ...idsOf(next.items)]).toEqual([oldest, newest]);
     });
 
-    test("a list may be of one sandbox, of those with a name, and of those with one name", async () => {
+    test("a list may be of one sandbox, of those with a name, or of those with a given name", async () => {
       const { store } = host();
       const pair = await newSandbox(store);
       const { teamId, projectId } = pair.sandbox;
@@ -87,7 +87,7 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect(await store.snapshotChildren("snap_none", 10)).toEqual([]);
     });
 
-    test("those past their time are due unless they are deleted or live for ever", async () => {
+    test("expired ones are due unless they are deleted or live for ever", async () => {
       const store = await freshStore(host());
       const pair = await newSandbox(store);
       const [late, soon, never, deleted] = [
@@ -104,7 +104,7 @@ export function snapshotsSuite(host: () => StoreHost): void {
       expect(await due(noon + 9, 1)).toEqual([soon.id]);
     });
 
-    test("the runtime's ids tell what is to be kept and what was deleted", async () => {
+    test("the runtime's ids are divided into those to keep and those deleted", async () => {
       const store = await freshStore(host());
       const pair = await newSandbox(store);
       const [kept, deleted] = [snapshotOf(pair), snapshotOf(pair, { state: "deleted" })];

@@ -14,7 +14,7 @@ interface SpanHost {
   list(query: PageQuery & Span): Promise<Page<Listed>>;
 }
 
-/** thirty in three milliseconds, in the order of the list */
+/** thirty rows in three milliseconds, in the order of the list */
 const fills: Record<string, (store: Store) => Promise<SpanHost>> = {
   async sessions(store) {
     const owner = await newOwner(store);
@@ -71,7 +71,7 @@ export function spansSuite(host: () => StoreHost): void {
       expect(idsOf(walked)).toEqual(idsOf(order === "asc" ? all : all.toReversed()));
     });
 
-    test("has cursors of its own", async () => {
+    test("has its own cursors", async () => {
       const { list } = await fill(host().store);
       const query = { order: "desc", limit: 3 } as const;
       const { next } = await list({ ...query, before: { at: noon + 2 } });
@@ -85,7 +85,7 @@ export function isIn(one: Listed, { after, before }: Span): boolean {
   return (!after || isBeyond(one, after, 1)) && (!before || isBeyond(one, before, -1));
 }
 
-/** whether it is newer (1) or older (-1) than a moment */
+/** whether a row is newer (1) or older (-1) than a moment */
 function isBeyond(one: Listed, moment: Moment, direction: 1 | -1): boolean {
   if (one.createdAt !== moment.at) return Math.sign(one.createdAt - moment.at) === direction;
   return moment.id !== undefined && compare(one.id, moment.id) === direction;

@@ -1,4 +1,4 @@
-/** Filters by tags: every pair must be there, compared as a whole, whatever the order and however common it is. */
+/** Filters by tags: every pair must match as a whole, in any order and however common it is. */
 
 import { describe, expect, test } from "vitest";
 import type { Owner, TagValue } from "../../../src/core/model/sandbox.ts";
@@ -19,7 +19,7 @@ async function namesWith(
 
 export function tagsSuite(host: () => StoreHost): void {
   describe("tags", () => {
-    test("a filter finds those that have every pair", async () => {
+    test("a filter finds sandboxes that have every pair", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const all: Record<string, Tags> = {
@@ -43,7 +43,7 @@ export function tagsSuite(host: () => StoreHost): void {
       expect(await namesWith(store, owner, { env: "prod" }, { states: ["running", "pending"] })).toHaveLength(2);
     });
 
-    test("values of another type are other values, and nested ones are compared as a whole", async () => {
+    test("values of another type do not match, and nested ones are compared as a whole", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const values: Record<string, TagValue> = {
@@ -76,7 +76,7 @@ export function tagsSuite(host: () => StoreHost): void {
       for (const [name, tags] of Object.entries(all)) expect(await namesWith(store, owner, tags)).toEqual([name]);
     });
 
-    test("a filter follows the tags as they are now", async () => {
+    test("a filter uses the current tags", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const { sandbox } = await newSandbox(store, { owner, tags: { a: "1", b: "2" } });
@@ -90,7 +90,7 @@ export function tagsSuite(host: () => StoreHost): void {
       expect(await namesWith(store, owner, { a: "1" })).toEqual([]);
     });
 
-    test("a thousand tags on one sandbox are found each", async () => {
+    test("each of a thousand tags on one sandbox is found", async () => {
       const { store } = host();
       const owner = await newOwner(store);
       const tags = Object.fromEntries(Array.from({ length: 2500 }, (_, i) => [`key-${i}`, i]));

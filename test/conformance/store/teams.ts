@@ -6,7 +6,7 @@ import { freshStore, newOwner, noon, type StoreHost, unique } from "./host.ts";
 
 export function teamsSuite(host: () => StoreHost): void {
   describe("teams", () => {
-    test("a database belongs to nobody at first, and then to whoever was named last", async () => {
+    test("a database has no identity at first, and then the last one that was set", async () => {
       const store = await freshStore(host());
       expect(await store.identity()).toBeUndefined();
       await store.setIdentity("one");
@@ -39,7 +39,7 @@ export function teamsSuite(host: () => StoreHost): void {
       await expect(second).rejects.toMatchObject({ code: "exists" });
     });
 
-    test("an id is meant before another team's slug that looks like it", async () => {
+    test("an id has precedence over another team's equal slug", async () => {
       const { store } = host();
       const id = unique("team_");
       await store.insertTeam({ id: unique("team_"), slug: id, createdAt: noon });
@@ -81,7 +81,7 @@ export function teamsSuite(host: () => StoreHost): void {
       expect(await store.findAnyProject(project.name)).toBeUndefined();
     });
 
-    test("a project's id is meant before another project's name that looks like it", async () => {
+    test("a project's id has precedence over another project's equal name", async () => {
       const { store } = host();
       const { teamId, projectId } = await newOwner(store);
       await store.insertProject({
@@ -94,7 +94,7 @@ export function teamsSuite(host: () => StoreHost): void {
       expect(await store.findProject(teamId, projectId)).toMatchObject({ id: projectId });
     });
 
-    test("a name is taken within a team, and free in another", async () => {
+    test("a name is taken within a team, and available in another", async () => {
       const { store } = host();
       const [one, other] = [await newOwner(store), await newOwner(store)];
       const project = (teamId: string) => ({
@@ -110,7 +110,7 @@ export function teamsSuite(host: () => StoreHost): void {
       expect((await store.listProjects(one.teamId)).filter(({ name }) => name === "web")).toHaveLength(1);
     });
 
-    test("of two who create one project at once, one does", async () => {
+    test("of two parallel creates of one project, one succeeds", async () => {
       const { store } = host();
       const { teamId } = await newOwner(store);
       const create = () =>
