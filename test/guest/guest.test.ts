@@ -1,6 +1,6 @@
 /**
- * The guest's code by itself: that it builds without a warning, keeps to the wire's vectors, and stands arbitrary bytes;
- * then whole machines on a guest whose every memory access is checked.
+ * The guest's code by itself: it builds without a warning, agrees with the test vectors of the wire format, and
+ * survives arbitrary bytes. Then whole machines run on a guest whose every memory access is checked.
  */
 
 import { execFile } from "node:child_process";
@@ -19,7 +19,7 @@ import { needs } from "../runner/needs.ts";
 const run = promisify(execFile);
 const guest = join(root, "guest");
 
-/** runs make and gives what it printed: nothing, when there is nothing to complain about */
+/** runs make and returns its output, which is empty if there is no warning */
 async function make(build: string, ...args: string[]): Promise<string> {
   const { stdout, stderr } = await run("make", ["-s", "-C", guest, `BUILD=${build}`, ...args]);
   return stdout + stderr;
@@ -32,7 +32,7 @@ test.for(["cc", "clang"])("a clean build with %s has no warning", async (compile
   console.log(`${compiler} built the guest in ${Math.round(performance.now() - before)} ms`);
 });
 
-test("wire.c keeps to every vector, and the sanitisers find nothing", async () => {
+test("wire.c agrees with every vector, and the sanitisers find nothing", async () => {
   const build = join(await tempDir(), "build");
   await make(build, "wire_test");
   const { stdout, stderr } = await run(join(build, "wire_test"), [join(guest, "vectors.txt")]);
@@ -51,7 +51,7 @@ describe("arbitrary bytes", () => {
   /** inputs to begin with, so that a short run gets past the first checks */
   const seeds: Record<string, () => Promise<Buffer[]>> = {
     wire: vectorBytes,
-    // a client's bytes are a step 0 with their length before them
+    // a client's bytes are a step 0, preceded by their length
     agent: async () =>
       (await vectorBytes()).map((bytes) =>
         Buffer.concat([Buffer.from([0, bytes.length & 255, bytes.length >> 8]), bytes]),
@@ -63,7 +63,7 @@ describe("arbitrary bytes", () => {
       ),
       Buffer.from("1000:5\xff\xffbob:x:1000:1000:::\xff", "latin1"),
     ],
-    // a question over UDP and the beginning of a connection over IPv6, as the kernel tells them
+    // a question over UDP and the beginning of a connection over IPv6, as the kernel reports them
     nflog: async () => [
       Buffer.from(
         "450000340000400040110000c6120002c612000112340035002000000001010000010000000000000377656204746573740000010001",
@@ -77,7 +77,7 @@ describe("arbitrary bytes", () => {
       ),
       new FrameWriter().str("curl").u16(1).u32(7).u32(7).u64(1).frame(0, 0).subarray(headerLength),
     ],
-    // the kernel's greeting, a look-up, an open and a read: opcode, node, length, then what follows the header
+    // the kernel's init, a lookup, an open and a read: opcode, node, length, then the payload
     fuse: async () => [
       Buffer.concat([
         Buffer.from([26, 1, 16, 0, 7, 0, 0, 0, 31, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
@@ -113,7 +113,7 @@ describe("arbitrary bytes", () => {
 });
 
 describe("on a guest with sanitisers", () => {
-  test("machines live and die, and there is nothing to report", async (context) => {
+  test("machines live and die, and the sanitisers report nothing", async (context) => {
     needs(context, "root");
     await using undo = new AsyncDisposableStack();
     const checked = await sanitizedGuest(undo);
@@ -135,7 +135,7 @@ describe("on a guest with sanitisers", () => {
     const ends = await Promise.all([first, third, copy, other].map((machine) => machine.stop()));
     expect(ends.map((end) => end.cause)).toEqual(["asked", "asked", "asked", "asked"]);
     expect(await runtime.reconcile()).toEqual([]);
-    // The launcher looks for leaks when it ends.
+    // The launcher checks for leaks when it ends.
     await life.disposeAsync();
     expect(await checked.reports()).toEqual([]);
   });
@@ -150,7 +150,7 @@ async function mixedLoad(machine: Machine): Promise<void> {
     terminal(machine),
     endings(machine),
     refusals(machine),
-    // whose connection it was is looked for, whatever becomes of it
+    // netd looks up the program of the connection, even if the connection fails
     expectText(machine, "(: <>/dev/tcp/169.254.169.254/80) 2>&-; echo tried", "tried\n"),
     files(machine),
   ]);

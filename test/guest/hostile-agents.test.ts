@@ -1,6 +1,6 @@
 /**
- * What an agent may tell netd, which asks it who in its sandbox holds a socket. Agents live in sandboxes: here each is one
- * of the test's own, and netd runs with the address and undefined behaviour sanitisers.
+ * Hostile answers of an agent to netd, which asks it which process in its sandbox holds a socket. The agents here are
+ * the test's own, and netd runs with the address and undefined behaviour sanitisers.
  */
 
 import { once } from "node:events";
@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command python3"));
 
-test("an agent that answers what another was asked is cut off, and not heard", async () => {
+test("an agent that answers a question to another agent is cut off, and its answer is ignored", async () => {
   const hostile = await machineWithAgent("hostile");
   const victim = await machineWithAgent("victim");
   await connect("hostile");
@@ -39,7 +39,7 @@ test("an agent that answers what another was asked is cut off, and not heard", a
   expect(JSON.stringify(await probe.events("victim"))).not.toContain("forged");
 });
 
-test("an agent that answers twice, what it was not asked, or what is no answer is cut off", async () => {
+test("an agent that answers twice, answers without a question, or sends a malformed answer is cut off", async () => {
   const words: [string, (question: number) => Buffer][] = [
     ["twice", (question) => Buffer.concat([answer(question, "once"), answer(question, "again")])],
     ["unasked", (question) => answer(question + 1, "nobody")],
@@ -64,7 +64,7 @@ interface Asked {
   question: number;
 }
 
-/** a machine that reaches everything; its agent has agreed to be asked, and waits with every answer */
+/** a machine that reaches everything; its agent accepts questions, and delays every answer */
 async function machineWithAgent(name: string): Promise<{ asked: () => Promise<Asked> }> {
   const questions: Asked[] = [];
   const server = createServer((socket) => {

@@ -1,6 +1,6 @@
 /**
- * What must not be said on the sockets of the launcher and of an agent: frames that are none, requests that make no
- * sense, clients that do not read. Each gets a refusal with a sentence or the end of its connection.
+ * Bad input on the sockets of the launcher and of an agent: malformed frames, invalid requests, clients that do not
+ * read. Each gets a refusal with a sentence or the end of its connection.
  */
 
 import { constants } from "node:os";
@@ -28,7 +28,7 @@ describe.for(["launcher", "agent"] as const)("on the socket of the %s", (whose) 
     expect(client.answers).toEqual([]);
   });
 
-  test("a frame that ends in the middle holds nobody up", async () => {
+  test("a frame that ends in the middle blocks no other client", async () => {
     const frame = new FrameWriter().raw(Buffer.alloc(1000)).frame(Type.ping, 1);
     using silent = new DisposableStack();
     for (const length of [0, 1, headerLength - 1, headerLength, 500]) {
@@ -55,7 +55,7 @@ describe.for(["launcher", "agent"] as const)("on the socket of the %s", (whose) 
     expect(refusals).toEqual(unknown.map((type) => [1000 + type, refused(type)]));
   });
 
-  test("a version that nobody speaks is refused", async () => {
+  test("an unknown version is refused", async () => {
     using client = await RawClient.open(path());
     for (const payload of [new FrameWriter().u32(2), new FrameWriter(), new FrameWriter().u32(1).u8(0)]) {
       expect(await client.refusal(Type.hello, payload)).toMatchObject({ errno: EPROTO, what: What.request });
@@ -71,7 +71,7 @@ describe.for(["launcher", "agent"] as const)("on the socket of the %s", (whose) 
         if (!client.closed) client.send(new FrameWriter().raw(random(length)).frame(type, 77));
       }
       client.send(new FrameWriter().frame(Type.ping, 78));
-      // FILES and its like take the connection with them, and end it with the first thing that makes no sense
+      // FILES and similar requests take over the connection, and end it at the first invalid input
       await eventually("an answer or the end", () => client.closed || client.answers.some(({ id }) => id === 78));
     }
   });
@@ -82,7 +82,7 @@ describe.for(["launcher", "agent"] as const)("on the socket of the %s", (whose) 
       Array.from({ length: 200 }, async (_, i) => {
         using client = await RawClient.open(path());
         const bytes = random(5 + i * 20);
-        // the third byte makes most lengths sensible: the rest is then taken for a payload, and answered or waited for
+        // the third byte makes most lengths plausible: the rest is then read as a payload, and answered or waited for
         if (i % 2 === 0) bytes.fill(0, 2, 4);
         client.send(bytes);
         client.close();
@@ -90,7 +90,7 @@ describe.for(["launcher", "agent"] as const)("on the socket of the %s", (whose) 
     );
   });
 
-  test("thousands of connections that come and go cost nothing", async () => {
+  test("thousands of connections that come and go leave nothing behind", async () => {
     for (let round = 0; round < 30; round++) {
       using clients = new DisposableStack();
       const open = async (_: unknown, i: number) => {
@@ -101,7 +101,7 @@ describe.for(["launcher", "agent"] as const)("on the socket of the %s", (whose) 
     }
   });
 
-  test("more connections at once than anybody needs are turned away", async () => {
+  test("too many connections at once are refused", async () => {
     using clients = new DisposableStack();
     const all: RawClient[] = [];
     for (let i = 0; i < 1100; i++) all.push(clients.use(await RawClient.open(path())));
@@ -117,7 +117,7 @@ describe.for(["launcher", "agent"] as const)("on the socket of the %s", (whose) 
     client.stopReading();
     const ping = new FrameWriter().frame(Type.ping, 1);
     await client.flood(Buffer.concat(Array.from({ length: 5000 }, () => ping)));
-    // 8 MiB may wait to be sent; the sanitiser keeps what is freed for a while
+    // 8 MiB may wait to be sent; the sanitiser keeps freed memory for a while
     expect(residentBytes(pid) - before).toBeLessThan(128 << 20);
   });
 });
@@ -135,7 +135,7 @@ describe("an agent", () => {
     expect(refusal).toEqual({ errno: EBADMSG, what: What.request, sentence });
   });
 
-  test("refuses a command cut short anywhere", async () => {
+  test("refuses a command that is truncated at any byte", async () => {
     using client = await RawClient.open(host().agent);
     const whole = exec({ name: "x", argv: ["true"] })
       .frame(Type.exec, 1)
@@ -147,7 +147,7 @@ describe("an agent", () => {
     expect(refusals.map(({ errno }) => errno)).toEqual(lengths.map(() => EBADMSG));
   });
 
-  test("refuses an id that was used before, and keeps what its command printed", async () => {
+  test("refuses an id that was used before, and keeps that command's output", async () => {
     const command = await host().victim.exec({ id: "once", argv: ["echo", "first"], cwd: "/" });
     await command.exited;
     using client = await RawClient.open(host().agent);
@@ -181,7 +181,7 @@ describe("an agent", () => {
     const kill = (signal: number) => new FrameWriter().str(name).u32(signal);
     expect(await client.refusal(Type.signal, kill(65))).toMatchObject({ errno: EINVAL });
     expect(await client.refusal(Type.signal, kill(0xffff_ffff))).toMatchObject({ errno: EINVAL });
-    // many small pieces count for more than their bytes: the agent keeps each of them
+    // many small pieces cost more than their bytes: the agent keeps each of them
     const piece = new FrameWriter().str(name).bytes(Buffer.alloc(60_000)).frame(Type.stdin, 9);
     const crumb = new FrameWriter().str(name).bytes(Buffer.alloc(1)).frame(Type.stdin, 10);
     client.send(Buffer.concat([piece, piece, ...Array.from({ length: 5000 }, () => crumb)]));
@@ -192,7 +192,7 @@ describe("an agent", () => {
     expect((await client.ask(Type.signal, kill(9))).type).toBe(Type.ok);
   });
 
-  test("refuses users, ports and file requests that cannot be", async () => {
+  test("refuses impossible users, ports and file requests", async () => {
     const first = async (type: number, payload: FrameWriter) => {
       using client = await RawClient.open(host().agent);
       return await client.refusal(type, payload);

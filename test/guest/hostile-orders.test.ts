@@ -1,6 +1,6 @@
 /**
- * Orders to the launcher that cannot be carried out: machines, roots, volumes and layers that are not there or are
- * something else. Each gets a refusal with a sentence, and nothing of it stays.
+ * Orders to the launcher that cannot be carried out: machines, roots, volumes and layers that do not exist or are of
+ * the wrong kind. Each gets a refusal with a sentence, and leaves nothing behind.
  */
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -59,7 +59,7 @@ describe("the launcher", () => {
     expect(readdirSync(host().scratch).filter((name) => name.endsWith(".sock"))).toEqual([]);
   });
 
-  test("leaves alone what lies where a socket should be", async () => {
+  test("does not touch a file where its socket should be", async () => {
     using client = await RawClient.open(host().launcher);
     const precious = join(host().scratch, "precious");
     writeFileSync(precious, "kept");
@@ -70,13 +70,13 @@ describe("the launcher", () => {
     expect(readFileSync(precious, "utf8")).toBe("kept");
   });
 
-  test("refuses a name that a machine has", async () => {
+  test("refuses a name that a machine already has", async () => {
     using client = await RawClient.open(host().launcher);
     const { name } = host();
     expect(await client.refusal(Type.prepare, prepare({ ...(await order()), name }))).toMatchObject({ errno: EEXIST });
   });
 
-  test("refuses roots that cannot be, and the machine waits for one that can", async () => {
+  test("refuses impossible roots, and the machine waits for a possible one", async () => {
     using client = await RawClient.open(host().launcher);
     await using machine = await prepared(client);
     const { name, socket } = machine;
@@ -102,7 +102,7 @@ describe("the launcher", () => {
     expect((await inside.ask(Type.ping)).type).toBe(Type.ok);
   });
 
-  test("refuses further mounts that cannot be", async () => {
+  test("refuses impossible further mounts", async () => {
     using client = await RawClient.open(host().launcher);
     await using machine = await prepared(client);
     const { name } = machine;
@@ -118,7 +118,7 @@ describe("the launcher", () => {
     expect(await client.refusal(Type.activate, activate(...root, many))).toMatchObject({ errno: EBADMSG });
   });
 
-  test("gives a machine one root, and one killer after the other its answer", async () => {
+  test("gives a machine one root, and answers each of several requests to kill it", async () => {
     using client = await RawClient.open(host().launcher);
     await using machine = await prepared(client);
     const { name } = machine;
@@ -139,7 +139,7 @@ describe("the launcher", () => {
     });
   });
 
-  test("a machine whose maker is gone before it is ready can still be killed", async () => {
+  test("a machine whose client disconnects before it is ready can still be killed", async () => {
     const wanted = await order();
     const maker = await RawClient.open(host().launcher);
     maker.send(prepare(wanted).frame(Type.prepare, 1));
@@ -151,7 +151,7 @@ describe("the launcher", () => {
     await eventually("its socket's end", () => !readdirSync(host().scratch).includes(`${wanted.name}.sock`));
   });
 
-  test("takes no process over that is not there", async () => {
+  test("does not take over a process that does not exist", async () => {
     using client = await RawClient.open(host().launcher);
     const readopt = (name: string, pid: number) =>
       new FrameWriter().str(name).u32(pid).u32(0x7000_0000).str("/nowhere/s").str("").u8(1);
@@ -160,7 +160,7 @@ describe("the launcher", () => {
     expect(await client.refusal(Type.readopt, readopt("a b", 99))).toMatchObject({ errno: EBADMSG });
   });
 
-  test("refuses volumes that cannot be", async () => {
+  test("refuses impossible volumes", async () => {
     using client = await RawClient.open(host().launcher);
     const plain = join(host().directory, "store/hostile-folder");
     await mkdir(plain);
@@ -215,7 +215,7 @@ describe("the launcher", () => {
 
 const malformed = "Cannot read the request: it is malformed";
 
-/** what PREPARE says */
+/** the payload of PREPARE */
 interface Order {
   name: string;
   base: number;
@@ -229,7 +229,7 @@ interface Order {
 
 let orders = 0;
 
-/** one that could be carried out */
+/** a request that could be carried out */
 async function order(): Promise<Order> {
   const name = `hostile-${++orders}`;
   const journal = join(host().scratch, name);
@@ -282,7 +282,7 @@ async function prepared(client: RawClient): Promise<Order & AsyncDisposable> {
   };
 }
 
-/** what a root can be made of */
+/** the parts of a root */
 async function hostLayers(): Promise<string[]> {
   const { layers, images } = host().runtime;
   return layers.lowerDirs((await images.get("host"))?.layers ?? []);

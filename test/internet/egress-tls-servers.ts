@@ -1,8 +1,8 @@
 /**
  * The servers of test/network/egress-tls.test.ts, run inside the network namespace of its internet: an echo of requests over
- * HTTP/2 and 1.1 (8443), which also takes uploads, gives downloads (/download/<MiB>) and has a repository; the same with a certificate
- * that nobody believes (9443); a WebSocket echo (7444); and what a rule forwards to (8081). Prints "ready" and stays
- * until its stdin ends.
+ * HTTP/2 and 1.1 (8443), which also takes uploads, gives downloads (/download/<MiB>) and has a repository; the same
+ * with an untrusted certificate (9443); a WebSocket echo (7444); and the target of a forwarding rule (8081). Prints
+ * "ready" and stays until its stdin ends.
  */
 
 import { createHash } from "node:crypto";

@@ -1,6 +1,6 @@
 /**
- * A host with rules for tests of src/egress/tls, all over loopback: `open()` gives what a program in a sandbox would
- * connect to, with `intercept` between it and a server of the test's own.
+ * A host with rules for tests of src/egress/tls, all over loopback: `open()` returns the port that a program in a
+ * sandbox would connect to, with `intercept` between it and a server of the test's own.
  */
 
 import { type IncomingMessage, type RequestOptions, request, type ServerResponse } from "node:http";
@@ -22,20 +22,20 @@ import { type Interception, intercept, type SeenRequest } from "../../src/egress
 
 export const host = "api.test";
 
-/** whom the world's servers are certified by */
+/** the authority that signs the certificates of upstream servers */
 export const worldSpec = deriveAuthority(Buffer.alloc(32, 1), "world");
 export const world = openAuthority(worldSpec);
-/** whom the sandbox trusts */
+/** the authority that the sandbox trusts */
 export const sandboxSpec = deriveAuthority(Buffer.alloc(32, 2), "sandbox");
 export const sandbox = openAuthority(sandboxSpec);
 
 export interface Door {
   port: number;
-  /** each request that has ended */
+  /** the requests that have ended */
   seen: SeenRequest[];
   /** why connections failed before a request */
   failures: string[];
-  /** cuts off what is open */
+  /** cuts off open connections */
   abort(): void;
   /** connections that `intercept` has not finished with */
   pending(): number;
@@ -87,7 +87,7 @@ export async function open(port: number, rules: RequestRule[], changes: Partial<
   };
 }
 
-/** a server of the world that speaks HTTP/1.1 over TLS */
+/** an upstream server that speaks HTTP/1.1 over TLS */
 export async function http1Server(
   answer: (request: IncomingMessage, response: ServerResponse) => void,
   authority: Authority = world,
@@ -96,7 +96,7 @@ export async function http1Server(
   return { server, port: await listening(server) };
 }
 
-/** answers with what it was asked */
+/** answers with the request it got */
 export function echo() {
   return http1Server((message, response) => {
     response.setHeader("x-server", "yes");
@@ -107,7 +107,7 @@ export function echo() {
   });
 }
 
-/** a server of the world that speaks HTTP/2 */
+/** an upstream server that speaks HTTP/2 */
 export async function http2Server(): Promise<{ server: Http2SecureServer; port: number }> {
   const server = createSecureServer({ SNICallback: (name, done) => done(null, world.leafFor(name)) });
   server.on("session", (session) => session.on("error", () => undefined));
@@ -115,7 +115,7 @@ export async function http2Server(): Promise<{ server: Http2SecureServer; port: 
   return { server, port: await listening(server) };
 }
 
-/** a program's TLS connection through the door, trusting the sandbox's authority alone */
+/** a program's TLS connection through `intercept`, trusting only the sandbox's authority */
 export function tls(door: Door, options: ConnectionOptions = {}): Promise<TLSSocket> {
   const socket = connectTls({
     host: "127.0.0.1",
@@ -160,7 +160,7 @@ export async function replyOf(response: IncomingMessage): Promise<Reply> {
   return { status: statusCode, headers, rawHeaders, trailers, body };
 }
 
-/** a program's HTTP/2 session through the door */
+/** a program's HTTP/2 session through `intercept` */
 export async function http2(door: Door): Promise<ClientHttp2Session> {
   const socket = await tls(door, { ALPNProtocols: ["h2"] });
   const session = connectHttp2(`https://${host}`, { createConnection: () => socket });
@@ -184,7 +184,7 @@ export async function listening(server: Server | Http2SecureServer): Promise<num
   return (server.address() as AddressInfo).port;
 }
 
-/** everything that comes until the other side ends or goes */
+/** everything that arrives until the other side ends or disconnects */
 export async function all(socket: Socket): Promise<string> {
   let text = "";
   socket.on("data", (chunk: Buffer) => {

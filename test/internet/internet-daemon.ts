@@ -1,4 +1,4 @@
-/** A daemon on the host of test/internet/internet.ts, which believes the internet's authority and is reached from this process. */
+/** A daemon on the host of test/internet/internet.ts. It trusts the internet's authority; this process can reach it. */
 
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ export async function startDaemonOn(internet: Internet, undo: Undo, settings: Se
   return Object.create(inside, { url: { value: url } });
 }
 
-/** the file of whom the host believes */
+/** the file with the certificates that the host trusts */
 export async function internetRoots(undo: Undo): Promise<string> {
   const roots = join(await tempDir(undo), "internet.pem");
   await writeFile(roots, internetCertificate);
@@ -32,7 +32,7 @@ export async function startTlsServers(internet: Internet, undo: Undo): Promise<v
   await linesOf(servers)();
 }
 
-/** the proxy of test/internet/proxy-servers.ts, in the internet; `told` of each tunnel that it was asked for */
+/** the proxy of test/internet/proxy-servers.ts, in the internet; `told` gets each tunnel that it was asked for */
 export async function startProxy(internet: Internet, undo: Undo, told: (line: string) => void): Promise<void> {
   const script = join(root, "test/internet/proxy-servers.ts");
   const proxy = spawn(...internet.world.command(process.execPath, script), { stdio: ["pipe", "pipe", "inherit"] });

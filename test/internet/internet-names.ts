@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 
 export const webAddress = "93.184.216.34";
 export const webAddress6 = "2606:2800:220:1::1";
-/** where another web server is, and one that no policy of a test allows */
+/** addresses of another web server, and of one that no policy of a test allows */
 export const otherAddress = "93.184.216.35";
 export const otherAddress6 = "2606:2800:220:1::2";
 export const evilAddress = "93.184.216.66";
@@ -19,12 +19,12 @@ export const forbiddenAddresses6 = ["fd00:ec2::254", "fd12::1"];
 interface NameRecord {
   a?: string[];
   aaaa?: string[];
-  /** what it is another name of */
+  /** the name that it is an alias of */
   alias?: string;
   txt?: string;
   /** over UDP the answer says "ask again over TCP" */
   truncated?: boolean;
-  /** over the other transport there is no answer */
+  /** the other transport gives no answer */
   only?: "udp" | "tcp";
 }
 
@@ -50,7 +50,7 @@ export const nameRecords: Record<string, NameRecord> = {
 /** the length of the blocks below, in bytes */
 export const blockLength = 65_536;
 
-/** what the internet's source of bytes sends, block by block: no two are alike */
+/** the blocks that the internet's source of bytes sends: no two are alike */
 export function blockAt(index: number): Buffer {
   const number = Buffer.alloc(4);
   number.writeUInt32BE(index);

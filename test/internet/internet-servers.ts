@@ -1,6 +1,6 @@
 /**
  * The servers of test/internet/internet.ts, run inside its network namespace on every address: a web page (TCP 80), an echo
- * (TCP and UDP 7 and 7007; UDP 443 too), a sink that answers with the SHA-256 of what it was sent (TCP 9), a source of
+ * (TCP and UDP 7 and 7007; UDP 443 too), a sink that answers with the SHA-256 of its input (TCP 9), a source of
  * bytes (TCP 19: as many blocks as the first line asks for), names (UDP and TCP 53), and those of test/internet/internet-tls.ts.
  * Prints "ready" and stays until its stdin ends.
  */
@@ -79,7 +79,7 @@ function listening(server: ReturnType<typeof createServer>, port: number): Promi
 
 type From = { address: string; port: number };
 
-/** bound to one address each, so that answers come from where the question went */
+/** bound to one address each, so that an answer comes from the address of the question */
 function datagrams(
   address: string,
   port: number,
@@ -97,7 +97,7 @@ async function pour(socket: Socket, blocks: number): Promise<void> {
   socket.end();
 }
 
-/** undefined where silence is the answer */
+/** undefined if there is no answer */
 function answerTo(packet: Buffer, transport: "udp" | "tcp"): Buffer | undefined {
   const { id, questions } = understood(packet) ?? {};
   const [question] = questions ?? [];
@@ -114,7 +114,7 @@ function understood(packet: Buffer): ReturnType<typeof decode> | undefined {
   try {
     return decode(packet);
   } catch {
-    // whoever sends anything at all has not asked anything
+    // a client that sends anything at all has not asked a question
     return undefined;
   }
 }
@@ -132,7 +132,7 @@ function answersTo(name: string, type: string, record: ReturnType<typeof recordO
     A: (record?.a ?? []).map((data) => ({ type: "A", name, data, ttl: 60 })),
     AAAA: (record?.aaaa ?? []).map((data) => ({ type: "AAAA", name, data, ttl: 60 })),
     TXT: record?.txt === undefined ? [] : [{ type: "TXT", name, data: record.txt, ttl: 60 }],
-    // A key that would let a program hide which host it asks for (ECH).
+    // A key that would let a program hide the name of its host (ECH).
     HTTPS: [{ type: "HTTPS" as "NULL", name, data: Buffer.from("000100000500020001", "hex"), ttl: 60 }],
   };
   return all[type] ?? [];

@@ -1,4 +1,4 @@
-/** The certificate authority of test/internet/internet.ts, which the host believes, and its servers that speak TLS. */
+/** The certificate authority of test/internet/internet.ts, which the host trusts, and its servers that speak TLS. */
 
 import { createServer as createWeb } from "node:https";
 import { createServer, type Server, type Socket } from "node:net";
@@ -7,10 +7,10 @@ import { certificateOf, deriveAuthority, openAuthority } from "../../src/egress/
 
 export const internetSpec = deriveAuthority(Buffer.alloc(32, "internet"), "internet");
 
-/** what programs and the host have to believe */
+/** the certificate that programs and the host have to trust */
 export const internetCertificate = certificateOf(internetSpec);
 
-/** a page (443), an echo (7443), and an echo behind PostgreSQL's question for TLS (5432), each for whatever name */
+/** a page (443), an echo (7443), and an echo behind PostgreSQL's request for TLS (5432), each for any name */
 export function tlsServers(): { server: Server; port: number }[] {
   const authority = openAuthority(internetSpec);
   const options = {

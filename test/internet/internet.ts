@@ -25,7 +25,7 @@ import {
 
 const run = promisify(execFile);
 
-/** A network namespace that lives until the stack is undone. */
+/** A network namespace that lives until the stack is disposed. */
 export class Namespace {
   readonly #holder: ChildProcess;
 
@@ -94,7 +94,7 @@ export async function openInternet(undo: Undo): Promise<Internet> {
   return { host, world };
 }
 
-/** the lines that a process prints, one at a call */
+/** the lines that a process prints, one for each call */
 export function linesOf(child: ChildProcess): () => Promise<string> {
   if (!child.stdout) throw new Error("Cannot read lines: the process has no stdout");
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

@@ -38,7 +38,7 @@ const sources = [
   "confinement/caps",
 ];
 
-/** Compiles the probe; with `sanitized`, so that it stops at the first bad access; with `defined`, for another kernel. */
+/** Compiles the probe; with `sanitized` it stops at the first bad access, with `defined` it is for another kernel. */
 export async function buildProbe(directory: string, sanitized = false, defined: string[] = []): Promise<string> {
   const binary = join(directory, "net_probe");
   const macros = defined.map((macro) => `-D${macro}`);
@@ -82,7 +82,7 @@ export interface ProbeOfFile {
   under(policy: Partial<CustomNetwork>): Promise<string>;
 }
 
-/** there before the file's first test, gone after its last; tests are skipped that lack one of the `commands` */
+/** starts before the file's first test and ends after its last; tests that lack one of the `commands` are skipped */
 export function probeOfFile(commands: Need[], settings: Partial<EgressSettings> = {}): ProbeOfFile {
   const undo = new AsyncDisposableStack();
   let opened: { internet: Internet; probe: Probe } | undefined;
@@ -147,7 +147,7 @@ export class Probe {
     this.link = linkIn(directory);
   }
 
-  /** starts it in the namespace that plays the host, with more environment for the egress process, or with another one */
+  /** starts it in the host's namespace, with more environment for the egress process, or with another egress process */
   static async start(
     undo: Undo,
     host: Namespace,
@@ -162,7 +162,7 @@ export class Probe {
     const directory = await tempDir(undo);
     const binary = await buildProbe(directory, options.sanitized, options.defined);
     const command = realCommand([process.execPath, options.egress ?? join(root, "src/egress/main.ts")]);
-    // The sanitisers want more of the kernel than a confined process gets.
+    // The sanitisers need more system calls than a confined process gets.
     const confined = options.sanitized !== true;
     if (confined) await chown(directory, egressUser, egressUser);
     const child = spawn(...host.command(binary, ...command), {
@@ -188,7 +188,7 @@ export class Probe {
     return probe;
   }
 
-  /** makes a machine's network; it begins in deny-all. `agent` is a socket to ask who does what */
+  /** makes a machine's network; it begins in deny-all. `agent` is a socket to ask which process holds what */
   async add(machine: string, agent = ""): Promise<void> {
     await mkdir(join(this.#directory, machine), { mode: 0o700 });
     if (this.#confined) await chown(join(this.#directory, machine), egressUser, egressUser);
@@ -201,13 +201,13 @@ export class Probe {
     await this.order("allow", machine);
   }
 
-  /** what it may reach from now on, in the order in which the runtime says it */
+  /** sets what it may reach from now on, with the runtime's order of steps */
   async policy(machine: string, policy: Partial<CustomNetwork>): Promise<void> {
     await this.link.set(machine, { mode: "custom", domains: [], allowedCidrs: [], deniedCidrs: [], ...policy });
     await this.order("custom", machine);
   }
 
-  /** another daemon, which knows of no policy */
+  /** connects another daemon, which knows no policy */
   async relink(): Promise<void> {
     this.link.close();
     this.link = linkIn(this.#directory);
@@ -221,7 +221,7 @@ export class Probe {
     return texts.flatMap((text) => text.split("\n")).flatMap((line) => (line === "" ? [] : [JSON.parse(line)]));
   }
 
-  /** the same, with whatever was decided before the call */
+  /** the same, including everything decided before the call */
   async eventsNow(machine: string): Promise<LogLine[]> {
     await this.link.flush(machine);
     return this.events(machine);
@@ -268,7 +268,7 @@ export class Probe {
     return stdout.trim();
   }
 
-  /** the same as root with every capability, which no sandbox has: for what the ruleset must stop by itself */
+  /** the same as root with every capability, which no sandbox has: for packets that the ruleset must stop by itself */
   async asRoot(machine: string, code: string): Promise<string> {
     const network = `--net=/proc/${this.#pids.get(machine)}/ns/net`;
     return (await run("nsenter", [network, "python3", "-c", prelude + code])).stdout.trim();
@@ -310,7 +310,7 @@ function socketIn(directory: string): string {
   return join(directory, "egress.sock");
 }
 
-/** what the programs inside have at hand; every attempt has a deadline, and prints an error's name instead of failing */
+/** functions for the programs inside; every attempt has a deadline, and prints an error's name instead of failing */
 const prelude = `
 import socket, struct, sys, os, errno, hashlib, time, ssl, json
 CA = """${internetCertificate}"""

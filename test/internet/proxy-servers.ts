@@ -1,6 +1,7 @@
 /**
- * A company's proxy for tests, run inside the internet of test/internet/internet.ts: opens tunnels for anybody on port 3128, and on
- * 3129 for who knows the password. Prints "ready", then each tunnel that it was asked for, and stays until its stdin ends.
+ * A company's proxy for tests, run inside the internet of test/internet/internet.ts: opens tunnels for every client on
+ * port 3128, and on 3129 for clients with the password. Prints "ready", then each tunnel that it was asked for, and
+ * stays until its stdin ends.
  */
 
 import { createServer } from "node:http";

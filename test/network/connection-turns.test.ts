@@ -1,6 +1,6 @@
 /**
- * How netd hands connections over: few of each machine at a time, so that a neighbour's is never behind many of one that
- * floods. In place of the egress process is one that says of each connection whose it is, and begins with none.
+ * How netd hands connections over: few of each machine at a time, so that a neighbour's connection never waits behind
+ * many of a machine that floods. A stand-in for the egress process prints the machine of each connection.
  */
 
 import { writeFile } from "node:fs/promises";
@@ -18,7 +18,7 @@ const untaken = 4;
 const undo = new AsyncDisposableStack();
 let probe: Probe;
 
-/** one connection of the neighbour, and it has begun with two of the other's */
+/** at each connection of the neighbour, says that it has started two of the other's */
 const standIn = `
 let hostile;
 process.on("message", ({ kind, id, machine }) => {
@@ -41,7 +41,7 @@ beforeAll(async () => {
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command python3"));
 
-test("a neighbour's connection comes after a few of another machine's, and more of these when some are begun with", async () => {
+test("a neighbour's connection waits for only a few of a flooding machine, which gets more as some are started", async () => {
   const connect = (machine: string, count: number) =>
     probe.spawn(
       undo,

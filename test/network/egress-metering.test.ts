@@ -1,5 +1,5 @@
 /**
- * Three who count the same traffic: the kernel's counters in the sandbox's ruleset (whole packets), the egress process
+ * Three counts of the same traffic: the kernel's counters in the sandbox's ruleset (whole packets), the egress process
  * (what programs wrote and read, by host), and a capture of every packet in the sandbox's network, which knows both.
  */
 
@@ -52,7 +52,7 @@ for address in ("${webAddress}", "${webAddress6}"):
   for (const [address, bytes] of Object.entries(captured.hosts)) expect(hosts[address]).toEqual({ ...bytes, count: 2 });
 });
 
-test("what is refused counts as packets and for no host", async () => {
+test("refused connections count as packets, and not for any host", async () => {
   await probe().add("b");
   await probe().policy("b", { allowedCidrs: [`${webAddress}/32`] });
   const captured = await capture(
@@ -69,7 +69,7 @@ s = tcp("${webAddress}", 9); s.sendall(b"x" * 1000); s.shutdown(socket.SHUT_WR);
   expect(await probe().hosts("b")).toEqual({ [webAddress]: { bytesIn: 64, bytesOut: 1000, count: 1 } });
 });
 
-test("what the kernel answers for a program that has left is not counted as ours", async () => {
+test("answers of the kernel to datagrams for a closed socket are counted exactly", async () => {
   await probe().admit("c");
   const captured = await capture(
     "c",

@@ -1,4 +1,4 @@
-/** Hosts with rules, as programs of all kinds in real sandboxes see them: what is injected, trusted, told and never shown. */
+/** Hosts with rules, seen by many kinds of programs in real sandboxes: added headers, trust, logs, hidden secrets. */
 
 import { execFileSync } from "node:child_process";
 import { createHash, createPublicKey, verify, X509Certificate } from "node:crypto";
@@ -111,7 +111,7 @@ describe("a program that trusts what its system trusts", () => {
     ]);
   });
 
-  test("is told of a fixed answer, and of a host whose certificate is not valid", async () => {
+  test("gets a fixed answer, and an error for a host whose certificate is not valid", async () => {
     expect(await run(sandbox(), "curl", ["-sS", "-w", " %{http_code}", `${site}/fixed`])).toBe("teapot 418");
     const text = await run(sandbox(), "curl", ["-sS", "-w", "%{http_code}", "https://web.test:9443/"]);
     expect(text).toMatch(/^Cannot reach "web.test": its certificate is not valid: .+\n502$/);
@@ -141,7 +141,7 @@ describe("a program that trusts what its system trusts", () => {
     });
   });
 
-  test("hosts without rules are spoken to as they are", async () => {
+  test("TLS to hosts without rules is not opened", async () => {
     const subject = ["-sk", "-o", "/dev/null", "-w", "%{certs}", "https://other.test:8443/"];
     const text = await run(sandbox(), "curl", subject);
     expect(text).not.toContain(await issuerOf(sandbox()));
@@ -152,11 +152,11 @@ describe("a program that trusts what its system trusts", () => {
 });
 
 describe("the authority", () => {
-  test("is there only when rules are, also when they come later, and goes from the environment with them", async () => {
+  test("is present only while there are rules, also if they come later, and its variables go with them", async () => {
     const sandbox = await create({ allow: ["web.test"] });
     const look = () =>
       run(sandbox, "sh", ["-c", `env | grep -c -E 'CA_|CAFILE|CERT|CAINFO|_CA|ROOTS'; cat ${anchor}`], true);
-    // The host of these tests believes somebody whom no image knows, for which there are four.
+    // The host of these tests trusts a certificate that no image has, so four variables are set.
     expect(await look()).toBe("4\n");
     await sandbox.updateNetworkPolicy(rules);
     const [count, ...pem] = (await look()).split("\n");
@@ -169,7 +169,7 @@ describe("the authority", () => {
     await sandbox.delete();
   });
 
-  test("is the same after a stop and a restart of the daemon, and another one in a fork", async () => {
+  test("stays the same after a stop and a restart of the daemon, and differs in a fork", async () => {
     const sandbox = await create(rules, true);
     const before = await run(sandbox, "cat", [anchor]);
     await sandbox.stop();
@@ -192,7 +192,7 @@ describe("the authority", () => {
     await Promise.all([again.delete(), fork.delete()]);
   });
 
-  test("is put in place whatever a hostile root has put there", async () => {
+  test("is installed whatever a hostile root has put in its place", async () => {
     const sandbox = await create({ allow: ["web.test"] });
     const traps = `
       mkdir -p ${anchor.replace(/[^/]*$/, "")} /etc/pki/ca-trust/source/anchors
@@ -206,7 +206,7 @@ describe("the authority", () => {
     ).toBe("regular file\nregular file\n");
     expect(JSON.parse(await run(sandbox, "curl", ["-sS", `${site}/`])).headers["x-secret"]).toBe(secret);
     await sandbox.updateNetworkPolicy({ allow: ["web.test"] });
-    // A bundle that never ends, or that cannot be replaced, takes nothing but the trust.
+    // With a bundle that cannot be replaced, only the trust is missing.
     await run(sandbox, "sudo", ["bash", "-c", `rm ${bundle}; mkdir ${bundle}`]);
     await sandbox.updateNetworkPolicy(rules);
     expect(await run(sandbox, "curl", ["-sS", "-k", `${site}/`])).toContain(secret);
@@ -214,9 +214,9 @@ describe("the authority", () => {
   });
 });
 
-test("the secret is nowhere but on its way: not on disk, in a list of processes, inside, in an answer or in a log", async () => {
+test("the secret is only on the wire: not on disk, in a list of processes, inside, in an answer or in a log", async () => {
   const sandbox = await create(rules);
-  // Its owner's server may see it; this one says nothing of it.
+  // The server that the secret is for may see it; this one does not print it.
   await run(sandbox, "curl", ["-sS", "-o", "/dev/null", `${site}/upload`]);
   const { sessionId } = sandbox.currentSession();
   const session = (await raw(daemon, "GET", `/v2/sandboxes/sessions/${sessionId}?teamId=team_default`)).text;
@@ -235,7 +235,7 @@ test("the secret is nowhere but on its way: not on disk, in a list of processes,
     expect(filesWith(daemon.dataDir, needle)).toEqual([]);
     expect(processesWith(needle)).toEqual([]);
   }
-  // It would be found if it were there.
+  // The search finds a text that is there.
   expect(filesWith(daemon.dataDir, "X-Secret").length).toBeGreaterThan(0);
   await sandbox.delete();
 });
@@ -261,20 +261,20 @@ async function issuerOf(sandbox: AnySandbox): Promise<string> {
   return new X509Certificate(await run(sandbox, "cat", [anchor])).subject.replace("CN=", "");
 }
 
-/** files below a directory that have the text in them; what sandboxes wrote is in an image of many gigabytes, and searched inside */
+/** files below a directory that contain the text; files of sandboxes are in a large image, and searched inside */
 function filesWith(directory: string, text: string): string[] {
   const search = `find "$0" -type f -size -256M -print0 | xargs -0 grep -laF -- "$1" || true`;
   const found = execFileSync("sh", ["-c", search, directory, text], { encoding: "utf8" });
   return found.split("\n").filter((file) => file !== "");
 }
 
-/** processes of the whole machine whose command line or environment has it; not those of this test, which knows it */
+/** processes of the whole machine whose command line or environment contains it, without those of this test */
 function processesWith(text: string): string[] {
   const pids = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && Number(pid) !== process.pid);
   return pids.filter((pid) => ["cmdline", "environ"].some((file) => read(`/proc/${pid}/${file}`).includes(text)));
 }
 
-/** nothing, when the process is gone */
+/** empty if the process is gone */
 function read(file: string): string {
   try {
     return readFileSync(file, "utf8");

@@ -1,6 +1,6 @@
 /**
- * One sandbox that floods its network must not cost another one its own. netd runs with the address and undefined
- * behaviour sanitisers here, so that any of this that goes wrong in memory ends it.
+ * A sandbox that floods its network must not harm the network of another. netd runs with the address and undefined
+ * behaviour sanitisers here, so that any memory error ends it.
  */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -13,7 +13,7 @@ import { has, needs } from "../runner/needs.ts";
 /** bounds of guest/netd/netd.c and guest/netd/flows.c for one machine */
 const connectionsPerMachine = 512;
 const flowsPerMachine = 512;
-/** descriptors that netd and Node have anyway, and then some */
+/** descriptors that netd and Node have open anyway, with some to spare */
 const others = 100;
 
 const undo = new AsyncDisposableStack();
@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command python3"));
 
-/** everything works for the neighbour, and nothing takes long */
+/** checks that everything works for the neighbour, and takes little time */
 async function neighbourIsServed(): Promise<void> {
   const output = await probe.python(
     "neighbour",
@@ -53,7 +53,7 @@ async function egress(): Promise<number> {
   return eventually("the egress process runs", () => probe.egressPid());
 }
 
-test("ten thousand connections of one sandbox are held up, and let go when it closes them", async () => {
+test("ten thousand connections of one sandbox have to wait, and are released when it closes them", async () => {
   await neighbourIsServed();
   const before = await descriptorsOf(await egress());
   const flood = probe.spawn(
@@ -79,7 +79,7 @@ sys.stdin.read()
   expect(await probe.python("hostile", code)).toBe("web: page for x");
 });
 
-test("datagrams to twenty thousand places take no more than a sandbox's share", async () => {
+test("datagrams to twenty thousand destinations use no more than a sandbox's share", async () => {
   await probe.python(
     "hostile",
     `
@@ -96,7 +96,7 @@ for i in range(10000):
   expect(await probe.python("hostile", code)).toBe("udp: hello");
 });
 
-test("questions without end, and what is no question at all, keep nobody else from names", async () => {
+test("endless and malformed DNS questions do not stop other sandboxes from resolving names", async () => {
   await probe.python(
     "hostile",
     `
@@ -130,7 +130,7 @@ attempt("reset", lambda: held[0].recv(1))
   );
   const said = linesOf(child);
   expect(await said()).toBe("open");
-  // Not more than before: what earlier tests left may close meanwhile.
+  // Not more than before: descriptors of earlier tests may close meanwhile.
   expect(await descriptorsOf(pid)).toBeGreaterThanOrEqual(100);
   expect(await descriptorsOf(netd)).toBeGreaterThanOrEqual(50);
   await probe.order("drop", "short-lived");
@@ -140,7 +140,7 @@ attempt("reset", lambda: held[0].recv(1))
   await neighbourIsServed();
 });
 
-test("a policy of its own makes a sandbox no more of a burden", async () => {
+test("a hostile sandbox with a policy of its own does no more harm", async () => {
   await probe.policy("hostile", { domains: [{ domain: "*.evil.test", rules: [] }] });
   const process = await egress();
   await probe.python(
@@ -178,7 +178,7 @@ for i in range(3000):
   expect(await egress()).toBe(process);
 });
 
-test("a million packets that the kernel refuses are counted to the last one, in few lines, and cost nobody else anything", async () => {
+test("each of a million packets that the kernel refuses is counted, in few lines, at no cost for the neighbour", async () => {
   const process = await egress();
   await probe.add("barred");
   const flood = probe.spawn(

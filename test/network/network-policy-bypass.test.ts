@@ -1,4 +1,4 @@
-/** The ways around a policy that others have left open. Each is tried from inside, and must not get out. */
+/** Known ways to bypass a network policy. Each is tried from inside, and must not get out. */
 
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
@@ -18,7 +18,7 @@ import { watchWire } from "../internet/wire-watch.ts";
 
 const { undo, internet, probe, added, under } = probeOfFile(["the command python3", "the command tcpdump"]);
 
-/** questions by hand: what getaddrinfo never asks, and what nobody should */
+/** hand-made DNS questions: types that getaddrinfo never asks for, and malformed ones */
 const questions = `
 def question(name, type, options=b"", flags=0x0100, count=1):
     labels = b"".join(bytes([len(l)]) + l.encode() for l in name.split(".")) + b"\\0"
@@ -32,7 +32,7 @@ def ask_tcp(name, type):
     return f"rcode {a[3] & 15}, {struct.unpack('!H', a[6:8])[0]} answers"
 `;
 
-/** hellos by hand: the bytes that a real client would send, cut and changed */
+/** hand-made TLS hellos: the bytes of a real client, cut and changed */
 const hellos = `
 def hello(name):
     i, o = ssl.MemoryBIO(), ssl.MemoryBIO(); c = ssl.create_default_context()
@@ -49,7 +49,7 @@ def records(data, size):
 `;
 
 describe("names", () => {
-  test("of others do not resolve, over UDP or TCP, and nobody outside hears of them", async () => {
+  test("that the policy does not allow do not resolve, over UDP or TCP, and are not sent out", async () => {
     const machine = await under({ domains: allow("web.test", "*.other.test") });
     const watch = await watchWire(undo, internet());
     const output = await probe().python(
@@ -65,7 +65,7 @@ for name in ("evil.test", "secret.evil.test", "web.test.evil.test", "other.test"
     expect(await watch.packets()).toEqual([]);
   });
 
-  test("carry nothing but themselves, and only records that programs connect by", async () => {
+  test("carry no extra data, and only records that programs need to connect", async () => {
     const machine = await under({ domains: allow("*") });
     const watch = await watchWire(undo, internet());
     const output = await probe().python(
@@ -99,12 +99,12 @@ attempt("two questions", lambda: ask("web.test", 1, count=2))
       ),
     );
     const packets = (await watch.packets()).filter((packet) => packet.includes(`> ${nameServer}.53`));
-    // The resolver was asked three times, in lower case, by questions of our own length.
+    // The resolver got three questions, in lower case and of the length that we choose.
     expect(packets).toHaveLength(3);
     for (const packet of packets) expect(packet).toMatch(/ (A|AAAA|TXT)\? web\.test\. \(37\)$/);
   });
 
-  test("are not a channel: texts run out, and so do questions", async () => {
+  test("are not a channel: TXT answers and questions are limited", async () => {
     const machine = await under({ domains: allow("*") });
     const output = await probe().python(
       machine,
@@ -148,7 +148,7 @@ for name, address in (("private.test", "10.9.9.9"), ("private.test", "fd12::1"),
     expect(led.filter((packet) => !packet.includes(`${nameServer}.53`))).toEqual([]);
   });
 
-  test("cannot be asked for elsewhere: other resolvers, DNS over TLS, DNS over HTTPS", async () => {
+  test("cannot be resolved elsewhere: other resolvers, DNS over TLS, DNS over HTTPS", async () => {
     const machine = await under({ domains: allow("web.test") });
     const watch = await watchWire(undo, internet());
     const output = await probe().python(
@@ -180,7 +180,7 @@ attempt("doh by address", lambda: tls("${nameServer}", None))
   });
 });
 
-test("a resolver within an allowed subnet is no way around the names of a policy", async () => {
+test("a resolver within an allowed subnet does not bypass the names of a policy", async () => {
   const machine = await under({ domains: allow("web.test"), allowedCidrs: ["93.184.216.0/24"] });
   const watch = await watchWire(undo, internet());
   const code = `${questions}
@@ -222,7 +222,7 @@ for name, address in (("web.test", "${webAddress}"), ("evil.test", "${evilAddres
     expect(output).toBe(lines(`resolved: ${webAddress}`, ...of("HELLO"), ...of("ALERT"), ...of("ALERT")));
   });
 
-  test("that a server may understand otherwise than we do are refused", async () => {
+  test("that a server may understand differently are refused", async () => {
     const machine = await under({ domains: allow("web.test") });
     const watch = await watchWire(undo, internet());
     const output = await probe().python(

@@ -1,4 +1,4 @@
-/** A policy that changes while connections are open, and that has to hold when a part dies. */
+/** A policy that changes while connections are open, and stays in force when a process dies. */
 
 import { describe, expect, test } from "vitest";
 import type { CustomNetwork } from "../../src/core/network/network-policy.ts";
@@ -15,7 +15,7 @@ const { undo, internet, probe, added, under } = probeOfFile(["the command python
   roots: [internetCertificate],
 });
 
-/** opens these and says so; then says of each, whenever it is asked, whether it still echoes */
+/** opens these connections; then prints, at each line of input, which of them still echo */
 const opened = (connections: Record<string, string>) => `
 open = {${Object.entries(connections)
   .map(([name, code]) => `"${name}": ${code}`)
@@ -28,7 +28,7 @@ for line in sys.stdin:
 `;
 
 describe("open connections", () => {
-  test("go on where they are still allowed, and are cut where they are not, when the change is acknowledged", async () => {
+  test("stay open if they are still allowed, and otherwise are cut before the change is acknowledged", async () => {
     const machine = await under({ domains: allow("web.test", "other.test"), allowedCidrs: [`${evilAddress}/32`] });
     const ask = await spawned(
       machine,
@@ -56,7 +56,7 @@ describe("open connections", () => {
     });
   });
 
-  test("of a machine that could reach everything are judged by its first policy", async () => {
+  test("of a machine that could reach everything are checked against its first policy", async () => {
     const machine = await added();
     await probe().order("allow", machine);
     const ask = await spawned(
@@ -101,7 +101,7 @@ attempt("udp", lambda: echo(udp("${otherAddress}", 7), b"hello"))
     );
   });
 
-  test("that were read are cut when their rules change", async () => {
+  test("whose TLS is opened are cut when their rules change", async () => {
     const machine = await under({ domains: setting("one"), authority });
     const code = `
 TRUST = """${certificateOf(authority)}"""
@@ -144,12 +144,12 @@ attempt("refused", lambda: https("other.test", "${otherAddress}"))
 `;
   const served = "allowed: web.test\nrefused: TLSV1_ALERT_ACCESS_DENIED";
 
-  test("a new egress process is given the policy again, and lets nothing through before", async () => {
+  test("a new egress process gets the policy again, and lets nothing through before that", async () => {
     const machine = await under({ domains: allow("web.test") });
     expect(await probe().python(machine, code)).toBe(served);
     await killEgress();
     expect(await probe().python(machine, code)).toBe(served);
-    // Without a daemon nobody gives it: nothing gets out, whatever was allowed before.
+    // Without a daemon it gets no policy: nothing gets out, whatever was allowed before.
     probe().link.close();
     await killEgress();
     const watch = await watchWire(undo, internet());
@@ -165,7 +165,7 @@ attempt("refused", lambda: https("other.test", "${otherAddress}"))
     expect(await probe().python(machine, code)).toBe(served);
   });
 
-  test("a daemon that is gone leaves policies in force, and the next one changes them", async () => {
+  test("policies stay in force without a daemon, and the next daemon changes them", async () => {
     const machine = await under({ domains: allow("web.test") });
     probe().link.close();
     expect(await probe().python(machine, code)).toBe(served);
@@ -192,7 +192,7 @@ async function killEgress(): Promise<void> {
   });
 }
 
-/** a program that says "open", and answers each question with what it prints before "asked" */
+/** a program that prints "open", and after each line of input its results and "asked" */
 async function spawned(machine: string, code: string): Promise<() => Promise<string[]>> {
   const child = probe().spawn(undo, machine, code);
   const said = linesOf(child);

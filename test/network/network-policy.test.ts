@@ -1,4 +1,4 @@
-/** What a custom policy lets through and what it does not, sentence by sentence, against a private internet. */
+/** What a custom policy lets through and what it refuses, sentence by sentence, against a private internet. */
 
 import { describe, expect, test } from "vitest";
 import { eventually } from "../harness/harness.ts";
@@ -37,7 +37,7 @@ attempt("no name", lambda: tls("${webAddress}", None))
     );
   });
 
-  test('"*.other.test" is any depth below it and not itself', async () => {
+  test('"*.other.test" matches every depth below it and not itself', async () => {
     const machine = await under({ domains: allow("*.other.test") });
     const code = `
 attempt("below", lambda: https("a.other.test"))
@@ -55,7 +55,7 @@ attempt("name that ends alike", lambda: https("another.test", "${otherAddress}")
     );
   });
 
-  test('"www.*.test" is exactly one label', async () => {
+  test('"www.*.test" matches exactly one label', async () => {
     const machine = await under({ domains: allow("www.*.test") });
     const code = `
 attempt("one", lambda: https("www.shop.test"))
@@ -76,7 +76,7 @@ attempt("datagrams", lambda: echo(udp("${webAddress}", 7), b"hello"))
 attempt("private", lambda: "SANDKEEP_EGRESS_ALLOW" in web("10.9.9.9"))
 `;
 
-  test('"*" is everything public, plain HTTP and datagrams too, but for what subnets deny', async () => {
+  test('"*" allows everything public, plain HTTP and datagrams too, except denied subnets', async () => {
     const machine = await under({ domains: allow("*"), deniedCidrs: [`${otherAddress}/32`] });
     expect(await probe().python(machine, everything)).toBe(
       lines(
@@ -93,7 +93,7 @@ attempt("private", lambda: "SANDKEEP_EGRESS_ALLOW" in web("10.9.9.9"))
     expect(await probe().python(machine, denied)).toBe("denied: True");
   });
 
-  test('"*" beside a domain with rules leaves no way around them, and everything else open', async () => {
+  test('"*" beside a domain with rules does not bypass the rules, and opens everything else', async () => {
     const rules = [{ action: { kind: "respond" as const, status: 403 } }];
     const machine = await under({ domains: [...allow("*"), { domain: "web.test", rules }] });
     const code = `
@@ -121,7 +121,7 @@ attempt("tls", lambda: https("other.test"))
     );
   });
 
-  test("cannot be had in plain HTTP, and a page says what is missing", async () => {
+  test("cannot be reached over plain HTTP, and a page says what is missing", async () => {
     const machine = await under({ domains: allow("web.test") });
     const code = `
 s = tcp("${webAddress}", 80); s.sendall(b"GET /a?b HTTP/1.1\\r\\nHost: web.test\\r\\n\\r\\n")
@@ -144,7 +144,7 @@ print(all_of(s).decode())
     });
   });
 
-  test("is reached through an alias, and by TLS after PostgreSQL's question", async () => {
+  test("is reached through an alias, and by TLS after PostgreSQL's request for TLS", async () => {
     const machine = await under({ domains: allow("alias.test", "web.test") });
     const code = `
 def postgres(name, address):
@@ -168,7 +168,7 @@ attempt("no ssl", lambda: (lambda s: (s.sendall(bytes.fromhex("0000000900030000"
 });
 
 describe("subnets", () => {
-  test("allow alone: those addresses whatever is spoken, datagrams too, and every name resolves", async () => {
+  test("in an allow list alone open their addresses to every protocol, datagrams too, and every name resolves", async () => {
     const machine = await under({ allowedCidrs: [`${webAddress}/32`, `${webAddress6}/128`] });
     const code = `
 attempt("http", lambda: web("${webAddress}"))
@@ -199,7 +199,7 @@ attempt("udp6 elsewhere", lambda: echo(udp("${otherAddress6}", 7), b"hello"))
     );
   });
 
-  test("deny beats allow beats domain", async () => {
+  test("that are denied beat allowed ones, which beat domains", async () => {
     const machine = await under({
       domains: allow("web.test", "other.test"),
       allowedCidrs: ["93.184.216.0/24", "2606:2800::/32"],
@@ -225,7 +225,7 @@ attempt("allowed http6", lambda: web("${otherAddress6}"))
     );
   });
 
-  test("may name private addresses, the host's own and link-local ones, which the operator alone opens", async () => {
+  test("may name private addresses, the host's own and link-local ones, which only the operator opens", async () => {
     const host = "93.184.217.2";
     const code = `
 def web(address, port=80, plain=web): page = plain(address, port); return "403" if "egress_denied" in page else page

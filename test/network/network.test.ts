@@ -1,4 +1,4 @@
-/** A sandbox's network against a private internet: what gets through, what must not, and what stays when parts die. */
+/** A sandbox's network against a private internet: what gets through, what must not, and what survives a crash. */
 
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -48,7 +48,7 @@ attempt("refused6", lambda: web("${webAddress6}", 81))
     );
   });
 
-  test("carries datagrams both ways, large ones too, and says when nobody listens", async () => {
+  test("carries datagrams both ways, large ones too, and reports a port without a listener", async () => {
     const machine = await allowed();
     expect(
       await probe().python(
@@ -111,7 +111,7 @@ attempt("direct", lambda: web("198.18.0.1", 1))
     );
     expect(output).not.toMatch(/page|hello|SLOW/);
     expect(output.split("\n")).toHaveLength(2 * addresses.length + 3);
-    // Nothing left but the two questions for names and their answers.
+    // Only the two DNS questions and their answers left.
     const packets = await watch.packets();
     expect(packets.filter((packet) => !packet.includes(".53"))).toEqual([]);
   });
@@ -207,7 +207,7 @@ attempt("own", own)
     expect(await probe().counters(machine)).toEqual({ received: 0, sent: 0 });
   });
 
-  test("stops an open connection and an open flow, whoever speaks first, until allowed again", async () => {
+  test("stops an open connection and an open flow, whichever side sends first, until allowed again", async () => {
     const machine = await allowed();
     const child = probe().spawn(
       undo,
@@ -234,7 +234,7 @@ for line in sys.stdin:
     await probe().order("cut", machine);
     child.stdin?.write("cut\n");
     expect(await said()).toBe("idle: ECONNRESET");
-    // The far ends of the two connections are told that it is over, and nothing else leaves.
+    // The far ends of the two connections get their end, and nothing else leaves.
     const packets = await watch.packets();
     expect(packets.filter((packet) => !packet.includes("Flags [R"))).toEqual([]);
     await probe().order("allow", machine);
@@ -244,7 +244,7 @@ for line in sys.stdin:
 });
 
 describe("from inside, as a plain user", () => {
-  test("nobody takes a listener's place or pretends to be someone else", async () => {
+  test("a program cannot take a listener's place or use a foreign address", async () => {
     const machine = await allowed();
     expect(
       await probe().python(
@@ -281,7 +281,7 @@ attempt("still", lambda: web("${webAddress}"))
     );
   });
 
-  test("a server may have a low port, or that of a connection that is open to elsewhere, and both are told apart", async () => {
+  test("a server may use a low port, or the port of an open outbound connection, and the two stay apart", async () => {
     const machine = await allowed();
     expect(
       await probe().python(
@@ -301,7 +301,7 @@ attempt("new", lambda: echo(tcp("${webAddress}", 7007), b"hello"))
 });
 
 describe("when a part dies", () => {
-  test("the egress process is started again, and who connected meanwhile is served", async () => {
+  test("the egress process is started again, and connections made meanwhile are served", async () => {
     const machine = await allowed();
     const code = `attempt("web", lambda: web("${webAddress}"))`;
     for (let i = 0; i < 2; i++) {
@@ -329,7 +329,7 @@ attempt("name", lambda: socket.gethostbyname("web.test"))
   });
 });
 
-test("where the kernel's settings cannot be written, it is said which", async () => {
+test("a setting of the kernel that cannot be written is named", async () => {
   const binary = await buildProbe(await tempDir(undo));
   const readOnly = 'mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec "$@"';
   const command = ["--mount", "sh", "-c", readOnly, "sh", binary, "/bin/sleep", "1000"];

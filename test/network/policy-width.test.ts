@@ -1,6 +1,6 @@
 /**
- * What "no wider" means, held against the code that decides about connections and names: with random policies, whatever a
- * narrower one lets through, its ceiling lets through too.
+ * What "no wider" means, compared with the code that decides about connections and names: with random policies, a
+ * ceiling lets through everything that a narrower policy lets through.
  */
 
 import { describe, expect, test } from "vitest";
@@ -39,13 +39,13 @@ const addresses = [
   ..."2606:2800:220::1 2606:2800:1::1 fd12::1 64:ff9b::5db8:d822 64:ff9b::808:808 2002:5db8:d822::1".split(" "),
 ];
 
-/** what an operator may have opened for everybody: nothing, or what is special */
+/** what an operator may have opened for all sandboxes: nothing, or some special addresses */
 const operators = [[], ["10.0.0.0/8", "169.254.169.254/32", "fd12::/16"]].map((allow): AddressRules => {
   const rules = addressRules({ allow, hostAddresses: () => ["93.184.217.2"] });
   const known = new Map(addresses.map((address) => [address, rules.forbidden(address)]));
   return { forbidden: (address) => (known.has(address) ? known.get(address) : rules.forbidden(address)) };
 });
-const rules = operators[0] as AddressRules; // of two, the first
+const rules = operators[0] as AddressRules; // the first of two
 const injection: DomainRule["rules"] = [{ action: { kind: "set-headers", headers: { a: "b" } } }];
 const forward: DomainRule["rules"] = [{ action: { kind: "forward", url: "https://proxy.test" } }];
 
@@ -55,7 +55,7 @@ describe("a policy that is no wider", () => {
     const yes = { all: 0, everything: 0, ruled: 0, denied: 0 };
     for (let round = 0; round < 4_000; round++) {
       const ceiling = randomPolicy(random);
-      // Half of them begin as the ceiling, so that many a "yes" is a close one.
+      // Half of them begin as the ceiling, so that many of those that pass are almost too wide.
       const policy = random() < 0.5 ? randomPolicy(random) : changed(random, ceiling);
       if (!isNoWider(policy, ceiling)) continue;
       if (policy.mode === "custom" && ceiling.mode === "custom") {
@@ -76,7 +76,7 @@ describe("a policy that is no wider", () => {
     expect(Math.min(...Object.values(yes)), JSON.stringify(yes)).toBeGreaterThan(60);
   });
 
-  test("is every policy to itself, with one domain less, with one range less and with one more denied", () => {
+  test("is each policy itself, also with one domain less, one range less or one more denied range", () => {
     const random = generator(11);
     for (let round = 0; round < 3000; round++) {
       const drawn = randomCustom(random);
@@ -181,7 +181,7 @@ describe("a policy that is no wider", () => {
     expect(isNoWider(custom(policy), custom(ceiling))).toBe(expected);
   });
 
-  test("forwards nothing under allow-all, and opens there no special address that the operator does not", () => {
+  test("forwards nothing under allow-all, and opens no special address that the operator has not opened", () => {
     const all: NetworkPolicy = { mode: "allow-all" };
     expect(isNoWider(custom({ allowedCidrs: ["8.8.8.8/32"], domains: plain("*") }), all)).toBe(true);
     for (const address of ["169.254.169.254", "10.1.0.1", "fd00:ec2::254", "168.63.129.16", "127.0.0.1"]) {
@@ -192,7 +192,7 @@ describe("a policy that is no wider", () => {
   });
 });
 
-test("a pattern is within another exactly when each of its names is", () => {
+test("a pattern is within another exactly if each of its names is", () => {
   const many = ["test", "a", "b.a", "a.test", "b.test", "a.b.test", "b.b.test", "a.a.a.test", "c.b.a.other", "other"];
   const matches = (pattern: string, name: string) =>
     judge(customPolicy(custom({ domains: plain(pattern) })), attempt(name), rules).allowed;
@@ -217,7 +217,7 @@ test("rules stay with the domains that are kept", () => {
 
 const reached = new Map<string, Map<string, string>>();
 
-/** every way through that the code of the egress process finds, of those that are tried, with the rules that hold there */
+/** every attempt that the code of the egress process lets through, with the rules that apply to it */
 function reach(network: NetworkPolicy, operator: AddressRules): Map<string, string> {
   const key = JSON.stringify([network, operators.indexOf(operator)]);
   const known = reached.get(key);
@@ -237,7 +237,7 @@ function reach(network: NetworkPolicy, operator: AddressRules): Map<string, stri
   return ways;
 }
 
-/** a datagram, something that names no host, plain HTTP and TLS; TLS to a resolver's port is like any other */
+/** a datagram, a protocol that names no host, plain HTTP and TLS; TLS to a resolver's port is like any other */
 const wishes: Omit<Attempt, "address">[] = [
   ...[53, 443, 853].map((port) => ({ port, protocol: "udp" as const })),
   ...[22, 53, 853].map((port) => ({ port, protocol: "tcp" as const })),

@@ -1,6 +1,6 @@
 /**
- * What passes through the ports of a machine, counted twice: by the kernel's counters in its ruleset and by a capture of
- * every packet in its network. Programs inside try to be counted for less than they send.
+ * Traffic through the ports of a machine, counted twice: by the kernel's counters in its ruleset and by a capture of
+ * every packet in its network. Programs inside try to make the counters too low.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -15,7 +15,7 @@ import { ended, inNetworkOf, linesOf } from "../internet/internet.ts";
 
 const host = linuxHost();
 
-/** who answers every connection with as many bytes as it got, threefold, once it has got all of them */
+/** a server that reads all bytes of a connection, then answers with three times as many */
 const server = `
 import socket, threading, sys
 def serve(family, address, port, options):
@@ -50,13 +50,13 @@ print("up", flush=True); threading.Event().wait()`;
     for (const length of [1, 1000, 700_000]) expect(await exchange(machine, port, length)).toBe(3 * length);
   }
   await expect(machine.connect(3005)).rejects.toMatchObject({ code: "conflict" });
-  // What programs say to each other is nobody's.
+  // Traffic between programs inside is not counted.
   await python(machine, `import socket; s = socket.create_connection(("127.0.0.1", 3004)); s.sendall(b"x" * 99)`);
   const { received, sent } = await tap();
   expect((await machine.usage()).network).toEqual({ received, sent });
   expect(received).toBeGreaterThan(3 * 701_001);
   expect(sent).toBeGreaterThan(9 * 701_001);
-  // The server is asked by the loopback address, as by any program of its own machine.
+  // Requests come from the loopback address, like those of any program of the same machine.
   const seen = await until(command.output(), "3003 ::ffff:127.0.0.1");
   expect([...new Set(seen.split("\n").filter((line) => /^300[123] /.test(line)))]).toEqual([
     "3001 127.0.0.1",
@@ -94,16 +94,16 @@ while True:
   const { received, sent } = await tap();
   const { network } = await machine.usage();
   expect(network.received + network.sent).toBe(received + sent);
-  // A reset for a socket that is gone has the mark of what it answers: ours may be among what was sent.
+  // A reset for a closed socket has the mark of the packet that it answers, so ours may be counted as sent.
   expect((network.sent - sent) % resetLength).toBe(0);
   expect(network.sent - sent).toBeGreaterThanOrEqual(0);
   expect(network.sent - sent).toBeLessThan(50 * resetLength);
 });
 
-/** bytes of a packet that is nothing but a reset */
+/** length of a packet with only a reset, in bytes */
 const resetLength = 40;
 
-test("a server that asks for the counted kind of service, and for all hops, pays all the same", async () => {
+test("a server that sets the type of service and the hop limit of counted packets is counted all the same", async () => {
   const machine = await bootFor(host());
   const program = `${server}
 serve(socket.AF_INET, "127.0.0.1", 3001, [(socket.IPPROTO_IP, socket.IP_TOS, 204), (socket.IPPROTO_IP, socket.IP_TTL, 255)])
@@ -121,11 +121,11 @@ test.each([
   ["127.0.0.1", "tcp", "socket.AF_INET", "IP_TOS", "IP_TTL", "IPPROTO_IP"],
   ["::1", "tcp6", "socket.AF_INET6", "IPV6_TCLASS", "IPV6_UNICAST_HOPS", "IPPROTO_IPV6"],
 ])(
-  "who connects to us at %s while we connect to him, and so accepts nothing, is not heard",
+  "a program at %s that connects to us while we connect to it, instead of accepting, is ignored",
   async (address, table, family, service, hops, level) => {
     const machine = await bootFor(host());
     const [first, last] = [40_000, 40_015];
-    // Every port that we may connect from is known, and nothing answers who connects to it.
+    // The ports that we may connect from are known, and nothing answers connections to them.
     await inside(
       machine,
       `open("/proc/sys/net/ipv4/ip_local_port_range", "w").write("${first} ${last}")
@@ -155,7 +155,7 @@ while True:
       },
       () => "refused",
     );
-    // SYN_RECV: our SYN has come to a socket that does not listen, and its answer has not come to us.
+    // SYN_RECV: our SYN has reached a socket that does not listen, and its answer has not reached us.
     const ignored = eventually("its answer is ignored", async () => {
       const states = await inside(machine, `print(open("/proc/net/${table}").read())`);
       return / [0-9A-F]+:0BB8 [0-9A-F]+:9C4[0-9A-F] 03 /.test(states) ? "ignored" : undefined;

@@ -1,6 +1,6 @@
 /**
- * What the kernel refuses by itself is in the egress log all the same: under deny-all everything, and under any policy
- * what is neither TCP nor UDP.
+ * The egress log also has what the kernel refuses by itself: everything under deny-all, and under any policy packets
+ * that are neither TCP nor UDP.
  */
 
 import { describe, expect, test } from "vitest";
@@ -16,7 +16,7 @@ const { undo, internet, probe, added } = probeOfFile(["the command python3", "th
 const denied = { allowed: false, rule: "deny-all", reason: "the policy is deny-all", cause: { kind: "deny-all" } };
 
 describe("under deny-all", () => {
-  test("each attempt is written down with what would have to be allowed, and no packet leaves", async () => {
+  test("each attempt is logged with what a policy would have to allow, and no packet leaves", async () => {
     const machine = await added();
     const watch = await watchWire(undo, internet());
     expect(await probe().eventsNow(machine)).toEqual([]);
@@ -61,7 +61,7 @@ attempt("resolver", lambda: tcp("198.18.0.1", 53))
     expect(await probe().counters(machine)).toEqual({ received: 0, sent: 0 });
   });
 
-  test("questions of every type are shown by name, and what is none harms nobody", async () => {
+  test("DNS questions of every type are logged by name, and malformed ones do no harm", async () => {
     const machine = await added();
     await probe().python(
       machine,
@@ -100,7 +100,7 @@ for each in (b"", b"x", bad[:11], bad[:12], bad[:15], bad[:-1], bytes(12), b"\\x
     });
   });
 
-  test("what is still sent on connections that were open is no attempt", async () => {
+  test("packets on connections that were open before do not count as attempts", async () => {
     const machine = await added();
     await probe().order("allow", machine);
     const child = probe().spawn(
@@ -121,7 +121,7 @@ attempt("open", lambda: echo(open, b"hello")); attempt("new", lambda: tcp("${web
     expect(events.filter(({ rule }) => rule === "deny-all")).toMatchObject([{ port: 7, count: 1 }]);
   });
 
-  test("nothing is lost or told of the wrong mode when the policy changes back and forth", async () => {
+  test("nothing is lost or logged with the wrong mode when the policy changes back and forth", async () => {
     const machine = await added();
     const tries = lines(
       "def tries(port):",
@@ -146,14 +146,14 @@ attempt("open", lambda: echo(open, b"hello")); attempt("new", lambda: tcp("${web
     expect(events.reduce((sum, { count }) => sum + count, 0)).toBe(120);
   });
 
-  test("the last words of a machine that ends are written down", async () => {
+  test("the last attempts of a machine that ends are logged", async () => {
     const machine = await added();
     await probe().python(machine, `attempt("tcp", lambda: tcp("${webAddress}", 80))`);
     await probe().order("drop", machine);
     await eventually("it is written", async () => (await probe().events(machine)).length === 1);
   });
 
-  test("it goes on when netd, or the egress process, is another one", async () => {
+  test("logging continues when netd or the egress process is replaced", async () => {
     const machine = await added();
     const attemptAt = async (port: number) => {
       await probe().python(machine, `attempt("tcp", lambda: tcp("${webAddress}", ${port}))`);
@@ -174,7 +174,7 @@ attempt("open", lambda: echo(open, b"hello")); attempt("new", lambda: tcp("${web
   });
 });
 
-test("ICMP and other protocols are refused under every policy, and that is written down", async () => {
+test("ICMP and other protocols are refused under every policy, and logged", async () => {
   const machine = await added();
   const raw = (family: string, protocol: number, address: string) =>
     `attempt("raw", lambda: socket.socket(socket.AF_${family}, socket.SOCK_RAW, ${protocol}).sendto(bytes([8] + [0] * 7), ("${address}", 0)))`;
@@ -203,7 +203,7 @@ test("ICMP and other protocols are refused under every policy, and that is writt
 test.for<[string, string]>([
   ['NFT_LOG="nothing"', "rules that log"],
   ["NFLOG_SUBSYSTEM=255", "listeners of its log"],
-])("a kernel without %s (%s) refuses and allows as any other, only silently", async ([defined]) => {
+])("a kernel without %s (%s) refuses and allows as any other, but without a log", async ([defined]) => {
   await using stack = new AsyncDisposableStack();
   const other = await Probe.start(stack, internet().host, { defined: [defined] });
   await other.add("a");

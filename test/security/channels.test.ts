@@ -1,4 +1,4 @@
-/** No sandbox notices what another does: every way of leaving a mark that guest/test/channel.c knows, between two of them. */
+/** No sandbox notices what another does: tries every covert channel of guest/test/channel.c between two sandboxes. */
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Machine } from "../../src/core/ports/runtime.ts";
@@ -19,16 +19,16 @@ beforeAll(async () => {
 });
 
 describe.each(users)("of %s", (user) => {
-  test("nothing that is done in one sandbox shows in another", async () => {
+  test("nothing done in one sandbox is visible in another", async () => {
     expect(await marks(sender, receiver, user)).toEqual([]);
   }, 60_000);
 
-  test("the same in one sandbox shows, so that the test above can fail", async () => {
+  test("the same is visible within one sandbox, so that the test above can fail", async () => {
     const kinds = new Set((await marks(receiver, receiver, user)).map((mark) => mark.split(" ")[0]));
     expect([...kinds].sort()).toEqual(["abstract", "event", "flock", "listed", "lock", "posix", "sysv", "times"]);
   }, 60_000);
 
-  test("no file of /proc/net changes with what a neighbour does on its network", async () => {
+  test("no file of /proc/net changes with a neighbour's traffic", async () => {
     const before = await networkFiles(receiver, user);
     expect(Object.keys(before).length).toBeGreaterThan(20);
     expect(await shell(sender, user, `python3 -c '${traffic}'`)).toBe("200\n");
@@ -36,7 +36,7 @@ describe.each(users)("of %s", (user) => {
     expect(Object.keys(before).filter((file) => before[file] !== after[file])).toEqual([]);
   }, 60_000);
 
-  test("what covers files of /proc cannot be changed", async () => {
+  test("the masks over files of /proc cannot be changed", async () => {
     for (const change of [
       "touch -c /proc/keys",
       "chmod 777 /proc/keys",
@@ -68,7 +68,7 @@ for _ in range(200):
 print(len(pairs))
 `;
 
-/** the files of /proc/net that can be read, and what is in them */
+/** the readable files of /proc/net, and their contents */
 async function networkFiles(machine: Machine, user: User): Promise<Record<string, string>> {
   const list =
     "cd /proc/self/net/ && find . -type f | sort | while read -r file; do cat $file 2>/dev/null | md5sum | sed s,-,$file,; done";
@@ -78,7 +78,7 @@ async function networkFiles(machine: Machine, user: User): Promise<Record<string
 
 let runs = 0;
 
-/** what the receiver finds of what the sender left */
+/** the marks of the sender that the receiver finds */
 async function marks(from: Machine, to: Machine, user: User): Promise<string[]> {
   const run = String(++runs);
   const receiving = await begin(to, user, [channel, "receive", run], { stdin: true });

@@ -1,4 +1,4 @@
-/** df and statfs() tell a sandbox of its own disk: its limit and what it has written, on its root and on its drives. */
+/** df and statfs() show a sandbox its own disk: its limit and what it has written, on its root and on its drives. */
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Machine } from "../../src/core/ports/runtime.ts";
@@ -24,7 +24,7 @@ const sizes = (path: string) => `df -B1 --output=size,used,avail ${path} | tail 
 const numbers = (line: string) => line.trim().split(/ +/).map(Number) as [number, number, number];
 
 describe.each(users)("to %s inside", (user) => {
-  test("df says how much may be written, and how much was, at once", async () => {
+  test("df shows the limit and what was written, at once", async () => {
     const [size, used, free] = numbers(await shell(machine, user, sizes("/")));
     expect(size).toBe(disk);
     expect(used + free).toBe(disk);
@@ -44,12 +44,12 @@ describe.each(users)("to %s inside", (user) => {
     ["a descriptor", "python3 -c 'import os; print(os.fstatvfs(os.open(\"/etc\", 0)).f_blocks * 4096)'"],
     ["another file system", "stat -f -c %T /proc /dev/shm | tr '\\n' ' '"],
     ["a path through /proc/self", "stat -f -c %T /proc/self/cwd/"],
-  ])("%s means what it means to the program", async (_, line) => {
+  ])("%s is resolved as the program would resolve it", async (_, line) => {
     const expected = line.includes("python3") ? `${disk}` : line.includes("shm") ? "proc tmpfs" : "overlayfs";
     expect((await shell(machine, user, `cd / && ${line}`)).trim()).toBe(expected);
   });
 
-  test("errors are those of the call", async () => {
+  test("errors are those of the real system call", async () => {
     const why = async (path: string) => (await run(machine, user, ["stat", "-f", path])).out;
     expect(await why("/nowhere")).toContain("No such file or directory");
     expect(await why("/etc/passwd/x")).toContain("Not a directory");
@@ -60,7 +60,7 @@ describe.each(users)("to %s inside", (user) => {
   });
 });
 
-test("a program in a root of its own sees nothing outside of it", async () => {
+test("a program in a chroot sees nothing outside of it", async () => {
   await shell(machine, "root", "mkdir -p /jail/bin && cp /bin/busybox /jail/bin/ 2>/dev/null || true");
   const jailed = `import os; os.chroot("/jail"); os.chdir("/")
 for path in ["/bin", "/../../etc", "/proc"]:
@@ -69,7 +69,7 @@ for path in ["/bin", "/../../etc", "/proc"]:
   expect(await shell(machine, "root", `python3 -c '${jailed}'`)).toBe("True\n2\n2\n");
 });
 
-test("a limit that changes shows at once", async () => {
+test("a changed limit is visible at once", async () => {
   const other = await host.boot({ limits: { disk } });
   await other.setLimits({ disk: 2 * disk });
   expect(numbers(await shell(other, "1000", sizes("/")))[0]).toBe(2 * disk);
@@ -87,8 +87,8 @@ test("a resumed machine has its limit and what it wrote before", async () => {
   await second.stop();
 });
 
-test("programs that ask in hostile ways hurt only themselves", async () => {
-  // memory that is not there, memory that the agent itself serves, and the helper killed over and over
+test("hostile calls harm only the program that makes them", async () => {
+  // unmapped memory, memory that the agent itself serves, and the helper killed again and again
   const hostile = `import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.statfs(b"/", ctypes.c_void_p(16)), ctypes.get_errno())

@@ -1,4 +1,4 @@
-/** Drives hold what they may and no more, whatever btrfs would let a program do, and are gone when they are deleted. */
+/** Drives hold no more than their size, whatever btrfs would let a program do, and are gone when they are deleted. */
 
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -30,7 +30,7 @@ beforeEach(async () => {
   return () => machine.stop();
 });
 
-/** tries every command of btrfs on a path with an argument of zeros, and prints the numbers that are not refused by the filter */
+/** tries every ioctl() of btrfs on a path with an argument of zeros, and prints those that the filter lets through */
 const everyCommand = `python3 -c '
 import errno, fcntl, os, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -46,7 +46,7 @@ for number in range(256):
 ' `;
 
 describe.each(users)("to %s inside", (user) => {
-  test("no subvolume can be made in a drive, and so nothing written past its limit", async () => {
+  test("no subvolume can be made in a drive, so nothing can be written past its limit", async () => {
     const make = `python3 -c 'import fcntl, os; fcntl.ioctl(os.open("/drive", os.O_RDONLY), 0x5000940e, bytearray(8) + b"nested" + bytes(4082))'`;
     const { code, out } = await run(machine, user, ["sh", "-c", make]);
     expect(out).toContain("Inappropriate ioctl for device");
@@ -61,7 +61,7 @@ describe.each(users)("to %s inside", (user) => {
     expect(Number(await shell(machine, user, "du -sm /drive | cut -f1"))).toBeLessThanOrEqual(64);
   });
 
-  test("btrfs answers to nothing but what shares content between files", async () => {
+  test("btrfs answers only calls that share content between files", async () => {
     const reflinks = ["0x40049409", "0x4020940d", "0xc0189436"];
     const answered = (await shell(machine, user, `${everyCommand} /drive`)).trim().split("\n").filter(Boolean);
     expect(answered.filter((command) => !reflinks.includes(command))).toEqual([]);
@@ -73,7 +73,7 @@ describe.each(users)("to %s inside", (user) => {
   });
 });
 
-/** tries each way to share content from a file to another, and prints how it ended and what the other has then */
+/** tries each way to share content of one file with another, and prints the result and the other's content */
 const share = (from: string, to: string) => `python3 - <<'END'
 import fcntl, os, struct
 size = 8 << 20
@@ -90,7 +90,7 @@ for name, way in ways.items():
 END`;
 
 describe.each(users)("between two drives, to %s inside", (user) => {
-  test("no content is shared: each counts what it holds, and copies are copies", async () => {
+  test("no content is shared: each drive counts what it holds, and copies are real copies", async () => {
     const second = `drive-${randomUUID()}`;
     await host.runtime.drives.create(second, { maxSize });
     await using both = await bootWith(drive, second);
@@ -108,7 +108,7 @@ describe.each(users)("between two drives, to %s inside", (user) => {
     expect((await run(both.machine, user, ["sh", "-c", fill])).out).toMatch(/Disk quota exceeded|No space left/);
   });
 
-  test("within one drive files still share it", async () => {
+  test("files within one drive still share content", async () => {
     const line = `head -c 8M /dev/urandom > /drive/file && ${share("/drive/file", "/drive/other")}`;
     const ways = ["clone done", "range done", "equal done", "copy done"];
     expect((await shell(machine, user, line)).trim().split("\n")).toEqual(ways);
@@ -117,7 +117,7 @@ describe.each(users)("between two drives, to %s inside", (user) => {
 
 async function bootWith(one: string, two: string): Promise<{ machine: Machine } & AsyncDisposable> {
   const mount = (path: string, each: string) => ({ path, drive: each, mode: "read-write" as const });
-  // The first machine has the drive until then.
+  // Until then the first machine has the drive.
   await machine.stop();
   const both = await host.boot({ mounts: [mount("/one", one), mount("/two", two)] });
   return { machine: both, [Symbol.asyncDispose]: async () => void (await both.stop()) };
@@ -144,7 +144,7 @@ test("a deletion that was cut short is finished at the next start", async () => 
   expect(existsSync(join(folder, `${drive}.deleted`))).toBe(false);
 });
 
-test("what the launcher cannot do is said without the host's folders", async () => {
+test("errors of the launcher do not name the host's folders", async () => {
   const failed = host.runtime.drives.resize("no-such-drive", { maxSize });
   await expect(failed).rejects.toMatchObject({ message: expect.stringContaining('"no-such-drive"') });
   await expect(failed).rejects.toMatchObject({ message: expect.not.stringContaining(host.directory) });

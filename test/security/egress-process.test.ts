@@ -1,4 +1,4 @@
-/** The egress process, as somebody who has taken it over would find it: who it is, what it sees, and what it cannot do. */
+/** The egress process, as an attacker inside it would find it: its user, what it sees, and what it cannot do. */
 
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
@@ -49,7 +49,7 @@ test("its filter leaves threads and the internet, and refuses processes, namespa
   ]);
 });
 
-test("has no descriptor of a folder or of anything of the host but its log of complaints", async () => {
+test("has no descriptor of a folder or of the host, except its error log", async () => {
   const folder = `/proc/${await egressPid()}/fd`;
   const open = readdirSync(folder).map((name) => targetOf(join(folder, name)));
   const files = open.filter(
@@ -59,7 +59,7 @@ test("has no descriptor of a folder or of anything of the host but its log of co
 });
 
 describe("with its credentials, in its root", () => {
-  test("there is nothing of the host but Node, its libraries, our code and its own logs", async () => {
+  test("only Node, its libraries, our code and its own logs are visible of the host", async () => {
     const seen = await inside(`console.log(JSON.stringify([fs.readdirSync("/"), fs.readdirSync("/etc")]))`);
     const [top, etc] = JSON.parse(seen);
     const node = readlinkSync(`/proc/${daemon().pid}/exe`);
@@ -81,7 +81,7 @@ describe("with its credentials, in its root", () => {
     expect(await inside(attempt(`fs.readFileSync(${JSON.stringify(path())})`))).toMatch(/^(ENOENT|EACCES)$/);
   });
 
-  test("the launcher's socket is not there to be driven", async () => {
+  test("the launcher's socket is not reachable", async () => {
     const [instance = ""] = readdirSync(daemon().runDir);
     const path = join(daemon().runDir, instance, "launch.sock");
     const connect = `require("net").connect(${JSON.stringify(path)}).on("connect", () => console.log("open"))
@@ -89,7 +89,7 @@ describe("with its credentials, in its root", () => {
     expect(await inside(connect)).toBe("ENOENT");
   });
 
-  test("nothing can be written but to logs of machines", async () => {
+  test("only logs of machines can be written", async () => {
     for (const path of ["/x", "/usr/lib/x", join(root, "src/x"), join(root, "package.json"), "/dev/x"]) {
       expect(await inside(attempt(`fs.writeFileSync(${JSON.stringify(path)}, "")`)), path).toMatch(
         /^(EROFS|EACCES|EPERM)$/,
@@ -98,7 +98,7 @@ describe("with its credentials, in its root", () => {
   });
 });
 
-/** what a program prints that runs as the egress process does, but for its filter */
+/** the output of a program that runs as the egress process does, without its filter */
 async function inside(code: string): Promise<string> {
   const pid = await egressPid();
   const uid = /^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
@@ -120,7 +120,7 @@ function egressPid(): Promise<number> {
   );
 }
 
-/** what a descriptor is of, as the kernel says it; nothing for one that is closed by now */
+/** the target of a descriptor, as the kernel shows it; nothing if it is closed by now */
 function targetOf(link: string): string {
   try {
     return readlinkSync(link);

@@ -1,6 +1,6 @@
 /**
- * What a sandbox that uses everything up must not be able to do: disturb its neighbour, silence its own agent, or keep
- * itself from being stopped with its files.
+ * What a sandbox that exhausts its resources must not be able to do: disturb its neighbour, silence its own agent, or
+ * prevent a stop that keeps its files.
  */
 
 import { randomUUID } from "node:crypto";
@@ -54,7 +54,7 @@ test.each(users)("a fork bomb of %s ends at the limit of processes", async (user
   await answersOrSaysLimit();
 });
 
-test.each(users)("processes of %s that never end leave the agent able to answer", async (user) => {
+test.each(users)("the agent still answers while processes of %s never end", async (user) => {
   const said = await firstLine(await start(user, "processes"));
   expect(Number.parseInt(said, 10)).toBeLessThan(limits.pids);
   expect(said).toContain("Resource temporarily unavailable");
@@ -67,7 +67,7 @@ test.each(users)("ten thousand threads of %s end at the limit of processes", asy
   await answersOrSaysLimit();
 });
 
-test.each(users)("memory beyond the limit kills the program of %s, says so, and nothing else dies", async (user) => {
+test.each(users)("memory beyond the limit kills the program of %s, says so, and kills nothing else", async (user) => {
   const bystander = await victim.exec({ id: randomUUID(), argv: ["sleep", "600"], user, cwd: "/" });
   const { code, status } = await run(victim, user, [hog, "memory"]);
   expect(code).toBe(137);
@@ -77,7 +77,7 @@ test.each(users)("memory beyond the limit kills the program of %s, says so, and 
   expect((await run(victim, user, ["echo", "on"])).out).toBe("on\n");
 });
 
-test.each(users)("a program of %s is killed for memory before the agent is, and so are all it starts", async (user) => {
+test.each(users)("a program of %s and all that it starts are killed for memory before the agent", async (user) => {
   const script =
     "cat /proc/self/oom_score_adj; (sh -c 'cat /proc/self/oom_score_adj' &); echo 0 > /proc/self/oom_score_adj";
   const { out } = await run(victim, user, ["sh", "-c", `${script}; sleep 0.1`]);
@@ -111,14 +111,14 @@ test.each(users)("a disk that %s fills ends at the limit, and can be emptied aga
   expect((await run(victim, user, ["sh", "-c", "echo again > /var/tmp/small"])).code).toBe(0);
 });
 
-test.each(users)("a disk that %s has filled is captured all the same, running and stopped", async (user) => {
+test.each(users)("a disk that %s has filled can still be captured, running and stopped", async (user) => {
   await run(victim, user, [hog, "disk", "/var/tmp/full"]);
   const copy = await host.boot({ root: { snapshot: (await victim.snapshot()).id }, limits });
   expect(await text(copy.files().read("/var/tmp/kept"))).toBe("still here");
   await copy.stop();
 });
 
-test.each(users)("files without content that %s makes end at the limit of the disk", async (user) => {
+test.each(users)("empty files that %s makes end at the limit of the disk", async (user) => {
   const said = (await run(victim, user, [hog, "inodes", "/var/tmp/many"], { timeLimit: 180_000 })).out;
   expect(said).toMatch(/Disk quota exceeded|No space left/);
   expect((await run(victim, user, ["rm", "-rf", "/var/tmp/many"])).code).toBe(0);
@@ -130,7 +130,7 @@ test.each(users)("shared memory that %s fills counts as the sandbox's memory", a
   await answersOrSaysLimit();
 });
 
-test.each(users)("endless output of %s stays within what is kept", async (user) => {
+test.each(users)("endless output of %s stays within the limit of kept output", async (user) => {
   const command = await victim.exec({
     id: randomUUID(),
     argv: ["sh", "-c", "yes | head -c 200000000"],
@@ -145,7 +145,7 @@ test.each(users)("endless output of %s stays within what is kept", async (user) 
   expect(kept).toBeLessThanOrEqual(2 * megabyte);
 });
 
-test("a file request or a command that root inside stops half-way is answered all the same", async () => {
+test("a file request or a command that root inside stops half-way is still answered", async () => {
   const others = "for p in [0-9]*; do [ $p != 1 ] && [ $p != $$ ] && kill -STOP $p; done";
   await victim.exec({ id: randomUUID(), argv: ["sh", "-c", `while :; do ${others}; done 2>/dev/null`], cwd: "/proc" });
   const answered = (request: Promise<unknown>) => request.then(() => "answered").catch(() => "answered");
@@ -162,10 +162,10 @@ function start(user: (typeof users)[number], what: string): Promise<Process> {
   return begin(victim, user, [hog, what]);
 }
 
-/** the code of a program that was killed */
+/** the exit code of a program that was killed */
 const killed = 137;
 
-/** The agent runs a command, which the kernel may take for its memory too, or says that the sandbox has no room for it. */
+/** The agent runs a command, which the kernel may kill for memory too, or reports that the sandbox has no room. */
 async function answersOrSaysLimit(): Promise<void> {
   try {
     const { code, status } = await run(victim, "root", ["true"]);

@@ -1,14 +1,14 @@
 /**
- * How each probe is expected to end. What is not listed must be closed, to root and to the plain user alike; each
- * exception has its reason.
+ * How each probe is expected to end. A probe that is not listed must be closed, to root and to the plain user alike;
+ * each exception has its reason.
  */
 
 import type { User } from "./inside.ts";
 
 export interface Exception {
-  /** `any`: told, not judged; `open`: wanted, so that its loss is noticed too */
+  /** `any`: reported, not checked; `open`: must work, so that a loss is noticed too */
   ending: "open" | "any";
-  /** whom it concerns; everybody when missing */
+  /** the user it applies to; all users if missing */
   user?: User;
   why: string;
 }
@@ -20,7 +20,7 @@ export const exceptions: Record<string, Exception> = {
   },
 };
 
-/** Probes that need an argument or tell facts: the suites run them one by one. */
+/** Probes that need an argument or report facts: the suites run them one by one. */
 export const separate = new Set([
   "abstract-socket",
   "connect",

@@ -1,4 +1,4 @@
-/** What nobody may reach through the file API: anything outside the sandbox, by links, dots, races or archives. */
+/** The file API reaches nothing outside the sandbox: not by links, dots, races or archives. */
 
 import { randomUUID } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 let host: TestRuntime;
 let machine: Machine;
-/** a file of the host's that everybody there may read and write */
+/** a file of the host that all its users may read and write */
 let outside: string;
 
 beforeAll(async () => {
@@ -66,14 +66,14 @@ describe.each(users)("as %s", (user) => {
     expect(await readFile(outside, "utf8")).toBe("of the host");
   });
 
-  test("a descriptor of the agent's cannot be named", async () => {
+  test("no path names a descriptor of the agent", async () => {
     for (let fd = 0; fd < 32; fd++) {
       for (const path of [`/proc/1/fd/${fd}`, `/proc/1/task/1/fd/${fd}`])
         await expect(machine.files(user).stat(path), path).rejects.toThrow();
     }
   });
 
-  test("a directory that turns into a link under way leads nowhere outside", async () => {
+  test("a directory that becomes a link during a request leads nowhere outside", async () => {
     const directory = join(outside, "..");
     await shell(machine, user, `mkdir -p /tmp/race-${user}/real && ln -sfn real /tmp/race-${user}/path`);
     const flipping = await machine.exec({
@@ -96,11 +96,11 @@ describe.each(users)("as %s", (user) => {
     expect(await readFile(outside, "utf8")).toBe("of the host");
   });
 
-  test("a FIFO or a device blocks nobody else", async () => {
+  test("a FIFO or a device blocks no other request", async () => {
     await shell(machine, user, "mkfifo -m 666 /tmp/fifo-$$ && mv /tmp/fifo-$$ /tmp/fifo");
     const stuck = text(machine.files(user).read("/tmp/fifo")).catch(() => "refused");
     expect(await text(machine.files(user).read("/etc/hostname"))).not.toBe("");
-    // Opened for both directions it does not wait for a reader, which may have been refused.
+    // Opened for reading and writing, it does not wait for a reader, which may have been refused.
     await shell(machine, user, "exec 3<> /tmp/fifo; echo >&3; rm -f /tmp/fifo");
     await stuck;
   });
@@ -130,7 +130,7 @@ describe("an imported tar", () => {
     expect((await run(machine, "root", ["test", "-e", "/tmp/absolute"])).code).toBe(1);
   });
 
-  test("writes nothing through a symlink that it brought", async () => {
+  test("writes nothing through a symlink that it contains", async () => {
     await machine.files().write("/tmp/target/untouched", Buffer.from("as it was"), { parents: true });
     await extract((archive) => {
       archive.entry({ name: "way", type: "symlink", linkname: "/tmp/target" });
@@ -145,7 +145,7 @@ describe("an imported tar", () => {
     expect(await text(machine.files().read("/tmp/target/untouched"))).toBe("as it was");
   });
 
-  test("brings no device that opens", async () => {
+  test("creates no device that can be opened", async () => {
     const directory = await extract((archive) => {
       archive.entry({ name: "disk", type: "block-device", devmajor: 254, devminor: 0, mode: 0o666 });
       archive.entry({ name: "loop", type: "block-device", devmajor: 7, devminor: 0, mode: 0o666 });
@@ -156,7 +156,7 @@ describe("an imported tar", () => {
       expect((await run(machine, "root", ["head", "-c", "1", `${directory}/${name}`])).code, name).not.toBe(0);
   });
 
-  test("brings setuid files that mean the sandbox's root, not the host's", async () => {
+  test("creates setuid files of the sandbox's root, not the host's", async () => {
     const directory = await extract((archive) => {
       archive.entry({ name: "id", mode: 0o4755, uid: 0, gid: 0 }, "");
       archive.entry({ name: "foreign", mode: 0o4755, uid: 70_000, gid: 70_000 }, "x");
@@ -169,7 +169,7 @@ describe("an imported tar", () => {
     for (const uid of owner.trim().split("\n").map(Number)) expect(uid).toBeLessThan(65_536);
   });
 
-  test("that ends early or lies about lengths is refused, and the agent goes on", async () => {
+  test("that ends early or has wrong lengths is refused, and the agent keeps working", async () => {
     const archive = pack();
     archive.entry({ name: "big", size: 100 }, Buffer.alloc(100));
     archive.finalize();
@@ -184,7 +184,7 @@ describe("an imported tar", () => {
   });
 });
 
-/** The API may refuse with an error of its own, not with anything else. */
+/** The API may refuse only with an error of its own. */
 function refused(error: unknown): void {
   if (!isSandkeepError(error)) throw error;
 }

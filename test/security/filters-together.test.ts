@@ -1,4 +1,4 @@
-/** Filters of many sandboxes together: they leave the host room for the filters of those that are to start. */
+/** Filters of many sandboxes together leave the host room for the filters of sandboxes that start later. */
 
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -14,14 +14,14 @@ let host: TestRuntime;
 const said: string[] = [];
 
 const compiled = () => compiledFilters(readFileSync("/proc/vmallocinfo", "utf8"));
-/** bytes of filters on the host that the runtime of this test allows: about twice what those of one sandbox take here */
+/** bytes of filters on the host that the runtime of this test allows: about twice those of one sandbox here */
 const most = compiled() + (12 << 20);
 
 beforeAll(async () => {
   host = await withRuntime(undo, { maxFilterBytes: most, trouble: (error) => said.push(String(error)) });
 });
 
-/** installs as many of the longest filters as it gets in many processes, says how many, and goes on */
+/** installs as many of the longest filters as possible in many processes, prints how many, and keeps running */
 const hold = `
 import ctypes, os, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -46,7 +46,7 @@ const holdIn = async (machine: Machine, user: User) => {
 };
 
 describe.each(users)("of %s", (user) => {
-  test("those with most are ended and may not come back at once, and other sandboxes start", async () => {
+  test("processes with the most filters are ended and may not come back at once, and other sandboxes start", async () => {
     const machines = await Promise.all(Array.from({ length: 4 }, () => host.boot({ network: "deny-all" })));
     const before = await Promise.all(machines.map((machine) => holdIn(machine, user)));
     expect(before.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThan(128);

@@ -1,5 +1,5 @@
 /**
- * Filters of system calls: programs may lock themselves up as ever, and no sandbox uses up what the host has for compiled
+ * Filters of system calls: programs can still confine themselves, and no sandbox uses up the host's memory for compiled
  * filters (net.core.bpf_jit_limit).
  */
 
@@ -21,7 +21,7 @@ beforeAll(async () => {
 /** most filters of one sandbox, as guest/confinement/filters.h has it */
 const most = 128;
 
-/** the longest filters that the kernel takes, of instructions that become much code and never run; install() gives an errno */
+/** the longest filters that the kernel takes, of instructions that compile to much code; install() gives an errno */
 const python = `
 import ctypes, os, signal, struct, sys, threading, time, socket
 libc = ctypes.CDLL(None, use_errno=True)
@@ -53,7 +53,7 @@ const ask = async (user: User, program: string) =>
   (
     await shell(machine, user, `cat > /tmp/f-$$.py <<'END'\n${python}${program}\nEND\nexec python3 /tmp/f-$$.py`)
   ).trim();
-/** goes on, and has told its first line */
+/** a program that keeps running, and its first line of output */
 const keepAsking = async (user: User, program: string) => {
   const going = await begin(machine, user, [
     "python3",
@@ -63,22 +63,22 @@ const keepAsking = async (user: User, program: string) => {
   return { going, said: (await firstLine(going)).trim() };
 };
 
-/** of the kernel's own listing: bytes that hold compiled filters of the whole host */
+/** bytes of compiled filters on the whole host, from the kernel's own listing */
 const compiled = () =>
   readFileSync("/proc/vmallocinfo", "utf8")
     .split("\n")
     .filter((line) => line.includes("bpf_prog_pack") || line.includes("bpf_jit"))
     .reduce((sum, line) => sum + Number(line.split(/\s+/)[1]), 0);
 
-/** what a program that goes on has left behind is gone */
+/** ends the program and everything that it has left behind */
 async function end(going: Process): Promise<void> {
-  // All at once: those that fork would get away from one look after the other.
+  // All at once: processes that fork would escape if they were killed one by one.
   await run(machine, "root", ["sh", "-c", "kill -9 -1"]);
   await going.exited;
 }
 
 describe.each(users)("of %s", (user) => {
-  test("processes have no more than a sandbox may, and the host's memory for them hardly changes", async () => {
+  test("processes have no more filters than a sandbox may, and the host's memory for them hardly changes", async () => {
     const before = compiled();
     const many = "print(sum(child(lambda: install_many(7))[0] for _ in range(60)), child(install))";
     const { going, said } = await keepAsking(user, many);
@@ -99,7 +99,7 @@ print(sum(done))`;
     await end(going);
   }, 60_000);
 
-  test("what was inherited of processes that have ended still counts", async () => {
+  test("filters inherited from processes that have ended still count", async () => {
     const heirs = `
 def heir():
     reads, writes = os.pipe()
@@ -117,7 +117,7 @@ print(sum(heir() for _ in range(60)))`;
     await end(going);
   }, 60_000);
 
-  test("processes that hand theirs on by forking stay in sight", async () => {
+  test("processes that pass their filters on by forking are still counted", async () => {
     const runners = `
 def run():
     if os.fork() == 0:
@@ -136,7 +136,7 @@ print(sum(os.read(reads, 1)[0] for _ in range(40)))`;
     await end(going);
   }, 60_000);
 
-  test("browsers' way works again and again: a filter for each of many processes, and for all of its threads", async () => {
+  test("a filter for each of many processes and all of its threads works again and again, as browsers do it", async () => {
     const browser = `
 def page():
     for _ in range(4): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
@@ -155,7 +155,7 @@ except ChildProcessError: pass`;
     }
   }, 60_000);
 
-  test("a long list of groups hides none", async () => {
+  test("a long list of groups hides no filter", async () => {
     const many = `
 if os.getuid() == 0: os.setgroups(range(1500))
 print(sum(child(lambda: install_many(7))[0] for _ in range(30)))`;
@@ -164,7 +164,7 @@ print(sum(child(lambda: install_many(7))[0] for _ in range(30)))`;
     await end(going);
   }, 60_000);
 
-  test("libraries find out what the kernel knows without being counted", async () => {
+  test("libraries can test for the kernel's features without being counted", async () => {
     const probe =
       "print({(libc.syscall(number, 1, flag, None), ctypes.get_errno()) for flag in [0, 1, 2] * 100}, install())";
     expect(await ask(user, probe)).toBe("{(-1, 14)} 0");

@@ -16,7 +16,7 @@ beforeAll(async () => {
   machine = await host.boot({ network: "deny-all" });
 });
 
-/** kills each process of the agent's as soon as it is there, but for commands */
+/** kills each process of the agent, except commands, as soon as it exists */
 const killer = `
 import os
 print("ready", flush=True)
@@ -40,7 +40,7 @@ for _ in range(200):
 print(answered, last() - before)
 `;
 
-test("a process that always dies at once is not started for ever: its callers are refused", async () => {
+test("a process that always dies at once is not restarted for ever: its callers are refused", async () => {
   const { stdout } = await promisify(execFile)(await nativeProgram("grants_test"));
   // Three are tried for the first call, and one for each of the others.
   expect(stdout).toBe("10 of 10 calls failed, 12 processes\n");

@@ -1,4 +1,4 @@
-/** The native program, as its ELF file says it was built: what keeps a mistake in it from being useful to an attacker. */
+/** How the native program was built, read from its ELF file: protections that keep a bug from helping an attacker. */
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
@@ -6,7 +6,7 @@ import { guestBinary } from "../runner/needs.ts";
 
 const file = readFileSync(guestBinary);
 
-/** of 64-bit little-endian ELF, as the headers of <elf.h> call them */
+/** constants of 64-bit little-endian ELF, named as in <elf.h> */
 const type = { dynamic: 3 };
 const segment = { load: 1, dynamic: 2, interpreter: 3, stack: 0x6474e551, relro: 0x6474e552 };
 const flags = { execute: 1, write: 2 };
@@ -43,14 +43,11 @@ test("stacks are guarded, and writes of known size are checked", () => {
   expect(file.includes("buffer overflow detected")).toBe(true);
 });
 
-test.runIf(process.arch === "x64")(
-  "functions begin with a mark, without which some processors do not jump to them",
-  () => {
-    // The C library of some distributions has none, so that the file as a whole does not say it.
-    const marks = file.toString("latin1").split("\xf3\x0f\x1e\xfa").length;
-    expect(marks).toBeGreaterThan(300);
-  },
-);
+test.runIf(process.arch === "x64")("functions begin with a mark that some processors require of jump targets", () => {
+  // The C library of some distributions has no such marks, so the file as a whole does not declare them.
+  const marks = file.toString("latin1").split("\xf3\x0f\x1e\xfa").length;
+  expect(marks).toBeGreaterThan(300);
+});
 
 function segments(): Segment[] {
   const [start, size, count] = [Number(file.readBigUInt64LE(32)), file.readUInt16LE(54), file.readUInt16LE(56)];

@@ -1,6 +1,6 @@
 /**
- * What of the host's /usr shows inside: what every user of the host may read, and nothing that is closed to others, not
- * even to root inside. The test plants files of its own in a folder below /usr/share.
+ * Of the host's /usr, sandboxes see only what every user of the host may read. The rest is hidden, also from root
+ * inside. The test plants files of its own in a folder below /usr/share.
  */
 
 import { randomUUID } from "node:crypto";
@@ -37,7 +37,7 @@ beforeAll(async () => {
   await plant("deep/er/open", 0o644);
   await chown(join(folder, "deep"), 1000, 1000);
   await symlink("root-only", join(folder, "link"));
-  // Others may run it, though not read it, as sudo is on some distributions.
+  // Others may run it but not read it, like sudo on some distributions.
   await copyFile("/usr/bin/id", join(folder, "unreadable-program"));
   await chmod(join(folder, "unreadable-program"), 0o4711);
   host = await withRuntime(undo);
@@ -53,13 +53,13 @@ describe.each(users)("to %s inside", (user) => {
     },
   );
 
-  test("no list of names tells of them, and a link to one leads nowhere", async () => {
+  test("no listing shows hidden files, and a link to one leads nowhere", async () => {
     const names = (await shell(machine, user, `cd ${folder} && find . | sort`)).trim().split("\n");
     expect(names).toEqual([".", "./deep", "./deep/er", "./deep/er/open", "./link", "./open", "./unreadable-program"]);
     expect((await run(machine, user, ["cat", join(folder, "link")])).out).not.toContain(secret);
   });
 
-  test("what everybody may read is as it is on the host, and so are the directories around what is hidden", async () => {
+  test("files that all users may read are as on the host, and so are the directories around hidden files", async () => {
     for (const path of ["open", "deep/er/open"])
       expect((await run(machine, user, ["cat", join(folder, path)])).out).toContain(secret);
     expect(await shell(machine, user, `stat -c '%u %a' ${folder}/deep ${folder}/deep/er`)).toBe("1000 755\n0 755\n");
@@ -69,11 +69,11 @@ describe.each(users)("to %s inside", (user) => {
     expect((await run(machine, user, [join(folder, "unreadable-program"), "-r", "-u"])).out).toMatch(/^\d+\s*$/);
   });
 
-  test("nothing of the host is there that is closed to others on the host", async () => {
+  test("no file that the host closes to others is visible", async () => {
     const { masked } = await hostView();
     expect(masked.length).toBeGreaterThan(0);
     const there = masked.map((path) => `test ! -e '${path}' || echo '${path}'`).join("\n");
-    // the sandbox's own are made anew
+    // these are the sandbox's own
     const own = ["/var/lib/dpkg/triggers/Lock"];
     const shown = (await shell(machine, user, there)).split("\n").filter((path) => path !== "" && !own.includes(path));
     expect(shown).toEqual([]);
@@ -87,7 +87,7 @@ test("root inside can put something of its own in a hidden file's place", async 
   ).toMatch(/^own\nls: cannot access/);
 });
 
-test("what is closed later is hidden from machines that boot, are resumed or come out of the pool after it was found", async () => {
+test("a file that is closed later is hidden from machines that boot, resume or leave the pool after the search", async () => {
   const first = await host.boot();
   await chmod(join(folder, "open"), 0o600);
   await rename(join(folder, "deep/er/root-only"), join(folder, "deep/er/moved"));
@@ -108,7 +108,7 @@ test("what is closed later is hidden from machines that boot, are resumed or com
   }
 });
 
-test("the search finds files that come and go while it runs no reason to fail", async () => {
+test("the search does not fail if files come and go while it runs", async () => {
   const stop = new AbortController();
   const churn = (async () => {
     while (!stop.signal.aborted) {

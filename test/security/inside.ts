@@ -1,4 +1,4 @@
-/** What the security suites share: running things inside a machine, and the native programs that they bring along. */
+/** What the security suites share: running programs inside a machine, and compiling the native test programs. */
 
 import { randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, rename, stat } from "node:fs/promises";
@@ -6,13 +6,13 @@ import { join, parse } from "node:path";
 import type { ExecSpec, ExitStatus, Machine, Process } from "../../src/core/ports/runtime.ts";
 import { compileGuest, guest, sanitizers } from "../harness/guest-program.ts";
 
-/** who tries: root inside, and a plain user by its number */
+/** the users of the tests: root inside, and a plain user by number */
 export const users = ["root", "1000"] as const;
 export type User = (typeof users)[number];
 
 export interface Result {
   code: number;
-  /** standard output and standard error as they came */
+  /** standard output and standard error, in order */
   out: string;
   status: ExitStatus;
 }
@@ -31,14 +31,14 @@ export async function run(
   return { code: status.code, out: Buffer.concat(chunks).toString(), status };
 }
 
-/** Runs a shell line inside and gives what it printed; fails when it fails. */
+/** Runs a shell line inside and returns its output; fails if the line fails. */
 export async function shell(machine: Machine, user: User, line: string): Promise<string> {
   const { code, out } = await run(machine, user, ["sh", "-c", line]);
   if (code !== 0) throw new Error(`Cannot run "${line}" inside: it exited with ${code} and said "${out.trim()}"`);
   return out;
 }
 
-/** Starts a program inside that goes on. */
+/** Starts a program inside that keeps running. */
 export function begin(
   machine: Machine,
   user: User,
@@ -48,7 +48,7 @@ export function begin(
   return machine.exec({ cwd: "/", ...options, id: randomUUID(), argv, user });
 }
 
-/** What a command prints first; the command may go on. */
+/** The first line that a command prints; the command may keep running. */
 export async function firstLine(command: Process): Promise<string> {
   let said = "";
   for await (const chunk of command.output()) {
@@ -58,7 +58,7 @@ export async function firstLine(command: Process): Promise<string> {
   return said;
 }
 
-/** Everything that a stream holds, as text. */
+/** The whole content of a stream, as text. */
 export async function text(stream: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of stream) chunks.push(chunk);
@@ -84,7 +84,7 @@ export async function nativeProgram(name: NativeProgram): Promise<string> {
   return binary;
 }
 
-/** Puts a native program into a machine, for everybody to run; its path there. */
+/** Puts a native program into a machine, executable by all users; returns its path there. */
 export async function install(machine: Machine, name: NativeProgram): Promise<string> {
   const path = `/usr/local/bin/${name}`;
   await machine.files().write(path, await readFile(await nativeProgram(name)), { mode: 0o755, parents: true });

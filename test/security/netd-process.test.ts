@@ -1,4 +1,4 @@
-/** netd, as somebody who has taken it over would find it: who it is, what it sees, and what it cannot do. */
+/** netd, as an attacker inside it would find it: its user, what it sees, and what it cannot do. */
 
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
@@ -37,14 +37,14 @@ test("has an empty root that is read-only, and a mount namespace with nothing el
   ]);
 });
 
-test("has no descriptor of a file or a folder but its log of complaints", async () => {
+test("has no descriptor of a file or a folder, except its error log", async () => {
   const folder = `/proc/${await netdPid()}/fd`;
   const open = readdirSync(folder).map((name) => targetOf(join(folder, name)));
   const files = open.filter((path) => path.startsWith("/") && !path.startsWith("/dev/null"));
   expect(files.filter((path) => !path.includes("launcher.log"))).toEqual([]);
 });
 
-test("makes the calls of its loop and nothing else: no file, program, process, or socket that leads to the host", async () => {
+test("makes only the calls of its loop: it opens no file, program, process, or socket that leads to the host", async () => {
   const program = join(await tempDir(), "netd_confine_test");
   const sources = [
     "test/netd_confine_test",
@@ -86,7 +86,7 @@ function netdPid(): Promise<number> {
   });
 }
 
-/** nothing of a process that is gone by now */
+/** empty if the process is gone by now */
 function textOf(file: string): string {
   try {
     return readFileSync(file, "utf8");
@@ -95,7 +95,7 @@ function textOf(file: string): string {
   }
 }
 
-/** what a descriptor is of, as the kernel says it; nothing for one that is closed by now */
+/** the target of a descriptor, as the kernel shows it; nothing if it is closed by now */
 function targetOf(link: string): string {
   try {
     return readlinkSync(link);

@@ -1,4 +1,4 @@
-/** A sandbox counts its time from its own start, and everything that tells of that time says the same. */
+/** A sandbox counts its time from its own start, and every source of that time agrees. */
 
 import { execFileSync } from "node:child_process";
 import { mkdtemp, readlink, rm, writeFile } from "node:fs/promises";
@@ -14,7 +14,7 @@ const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 let host: TestRuntime;
 let machine: Machine;
-/** when the machine was asked for, in seconds since 1970 */
+/** time of the request for the machine, in seconds since 1970 */
 let asked: number;
 
 beforeAll(async () => {
@@ -25,7 +25,7 @@ beforeAll(async () => {
 
 const age = () => Date.now() / 1000 - asked;
 
-/** every way to ask for the seconds since boot, and a program for each; the last is what `ps` says of PID 1 */
+/** every source of the seconds since boot, with a program for each; the last is what `ps` shows for PID 1 */
 const clocks = `
 import ctypes, time, os
 info = (ctypes.c_long * 64)()
@@ -62,7 +62,7 @@ describe("with a clock of its own", () => {
       expect(Math.abs(since - asked)).toBeLessThan(3);
     });
 
-    test("ps tells when a process was started, and for how long it has run", async () => {
+    test("ps shows when a process was started, and for how long it has run", async () => {
       const sleeping = await begin(machine, user, ["sh", "-c", "echo $$; exec sleep 60"]);
       const started = Date.now() / 1000;
       const pid = (await firstLine(sleeping)).trim();
@@ -86,7 +86,7 @@ describe("with a clock of its own", () => {
       expect([...all]).not.toEqual([own]);
     });
 
-    test("timers that are set by the clock ring in time", async () => {
+    test("timers that are set by the clock fire on time", async () => {
       const waits = `
 import time, threading, select
 begin = time.time()
@@ -108,7 +108,7 @@ print(time.time() - begin)
     });
   });
 
-  test("a capture and another daemon leave the clock as it was", async () => {
+  test("a capture and a restart of the daemon leave the clock unchanged", async () => {
     const before = await timeNamespace("1000", false);
     const { id } = await machine.snapshot();
     await host.runtime.snapshots.delete(id);
@@ -136,7 +136,7 @@ print(time.time() - begin)
   }, 60_000);
 });
 
-test("the boot has a number of its own, the same while the sandbox runs and another in the next", async () => {
+test("the boot id is the same while the sandbox runs, and differs in the next session", async () => {
   const file = "/proc/sys/kernel/random/boot_id";
   const read = async (from: Machine, user: User) => (await shell(from, user, `cat ${file}`)).trim();
   const first = await read(machine, "1000");
@@ -149,7 +149,7 @@ test("the boot has a number of its own, the same while the sandbox runs and anot
   await other.stop();
 });
 
-/** a launcher whose kernel answers to a new time namespace with this error */
+/** a launcher whose kernel refuses a new time namespace with this error */
 const withoutNamespaces = (guest: string, errno: number) => `#!/usr/bin/python3
 import ctypes, os, struct, sys
 unshare = {"x86_64": 272, "aarch64": 97}[os.uname().machine]

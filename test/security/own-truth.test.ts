@@ -33,7 +33,7 @@ const java = (asks: string) => `cd $(mktemp -d) && echo 'public class A { public
 const javaMemory = `cd $(mktemp -d) && echo 'public class A { public static void main(String[] a) {
   var host = (com.sun.management.OperatingSystemMXBean) java.lang.management.ManagementFactory.getOperatingSystemMXBean();
   System.out.println(host.getTotalPhysicalMemorySize()); } }' > A.java && java A.java 2> /dev/null`;
-/** by which Go's runtime sets GOMAXPROCS: affinity, and the quota of the cgroup that its files lead to */
+/** what Go's runtime sets GOMAXPROCS by: affinity, and the quota of the cgroup that its files lead to */
 const goReads = `python3 -c '
 import math, os
 own = {c: path for line in open("/proc/self/cgroup") for _, names, path in [line.strip().split(":", 2)] for c in names.split(",")}
@@ -46,7 +46,7 @@ for root, at, kind, options in mounts:
     if quota: break
 print(len(os.sched_getaffinity(0)), math.ceil(int(quota[0]) / int(quota[1])))'`;
 
-/** what asks, the command that it needs, the line, and what it prints */
+/** the name, the command that it needs, the shell line, and its expected output */
 const programs: [name: string, command: string, line: string, prints: string][] = [
   ["nproc", "nproc", "nproc", "1"],
   ["getconf", "getconf", "getconf _NPROCESSORS_ONLN", "1"],
@@ -70,7 +70,7 @@ const programs: [name: string, command: string, line: string, prints: string][] 
   ["busybox's nproc", "busybox", "busybox nproc", "1"],
 ];
 
-/** of the host's programs, the image has those below /usr/bin; node is its own */
+/** the image has the host's programs below /usr/bin, and its own node */
 const isInside = ([, command]: (typeof programs)[number]) => command === "node" || existsSync(`/usr/bin/${command}`);
 
 describe.each(users)("to %s inside", (user) => {
@@ -83,7 +83,7 @@ describe.each(users)("to %s inside", (user) => {
     expect((await run(machine, user, ["node", "-e", garbage])).out.trim()).toBe(String(3000 << 17));
   }, 60_000);
 
-  test("its cgroups can be read and not changed, and nothing else of the host's /sys is there", async () => {
+  test("its cgroups can be read and not changed, and nothing else of the host's /sys is visible", async () => {
     const find = "find /sys/fs/cgroup -name 'memory.limit_in_bytes' -o -name memory.max";
     const file = (await shell(machine, user, find)).trim();
     expect(await shell(machine, user, `cat ${file}`)).toBe(`${memory}\n`);
@@ -97,7 +97,7 @@ describe.each(users)("to %s inside", (user) => {
   });
 });
 
-/** built on the host, whose Go is often not below /usr/bin; with no package but the runtime, which is built sooner */
+/** built on the host, whose Go is often not below /usr/bin; without packages besides the runtime, to build sooner */
 const goSource = `package main
 import "runtime"
 func main() { println(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }`;
@@ -136,7 +136,7 @@ print(0 <= time.time() - start < 60, 0 <= start - psutil.boot_time() < 600, psut
   }
 }, 60_000);
 
-test("a limit that is raised shows at once", async () => {
+test("a raised limit is visible at once", async () => {
   const other = await host.boot({ limits: { vcpus: 1, memory } });
   await other.setLimits({ memory: 2 * memory });
   expect(await shell(other, "1000", "node -p 'process.constrainedMemory()'")).toBe(`${2 * memory}\n`);

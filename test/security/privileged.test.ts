@@ -1,4 +1,4 @@
-/** The privileged processes beside sandboxes: each has what it needs, and the launcher serves nobody but the daemon. */
+/** The privileged processes beside sandboxes: each has only what it needs, and the launcher serves only the daemon. */
 
 import { spawnSync } from "node:child_process";
 import { copyFileSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 
 describe("the launcher's socket", () => {
-  /** connects, asks for a sign of life, and prints how many bytes came back */
+  /** connects, sends a ping, and prints how many bytes came back */
   const ping = new FrameWriter().frame(Type.ping, 1).toString("hex");
   const client = `const s = require("node:net").connect(process.argv[1], () => s.write(Buffer.from("${ping}", "hex")));
     let n = 0; s.on("data", (d) => { n += d.length; s.end(); }); s.on("error", () => {}); s.on("close", () => console.log(n));`;
@@ -35,7 +35,7 @@ describe("the launcher's socket", () => {
     expect(ask("env")).toBeGreaterThan(0);
   });
 
-  test("answers no process that has root's number without its powers", (context) => {
+  test("answers no process that has root's uid without its capabilities", (context) => {
     needs(context, "the command setpriv");
     expect(ask("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")).toBe(0);
   });
@@ -46,7 +46,7 @@ describe("the launcher's socket", () => {
 });
 
 describe("a worker that reads a hostile tree", () => {
-  test("keeps the capabilities that files take, and can gain none", async () => {
+  test("keeps only the capabilities for files, and can gain none", async () => {
     const { store } = places(host.directory, host.runRoot);
     const session = await openFiles(socket, "the launcher", Type.filesAt, store);
     try {
@@ -86,7 +86,7 @@ describe("a worker that reads a hostile tree", () => {
     ]);
   });
 
-  test("still makes and removes what it is asked to", async () => {
+  test("still creates and deletes the files of its requests", async () => {
     const { store } = places(host.directory, host.runRoot);
     const session = await openFiles(socket, "the launcher", Type.filesAt, store);
     try {

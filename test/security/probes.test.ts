@@ -28,7 +28,7 @@ beforeAll(async () => {
   probe = await install(machine, "probe");
 });
 
-test("there are at least fifty probes, and no exception is for one that does not exist", () => {
+test("there are at least fifty probes, and every exception names an existing one", () => {
   expect(names.length).toBeGreaterThanOrEqual(50);
   expect([...Object.keys(exceptions), ...separate].filter((name) => !names.includes(name))).toEqual([]);
 });
@@ -75,13 +75,13 @@ describe.each(users)("to %s inside", (user) => {
     server.close();
   });
 
-  test("no process of the host has a number inside", async () => {
+  test("no process of the host has a pid inside", async () => {
     const { code } = await run(machine, user, ["sh", "-c", `kill -0 ${process.pid}`]);
     expect(code).not.toBe(0);
     expect(await shell(machine, user, "ls -d /proc/[0-9]* | wc -l")).toMatch(/^[1-9]\n$/);
   });
 
-  test("a command cannot be looked into before its program runs: until then it is a copy of the agent", async () => {
+  test("a command cannot be inspected before its program runs: until then it is a copy of the agent", async () => {
     const watcher = run(machine, user, [probe, "newborn-ptrace", "200"]);
     let watching = true;
     void watcher.finally(() => {
@@ -103,7 +103,7 @@ describe.each(users)("to %s inside", (user) => {
   });
 });
 
-describe("what is wanted", () => {
+describe("what must work", () => {
   test("the plain user becomes root inside with sudo", async () => {
     expect(await shell(machine, "1000", "sudo -n id -u")).toBe("0\n");
   });
@@ -115,13 +115,13 @@ describe("what is wanted", () => {
     await plain.stop();
   });
 
-  test("a debugger may look into a program of the same user", async () => {
+  test("a debugger may inspect a program of the same user", async () => {
     expect(await shell(machine, "1000", "sleep 60 & head -c 1 /proc/$!/maps | wc -c; kill $!")).toBe("1\n");
   });
 });
 
 function greet(socket: Socket): void {
-  // A probe goes away without listening.
+  // The probe disconnects without reading the answer.
   socket.on("error", () => socket.destroy());
   socket.end("x");
 }

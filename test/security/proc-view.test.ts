@@ -1,4 +1,4 @@
-/** What /proc says of memory, processors and load is the sandbox's own, fresh, whole, and tells nothing of its neighbours. */
+/** /proc shows the sandbox's own memory, processors and load, current and complete, and nothing about neighbours. */
 
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -24,7 +24,7 @@ beforeAll(async () => {
   machine = await host.boot({ limits: { vcpus: 1, memory } });
 });
 
-/** what asks, the command that it needs, the line, and what it prints */
+/** the name, the command that it needs, the shell line, and its expected output */
 const programs: [name: string, command: string, line: string, prints: string][] = [
   ["free's total", "free", "free -b | awk '/^Mem:/ { print $2 }'", String(memory)],
   ["top's total", "top", "top -b -n 1 -E k | awk '$2 == \"Mem\" { print $4 + 0 }'", String(memory / 1024)],
@@ -51,7 +51,7 @@ describe.each(users)("to %s inside", (user) => {
     expect((await shell(machine, user, line)).trim()).toBe(prints);
   });
 
-  test("no file of the view can be changed, removed or taken away", async () => {
+  test("no file of the view can be changed, removed or unmounted", async () => {
     for (const line of [
       "echo x > /proc/meminfo",
       "chmod 777 /proc/stat",
@@ -64,14 +64,14 @@ describe.each(users)("to %s inside", (user) => {
   });
 });
 
-test("what a program takes of memory is missing from what is free, at once", async () => {
+test("memory that a program uses is missing from the free memory at once", async () => {
   const take = `const kept = Buffer.alloc(${200 * mebibyte}, 1); console.log(os.freemem()); console.log(kept.length)`;
   const [free] = (await shell(machine, "1000", `node -e '${take}'`)).split("\n").map(Number);
   expect(free).toBeLessThan(memory - 200 * mebibyte);
   expect(Number(await shell(machine, "1000", "node -p 'os.freemem()'"))).toBeGreaterThan(memory - 150 * mebibyte);
 });
 
-test("time on processors shows in /proc/stat and in the load", async () => {
+test("processor time is visible in /proc/stat and in the load", async () => {
   const other = await host.boot({ limits: { vcpus: 1, memory } });
   const busy = "awk '/^cpu / { print $2 + $4 }' /proc/stat";
   const before = Number(await shell(other, "1000", busy));
@@ -81,7 +81,7 @@ test("time on processors shows in /proc/stat and in the load", async () => {
   await other.stop();
 }, 60_000);
 
-test("a file that is read byte by byte is whole, whoever reads it meanwhile", async () => {
+test("a file that is read byte by byte is consistent, whatever other readers do meanwhile", async () => {
   const others = await begin(machine, "1000", [
     "sh",
     "-c",
@@ -93,14 +93,14 @@ test("a file that is read byte by byte is whole, whoever reads it meanwhile", as
   expect(bytewise.split("\n")).toHaveLength((await shell(machine, "1000", "cat /proc/meminfo")).split("\n").length);
 });
 
-test("a thousand open files of the view keep nobody from reading, and cost the sandbox alone", async () => {
+test("a thousand open files of the view stop no other reader, and are charged to the sandbox alone", async () => {
   const many = `const fs = require("fs"); const b = Buffer.alloc(64);
     for (let i = 0; i < 1000; i++) { const f = fs.openSync("/proc/cpuinfo"); fs.readSync(f, b); }
     console.log(fs.readFileSync("/proc/meminfo", "utf8").split(/ +/)[1])`;
   expect(await shell(machine, "1000", `node -e '${many}'`)).toBe(`${memory / 1024}\n`);
 });
 
-test("a machine whose programs do nothing but ask can be captured", async () => {
+test("a machine whose programs do nothing but read the view can be captured", async () => {
   const other = await host.boot({ limits: { vcpus: 1, memory } });
   const ask = `import os
 for _ in range(3): os.fork()
@@ -115,13 +115,13 @@ while True: os.pread(file, 4096, 0), os.statvfs("/")`;
   await other.stop();
 }, 60_000);
 
-test("the kernel lets nobody outside ask, the host's root neither, so nobody outside can be made to wait", async () => {
+test("the kernel lets no process outside read the view, not even the host's root, so none can be made to wait", async () => {
   const first = host.runtime.firstProcess(machine.id);
   const read = () => execFileSync("cat", [`/proc/${first}/root/proc/meminfo`], { stdio: "pipe", timeout: 10_000 });
   expect(read).toThrow(/Permission denied/);
 });
 
-test("a limit that is raised shows at once, and none is above what the host has", async () => {
+test("a raised limit is visible at once, and none is above what the host has", async () => {
   const other = await host.boot({ limits: { vcpus: 1, memory } });
   await other.setLimits({ memory: 2 * memory });
   expect(await shell(other, "1000", "node -p 'os.totalmem()'")).toBe(`${2 * memory}\n`);
@@ -130,7 +130,7 @@ test("a limit that is raised shows at once, and none is above what the host has"
   await other.stop();
 });
 
-test("after another daemon took the machine over, the view is there and right", async () => {
+test("the view is still there and right after another daemon took the machine over", async () => {
   const other = await host.boot({ limits: { vcpus: 1, memory: 2 * memory } });
   const runtime = await host.reopen();
   const adopted = runtime.machine(other.id);
@@ -141,13 +141,13 @@ test("after another daemon took the machine over, the view is there and right", 
 });
 
 describe("a neighbour that works hard", () => {
-  /** every file that is not of one process, by its path, with all that it says */
+  /** every file that does not belong to one process, by path, with its content */
   const readAll = `const fs = require("fs"), said = {};
     const walk = (folder) => { for (const name of fs.readdirSync(folder)) {
       const path = folder + "/" + name; if (/^\\/proc\\/([0-9]+|self|thread-self)$/.test(path) || /kmsg|sysrq/.test(path)) continue;
       try { if (fs.lstatSync(path).isDirectory()) walk(path); else if (fs.lstatSync(path).isFile()) said[path] = fs.readFileSync(path, "utf8"); } catch {} } };
     walk("/proc"); console.log(JSON.stringify(said))`;
-  /** these change by the reader's own doing, and say so in numbers that are its own */
+  /** these change through the reader itself, and show only its own numbers */
   const own =
     /^\/proc\/(meminfo|vmstat|stat|uptime|loadavg|sys\/kernel\/(ns_last_pid|random\/uuid))$|^\/proc\/sysvipc\//;
   const work = `for i in 1 2 3 4; do (while :; do :; done) & done
@@ -155,7 +155,7 @@ describe("a neighbour that works hard", () => {
     exec tail -f /dev/null`;
 
   test.each(users)(
-    "shows in no file of /proc to %s",
+    "is visible in no file of /proc to %s",
     async (user) => {
       const neighbour = await host.boot({ limits: { vcpus: 1, memory: 2 * memory } });
       const read = async (): Promise<Record<string, string>> =>

@@ -1,4 +1,4 @@
-/** Programs that only look at interfaces go on working though routing sockets are handed out by the agent (guest/agent/grants.h). */
+/** Programs that only read interfaces still work though the agent hands out routing sockets (guest/agent/grants.h). */
 
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -31,7 +31,7 @@ const goSource = `package main
 import ("fmt"; "net")
 func main() { i, e := net.Interfaces(); fmt.Println(i[0].Name, e) }`;
 
-/** what runs, the command that it needs, the line, and what it prints */
+/** the name, the command that it needs, the shell line, and its expected output */
 const programs: [name: string, command: string, line: string, prints: RegExp][] = [
   ["ip a", "ip", "ip a", /1: lo: <LOOPBACK,UP/],
   ["ip route", "ip", "ip route show table all", /lo/],
@@ -43,7 +43,7 @@ const programs: [name: string, command: string, line: string, prints: RegExp][] 
   ["Go", "go", `cd $(mktemp -d) && echo '${goSource}' > a.go && HOME=$PWD go run a.go`, /^lo <nil>$/m],
 ];
 
-/** of the host's programs, the image has those below /usr/bin; node is its own */
+/** the image has the host's programs below /usr/bin, and its own node */
 const isInside = ([, command]: (typeof programs)[number]) => command === "node" || existsSync(`/usr/bin/${command}`);
 
 describe.each(users)("to %s inside", (user) => {

@@ -20,7 +20,7 @@ test("the sanitizers find nothing in the filter's builder", async () => {
 });
 
 describe("behind the filter", () => {
-  /** program lines that end with 0 and print something of what is given */
+  /** shell lines that exit with 0, and a pattern of their output */
   const lines: [name: string, line: string, prints: RegExp][] = [
     ["bash", "for i in 1 2 3; do echo $i | cat; done", /3/],
     ["node with workers, children and servers", nodeLine(), /child worker listening/],
@@ -55,7 +55,7 @@ describe("behind the filter", () => {
     expect(status).not.toBe(0);
   });
 
-  test("what a 32-bit program would call kills it", async (context) => {
+  test("a 32-bit system call kills its program", async (context) => {
     needs(context, "root");
     const runner = await nativeProgram("seccomp_run");
     const { stdout } = spawnSync(runner, [await nativeProgram("probe"), "abi-i386"], { encoding: "utf8" });

@@ -42,7 +42,7 @@ describe.each(users)("to %s inside", (user) => {
     expect(variables).toContain("GIVEN=yes");
   });
 
-  test("no process tells of the host by its arguments or environment", async () => {
+  test("no process reveals the host by its arguments or environment", async () => {
     const lines = await shell(
       machine,
       user,
@@ -57,7 +57,7 @@ describe.each(users)("to %s inside", (user) => {
       expect((await run(machine, user, [probe, "mounts-show", path])).out).toMatch(/^closed/);
   });
 
-  test("the host's homes are not there", async () => {
+  test("the host's home directories are not visible", async () => {
     const files = await shell(machine, user, "ls -aR /root /home 2>/dev/null; true");
     expect(files).not.toContain(secret);
     expect(files).not.toMatch(/\.ssh|\.npmrc|\.docker|\.aws|\.kube|\.netrc|\.git-credentials|\.bash_history/);
@@ -74,7 +74,7 @@ describe.each(users)("to %s inside", (user) => {
     },
   );
 
-  test("keys and configuration of the host's services are not there", async () => {
+  test("keys and configuration of the host's services are not visible", async () => {
     const found = await shell(
       machine,
       user,
@@ -85,7 +85,7 @@ describe.each(users)("to %s inside", (user) => {
     expect(readable).toEqual([]);
   });
 
-  test("state, logs and spools of the host are not there", async () => {
+  test("state, logs and spools of the host are not visible", async () => {
     const listing = await shell(
       machine,
       user,
@@ -94,7 +94,7 @@ describe.each(users)("to %s inside", (user) => {
     expect(listing).not.toMatch(/\.sock|journal|syslog|crontabs|vmlinuz|initrd|dbus|docker|containerd/);
   });
 
-  test("the host's name is not told", async () => {
+  test("the host's name is not visible", async () => {
     expect(
       await shell(machine, user, "uname -n; cat /proc/sys/kernel/hostname; cat /etc/hostname; true"),
     ).not.toContain(hostname().length > 3 ? hostname() : "\0");
@@ -136,7 +136,7 @@ describe.each(users)("to %s inside", (user) => {
   });
 });
 
-/** A line that names nothing but what every machine has tells nothing. */
+/** A line with only names that every machine has reveals nothing. */
 function tellsOfTheHost(line: string): boolean {
   return line.trim() !== "" && !line.startsWith("#") && !/localhost|^ff02|^[\w-]+:[*!]*:/.test(line);
 }

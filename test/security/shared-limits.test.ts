@@ -1,4 +1,4 @@
-/** What the kernel counts for the whole host or for one user of it: a sandbox that takes all it can leaves the others' share. */
+/** Resources that the kernel counts for the whole host or one user: no sandbox can take the share of the others. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -21,7 +21,7 @@ const megabyte = 1 << 20;
 const journalLimit = 8 * megabyte;
 /** pages of TCP on the host that the runtime of this test allows */
 const tcpMost = tcpPages() + 20_000;
-/** sockets of TCP on the host, and those that are closed but not done, that the runtime of this test allows */
+/** sockets of TCP on the host, and orphaned ones, that the runtime of this test allows */
 const sockets = () => parseTcpSockets(readFileSync("/proc/net/sockstat", "utf8"));
 const mostSockets = sockets().sockets + 20_000;
 const mostOrphans = sockets().orphans + 2000;
@@ -66,7 +66,7 @@ for number in itertools.count():
         client.close()
 `;
 
-/** closes connections whose last bytes nobody reads */
+/** closes connections whose last bytes are never read */
 const orphans = `
 import itertools, socket
 held = []
@@ -144,7 +144,7 @@ afterEach(async () => {
 });
 
 describe.each(users)("what %s inside takes", (user) => {
-  // kind, how many one sandbox gets at most, and what it hears then
+  // kind, how many one sandbox gets at most, and the error after that
   test.each([
     ["inotify", 1024, "Too many open files"],
     ["timers", 16_384, "Resource temporarily unavailable"],
@@ -159,7 +159,7 @@ describe.each(users)("what %s inside takes", (user) => {
     expect(await takenOutside(kind, 4)).toEqual("4 enough");
   });
 
-  test("of routing sockets is counted, and what they hold stays small", async () => {
+  test("of routing sockets is counted, and their buffers stay small", async () => {
     const before = unreclaimable();
     const [count, why] = await taken(victim, user, "netlink", 2000);
     expect(unreclaimable() - before).toBeLessThan(64 * megabyte);
@@ -169,7 +169,7 @@ describe.each(users)("what %s inside takes", (user) => {
     expect(await taken(neighbour, user, "netlink", 4)).toEqual([4, "enough"]);
   });
 
-  test("of datagrams that are begun and never sent is counted by their sockets, and does not grow with processes", async () => {
+  test("of datagrams that are begun and never sent is limited by their sockets, and does not grow with processes", async () => {
     const [count, why] = await taken(victim, user, "datagrams");
     expect(count).toBeGreaterThan(480);
     expect(count).toBeLessThanOrEqual(512);
@@ -185,7 +185,7 @@ describe.each(users)("what %s inside takes", (user) => {
     expect(await taken(neighbour, user, kind, 1)).toEqual([expect.any(Number), "enough"]);
   });
 
-  test("of asynchronous I/O is nothing: it cannot be counted for each sandbox", async () => {
+  test("of asynchronous I/O is nothing, because it cannot be counted for each sandbox", async () => {
     expect(await taken(victim, user, "aio")).toEqual([0, "Function not implemented"]);
   });
 
@@ -227,7 +227,7 @@ describe.each(users)("what %s inside takes", (user) => {
   );
 
   const ofDirectories: [what: string, program: string][] = [["open directories", directories]];
-  // The plain user may write to no directory that the overlay is made of.
+  // The plain user may not write to any directory of the overlay.
   if (user === "root") ofDirectories.push(["copies of their listings", listings]);
   test.each(ofDirectories)(
     "of %s is taken back before the host's memory is full",
@@ -245,7 +245,7 @@ describe.each(users)("what %s inside takes", (user) => {
     120_000,
   );
 
-  test("by printing stays within a budget for all its commands, the oldest go first, and readers hear of it", async () => {
+  test("by printing stays within a budget for all its commands, oldest dropped first, and readers see how much", async () => {
     const commands: Process[] = [];
     for (let i = 0; i < 12; i++) {
       const command = await begin(victim, user, ["sh", "-c", "yes | head -c 1500000"]);
@@ -259,14 +259,14 @@ describe.each(users)("what %s inside takes", (user) => {
   }, 60_000);
 });
 
-test("all machines together cannot take every process number of the host", () => {
+test("all machines together cannot take every pid of the host", () => {
   const { pids } = thisHostsCgroups();
   const { cgroupParent } = places(host.directory, host.runRoot);
   const together = Number(readFileSync(join(pids, cgroupParent, "pids.max"), "utf8"));
   expect(together).toBeLessThanOrEqual(Number(readFileSync("/proc/sys/kernel/pid_max", "utf8")) - 1024);
 });
 
-/** as soon as there is room for the program that ends them */
+/** ends them as soon as there is room for the program that does it */
 async function endPrograms(machine: Machine): Promise<void> {
   const end = () => run(machine, "root", ["sh", "-c", "kill -9 -1 || true"]);
   await eventually("its programs to be ended", () =>
@@ -277,7 +277,7 @@ async function endPrograms(machine: Machine): Promise<void> {
   );
 }
 
-/** how many of a kind a program inside got, and why not more; it keeps them until the test ends */
+/** how many of a kind a program inside got, and the error that stopped it; it keeps them until the test ends */
 async function taken(machine: Machine, user: User, kind: string, most?: number): Promise<[number, string]> {
   const command = await begin(machine, user, [hog, kind, ...(most === undefined ? [] : [String(most)])]);
   running.push(command);
@@ -292,7 +292,7 @@ async function takenOutside(kind: string, most: number): Promise<string> {
   return String(line).trim();
 }
 
-/** memory of the kernel that nothing gives back, in bytes */
+/** unreclaimable memory of the kernel, in bytes */
 function unreclaimable(): number {
   return 1024 * Number(/^SUnreclaim:\s+(\d+) kB$/m.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]);
 }
@@ -301,7 +301,7 @@ function openFilesNow(): number {
   return Number(readFileSync("/proc/sys/fs/file-nr", "utf8").split("\t")[0]);
 }
 
-/** of all journals of this runtime's machines */
+/** size of all journals of this runtime's machines */
 function journalBytes(): number {
   const { machines } = places(host.directory, host.runRoot);
   return readdirSync(machines)

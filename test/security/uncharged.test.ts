@@ -1,6 +1,6 @@
 /**
- * Memory that the kernel keeps for programs and charges to nobody, and lists of which the whole host has one: what fills
- * them is refused as by a kernel that was built without it, and what programs need goes on.
+ * Kernel memory that is charged to no sandbox, and lists that exist once for the whole host: calls that fill them are
+ * refused as by a kernel that was built without them, and what programs need still works.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -35,7 +35,7 @@ describe.each(users)("of %s", (user) => {
       ].join("\n"),
     );
 
-  test("keys of peers, labels of flows, copies of what was sent and held-back datagrams are refused", async () => {
+  test("keys of peers, labels of flows, copies of sent data and held-back datagrams are refused", async () => {
     const refused = await options(
       [
         "tcp",
@@ -52,7 +52,7 @@ describe.each(users)("of %s", (user) => {
     expect(refused).toEqual(Array(6).fill(unknown));
   });
 
-  test("what was refused is not kept, though resolvers ask for it", async () => {
+  test("errors of datagrams are not kept, although resolvers ask for them", async () => {
     const program = `
 import errno, os, socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -65,7 +65,7 @@ except OSError as error: print(os.strerror(error.errno))`;
     expect((await ask(program))[0]).toBe("0");
   });
 
-  test("memory has no policies of its own", async () => {
+  test("memory policies are refused", async () => {
     const program = `
 import ctypes, mmap, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -76,7 +76,7 @@ print(libc.syscall(number, ctypes.c_void_p(at), 4096, 2, None, 0, 0), os.strerro
     expect(await ask(program)).toEqual([`-1 ${missing}`]);
   });
 
-  test("everyday options go on", async () => {
+  test("everyday socket options still work", async () => {
     const usual = await options(
       ["tcp", 6, 1, "1"],
       ["tcp", 1, 2, "1"],
@@ -88,7 +88,7 @@ print(libc.syscall(number, ctypes.c_void_p(at), 4096, 2, None, 0, 0), os.strerro
     expect(usual).toEqual(Array(6).fill("set"));
   });
 
-  test("the file API tells nothing of the process that reads for it", async () => {
+  test("the file API reveals nothing about the process that reads for it", async () => {
     const files = machine.files(user === "root" ? undefined : user);
     const read = async (path: string) => {
       const chunks: Uint8Array[] = [];
