@@ -1,4 +1,4 @@
-/** The vendor's own packages, unmodified, and the two ways in which they are sent to a daemon of ours. */
+/** The vendor's own packages, unmodified, and the two ways to point them at a daemon of ours. */
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { beforeAll } from "vitest";
 import type { TestDaemon } from "../harness/daemon.ts";
 import { root, tempDir, type Undo } from "../harness/harness.ts";
 
-/** what both versions of the SDK have; the older one is a subset but for its private members */
+/** the methods of both versions of the SDK; the older one is a subset except for its private members */
 export type Sdk = Pick<typeof sdk3, "Sandbox" | "Snapshot" | "APIError" | "StreamError">;
 
 export const sdks: Record<"3.5.0" | "2.9.2", Sdk> = {
@@ -25,7 +25,7 @@ export const preload = pathToFileURL(join(root, "src/redirect/preload.mjs")).hre
 export const team = "team_default";
 export const project = "prj_default";
 
-/** what every static method of the SDK is given */
+/** the arguments of every static method of the SDK */
 export interface Credentials {
   token: string;
   teamId: string;
@@ -36,15 +36,15 @@ export function credentials(daemon: TestDaemon): Credentials {
   return { token: daemon.key, teamId: team, projectId: project };
 }
 
-/** one version of the SDK, sent to the daemon in one of two ways */
+/** one version of the SDK, pointed at the daemon in one of two ways */
 export interface Way extends Sdk {
   name: string;
   version: keyof typeof sdks;
-  /** to be given to every static method */
+  /** an argument for every static method */
   auth: Credentials & { fetch?: typeof fetch };
 }
 
-/** every version in both ways; `auth` is there once the daemon runs, and the preload is loaded with it */
+/** every version in both ways; `auth` exists once the daemon runs, and the preload is loaded with it */
 export function waysTo(daemon: () => TestDaemon): Way[] {
   const versions = Object.keys(sdks) as (keyof typeof sdks)[];
   return versions.flatMap((version) => [
@@ -67,12 +67,12 @@ export function waysTo(daemon: () => TestDaemon): Way[] {
   ]);
 }
 
-/** as whom commands run in what this version makes unless told otherwise */
+/** the default user of commands in sandboxes of this version */
 export function userOf(version: keyof typeof sdks): string {
   return version === "3.5.0" ? "ubuntu" : "vercel-sandbox";
 }
 
-/** where commands start in what this version makes unless told otherwise: an image, or a runtime */
+/** the default directory of commands in sandboxes of this version, which have an image or a runtime */
 export function cwdOf(version: keyof typeof sdks): string {
   return version === "3.5.0" ? "/vercel" : "/vercel/sandbox";
 }
@@ -81,7 +81,7 @@ function only({ Sandbox, Snapshot, APIError, StreamError }: Sdk): Sdk {
   return { Sandbox, Snapshot, APIError, StreamError };
 }
 
-/** sends everything in this process that goes to the vendor to the daemon, as `sandkeep/redirect` does for its users */
+/** redirects this process's requests to the vendor to the daemon, as `sandkeep/redirect` does for its users */
 export async function redirectThisProcess(daemon: TestDaemon): Promise<void> {
   process.env.SANDKEEP_URL = daemon.url;
   await import(preload);
@@ -98,7 +98,7 @@ export function fetchTo(daemon: TestDaemon): typeof fetch {
 
 export type AnySandbox = Awaited<ReturnType<Sdk["Sandbox"]["create"]>>;
 
-/** what the SDK's methods are given so that they reach the daemon */
+/** arguments with which the SDK's methods reach the daemon */
 export function accessTo(daemon: TestDaemon): Credentials & { fetch: typeof fetch } {
   return { ...credentials(daemon), fetch: fetchTo(daemon) };
 }
@@ -122,7 +122,7 @@ export function sandboxOf(create: () => Promise<AnySandbox>): () => AnySandbox {
   };
 }
 
-/** a request to the daemon as it is, for what no client of the vendor's sends */
+/** a raw request to the daemon, for requests that the vendor's clients never send */
 export async function raw(
   daemon: TestDaemon,
   method: string,
@@ -162,7 +162,7 @@ export interface RawAnswer {
   json: any;
 }
 
-/** what the lines of `sandkeep env vercel` make of an environment with nothing but PATH */
+/** the environment after the lines of `sandkeep env vercel`, starting with only PATH */
 export async function vercelEnvironment({ url, key }: TestDaemon): Promise<NodeJS.ProcessEnv> {
   const { stdout } = await promisify(execFile)("/bin/sh", ["-ec", 'eval "$(bin/sandkeep env vercel)"; env -0'], {
     cwd: root,
@@ -186,7 +186,7 @@ export interface CliResult {
   stderr: string;
 }
 
-/** a directory that is linked to the default project, as `vercel link` leaves it; a test's, or the stack's */
+/** a directory that is linked to the default project, as `vercel link` leaves it; deleted with the test or the stack */
 export async function linkedHome(undo?: Undo): Promise<string> {
   const home = await tempDir(undo);
   await mkdir(join(home, ".vercel"));
@@ -194,7 +194,7 @@ export async function linkedHome(undo?: Undo): Promise<string> {
   return home;
 }
 
-/** runs the vendor's command line to its end; the scope is given in the environment, as people have it */
+/** runs the vendor's command line to its end, with the scope in the environment, as users do */
 export async function cli(version: CliVersion, daemon: TestDaemon, home: string, args: string[]): Promise<CliResult> {
   return finished(startCli(version, args, { env: cliEnvironment(daemon, home), cwd: home }));
 }
@@ -208,7 +208,7 @@ export function cliCommand(version: CliVersion, args: string[]): string[] {
   return [process.execPath, programs[version], ...args];
 }
 
-/** nothing of whoever runs the tests: no token, no home, no colours */
+/** without the environment of the person who runs the tests: no token, no home, no colours */
 export function cliEnvironment(daemon: TestDaemon, home: string): NodeJS.ProcessEnv {
   return {
     PATH: process.env.PATH,
@@ -216,7 +216,7 @@ export function cliEnvironment(daemon: TestDaemon, home: string): NodeJS.Process
     XDG_DATA_HOME: join(home, "data"),
     XDG_CONFIG_HOME: join(home, "config"),
     XDG_CACHE_HOME: join(home, "cache"),
-    // It leaves answers that it did not like there.
+    // The command line writes answers that it rejects there.
     TMPDIR: home,
     NODE_OPTIONS: `--import=${preload}`,
     SANDKEEP_URL: daemon.url,

@@ -19,7 +19,7 @@ const daemon = daemonOfFile();
 const { Sandbox } = sdks["3.5.0"];
 const auth = () => ({ ...credentials(daemon()), fetch: fetchTo(daemon()) });
 
-test("a second daemon on the same data is refused with a sentence, and the first goes on", async () => {
+test("a second daemon on the same data is refused with a sentence, and the first keeps running", async () => {
   const { dataDir, runDir } = daemon();
   const env = { ...process.env, SANDKEEP_DATA_DIR: dataDir, SANDKEEP_RUN_DIR: runDir, SANDKEEP_PORT: "0" };
   const second = spawnSync(process.execPath, [join(root, "src/main.ts"), "serve"], { env, encoding: "utf8" });
@@ -39,12 +39,12 @@ test("a start that fails because its port is taken says so and leaves nothing on
   expect(second.stderr).toMatch(
     /^sandkeep: Cannot listen on 127\.0\.0\.1:\d+: another program uses this port\nhint: --port or SANDKEEP_PORT /,
   );
-  // It was noticed before anything was made.
+  // The daemon noticed it before it made anything.
   expect([second.stdout, readdirSync(dataDir)]).toEqual(["", []]);
   await expectNothingLeft(dataDir, []);
 });
 
-test("a first start without a key makes one, for its owner's eyes only", async () => {
+test("a first start without a key makes one that only its owner can read", async () => {
   await using undo = new AsyncDisposableStack();
   const fresh = await startDaemon(undo, { SANDKEEP_API_KEY: "" });
   const file = join(fresh.dataDir, "api-key");
@@ -55,7 +55,7 @@ test("a first start without a key makes one, for its owner's eyes only", async (
   expect(stored.join("")).not.toContain(key);
 });
 
-test("a default image that is not there is refused at the start, with a sentence", async () => {
+test("a missing default image is refused at the start, with a sentence", async () => {
   await daemon().stop();
   await expect(daemon().start({ SANDKEEP_DEFAULT_IMAGE: "nowhere" })).rejects.toThrow(
     'Cannot use SANDKEEP_DEFAULT_IMAGE "nowhere": there is no such image',
@@ -64,7 +64,7 @@ test("a default image that is not there is refused at the start, with a sentence
   expect((await raw(daemon(), "GET", "/health")).status).toBe(200);
 });
 
-test("sandboxes go on while the daemon is away, and are found as they are", async () => {
+test("sandboxes keep running while the daemon is down, and the next daemon finds them", async () => {
   const sandbox = await Sandbox.create(auth());
   const script = "for n in $(seq 1 50); do echo $n; sleep 0.05; done";
   const command = await sandbox.runCommand({ cmd: "sh", args: ["-c", script], detached: true });
@@ -77,7 +77,7 @@ test("sandboxes go on while the daemon is away, and are found as they are", asyn
   await sandbox.delete();
 });
 
-test("a session whose time is over while the daemon is away ends when it comes back, with its files", async () => {
+test("a session whose time ends while the daemon is down is stopped with its files at the next start", async () => {
   const sandbox = await Sandbox.create({ ...auth(), timeout: 2000 });
   await sandbox.writeFiles([{ path: "kept", content: "kept" }]);
   await daemon().stop();
@@ -92,14 +92,14 @@ test("a session whose time is over while the daemon is away ends when it comes b
   await sandbox.delete();
 });
 
-test("a daemon that is told to takes its sandboxes along, and nothing is lost", async () => {
+test("a daemon with --stop-all stops its sandboxes, and nothing is lost", async () => {
   const kept = await Sandbox.create(auth());
   const lost = await Sandbox.create({ ...auth(), persistent: false });
   await kept.writeFiles([{ path: "kept", content: "kept" }]);
   await daemon().stop();
   await daemon().start({ SANDKEEP_STOP_ALL: "true" });
   await daemon().stop();
-  // What they ran on is gone with them.
+  // Their processes are gone, too.
   await expectNothingLeft(daemon().dataDir, []);
   await daemon().start({ SANDKEEP_STOP_ALL: "false" });
   for (const sandbox of [kept, lost]) {
@@ -109,7 +109,7 @@ test("a daemon that is told to takes its sandboxes along, and nothing is lost", 
   await Promise.all([kept.delete(), lost.delete()]);
 });
 
-test("what stands before the daemon stands before its sandboxes, and this host reaches them all the same", async () => {
+test("a proxy in front of the daemon also serves its sandboxes, and this host still reaches them directly", async () => {
   await daemon().stop();
   await daemon().start({ SANDKEEP_DOMAIN: "boxes.example", SANDKEEP_PUBLIC_URL: "https://sandkeep.example:8443" });
   const sandbox = await Sandbox.create({ ...auth(), persistent: false, ports: [3000] });
@@ -148,18 +148,18 @@ test("a domain below localhost leads to sandboxes, and `sandkeep env` asks the d
   await daemon().start({ SANDKEEP_DOMAIN: "" });
 });
 
-test("a stop waits for nobody who is only listening", async () => {
+test("a stop does not wait for clients that only listen", async () => {
   await daemon().stop();
   await daemon().start({ SANDKEEP_DRAIN_TIMEOUT: "1h" });
   const sandbox = await Sandbox.create({ ...auth(), persistent: false });
   const command = await sandbox.runCommand({ cmd: "sleep", args: ["600"], detached: true });
   const waiting = command.wait().catch((error: unknown) => error);
   const logs = Array.fromAsync(command.logs()).catch((error: unknown) => error);
-  // One that waited for them would do so for longer than this test may take.
+  // A stop that waited for them would take longer than this test may.
   await daemon().stop();
   await daemon().start({ SANDKEEP_DRAIN_TIMEOUT: "" });
   expect((await sandbox.getCommand(command.cmdId)).exitCode).toBeNull();
-  // Who listened was cut off, or asks again by itself.
+  // The clients were cut off, or try again by themselves.
   await command.kill("SIGKILL");
   await Promise.all([waiting, logs]);
   await sandbox.delete();
@@ -174,7 +174,7 @@ describe("with PostgreSQL", () => {
   });
   afterAll(() => undo.disposeAsync());
 
-  test("everything is remembered there, also over a kill", async () => {
+  test("everything is stored there, also over a kill", async () => {
     const scope = { ...credentials(other), fetch: fetchTo(other) };
     const sandbox = await Sandbox.create({ ...scope, name: "remembered", tags: { a: "b" }, ports: [3000] });
     await sandbox.writeFiles([{ path: "kept", content: "kept" }]);
@@ -195,7 +195,7 @@ describe("with PostgreSQL", () => {
   });
 });
 
-/** what is answered there to whoever asks for this host */
+/** the answer there to a request for this host */
 async function get(url: string, host: string): Promise<IncomingMessage> {
   const asked = request(url, { headers: { host }, agent: false }).end();
   const [answer] = await once(asked, "response");

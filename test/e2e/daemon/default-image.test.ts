@@ -7,7 +7,7 @@ import { type AnySandbox, accessTo, sdks } from "../clients.ts";
 const daemon = daemonOfFile();
 let made: AnySandbox | undefined;
 
-/** makes a wheel with one program, which needs no network and nothing to build with */
+/** makes a wheel with one program, without network and build tools */
 const wheel = `
 import sys, zipfile
 name = sys.argv[1]
@@ -43,7 +43,7 @@ test("python is Python 3, and pip is there", async () => {
 test.each([
   ["the plain user", "mine", false],
   ["root", "roots", true],
-])("pip installs for everyone, asked by %s", async (_, name, sudo) => {
+])("pip of %s installs for all users", async (_, name, sudo) => {
   await sh(`python /tmp/wheel.py ${name}`);
   await sh(`pip install --quiet --no-index /tmp/${name}-1-py3-none-any.whl`, { sudo });
   expect(await sh(`${name}; python -c 'import ${name}; ${name}.main()'`)).toBe(`${name} runs\n${name} runs\n`);
@@ -73,7 +73,7 @@ test("uv fetches itself when it is first called, and says how to get it where Py
   expect(await sh("PIP_NO_INDEX=1 PIP_FIND_LINKS=/tmp uv --version; uv")).toBe("uv runs\nuv runs\n");
 });
 
-test("dnf and yum install by the names of Fedora, and refuse what they cannot do with a sentence", async () => {
+test("dnf and yum install by the names of Fedora, and refuse unsupported commands with a sentence", async () => {
   await sh(repository, { sudo: true });
   await sh("dnf install -y tiny-devel && test -e /opt/tiny", { sudo: true });
   await sh("sudo yum -y remove tiny-devel && ! test -e /opt/tiny");
@@ -89,7 +89,7 @@ test("dnf and yum install by the names of Fedora, and refuse what they cannot do
   );
 });
 
-test("a command with sudo knows who asked, and both users find /vercel/bin", async () => {
+test("a command with sudo knows its caller, and both users find /vercel/bin", async () => {
   const told = "echo $SUDO_USER $SUDO_UID $SUDO_GID $HOME $(id -u)";
   expect(await sh(told, { sudo: true })).toBe("vercel-sandbox 1000 1000 /root 0\n");
   expect(await sh(told)).toBe("/home/vercel-sandbox 1000\n");

@@ -1,4 +1,4 @@
-/** The disk limit over the life of a sandbox: sessions count together, a fork for itself, and a full one can be resumed. */
+/** The disk limit of a sandbox: sessions count together, a fork counts for itself, and a full one can be resumed. */
 
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -25,7 +25,7 @@ test("a sandbox cannot hold more than its limit, however many sessions it writes
   await Promise.all([third.delete(), fork.delete()]);
 });
 
-/** bytes of a file, once as much of it is written as can be */
+/** size of a file after a program has written as much as it can */
 async function fill(sandbox: Pick<AnySandbox, "runCommand">, name: string, mebibytes: number): Promise<number> {
   const script = `head -c ${mebibytes}M /dev/zero > /tmp/${name}; stat -c %s /tmp/${name}`;
   return Number(await (await sandbox.runCommand("sh", ["-c", script])).stdout());

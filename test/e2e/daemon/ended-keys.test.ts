@@ -1,4 +1,4 @@
-/** A key that is deleted or expires takes along what it opened: streams, terminals and the tokens for them. */
+/** When a key is deleted or expires, everything that it opened ends: streams, terminals and the tokens for them. */
 
 import { once } from "node:events";
 import { expect, test } from "vitest";
@@ -41,7 +41,7 @@ test.each(["deleted", "expired"])("what a key has opened ends when the key is %s
   expect((await raw(daemon(), "DELETE", `/v2/sandboxes/of-${how}`)).status).toBe(200);
 });
 
-/** an answer that goes on until it is cut off */
+/** an answer that continues until it is cut off */
 async function stream(secret: string, path: string): Promise<{ isOver: boolean }> {
   const answer = await fetch(new URL(path, daemon().url), { headers: { authorization: `Bearer ${secret}` } });
   expect(answer.status).toBe(200);

@@ -1,4 +1,4 @@
-/** What happens in a project, as its owner hears of it over HTTP. */
+/** The events of a project, as its owner gets them over HTTP. */
 
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -13,7 +13,7 @@ interface Line {
   [field: string]: unknown;
 }
 
-test("the life of a sandbox is told in order, once each step is on record", async () => {
+test("the steps in the life of a sandbox are published in order, each once it is on record", async () => {
   const follower = await follow("");
   const sandbox = await Sandbox.create({ ...accessTo(daemon()), name: "told" });
   await sandbox.runCommand("true");
@@ -21,7 +21,7 @@ test("the life of a sandbox is told in order, once each step is on record", asyn
   await sandbox.stop();
   await sandbox.delete();
   const lines = await follower.until("sandbox.deleted");
-  // The end of a command is on record a moment after its caller knows of it.
+  // The end of a command is on record a moment after its caller has it.
   expect(lines.map(({ type }) => type).filter((type) => type !== "command.ended")).toEqual([
     "sandbox.created",
     "session.pending",
@@ -36,7 +36,7 @@ test("the life of a sandbox is told in order, once each step is on record", asyn
   expect(lines.find(({ type }) => type === "command.ended")).toMatchObject({ exitCode: 0 });
   expect(lines.find(({ type }) => type === "session.stopped")).toMatchObject({ sandbox: "told", cause: "asked" });
 
-  // Who was away hears of the rest, and of nothing twice.
+  // A client that was away gets the rest, and nothing twice.
   const [, second] = lines;
   const rest = await (await follow(second?.cursor ?? "")).until("sandbox.deleted");
   expect(rest).toEqual(lines.slice(2));
@@ -44,7 +44,7 @@ test("the life of a sandbox is told in order, once each step is on record", asyn
   expect(JSON.parse(page.text)).toEqual({ events: lines.slice(2), next: lines.at(-1)?.cursor });
 });
 
-test("what is no cursor is refused, and one of another run begins with a gap", async () => {
+test("a malformed cursor is refused, and one of another run begins with a gap", async () => {
   const wrong = await raw(daemon(), "GET", "/sandkeep/v1/events?after=nonsense");
   expect(wrong).toMatchObject({ status: 400 });
   const page = await raw(daemon(), "GET", "/sandkeep/v1/events?after=another-7");

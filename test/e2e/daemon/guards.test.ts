@@ -1,6 +1,6 @@
 /**
- * What a request meets before any wire does: names of other hosts, wrong keys by the dozen, logins by the thousand, pages
- * in browsers. And what is kept of a sandbox's secrets.
+ * The checks before any API gets a request: names of other hosts, many wrong keys, thousands of logins, pages in
+ * browsers. And how a sandbox's secrets are stored.
  */
 
 import { request } from "node:http";
@@ -54,12 +54,12 @@ describe("a request that names two hosts", () => {
     expect(await said(`${head}\r\n\r\n`)).toMatch(/^HTTP\/1.1 400 /);
   });
 
-  test("by one name twice in the same words is answered: clients behind a proxy ask like that", async () => {
+  test("that names the same host twice is answered: clients behind a proxy send this", async () => {
     const head = "GET http://127.0.0.1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close";
     expect(await said(`${head}\r\n\r\n`)).toMatch(/^HTTP\/1.1 200 /);
   });
 
-  /** everything that the daemon says to this */
+  /** the daemon's whole answer to these bytes */
   const said = (request: string) => {
     const socket = connect(Number(new URL(daemon().url).port), "127.0.0.1");
     socket.write(request);
@@ -70,7 +70,7 @@ describe("a request that names two hosts", () => {
 describe("wrong keys", () => {
   const from = (address: string) => ({ "x-forwarded-for": `203.0.113.1, ${address}` });
 
-  test("are refused by the address that they come from after a while, on every wire, with a time to come back", async () => {
+  test("get their address refused after a while, on every API, with a time to come back", async () => {
     const address = "198.51.100.7";
     for (let count = 0; count < 30; count++) {
       const { status } = await ask("GET", "/v2/user", { ...from(address), authorization: `Bearer sk_wrong_${count}` });
@@ -82,14 +82,14 @@ describe("wrong keys", () => {
       expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
       expect(Number(answer.headers["retry-after"])).toBeLessThanOrEqual(60);
     }
-    // One that is right is not looked at either, or it could be found by trying.
+    // The right key is not checked either, or an attacker could find it by trying.
     expect((await ask("GET", "/v2/user", from(address))).status).toBe(429);
     expect((await ask("GET", "/v2/user", from("198.51.100.8"))).status).toBe(200);
     // A stale key that is used again and again counts once.
     expect((await ask("GET", "/v2/user", { ...from(address), authorization: "Bearer sk_wrong_7" })).status).toBe(401);
   });
 
-  test("lock nobody out at an address that the right key has come from", async () => {
+  test("do not lock out an address that the right key has come from", async () => {
     const address = "198.51.100.9";
     expect((await ask("GET", "/v2/user", from(address))).status).toBe(200);
     for (let count = 0; count < 40; count++) {
@@ -100,7 +100,7 @@ describe("wrong keys", () => {
   });
 });
 
-test("a thousand logins that nobody finishes keep nobody from logging in", async () => {
+test("a thousand unfinished logins do not prevent another login", async () => {
   const begin = (address: string) =>
     ask("POST", "/api/login/oauth/device-authorization", { "x-forwarded-for": address, authorization: undefined });
   const mine = JSON.parse((await begin("198.51.100.20")).body);
@@ -131,7 +131,7 @@ describe("a page in a browser", () => {
   };
 
   test.each(["/v3/sandboxes", "/v1/sandboxes", "/api/v2/user", "/v1/vms", "/sandbox-sessions", "/sandkeep/v1/keys"])(
-    "may ask %s with a key of its user",
+    "may send requests to %s with a key of its user",
     async (path) => {
       const preflight = await ask("OPTIONS", path, asked);
       expect(preflight).toMatchObject({
@@ -149,7 +149,7 @@ describe("a page in a browser", () => {
     },
   );
 
-  test("cannot ask MCP or the page of logins, which have no key to ask for", async () => {
+  test("cannot send requests to MCP or the login page", async () => {
     for (const path of ["/mcp", "/login/device"]) {
       const preflight = await ask("OPTIONS", path, asked);
       expect(preflight.headers["access-control-allow-origin"]).toBeUndefined();
@@ -157,7 +157,7 @@ describe("a page in a browser", () => {
   });
 });
 
-test("answers tell how many requests are left, as the hosted service does", async () => {
+test("answers show how many requests are left, as those of the hosted service do", async () => {
   const list = () => raw(daemon(), "GET", "/v2/sandboxes");
   const [first, second] = [await list(), await list()];
   const left = (answer: typeof first) => Number(answer.headers.get("x-ratelimit-remaining"));
@@ -173,7 +173,7 @@ test("answers tell how many requests are left, as the hosted service does", asyn
   expect(left(gone)).toBeGreaterThan(0);
 });
 
-test("environment variables are kept sealed, and reach commands, forks and later sessions", async () => {
+test("environment variables are stored sealed, and reach commands, forks and later sessions", async () => {
   const word = "word-that-is-in-no-file";
   const made = await raw(daemon(), "POST", "/v3/sandboxes", { body: { name: "sealed", env: { WORD: word } } });
   const echo = async (id: string) => {
@@ -188,7 +188,7 @@ test("environment variables are kept sealed, and reach commands, forks and later
   expect(await echo(again.json.session.id)).toContain(word);
   expect(stored()).not.toContain(word);
 
-  // What an earlier version has written in the clear is sealed at the next start.
+  // Variables that an earlier version stored in the clear are sealed at the next start.
   await daemon().stop();
   const db = new DatabaseSync(join(daemon().dataDir, "sandkeep.db"));
   for (const table of ["sandboxes", "sessions"]) db.exec(`update ${table} set env = '{"WORD":"${word}"}'`);
@@ -226,7 +226,7 @@ test("a file for a volume is not written through a link in it", async () => {
   expect((await upload("folder/deep/new")).status).toBe(200);
 });
 
-/** what is in the columns of environments */
+/** the contents of the columns with environments */
 function stored(): string {
   const db = new DatabaseSync(join(daemon().dataDir, "sandkeep.db"), { readOnly: true });
   const rows = ["sandboxes", "sessions"].flatMap((table) => db.prepare(`select env from ${table}`).all());
@@ -236,7 +236,7 @@ function stored(): string {
 
 type Headers = Record<string, string | undefined>;
 
-/** a request with headers that a usual client would not send */
+/** a request with headers that an ordinary client would not send */
 function ask(method: string, path: string, headers: Headers = {}) {
   const { url, key } = daemon();
   const { hostname, port } = new URL(url);

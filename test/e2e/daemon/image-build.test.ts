@@ -1,4 +1,4 @@
-/** Images that are built from Dockerfiles by a real daemon, in sandboxes, and given to other tools. */
+/** Images that a real daemon builds from Dockerfiles, in sandboxes, and that other tools read. */
 
 import { execFile, spawn } from "node:child_process";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
@@ -63,7 +63,7 @@ test("a Dockerfile with stages becomes an image that sandboxes boot from", async
   expect(await machines()).toEqual([]);
 });
 
-test("files are put where Docker's documents say, and steps run as whom and where the file says", async () => {
+test("files are put where Docker's documents say, and steps run as the user and in the directory that the file says", async () => {
   await project("places", {
     Dockerfile: `FROM host
 USER root
@@ -142,7 +142,7 @@ test("files that are left out of the context cannot be copied", async () => {
   expect(failed.stderr).toContain('line 2: COPY src/secret.txt /: "src/secret.txt" names nothing that can be copied');
 });
 
-test("a step that fails says its line, its exit code and what it said last", async () => {
+test("a failed step reports its line, its exit code and its last output", async () => {
   await project("broken", {
     Dockerfile: "FROM host\nRUN echo before\nRUN echo no such thing >&2; exit 7\nRUN never\n",
   });
@@ -156,7 +156,7 @@ test("a step that fails says its line, its exit code and what it said last", asy
   expect(await machines()).toEqual([]);
 });
 
-test("what is not supported, and what is not there, is refused before anything runs", async () => {
+test("unsupported instructions and missing images are refused before anything runs", async () => {
   const refused = async (text: string) => {
     const response = await post("", await tarOf({ Dockerfile: text }));
     return `${response.status} ${await sentenceOf(response)}`;
@@ -185,7 +185,7 @@ test("a hostile context is refused, and its links lead nowhere outside of it", a
   expect(failed.stderr).toContain('"link" names nothing that can be copied');
 });
 
-test("a build whose client goes away ends at once, and leaves nothing", async () => {
+test("a build whose client disconnects ends at once, and leaves nothing", async () => {
   await project("long", { Dockerfile: "FROM host\nRUN echo begun; sleep 1000\n" });
   const child = spawn(launcher, ["image", "build", "--network", "none", join(folder, "long")], { env: environment() });
   let said = "";
@@ -281,7 +281,7 @@ async function tarOf(files: Record<string, string>): Promise<Buffer> {
   return Buffer.concat(await Readable.from(tar as AsyncIterable<Buffer>).toArray());
 }
 
-/** machines that the daemon's host has, whoever made them, but those that wait to be used */
+/** all machines on the daemon's host, except prepared ones */
 async function machines(): Promise<string[]> {
   const folders = await readdir(join(daemon().dataDir, "store", "machines")).catch(() => []);
   const records = await Promise.all(
@@ -292,7 +292,7 @@ async function machines(): Promise<string[]> {
   return records.filter((text) => text.includes('"build-'));
 }
 
-/** facts of all files below /bin and /etc of an image, packed by the sandbox itself */
+/** metadata of all files below /bin and /etc of an image, packed by the sandbox itself */
 async function listing(name: string): Promise<string> {
   const archive = join(folder, "listing.tar");
   await image("export", name, "-o", archive);

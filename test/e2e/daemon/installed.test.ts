@@ -22,7 +22,7 @@ beforeAll(async () => {
   tarball = await pack(undo, hostNpm());
 });
 
-test("the tarball is small and has JavaScript, the native part's sources and documents, but nothing to develop with", async () => {
+test("the tarball is small and has JavaScript, the native part's sources and documents, but no development files", async () => {
   expect(statSync(tarball).size).toBeLessThan(10e6);
   const { stdout } = await execute("tar", ["-tzf", tarball]);
   const files = stdout.trim().split("\n");
@@ -44,20 +44,20 @@ describe("installed by this host's npm", () => {
     }
   });
 
-  test("it answers, with and without a command it knows", async ({ skip }) => {
+  test("it answers to known and unknown commands", async ({ skip }) => {
     skip(reason !== undefined, reason);
     expect((await sandkeep("--version")).stdout).toBe(`${manifest.version}\n`);
     expect((await sandkeep("--help")).stdout).toContain("Usage: sandkeep <command>");
     await expect(sandkeep("nonsense")).rejects.toMatchObject({ code: 1, stderr: /^sandkeep: Cannot do "nonsense"/ });
   });
 
-  test("doctor looks at this host with a Node that can run the daemon", async ({ skip }) => {
+  test("doctor examines this host with a Node that can run the daemon", async ({ skip }) => {
     skip(reason !== undefined, reason);
     const { stdout } = await sandkeep("doctor", "--json").catch((error) => error);
     expect(Number.parseInt(JSON.parse(stdout).facts.node, 10)).toBeGreaterThanOrEqual(24);
   });
 
-  test("what it tells a shell to load into other programs is there", async ({ skip }) => {
+  test("the files that it tells a shell to load into other programs exist", async ({ skip }) => {
     skip(reason !== undefined, reason);
     const env = { PATH: installation.path, SANDKEEP_API_KEY: "sk_x", NODE_OPTIONS: "", PYTHONPATH: "" };
     const script = 'eval "$(sandkeep env vercel 2>/dev/null)" && echo "$NODE_OPTIONS" && echo "$PYTHONPATH"';
@@ -85,7 +85,7 @@ describe("installed by this host's npm", () => {
       skip(reason !== undefined, reason);
       demand("root");
       expect(daemon.said()).toMatch(/^Compiling the native program into .*\/guest\/build, once for this version …$/m);
-      // PATH leads to it, so the line to paste is the short one.
+      // It is on PATH, so the line to paste is the short one.
       const line = `eval "$(sandkeep env vercel --url ${daemon.url} --data-dir ${daemon.dataDir})"`;
       await eventually("the line to paste is printed", () => daemon.said().includes(line));
       expect(statSync(`${installation.folder}/guest/build/sandkeep-guest`).mode & 0o111).not.toBe(0);
@@ -94,7 +94,7 @@ describe("installed by this host's npm", () => {
       );
     });
 
-    test("its tools are there over standard input and output, and run a command in a sandbox", async ({ skip }) => {
+    test("its tools are available over standard input and output, and run a command in a sandbox", async ({ skip }) => {
       skip(reason !== undefined, reason);
       demand("root");
       const transport = new StdioClientTransport({ command: installation.command, args: ["mcp"], env: environment() });

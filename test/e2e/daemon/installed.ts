@@ -1,6 +1,6 @@
 /**
  * Sandkeep as `npm install --global` leaves it: packed, and installed into a prefix of its own by a given npm. The
- * registry may be unreachable; then there is no installation, and a reason.
+ * registry may be unreachable; then there is no installation, but a reason.
  */
 
 import { execFile } from "node:child_process";
@@ -24,7 +24,7 @@ export interface Installation {
 /** How to run npm: a program and its first arguments. */
 export interface Npm {
   command: [string, ...string[]];
-  /** PATH of whoever runs it */
+  /** PATH for the program */
   path: string;
 }
 
@@ -47,7 +47,7 @@ export async function install(undo: Undo, npm: Npm, tarball: string): Promise<In
   };
 }
 
-/** npm and Node as this host has them, without what npm itself puts on PATH while it runs a script */
+/** npm and Node of this host, without the folders that npm puts on PATH while it runs a script */
 export function hostNpm(): Npm {
   const folders = (process.env.PATH ?? "").split(delimiter);
   const path = folders.filter((folder) => !folder.endsWith("node_modules/.bin")).join(delimiter);
@@ -66,7 +66,7 @@ export async function npmOf(undo: Undo, major: number): Promise<Npm> {
   };
 }
 
-/** why npm failed, if it was because of the registry; anything else is thrown again */
+/** why npm failed, if it was because of the registry; other errors are thrown again */
 export function unreachable(error: unknown): string {
   const said = error instanceof Error && "stderr" in error ? String(error.stderr) : "";
   if (!/\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED)\b/.test(said)) throw error;
@@ -74,7 +74,7 @@ export function unreachable(error: unknown): string {
 }
 
 async function runNpm({ command: [program, ...first], path }: Npm, args: string[], cwd: string): Promise<void> {
-  // Settings of the npm that runs this test are about another package and prefix; where things come from is the same.
+  // Settings of the npm that runs this test are for another package and prefix; only the registry is the same.
   const inherited = Object.entries(process.env).filter(
     ([name]) => !/^npm_/i.test(name) || /^npm_config_(cache|registry|userconfig)$/i.test(name),
   );

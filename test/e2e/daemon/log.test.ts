@@ -23,7 +23,7 @@ interface Line {
   sandbox?: string;
 }
 
-/** what it has written so far; throws where a line is not JSON */
+/** the lines so far; throws if a line is not JSON */
 function lines(): Line[] {
   const text = daemon().complaints();
   return text
@@ -33,7 +33,7 @@ function lines(): Line[] {
     .map((line) => JSON.parse(line) as Line);
 }
 
-test("each request has a line with its id, which its caller gets, and with what it was about", async () => {
+test("each request has a line with its id, which its caller gets, and with its subject", async () => {
   const created = await raw(daemon(), "POST", "/v3/sandboxes", { body: { name: "logged" } });
   const { id: session } = created.json.session;
   const stopped = await raw(daemon(), "POST", `/v2/sandboxes/sessions/${session}/stop`);

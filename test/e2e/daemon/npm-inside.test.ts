@@ -1,4 +1,4 @@
-/** npm inside a sandbox of the default image: it installs as people expect, and says nothing that reads like a failure. */
+/** npm inside a sandbox of the default image installs as people expect, and prints nothing that looks like an error. */
 
 import { Sandbox } from "@vercel/sandbox";
 import { beforeAll, expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { credentials, redirectThisProcess } from "../clients.ts";
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
 
-test("npm runs install scripts without a warning, and does not ask to be replaced by a newer one", async () => {
+test("npm runs install scripts without a warning, and does not suggest a newer release", async () => {
   const sandbox = await Sandbox.create({ ...credentials(daemon()), persistent: false });
   const description = { name: "dep", version: "1.0.0", scripts: { postinstall: "echo ran > ran.txt" } };
   await sandbox.writeFiles([
@@ -25,7 +25,7 @@ test("npm runs install scripts without a warning, and does not ask to be replace
   await sandbox.delete();
 });
 
-test("npm gives up within seconds where no registry can be reached", async () => {
+test("npm gives up within seconds if no registry can be reached", async () => {
   const sandbox = await Sandbox.create({ ...credentials(daemon()), persistent: false, networkPolicy: "deny-all" });
   const command = await sandbox.runCommand({ cmd: "npm", args: ["install", "--loglevel=http", "left-pad"] });
   expect(command.exitCode).not.toBe(0);

@@ -1,4 +1,4 @@
-/** One sandbox through every wire: made by one vendor's client, used by the next, ended by the last, and all of them say so. */
+/** One sandbox through every API: created by one client, used by the next, ended by the last, visible to all. */
 
 import { Sandbox } from "@vercel/sandbox";
 import { Sandbox as E2bSandbox } from "e2b";
@@ -14,7 +14,7 @@ const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 
-test("a sandbox is the same one through every wire, until its end", async () => {
+test("a sandbox is the same through every API, until its end", async () => {
   const vercel = { ...credentials(daemon()), fetch: fetchTo(daemon()) };
   const veryfront = { apiUrl: daemon().url, authToken: daemon().key };
   const ask = instavm(daemon);
@@ -66,7 +66,7 @@ test("a sandbox is the same one through every wire, until its end", async () => 
   const [seen] = await asE2b();
   expect(seen).toMatchObject({ state: "running", metadata: { team: "blue", run: "7" } });
 
-  // Ended through Veryfront; each wire says so in its words.
+  // Ended through Veryfront; each API reports it in its own words.
   await attached.close();
   expect((await raw(daemon(), "GET", `/sandbox-sessions/${sessionId}`)).status).toBe(404);
   const after = await Sandbox.get({ ...vercel, name: "shared", resume: false });
@@ -76,7 +76,7 @@ test("a sandbox is the same one through every wire, until its end", async () => 
   expect(await listed()).toEqual([both.slice(0, 1), both.slice(0, 1)]);
   expect(await asE2b()).toMatchObject([{ sandboxId: seen?.sandboxId, state: "paused" }]);
 
-  // What it was made with keeps its files: the next session has them, through every wire again.
+  // It was created to keep its files: the next session has them, through every API again.
   await after.runCommand("true");
   const next = await VeryfrontSandbox.get(after.currentSession().sessionId, veryfront);
   expect(next.id).not.toBe(sessionId);

@@ -1,4 +1,4 @@
-/** Long silences: a command of six minutes that says nothing, waited for by every client in every way. */
+/** Long silences: every client waits, in every way, for a command of six minutes without output. */
 
 import { beforeAll, expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -10,7 +10,7 @@ beforeAll(() => redirectThisProcess(daemon()));
 const sixMinutes = 360;
 const quiet = ["-c", `sleep ${sixMinutes}; echo done; exit 9`];
 
-test("a command of six minutes is waited for to its end", { timeout: 480_000 }, async () => {
+test("a client waits for a command of six minutes to its end", { timeout: 480_000 }, async () => {
   const ways = Object.values(sdks).map(async ({ Sandbox }) => {
     const sandbox = await Sandbox.create({ ...credentials(daemon()), timeout: 900_000, persistent: false });
     const detached = await sandbox.runCommand({ cmd: "sh", args: quiet, detached: true });
@@ -43,7 +43,7 @@ test("a command of six minutes is waited for to its end", { timeout: 480_000 }, 
   await Promise.all([...ways, ...lines]);
 });
 
-test("while there is nothing to say, the daemon shows that it is there", async () => {
+test("the daemon sends signs of life while there is no output", async () => {
   const { json } = await raw(daemon(), "POST", "/v3/sandboxes", { body: { persistent: false } });
   const commands = `/v2/sandboxes/sessions/${json.session.id}/cmd`;
   const { json: started } = await raw(daemon(), "POST", commands, { body: { command: "sleep", args: ["35"] } });

@@ -44,7 +44,7 @@ beforeAll(async () => {
 
 const session = () => sandbox.currentSession().sessionId;
 
-test("sandboxes are listed and looked at", async () => {
+test("sandboxes are listed and read", async () => {
   const { sandboxes, pagination } = await vercel.sandboxes.listNamedSandboxes({
     project,
     teamId: team,
@@ -57,7 +57,7 @@ test("sandboxes are listed and looked at", async () => {
   expect(found.routes).toMatchObject([{ port: 3000 }]);
 });
 
-test("sessions are listed, looked at, extended, and given a policy", async () => {
+test("sessions are listed, read, extended, and given a policy", async () => {
   const listed = await vercel.sandboxes.listSessions({ project, name: "rest" });
   expect(listed).toMatchObject({ sessions: [{ id: session() }], pagination: { count: 1, next: null } });
   const found = await vercel.sandboxes.getSession({ sessionId: session() });
@@ -79,7 +79,7 @@ test("sessions are listed, looked at, extended, and given a policy", async () =>
   expect(policy.session.networkPolicy).toMatchObject({ mode: "deny-all" });
 });
 
-test("commands are listed, looked at, waited for and killed", async () => {
+test("commands are listed, read, waited for and killed", async () => {
   const command = await sandbox.runCommand({ cmd: "sleep", args: ["600"], detached: true });
   const { commands } = await vercel.sandboxes.listSessionCommands({ sessionId: session() });
   expect(commands).toMatchObject([{ id: command.cmdId, name: "sleep", args: ["600"], exitCode: null }]);
@@ -112,7 +112,7 @@ test("drives are made, listed and deleted", async () => {
   expect((await vercel.sandboxes.deleteDrive({ name: "d1", projectId: project })).drive.name).toBe("d1");
 });
 
-test("snapshots are taken by both versions, listed, looked at and deleted; sessions are stopped", async () => {
+test("snapshots are taken by both versions, listed, read and deleted; sessions are stopped", async () => {
   const manual = await vercel.sandboxes.createSandboxesSessionsBySessionIdSnapshotV2({
     sessionId: session(),
     requestBody: { expiration: 2 * day },

@@ -1,4 +1,4 @@
-/** Old sessions of a real daemon: gone from every list with their commands and their output, and nothing else is. */
+/** Old sessions of a real daemon: deleted from every list with their commands and output, and nothing else is. */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
 import { raw } from "../clients.ts";
 
-// Output is kept for ever, so that it goes with its session or not at all.
+// Output is kept for ever, so that it is deleted with its session or not at all.
 const daemon = daemonOfFile({ SANDKEEP_OUTPUT_RETENTION: "0" });
 const longAgo = 100 * 86_400_000;
 
@@ -16,7 +16,7 @@ const ask = async (method: string, path: string, body?: object) =>
   (await raw(daemon(), method, path, body && { body })).json;
 const status = async (path: string) => (await raw(daemon(), "GET", path)).status;
 
-/** runs a command in a session and stops it; the command's id */
+/** runs a command in a session and stops it; returns the command's id */
 async function use(session: string): Promise<string> {
   const { command } = await ask("POST", `/v2/sandboxes/sessions/${session}/cmd`, { command: "echo", args: ["hi"] });
   await eventually("it has ended", async () => {
@@ -34,7 +34,7 @@ function hasOutput(session: string): boolean {
   return records.some((path) => existsSync(path) && readFileSync(path, "utf8").includes(session));
 }
 
-test("sessions that ended long ago go with their commands and output, but for the newest of a sandbox", async () => {
+test("sessions that ended long ago are deleted with their commands and output, except the newest of a sandbox", async () => {
   const first = (await ask("POST", "/v3/sandboxes", { name: "kept" })).session.id;
   const command = await use(first);
   const { currentSnapshotId: snapshot } = (await ask("GET", "/v2/sandboxes/kept")).sandbox;
@@ -42,7 +42,7 @@ test("sessions that ended long ago go with their commands and output, but for th
   const kept = await use(second);
   await ask("DELETE", `/v2/sandboxes/snapshots/${snapshot}`);
   const deleted = (await ask("POST", "/v3/sandboxes", { name: "deleted" })).session.id;
-  // While it runs, so that nothing of it is kept.
+  // Deleted while it runs, so that nothing of it is kept.
   expect((await raw(daemon(), "DELETE", "/v2/sandboxes/deleted")).status).toBe(200);
   expect(hasOutput(first)).toBe(true);
   await daemon().stop();

@@ -1,6 +1,6 @@
 /**
- * Keys with limits: to a project, to reading, to network policies no wider than a given one. Every route of every wire is
- * tried with a key that may only read and with one of another project; nothing is changed, and nothing is given away.
+ * Keys with limits: to a project, to reading, to network policies no wider than a given one. Every route of every API
+ * is tried with a read-only key and with a key of another project; nothing is changed, and nothing is revealed.
  */
 
 import { execFile } from "node:child_process";
@@ -23,9 +23,9 @@ const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 
-/** a word that is only in what the default project has */
+/** a word that occurs only in the default project */
 const secret = "word-of-the-default-project";
-/** what stands for the names in paths: things of the default project */
+/** values for the names in paths: things of the default project */
 const things: Record<string, string> = {
   name: "victim",
   drive: "victim",
@@ -52,7 +52,7 @@ beforeAll(async () => {
   keys.npm = await keyWith({ policyCeiling: "registry.npmjs.org, *.github.com" });
 });
 
-/** the wires by name, each with the routes that the daemon has, and where an error's sentence is */
+/** the APIs by name, each with the daemon's routes, and the place of an error's sentence */
 const wires: Record<string, { app: () => Hono<never>; sentence: (json: Words) => string | undefined }> = {
   vercel: {
     app: () => vercelApi({ core: {}, schemas: wire } as never, {} as never) as unknown as Hono<never>,
@@ -93,12 +93,12 @@ describe.each(Object.keys(wires))("every route of %s", (name) => {
   const routes = routesOf(name);
   const { sentence } = wires[name] ?? { sentence: () => undefined };
 
-  test("is there to be tried", () => {
+  test("is in the list of routes", () => {
     expect(routes.length).toBeGreaterThan(3);
     if (name === "vercel") expect(routesOfTheDaemon().length).toBeGreaterThan(endpoints.length - 1);
   });
 
-  test("that changes something is refused to a key that may only read, before its body is read", async () => {
+  test("that changes something refuses a read-only key, before its body is read", async () => {
     const before = await everything();
     for (const { method, path } of routes.filter((route) => route.method !== "GET")) {
       const answer = await ask(keys.readOnly, method, path, "not even JSON");
@@ -113,7 +113,7 @@ describe.each(Object.keys(wires))("every route of %s", (name) => {
     expect(await everything()).toEqual(before);
   });
 
-  test("that reads is answered to it as to any key", async () => {
+  test("that only reads answers a read-only key like any other", async () => {
     for (const { path } of routes.filter((route) => route.method === "GET" && !/egress$|logs$|pty/.test(route.path))) {
       const [limited, full] = await Promise.all([ask(keys.readOnly, "GET", path), ask(daemon().key, "GET", path)]);
       const isAboutKeys = /\/(api-)?keys(\/:id)?$/.test(path);
@@ -121,7 +121,7 @@ describe.each(Object.keys(wires))("every route of %s", (name) => {
     }
   });
 
-  test("gives nothing away to a key of another project, and changes nothing", async () => {
+  test("reveals nothing to a key of another project, and changes nothing", async () => {
     const before = await everything();
     for (const { method, path } of routes) {
       for (const body of method === "GET" ? [undefined] : [{}, ...bodiesFor(path)]) {
@@ -137,7 +137,7 @@ describe.each(Object.keys(wires))("every route of %s", (name) => {
   });
 });
 
-/** bodies with which a route of Vercel's gets past its schema */
+/** bodies that pass the schema of a route of Vercel's */
 function bodiesFor(path: string): object[] {
   const spelled = path.replace(/:version\{v\[234\]\}/, "v2");
   const body = endpoints.find((endpoint) => endpoint.path === spelled && endpoint.body)?.body;
@@ -146,7 +146,7 @@ function bodiesFor(path: string): object[] {
 }
 
 describe("a key for a project", () => {
-  test("is refused by name, with 403, what belongs to another", async () => {
+  test("is refused with 403 for things of another project, which the answer names", async () => {
     const with403 = [
       ["GET", `/v2/sandboxes/sessions/${things.sessionId}`],
       ["POST", `/v2/sandboxes/sessions/${things.sessionId}/stop`],
@@ -169,7 +169,7 @@ describe("a key for a project", () => {
     }
   });
 
-  test("works in its own, also where none is named", async () => {
+  test("works in its own project, also if a request names none", async () => {
     const made = await raw(daemon(), "POST", "/v3/sandboxes", { key: keys.other ?? "", body: { name: "theirs" } });
     expect(made.status).toBe(200);
     const seen = await raw(daemon(), "GET", "/v2/sandboxes?project=other");
@@ -183,7 +183,7 @@ describe("a key for a project", () => {
 describe("a key with a ceiling", () => {
   const create = (body: object) => raw(daemon(), "POST", "/v3/sandboxes", { key: keys.npm ?? "", body });
 
-  test("makes sandboxes no wider than it, and without a word just as wide", async () => {
+  test("creates sandboxes no wider than it, and without a policy just as wide", async () => {
     const plain = await create({ name: "plain" });
     expect(plain.json.sandbox.networkPolicy).toMatchObject({ allowedDomains: ["registry.npmjs.org", "*.github.com"] });
     expect((await create({ networkPolicy: { allow: ["api.github.com"] } })).status).toBe(200);
@@ -221,7 +221,7 @@ describe("a key with a ceiling", () => {
   });
 });
 
-test("the numbers of the whole host are for keys without limits, and for those whose only limit is to read", async () => {
+test("metrics of the whole host are for keys without limits, and for keys that are only read-only", async () => {
   keys.readsProject = await keyWith({ readOnly: true, project: "other" });
   keys.readsNpm = await keyWith({ readOnly: true, policyCeiling: "registry.npmjs.org" });
   for (const key of [daemon().key, keys.readOnly ?? ""]) {
@@ -262,7 +262,7 @@ describe("over MCP", () => {
     const { snapshot_id } = await call(client, "snapshot_sandbox", { sandbox });
     const start = { snapshot_id, network_policy: { mode: "allow-all" } };
     expect(await refusal(client, "create_sandbox", start)).toMatch(/may only be made narrower here/);
-    // Without a sandbox to begin from, a model may name what it likes; what the operator has not opened stays closed.
+    // For a new sandbox a model may name any policy; what the operator has not opened stays closed.
     const metadata = { network_policy: { mode: "custom", allowed_cidrs: ["169.254.169.254/32"] } };
     const { sandbox: closed } = await call(client, "create_sandbox", metadata);
     const asked = { sandbox: closed, command: "curl -sS http://169.254.169.254/" };
@@ -276,13 +276,13 @@ describe("over MCP", () => {
 
     const narrower = { mode: "custom", allowed_domains: ["a.test"], allowed_cidrs: [], denied_cidrs: [] };
     expect((await call(client, "set_network_policy", set(narrower))).network_policy).toEqual(narrower);
-    // The rules of what is kept are kept.
+    // Domains that are kept keep their rules.
     const { json } = await raw(daemon(), "GET", `/v2/sandboxes/${sandbox}`);
     expect(JSON.stringify(json.sandbox.networkPolicy)).toContain("authorization");
     expect((await call(client, "set_network_policy", set({ mode: "deny-all" }))).network_policy.mode).toBe("deny-all");
   });
 
-  test("a ceiling of the connection is how far a model may open a sandbox", async () => {
+  test("a model may open a sandbox up to the ceiling of the connection", async () => {
     const set = (network_policy: object) => ({ sandbox, network_policy });
     const { status, json } = await mcp("set_network_policy", set({ mode: "custom", allowed_domains: ["a.test"] }), {
       "sandkeep-policy-ceiling": "a.test, b.test",
@@ -297,7 +297,7 @@ describe("over MCP", () => {
     await call(client, "set_network_policy", set({ mode: "deny-all" }));
   });
 
-  test("a key that may only read calls the tools that read, and no other", async () => {
+  test("a read-only key calls the tools that read, and no other", async () => {
     const limited = await connect({ url: daemon().url, key: keys.readOnly ?? "" }, "2026-07-28", undo);
     const vendor = await connect({ url: daemon().url, key: keys.readOnly ?? "" }, "2026-07-28", undo, veryfrontPath);
     const before = await everything();
@@ -317,7 +317,7 @@ describe("over MCP", () => {
     expect(await everything()).toEqual(before);
   });
 
-  test("a session of one key is none of another key of the same team", async () => {
+  test("a session of one key is unknown to another key of the same team", async () => {
     const legacy = await mcpRaw(handshake, { authorization: `Bearer ${daemon().key}` });
     const session = { "mcp-session-id": legacy.headers.get("mcp-session-id") ?? "" };
     const ping = { jsonrpc: "2.0", id: 2, method: "ping" };
@@ -352,7 +352,7 @@ describe("sandkeep key", () => {
     expect(plain.stderr).toMatch(/policy a\.test\); its secret is not shown again/);
   });
 
-  test("a key is refused once it has expired, and a limited one makes no other", async () => {
+  test("a key is refused once it has expired, and a limited key cannot make another", async () => {
     const { json } = await raw(daemon(), "POST", "/sandkeep/v1/keys", {
       body: { name: "brief", expiresAt: Date.now() + 1500 },
     });
@@ -377,7 +377,7 @@ async function keyWith(limits: object): Promise<string> {
   return json.secret;
 }
 
-/** a request to a route, with things of the default project in its path; the key in both places where wires look */
+/** a request to a route, with things of the default project in its path, and a key */
 function ask(key: string | undefined, method: string, path: string, body?: unknown): Promise<RawAnswer> {
   const filled = path
     .replace(/:version\{v\[234\]\}/, "v2")
@@ -389,7 +389,7 @@ function ask(key: string | undefined, method: string, path: string, body?: unkno
   return raw(daemon(), method, filled, { key: key ?? "", ...(body !== undefined && { body }) });
 }
 
-/** what InstaVM's paths call an id, by the noun before it */
+/** the name of an id in InstaVM's paths, by the noun before it */
 function idIn(path: string): string {
   const noun = /\/(\w[\w-]*)\/:id/.exec(path)?.[1] ?? "";
   const ids: Record<string, string | undefined> = {
@@ -438,7 +438,7 @@ function cli(...args: string[]) {
   return promisify(execFile)(process.execPath, [join(root, "src/main.ts"), "key", ...args], { env });
 }
 
-/** all that the default project has, and how it is */
+/** everything in the default project, with its state */
 function everything(): Promise<unknown> {
   return everythingOf(daemon(), things.sessionId, [
     `/v2/sandboxes/sessions/${things.sessionId}/cmd/${things.commandId}`,

@@ -1,4 +1,4 @@
-/** `npm start`, as a person or a service manager runs it in a clone: what it says, and that it ends with its daemon. */
+/** `npm start`, as a person or a service manager runs it in a clone: its output, and that it ends with its daemon. */
 
 import { spawnSync } from "node:child_process";
 import { afterAll, expect, test } from "vitest";
@@ -10,7 +10,7 @@ import { hostNpm } from "./installed.ts";
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 
-test("a first start says what it does while it takes seconds, and SIGTERM to npm ends the daemon", async (context) => {
+test("a first start prints its progress while it takes seconds, and SIGTERM to npm ends the daemon", async (context) => {
   needs(context, "root", "the guest binary");
   const { path } = hostNpm();
   const daemon = await startDaemon(undo, {}, { command: ["npm", "start"], path });
@@ -20,7 +20,7 @@ test("a first start says what it does while it takes seconds, and SIGTERM to npm
   expect(daemon.said()).toContain("Making the default image from this host's /usr …\n");
   await daemon.stop();
   expect(daemon.said()).toContain("Stopping; sandboxes go on …\n");
-  // npm is gone; so is what it started, and not left behind by itself.
+  // npm is gone, and so is what it started.
   await expect(fetch(`${daemon.url}/health`)).rejects.toThrow("fetch failed");
 });
 
@@ -36,7 +36,7 @@ test("without root npm start says so before it installs or compiles anything", (
   });
 });
 
-test("without root it is a sentence and not a stack trace", (context) => {
+test("without root the error is a sentence and not a stack trace", (context) => {
   needs(context, "root", "the command setpriv");
   const { PATH } = process.env;
   const asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--", `${root}/bin/sandkeep`, "serve"];

@@ -1,6 +1,6 @@
 /**
- * A second team's key against every endpoint and every id of the first team's: nothing is read, nothing is changed. And
- * what two teams share is nothing: not names, not idempotency keys, not cursors.
+ * A second team's key against every endpoint and every id of the first team: nothing is read, nothing is changed. And
+ * two teams share nothing: no names, no idempotency keys, no cursors.
  */
 
 import { randomBytes } from "node:crypto";
@@ -20,9 +20,9 @@ const foreign = {
   project: "prj_second",
   key: `sk_${randomBytes(20).toString("hex")}`,
 };
-/** a word that is only in what the first team has */
+/** a word that occurs only in the first team's things */
 const secret = "victims-secret";
-/** what stands for the names in the paths: things of the first team */
+/** values for the names in the paths: things of the first team */
 const things: Record<string, string> = {
   name: "victim",
   drive: "victim",
@@ -77,7 +77,7 @@ const scopes: Record<string, Scope> = {
 
 describe.each(Object.entries(scopes))("with %s", (name, scope) => {
   test.each(endpoints.map((endpoint) => ({ ...endpoint, title: `${endpoint.method} ${endpoint.path}` })))(
-    "$title gives nothing away and changes nothing",
+    "$title reveals nothing and changes nothing",
     async (endpoint) => {
       const before = await everything();
       const answers = await Promise.all(requests(endpoint, scope));
@@ -92,8 +92,8 @@ describe.each(Object.entries(scopes))("with %s", (name, scope) => {
   );
 });
 
-describe("through another wire", () => {
-  test("nothing of the first team's is seen or changed", async () => {
+describe("through another API", () => {
+  test("nothing of the first team is seen or changed", async () => {
     const { id } = (await raw(daemon(), "GET", "/v2/sandboxes/victim")).json.sandbox;
     const headers = { "x-api-key": foreign.key };
     const label = labelOf(String(id));
@@ -136,7 +136,7 @@ describe("through another wire", () => {
 describe("what is named in a body", () => {
   const create = (body: object) => raw(daemon(), "POST", "/v3/sandboxes", { key: foreign.key, body });
 
-  test("is looked for in the team's own things only", async () => {
+  test("is searched only among the team's own things", async () => {
     const mounts = { "/data": { drive: "victim", mode: "snapshot" } };
     const id = (await raw(daemon(), "GET", "/v2/sandboxes/drives/victim")).json.drive.id;
     expect((await raw(daemon(), "GET", `/v2/sandboxes/drives/${id}`, { key: foreign.key })).status).toBe(404);
@@ -156,7 +156,7 @@ describe("what is named in a body", () => {
     for (const body of changes) {
       expect((await raw(daemon(), "PATCH", "/v2/sandboxes/own", { key: foreign.key, body })).status).toBe(404);
     }
-    // A command of another's under a session of one's own.
+    // A command of another team under the team's own session.
     for (const session of [`/v2/sandboxes/sessions/${own.json.session.id}`, `/v1/sandboxes/${own.json.session.id}`]) {
       const path = `${session}/cmd/${things.commandId}`;
       for (const rest of ["", "/logs", "?wait=true"]) {
@@ -168,7 +168,7 @@ describe("what is named in a body", () => {
     await raw(daemon(), "DELETE", "/v2/sandboxes/own", { key: foreign.key });
   });
 
-  test("may have the same name as another's", async () => {
+  test("may have the same name as in another team", async () => {
     const own = await create({ name: "victim" });
     expect(own.status).toBe(200);
     expect(own.json.session.id).not.toBe(things.sessionId);
@@ -181,7 +181,7 @@ describe("what is named in a body", () => {
   });
 });
 
-test("a repeat is a repeat only within one team", async () => {
+test("an idempotency key counts only within one team", async () => {
   const headers = { "idempotency-key": "shared-by-chance" };
   const create = (key: string) => raw(daemon(), "POST", "/v3/sandboxes", { key, headers, body: {} });
   const [ours, theirs] = [await create(daemon().key), await create(foreign.key)];
@@ -191,7 +191,7 @@ test("a repeat is a repeat only within one team", async () => {
   await raw(daemon(), "DELETE", `/v2/sandboxes/${theirs.json.sandbox.name}`, { key: foreign.key });
 });
 
-test("a cursor leads nobody into another's list", async () => {
+test("a cursor does not lead into another team's list", async () => {
   for (const name of ["page-1", "page-2"]) await raw(daemon(), "POST", "/v3/sandboxes", { body: { name } });
   const { json } = await raw(daemon(), "GET", "/v2/sandboxes?limit=1");
   const next = await raw(daemon(), "GET", `/v2/sandboxes?limit=1&cursor=${encodeURIComponent(json.pagination.next)}`, {
@@ -208,7 +208,7 @@ test("a cursor leads nobody into another's list", async () => {
   for (const name of ["page-1", "page-2"]) await raw(daemon(), "DELETE", `/v2/sandboxes/${name}`);
 });
 
-test("who one is, is oneself", async () => {
+test("a caller's user and teams are its own", async () => {
   const ask = (path: string) => raw(daemon(), "GET", path, { key: foreign.key });
   expect((await ask("/v2/user")).json.user).toMatchObject({ defaultTeamId: foreign.team, username: foreign.slug });
   expect((await ask("/v2/teams")).json.teams.map(({ id }: { id: string }) => id)).toEqual([foreign.team]);
@@ -230,7 +230,7 @@ test.each(endpoints.map(({ method, path }) => [method, path]))("%s %s wants a ke
   }
 });
 
-/** how each kind of query calls a project; the others know none */
+/** the name of the project in each kind of query; the others have none */
 const projectParameter: Partial<Record<NonNullable<Endpoint["query"]>, string>> = {
   sandboxQuery: "projectId",
   getQuery: "projectId",
@@ -267,7 +267,7 @@ function aimed(example: object, schema: NonNullable<Endpoint["body"]>, { project
   return { ...JSON.parse(text), ...(namesProject && { projectId: project ?? "prj_default" }) };
 }
 
-/** answers about the asker, lists of what it has itself, and making or deleting things of its own are no secret */
+/** endpoints about the caller itself: its user, its lists, and creating or deleting its own things */
 function isAboutOneself({ method, path, query, body }: Endpoint, name: string): boolean {
   if (path === "/v2/user") return true;
   const namesProject = (query && projectParameter[query]) || (body && bodiesWithProject.includes(body));
@@ -275,7 +275,7 @@ function isAboutOneself({ method, path, query, body }: Endpoint, name: string): 
   const open = [
     ...["GET /v2/sandboxes", "GET /v2/sandboxes/sessions", "GET /v2/sandboxes/snapshots", "GET /v2/sandboxes/drives"],
     ...["POST /v2/sandboxes", "POST /v2/sandboxes/drives/:drive", "DELETE /v2/sandboxes/drives/:drive"],
-    // By now the asker has a drive of that name, too.
+    // By now the caller has a drive of that name, too.
     ...["GET /v2/sandboxes/drives/:drive", "POST /v2/sandboxes/drives/:drive/fork"],
     ...["GET /v1/sandboxes", "POST /v1/sandboxes", "GET /v1/sandboxes/snapshots"],
     ...["GET /v2/teams", "POST /v11/projects"],
@@ -287,7 +287,7 @@ function pathOf(path: string): string {
   return path.replace(/:(\w+)/g, (_, name: string) => things[name] ?? "");
 }
 
-/** all that the first team has, and how it is */
+/** everything of the first team, with its state */
 function everything(): Promise<unknown> {
   return everythingOf(daemon(), things.sessionId, [
     `/v2/sandboxes/sessions/${things.sessionId}/cmd/${things.commandId}`,

@@ -18,7 +18,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     expect(result.stdout).toBe("g command o w n true\n/home/user\nuser\n/home/user\n");
   });
 
-  test("a command runs as another user and elsewhere, and only where there is such a place and user", async () => {
+  test("a command runs as another user and in another directory, if both exist", async () => {
     const run = async (options: object) => (await sandbox().commands.run("whoami; pwd", options)).stdout;
     expect(await run({ user: "root", cwd: "/tmp" })).toBe("root\n/tmp\n");
     expect(await run({ user: "root", cwd: "~" })).toBe("root\n/root\n");
@@ -30,7 +30,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     expect(await run({ user: "newcomer", cwd: "~" })).toBe("newcomer\n/home/newcomer\n");
   });
 
-  test("what a command exits with, or is killed by, is told", async () => {
+  test("the exit code or signal of a command is reported", async () => {
     const failed = (await sandbox()
       .commands.run("echo out; exit 3")
       .catch((error) => error)) as CommandExitError;
@@ -41,7 +41,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     expect(killed).toMatchObject({ exitCode: -1, error: "signal: killed" });
   });
 
-  test("callbacks get output as it comes, and characters that lie across two pieces stay whole", async () => {
+  test("callbacks get output as it comes, and characters that are split across two pieces stay whole", async () => {
     const pieces: string[] = [];
     const [errors, script] = [[] as string[], "printf '\\xe2\\x82'; sleep 0.2; printf '\\xac'; echo e >&2"];
     const result = await sandbox().commands.run(script, {
@@ -60,7 +60,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     expect(stdout.startsWith("1\n2\n3\n")).toBe(true);
   });
 
-  test("a command in the background is listed, connected to, fed and ended", async () => {
+  test("a background command is listed, connected to, given input and ended", async () => {
     const { commands } = sandbox();
     const handle = (await commands.run("cat; echo done", {
       background: true,
@@ -86,7 +86,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
       await handle.closeStdin();
       expect((await handle.wait()).stdout).toBe("héllo\ndone\n");
       await other.wait();
-      // One that has ended a moment ago can still be asked for its end.
+      // The exit of a command that has just ended can still be read.
       expect((await (await commands.connect(handle.pid)).wait()).exitCode).toBe(0);
     } else {
       expect(await commands.kill(handle.pid)).toBe(true);
@@ -98,7 +98,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     await expect(commands.connect(4_000_000)).rejects.toThrow("not found");
   });
 
-  test("a client that goes away leaves its command alone, and one that comes back hears the rest", async () => {
+  test("a command keeps running when its client disconnects, and a client that comes back gets the rest", async () => {
     const { commands } = sandbox();
     const started = await commands.run("read line; echo $line; sleep 0.2; echo last", {
       background: true,
@@ -110,7 +110,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     expect((await back.wait()).stdout).toBe("first\nlast\n");
   });
 
-  test("a command that takes too long is killed, with what it started", async () => {
+  test("a command that takes too long is killed, with its children", async () => {
     const { commands } = sandbox();
     const error = await commands.run("sleep 7654321 & sleep 7654321", { timeoutMs: 700 }).catch((thrown) => thrown);
     expect(error).toMatchObject({ name: "TimeoutError" });
@@ -141,7 +141,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
   });
 });
 
-test("a command without standard input reads its end, and cannot be sent any", async () => {
+test("a command without standard input reads its end, and input for it is refused", async () => {
   const sandbox = await Sandbox.create();
   expect((await sandbox.commands.run("cat; echo end")).stdout).toBe("end\n");
   const handle = await sandbox.commands.run("sleep 60", { background: true });
@@ -161,7 +161,7 @@ test("git's commands of the SDK work in a sandbox", async () => {
   await sandbox.kill();
 });
 
-test("a paused sandbox runs again when a client works in it, if it was made so, and else is not there", async () => {
+test("a paused sandbox runs again when a client uses it, if it was created so, and otherwise is not found", async () => {
   const wakes = await Sandbox.create({ lifecycle: { onTimeout: "pause", autoResume: true } });
   const stays = await Sandbox.create({ lifecycle: { onTimeout: "pause" } });
   for (const sandbox of [wakes, stays]) {
@@ -174,7 +174,7 @@ test("a paused sandbox runs again when a client works in it, if it was made so, 
   await Promise.all([wakes.kill(), stays.kill()]);
 });
 
-test("a sandbox that is killed ends what its clients follow, and takes no more commands", async () => {
+test("killing a sandbox ends the streams of its clients, and it takes no more commands", async () => {
   const sandbox = await Sandbox.create();
   const handle = await sandbox.commands.run("echo begun; sleep 600", { background: true, timeoutMs: 0 });
   await expect.poll(() => handle.stdout).toBe("begun\n");

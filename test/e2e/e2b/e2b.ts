@@ -1,4 +1,4 @@
-/** E2B's own npm clients, unmodified, and how they are sent to a daemon. */
+/** E2B's own npm clients, unmodified, and how to point them at a daemon. */
 
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
@@ -9,7 +9,7 @@ import { beforeAll } from "vitest";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { type CliResult, finished, redirectThisProcess } from "../clients.ts";
 
-/** sets what the SDKs read, for the tests of this file; version 1 has a fixed address, and needs the preload */
+/** sets the variables of the SDKs, for the tests of a file; version 1 has a fixed address, and needs the preload */
 export function useDaemon(daemon: () => TestDaemon): void {
   beforeAll(async () => {
     const { url, key } = daemon();
@@ -24,12 +24,12 @@ export const sdks = [
   { version: "1.13", Sandbox: Sandbox1 as unknown as typeof Sandbox },
 ];
 
-/** a sandbox for the tests of a file or a group, gone after the last of them */
+/** a sandbox for the tests of a file or a group, killed after the last of them */
 export function sandboxOf(create: () => Promise<Sandbox>): () => Sandbox {
   let sandbox: Sandbox | undefined;
   beforeAll(async () => {
     sandbox = await create();
-    // One of a whole file goes with its daemon, which may be gone by then.
+    // The sandbox of a whole file ends with its daemon, which may be gone by then.
     return async () => void (await sandbox?.kill().catch(() => undefined));
   });
   return () => {
@@ -42,7 +42,7 @@ const require = createRequire(import.meta.url);
 /** the command line */
 export const program = require.resolve("@e2b/cli/dist/index.js");
 
-/** runs the vendor's command line to its end, with nothing of the tests' own environment and a home of its own */
+/** runs the vendor's command line to its end, without the tests' own environment and with a home of its own */
 export function cli({ url, key }: TestDaemon, home: string, args: string[], input = ""): Promise<CliResult> {
   const child = spawn(process.execPath, [program, ...args], {
     cwd: home,

@@ -1,4 +1,4 @@
-/** envd as it is on the wire, asked for what no client of the vendor's sends: foreign, broken and endless requests. */
+/** envd on the wire, with requests that no client of the vendor's sends: foreign, broken and endless ones. */
 
 import { Agent, request } from "node:http";
 import { gzipSync } from "node:zlib";
@@ -19,7 +19,7 @@ interface Asking {
   id?: string;
 }
 
-/** the token is private to the SDK, and part of every signed address's making */
+/** the token is private to the SDK; every signed address is made with it */
 const tokenOf = (of: Sandbox) => (of as unknown as { envdAccessToken: string }).envdAccessToken;
 
 async function ask(path: string, asking: Asking = {}): Promise<Response> {
@@ -35,7 +35,7 @@ async function ask(path: string, asking: Asking = {}): Promise<Response> {
       ...headers,
     },
     ...(body !== undefined && { body, duplex: "half" }),
-  } as RequestInit); // Node wants `duplex` for streams, which its types lack
+  } as RequestInit); // Node requires `duplex` for streams, which its types lack
 }
 
 const rpc = (method: string, message: unknown, asking: Asking = {}) =>
@@ -80,7 +80,7 @@ function messagesIn(bytes: Buffer): Message[] {
 const start = (cmd: string, args: string[], more: object = {}) =>
   envelope(JSON.stringify({ process: { cmd, args }, stdin: false, ...more }));
 
-test("only who has the sandbox's own token is let in, and what does not run is 502 to all", async () => {
+test("only the sandbox's own token gives access, and a sandbox that does not run is 502 for all", async () => {
   const other = await Sandbox.create();
   const paths = [`/${files}/Stat`, "/files/compose", "/envs", "/files?path=/etc/hosts"];
   for (const path of paths) {
@@ -121,7 +121,7 @@ test("the host name of a sandbox serves its envd, and nothing else of the daemon
   expect(metrics).toMatchObject({ cpu_count: expect.any(Number), mem_used: expect.any(Number) });
 });
 
-test("broken messages are refused in Connect's words, and change nothing", async () => {
+test("broken messages are refused with errors of Connect, and change nothing", async () => {
   const bad = async (method: string, body: string | Uint8Array, headers = {}) => {
     const answer = await ask(`/${method}`, { body, headers: { "content-type": "application/json", ...headers } });
     return [answer.status, ((await answer.json()) as { code: string }).code];
@@ -221,7 +221,7 @@ test("binary output arrives as it is, and a tag, input stream and signals reach 
     .toMatchObject({ exitCode: -1, status: "signal: terminated" });
 });
 
-test("a connection serves many calls, streams and forms among them, and is not cut after any", async () => {
+test("a connection serves many calls, including streams and forms, and is not cut after any", async () => {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const sockets = new Set<unknown>();
   const call = (path: string, type: string, body: Uint8Array) =>
@@ -248,7 +248,7 @@ test("a connection serves many calls, streams and forms among them, and is not c
   agent.destroy();
 });
 
-test("a reader that is slow costs no memory, and neither do gigabytes of output", async () => {
+test("a slow reader costs no memory, and neither do gigabytes of output", async () => {
   const answer = await ask(`/${processes}/Start`, {
     body: start("/bin/bash", ["-c", "head -c 400000000 /dev/zero; echo end"]),
     headers: { "content-type": "application/connect+json" },
@@ -318,7 +318,7 @@ test("watchers are polled, bounded and gone when they are removed", async () => 
   expect(first.every((text) => text === '{"start":{}}' || text.includes("resource_exhausted"))).toBe(true);
   expect(first).toContain('{"start":{}}');
   streams.abort();
-  // Each was a process inside: all of them end, and the sandbox goes on.
+  // Each was a process inside: all of them end, and the sandbox keeps running.
   await expect
     .poll(async () => (await sandbox().commands.run("ls /proc | grep -c '^[0-9]'")).stdout.trim())
     .toMatch(/^\d$/);
@@ -374,7 +374,7 @@ test("parts of files, compressed ones and unchanged ones are sent as asked", asy
   expect((await get({ range: "bytes=2-4", "if-range": "Thu, 01 Jan 1970 00:00:00 GMT" })).status).toBe(200);
 });
 
-test("uploads that are broken write nothing, and what was there stays", async () => {
+test("broken uploads write nothing, and existing files stay", async () => {
   await sandbox().files.write("/tmp/kept", "kept");
   const put = async (body: Asking["body"], headers: Record<string, string>, path = "/tmp/kept") =>
     (await ask(`/files?path=${path}`, { ...(body !== undefined && { body }), headers })).status;
@@ -390,13 +390,13 @@ test("uploads that are broken write nothing, and what was there stays", async ()
   expect(await put(Buffer.from("x"), octets, "/etc")).toBe(400);
   expect(await put(Buffer.from("x"), octets, "/etc/hosts/below")).toBe(400);
   expect(await put(Buffer.from("x"), octets, "")).toBe(400);
-  // What cannot be kept is refused rather than forgotten.
+  // Metadata that cannot be stored is refused instead of ignored.
   expect(await put(Buffer.from("x"), { ...octets, "x-metadata-owner": "me" })).toBe(400);
   expect(await sandbox().files.read("/tmp/kept")).toBe("kept");
   expect((await sandbox().commands.run("ls -a /tmp | grep -c new$ || true")).stdout).toBe("0\n");
 });
 
-test("files are joined in order, and their pieces are gone then", async () => {
+test("files are joined in order, and their pieces are deleted", async () => {
   for (const piece of ["1", "2", "3"]) await sandbox().files.write(`piece${piece}`, piece.repeat(3));
   const body = JSON.stringify({ source_paths: ["piece2", "/home/user/piece1", "piece3"], destination: "joined/all" });
   const answer = await ask("/files/compose", { body });

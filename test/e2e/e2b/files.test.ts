@@ -32,14 +32,14 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     expect(await files().read("/proc/meminfo")).toContain("MemTotal:");
   });
 
-  test("many files are written at once, where only root may too, and are the user's", async () => {
+  test("many files are written at once, also where only root may write, and belong to the user", async () => {
     const written = await files().write([
       { path: "/srv/app/etc/one", data: "1" },
       { path: 'odd "name" %22 é.txt', data: "2" },
       { path: "../../opt/three", data: "3" },
     ]);
     const paths = ["/srv/app/etc/one", '/home/user/odd "name" %22 é.txt', "/opt/three"];
-    // A client that sends a name with %22 in it cannot say whether it means a quote.
+    // In a client's name, %22 may be a quote or these three characters.
     if (!written[1]?.path.includes("%22")) paths[1] = '/home/user/odd "name" " é.txt';
     expect(written.map(({ path }) => path)).toEqual(paths);
     const facts = "stat -c '%U %a' /srv/app /srv/app/etc /srv/app/etc/one /opt/three /srv /opt";
@@ -58,7 +58,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     expect(await files().write([])).toEqual([]);
   });
 
-  test("what is in a directory is listed to a depth, with its facts", async () => {
+  test("a directory is listed to a depth, with metadata", async () => {
     await sh(
       "rm -rf l; mkdir -p l/a/b/c; echo 12345 > l/f; ln -s f l/link; ln -s nowhere l/dangling; chmod 640 l/f; ln -s a l/dirlink",
     );
@@ -86,7 +86,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     await expect(files().getInfo("l/none")).rejects.toThrow("no such file");
   });
 
-  test("directories are made, things are found, moved and removed", async () => {
+  test("directories are made, and files are found, moved and removed", async () => {
     expect(await files().makeDir("m/one/two")).toBe(true);
     expect(await files().makeDir("m/one/two")).toBe(false);
     expect(await files().makeDir("/var/made/by")).toBe(true);
@@ -106,7 +106,7 @@ describe.each(sdks)("with SDK $version", ({ Sandbox: Sdk, version }) => {
     await expect(files().read("/etc")).rejects.toThrow("it is a directory");
   });
 
-  test("a directory is watched, and with it what is below", async () => {
+  test("a directory is watched, including everything below it", async () => {
     await files().makeDir("w/sub");
     await files().write("w/old", "1");
     const [shallow, deep]: [string[], string[]] = [[], []];
@@ -187,7 +187,7 @@ describe("what only the current SDK does", () => {
     expect(many.map(({ name }) => name)).toEqual(["1", "2"]);
   });
 
-  test("a watch tells the facts of what changed, where it is still there", async () => {
+  test("a watch reports the metadata of changed files that still exist", async () => {
     const { files } = sandbox();
     await files.makeDir("facts");
     const seen: FilesystemEvent[] = [];

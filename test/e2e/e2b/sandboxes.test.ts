@@ -31,7 +31,7 @@ async function all(options: SandboxListOpts): Promise<string[]> {
   return found;
 }
 
-test("a sandbox is created, looked at and killed once", async () => {
+test("a sandbox is created, read and killed once", async () => {
   const before = Date.now();
   const sandbox = await Sandbox.create({ metadata: { user: "a b&c=d" }, timeoutMs: 60_500 });
   expect(sandbox.sandboxId).toMatch(/^i[a-z0-9]+$/);
@@ -52,7 +52,7 @@ test("a sandbox is created, looked at and killed once", async () => {
   await expect(sandbox.getInfo()).rejects.toThrow(SandboxNotFoundError);
 });
 
-test("a list has filters, an order and pages, and each page says how many run", async () => {
+test("a list has filters, an order and pages, and each page has the number of running sandboxes", async () => {
   const group = { group: "a b&c=d%+é" };
   const made = [];
   for (const n of ["1", "2", "3"]) made.push(await Sandbox.create({ metadata: { ...group, n } }));
@@ -76,7 +76,7 @@ test("a list has filters, an order and pages, and each page says how many run", 
   expect(await all({ query: { metadata: group } })).toEqual([]);
 });
 
-test("a paused sandbox keeps its files and its id, and runs again when somebody connects", async () => {
+test("a paused sandbox keeps its files and its id, and runs again when a client connects", async () => {
   const sandbox = await Sandbox.create({ metadata: { kept: "yes" } });
   const { sandboxId } = sandbox;
   await sandbox.files.write("kept.txt", "kept");
@@ -93,7 +93,7 @@ test("a paused sandbox keeps its files and its id, and runs again when somebody 
   const { endAt, metadata, state } = await again.getInfo();
   expect([state, metadata]).toEqual(["running", { kept: "yes" }]);
   expect(endAt.getTime() - Date.now()).toBeGreaterThan(500_000);
-  // Connecting for less takes nothing away, and a new time does.
+  // Connecting with a shorter time does not shorten it; setting a new time does.
   await Sandbox.connect(sandboxId, { timeoutMs: 1000 });
   expect((await again.getInfo()).endAt).toEqual(endAt);
   await again.setTimeout(100_000);
@@ -109,7 +109,7 @@ test("a paused sandbox keeps its files and its id, and runs again when somebody 
   await expect(Sandbox.connect(sandboxId)).rejects.toThrow(SandboxNotFoundError);
 });
 
-test("at the end of its time a sandbox pauses or is gone, as it was asked", async () => {
+test("at the end of its time a sandbox pauses or is deleted, as requested", async () => {
   const [paused, killed] = await Promise.all([
     Sandbox.create({ timeoutMs: 1000, lifecycle: { onTimeout: "pause" } }),
     Sandbox.create({ timeoutMs: 1000 }),
@@ -125,7 +125,7 @@ test("at the end of its time a sandbox pauses or is gone, as it was asked", asyn
   expect(await paused.kill()).toBe(true);
 });
 
-test("snapshots outlive their sandbox, are listed by it and by name, and sandboxes begin with them", async () => {
+test("snapshots outlive their sandbox, are listed by sandbox and by name, and new sandboxes start from them", async () => {
   const sandbox = await Sandbox.create();
   const named = await sandbox.createSnapshot({ name: "first-one" });
   const other = await sandbox.createSnapshot();
@@ -222,14 +222,14 @@ test("every port is reached by its number, a private one with its token, and tra
   expect((await get({ host: closed.getHost(3000).replace("3000-", "3001-"), ...token }))[0]).toBe(502);
   await Promise.all([open.pause(), closed.pause()]);
   expect((await get({ ...byHost(closed), ...token }))[0]).toBe(410);
-  // Its programs ended with the pause, so that nothing listens; but it runs.
+  // Its programs ended with the pause, so nothing listens; but it runs.
   expect((await get(byHost(open)))[0]).toBe(502);
   expect(await open.getInfo()).toMatchObject({ state: "running", lifecycle: { onTimeout: "pause", autoResume: true } });
   await Promise.all([open.kill(), closed.kill()]);
   expect((await get(byHost(open)))[0]).toBe(404);
 });
 
-test("a volume's files are there for sandboxes and without one", async () => {
+test("a volume's files are available inside sandboxes and without one", async () => {
   const volume = await Volume.create("shared-data");
   await expect(Volume.create("shared-data")).rejects.toThrow("shared-data");
   expect(await Volume.list()).toEqual([{ volumeId: volume.volumeId, name: "shared-data" }]);
@@ -344,7 +344,7 @@ test("what sandkeep env prints is enough for both SDKs and the command line", as
   expect(stdout).toContain("No sandboxes found");
 });
 
-test("a token ends with the key that it was made with, and its sandbox goes on", async () => {
+test("a token ends with the key that it was made with, and its sandbox keeps running", async () => {
   const keys = "/sandkeep/v1/keys";
   const made = await raw(daemon(), "POST", keys, { body: { name: "for a while" } });
   const sandbox = await Sandbox.create({ apiKey: made.json.secret });
@@ -357,7 +357,7 @@ test("a token ends with the key that it was made with, and its sandbox goes on",
   expect(await other.kill()).toBe(true);
 });
 
-test("a key that no team has is refused", async () => {
+test("an unknown key is refused", async () => {
   await expect(Sandbox.create({ apiKey: "e2b_0123" })).rejects.toThrow("Invalid API key");
 });
 

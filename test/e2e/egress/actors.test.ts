@@ -28,7 +28,7 @@ const policy: Policy = {
   subnets: { allow: [`${allowed4}/32`, `${allowed6}/128`] },
 };
 
-/** does what its arguments say and holds every socket until it may let go: nobody is found who has ended */
+/** makes the connections of its arguments and keeps each socket open until /tmp/done exists, so that it can be found */
 const talker = `
 import os, socket, ssl, struct, sys, time
 held = []
@@ -51,7 +51,7 @@ print("talked", flush=True)
 while not os.path.exists("/tmp/done"): time.sleep(0.05)
 `;
 
-test("commands that run at once are told apart, whatever they speak and whichever child of theirs speaks it", async () => {
+test("parallel commands are told apart, for every protocol and every child process", async () => {
   const sandbox = await create(policy);
   const hosts = [
     { name: "web.test", port: 7 },
@@ -76,7 +76,7 @@ test("commands that run at once are told apart, whatever they speak and whicheve
   await sandbox.delete();
 });
 
-test("what a connection came to is counted to the command that made it", async () => {
+test("the bytes of a connection count for the command that made it", async () => {
   const sandbox = await create(policy);
   const { cmdId: command } = await started(sandbox, `python3 /tmp/talker.py tcp/${allowed4}/7`);
   await lineWith(daemon, sandbox, { command, port: 7, count: 1 });
@@ -97,7 +97,7 @@ test.each<[what: string, policy: Policy, script: string, fields: Record<string, 
   ],
   ["an address", "allow-all", "curl -s http://169.254.169.254/", { protocol: "http", address: "169.254.169.254" }],
 ])(
-  "%s that is refused says whose it was, though the program ends with the refusal",
+  "%s that is refused is logged with its command, although the program ends with the refusal",
   async (_, under, script, fields) => {
     const sandbox = await create(under);
     const line = await told(sandbox, script, fields);
@@ -106,7 +106,7 @@ test.each<[what: string, policy: Policy, script: string, fields: Record<string, 
   },
 );
 
-test("what a command leaves behind is still its own, and what made itself independent is nobody's", async () => {
+test("a command's background processes still count as its own, and a daemonized process belongs to no command", async () => {
   const sandbox = await create(policy);
   await sandbox.writeFiles([{ path: "/tmp/talker.py", content: Buffer.from(talker) }]);
   const wait = "until [ -e /tmp/go ]; do sleep 0.05; done";
@@ -131,7 +131,7 @@ test("a name that a program gives itself is harmless in the log", async () => {
   await sandbox.delete();
 });
 
-test("a crowd of processes with many descriptors hides nobody new and holds up nobody", async () => {
+test("many processes with many descriptors hide no other process and delay none", async () => {
   const sandbox = await create(policy);
   const code = `
 import os, time
@@ -148,7 +148,7 @@ time.sleep(1000)`;
 });
 
 test.each(["STOP", "KILL"])(
-  "root inside that sends SIG%s to whoever searches harms its own log only",
+  "root inside that sends SIG%s to the searching process harms only its own log",
   async (signal) => {
     const sandbox = await create(policy);
     const hunt = `while :; do pkill -${signal} -x sandkeep-holder && echo caught; done`;
@@ -170,7 +170,7 @@ test.each(["STOP", "KILL"])(
   },
 );
 
-test("without the daemon connections are made all the same, and nobody is told; with it again they are", async () => {
+test("without the daemon connections still work and have no command in the log; with it they have one again", async () => {
   const sandbox = await create(policy);
   const script = `while sleep 0.1; do curl -sf http://${allowed4}/ || exit 1; done`;
   const command = await sandbox.runCommand({ cmd: "bash", args: ["-c", script], detached: true });
@@ -191,7 +191,7 @@ function create(networkPolicy: Policy): Promise<AnySandbox> {
   return createUnder(daemon, networkPolicy, false);
 }
 
-/** a command with the talker at hand, once the talker has talked */
+/** a command that can run the talker, once the talker has printed its line */
 async function started(sandbox: AnySandbox, script: string) {
   await sandbox.writeFiles([{ path: "/tmp/talker.py", content: Buffer.from(talker) }]);
   const command = await sandbox.runCommand({ cmd: "bash", args: ["-c", script], detached: true });
@@ -199,7 +199,7 @@ async function started(sandbox: AnySandbox, script: string) {
   throw new Error(`The talker has ended: ${await command.output("both")}`);
 }
 
-/** a line of a command that ends at once; one that ended before it was found is run again */
+/** a log line of a command that ends at once; runs it again if it ended before it was found */
 function told(sandbox: AnySandbox, script: string, fields: Record<string, unknown>): Promise<Record<string, unknown>> {
   const attempt = async () => {
     const { cmdId: command } = await sandbox.runCommand("bash", ["-c", `${script}; true`]);
@@ -211,7 +211,7 @@ function told(sandbox: AnySandbox, script: string, fields: Record<string, unknow
   return eventually("one that is told", attempt);
 }
 
-/** of all machines, as they are while nobody can be asked */
+/** of all machines, read while no daemon can be asked */
 async function linesOnDisk(): Promise<Record<string, unknown>[]> {
   const logs = join(daemon.dataDir, "store/egress");
   const files = (await readdir(logs)).map((name) => join(logs, name, "egress.jsonl"));

@@ -1,6 +1,6 @@
 /**
- * A network whose servers are certified by an authority of its own: what the host believes, programs in sandboxes do,
- * whatever image they are in and whatever of their environment their callers have set.
+ * A network whose servers have certificates of its own authority: programs in sandboxes trust what the host trusts,
+ * whatever their image and whatever environment variables their callers set.
  */
 
 import { execFile } from "node:child_process";
@@ -40,7 +40,7 @@ const python = [
 const curl = ["curl", "-sS", `${site}/`];
 const bare = ["env", "-i", "PATH=/usr/bin:/bin"];
 
-describe("in the default image, the company's authority is believed by", () => {
+describe("in the default image, the company's authority is trusted by", () => {
   const sandbox = sandboxOf(() => Sandbox.create({ ...accessTo(daemon), persistent: false }));
 
   test.each([
@@ -61,7 +61,7 @@ describe("in the default image, the company's authority is believed by", () => {
     expect(await output(sandbox(), node, mine)).toContain("GET");
   });
 
-  test("programs of Python that bring a list of their own, which are told to use the system's", async () => {
+  test("Python programs with a list of their own, through a variable that points to the system's list", async () => {
     const told = await output(sandbox(), ["sh", "-c", "echo $REQUESTS_CA_BUNDLE $SSL_CERT_FILE"]);
     expect(told).toBe("/etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt\n");
   });
@@ -81,7 +81,7 @@ describe("in the default image, the company's authority is believed by", () => {
   });
 });
 
-describe("in an image that was brought in", () => {
+describe("in an imported image", () => {
   const sandbox = sandboxOf(async () => {
     await importThinImage();
     return Sandbox.create({ ...accessTo(daemon), persistent: false, image: "thin" });
@@ -91,13 +91,13 @@ describe("in an image that was brought in", () => {
     ["curl", [...bare, ...curl]],
     ["python", python],
     ["node", node],
-  ])("%s believes it too", async (_, command) => {
+  ])("%s trusts it too", async (_, command) => {
     expect(await output(sandbox(), command)).toContain("GET");
   });
 });
 
 describe("variables of the operator's", () => {
-  test("are there for every command, and give way to those of a sandbox and of a command", async () => {
+  test("are set for every command, unless a sandbox or a command sets them", async () => {
     const sandbox = await Sandbox.create({ ...accessTo(daemon), persistent: false, env: { LIST: "mine" } });
     const show = ["sh", "-c", "echo $COLOUR $LIST"];
     expect(await output(sandbox, show)).toBe("blue mine\n");
@@ -108,7 +108,7 @@ describe("variables of the operator's", () => {
     await other.delete();
   });
 
-  test("are the new ones after a restart, also in a sandbox that runs", async () => {
+  test("change at a restart, also in a running sandbox", async () => {
     const sandbox = await Sandbox.create({ ...accessTo(daemon), persistent: false });
     await daemon.stop();
     await daemon.start({ SANDKEEP_SANDBOX_ENV: '{"COLOUR":"green, and blue"}' });
@@ -125,7 +125,7 @@ async function output(sandbox: AnySandbox, command: string[], env: Record<string
   return stdout;
 }
 
-/** a few programs of this host, their libraries, and the list of authorities that the distribution brings */
+/** a few programs of this host, their libraries, and the distribution's list of authorities */
 async function importThinImage(): Promise<void> {
   const folder = await tempDir(undo);
   const programs = ["/usr/bin/curl", "/usr/bin/env", "/usr/bin/python3", "/usr/bin/sh", "/usr/bin/cat"];

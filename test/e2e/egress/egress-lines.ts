@@ -1,4 +1,4 @@
-/** The lines of an egress log over HTTP, as the tests of several files want them. */
+/** The lines of an egress log over HTTP, for the tests of several files. */
 
 import { expect } from "vitest";
 import type { TestDaemon } from "../../harness/daemon.ts";
@@ -13,7 +13,7 @@ export async function egressPage(daemon: TestDaemon, of: AnySandbox | string, qu
   return answer.json;
 }
 
-/** the first line with these fields, once there is one; a field of undefined is one that the line lacks */
+/** the first line with these fields, once there is one; a field that is undefined must be missing in the line */
 export function lineWith(daemon: TestDaemon, of: AnySandbox | string, fields: Record<string, unknown>) {
   return eventually(`a line with ${JSON.stringify(fields)}`, async () => {
     const { events } = await egressPage(daemon, of);

@@ -60,7 +60,7 @@ describe("a program that is refused can act on it, and its owner sees why", () =
     });
   });
 
-  test("over TLS there is an alert that says so", async () => {
+  test("over TLS an alert says so", async () => {
     const { exitCode, stderr } = await run(sandbox, `curl -sSk --resolve x.test:443:${otherAddress} https://x.test/`);
     expect(exitCode).toBe(35);
     expect(stderr).toMatch(/alert access denied/i);
@@ -72,7 +72,7 @@ describe("a program that is refused can act on it, and its owner sees why", () =
     });
   });
 
-  test("a name that is not allowed does not resolve, and one that is leads there", async () => {
+  test("a name that is not allowed does not resolve, and an allowed one does", async () => {
     expect((await run(sandbox, "curl -sSk https://other.test/")).exitCode).toBe(6);
     expect(await seen(sandbox, { protocol: "dns", name: "other.test" })).toMatchObject({
       allowed: false,
@@ -87,7 +87,7 @@ describe("a program that is refused can act on it, and its owner sees why", () =
     });
   });
 
-  test("the command line shows the same, and nothing that a terminal would obey", async () => {
+  test("the command line shows the same, without control characters for the terminal", async () => {
     await run(sandbox, `printf 'GET /\\033[2J\\302\\233 HTTP/1.0\\r\\n\\r\\n' > /dev/tcp/${evilAddress}/81 && true`);
     await seen(sandbox, { port: 81, protocol: "http" });
     const { stdout } = await cli(sandbox.name);
@@ -111,7 +111,7 @@ describe("a program that is refused can act on it, and its owner sees why", () =
     expect(last.hosts[0].host).toBe("web.test");
   });
 
-  test("a wrong name, a wrong key and a wrong option are a sentence", async () => {
+  test("a wrong name, a wrong key and a wrong option give a sentence", async () => {
     const failure = async (...args: string[]) => (await cli(...args).catch((error) => error)).stderr;
     expect(await failure("no-such-sandbox")).toMatch(/^sandkeep: Cannot show the egress log: .*not found/);
     expect(await failure(sandbox.name, "--unknown")).toMatch(/^sandkeep: Unknown option '--unknown'\n\nUsage: /);
@@ -119,7 +119,7 @@ describe("a program that is refused can act on it, and its owner sees why", () =
   });
 });
 
-test("a follower sees decisions as they are made and ends with the session; the log is there after that, and a restart", async () => {
+test("a follower sees decisions live and ends with the session; the log stays after that and after a restart", async () => {
   const sandbox = await create({ allow: ["web.test"], subnets: { allow: [`${webAddress}/32`] } }, true);
   const session = await sessionOf(sandbox);
   const following = cli(sandbox.name, "--follow");
@@ -130,7 +130,7 @@ test("a follower sees decisions as they are made and ends with the session; the 
   await eventually("it follows", () => live.startsWith("TIME"));
   await run(sandbox, "curl -sk -4 https://web.test/; curl -sk https://other.test/");
   await eventually("it shows", () => /allowed +web\.test:443/.test(live) && /denied +other\.test/.test(live));
-  // Open until the session ends, and counted all the same.
+  // Open until the session ends, and still counted.
   const open = `import socket; s = socket.create_connection(("${webAddress}", 7)); s.send(b"x" * 600); s.recv(1); s.recv(1000)`;
   await sandbox.runCommand({ cmd: "python3", args: ["-c", open], detached: true });
   await eventually("it is open", () => live.includes("web.test:7 "));
@@ -150,7 +150,7 @@ test("a follower sees decisions as they are made and ends with the session; the 
   await again.delete();
 });
 
-test("the policy that is suggested allows what was seen and nothing else", async () => {
+test("the suggested policy allows what was seen and nothing else", async () => {
   const tries = [
     "curl -sSk -4 --max-time 10 https://web.test/",
     "curl -sSk -4 --max-time 10 https://a.other.test/",
@@ -182,7 +182,7 @@ test("the policy that is suggested allows what was seen and nothing else", async
 });
 
 test.for<Policy>(["deny-all", { allow: [] }])(
-  "under %j everything is refused, seen and followed, and the policy that is suggested lets it through",
+  "under %j everything is refused, logged and followed, and the suggested policy lets it through",
   async (nothing) => {
     const tries = [
       "curl -sSk -4 --max-time 10 https://web.test/",
@@ -224,7 +224,7 @@ test.for<Policy>(["deny-all", { allow: [] }])(
   },
 );
 
-test("bytes by host are what servers got and sent, to the byte, while it runs and in the end", async () => {
+test("bytes by host are exactly what servers got and sent, while the sandbox runs and afterwards", async () => {
   const sandbox = await create({ subnets: { allow: [`${webAddress}/32`, `${webAddress6}/128`] } });
   const up = 1_234_567;
   await run(
@@ -258,7 +258,7 @@ for n in range(10): u.send(b"y" * 100); u.recv(100)
   }
 });
 
-test("no secret of a policy is in the log, however a request goes", async () => {
+test("no secret of a policy is in the log, whatever the result of a request", async () => {
   const rules = { "web.test": [{ transform: [{ headers: { Authorization: secret } }] }] };
   const sandbox = await create({ allow: rules });
   const good = await run(sandbox, `curl -sS -4 'https://web.test/a?key=${secret}'`);
@@ -278,7 +278,7 @@ test("no secret of a policy is in the log, however a request goes", async () => 
   });
   const follow = raw(daemon, "GET", `/sandkeep/v1/sessions/${session}/egress?follow=true`);
   await sandbox.stop();
-  // Its own words may be repeated to a program and are in the reason; the policy's are nowhere.
+  // The request's own words may be repeated in the answer and the reason; the policy's are nowhere.
   const withoutHost = (text: string) => text.replaceAll(`${secret}.test`, "");
   for (const text of [
     JSON.stringify(await page(session)),
@@ -291,7 +291,7 @@ test("no secret of a policy is in the log, however a request goes", async () => 
   }
 });
 
-test("a flood of refusals is counted in few lines and holds nobody up", async () => {
+test("a flood of refusals is counted in few lines and delays no other sandbox", async () => {
   const sandbox = await create({ allow: ["web.test"] });
   const code = `
 import socket, struct
@@ -311,7 +311,7 @@ print("asked")`;
   await Promise.all([sandbox.delete(), neighbour.delete()]);
 });
 
-test("another team sees nothing of it, and no bad request is our own fault", async () => {
+test("another team sees nothing of it, and no bad request causes a 5xx", async () => {
   const sandbox = await create({ allow: ["web.test"] });
   const key = await keyOfAnotherTeam();
   const session = await sessionOf(sandbox);

@@ -1,4 +1,4 @@
-/** What comes in through a sandbox's ports is its ingress and what it answers its egress, wherever bytes are shown. */
+/** Bytes in through a sandbox's ports count as ingress and its answers as egress, wherever bytes are shown. */
 
 import { execFile } from "node:child_process";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import { type AnySandbox, accessTo, raw, sdks } from "../clients.ts";
 const daemon = daemonOfFile();
 const { Sandbox } = sdks["3.5.0"];
 
-/** sends and takes bodies of any size and echoes on WebSockets; on port 4000 it says what port 3000's sockets carried */
+/** sends and takes bodies of any size and echoes on WebSockets; port 4000 reports what port 3000's sockets carried */
 const server = `
 const { createHash } = require("node:crypto"), { createServer } = require("node:http");
 const sockets = new Set();
@@ -41,7 +41,7 @@ createServer((request, response) => {
 `;
 
 test.each(["allow-all", "deny-all"] as const)(
-  "under %s bytes by port are what client and server saw",
+  "under %s bytes by port are those that client and server counted",
   async (networkPolicy) => {
     const sandbox = await Sandbox.create({
       ...accessTo(daemon()),
@@ -67,7 +67,7 @@ test.each(["allow-all", "deny-all"] as const)(
       socket.send("z".repeat(length));
       await once(socket, "message");
     }
-    // A frame of the client's has a mask of 4 bytes, besides the 2 that both have.
+    // A frame of the client has a mask of 4 bytes, besides the 2 that both directions have.
     const chatted = await agreed(sandbox, 3);
     expect(chatted.bytesIn - opened.bytesIn).toBe(5050 + 600);
     expect(chatted.bytesOut - opened.bytesOut).toBe(5050 + 200);
@@ -96,7 +96,7 @@ test.each(["allow-all", "deny-all"] as const)(
   },
 );
 
-test("they outlive the daemon, the session and the sandbox's sleep, and add up over sessions", async () => {
+test("bytes by port survive restarts, stops and resumes, and add up over sessions", async () => {
   const sandbox = await Sandbox.create({ ...accessTo(daemon()), ports: [3000, 4000] });
   await serve(sandbox);
   await ask(sandbox, 3000, "/?size=100000");
@@ -140,7 +140,7 @@ test("they outlive the daemon, the session and the sandbox's sleep, and add up o
   await again.delete();
 });
 
-test("the command line shows them", async () => {
+test("the command line shows bytes by port", async () => {
   const sandbox = await Sandbox.create({ ...accessTo(daemon()), ports: [3000, 4000], persistent: false });
   await serve(sandbox);
   await ask(sandbox, 3000, "/?size=20000");
@@ -155,7 +155,7 @@ test("the command line shows them", async () => {
   await sandbox.delete();
 });
 
-/** what a sandbox is here: a resumed one is of another type */
+/** the parts of a sandbox used here: a resumed one has another type */
 type Served = Pick<AnySandbox, "name" | "routes" | "runCommand">;
 
 interface Traffic {
@@ -164,7 +164,7 @@ interface Traffic {
   bytesOut: number;
 }
 
-/** what the daemon says of port 3000, once it is what its server says */
+/** the daemon's counts for port 3000, once they equal those of its server */
 async function agreed(sandbox: Served, connections: number): Promise<Traffic> {
   return eventually(`the server's ${connections} connections are counted`, async () => {
     const seen: Traffic = JSON.parse(String(await ask(sandbox, 4000, "/")));
@@ -186,7 +186,7 @@ async function serve(sandbox: Served): Promise<void> {
   throw new Error("The server ended before it listened");
 }
 
-/** the body of the answer; the daemon takes the request for one to that host, and no resolver need know the name */
+/** the body of the answer to a request with that host name, which needs no resolver */
 async function ask(sandbox: Served, port: number, path: string, init: RequestOptions = {}): Promise<Buffer> {
   const { hostname, port: daemonPort } = new URL(daemon().url);
   const { method = "GET", body = "" } = init;

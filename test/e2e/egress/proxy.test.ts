@@ -1,4 +1,4 @@
-/** A host that reaches the internet through a company's proxy alone, and its sandboxes, which do not know of it. */
+/** A host that reaches the internet only through a company's proxy, and its sandboxes, which have no setting for it. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ beforeAll(async () => {
     SANDKEEP_EGRESS_PROXY: `http://user:p%40ss%3Aword@${gateway}:3129`,
     SANDKEEP_EGRESS_ALLOW: "10.9.9.9",
   });
-  // Nothing but names, what is private and the proxy can be reached straight.
+  // Only DNS, private addresses and the proxy can be reached directly.
   await internet.host.ip(
     "route del default",
     "-6 route del default",
@@ -63,7 +63,7 @@ describe("connections of sandboxes go through the proxy", () => {
     await sandbox.delete();
   });
 
-  test("but for what the operator has opened of the host's own network", async () => {
+  test("except to what the operator has opened of the host's own network", async () => {
     const sandbox = await create("allow-all");
     expect(await curl(sandbox, "http://10.9.9.9/")).toBe("page for 10.9.9.9");
     expect(tunnels).toEqual([]);
@@ -71,7 +71,7 @@ describe("connections of sandboxes go through the proxy", () => {
   });
 });
 
-test("a proxy that wants a password and gets none, or a wrong one, is told of in the sandbox's log", async () => {
+test("a proxy that refuses a missing or wrong password is in the sandbox's log", async () => {
   await restarted({ SANDKEEP_EGRESS_PROXY: `http://${gateway}:3129` });
   const sandbox = await create("allow-all");
   expect(await curl(sandbox, "https://web.test/")).not.toContain("web.test");
@@ -82,7 +82,7 @@ test("a proxy that wants a password and gets none, or a wrong one, is told of in
   await sandbox.delete();
 });
 
-test("without credentials, by name where that is wanted, and not for what is left out", async () => {
+test("without credentials, by name if the setting says so, and not for excluded destinations", async () => {
   await restarted({ SANDKEEP_EGRESS_PROXY: `http://${gateway}:3128`, SANDKEEP_EGRESS_PROXY_NAMES: "true" });
   const sandbox = await create("allow-all");
   expect(await curl(sandbox, "https://web.test/")).toContain("web.test");
@@ -98,7 +98,7 @@ test("the password is in no list of processes, in no file of the data directory 
   await restarted({ SANDKEEP_EGRESS_PROXY: `http://user:p%40ss%3Aword@${gateway}:3129` });
   const encoded = Buffer.from("user:p@ss:word").toString("base64");
   const pids = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && Number(pid) !== daemon.pid);
-  // Whoever started the daemon gave it to it in its environment; nobody else has it.
+  // Only the daemon has it, in its environment.
   const shown = pids.filter((pid) => ["cmdline", "environ"].some((file) => has64(read(`/proc/${pid}/${file}`))));
   expect(shown).toEqual([]);
   for (const name of readdirSync(daemon.dataDir)) expect(has64(read(join(daemon.dataDir, name))), name).toBe(false);
@@ -122,7 +122,7 @@ async function curl(sandbox: AnySandbox, url: string): Promise<string> {
   return (await sandbox.runCommand("curl", ["-sS", "-m", "10", url])).stdout();
 }
 
-/** nothing, where it is gone or no file */
+/** empty if it is gone or not a file */
 function read(file: string): string {
   try {
     return readFileSync(file, "latin1");

@@ -16,7 +16,7 @@ import { type AnySandbox, createUnder, type Policy } from "../clients.ts";
 const undo = new AsyncDisposableStack();
 let daemon: TestDaemon;
 let roots: string;
-/** an address of the internet where nothing answers questions */
+/** an address of the internet without a name server */
 const silent = `${webAddress}:5`;
 
 beforeAll(async () => {
@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command curl", "the command python3"));
 
-/** everything as it was at the first start */
+/** restores the settings of the first start */
 const usual = () => ({
   SANDKEEP_DNS: nameServer,
   SANDKEEP_EGRESS_CA: roots,
@@ -38,7 +38,7 @@ const usual = () => ({
 });
 
 describe("a daemon that is started again with another", () => {
-  test("SANDKEEP_EGRESS_DENY cuts off what is open, and keeps new sandboxes and old ones from it", async () => {
+  test("SANDKEEP_EGRESS_DENY cuts off open connections, and applies to new sandboxes and old ones", async () => {
     const before = await create("allow-all");
     const open = await echoing(before, webAddress);
     expect(await open.again()).toBe("tcp hello udp hello");
@@ -51,7 +51,7 @@ describe("a daemon that is started again with another", () => {
     await Promise.all([before.delete(), after.delete()]);
   });
 
-  test("SANDKEEP_EGRESS_ALLOW opens a private address, and closes it again for what is open too", async () => {
+  test("SANDKEEP_EGRESS_ALLOW opens a private address, and closes it again, also for open connections", async () => {
     const sandbox = await create("allow-all");
     expect(await page(sandbox, "10.9.9.9")).not.toContain("page for");
     await restarted({ SANDKEEP_EGRESS_ALLOW: "10.9.9.0/24" });
@@ -74,7 +74,7 @@ describe("a daemon that is started again with another", () => {
     await sandbox.delete();
   });
 
-  test("SANDKEEP_EGRESS_CA believes hosts by it alone, also over connections that it had opened", async () => {
+  test("SANDKEEP_EGRESS_CA trusts only its certificates, also on connections that were open", async () => {
     const sandbox = await create({ allow: { "web.test": [{ transform: [{ headers: { "x-secret": "s" } }] }] } });
     const site = "https://web.test:8443/";
     expect(await output(sandbox, "curl", ["-sS", site])).toContain("x-secret");
@@ -133,7 +133,7 @@ describe("a start is refused, with a sentence and before anything has changed, w
     await sandbox.delete();
   });
 
-  test("sandboxes run that another run directory would lose", async () => {
+  test("the run directory changes while sandboxes run", async () => {
     const sandbox = await create("allow-all");
     const { runDir } = daemon;
     const parent = await mkdtemp("/run/sandkeep-e2e-");
@@ -173,7 +173,7 @@ function page(sandbox: AnySandbox, address: string): Promise<string> {
   return output(sandbox, "curl", ["-sS", "-m", "5", `http://${address}/`]);
 }
 
-/** a program that answers whenever the file of questions grows, over what it has opened once */
+/** a program that answers over its open connections whenever the file of questions grows */
 async function following(sandbox: AnySandbox, code: string): Promise<{ again(): Promise<string> }> {
   const name = `/tmp/${Math.random().toString(36).slice(2)}`;
   const program = `
@@ -215,7 +215,7 @@ def answer(): return "tcp " + said(stream) + " udp " + said(datagrams)`,
   );
 }
 
-/** requests over one connection, whose certificate it does not look at */
+/** requests over one connection, whose certificate it does not check */
 function asking(sandbox: AnySandbox, site: string) {
   return following(
     sandbox,
@@ -228,7 +228,7 @@ def answer():
   );
 }
 
-/** of this daemon: its command line ends with a folder that only it has, through its parents */
+/** the process of this daemon: it descends from one whose command line ends with the daemon's own folder */
 async function egressPid(): Promise<number | undefined> {
   for (const pid of processesOf(daemon.dataDir)) {
     const line = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");

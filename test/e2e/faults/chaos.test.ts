@@ -1,7 +1,7 @@
 /**
- * Everything that can go wrong, at many moments of a mixed load: see test/chaos/. Here with a fixed seed, SQLite and each
- * fault once; `npm run chaos` takes a random seed, both databases and many faults. CHAOS_SEED, CHAOS_FAULTS (how many) and CHAOS_ONLY (part of a
- * fault's name) say otherwise.
+ * Every fault, at many moments of a mixed load: see test/chaos/. Here with a fixed seed, SQLite and each fault once;
+ * `npm run chaos` takes a random seed, both databases and many faults. CHAOS_SEED, CHAOS_FAULTS (how many) and
+ * CHAOS_ONLY (part of a fault's name) change this.
  */
 
 import { setTimeout as pause } from "node:timers/promises";
@@ -17,21 +17,21 @@ const { CHAOS_SEED = "1", CHAOS_FAULTS, CHAOS_ONLY = "", CHAOS_HOST_DISK } = pro
 const seed = CHAOS_SEED === "random" ? Math.floor(Math.random() * 2 ** 31) : Number(CHAOS_SEED);
 const isShort = CHAOS_FAULTS === undefined;
 const clients = 3;
-/** how many faults strike before everything is looked at */
+/** number of faults between two checks of everything */
 const together = isShort ? 4 : 1;
 
 const { "the power goes off": _, ...withoutPower } = faults;
-/** a server of PostgreSQL is not on the disk that loses its power */
+/** the server of PostgreSQL is not on the disk that loses power */
 const ofPostgres = { ...withoutPower, ...faultsOfPostgres };
 
 type Case = [string, SceneOptions["database"], Record<string, Fault>];
 
 test.each<Case>([
   ["SQLite", "sqlite", { ...faults, ...(CHAOS_HOST_DISK && faultsOfHostDisk) }],
-  // test/e2e/faults/postgres.test.ts has its restarts and killed backends one by one.
+  // test/e2e/faults/postgres.test.ts tests restarts and killed backends one by one.
   ...(isShort ? [] : [["PostgreSQL", "postgres", ofPostgres] satisfies Case]),
 ])(
-  `with %s, everything acknowledged outlives every fault (CHAOS_SEED=${seed})`,
+  `with %s, everything acknowledged survives every fault (CHAOS_SEED=${seed})`,
   {
     timeout: 3_600_000,
   },
@@ -67,7 +67,7 @@ test.each<Case>([
   },
 );
 
-/** each that there is, in a random order, and again until there are as many as were asked for */
+/** every fault in random order, repeated up to the requested number */
 function drawnFrom(table: Record<string, Fault>, random: () => number): [string, Fault][] {
   const all = Object.entries(table).filter(([name]) => name.includes(CHAOS_ONLY));
   if (all.length === 0) return [];
@@ -77,7 +77,7 @@ function drawnFrom(table: Record<string, Fault>, random: () => number): [string,
   return rounds.flatMap((round) => round.map(({ fault }) => fault)).slice(0, many);
 }
 
-/** the next daemon finds what there is, and nothing else */
+/** checks that the next daemon finds everything that exists, and nothing else */
 async function expectReconciled(scene: Scene): Promise<void> {
   const alive = (await runningSessions(scene.daemon)).map(({ id }) => id).sort();
   await scene.daemon.stop();

@@ -1,4 +1,4 @@
-/** Damaged files: a start either mends or sets aside what it finds and serves, or says which file and ends in seconds. */
+/** Damaged files: a start either repairs them or sets them aside and serves, or names the file and ends in seconds. */
 
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => undo.disposeAsync());
 
-test("damaged lines of the ledger are left out, and everything goes on", async () => {
+test("damaged lines of the ledger are skipped, and everything keeps running", async () => {
   await daemon.stop();
   const path = join(daemon.dataDir, "ledger.jsonl");
   const [first = "", ...rest] = readFileSync(path, "utf8").split("\n");
@@ -53,7 +53,7 @@ test.each<[string, (path: string) => void]>([
   ["damaged", (path) => truncateSync(path, 0)],
   ["gone", (path) => rmSync(path)],
 ])(
-  "a record of a machine that is %s, like its copy, is made again from its spare, and the machine goes on",
+  "a record of a machine that is %s, like its copy, is made again from its spare, and the machine keeps running",
   async (_, damage) => {
     const { pid } = recordOf(running);
     const [record = "", copy = ""] = recordsOf(running);
@@ -65,7 +65,7 @@ test.each<[string, (path: string) => void]>([
   },
 );
 
-test("copies of a good record that are damaged are written again at the next start", async () => {
+test("damaged copies of a good record are written again at the next start", async () => {
   const [record = "", ...copies] = recordsOf(running);
   await daemon.stop();
   for (const path of copies) writeFileSync(path, "garbage");
@@ -84,7 +84,7 @@ test("a machine without any good record is left alone with its files, and found 
   await expect.poll(() => daemon.complaints()).toMatch(/The record ".*machine\.json" is damaged and has no good copy/);
   expect(existsSync(`/proc/${pid}`)).toBe(true);
   expect(readFileSync(`${record}.damaged`, "utf8")).toBe("");
-  // Its sandbox does not begin anew behind the back of its owner.
+  // Its sandbox does not start again from its image without its owner's knowledge.
   const refused = await raw(daemon, "GET", "/v2/sandboxes/running?resume=true");
   expect(refused.status).toBe(409);
   expect(refused.json.error.message).toContain("its files may be those of a machine whose record is damaged");
@@ -93,7 +93,7 @@ test("a machine without any good record is left alone with its files, and found 
     env: { ...process.env, SANDKEEP_RUN_DIR: daemon.runDir },
   });
   expect(stdout).toContain(`damaged   "${record}.damaged": restore "${record}" from a backup`);
-  // Only a daemon that is told to stop all sandboxes ends it, and even then its files stay.
+  // Only a daemon with --stop-all ends it, and even then its files stay.
   await daemon.start({ SANDKEEP_STOP_ALL: "true" });
   expect(existsSync(`/proc/${pid}`)).toBe(true);
   await daemon.stop();
@@ -132,7 +132,7 @@ test("a missing record of a snapshot is made again from its layer, and the log s
   expect(await read(daemon, "stopped", "kept")).toBe("of the stopped one");
 });
 
-test("a snapshot whose record is lost for good stops nothing else", async () => {
+test("a snapshot whose record is lost for good affects nothing else", async () => {
   const lost = await create(daemon, "lost");
   const { json } = await raw(daemon, "POST", `/v2/sandboxes/sessions/${lost}/stop`);
   expect(json.snapshot).toBeDefined();
@@ -141,7 +141,7 @@ test("a snapshot whose record is lost for good stops nothing else", async () => 
   const [newest = ""] = readdirSync(store)
     .filter((name) => /^[^.].*\.json$/.test(name))
     .sort((a, b) => createdAt(join(store, b)) - createdAt(join(store, a)));
-  // A layer has a copy of the record of the snapshot that it was made for.
+  // A layer has a copy of its snapshot's record.
   const { layers } = JSON.parse(readFileSync(join(store, newest), "utf8"));
   const copies = layers.map((id: string) => join(daemon.dataDir, "store/layers", id, "layer.json"));
   for (const path of [join(store, newest), ...copies]) truncateSync(path, 0);
@@ -155,7 +155,7 @@ test("a snapshot whose record is lost for good stops nothing else", async () => 
   await create(daemon, "beside-the-lost");
 });
 
-test("a store that was made read-only is writable after a start", async () => {
+test("a start makes a read-only store writable", async () => {
   await using mine = new AsyncDisposableStack();
   const other = await startDaemon(mine);
   await other.kill9();

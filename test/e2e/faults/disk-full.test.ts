@@ -1,6 +1,6 @@
 /**
  * The host's disk runs full below a daemon, from outside and from inside sandboxes: growth is refused in time, nothing
- * acknowledged is lost, the store stays writable, and everything goes on by itself once there is room.
+ * acknowledged is lost, the store stays writable, and everything continues by itself once there is room.
  */
 
 import { execFile } from "node:child_process";
@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterEach(() => disk.empty());
 afterAll(() => undo.disposeAsync());
 
-test("a disk that is filled from outside refuses growth with 507, and all goes on when there is room", async () => {
+test("on a disk that is filled from outside growth is refused with 507, and everything continues when there is room", async () => {
   const session = await create("outside");
   await write("outside", "kept", "before the disk was full");
   const before = await metrics();
@@ -45,7 +45,7 @@ test("a disk that is filled from outside refuses growth with 507, and all goes o
   expect(refused.json.error).toMatchObject({ code: "insufficient_storage" });
   expect(refused.json.error.message).toMatch(/^Cannot start a sandbox: the host's disk has [\d.]+ MiB left/);
   expect((await raw(daemon, "GET", "/v2/sandboxes/refused")).status).toBe(404);
-  // Reading, running and deleting go on; adding to files does not.
+  // Reading, running and deleting still work; adding to files does not.
   expect(await read("outside", "kept")).toBe("before the disk was full");
   expect(await sh(session, "head -c 1000000 /dev/zero > more")).not.toBe(0);
   expect(await sh(session, "rm -f more && true")).toBe(0);
@@ -111,7 +111,7 @@ test.each([
   disk.fill(left);
   const sessions = await Promise.all(["one", "two"].map((name) => create(`${name}-${left}`)));
   await write(`one-${left}`, "kept", "of a writer");
-  // Each is stopped by the reserve, and room that is freed can be used again.
+  // The reserve stops each of them, and freed room can be used again.
   const filled = await Promise.all(
     sessions.map((id) => sh(id, "i=0; while head -c 20000000 /dev/urandom > f$i; do i=$((i+1)); done; sync; exit 7")),
   );
@@ -125,7 +125,7 @@ test.each([
   await eventually("it can write", async () => (await sh(sessions[0] ?? "", "echo > more")) === 0);
 });
 
-test("a store whose room was taken in advance is untouched when the disk is filled to its last byte at once", async () => {
+test("a store whose room was taken in advance is unaffected when the disk is filled to its last byte at once", async () => {
   await using mine = new AsyncDisposableStack();
   const other = await smallDisk(mine, 1800 * mebibyte);
   const settings = { SANDKEEP_DISK_RESERVE: "160M", SANDKEEP_STORE_SIZE: "1G" } as const;
@@ -160,9 +160,9 @@ test("a start on a full disk serves and refuses growth, or says why it cannot an
     const begun = performance.now();
     const said = await daemon.start().catch((error: Error) => error.message);
     expect(performance.now() - begun).toBeLessThan(30_000);
-    // Without a daemon nobody watches: the store may have gone read-only, and what is left may be enough to serve.
+    // Without a daemon there is no watch: the store may have gone read-only, or the room may be enough to serve.
     if (said === undefined) {
-      // The store gives back what was deleted in it a while later, which may be more than the reserve.
+      // The store frees deleted data a while later, which may be more than the reserve.
       disk.fill(0);
       await refusesGrowth();
     } else
@@ -174,7 +174,7 @@ test("a start on a full disk serves and refuses growth, or says why it cannot an
   expect(await read("outside", "kept")).toBe("before the disk was full");
 });
 
-test("a store that went read-only while nobody watched comes back by itself, with what was acknowledged", async () => {
+test("a store that went read-only without a watch comes back by itself, with all that was acknowledged", async () => {
   await allowsGrowth();
   const session = await acknowledged("read-only");
   await start(session, busyWriter);
@@ -190,7 +190,7 @@ test("a store that went read-only while nobody watched comes back by itself, wit
   expect(await read("read-only", "kept")).toBe("acknowledged");
 });
 
-test("a start finds a store that went read-only: on a full disk it ends with a sentence, else it mends it", async () => {
+test("a start finds a store that went read-only: on a full disk it ends with a sentence, else it repairs it", async () => {
   await allowsGrowth();
   const session = await acknowledged("at-the-start");
   await start(session, busyWriter);
@@ -206,11 +206,11 @@ test("a start finds a store that went read-only: on a full disk it ends with a s
   expect(await read("at-the-start", "kept")).toBe("acknowledged");
 });
 
-/** writes data and records of files, and has them written to the disk; needs new room all the time */
+/** writes data and metadata of files, and flushes them to the disk; always needs new room */
 const busyWriter =
   "i=0; while true; do mkdir -p busy/$i; for j in $(seq 300); do echo $j > busy/$i/$j; done; head -c 300000 /dev/urandom > busy/$i/data; sync; i=$((i+1)); done";
 
-/** a writer has to be at work, and nobody to watch it */
+/** needs a running writer, and no daemon that watches the disk */
 async function makeReadOnly(): Promise<void> {
   await eventually("the store is read-only", () => {
     disk.fill(0);

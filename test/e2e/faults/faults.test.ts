@@ -1,6 +1,6 @@
 /**
- * What goes wrong, and what the vendor's SDKs make of it: a session that ended, is ending or never was, a daemon that is
- * full, dies or answers nobody, and a connection that is lost at the worst moment.
+ * Faults, and how the vendor's SDKs handle them: a session that has ended, is ending or never existed, a daemon that is
+ * full, dies or does not answer, and a connection that is lost at the worst moment.
  */
 
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import { credentials, fetchTo, raw, sandboxOf, sdks } from "../clients.ts";
 
 const daemon = daemonOfFile({ SANDKEEP_MAX_SANDBOXES: "12" });
 
-/** what the SDK asked of the daemon, and how it answered: "GET /api/… 200" */
+/** the SDK's requests to the daemon, with their status: "GET /api/… 200" */
 const asked: string[] = [];
 const recording: typeof fetch = async (input, init) => {
   const answer = await fetchTo(daemon())(input, init);
@@ -43,7 +43,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     ["snapshot", async () => expect((await sandbox().snapshot()).status).toBe("created")],
   ];
 
-  test.each(calls)("%s after the session has ended goes on in a new one", async (_, call) => {
+  test.each(calls)("%s after the session has ended works in a new one", async (_, call) => {
     const before = sandbox().currentSession().sessionId;
     await raw(daemon(), "POST", `/v2/sandboxes/sessions/${before}/stop`);
     await call();
@@ -53,7 +53,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     expect(asked[2]).toMatch(new RegExp(`^POST .*${sandbox().currentSession().sessionId}.* 20[01]$`));
   });
 
-  test("a command is found by its id also after the sandbox was resumed", async () => {
+  test("a command is still found by its id after the sandbox was resumed", async () => {
     const command = await sandbox().runCommand("sh", ["-c", "echo old; exit 3"]);
     await sandbox().stop();
     const found = await sandbox().getCommand(command.cmdId);
@@ -61,7 +61,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     expect(await found.stdout()).toBe("old\n");
   });
 
-  test("a call while a snapshot is taken waits for it and goes on in the session after it", async () => {
+  test("a call while a snapshot is taken waits for it and works in the session after it", async () => {
     await sandbox().runCommand("sh", ["-c", "head -c 30000000 /dev/urandom > big"]);
     const other = await Sandbox.get({ ...auth(), name: sandbox().name });
     const [snapshot, command] = await Promise.all([sandbox().snapshot(), other.runCommand("echo", ["after"])]);
@@ -72,7 +72,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     expect([undefined, snapshot.snapshotId, sandbox().currentSession().sourceSnapshotId]).toContain(source);
   });
 
-  test("an end is told to whoever waits for a command: an error to who was attached, a code to who asks later", async () => {
+  test("the end of a session is an error for clients attached to a command, and a code for clients that ask later", async () => {
     const attached = sandbox().runCommand("sleep", ["600"]);
     const detached = await sandbox().runCommand({ cmd: "sleep", args: ["600"], detached: true });
     const waiting = detached.wait();
@@ -83,7 +83,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     expect((await waiting).exitCode).toBe(137);
   });
 
-  test("a session that never was is not found, and is not resumed", async () => {
+  test("a session that never existed is not found, and is not resumed", async () => {
     const path = `/v2/sandboxes/sessions/sbx_${"0".repeat(28)}`;
     for (const [method, rest] of [
       ["GET", ""],
@@ -100,7 +100,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     expect(asked).toHaveLength(1);
   });
 
-  test("a daemon that is full says when to ask again, and the client does", async () => {
+  test("a full daemon says when to try again, and the client does", async () => {
     const { length } = (await Sandbox.list(auth())).sandboxes.filter(({ status }) => status === "running");
     const create = () => Sandbox.create({ ...auth(), persistent: false });
     const filling = await Promise.all(Array.from({ length: 12 - length }, create));
@@ -117,7 +117,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     await Promise.all([late, ...filling.slice(1)].map((each) => each.delete()));
   });
 
-  test("a machine that dies ends its session, and whatever was written is there in the next", async () => {
+  test("a machine that dies ends its session, and the next session has what was written", async () => {
     await sandbox().writeFiles([{ path: "precious", content: "kept" }]);
     const { sessionId } = sandbox().currentSession();
     const stdout = new PassThrough();
@@ -143,7 +143,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     ["updateNetworkPolicy", () => sandbox().updateNetworkPolicy("allow-all")],
   ];
 
-  test.each(atDeath)("%s in the very moment a machine dies goes on in a new session", async (_, call) => {
+  test.each(atDeath)("%s at the moment when a machine dies works in a new session", async (_, call) => {
     await sandbox().writeFiles([{ path: "kept", content: "kept" }]);
     const { sessionId } = sandbox().currentSession();
     const pid = await firstProcess(sessionId);
@@ -153,14 +153,14 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     expect(sandbox().currentSession().sessionId).not.toBe(sessionId);
   });
 
-  test("optional members are left out, never null; what older clients insist on is always there", async () => {
+  test("optional members are left out, never null; members that older clients require are always there", async () => {
     const { text, json } = await raw(daemon(), "GET", `/v2/sandboxes/${sandbox().name}`);
     expect(text).not.toContain("null");
     expect(json.session).toMatchObject({ runtime: "node24", interactivePort: 26661 });
     expect(json.sandbox).toMatchObject({ runtime: "node24" });
   });
 
-  test("a create whose answer was lost is not there twice", async () => {
+  test("a create whose answer was lost makes one sandbox", async () => {
     const before = new Set((await Array.fromAsync(await Sandbox.list(auth()))).map(({ name }) => name));
     let calls = 0;
     // The first answer never arrives: the connection breaks after the request was sent.
@@ -180,7 +180,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     await made.delete();
   });
 
-  test("calls while the daemon is down are tried again, and it then knows what it knew", async () => {
+  test("calls while the daemon is down are tried again, and the next daemon has the same data", async () => {
     await sandbox().writeFiles([{ path: "kept", content: "over the restart" }]);
     const { sessionId } = sandbox().currentSession();
     await daemon().kill9();
@@ -193,7 +193,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox, APIError, Str
     expect(sandbox().currentSession().sessionId).toBe(sessionId);
   });
 
-  test("a stream that is cut off by the daemon's death is an error, and the command goes on", async () => {
+  test("a stream that the daemon's death cuts off is an error, and the command keeps running", async () => {
     const stdout = new PassThrough();
     const script = "echo begun; sleep 1; echo done > finished; exec sleep 600";
     const running = sandbox().runCommand({ cmd: "sh", args: ["-c", script], stdout });
@@ -238,7 +238,7 @@ describe("idempotency", () => {
   });
 });
 
-/** the first process of a session's machine, by the record that the runtime keeps of it */
+/** the first process of a session's machine, from the runtime's record */
 async function firstProcess(sessionId: string): Promise<number> {
   const machines = join(daemon().dataDir, "store/machines");
   const folders = await readdir(machines);
@@ -249,7 +249,7 @@ async function firstProcess(sessionId: string): Promise<number> {
   return pid;
 }
 
-/** sends a request and breaks the connection before the answer can have come: the daemon stands still until then */
+/** sends a request and breaks the connection before the answer: the daemon is paused until then */
 async function lost(path: string, body: string): Promise<void> {
   const headers = { authorization: `Bearer ${daemon().key}`, "content-type": "application/json" };
   process.kill(daemon().pid, "SIGSTOP");

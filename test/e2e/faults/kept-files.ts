@@ -1,4 +1,4 @@
-/** Sandboxes with a file each, for tests of what a daemon keeps: made, written to and read over HTTP. */
+/** Sandboxes with one file each, for tests of what a daemon keeps: created, written to and read over HTTP. */
 
 import { expect } from "vitest";
 import type { TestDaemon } from "../../harness/daemon.ts";
@@ -17,7 +17,7 @@ export async function write(daemon: TestDaemon, session: string, path: string, c
   expect(answer.text).toContain('"exitCode":0');
 }
 
-/** of the sandbox, which is resumed for it unless it runs */
+/** reads the sandbox's file, and resumes the sandbox for it unless it runs */
 export async function read(daemon: TestDaemon, name: string, path: string): Promise<string> {
   const { json } = await raw(daemon, "GET", `/v2/sandboxes/${name}?resume=true`);
   return (await raw(daemon, "POST", `/v2/sandboxes/sessions/${json.session.id}/fs/read`, { body: { path } })).text;

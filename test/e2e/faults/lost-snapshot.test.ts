@@ -1,4 +1,4 @@
-/** A snapshot whose files a loss of power has taken: it is said, and its sandbox goes on with the newest one that is there. */
+/** A snapshot whose files were lost with the power: the log says so, and its sandbox resumes from the newest other. */
 
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** PostgreSQL that restarts, goes away or kills connections under a running daemon: nothing is lost and nobody else gets in. */
+/** PostgreSQL restarts, goes away or kills connections under a daemon: nothing is lost and no other daemon gets in. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -41,7 +41,7 @@ test("after a restart of the server the lock is taken again, and a second daemon
   await create("after-a-restart");
 });
 
-test("a second daemon is refused also in the moment in which only the lock's connection was lost", async () => {
+test("a second daemon is refused also while only the lock's connection is lost", async () => {
   await raw(daemon, "GET", "/v2/sandboxes");
   let hasEnded = false;
   const beginning = startSecond().finally(() => {
@@ -55,7 +55,7 @@ test("a second daemon is refused also in the moment in which only the lock's con
   await create("beside-a-second");
 });
 
-test("connections that are killed under load end neither the daemon nor a create twice", async () => {
+test("connections that are killed under load do not end the daemon or repeat a create", async () => {
   const { pid } = daemon;
   const answers: { name: string; status: number; retryAfter: string | null }[] = [];
   let killed = 0;
@@ -86,7 +86,7 @@ test("connections that are killed under load end neither the daemon nor a create
   expect(strange).toEqual([]);
 });
 
-test("a connection that breaks before it is marked as the daemon's does not end the daemon", async () => {
+test("a connection that breaks before the daemon has marked it does not end the daemon", async () => {
   const other = new pg.Client({ connectionString: url });
   other.on("error", () => undefined);
   await other.connect();
@@ -104,7 +104,7 @@ test("a connection that breaks before it is marked as the daemon's does not end 
     const { rows } = await other.query("select pid from pg_stat_activity where query = $1", [lockWriter]);
     return rows[0];
   });
-  // With it the server ends all its connections, without a word to any of them.
+  // With it the server ends all its connections, without a message to any of them.
   process.kill(waiting.pid, "SIGKILL");
   expect((await asked).status).toBe(200);
   expect(daemon.ended()).toBeUndefined();
@@ -127,7 +127,7 @@ test("while the server is away requests are answered 503 in bounded time, and af
   expect(session).toMatchObject({ id, status: "running" });
 });
 
-test("a daemon that was overtaken writes nothing more, says so and ends; its sandboxes go on", async () => {
+test("a daemon that was overtaken writes nothing more, says so and ends; its sandboxes keep running", async () => {
   const id = await create("overtaken");
   process.kill(daemon.pid, "SIGSTOP");
   await server.stop();

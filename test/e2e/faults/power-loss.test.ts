@@ -1,6 +1,6 @@
 /**
- * Acknowledged means on the disk: the power goes off the moment a request is answered, and of what was not flushed nothing
- * is left. The daemon runs on a disk with a volatile cache, see volatile-disk-server.ts.
+ * Acknowledged means on the disk: the power fails the moment a request is answered, and everything that was not flushed
+ * is lost. The daemon runs on a disk with a volatile cache, see volatile-disk-server.ts.
  */
 
 import { execFileSync } from "node:child_process";
@@ -10,13 +10,13 @@ import { powerCycle, type Scene, setScene } from "../../chaos/scene.ts";
 import { type RawAnswer, raw } from "../clients.ts";
 
 describe.each(["power", "process"] as const)("with SANDKEEP_DURABILITY=%s", (durability) => {
-  test("what the database was told is there, whatever was told last", async () => {
+  test("every acknowledged change of the database is there, also the last", async () => {
     await using undo = new AsyncDisposableStack();
     const scene = await setScene(undo, { database: "sqlite", durability, random: () => 0 });
     const { daemon } = scene;
     await answered(scene, "POST", "/v3/sandboxes", { name: "first" });
     await powerLoss(scene);
-    // Nothing of it was captured yet: it has its files or begins anew.
+    // It was not captured yet: it has its files or starts again from its image.
     expect((await raw(daemon, "GET", "/v2/sandboxes/first?resume=true")).status).toBe(200);
     await answered(scene, "PATCH", "/v2/sandboxes/first", { tags: { told: "last" } });
     await powerLoss(scene);
@@ -36,7 +36,7 @@ describe.each(["power", "process"] as const)("with SANDKEEP_DURABILITY=%s", (dur
         '"exitCode":0',
       );
       await answered(scene, "POST", `/v2/sandboxes/sessions/${session}/stop`);
-      // The kernel writes by itself what is some seconds old.
+      // The kernel writes data that is some seconds old by itself.
       if (text === "before") execFileSync("sync", ["--file-system", join(daemon.dataDir, "store")]);
     }
     await powerLoss(scene);
@@ -53,7 +53,7 @@ describe.each(["power", "process"] as const)("with SANDKEEP_DURABILITY=%s", (dur
   });
 });
 
-/** the disk as it is now, without anything that was not flushed, and a daemon that finds it so */
+/** drops everything that was not flushed from the disk, and starts a daemon on it */
 async function powerLoss(scene: Scene): Promise<void> {
   await scene.disk.lose(0);
   await powerCycle(scene);

@@ -1,4 +1,4 @@
-/** Processes beside the daemon that are killed: its log says which one ended, how, and what it does about it. */
+/** Processes beside the daemon that are killed: its log says which one ended, how, and what happens next. */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { create } from "./kept-files.ts";
 
 const daemon = daemonOfFile({ SANDKEEP_LOG_FORMAT: "json" });
 
-test("the log warns of each process that is killed, and everything goes on", async () => {
+test("the log warns of each process that is killed, and everything keeps running", async () => {
   const session = await create(daemon(), "survivor");
   await expectWarning("sandkeep-egress", "egress", (pid) => {
     return `The egress process (process ${pid}) was ended by signal 9; another one is started`;
@@ -37,7 +37,7 @@ test("the log warns of each process that is killed, and everything goes on", asy
   expect((await raw(daemon(), "GET", "/v2/sandboxes/survivor?resume=true")).status).toBe(200);
 });
 
-/** kills the process of this name and waits until another is there and the log has the sentence, as of this part */
+/** kills the process of this name and waits for its successor and for the sentence in the log, with this `process` */
 async function expectWarning(
   name: string,
   part: string,
@@ -59,7 +59,7 @@ function warnings(): Record<string, unknown>[] {
   return lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line));
 }
 
-/** the one process of the daemon's that has this name; undefined while there is none, or more than one */
+/** the daemon's only process of this name; undefined while there is none, or more than one */
 function processCalled(name: string): number | undefined {
   const found = processesOf(daemon().dataDir).filter((pid) => nameOf(pid) === name);
   return found.length === 1 ? found[0] : undefined;

@@ -1,6 +1,6 @@
 /**
- * The store is read-only while a daemon runs: callers read why and that it comes back by itself, with 507 while the disk is
- * short of room and with 503 else.
+ * The store is read-only while a daemon runs: callers get the reason and that it comes back by itself, with 507 while
+ * the disk is short of room and with 503 otherwise.
  */
 
 import { execFileSync } from "node:child_process";
@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => undo.disposeAsync());
 
-test("commands, files and stops are refused with a sentence, and everything goes on when there is room", async () => {
+test("commands, files and stops are refused with a sentence, and everything continues when there is room", async () => {
   const session = await create(daemon, "writer");
   await write(daemon, session, "kept", "acknowledged");
   const path = `/v2/sandboxes/sessions/${session}`;
@@ -54,8 +54,8 @@ test("commands, files and stops are refused with a sentence, and everything goes
   expect(await read(daemon, "writer", "kept")).toBe("acknowledged");
 });
 
-test("a boot that fails says why to its caller, and leaves neither a sandbox nor its name", async () => {
-  // The daemon mends the store within a second, so a create may come too late to fail.
+test("a boot that fails gives its caller the reason, and leaves neither a sandbox nor its name", async () => {
+  // The daemon repairs the store within a second, so a create may come too late to fail.
   const refused = await eventually("a create meets the read-only store", async () => {
     await eventually("the store is writable", () => !isReadOnly());
     makeReadOnly();
@@ -63,7 +63,7 @@ test("a boot that fails says why to its caller, and leaves neither a sandbox nor
     if (answer.status === 200) await raw(daemon, "DELETE", "/v2/sandboxes/unlucky");
     return answer.status !== 200 && answer;
   });
-  // It may meet the store while the daemon mends it.
+  // It may meet the store while the daemon repairs it.
   const said = [
     `Cannot start a sandbox: ${readOnly}; it is mounted again by itself in a moment`,
     "Cannot use sandboxes: their store became read-only and is being mounted again",

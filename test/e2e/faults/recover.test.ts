@@ -1,6 +1,6 @@
 /**
  * A data directory and its database belong together: a start with another database, an empty one or none is refused and
- * changes nothing, and `sandkeep recover` puts what is there on record again.
+ * changes nothing, and `sandkeep recover` puts the files on record again.
  */
 
 import { spawnSync } from "node:child_process";
@@ -80,7 +80,7 @@ test("a start with another database is refused, and nothing is stopped or delete
   expect(await read(daemon, "mine", "kept")).toBe("mine");
 });
 
-test("what a restored backup of the database does not know is kept, said and adopted", async () => {
+test("files that a restored backup of the database does not know are kept, reported and adopted", async () => {
   const old = await create(daemon, "old");
   await write(daemon, old, "kept", "before");
   await daemon.stop();
@@ -126,7 +126,7 @@ test("data of a version without identities gets one silently; with an empty data
   moveDatabase("away");
   const refused = await daemon.start().catch((error: Error) => error.message);
   expect(refused).toMatch(/it holds 1 machines and 0 snapshots, and the database ".*" knows none of them/);
-  // Nothing says whose it was: it gets a sandbox of its own.
+  // It has no description, so it gets a sandbox of its own.
   const adopted = recover("--adopt").stdout;
   const [, name = ""] = /adopted sandbox "(recovered-\w+)"/.exec(adopted) ?? [];
   await daemon.start();
@@ -135,7 +135,7 @@ test("data of a version without identities gets one silently; with an empty data
   expect((await raw(daemon, "POST", `/v2/sandboxes/sessions/${id}/cmd`, { body: script })).text).toContain("older");
 });
 
-test("recover leaves a daemon that runs alone, and any folder that no daemon has used", async () => {
+test("recover does not touch a running daemon, or a folder that no daemon has used", async () => {
   expect(recover().stderr).toMatch(/^sandkeep: Cannot recover .*: another daemon uses it/);
   const folder = await tempDir();
   writeFileSync(join(folder, "notes.txt"), "");
@@ -164,7 +164,7 @@ function moveDatabase(suffix: string): void {
 /** whole, as it is closed */
 function copyDatabase(from: string, to: string): void {
   for (const end of ["-wal", "-shm"]) rmSync(join(daemon.dataDir, `${to}${end}`), { force: true });
-  // Closed at once: closed by chance later, it would write the log that it knows into the file that was put in its place.
+  // Closed at once: closed later, it would write its log into the file that has taken its place.
   const database = new DatabaseSync(join(daemon.dataDir, from));
   database.exec("pragma wal_checkpoint(truncate)");
   database.close();

@@ -1,4 +1,4 @@
-/** A daemon as a service: how it ends when it is told to, and what does not end it. */
+/** A daemon as a service: how it ends on a signal, and what does not end it. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => undo.disposeAsync());
 
-test("a create that is under way when the daemon is told to stop is finished and answered", async () => {
+test("a create that is under way when the daemon gets SIGTERM is finished and answered", async () => {
   const creates = Array.from({ length: 8 }, (_, n) =>
     raw(daemon, "POST", "/v3/sandboxes", { body: { name: `under-way-${n}` } }),
   );
@@ -37,7 +37,7 @@ test("a create that is under way when the daemon is told to stop is finished and
   }
 });
 
-test("streams end with a line that says why, their commands go on, and nothing they print is lost", async () => {
+test("streams end with a line that says why, their commands keep running, and no output is lost", async () => {
   const { json } = await raw(daemon, "POST", "/v3/sandboxes", { body: { name: "streams" } });
   const commands = `/v2/sandboxes/sessions/${json.session.id}/cmd`;
   const script = "for i in 1 2 3; do echo $i; sleep 1; done";
@@ -63,7 +63,7 @@ test("streams end with a line that says why, their commands go on, and nothing t
   await raw(daemon, "DELETE", "/v2/sandboxes/streams");
 });
 
-test("a request that takes too long is waited for up to a bound, and no longer once somebody asks twice", async () => {
+test("the daemon waits for a slow request up to a limit, and no longer after a second signal", async () => {
   // Its body never ends, so it is never answered.
   const headers = {
     authorization: `Bearer ${daemon.key}`,
@@ -91,7 +91,7 @@ test("SIGHUP changes nothing", async () => {
   expect(daemon.pid).toBe(pid);
 });
 
-test("a daemon whose output nobody reads any more goes on, and SIGTERM to npm start reaches it", async () => {
+test("a daemon whose output is closed keeps running, and SIGTERM to npm start reaches it", async () => {
   await daemon.stop();
   const env = {
     ...process.env,

@@ -1,4 +1,4 @@
-/** Daemons on one host leave each other's things alone, and what a daemon leaves behind when it ends. */
+/** Daemons on one host do not touch each other's files and processes, and leave nothing behind when they end. */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { eventually } from "../../harness/harness.ts";
 import { processesOf } from "../../harness/linux-host.ts";
 import { create } from "./kept-files.ts";
 
-test("a store is let go of when its own daemon is done with it, whoever else runs on the host", async () => {
+test("a store is unmounted when its own daemon ends, whatever else runs on the host", async () => {
   const first = await started({ SANDKEEP_STOP_ALL: "true" });
   await create(first, "mine");
   const second = await started();

@@ -1,4 +1,4 @@
-/** An upgrade while sandboxes run: which processes of the earlier build go on, and what `sandkeep upgrade` does about it. */
+/** An upgrade while sandboxes run: which processes of the earlier build stay, and what `sandkeep upgrade` replaces. */
 
 import { execFile } from "node:child_process";
 import {
@@ -56,7 +56,7 @@ test("upgrade replaces the egress process at once, and the launcher when the las
   const between = processes(daemon);
   expect(between.launcher).toBe(before.launcher);
   expect(isIn(between.egress, folder, "second")).toBe(true);
-  // Nothing answers questions for names here; that it was asked is in the log.
+  // No name server answers here; the log shows that it was asked.
   await sandbox.runCommand("getent", ["hosts", "after.test"]);
   await lineWith(daemon, sandbox, { name: "after.test" });
 

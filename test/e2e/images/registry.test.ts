@@ -60,11 +60,11 @@ test("several creates at once boot from an image that is pulled on demand, once"
     .filter((line) => line.includes("manifests/oci") && line.includes("http.response.status=200"));
   expect(asked).toHaveLength(1);
 
-  // What its maker says holds: user, directory, environment; layers are laid over each other.
+  // The image's own user, directory and environment apply; its layers are stacked.
   expect(await output(first, "sh", "-c", "id -un; pwd; echo $GREETING; cat /data/upper; ls /data")).toBe(
     "worker\n/data\nhello world\nupper\nupper\n",
   );
-  // busybox has no bash: a code says so, and the sentence names it.
+  // busybox has no bash: the error has a code, and its sentence names bash.
   const missing = await first?.runCommand("bash", ["-c", "true"]).catch((error: unknown) => error);
   expect(JSON.stringify(missing, Object.getOwnPropertyNames(missing))).toMatch(
     /executable_not_found.*bash|bash.*executable_not_found/s,
@@ -72,7 +72,7 @@ test("several creates at once boot from an image that is pulled on demand, once"
   await Promise.all(sandboxes.map((sandbox) => sandbox.delete()));
 });
 
-test("an image of nothing but one static program runs it, and says what it lacks", async () => {
+test("an image of only one static program runs it, and errors name what it lacks", async () => {
   const sandbox = await create(`${registry.host}/test/scratch:zstd`);
   expect(await output(sandbox, "/busybox", "echo", "alone")).toBe("alone\n");
   const missing = await sandbox.runCommand("sh", ["-c", "true"]).catch((error: unknown) => error);
@@ -82,7 +82,7 @@ test("an image of nothing but one static program runs it, and says what it lacks
   await sandbox.delete();
 });
 
-test("what cannot be had is a clear refusal", async () => {
+test("an image that cannot be pulled is refused clearly", async () => {
   const refused = async (name: string) => {
     const error: unknown = await create(name).catch((error: unknown) => error);
     return JSON.stringify(error, Object.getOwnPropertyNames(error));
@@ -91,7 +91,7 @@ test("what cannot be had is a clear refusal", async () => {
   expect(await refused("registry.invalid/x:1")).toMatch(/is not here/);
 });
 
-test("images are listed with what they share, told with nothing raw, and give their disk back at once", async () => {
+test("images are listed with what they share, shown without control characters, and free their disk at once", async () => {
   const list = await cli("image", "ls");
   expect(list).toMatch(new RegExp(`${registry.host}/test/tiny:docker {2}2 layers {2}\\d+ MB \\(\\d+ MB shared\\)`));
   const evil = await cli("image", "history", `${registry.host}/test/scratch:zstd`);

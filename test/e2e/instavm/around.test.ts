@@ -25,7 +25,7 @@ async function run(sessionId: string, command: string) {
 const bytesOf = (text: string) => new Blob([text]);
 
 describe("volumes", () => {
-  test("are made, looked at, resized, listed and deleted", async () => {
+  test("are created, read, resized, listed and deleted", async () => {
     const made = await ask("POST", "/v1/volumes", { name: "data", quota_bytes: 64 << 20 });
     expect([made.status, made.json]).toMatchObject([201, { name: "data", quota_bytes: 64 << 20, mounted_by: null }]);
     const path = `/v1/volumes/${made.json.id}`;
@@ -71,7 +71,7 @@ describe("volumes", () => {
     expect((await ask("GET", `${files}/download?path=two`)).text).toBe("2\n");
     expect((await ask("DELETE", `${files}?path=two`)).status).toBe(200);
     expect(await run(machine.session_id, "ls /data")).toBe("link\nsets\ntop\n");
-    // What a program left there leads nowhere outside.
+    // A link that a program left there leads nowhere outside.
     expect((await ask("GET", `${files}/download?path=../../etc/passwd`)).status).toBe(404);
     expect((await ask("DELETE", `${files}?path=/`)).status).toBe(400);
     expect(await list("")).toEqual(["link", "sets", "top"]);
@@ -120,11 +120,11 @@ describe("shares", () => {
     expect((await ask("GET", `/v1/sessions/app-url/${session}?port=3000`)).json.app_url).toBe(made.json.url);
     await ask("PATCH", share, { is_public: false });
     expect(await page()).toBe(404);
-    // Nobody opened it in a copy either.
+    // It is not open in a copy either.
     const { json: copy } = await ask("POST", `/v1/vms/${id}/clone`);
     expect(copy.shares.filter((each: { is_public: boolean }) => each.is_public)).toEqual([]);
     await ask("DELETE", `/v1/sessions/session/${copy.session_id}`);
-    // Asked for again it is the same, and public if that is wanted now.
+    // A second request returns the same share, and makes it public if it says so.
     const again = await ask("POST", "/v1/shares", { session_id: session, port: 3000, is_public: true });
     expect(again.json).toEqual({ ...made.json, is_public: true });
     expect(await page()).toBe("hello");
@@ -144,7 +144,7 @@ describe("egress", () => {
   };
   const web = { ...off, allow_http: true, allow_https: true };
 
-  test("tells what is in force, for sessions and machines, now and for the next machine", async () => {
+  test("shows what is in force, for sessions and machines, now and for the next machine", async () => {
     const { vm_id: id, session_id: session } = await vm();
     const [ofVm, ofSession] = [`/v1/egress/vm/${id}`, `/v1/egress/session/${session}`];
     expect((await ask("GET", ofVm)).json).toEqual({ ...web, allow_package_managers: true });
@@ -179,7 +179,7 @@ describe("egress", () => {
     expect((await ask("POST", ofVm, { allow_https: false, allowed_domains: ["a.com"] })).status).toBe(422);
   });
 
-  test("of nothing lets nothing out", async () => {
+  test("with an empty list lets nothing out", async () => {
     const { session_id: id } = await vm({ egress_policy: {} });
     const probe =
       "timeout 5 bash -c 'echo > /dev/tcp/192.0.2.1/80' 2>&1 | grep -o 'refused\\|unreachable\\|prohibited'";
@@ -188,7 +188,7 @@ describe("egress", () => {
 });
 
 describe("API keys", () => {
-  test("are made, used, renamed and taken back", async () => {
+  test("are created, used, renamed and deleted", async () => {
     const made = await ask("POST", "/v1/api-keys/", { description: "ci" });
     expect([made.status, made.json]).toMatchObject([201, { description: "ci", api_key: expect.any(String) }]);
     const { api_key: secret, ...shown } = made.json;
@@ -209,7 +209,7 @@ describe("API keys", () => {
   });
 });
 
-test("what is not offered says so", async () => {
+test("a route that is not offered says so", async () => {
   for (const [method, path, what] of [
     ["POST", "/v1/browser/sessions/", "browser automation is"],
     ["GET", "/v1/computeruse/x/state", "computer use is"],

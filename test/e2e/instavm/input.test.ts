@@ -1,7 +1,7 @@
 /**
- * Bad input and other people's ids on InstaVM's wire: every field of every query, body and form tried wrong, every route
- * asked with a second team's key. Each is refused in the wire's own shape, nothing changes, and nothing is ever the
- * daemon's own fault.
+ * Bad input and other teams' ids on InstaVM's API: every field of every query, body and form is tried with wrong
+ * values, and every route with a second team's key. Each is refused in the API's own shape, nothing changes, and no
+ * answer is a 5xx.
  */
 
 import { beforeAll, describe, expect, test } from "vitest";
@@ -18,9 +18,9 @@ const ask = instavm(daemon);
 let foreignKey = "";
 const foreign = instavm(daemon, () => foreignKey);
 
-/** a word that is only in what the first team has */
+/** a word that occurs only in the first team's things */
 const secret = "victims-secret";
-/** what stands for the names in the paths and bodies: things of the first team */
+/** values for the names in the paths and bodies: things of the first team */
 const things: Record<string, string> = {};
 let before: unknown;
 
@@ -186,8 +186,8 @@ const endpoints: Endpoint[] = [
   ]),
 ];
 
-test("the table of endpoints is whole", () => {
-  // Routes are only looked at: nothing that they stand on is ever asked.
+test("the table of endpoints is complete", () => {
+  // The routes are only listed, never called.
   const limits = { vcpus: 8, lifetime: 86_400_000, ports: 15, volume: 1 << 30 };
   const app = instavmApi({ limits, schemas: schemas(limits) } as never, {} as never);
   const prepared = (path: string) => path.replace(/:[a-z]+|\{[a-z]+\}/g, "{}");
@@ -196,7 +196,7 @@ test("the table of endpoints is whole", () => {
   expect([...known].toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${prepared(path)}`).toSorted());
 });
 
-/** what no field takes, whatever its type is, and what single types do not */
+/** values that no field takes, and values that some types do not take */
 const junk: unknown[] = [[], {}, "", -1, 1e9, 0.5, true, long(132_000), [[]], [null], { "": 1 }];
 const junkText = ["", "nothing", "-1", "1e3", "99999999999", "null", "[]", '"x"', "{", '{"a":1', long(5000)];
 
@@ -206,7 +206,7 @@ describe.each(endpoints.map((endpoint) => ({ ...endpoint, title: `${endpoint.met
     const { query, body, form: fields } = endpoint;
 
     if (query) {
-      test("refuses every parameter that is wrong, unknown or there twice", async () => {
+      test("refuses every parameter that is wrong, unknown or given twice", async () => {
         const unknown = await send(endpoint, { query: { ...query, status: "active" } });
         expectComplaint(unknown, ["query", "status"]);
         for (const name of Object.keys(query)) {
@@ -221,7 +221,7 @@ describe.each(endpoints.map((endpoint) => ({ ...endpoint, title: `${endpoint.met
     }
 
     if (body) {
-      test("refuses every field that is wrong or unknown, and a body that is none", async () => {
+      test("refuses every field that is wrong or unknown, and a malformed body", async () => {
         expectComplaint(await send(endpoint, { body: { ...body, unknown: 1 } }), ["body", "unknown"]);
         for (const { path, value } of wrongBodies(body)) {
           const answer = await send(endpoint, { body: value });
@@ -237,7 +237,7 @@ describe.each(endpoints.map((endpoint) => ({ ...endpoint, title: `${endpoint.met
     }
 
     if (fields) {
-      test("refuses every field that is wrong, missing or unknown, and what is no form", async () => {
+      test("refuses every field that is wrong, missing or unknown, and a malformed form", async () => {
         expectComplaint(await send(endpoint, { form: { ...fields, unknown: "1" } }), ["body", "unknown"]);
         for (const name of Object.keys(fields)) {
           const { [name]: _, ...others } = fields;
@@ -253,7 +253,7 @@ describe.each(endpoints.map((endpoint) => ({ ...endpoint, title: `${endpoint.met
     }
 
     if (JSON.stringify(endpoint).match(/\{[a-z]+\}/)) {
-      test("gives nothing to someone else's key, and takes nothing from it", async () => {
+      test("gives nothing to another team's key, and takes nothing from it", async () => {
         const { custom_domain: _, api_key: __, ...own } = endpoint.body ?? {};
         const answer = await send(endpoint, { body: own }, "", foreign);
         expect(answer.status, answer.text).toBe(endpoint.path === "/kill" ? 403 : 404);
@@ -262,12 +262,12 @@ describe.each(endpoints.map((endpoint) => ({ ...endpoint, title: `${endpoint.met
       });
     }
 
-    test("has changed nothing by all this", async () => {
+    test("has changed nothing in these tests", async () => {
       expect(await everything()).toEqual(before);
     });
 
     if (endpoint.path.includes("{")) {
-      test("does not know an id that is none", async () => {
+      test("does not find a malformed id", async () => {
         for (const id of ["none", "sbx_0", "..%2f..", "%00", "x".repeat(300), "%F0%9F%98%80"]) {
           const path = endpoint.path.replace(/\{[a-z]+\}/g, id);
           expect((await send({ ...endpoint, path }, {})).status, id).toBe(404);
@@ -277,7 +277,7 @@ describe.each(endpoints.map((endpoint) => ({ ...endpoint, title: `${endpoint.met
   },
 );
 
-test("ids of someone else's in a body are each refused by themselves", async () => {
+test("each id of another team in a body is refused", async () => {
   const { json: own } = await foreign("POST", "/v1/vms", {});
   for (const body of [
     { session_id: things.session },
@@ -301,7 +301,7 @@ test("a second team sees nothing of the first in any list", async () => {
   expect((await foreign("GET", "/v1/api-keys")).json).toMatchObject([{ id: "key_second" }]);
 });
 
-test("the daemon has nothing to complain of", () => {
+test("the daemon has logged no error", () => {
   expect(daemon().complaints()).toBe("");
 });
 
@@ -334,7 +334,7 @@ function filled<T>(value: T): T {
   return JSON.parse(text) as T;
 }
 
-/** a body for every way in which one member of it may be wrong, with the way to that member */
+/** a body for every way in which one member may be wrong, with the path to that member */
 function wrongBodies(body: Record<string, unknown>): { path: (string | number)[]; value: unknown }[] {
   return Object.entries(body).flatMap(([name, good]) => {
     const wrong = junk
@@ -350,7 +350,7 @@ function wrongBodies(body: Record<string, unknown>): { path: (string | number)[]
   });
 }
 
-/** what a field takes though it is junk to most: texts that are free, numbers that have room, empty lists */
+/** values that this field takes though most do not: free texts, numbers within its range, empty lists */
 function isTaken(name: string, value: unknown): boolean {
   const takes: Record<string, (value: unknown) => boolean> = {
     metadata: (it) => (typeof it === "string" ? false : JSON.stringify(it) === "{}"),
@@ -381,7 +381,7 @@ function isTaken(name: string, value: unknown): boolean {
   return takes[name]?.(value) ?? false;
 }
 
-/** ids and paths are any text, as long as it is not too long */
+/** ids and paths may be any text that is not too long */
 function isTakenInQuery(name: string, text: string): boolean {
   if (name === "prefix") return text.length <= 4096;
   return ["path", "mount_path", "session_id"].includes(name) && isText(text, name === "session_id" ? 128 : 4096);
@@ -403,7 +403,7 @@ function expectComplaint(answer: RawAnswer, loc: (string | number)[], what = "")
   expect(places, what.slice(0, 300)).toContain(JSON.stringify(loc));
 }
 
-/** what the first team has, as far as any list shows it */
+/** everything of the first team that any list shows */
 async function everything(): Promise<unknown> {
   const paths = [
     "/v1/vms",

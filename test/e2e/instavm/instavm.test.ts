@@ -1,4 +1,4 @@
-/** InstaVM's wire against a real daemon: what each route answers, and what then holds inside. */
+/** InstaVM's API against a real daemon: what each route answers, and its effect inside. */
 
 import { describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
@@ -64,7 +64,7 @@ describe("GET /v1/sessions/sandboxes", () => {
     expect((await fetch(new URL("/v1/sessions/sandboxes", daemon().url))).status).toBe(401);
   });
 
-  test("finds what contains every pair, and of a nested value every pair of it", async () => {
+  test("finds metadata that contains every pair, also every pair of a nested value", async () => {
     const mark = crypto.randomUUID();
     const metadata = { mark, userId: "123", n: 7, deep: { a: [1, 2, 3], b: { c: true, d: null } } };
     const { vm_id: id } = await session({ metadata });
@@ -92,7 +92,7 @@ describe("GET /v1/sessions/sandboxes", () => {
     }
   });
 
-  test("shows a sandbox of another wire, and what it was made from", async () => {
+  test("shows a sandbox of another API, and what it was made from", async () => {
     const mark = crypto.randomUUID();
     const made = await raw(daemon(), "POST", "/v3/sandboxes", { body: { name: `vercel-${mark}`, tags: { mark } } });
     expect((await sandboxes({ mark })).json).toMatchObject([{ sandbox_id: made.json.session.id, name: "default" }]);
@@ -107,7 +107,7 @@ describe("GET /v1/sessions/sandboxes", () => {
 });
 
 describe("sessions", () => {
-  test("have the size, the environment and the lifetime that was asked for", async () => {
+  test("have the requested size, environment and lifetime", async () => {
     const wanted = { vm_lifetime_seconds: 120, memory_mb: 256, vcpu_count: 1, env: { WORD: "hi" }, metadata: { a: 1 } };
     const made = await session(wanted);
     expect(made).toMatchObject({
@@ -147,7 +147,7 @@ describe("sessions", () => {
     expect([unknown.status, await unknown.json()]).toEqual([401, { detail: "Invalid or missing API key" }]);
   });
 
-  test("tell their state and use, and are gone once deleted", async () => {
+  test("show their state and use, and are gone once deleted", async () => {
     const { session_id: id, vm_id: vm } = await session();
     const status = async () => (await ask("GET", `/v1/sessions/status/${id}`)).json;
     expect(await status()).toEqual({ session_id: id, vm_id: vm, vm_status: "active" });
@@ -167,7 +167,7 @@ describe("sessions", () => {
     });
   });
 
-  test("get a new machine with the next execution after the last was killed, from the start", async () => {
+  test("get a new machine from the image with the next execution after the last was killed", async () => {
     const { session_id: id, vm_id: first } = await session({ env: { KEPT: "yes" }, metadata: { kept: true } });
     await run(id, "echo x > /tmp/file");
     await ask("POST", "/kill", { session_id: id });
@@ -181,9 +181,9 @@ describe("sessions", () => {
 });
 
 describe("executions", () => {
-  test("run in each language and tell what was printed, how it ended and what it took", async () => {
+  test("run in each language and report output, exit and duration", async () => {
     const { session_id: id } = await session();
-    // A shell would be done within the millisecond, now and then.
+    // A shell sometimes ends within a millisecond.
     const code: [string | undefined, string, string][] = [
       [undefined, "import sys; print('é', 6*7); print('oh', file=sys.stderr); sys.exit(3)", "é 42\n"],
       ["bash", "[[ 1 ]] && echo bash $((6*7)); echo oh >&2; sleep 0.01; exit 3", "bash 42\n"],
@@ -200,7 +200,7 @@ describe("executions", () => {
     expect(json).toMatchObject({ stdout: "alone\n", session_id: expect.not.stringMatching(id) });
   });
 
-  test("may be polled for, listed, and outlive whoever waited", async () => {
+  test("can be polled and listed, and outlive the client that waited", async () => {
     const { session_id: id, vm_id: vm } = await session();
     const slow = "echo begun; while [ ! -e /tmp/go ]; do sleep 0.1; done; echo done; echo oh >&2";
     const late = await ask("POST", "/execute", { session_id: id, command: slow, language: "bash", timeout: 1 });
@@ -323,7 +323,7 @@ describe("vms", () => {
     expect((await run(id, "cat /root/file")).stdout).toBe("kept\n");
     await ask("POST", `/v1/vms/${first}/suspend`);
     expect((await ask("GET", `/v1/vms/${second}`)).json.status).toBe("suspended");
-    // An execution wakes it, too.
+    // An execution resumes it, too.
     expect((await run(id, "cat /root/file")).stdout).toBe("kept\n");
     await ask("POST", `/v1/vms/${first}/suspend`);
     expect((await ask("DELETE", `/v1/vms/${first}`)).status).toBe(200);
@@ -346,12 +346,12 @@ describe("vms", () => {
     expect((await ask("GET", `/v1/snapshots/${snapshot.json.id}`)).json).toEqual(snapshot.json);
     expect((await ask("DELETE", `/v1/snapshots/${snapshot.json.id}`)).status).toBe(200);
     expect((await ask("GET", `/v1/snapshots/${snapshot.json.id}`)).status).toBe(404);
-    // What is deleted takes no place of what is there.
+    // A deleted one does not count towards the limit.
     expect((await ask("GET", "/v1/snapshots?limit=1")).json).toMatchObject([{ name: "clone-point" }]);
     expect((await ask("POST", "/v1/vms", { snapshot_id: snapshot.json.id })).status).toBe(410);
   });
 
-  test("leave a named snapshot when they end, if that was wanted", async () => {
+  test("leave a named snapshot when they end, if requested", async () => {
     const body = { snapshot_on_terminate: true, snapshot_name: "at-the-end" };
     const { json: vm } = await ask("POST", "/v1/vms", body);
     await run(vm.session_id, "echo kept > /root/file");
@@ -364,7 +364,7 @@ describe("vms", () => {
 });
 
 describe("snapshots of images", () => {
-  test("are built from what this host has, and ready when they are answered", async () => {
+  test("are built from images of this host, and ready when the request is answered", async () => {
     const { status, json } = await ask("POST", "/v1/snapshots", {
       oci_image: "ubuntu",
       name: "built",
@@ -393,7 +393,7 @@ describe("snapshots of images", () => {
 
 describe("terminals", () => {
   test.each(["vms", "sessions"] as const)(
-    "of %s take input over a WebSocket, and tell how they ended",
+    "of %s take input over a WebSocket, and report how they ended",
     async (kind) => {
       const made = await session();
       const path = `/v1/${kind}/${kind === "vms" ? made.vm_id : made.session_id}/pty/sessions`;

@@ -1,4 +1,4 @@
-/** InstaVM's wire for tests: requests with a key in its header, forms, and a second team. */
+/** InstaVM's API for tests: requests with a key in its header, forms, and a second team. */
 
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import type { RawAnswer } from "../clients.ts";
 
 export type Ask = (method: string, path: string, body?: unknown) => Promise<RawAnswer>;
 
-/** asks as InstaVM's own clients do: the key is in X-API-Key */
+/** sends requests as InstaVM's own clients do, with the key in X-API-Key */
 export function instavm(daemon: () => TestDaemon, key?: () => string): Ask {
   return async (method, path, body) => {
     const isForm = body instanceof FormData || body instanceof URLSearchParams;

@@ -14,7 +14,7 @@ const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
 
-/** as a model would: the name that one tool returns goes to the next, and what the program printed into the answer */
+/** acts as a model would: passes the name from one tool to the next, and puts the program's output into the answer */
 function calculate(answers: string[]): Step {
   const found = (pattern: RegExp) => pattern.exec(answers.join("\n"))?.[1] ?? "";
   const sandbox = found(/\\?"sandbox\\?":\s*\\?"([\w-]+)/);

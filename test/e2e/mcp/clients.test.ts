@@ -1,6 +1,6 @@
 /**
- * Other people's clients: the protocol's inspector lists and calls every tool and has nothing to warn of, programs that
- * speak over standard input and output find the same tools there, and the example for configurations does what it says.
+ * Third-party clients: the protocol's inspector lists and calls every tool without a warning, programs that use
+ * standard input and output find the same tools there, and the example for configurations works.
  */
 
 import { execFileSync, spawn } from "node:child_process";
@@ -87,7 +87,7 @@ describe("the inspector", () => {
     expect([...called].sort()).toEqual(tools.map(({ name }: { name: string }) => name).sort());
   });
 
-  test("has nothing to warn of in the newer protocol, and tells an error from an answer", async () => {
+  test("gives no warning in the newer protocol, and distinguishes an error from an answer", async () => {
     const { tools } = await inspect("tools/list", ["--protocol-era", "modern"]);
     expect(tools.length).toBeGreaterThan(15);
     const wrong = await inspected("tools/call", [
@@ -100,7 +100,7 @@ describe("the inspector", () => {
     expect(wrong.stdout).toContain("'nobody' not found");
   });
 
-  /** calls a tool and writes down that it was called */
+  /** calls a tool and records the call */
   function user(called: Set<string>, path?: string) {
     return async (name: string, args: object = {}): Promise<Answer> => {
       called.add(name);
@@ -181,7 +181,7 @@ describe("sandkeep mcp", () => {
     expect(help.stdout).toMatch(/^Usage: sandkeep mcp/);
   });
 
-  test("serves a vendor's tools, or those of a project, when it is told to", async () => {
+  test("serves a vendor's tools, or those of a project, if its options say so", async () => {
     const vendor = await program("2025-11-25", {}, ["--tools", "veryfront"]);
     expect((await vendor.listTools()).tools.map(({ name }) => name)).toContain("create_sandbox_session");
     const env = { SANDKEEP_API_KEY: daemon().key, SANDKEEP_URL: daemon().url };
@@ -224,7 +224,7 @@ describe("sandkeep mcp", () => {
     }
   });
 
-  test("a client that hangs up ends it", async () => {
+  test("a client that disconnects ends it", async () => {
     const env = { SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key };
     expect(await run(process.execPath, [main, "mcp"], env)).toMatchObject({ status: 0, stdout: "" });
   });
@@ -262,13 +262,13 @@ interface Started {
   env?: Record<string, string>;
 }
 
-/** what a client would start that was given this to paste */
+/** the command that a client would start from this configuration */
 function startedBy(client: string, pasted: string): Started {
   if (client !== "claude-code") {
     const { mcpServers, servers } = JSON.parse(pasted);
     return (mcpServers ?? servers).sandkeep;
   }
-  // A shell takes it apart, as it would for the program that is to hear it.
+  // A shell splits the line, as it would for the user.
   const script = `claude() { printf '%s\\n' "$@"; }; ${pasted}`;
   const words = execFileSync("sh", ["-c", script], { encoding: "utf8" }).trimEnd().split("\n");
   const at = words.indexOf("--");
@@ -306,7 +306,7 @@ async function run(file: string, args: string[], env: Record<string, string>) {
   return { stdout, stderr, status };
 }
 
-/** each takes most of a processor while it starts */
+/** runs a few at a time: each takes most of a processor while it starts */
 async function inTurns(works: (() => Promise<unknown>)[], atOnce = 3): Promise<void> {
   const rest = [...works];
   const worker = async () => {

@@ -1,6 +1,6 @@
 /**
- * The protocol's own conformance suite against a daemon that offers what the suite looks for. It knows no keys, so
- * something in between adds one to each request, and leaves everything else as it is.
+ * The protocol's own conformance suite against a daemon that offers what the suite needs. The suite sends no keys, so a
+ * proxy adds one to each request, and leaves everything else unchanged.
  */
 
 import { spawn } from "node:child_process";
@@ -36,14 +36,14 @@ test.each(["2025-11-25", "2026-07-28"])("everything that %s requires of a server
   expect(status).toBe(0);
 });
 
-test("the tools of the daemon are there beside the fixtures", async () => {
+test("the daemon's tools are listed beside the fixtures", async () => {
   const client = await connect(daemon(), "2026-07-28", undo);
   const names = (await client.listTools()).tools.map(({ name }) => name);
   expect(names).toContain("create_sandbox");
   expect(names).toContain("test_simple_text");
 });
 
-/** an address at which everybody has the daemon's key */
+/** the address of a proxy that adds the daemon's key */
 async function keyed(): Promise<string> {
   const { url, key } = daemon();
   const { hostname, port } = new URL(url);

@@ -1,4 +1,4 @@
-/** Bad input over MCP: every argument of every tool tried wrong. Each is told in a sentence, and nothing is changed. */
+/** Bad input over MCP: every argument of every tool with wrong values. Each gives a sentence, and nothing changes. */
 
 import type { Client } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -13,7 +13,7 @@ const sandbox = "untouched";
 let client: Client;
 /** of Veryfront's tools */
 let vendor: Client;
-/** good values of the arguments that a tool cannot do without */
+/** good values of a tool's required arguments */
 let good: Record<string, unknown>;
 
 beforeAll(async () => {
@@ -66,7 +66,7 @@ function wrong(schema: Schema, name: string): unknown[] {
   }
 }
 
-/** characters of the longest text that an argument takes, which its schema leaves out for the sake of brevity */
+/** length of the longest text that an argument takes, in characters; the schema omits it to stay short */
 const longest: Record<string, number> = {
   ...{ sandbox: 128, name: 128, image: 255, runtime: 64, snapshot_id: 128, git_url: 4096, git_ref: 255 },
   ...{ command: 128 << 10, args: 128 << 10, cwd: 4096, path: 4096, command_id: 64, text: 4096, glob: 256 },
@@ -81,7 +81,7 @@ function wrongTexts({ enum: words, format }: Schema, name: string): string[] {
   if (format) return ["not of the format", ""];
   const bound = longest[name];
   if (bound === undefined) throw new Error(`How long may ${name} be?`);
-  // Files and input may have any byte in them; half a character is none.
+  // Files and input may contain any byte, but not half a surrogate pair.
   const bytes = ["content", "data"].includes(name);
   return [
     "half a character \ud800",
@@ -182,7 +182,7 @@ describe("every argument of every tool", () => {
     expect(await everything()).toEqual(before);
   });
 
-  test("a port too many is refused", async () => {
+  test("too many ports are refused", async () => {
     const { sandbox: full } = await call(client, "create_sandbox", {
       ports: Array.from({ length: 15 }, (_, index) => 2000 + index),
     });
@@ -191,7 +191,7 @@ describe("every argument of every tool", () => {
     await call(client, "delete_sandbox", { sandbox: full });
   });
 
-  test("a tool that there is not is the protocol's own error", async () => {
+  test("an unknown tool is the protocol's own error", async () => {
     await expect(call(client, "no_such_tool")).rejects.toThrow(/no_such_tool/);
     await expect(call(client, "constructor")).rejects.toThrow();
   });

@@ -11,7 +11,7 @@ import type { Undo } from "../../harness/harness.ts";
 export const eras = ["2025-11-25", "2026-07-28"] as const;
 export type Era = (typeof eras)[number];
 
-/** `path` is that of a family of tools, and of a project where it is not the default one */
+/** `path` names a family of tools, and a project if it is not the default one */
 export async function connect(
   daemon: Pick<TestDaemon, "url" | "key">,
   era: Era,
@@ -31,7 +31,7 @@ export function negotiation(era: Era) {
   return { versionNegotiation: { mode: era === "2025-11-25" ? ("legacy" as const) : { pin: era } } };
 }
 
-/** where Veryfront's tools are */
+/** the path of Veryfront's tools */
 export const veryfrontPath = "/mcp/veryfront";
 
 export interface Progress {
@@ -47,7 +47,7 @@ export interface Options {
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they please
 export type Answer = any;
 
-/** the data of an answer that is good, which its text repeats */
+/** the data of a successful answer, which its text repeats */
 export async function call(client: Client, name: string, args: object = {}, options: Options = {}): Promise<Answer> {
   const { text, isError, data } = await answerOf(client, name, args, options);
   if (isError) throw new Error(`${name}: ${text}`);

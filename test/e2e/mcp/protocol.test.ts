@@ -1,4 +1,4 @@
-/** The door of MCP: who is let in, what others are told, sessions of the older protocol, and whose things are whose. */
+/** Access to MCP: keys, origins, refusals, sessions of the older protocol, and the separation of teams. */
 
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
@@ -20,8 +20,8 @@ const handshake = {
 };
 const ping = { jsonrpc: "2.0", id: 2, method: "ping" };
 
-describe("at the door", () => {
-  test("nobody comes in without a key, and is told where one is had", async () => {
+describe("at the entrance", () => {
+  test("a request without a key is refused, and the answer says where to get one", async () => {
     for (const authorization of [undefined, "Bearer wrong", "Basic abc", `Bearer ${"x".repeat(9000)}`]) {
       const answer = await ask("POST", { body: handshake, headers: { authorization } });
       expect(answer.status).toBe(401);
@@ -56,11 +56,11 @@ describe("at the door", () => {
     { host: "[::1]:7700" },
     { host: "192.0.2.1:7700" },
     { origin: "http://localhost:3000" },
-  ])("whoever comes from here is let in: %j", async (headers) => {
+  ])("a request from this host is accepted: %j", async (headers) => {
     expect((await ask("POST", { body: handshake, headers })).status).toBe(200);
   });
 
-  test("what is no request of the protocol is refused and changes nothing", async () => {
+  test("a malformed request is refused and changes nothing", async () => {
     expect((await ask("POST", { body: "not json" })).status).toBe(400);
     expect((await ask("POST", { body: JSON.stringify({ jsonrpc: "2.0" }) })).status).toBe(400);
     expect((await ask("POST", { body: ping })).status).toBe(400);
@@ -71,7 +71,7 @@ describe("at the door", () => {
     expect((await ask("GET", { path: "/mcp/more" })).status).toBe(404);
   });
 
-  test("the newer protocol says what it lacks", async () => {
+  test("the newer protocol reports what a request lacks", async () => {
     const modern = (body: object, headers: Record<string, string> = {}) =>
       ask("POST", { body, headers: { "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list", ...headers } });
     const _meta = {
@@ -112,7 +112,7 @@ describe("a session of the older protocol", () => {
     expect((await ask("POST", { body: ping, session: "made-up" })).status).toBe(404);
   });
 
-  test("is nobody else's", async () => {
+  test("is closed to other keys", async () => {
     const { key } = await others;
     const id = await begin();
     const authorization = `Bearer ${key}`;
@@ -194,7 +194,7 @@ describe.each(eras)("another team in %s", (era) => {
 });
 
 describe("over a restart", () => {
-  test("an older session is gone and begins anew; the newer protocol does not notice", async () => {
+  test("an older session is gone and starts again; the newer protocol does not notice", async () => {
     const [legacy, modern] = await Promise.all(eras.map((era) => connect(daemon(), era, undo)));
     if (!legacy || !modern) throw new Error("There are no clients");
     const id = await begin();
@@ -218,7 +218,7 @@ describe("over a restart", () => {
     const shown = await eventually("it is found again", () => call(again, "get_sandbox", { sandbox }));
     expect(await call(modern, "get_sandbox", { sandbox })).toEqual(shown);
     expect(shown.status).toBe("running");
-    // It was the daemon that broke off the wait, and not whoever waited.
+    // The daemon broke off the wait, and not the client.
     expect(await call(modern, "read_command_output", { sandbox, command_id })).toMatchObject({ status: "running" });
   });
 });
@@ -228,7 +228,7 @@ const others = new Promise<{ key: string; project: string }>((resolve, reject) =
   beforeAll(() => secondTeam(daemon()).then(resolve, reject));
 });
 
-/** what a tool needs besides the things that it is about */
+/** a tool's further arguments */
 function usual(name: string): object {
   const values: Record<string, object> = {
     run_command: { command: "true" },
@@ -257,7 +257,7 @@ interface Asked {
   headers?: Record<string, string | undefined>;
 }
 
-/** as it is: the usual client would mend some of it */
+/** sends a raw request: the usual client would correct some of it */
 function ask(method: string, { body, session, path = "/mcp", headers = {} }: Asked = {}) {
   const { url, key } = daemon();
   const { hostname, port } = new URL(url);

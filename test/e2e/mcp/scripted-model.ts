@@ -1,6 +1,6 @@
 /**
  * A model that follows a script, behind the interface that OpenAI's clients speak (chat completions), on this host: its
- * answers depend on what the tools have answered, and it writes down what it was asked.
+ * answers depend on the tools' answers, and it records its requests.
  */
 
 import { createServer } from "node:http";
@@ -18,7 +18,7 @@ export interface ScriptedModel {
   offered: string[][];
 }
 
-/** `script` gets what the tools have answered so far, in order */
+/** `script` gets the tools' answers so far, in order */
 export async function scriptedModel(undo: Undo, script: (answers: string[]) => Step): Promise<ScriptedModel> {
   const offered: string[][] = [];
   const server = createServer(async (request, response) => {

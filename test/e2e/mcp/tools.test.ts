@@ -28,7 +28,7 @@ describe.each(eras)("in %s", (era) => {
     await call(client, "create_sandbox", { name: sandbox, env: { WHO: "agent" }, tags: { era } });
   });
 
-  test("every tool says what it is, what it takes and what it gives", async () => {
+  test("every tool has a title, a schema of its arguments and a schema of its answer", async () => {
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual(names);
     for (const tool of tools) {
@@ -45,7 +45,7 @@ describe.each(eras)("in %s", (era) => {
         },
       });
     }
-    // What may append, signal or feed a shell is not done twice without a thought.
+    // Tools that may append, signal or send input are not marked as idempotent.
     const hints = Object.fromEntries(tools.map(({ name, annotations }) => [name, annotations]));
     for (const name of ["write_file", "kill_command", "write_command_input", "run_command"]) {
       expect(hints[name]).toMatchObject({ destructiveHint: true, idempotentHint: false });
@@ -58,7 +58,7 @@ describe.each(eras)("in %s", (era) => {
     const bytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value));
     const inputs = tools.reduce((total, { inputSchema }) => total + bytes(inputSchema), 0);
     expect(inputs).toBeLessThan(12_000);
-    // With names, texts, annotations and the schemas of answers, which most clients keep from the model.
+    // With names, texts, annotations and the schemas of answers, which most clients do not pass to the model.
     expect(bytes(tools)).toBeLessThan(42_000);
   });
 
@@ -80,7 +80,7 @@ describe.each(eras)("in %s", (era) => {
     expect((await call(client, "list_sandboxes", { tags: { era: "none" } })).sandboxes).toEqual([]);
   });
 
-  test("a list goes on where a page ended", async () => {
+  test("a list continues where a page ended", async () => {
     const first = await call(client, "list_sandboxes", { limit: 1 });
     expect(first.sandboxes).toHaveLength(1);
     if (first.next_cursor === null) return;
@@ -106,7 +106,7 @@ describe.each(eras)("in %s", (era) => {
     expect(root.stdout).toBe("0\n/tmp\ny\n");
   });
 
-  test("what does not exist is said in a sentence", async () => {
+  test("a missing thing is reported in a sentence", async () => {
     expect(await refusal(client, "run_command", { sandbox, command: "no-such-program", args: [] })).toMatch(
       /no-such-program/,
     );
@@ -116,7 +116,7 @@ describe.each(eras)("in %s", (era) => {
     expect(await refusal(client, "read_file", { sandbox, path: "/none" })).toMatch(/\/none/);
   });
 
-  test("a command in the background is fed, read from an offset, and ended", async () => {
+  test("a background command is given input, read from an offset, and ended", async () => {
     const started = await call(client, "run_command", {
       sandbox,
       command: "cat; sleep 600",
@@ -140,7 +140,7 @@ describe.each(eras)("in %s", (era) => {
     expect(ended).toMatchObject({ status: "exited", exit_code: 137, stdout: "two\n", next_offset: 8, has_more: false });
   });
 
-  test("a command that is not waited for goes on, and one with a timeout does not", async () => {
+  test("a command that is not waited for keeps running, and one with a timeout does not", async () => {
     const slow = await call(client, "run_command", { sandbox, command: "sleep 600", wait_seconds: 1 });
     expect(slow).toMatchObject({ status: "running", exit_code: null });
     await call(client, "kill_command", { sandbox, command_id: slow.command_id, signal: "SIGKILL" });
@@ -162,7 +162,7 @@ describe.each(eras)("in %s", (era) => {
     expect([stdout, stderr]).toEqual(["é".repeat(3000), "x".repeat(1000)]);
   });
 
-  test("progress is told to whoever asks, always more than before", async () => {
+  test("progress is reported to clients that ask for it, and always increases", async () => {
     const heard: Progress[] = [];
     const command = "echo working; sleep 2.5";
     await call(client, "run_command", { sandbox, command }, { onprogress: (progress) => void heard.push(progress) });
@@ -239,7 +239,7 @@ describe.each(eras)("in %s", (era) => {
     );
   });
 
-  test("a long file is read on between characters", async () => {
+  test("a long file is read in parts that end between characters", async () => {
     await call(client, "write_file", { sandbox, path: "long.txt", content: "ü".repeat(2000) });
     const parts: string[] = [];
     for (let offset: number | null = 0; offset !== null; ) {
@@ -282,14 +282,14 @@ describe.each(eras)("in %s", (era) => {
     expect((await call(client, "resume_sandbox", { sandbox })).network_policy).toEqual(custom);
   });
 
-  test("its time can be extended, up to what the host allows", async () => {
+  test("its time can be extended, up to the host's limit", async () => {
     const before = Date.parse((await call(client, "get_sandbox", { sandbox })).expires_at);
     const after = Date.parse((await call(client, "extend_sandbox", { sandbox, seconds: 60 })).expires_at);
     expect(after - before).toBe(60_000);
     expect(await refusal(client, "extend_sandbox", { sandbox, seconds: 86_400 })).toMatch(/the timeout would be/);
   });
 
-  test("a snapshot is taken while it runs on, and others start from it", async () => {
+  test("a snapshot is taken while it keeps running, and others start from it", async () => {
     await call(client, "write_file", { sandbox, path: "kept.txt", content: "kept" });
     const background = await call(client, "run_command", { sandbox, command: "sleep 600", background: true });
     const snapshot = await call(client, "snapshot_sandbox", { sandbox, expiration_days: 1 });
@@ -307,7 +307,7 @@ describe.each(eras)("in %s", (era) => {
     expect(await refusal(client, "get_sandbox", { sandbox: copy })).toMatch(/not found/);
   });
 
-  test("a fork has the files of this moment, and settings of its own where it wants", async () => {
+  test("a fork has the files of this moment, and settings of its own if requested", async () => {
     await call(client, "write_file", { sandbox, path: "kept.txt", content: "of this moment" });
     const name = `fork-${era}`;
     const fork = await call(client, "fork_sandbox", { sandbox, name, tags: { fork: "yes" }, ports: [9000] });
@@ -321,7 +321,7 @@ describe.each(eras)("in %s", (era) => {
     });
   });
 
-  test("what is written last is what it resumes with, however a snapshot and a stop meet", async () => {
+  test("it resumes with the last written files, also if a snapshot and a stop overlap", async () => {
     for (const content of ["first", "second", "third"]) {
       const snapshot = call(client, "snapshot_sandbox", { sandbox }).catch(String);
       await call(client, "write_file", { sandbox, path: "race.txt", content });

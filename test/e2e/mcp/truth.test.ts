@@ -1,6 +1,6 @@
 /**
- * What the tools tell a model about themselves is true: the sentences about networks, repositories, time and files are
- * quoted here, next to what happens.
+ * The tools' descriptions for a model are true: the sentences about networks, repositories, time and files are quoted
+ * here, next to what happens.
  */
 
 import { execFileSync, spawn } from "node:child_process";
@@ -137,7 +137,7 @@ test("every tool says when to use it or what comes back, and names only tools th
   }
 });
 
-/** what a tool's schema says of its network policy, or of a part of it */
+/** the description of a tool's network policy, or of a part of it, from its schema */
 async function told(name: string, part?: string): Promise<string> {
   const policy = (await propertiesOf(name)).network_policy;
   return (part === undefined ? policy?.description : policy?.properties?.[part]?.description) ?? "";
@@ -153,7 +153,7 @@ async function propertiesOf(name: string): Promise<Record<string, Property>> {
   return (tool?.inputSchema.properties ?? {}) as Record<string, Property>;
 }
 
-/** which of the tries come through from a new sandbox with this policy */
+/** the requests that succeed from a new sandbox with this policy */
 async function reached(network_policy: object | undefined): Promise<Record<string, boolean>> {
   const { sandbox } = await call(client, "create_sandbox", {
     persistent: false,

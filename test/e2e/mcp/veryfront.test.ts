@@ -88,7 +88,7 @@ describe.each(eras)("in %s", (era) => {
     expect((await list()).data.map(({ id }: { id: string }) => id)).not.toContain(made.id);
   });
 
-  test("output beyond the cap is read on by the sandbox's name", async () => {
+  test("output beyond the cap can be read by the sandbox's name", async () => {
     const { id } = await call(client, "create_sandbox_session");
     const command = `node -e 'process.stdout.write("y".repeat(300000))'`;
     const run = await call(client, "execute_sandbox_command", { id, command });

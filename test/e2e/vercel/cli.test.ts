@@ -18,7 +18,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     expect(result, `sandbox ${args.join(" ")}: ${result.stderr}`).toMatchObject({ code: 0 });
     return result;
   };
-  /** what the command under test needs, made without a command line of its own: those take their time */
+  /** the setup for the command under test, without a slow command line of its own */
   const make = async (name: string, body: object = {}) => {
     const made = await raw(daemon(), "POST", "/v3/sandboxes", { body: { name, ...body } });
     expect(made, made.text).toMatchObject({ status: 200 });
@@ -77,7 +77,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     expect((await raw(daemon(), "GET", `/v2/sandboxes/${name}`)).status).toBe(404);
   });
 
-  test("exec runs with its output and exit code, as root, elsewhere, with variables, and not for longer than it may", async () => {
+  test("exec runs with its output and exit code, as root, elsewhere, with variables, and within its time limit", async () => {
     const name = named("exec");
     await make(name, { env: { A: "1" } });
     const run = (...args: string[]) => cli(version, daemon(), home(), ["exec", ...args]);
@@ -163,7 +163,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     await remove(name);
   });
 
-  test("stop keeps the files, exec brings the sandbox back, sessions list tells of both", async () => {
+  test("stop keeps the files, exec brings the sandbox back, sessions list shows both", async () => {
     const name = named("stop");
     await make(name);
     await sandbox("exec", name, "--", "sh", "-c", "echo kept > file");
@@ -207,7 +207,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     await Promise.all([name, copy].map(remove));
   });
 
-  test("fork copies a sandbox with what is asked otherwise", async () => {
+  test("fork copies a sandbox with changed settings", async () => {
     const [name, fork] = [named("origin"), named("fork")];
     const { session } = await make(name, { resources: { vcpus: 4 }, tags: { a: "b" }, ports: [3000] });
     await sandbox("exec", name, "--", "sh", "-c", "echo forked > file");
@@ -243,7 +243,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s", (version) => {
     await remove(name);
   });
 
-  test("a wrong token is told so", async () => {
+  test("a wrong token gives an error", async () => {
     const result = await cli(version, daemon(), home(), ["list", "--token", "sk_wrong_wrong_wrong"]);
     expect(result.code).toBe(1);
     expect(`${result.stdout}${result.stderr}`).toMatch(/401|log in|login|authori/i);

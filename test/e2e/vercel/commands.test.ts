@@ -17,7 +17,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
   const cwd = cwdOf(way.version);
   const sandbox = sandboxOf(() => Sandbox.create({ ...way.auth, persistent: false }));
 
-  test("a command that is waited for gives its output, exit code and where it ran", async () => {
+  test("a command that is waited for returns its output, exit code and directory", async () => {
     const script = "echo out; echo err >&2; pwd; exit 3";
     const command = await sandbox().runCommand("sh", ["-c", script]);
     expect(command.exitCode).toBe(3);
@@ -30,7 +30,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(Math.abs(Date.now() - command.startedAt)).toBeLessThan(20_000);
   });
 
-  test("directory, environment, root and streams are as asked", async () => {
+  test("directory, environment, root and streams are as requested", async () => {
     const [stdout, stderr] = [new PassThrough(), new PassThrough()];
     const script = 'echo "$PWD $(id -un) $B $HOME"; echo warn >&2';
     const options = { cmd: "sh", args: ["-c", script], cwd: "/tmp", env: { B: "2" } };
@@ -59,7 +59,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(await command.stdout()).toBe("first\nsecond\n");
   });
 
-  test("a detached command is found again, waited for, and its output read from the start as often as one likes", async () => {
+  test("a detached command is found again, waited for, and its output can be read from the start any number of times", async () => {
     const command = await sandbox().runCommand({
       cmd: "sh",
       args: ["-c", "echo a; sleep 0.1; echo b >&2; exit 5"],
@@ -108,7 +108,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     ["SIGKILL", "SIGKILL", 137],
     ["SIGINT", "SIGINT", 130],
     ["10", 10, 138],
-  ] as const)("a command killed by %s says so in its code", async (_, signal, code) => {
+  ] as const)("a command killed by %s has the code of the signal", async (_, signal, code) => {
     const command = await sandbox().runCommand({ cmd: "sleep", args: ["600"], detached: true });
     await command.kill(signal);
     expect((await command.wait()).exitCode).toBe(code);
@@ -125,7 +125,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(await command.stdout()).toBe("begun\n");
   });
 
-  test("what is no program is refused before anything runs", async () => {
+  test("a file that is not a program is refused before anything runs", async () => {
     await expect(sandbox().runCommand("no-such-program")).rejects.toMatchObject({
       response: { status: 400 },
       json: {
@@ -164,7 +164,7 @@ describe.each(waysTo(daemon).filter(({ name }) => name.endsWith("preload")))("$n
   const sandbox = sandboxOf(() => way.Sandbox.create({ ...way.auth, persistent: false }));
 
   test("20 MB of output arrive whole", async () => {
-    // Lines that differ, so that nothing can be lost, doubled or swapped unseen.
+    // The lines differ, so that the test notices lost, repeated or swapped ones.
     const script =
       'for (let n = 0; n < 320000; n++) { const s = String(n).padStart(63, "x") + "\\n"; if (!process.stdout.write(s)) await new Promise((done) => process.stdout.once("drain", done)); }';
     const command = await sandbox().runCommand("node", ["--input-type=module", "-e", script]);
@@ -177,7 +177,7 @@ describe.each(waysTo(daemon).filter(({ name }) => name.endsWith("preload")))("$n
     expect(hashOf(await again.stdout())).toBe(hashOf(expected));
   });
 
-  test("what is no text is told as well as text can", async () => {
+  test("binary output is converted to text as well as possible", async () => {
     const command = await sandbox().runCommand("printf", ["a\\377b\\303"]);
     expect(await command.stdout()).toBe("a\ufffdb\ufffd");
   });
@@ -239,7 +239,7 @@ describe("on the wire", () => {
     expect(other).toMatchObject({ status: 400, json: { error: { code: "bad_request" } } });
   });
 
-  test("a client that goes away leaves its command running", async () => {
+  test("a command keeps running when its client disconnects", async () => {
     const body = {
       command: "sh",
       args: ["-c", "echo begun; exec sleep 600"],

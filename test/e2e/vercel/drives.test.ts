@@ -54,7 +54,7 @@ test("what is written to a drive outlives the sandbox, and its snapshots do not 
   await drive.delete();
 });
 
-test("a drive is written by one session at a time; others read what it was when they began", async () => {
+test("one session at a time writes to a drive; others read its state from when they began", async () => {
   const auth = credentials(daemon());
   const drive = await Drive.getOrCreate({ ...auth, name: "shared" });
   const writer = await Sandbox.create({ ...auth, mounts: { "/data": drive } });
@@ -78,7 +78,7 @@ test("a drive is written by one session at a time; others read what it was when 
   await drive.delete();
 });
 
-test("mounts change for the next session, and what is not there cannot be mounted", async () => {
+test("mounts change for the next session, and a missing drive cannot be mounted", async () => {
   const auth = credentials(daemon());
   const drive = await Drive.getOrCreate({ ...auth, name: "later" });
   const sandbox = await Sandbox.create({ ...auth });
@@ -104,7 +104,7 @@ test("mounts change for the next session, and what is not there cannot be mounte
   await drive.delete();
 });
 
-test("a drive holds no more than it was made for", async () => {
+test("a drive holds no more than its size", async () => {
   const auth = credentials(daemon());
   const drive = await Drive.getOrCreate({ ...auth, name: "small", maxSize: 2 ** 24 });
   const sandbox = await Sandbox.create({ ...auth, persistent: false, mounts: { "/data": drive } });

@@ -1,6 +1,6 @@
 /**
- * Every endpoint of the vendor's wire that needs a key: which schemas it reads by, and examples that name each member at
- * least once. Tests that must hold for all endpoints loop over this table; that it is whole is a test of its own.
+ * Every endpoint of the vendor's API that needs a key: its schemas, and examples that name each member at least once.
+ * Tests that must hold for all endpoints loop over this table; another test checks that it is complete.
  */
 
 import { defaultLimits } from "../../../src/api/vercel/limits.ts";
@@ -13,9 +13,9 @@ export const wire = schemas(defaultLimits);
 
 export interface Endpoint {
   method: "GET" | "POST" | "PATCH" | "DELETE";
-  /** with the vendor's names for what stands there: `:sessionId` */
+  /** with the vendor's names of the parameters: `:sessionId` */
   path: string;
-  /** of one without, the query is not looked at */
+  /** without it, the query is ignored */
   query?: keyof Schemas;
   body?: keyof Schemas;
 }
@@ -83,7 +83,7 @@ export const endpoints: Endpoint[] = [
 
 /** "METHOD /path" of each route as the daemon has it, in the table's spelling */
 export function routesOfTheDaemon(): string[] {
-  // Routes are only looked at: nothing that they stand on is ever asked.
+  // The routes are only listed, never called.
   const app = vercelApi({ core: {}, schemas: wire, limits: defaultLimits } as never, {} as never);
   return app.routes
     .filter(({ method }) => method !== "ALL")
@@ -224,7 +224,7 @@ export const examples: Record<keyof Schemas, object[]> = {
   drivePath: [{ name: "drive" }],
 };
 
-/** all that the first team has, and how it is: its lists, the commands of a session, and what else is named */
+/** everything of the first team, with its state: its lists, the commands of a session, and other named things */
 export function everythingOf(
   daemon: TestDaemon,
   sessionId: string | undefined,

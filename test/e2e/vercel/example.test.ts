@@ -7,7 +7,7 @@ import { root } from "../../harness/harness.ts";
 
 const daemon = daemonOfFile();
 
-test("examples/vercel-sdk.ts does what it says, after the one line that its reader pastes", () => {
+test("examples/vercel-sdk.ts works after the one line that its reader pastes", () => {
   const script = 'eval "$(bin/sandkeep env vercel)" && exec "$0" examples/vercel-sdk.ts';
   const { stdout, stderr, status } = spawnSync("sh", ["-c", script, process.execPath], {
     cwd: root,
@@ -31,7 +31,7 @@ test("examples/vercel-sdk.ts does what it says, after the one line that its read
   expect(status).toBe(0);
 });
 
-test("examples/instavm.sh does what it says, with a key and an address", () => {
+test("examples/instavm.sh works with a key and an address", () => {
   const { stdout, stderr, status } = spawnSync("sh", ["examples/instavm.sh"], {
     cwd: root,
     env: { PATH: process.env.PATH, SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key },

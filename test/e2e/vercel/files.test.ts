@@ -55,7 +55,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect((await buffer(stream)).equals(bytes)).toBe(true);
   });
 
-  test("a file goes where only root may write, is the user's, and leaves what is there whose it is", async () => {
+  test("a file can be written where only root may, belongs to the user, and existing files keep their owner", async () => {
     await sandbox().writeFiles([
       { path: "/usr/local/bin/hello", content: "#!/bin/sh\necho hello\n", mode: 0o755 },
       { path: "/opt/tool/etc/conf", content: "x" },
@@ -74,7 +74,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     ]);
   });
 
-  test("a file that is not there is null, and a directory is no file", async () => {
+  test("a missing file is null, and a directory is not a file", async () => {
     expect(await sandbox().readFile({ path: "missing.txt" })).toBeNull();
     expect(await sandbox().readFileToBuffer({ path: "/no/such/file" })).toBeNull();
     expect(await sandbox().downloadFile({ path: "missing.txt" }, { path: join(await tempDir(), "x") })).toBeNull();
@@ -122,7 +122,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(await fs.readFile("fs.txt", "utf8")).toBe("one\n");
   });
 
-  test("fs looks at, lists, moves, copies, links and removes", async () => {
+  test("fs stats, lists, moves, copies, links and removes", async () => {
     const { fs } = sandbox();
     await fs.mkdir("tree/sub", { recursive: true });
     await fs.writeFile("tree/file", "12345");

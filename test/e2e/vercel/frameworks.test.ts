@@ -1,6 +1,6 @@
 /**
  * Ready-made frameworks that run code in Vercel Sandbox, unmodified from npm, sent to the daemon by `sandkeep env vercel`.
- * Each program in test/frameworks goes its framework's own way to a sandbox; where a model decides, it follows a script.
+ * Each program in test/frameworks uses its framework's own interface; where a model decides, it follows a script.
  */
 
 import { execFile } from "node:child_process";
@@ -54,7 +54,7 @@ test("@mastra/vercel: a workspace works, and resumes after the stop of its lifec
     kept: "kept",
   });
   // stop() called by itself leaves Mastra's own status at "running": start() then sends nothing, and the next command is
-  // refused by Mastra before a request leaves the process. A new object for the same sandbox goes on at once.
+  // refused by Mastra before a request leaves the process. A new object for the same sandbox works at once.
   expect(seen).toMatchObject({
     afterBareStop: "running",
     failure: "SandboxNotReadyError",
@@ -110,7 +110,7 @@ test("eve: an agent works in a copy of the sandbox that was prepared for it, out
     .toContain('Sandboxes that ask for the image "vcr.vercel.com/vercel/eve/base:');
 });
 
-/** what a program of test/frameworks printed */
+/** the output of a program of test/frameworks */
 async function program(context: TestContext, name: string, settings: NodeJS.ProcessEnv = {}): Promise<unknown> {
   const cwd = await frameworks.copy(context);
   const env = { ...(await vercelEnvironment(daemon())), HOME: cwd, ...settings };

@@ -11,7 +11,7 @@ const daemon = daemonOfFile({
   SANDKEEP_IMAGE_ALIASES: "ghcr.io/acme/base:*=host, */tools/*:1=host,gone/*=missing",
 });
 
-test("the setting names images, with wildcards, and what an alias leads to must be there", async () => {
+test("the setting names images, with wildcards, and the target of an alias must exist", async () => {
   expect(await imageOf("ghcr.io/acme/base:7")).toMatch(/^host@sha256:/);
   expect(await imageOf("ghcr.io/acme/base")).toMatch(/^host@sha256:/);
   expect(await imageOf("registry.example/team/tools/python:1")).toMatch(/^host@sha256:/);
@@ -22,7 +22,7 @@ test("the setting names images, with wildcards, and what an alias leads to must 
   );
 });
 
-test("the command line names images while the daemon runs, and goes before what a managed name would get", async () => {
+test("the command line names images while the daemon runs, and wins over a managed name", async () => {
   const eve = "vcr.vercel.com/vercel/eve/base:0.80.1";
   expect(await imageOf(eve)).toMatch(/^vercel\/sandbox\/universal@sha256:/);
   expect(await image("alias", "vcr.vercel.com/vercel/eve/base:*", "host")).toBe(
@@ -35,7 +35,7 @@ test("the command line names images while the daemon runs, and goes before what 
   expect(await imageOf(eve)).toMatch(/^vercel\/sandbox\/universal@sha256:/);
 });
 
-/** the image that a sandbox gets which asks for this one, or the status and sentence of the refusal */
+/** the image of a sandbox that asks for this one, or the status and sentence of the refusal */
 async function imageOf(name: string): Promise<string> {
   const { status, json } = await raw(daemon(), "POST", "/v3/sandboxes", { body: { image: name, persistent: false } });
   if (status !== 200) return `${status} ${json.error.message}`;

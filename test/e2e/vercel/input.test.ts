@@ -1,6 +1,6 @@
 /**
  * Bad input: every member of every body and query, tried with wrong types, bounds, sizes and encodings. Each is refused
- * with a 4xx and a sentence, nothing changes, and nothing is ever the daemon's own fault.
+ * with a 4xx and a sentence, nothing changes, and no answer is a 5xx.
  */
 
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import { type RawAnswer, type RawOptions, raw } from "../clients.ts";
 import { type Endpoint, endpoints, everythingOf, examples, routesOfTheDaemon, wire } from "./endpoints.ts";
 
 const daemon = daemonOfFile();
-/** what stands for the names in the paths */
+/** values for the names in the paths */
 const things: Record<string, string> = { name: "victim", drive: "victim", team: "team_default", project: "default" };
 
 beforeAll(async () => {
@@ -33,7 +33,7 @@ beforeAll(async () => {
 });
 
 describe("the table of endpoints", () => {
-  test("is whole", () => {
+  test("is complete", () => {
     const known = endpoints.map(({ method, path }) => `${method} ${path}`);
     expect(known.toSorted()).toEqual(routesOfTheDaemon().toSorted());
   });
@@ -59,7 +59,7 @@ describe.each(reading.map((endpoint) => ({ ...endpoint, title: `${endpoint.metho
   (endpoint) => {
     const schemas = [endpoint.query, endpoint.body].filter((schema) => schema !== undefined);
 
-    test.each(schemas)("refuses whatever is not its %s", async (schema) => {
+    test.each(schemas)("refuses everything that does not match its %s", async (schema) => {
       const before = await everything();
       const wrong = examples[schema]
         .flatMap((example) => mutations(example))
@@ -83,7 +83,7 @@ describe.each(reading.map((endpoint) => ({ ...endpoint, title: `${endpoint.metho
     }
 
     if (endpoint.path.includes(":")) {
-      test("finds nothing under what cannot be a name", async () => {
+      test("finds nothing under an impossible name", async () => {
         const before = await everything();
         const names = [
           "x".repeat(5000),
@@ -105,14 +105,14 @@ describe.each(reading.map((endpoint) => ({ ...endpoint, title: `${endpoint.metho
           });
           expect([400, 404], `${name}: ${answer.text}`).toContain(answer.status);
         }
-        // A drive or project is made under a name that is none of these.
+        // A drive or project cannot be created under these names.
         expect(await everything()).toEqual(before);
       });
     }
   },
 );
 
-describe("odd values that are no mistake", () => {
+describe("odd values that are valid", () => {
   const session = () => `/v2/sandboxes/sessions/${things.sessionId}`;
   const odd = [
     "\u0001",
@@ -157,7 +157,7 @@ describe("odd values that are no mistake", () => {
     }
   });
 
-  test("as many arguments as the kernel refuses are refused", async () => {
+  test("too many arguments for the kernel are refused", async () => {
     const long = await raw(daemon(), "POST", `${session()}/cmd`, {
       body: { command: "true", args: ["x".repeat(200_000)] },
     });
@@ -170,7 +170,7 @@ describe("odd values that are no mistake", () => {
   });
 });
 
-describe("archives that are none, or mean harm", () => {
+describe("malformed and hostile archives", () => {
   const write = (body: Uint8Array, headers: Record<string, string> = { "x-cwd": "/" }) =>
     raw(daemon(), "POST", `/v2/sandboxes/sessions/${things.sessionId}/fs/write`, {
       body,
@@ -193,11 +193,11 @@ describe("archives that are none, or mean harm", () => {
   });
 });
 
-test("the daemon never had to say sorry", () => {
+test("the daemon has logged no error", () => {
   expect(daemon().complaints()).toBe("");
 });
 
-/** a value for a body or a query in one of which a member is wrong, or missing, or too much */
+/** values for a body or a query, each with a member that is wrong, missing or unknown */
 function mutations(example: object): unknown[] {
   const places = placesIn(example);
   return [
@@ -241,7 +241,7 @@ const wrongValues: unknown[] = [
 
 type Place = (string | number)[];
 
-/** where members are, at every depth */
+/** the paths of members, at every depth */
 function placesIn(value: unknown, at: Place = []): Place[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([key, member]) => {
@@ -259,7 +259,7 @@ function changed(example: object, [key = "", ...rest]: Place, value: unknown): u
 }
 
 function isRefusedBy(schema: keyof typeof wire, value: unknown): boolean {
-  // As it will arrive: what JSON cannot say is not there.
+  // As it will arrive: JSON drops some values.
   const arriving = schema.endsWith("Query") ? queryOf(value) : JSON.parse(JSON.stringify(value));
   return !wire[schema].safeParse(arriving).success;
 }
@@ -282,7 +282,7 @@ function searchOf(value: unknown): string {
     if (member === undefined) continue;
     for (const each of Array.isArray(member) ? member.slice(0, 20) : [member]) {
       const text = typeof each === "string" ? each.toWellFormed() : JSON.stringify(each);
-      // Longer ones are refused by Node, before there is anything to answer in a dialect.
+      // Node refuses longer ones before a dialect can answer.
       search.append(name, text.slice(0, 5000));
     }
   }
@@ -310,7 +310,7 @@ function pathOf(path: string, names: Record<string, string> = {}): string {
   return path.replace(/:(\w+)/g, (_, name: string) => names[name] ?? things[name] ?? "");
 }
 
-/** how a body that is too long is answered; on a connection of its own, for what is not read ends it */
+/** the answer to a body that is too long; on a connection of its own, because unread bytes end it */
 async function statusOfLong({ method, path }: Endpoint): Promise<number | undefined> {
   const headers = { authorization: `Bearer ${daemon().key}`, "content-type": "application/json" };
   const sent = request(new URL(pathOf(path), daemon().url), { method, headers, agent: false });
@@ -328,7 +328,7 @@ function expectRefusal(answer: RawAnswer, value: unknown): void {
   expect(answer.json?.error?.message, shown).toMatch(/\w+ \w+/);
 }
 
-/** all that there is, and how it is */
+/** everything there is, with its state */
 function everything(): Promise<unknown> {
   return everythingOf(daemon(), things.sessionId);
 }

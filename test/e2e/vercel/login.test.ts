@@ -1,4 +1,4 @@
-/** Logging in from the command line: a code is approved on the daemon's own page, and the scope is found out. */
+/** Logging in from the command line: a code is approved on the daemon's own page, and the client finds the scope. */
 
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -25,7 +25,7 @@ beforeAll(() => redirectThisProcess(daemon()));
 beforeEach((context) => needs(context, "the command python3"));
 
 describe.each<CliVersion>(["4.5.0", "3.5.5", "2.5.12"])("sandbox %s", (version) => {
-  test("login is approved on the local page, commands then know who and where, and logout forgets", async () => {
+  test("login is approved on the local page, commands then know user and project, and logout forgets them", async () => {
     const home = await tempDir();
     const login = loginOn(version, home);
     const [, code = ""] = await login.until(/enter ([A-Z0-9]{4}-[A-Z0-9]{4})/);
@@ -41,7 +41,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5", "2.5.12"])("sandbox %s", (version) 
     await login.until(/project: .*vercel-sandbox-default-project/);
     const file = join(home, "data/com.vercel.cli/auth.json");
     expect(JSON.parse(await readFile(file, "utf8")).token).toBe(daemon().key);
-    // The oldest knows sandboxes by their ids only.
+    // The oldest version knows sandboxes only by their ids.
     const given = version === "2.5.12" ? [] : ["--name", `login-${version.replaceAll(".", "-")}`];
     const run = await as(version, home, ["run", ...given, "--", "echo", "in"]);
     expect(run).toMatchObject({ code: 0 });
@@ -49,7 +49,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5", "2.5.12"])("sandbox %s", (version) 
     const newest = await raw(daemon(), "GET", "/v1/sandboxes?project=vercel-sandbox-default-project&limit=1");
     const [{ id, sourceSandboxName: name }] = newest.json.sandboxes;
     expect(name).toBe(given[1] ?? id);
-    // By name, for that is how the command line knows its project.
+    // By name, because the command line knows its project by name.
     const found = await raw(daemon(), "GET", `/v2/sandboxes/${name}?projectId=vercel-sandbox-default-project`);
     expect(found.json.sandbox.name).toBe(name);
     expect((await raw(daemon(), "GET", `/v2/sandboxes/${name}?projectId=prj_default`)).status).toBe(404);
@@ -68,7 +68,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5", "2.5.12"])("sandbox %s", (version) 
 });
 
 describe("the page", () => {
-  test("is not for other sites, unknown codes or markup", async () => {
+  test("refuses other sites, unknown codes and markup", async () => {
     const form = new URLSearchParams({ user_code: "ABCD-EFGH", key: daemon().key, answer: "approve" });
     const foreign = await fetch(new URL("/login/device", daemon().url), {
       method: "POST",
@@ -81,7 +81,7 @@ describe("the page", () => {
     expect(await markup.text()).not.toContain("<script>");
   });
 
-  test("the flow refuses what it does not know", async () => {
+  test("the login flow refuses unknown codes, tokens and grants", async () => {
     const token = (fields: Record<string, string>) =>
       fetch(new URL("/api/login/oauth/token", daemon().url), { method: "POST", body: new URLSearchParams(fields) });
     const device = "urn:ietf:params:oauth:grant-type:device_code";
@@ -116,7 +116,7 @@ test("the lines of `sandkeep env vercel` are all that a program needs", async ()
   expect(listed).toMatchObject({ code: 0 });
 });
 
-/** what a shell has after `eval "$(sandkeep env vercel)"` */
+/** a shell's environment after `eval "$(sandkeep env vercel)"` */
 function linesOfEnv(): Record<string, string> {
   const script = `eval "$(bin/sandkeep env vercel)"; exec "$0" -e 'console.log(JSON.stringify(process.env))'`;
   const env = { PATH: process.env.PATH, SANDKEEP_URL: daemon().url, SANDKEEP_API_KEY: daemon().key };

@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command curl", "the command tcpdump"));
 
-/** what curl says of a request that got nowhere */
+/** curl's output for a request without an answer */
 const outcomes: Record<number, string> = { 0: "reached", 6: "no name", 7: "no connection", 35: "denied", 56: "cut" };
 
 describe("a policy", () => {
@@ -63,7 +63,7 @@ describe("a policy", () => {
     await sandbox.delete();
   });
 
-  test("of allowed subnets only leaves names alone", async () => {
+  test("with only allowed subnets lets every name resolve", async () => {
     const sandbox = await create({ subnets: { allow: [`${otherAddress}/32`] } });
     expect(await reach(sandbox)).toEqual({ web: "denied", other: "reached", "other by address": "reached" });
     const plain = await sandbox.runCommand("curl", ["-s", `http://${otherAddress}/`]);
@@ -71,7 +71,7 @@ describe("a policy", () => {
     await sandbox.delete();
   });
 
-  test("tells the program inside what is missing", async () => {
+  test("shows the program inside what is missing", async () => {
     const sandbox = await create({ allow: ["web.test"] });
     const refused = await sandbox.runCommand("curl", ["-s", "-w", "%{http_code}", `http://${evilAddress}/secret?a=1`]);
     const text = await refused.stdout();
@@ -95,7 +95,7 @@ test("a policy outlives a stop, and a fork has it too", async () => {
   await Promise.all([again.delete(), fork.delete()]);
 });
 
-test("the secrets of a policy are given to the egress process and to nobody else", async () => {
+test("only the egress process gets the secrets of a policy", async () => {
   const secret = "a-secret-that-nobody-sees";
   const rules = [{ transform: [{ headers: { authorization: secret } }] }];
   const sandbox = await create({ allow: { "web.test": rules, "*.test": [] } });
@@ -122,7 +122,7 @@ test("the secrets of a policy are given to the egress process and to nobody else
   await sandbox.delete();
 });
 
-test("a policy holds when the daemon, the egress process, both, or the launcher die", async () => {
+test("a policy stays in force when the daemon, the egress process, both, or the launcher die", async () => {
   const sandbox = await create({ allow: ["web.test"] });
   const held = { web: "reached", other: "no name", "other by address": "denied" };
   await daemon.kill9();
@@ -145,7 +145,7 @@ function create(networkPolicy: Policy, persistent = false): Promise<AnySandbox> 
   return createUnder(daemon, networkPolicy, persistent);
 }
 
-/** how far it gets over TLS: to an allowed host by name, to another by name, and to that one by address */
+/** results over TLS: to an allowed host by name, to another by name, and to that one by address */
 async function reach(sandbox: Pick<AnySandbox, "runCommand">): Promise<Record<string, string>> {
   const tries = {
     web: ["https://web.test/"],
@@ -167,7 +167,7 @@ async function reach(sandbox: Pick<AnySandbox, "runCommand">): Promise<Record<st
   return Object.fromEntries(await Promise.all(found));
 }
 
-/** ends the process that it is, and waits for the next */
+/** kills the process, and waits for the next one */
 async function kill(isIt: (command: string) => boolean): Promise<void> {
   const find = () => processesOf(daemon.dataDir).find((pid) => isIt(commandOf(pid)));
   const pid = await eventually("the process runs", find);
@@ -182,7 +182,7 @@ function isEgress(command: string): boolean {
   return command.startsWith("sandkeep-egress");
 }
 
-/** netd and the agents are forked from it, but have names of their own */
+/** netd and the agents are forks of it, but have names of their own */
 function isLauncher(command: string): boolean {
   return command.includes("\0launch\0") && command.includes("sandkeep-guest");
 }

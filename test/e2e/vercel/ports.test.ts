@@ -1,4 +1,4 @@
-/** Ports: what listens in a sandbox is reached from outside, over HTTP and WebSocket, and who is not there is told so. */
+/** Ports: servers in a sandbox are reached from outside, over HTTP and WebSocket; for others there is an error. */
 
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
@@ -11,7 +11,7 @@ import { type AnySandbox, raw, redirectThisProcess, waysTo } from "../clients.ts
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
 
-/** answers with what it was asked, and echoes on WebSockets, for which it speaks the protocol by hand */
+/** answers with the request it got, and echoes on WebSockets, with a hand-written protocol */
 const server = `
 const { createHash } = require("node:crypto");
 const server = require("node:http").createServer(async (request, response) => {
@@ -37,7 +37,7 @@ server.listen(Number(process.argv[1]), () => console.log("listening"));
 `;
 
 describe.each(waysTo(daemon))("$name", (way) => {
-  test("what a sandbox serves is reached at its domain, for as long as the sandbox is there", async () => {
+  test("a sandbox's servers are reached at its domain, as long as the sandbox exists", async () => {
     const sandbox = await way.Sandbox.create({ ...way.auth, ports: [3000, 4000] });
     const [route] = sandbox.routes;
     expect(route).toMatchObject({
@@ -48,7 +48,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(sandbox.domain(3000)).toBe(`https://${route?.subdomain}.vercel.run`);
     expect(() => sandbox.domain(9999)).toThrow();
     await serve(sandbox, 3000);
-    // The SDK's own notion of the address, which the preload leads to the daemon.
+    // The SDK's own address of the port, which the preload redirects to the daemon.
     const answer = await fetch(`${sandbox.domain(3000)}/path?q=1`, {
       method: "POST",
       body: "sent",
@@ -109,7 +109,7 @@ describe("the ingress", () => {
     await sandbox.delete();
   });
 
-  test("leads to the shell server that old command lines bring along, and to no other port that has no route", async () => {
+  test("leads to the shell server of old command lines, and to no other port without a route", async () => {
     const sandbox = await way.Sandbox.create({ ...way.auth, persistent: false });
     const { sessionId } = sandbox.currentSession();
     const { json } = await raw(daemon(), "GET", `/v2/sandboxes/sessions/${sessionId}?__includeSystemRoutes=true`);
@@ -124,7 +124,7 @@ describe("the ingress", () => {
     await sandbox.delete();
   });
 
-  test("knows nobody whom it was not told of", async () => {
+  test("refuses unknown host names", async () => {
     const { port } = new URL(daemon().url);
     const answer = await ask(`http://sb-000000000000.localhost:${port}`, "/");
     expect(answer.status).toBe(404);
@@ -134,7 +134,7 @@ describe("the ingress", () => {
     expect(api.status).toBe(404);
   });
 
-  test("shows nobody's port to another sandbox", async () => {
+  test("does not show a sandbox's port to another sandbox", async () => {
     const sandbox = await way.Sandbox.create({ ...way.auth, ports: [3000], persistent: false });
     const other = await way.Sandbox.create({ ...way.auth, ports: [3000], persistent: false });
     await serve(other, 3000);
@@ -151,7 +151,7 @@ async function serve(sandbox: AnySandbox, port: number): Promise<void> {
   throw new Error("The server ended before it listened");
 }
 
-/** a request that the daemon itself takes for one to that host: no resolver need know the name */
+/** a request with that host name, which needs no resolver */
 async function ask(url: string, path: string): Promise<{ status: number; body: string }> {
   const { hostname, port } = new URL(daemon().url);
   const asked = request({ hostname, port, path, headers: { host: new URL(url).host } }).end();

@@ -1,4 +1,4 @@
-/** Vercel's Python SDK, unmodified from PyPI, sent to the daemon by `sandkeep env vercel`: with and without async. */
+/** Vercel's Python SDK, unmodified from PyPI, sent to the daemon by `sandkeep env vercel`, with and without async. */
 
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const releases = {
 };
 
 describe.each(Object.entries(releases))("%s", (_, packages) => {
-  test.for(["sync_sdk.py", "async_sdk.py"])("%s does its work on the daemon", async (program, context) => {
+  test.for(["sync_sdk.py", "async_sdk.py"])("%s works with the daemon", async (program, context) => {
     const python = packages.python(context);
     const { stdout } = await run(python, [join(import.meta.dirname, "python", program)], {
       env: await vercelEnvironment(daemon()),
@@ -43,7 +43,7 @@ describe.each(Object.entries(releases))("%s", (_, packages) => {
 });
 
 describe("vercel-sandbox 0.10.0", () => {
-  test("processes read what is written to them, and drives are found and forked", async (context) => {
+  test("processes read their standard input, and drives are found and forked", async (context) => {
     expect(await program(context, "sync_stdin.py")).toEqual({
       run: [0, "HELLO"],
       large: true,
@@ -80,7 +80,7 @@ describe("vercel-sandbox 0.10.0", () => {
   }
 });
 
-test("without the sitecustomize module the address of a port works all the same", async (context) => {
+test("the address of a port also works without the sitecustomize module", async (context) => {
   const python = releases["vercel-sandbox 0.4.0"].python(context);
   const { url, key } = daemon();
   const program = join(import.meta.dirname, "python/base_url.py");

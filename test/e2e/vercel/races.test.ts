@@ -1,4 +1,4 @@
-/** Two clients, or many, who want something of the same sandbox at the same moment: each gets a true answer. */
+/** Two or more clients use the same sandbox at the same moment: each gets a true answer. */
 
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -34,7 +34,7 @@ async function made(options: { running?: boolean } = {}): Promise<Made> {
   return { name: sandbox.name, session: session.id };
 }
 
-/** starts each a little later than the one before, differently each time */
+/** starts each a little later than the one before, with other delays each time */
 async function together(round: number, ...calls: (() => Promise<RawAnswer>)[]): Promise<RawAnswer[]> {
   return Promise.all(
     calls.map(async (call, index) => {
@@ -44,7 +44,7 @@ async function together(round: number, ...calls: (() => Promise<RawAnswer>)[]): 
   );
 }
 
-/** what must be true of a sandbox whatever happened to it: one session at most, everything ended well, files there */
+/** checks what must hold for a sandbox after any race: at most one session, all others ended well, files kept */
 async function expectSound({ name }: Made): Promise<void> {
   const { json } = await get(`/v2/sandboxes/sessions?name=${name}&limit=50`);
   const states: string[] = json.sessions.map(({ status }: { status: string }) => status);
@@ -59,7 +59,7 @@ async function expectSound({ name }: Made): Promise<void> {
 }
 
 describe("two clients who", () => {
-  test("stop the same session both hear of the same end", async () => {
+  test("stop the same session both get the same end", async () => {
     for (let round = 0; round < rounds; round++) {
       const it = await made();
       const answers = await together(
@@ -89,7 +89,7 @@ describe("two clients who", () => {
     }
   });
 
-  test("stop and resume find it stopped or running, never neither", async () => {
+  test("stop and resume find it either stopped or running", async () => {
     for (let round = 0; round < rounds; round++) {
       const it = await made();
       const [stopped, resumed] = await together(
@@ -103,7 +103,7 @@ describe("two clients who", () => {
     }
   });
 
-  test("take a snapshot of the same session get one, and a word why there is no other", async () => {
+  test("take a snapshot of the same session get one snapshot, and one error with a reason", async () => {
     for (let round = 0; round < rounds; round++) {
       const it = await made();
       const answers = await together(
@@ -151,7 +151,7 @@ describe("two clients who", () => {
     }
   });
 
-  test("delete and use it: it is gone, and nothing of it runs on", async () => {
+  test("delete and use it: it is gone, and nothing of it keeps running", async () => {
     for (let round = 0; round < rounds; round++) {
       const it = await made({ running: round % 2 === 0 });
       const uses = [() => resume(it.name), () => run(it.session), () => stop(it.session), () => snapshot(it.session)];
@@ -168,7 +168,7 @@ describe("two clients who", () => {
   });
 });
 
-test("of many who want the same name one gets it", async () => {
+test("of many clients that want the same name one gets it", async () => {
   const answers = await Promise.all(Array.from({ length: 10 }, () => post("/v3/sandboxes", { name: "wanted" })));
   expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 9 }, () => 400)]);
   const { json } = await get("/v2/sandboxes?sortBy=name&namePrefix=wanted");
@@ -176,7 +176,7 @@ test("of many who want the same name one gets it", async () => {
   await remove("wanted");
 });
 
-test("of many who want the same drive one makes it", async () => {
+test("of many clients that want the same drive one makes it", async () => {
   const answers = await Promise.all(Array.from({ length: 10 }, () => post("/v2/sandboxes/drives/wanted", {})));
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
   expect(new Set(answers.map(({ json }) => json.drive.id)).size).toBe(1);

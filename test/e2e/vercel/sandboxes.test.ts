@@ -1,4 +1,4 @@
-/** Sandboxes through the vendor's SDKs: made, found, listed, changed, ended and deleted. */
+/** Sandboxes through the vendor's SDKs: created, found, listed, changed, ended and deleted. */
 
 import { cpus } from "node:os";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -15,7 +15,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
   const named = (name: string) => `${name}-${way.name.replace(/[^a-z0-9]+/gi, "-")}`;
   const isNewer = version === "3.5.0";
 
-  test("a sandbox with nothing asked for has the defaults, and runs", async () => {
+  test("a sandbox without options has the defaults, and runs", async () => {
     const before = Date.now();
     const sandbox = await Sandbox.create({ ...way.auth });
     expect(sandbox.name).toMatch(/^sandbox-[a-z0-9]{12}$/);
@@ -53,7 +53,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandbox.delete();
   });
 
-  test("a sandbox has everything that was asked for", async () => {
+  test("a sandbox has everything that was requested", async () => {
     const asked = {
       name: named("full"),
       ports: [3000, 8080],
@@ -88,7 +88,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
       });
       if (isNewer) expect(sandbox).toMatchObject({ failoverRegions: ["cdg1"], networkId: "net_1" });
       expect(sandbox.routes.map(({ port }) => port)).toEqual([3000, 8080]);
-      // What is secret is never told again.
+      // Secrets are never returned.
       expect(sandbox.networkPolicy).toEqual({
         allow: {
           "*.example.org": [],
@@ -104,7 +104,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await created.delete();
   });
 
-  test("a runtime may be asked for, and what runs is said; an unknown one is refused, and so is an unknown image", async () => {
+  test("a runtime may be requested and is reported; an unknown runtime or image is refused", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, runtime: "node22" });
     expect(sandbox.runtime).toBe("node24");
     expect(await (await sandbox.runCommand("node", ["--version"])).stdout()).toMatch(/^v24\./);
@@ -122,7 +122,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     });
   });
 
-  test("a name is given once, and can be given again after it was deleted", async () => {
+  test("a name is unique, and free again after a delete", async () => {
     const name = named("once");
     const first = await Sandbox.create({ ...way.auth, name });
     const message = `A sandbox with the name '${name}' already exists for this project. Use GET /sandboxes/:name to resume it or delete it first.`;
@@ -136,7 +136,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await second.delete();
   });
 
-  test("getOrCreate makes what is missing, finds what is there, and replaces what can never run again", async () => {
+  test("getOrCreate creates a missing sandbox, finds an existing one, and replaces one that cannot run again", async () => {
     const name = named("goc");
     const made: string[] = [];
     const onCreate = async (sandbox: { name: string }) => void made.push(sandbox.name);
@@ -156,7 +156,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await replaced.delete();
   });
 
-  test("what nobody made is not found", async () => {
+  test("a sandbox that was never created is not found", async () => {
     await expect(Sandbox.get({ ...way.auth, name: named("nobody") })).rejects.toMatchObject({
       response: { status: 404 },
       json: { error: { code: "not_found", message: `Named sandbox '${named("nobody")}' not found for this project.` } },
@@ -197,7 +197,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     expect(await list(byName)).toEqual([]);
   });
 
-  test("stop is final, tells what was used, keeps the files, and may be asked for again", async () => {
+  test("stop is final, returns the usage, keeps the files, and can be repeated", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, name: named("stop") });
     await sandbox.writeFiles([{ path: "kept.txt", content: "kept" }]);
     const session = sandbox.currentSession();
@@ -256,9 +256,9 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandbox.delete();
   });
 
-  test("a session ends when its time is over, and is kept as if it had been stopped", async () => {
+  test("a session ends when its time is over, and keeps its files like a stopped one", async () => {
     const latenesses: number[] = [];
-    // To the quarter of a second, as often as the machine is not busy with something else just then.
+    // Within a quarter of a second, unless the machine is busy at that moment.
     while (latenesses.length < 10 && !latenesses.some((late) => late < 250)) {
       const sandbox = await Sandbox.create({ ...way.auth, name: named("expire"), timeout: 1000 });
       await sandbox.writeFiles([{ path: "kept.txt", content: "kept" }]);
@@ -287,7 +287,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandbox.delete();
   });
 
-  test("update counts for the next session, but for the time, the network and ports, which change at once", async () => {
+  test("update applies to the next session, except time, network and ports, which change at once", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, name: named("update"), ports: [3000], persistent: false });
     const [before] = sandbox.routes;
     await sandbox.update({
@@ -332,7 +332,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandbox.delete();
   });
 
-  test("a network policy is shown without what is secret, and lasts as long as it was asked for", async () => {
+  test("a network policy is shown without secrets, and lasts as long as requested", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, name: named("policy") });
     const match = { method: ["POST"], path: { startsWith: "/v1" } };
     const transform = [{ headers: { authorization: "Bearer secret" } }];
@@ -357,7 +357,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandbox.delete();
   });
 
-  test("delete ends what runs and leaves nothing but its snapshots", async () => {
+  test("delete ends the running session and leaves only the snapshots", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, name: named("delete") });
     const { snapshot } = await sandbox.stop();
     await sandbox.runCommand("true");
@@ -374,7 +374,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
   });
 
   if (isNewer)
-    test("delete takes the snapshots along when it is asked to", async () => {
+    test("delete also deletes the snapshots if requested", async () => {
       const sandbox = await Sandbox.create({ ...way.auth, name: named("orphans") });
       const { snapshot } = await sandbox.stop();
       await sandbox.delete({ deleteOrphanSnapshots: true });
@@ -402,7 +402,7 @@ describe("on the wire", () => {
     expect(status).toBe(200);
     expect(headers.get("content-type")).toBe("application/json; charset=utf-8");
     expect(Object.keys(json).sort()).toEqual(["routes", "sandbox", "session"]);
-    // The vendor's own port, for those who ask for it only.
+    // The vendor's own port, only for callers that ask for it.
     expect(json.routes).toMatchObject([{ port: 26661, system: true }]);
     const found = await raw(daemon(), "GET", `${version}/sandboxes/${json.sandbox.name}`);
     expect(found.json).toMatchObject({ session: { id: json.session.id }, routes: [], resumed: false });

@@ -42,7 +42,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await snapshot.delete();
   });
 
-  test("a snapshot is as large as what was written, at once and wherever it is shown", async () => {
+  test("a snapshot has the size of what was written, at once and wherever it is shown", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, name: named("large") });
     const length = 16_000_000;
     await sandbox.runCommand("sh", ["-c", `head -c ${length} /dev/urandom > large`]);
@@ -57,7 +57,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandbox.delete();
   });
 
-  test("a snapshot can be looked at and deleted, after which nothing boots from it but it is still listed", async () => {
+  test("a snapshot can be read and deleted; then nothing boots from it but it is still listed", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, name: named("deleted") });
     const taken = await sandbox.snapshot();
     const found = await Snapshot.get({ ...way.auth, snapshotId: taken.snapshotId });
@@ -95,7 +95,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandbox.delete();
   });
 
-  test("the last few snapshots are kept, the others go", async () => {
+  test("the last few snapshots are kept, the others are deleted", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, name: named("keep"), keepLastSnapshots: { count: 2 } });
     const taken = await generations(sandbox, 4);
     const listed = (await sandbox.listSnapshots()).snapshots;
@@ -105,7 +105,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandbox.delete();
   });
 
-  test("those that go may be left to expire", async () => {
+  test("snapshots beyond that number may be left to expire", async () => {
     const keepLastSnapshots = { count: 1, expiration: day, deleteEvicted: false };
     const sandbox = await Sandbox.create({ ...way.auth, name: named("evict"), keepLastSnapshots });
     await generations(sandbox, 2);
@@ -127,7 +127,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await sandbox.delete();
   });
 
-  test("lists page, and know one sandbox's from all", async () => {
+  test("lists have pages, and can be limited to one sandbox", async () => {
     const sandbox = await Sandbox.create({ ...way.auth, name: named("listed") });
     const taken = await generations(sandbox, 3);
     const own = await Array.fromAsync(await sandbox.listSnapshots({ limit: 2 }));
@@ -160,7 +160,7 @@ describe.each(waysTo(daemon))("$name", (way) => {
     await Promise.all([sandbox.delete(), sibling.delete()]);
   });
 
-  test("a fork has the other's files and settings, but for what is asked otherwise", async () => {
+  test("a fork has the other's files and settings, except those that the request changes", async () => {
     const origin = await Sandbox.create({
       ...way.auth,
       name: named("forked"),
@@ -219,7 +219,7 @@ test("version 3 of the endpoint keeps a snapshot for a week", async () => {
   await sandbox.delete();
 });
 
-/** writes, stops and resumes so many times; the snapshots that were left, oldest first */
+/** writes, stops and resumes so many times; returns the remaining snapshots, oldest first */
 async function generations(sandbox: AnySandbox, count: number): Promise<string[]> {
   const taken: string[] = [];
   for (let n = 0; n < count; n++) {

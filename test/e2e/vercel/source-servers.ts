@@ -1,7 +1,7 @@
 /**
  * What sandboxes fetch in test/e2e/vercel/sources.test.ts, served inside the network namespace of its internet: the repositories
- * and files of a directory over HTTP on port 8080. Repositories go through git's own CGI program; what lies below
- * /private asks for a name and a password, what lies below /slow takes its time. Prints "ready" and stays until its
+ * and files of a directory over HTTP on port 8080. Repositories go through git's own CGI program; paths below
+ * /private ask for a name and a password, paths below /slow are slow. Prints "ready" and stays until its
  * stdin ends.
  */
 
@@ -38,7 +38,7 @@ function repository(request: IncomingMessage, response: ServerResponse, url: URL
       GIT_PROJECT_ROOT: directory,
       GIT_HTTP_EXPORT_ALL: "1",
       GIT_PROTOCOL: String(request.headers["git-protocol"] ?? ""),
-      // The repositories are the test's own, whoever that is.
+      // git accepts the repositories whichever user runs the test.
       GIT_CONFIG_COUNT: "1",
       GIT_CONFIG_KEY_0: "safe.directory",
       GIT_CONFIG_VALUE_0: "*",

@@ -1,4 +1,4 @@
-/** Sandboxes and the world outside: what they are filled with at their start, and what their policy lets them reach. */
+/** Sandboxes and the outside: their sources at the start, and what their policy lets them reach. */
 
 import { execFileSync, spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -34,7 +34,7 @@ afterAll(() => undo.disposeAsync());
 beforeEach((context) => needs(context, "root", "the command git"));
 
 describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox }) => {
-  // Where the vendor's runtimes have a repository; its images have it in a folder of its own.
+  // The directory of a repository in the vendor's runtimes; its images have a folder for it.
   const folder = version === "2.9.2" ? "/vercel/sandbox" : "/vercel/repo";
   const git = async (sandbox: AnySandbox, ...args: string[]) =>
     (await sandbox.runCommand({ cmd: "git", args, cwd: folder })).stdout();
@@ -48,20 +48,20 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox }) => {
     await sandbox.delete();
   });
 
-  test("a revision of it may be asked for, by branch, tag or commit, and no more history than needed", async () => {
+  test("a revision may be requested by branch, tag or commit, with no more history than needed", async () => {
     const wanted = { branch: "second\n", "v1.0": "first\n", [commits[0] ?? ""]: "first\n" };
     for (const [revision, content] of Object.entries(wanted)) {
       const source = { type: "git" as const, url: `${site}/repo.git`, revision, depth: 1 };
       const sandbox = await Sandbox.create({ ...auth(), source });
       expect((await sandbox.readFileToBuffer({ path: `${folder}/file.txt` }))?.toString(), revision).toBe(content);
       expect(await git(sandbox, "rev-list", "--count", "HEAD")).toBe("1\n");
-      // Only a branch can be stayed on.
+      // Only with a branch is HEAD attached.
       expect(await git(sandbox, "branch", "--show-current")).toBe(revision === "branch" ? "branch\n" : "");
       await sandbox.delete();
     }
   });
 
-  test("a private repository is fetched with a password that stays nowhere", async () => {
+  test("a private repository is fetched with a password that is not kept", async () => {
     const url = `${site}/private/repo.git`;
     const source = { type: "git" as const, url, username: "name", password: "pass word" };
     const sandbox = await Sandbox.create({ ...auth(), source });
@@ -77,7 +77,7 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox }) => {
     await sandbox.delete();
   });
 
-  test("what cannot be fetched is told, and nothing is left", async () => {
+  test("a source that cannot be fetched is an error, and nothing is left", async () => {
     const before = await names();
     const sources = [
       { type: "git" as const, url: `${site}/nothing.git` },
@@ -107,11 +107,11 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox }) => {
   });
 });
 
-describe("a client that goes away while its sandbox is made", () => {
+describe("a client that disconnects while its sandbox is created", () => {
   const source = { type: "tarball", url: `${site}/slow/archive.tgz` };
   const sessions = async (): Promise<{ id: string; status: string }[]> =>
     (await raw(daemon, "GET", "/v2/sandboxes/sessions?limit=50")).json.sessions;
-  /** begins a create and leaves it alone long before it can be answered; the session that it was about */
+  /** begins a create and disconnects long before the answer; returns the session of the create */
   const leave = async (body: object) => {
     const before = (await sessions()).map(({ id }) => id);
     const gone = AbortSignal.timeout(200);
@@ -119,7 +119,7 @@ describe("a client that goes away while its sandbox is made", () => {
     return async () => (await sessions()).find(({ id }) => !before.includes(id));
   };
 
-  test("leaves nothing when it gave no name, for nobody could find it", async () => {
+  test("leaves nothing if it gave no name, because it could not find the sandbox", async () => {
     const session = await leave({ tags: { unheard: "yes" } });
     await eventually("the session was begun and is over", async () => {
       const status = (await session())?.status;
@@ -147,7 +147,7 @@ describe("a network policy", () => {
     return command.exitCode === 0;
   };
 
-  test("is enforced at once, each way", async () => {
+  test("is enforced at once, in both directions", async () => {
     expect(await reaches(`http://${webAddress}/`)).toBe(true);
     expect(await reaches("http://web.test/")).toBe(true);
     await sandbox().update({ networkPolicy: "deny-all" });
@@ -157,7 +157,7 @@ describe("a network policy", () => {
     expect(await reaches("http://web.test/")).toBe(true);
   });
 
-  test("of any kind leaves private networks out, but for those the host's owner allowed", async () => {
+  test("of any kind excludes private networks, except those that the operator allows", async () => {
     expect(await reaches("http://10.9.9.9/")).toBe(true);
     for (const address of ["192.168.7.7", "169.254.169.254", "100.64.3.3"]) {
       expect(await reaches(`http://${address}/`), address).toBe(false);
@@ -165,7 +165,7 @@ describe("a network policy", () => {
   });
 });
 
-test("what goes over the network is counted", async () => {
+test("network traffic is counted", async () => {
   const { Sandbox } = sdks["3.5.0"];
   const sandbox = await Sandbox.create({ ...credentials(daemon), fetch: fetchTo(daemon) });
   await sandbox.runCommand("curl", ["-sS", "-o", "/dev/null", `${site}/large.bin`]);

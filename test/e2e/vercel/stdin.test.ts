@@ -1,4 +1,4 @@
-/** Standard input over HTTP, sent again as clients do whose answer was lost: nothing arrives twice, and nothing is lost. */
+/** Standard input over HTTP that a client sends again after a lost answer: nothing arrives twice or is lost. */
 
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -6,7 +6,7 @@ import { raw } from "../clients.ts";
 
 const daemon = daemonOfFile();
 
-test("what is sent again after kill -9 of the daemon arrives once", async () => {
+test("input that is sent again after kill -9 of the daemon arrives once", async () => {
   const { session } = (await raw(daemon(), "POST", "/v3/sandboxes", { body: { persistent: false } })).json;
   const commands = `/v2/sandboxes/sessions/${session.id}/cmd`;
   const { command } = (await raw(daemon(), "POST", commands, { body: { command: "cat", attachStdin: true } })).json;

@@ -1,4 +1,4 @@
-/** Terminals: the vendor's command line on a real one, the SDK's way in, and the protocol byte by byte. */
+/** Terminals: the vendor's command line on a real one, the SDK's method, and the protocol byte by byte. */
 
 import { createHash } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -22,7 +22,7 @@ import { Typist } from "./typist.ts";
 const daemon = daemonOfFile();
 beforeAll(() => redirectThisProcess(daemon()));
 
-/** of a shell in the directory that it starts in: /vercel on /v3, below that elsewhere */
+/** the prompt of a shell in its first directory: /vercel on /v3, below that elsewhere */
 const prompt = /\/vercel/;
 
 describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s on a terminal", (version) => {
@@ -37,9 +37,9 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s on a terminal", (versi
     shell.type("stty size; tty; echo $TERM\n");
     await shell.until(/24 80\s+\/dev\/pts\/\d+\s+xterm-256color/);
     shell.resize(40, 100);
-    // The size is on its way by itself: the shell waits for it.
+    // The size is sent separately: the shell waits for it.
     shell.type("until stty size | grep '40 100'; do :; done; exit 7\n");
-    // what was typed has a quote before it, and the prompt may come in between
+    // the echoed input has a quote before it, and the prompt may come in between
     await shell.until(/[^']40 100/);
     expect(await shell.ended, shell.output).toBe(7);
     expect((await raw(daemon(), "DELETE", `/v2/sandboxes/${name}`)).status).toBe(isNewer ? 404 : 200);
@@ -63,7 +63,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s on a terminal", (versi
     await raw(daemon(), "DELETE", `/v2/sandboxes/${name}`);
   });
 
-  test("run -i and create --connect begin with a sandbox of their own", async () => {
+  test("run -i and create --connect start a sandbox of their own", async () => {
     const name = `connect-${version.replaceAll(".", "-")}`;
     const script = "tty; read x; exit $x";
     const running = await onTerminal(version, ["run", "-i", "--rm", "--name", name, "--", "sh", "-c", script]);
@@ -82,7 +82,7 @@ describe.each<CliVersion>(["4.5.0", "3.5.5"])("sandbox %s on a terminal", (versi
 describe.each(waysTo(daemon))("$name", (way) => {
   const sandbox = sandboxOf(() => way.Sandbox.create({ ...way.auth }));
 
-  test("openInteractive gives a way in, also to a sandbox that was stopped", async () => {
+  test("openInteractive opens a terminal, also in a sandbox that was stopped", async () => {
     await sandbox().stop();
     const { url, token } = await sandbox().openInteractive();
     const terminal = await Terminal.open(`${url}?token=${token}`);
@@ -113,14 +113,14 @@ describe("the protocol", () => {
     expect(terminal.output).toContain(hash);
   });
 
-  test("a size of nothing is a usual one", async () => {
+  test("a size of zero becomes the default size", async () => {
     const terminal = await Terminal.open(await grant());
     terminal.start({ command: "stty", args: ["size"], cols: 0, rows: 0 });
     expect((await terminal.ended).code).toBe(0);
     expect(terminal.output).toBe("24 80\r\n");
   });
 
-  test("a connection that was lost is made again with the same token, and nothing is lost or told twice", async () => {
+  test("a lost connection is made again with the same token, and no output is lost or repeated", async () => {
     const url = await grant();
     const first = await Terminal.open(url);
     const script = "echo one; read x; echo two; read y; echo three; exit 4";
@@ -135,14 +135,14 @@ describe("the protocol", () => {
     expect(`${first.output}${second.output}`).toBe("one\r\na\r\ntwo\r\nb\r\nthree\r\n");
   });
 
-  test("what is no program is told, as an exit code", async () => {
+  test("a missing program is reported as an exit code", async () => {
     const terminal = await Terminal.open(await grant());
     terminal.start({ command: "no-such-program", cols: 80, rows: 24 });
     expect((await terminal.ended).code).toBe(127);
     expect(terminal.output).toContain("no-such-program");
   });
 
-  test("nobody gets in without the token of this very session", async () => {
+  test("a connection needs the token of this session", async () => {
     const url = await grant();
     const other = await sdks["3.5.0"].Sandbox.create({ ...credentials(daemon()), persistent: false });
     const wrong = [
@@ -155,7 +155,7 @@ describe("the protocol", () => {
     await other.delete();
   });
 
-  test("nonsense ends the connection, not the daemon", async () => {
+  test("malformed input ends the connection, not the daemon", async () => {
     for (const nonsense of ["no json", "{}", '{"type":"start"}', '{"type":"start","command":1}', "[]", "null"]) {
       const terminal = await Terminal.open(await grant());
       terminal.say(nonsense);
@@ -164,7 +164,7 @@ describe("the protocol", () => {
     expect((await raw(daemon(), "GET", "/health")).status).toBe(200);
   });
 
-  test("a terminal whose session ends is told that it is over", async () => {
+  test("a terminal whose session ends gets its end", async () => {
     const gone = await sdks["3.5.0"].Sandbox.create({ ...credentials(daemon()), persistent: false });
     const { url, token } = await gone.openInteractive();
     const terminal = await Terminal.open(`${url}?token=${token}`);
@@ -196,7 +196,7 @@ class Terminal {
   readonly #socket: WebSocket;
   readonly #chunks: Buffer[] = [];
   #heard: () => void = () => undefined;
-  /** the exit code, if one was told, and how the connection was closed */
+  /** the exit code, if one was sent, and how the connection was closed */
   readonly ended: Promise<{ code?: number; closed: number }>;
 
   private constructor(socket: WebSocket) {
@@ -237,7 +237,7 @@ class Terminal {
     this.#socket.send(Buffer.from(input));
   }
 
-  /** ends without a word, as a network that fails */
+  /** breaks the connection, as a failing network does */
   lose(): void {
     this.#socket.terminate();
   }

@@ -12,7 +12,7 @@ export class Typist {
   /** the program's exit code */
   readonly ended: Promise<number | null>;
 
-  /** starts a program on a terminal of 24 rows and 80 columns, which is gone when the test ends */
+  /** starts a program on a terminal of 24 rows and 80 columns, and ends it with the test */
   constructor(command: string[], options: { env: NodeJS.ProcessEnv; cwd: string }) {
     const env = { ...options.env, TERM: "xterm-256color" };
     this.#python = spawn("python3", ["-c", terminal, ...command], { ...options, env });
@@ -27,7 +27,7 @@ export class Typist {
     this.#python.stderr.setEncoding("utf8").on("data", (text: string) => {
       this.#output += text;
     });
-    // It may have ended before something is typed; the test sees that by its output and code.
+    // It may have ended before the input; the test sees that by its output and code.
     this.#python.stdin.on("error", () => undefined);
     this.ended = new Promise((resolve) => {
       this.#python.once("close", (code) => {
@@ -42,7 +42,7 @@ export class Typist {
     return stripVTControlCharacters(this.#output);
   }
 
-  /** waits until the terminal shows something that it had not shown when this last returned */
+  /** waits until the terminal shows a match, after the match of the previous call */
   async until(pattern: RegExp): Promise<RegExpExecArray> {
     for (;;) {
       const found = pattern.exec(this.output.slice(this.#read));

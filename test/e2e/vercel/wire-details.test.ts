@@ -1,4 +1,4 @@
-/** Codes and fields that programs read, as the hosted service answers them: what its recorded answers have, ours have. */
+/** Codes and fields for programs: our answers have everything that recorded answers of the hosted service have. */
 
 import { expect, test } from "vitest";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -29,7 +29,7 @@ test.each(["a b", "a/b", "ä", "x".repeat(129)])("sessions are listed by a name,
   }
 });
 
-test("sandbox, session and snapshot say their architecture, and a sandbox its image; what is empty is absent", async () => {
+test("sandbox, session and snapshot have their architecture, and a sandbox its image; empty fields are absent", async () => {
   const sandbox = await create({ persistent: false });
   const { json } = await raw(daemon(), "GET", `/v2/sandboxes/${sandbox.name}`);
   expect(json.sandbox).toMatchObject({
@@ -38,7 +38,7 @@ test("sandbox, session and snapshot say their architecture, and a sandbox its im
   });
   expect(json.session).toMatchObject({ architecture });
   for (const member of ["tags", "mounts"]) expect(json.sandbox).not.toHaveProperty(member);
-  // What answers name an image with, a create may ask for.
+  // A create may name an image as answers do.
   const same = await create({ image: json.sandbox.image });
   expect(same.image).toBe(json.sandbox.image);
   await Promise.all([sandbox.delete(), same.delete()]);
@@ -75,7 +75,7 @@ test("a snapshot is answered with its session as it was while it was taken, and 
   expect(gone.json.sandbox).toMatchObject({ currentSnapshotId: snapshot.id, updatedAt: before.sandbox.updatedAt });
 });
 
-test("kill signals the process of a command and not its children, unless that is asked for, and says no exit", async () => {
+test("kill signals the process of a command and not its children, unless requested, and reports no exit", async () => {
   const sandbox = await create();
   const { sessionId } = sandbox.currentSession();
   const script = "trap 'exit 42' TERM; sleep 1000 & echo $! > /tmp/child; while :; do wait; done";
@@ -106,7 +106,7 @@ test("kill signals the process of a command and not its children, unless that is
   await sandbox.delete();
 });
 
-test("sessions by a name are those of the sandbox that has it now; a list of all has those of deleted ones, too", async () => {
+test("sessions by a name are those of the sandbox that has it now; a list of all includes those of deleted ones", async () => {
   const first = await create({ name: "renewed" });
   const [before] = (await first.listSessions()).sessions;
   await first.delete();

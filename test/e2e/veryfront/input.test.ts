@@ -1,6 +1,6 @@
 /**
- * Every route of Veryfront's wire with what makes no sense, and with the key of a second team: a problem with a sentence,
- * and nothing is changed or given away.
+ * Every route of Veryfront's API with invalid input, and with the key of a second team: a problem with a sentence, and
+ * nothing is changed or revealed.
  */
 
 import { beforeAll, describe, expect, test } from "vitest";
@@ -29,10 +29,10 @@ beforeAll(async () => {
 interface Route {
   method: string;
   path: string;
-  /** what it takes */
+  /** a valid value */
   query?: string;
   body?: object;
-  /** what it does not take, one at a time */
+  /** invalid values, one at a time */
   wrongQueries?: string[];
   wrongBodies?: unknown[];
 }
@@ -123,7 +123,7 @@ test("the table has every route of the daemon", () => {
   expect(titled.map(({ title }) => title).sort()).toEqual(served.sort());
 });
 
-/** all that the first team has, as it is now */
+/** everything of the first team, with its state now */
 async function everything(): Promise<unknown> {
   const [sessions, one, commands, files] = await Promise.all([
     ask("GET", "/sandbox-sessions?limit=100"),
@@ -143,7 +143,7 @@ function expectProblem(answer: RawAnswer, what: string, statuses: number[]): voi
   expect(answer.json.detail, shown).toMatch(/^\w.{5,}/);
 }
 
-describe("what makes no sense is refused and changes nothing", () => {
+describe("invalid input is refused and changes nothing", () => {
   test.each(titled)("$title", async ({ method, path, query = "", body, wrongQueries = [], wrongBodies = [] }) => {
     const before = await everything();
     const target = filled(path);
@@ -160,7 +160,7 @@ describe("what makes no sense is refused and changes nothing", () => {
   });
 });
 
-describe("what is not the caller's is not there", () => {
+describe("things of another team are not found", () => {
   test.each(titled)("$title", async ({ method, path, query = "", body }) => {
     const before = await everything();
     const options = body === undefined ? {} : { body };
@@ -194,6 +194,6 @@ describe("what is not the caller's is not there", () => {
   });
 });
 
-test("the daemon had nothing to complain about", () => {
+test("the daemon has logged no error", () => {
   expect(daemon().complaints()).toBe("");
 });

@@ -32,7 +32,7 @@ const isOver = async (id: string) => (await get(`/sandbox-sessions/${id}`)).stat
 
 // Each waits for the end of its own session, so all of them wait together.
 describe.concurrent("while the daemon runs", () => {
-  test("a session that nobody uses ends, because its time was over", async () => {
+  test("an unused session ends when its time is over", async () => {
     const { id, used, ends } = await made();
     expect(ends).toBe(used + timeout);
     await eventually("it ended", () => isOver(id), { everyMs: 100 });
@@ -45,7 +45,7 @@ describe.concurrent("while the daemon runs", () => {
     ["a command", (base: string) => post(`${base}/commands/run`, { command: "true" })],
     ["a file that is written", (base: string) => post(`${base}/files`, { files: [{ path: "f", content: "" }] })],
     ["a file that is read", (base: string) => get(`${base}/file?path=/etc/passwd`)],
-  ])("%s puts the end off", async (_, use) => {
+  ])("%s postpones the end", async (_, use) => {
     const { id, used } = await made();
     expect((await use(`/sandbox-sessions/${id}`)).status).toBe(200);
     const now = await eventually("the use is on record", async () => {
@@ -56,7 +56,7 @@ describe.concurrent("while the daemon runs", () => {
     await remove(id);
   });
 
-  test("asking how it is puts nothing off", async () => {
+  test("reading its state does not postpone the end", async () => {
     const { id, used, ends } = await made();
     await get(`/sandbox-sessions/${id}/commands`);
     await get("/sandbox-sessions");
@@ -64,7 +64,7 @@ describe.concurrent("while the daemon runs", () => {
     await remove(id);
   });
 
-  test("a command that runs keeps its session alive, and its end counts as a use", async () => {
+  test("a running command keeps its session alive, and its end counts as a use", async () => {
     const { id, ends } = await made();
     const started = await post(`/sandbox-sessions/${id}/commands`, { command: "sleep 600" });
     await eventually(
@@ -104,7 +104,7 @@ describe.concurrent("while the daemon runs", () => {
   });
 });
 
-test("a daemon that was away lets idle sessions begin anew, and unlimited ones alone", async () => {
+test("after a restart of the daemon idle sessions start their time again, and unlimited ones are unchanged", async () => {
   const [idle, always] = await Promise.all([made(), made({ ttl_mode: "always_on" })]);
   await daemon().kill9();
   await eventually("its time is over", () => Date.now() > idle.ends, { everyMs: 100 });
@@ -118,7 +118,7 @@ test("a daemon that was away lets idle sessions begin anew, and unlimited ones a
 });
 
 test.each(["commands/run", "commands/stream"])(
-  "a daemon that stops leaves a command alone whose caller waited for it: %s",
+  "a daemon that stops does not end a command whose caller waited for it: %s",
   async (way) => {
     const { id } = await made({ ttl_mode: "always_on" });
     const waiting = post(`/sandbox-sessions/${id}/${way}`, { command: "sleep 600" }).catch(() => "cut off");

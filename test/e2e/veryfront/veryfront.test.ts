@@ -1,4 +1,4 @@
-/** Veryfront's own npm client, unmodified, against a daemon: sessions, commands, files, and what both of its ways say. */
+/** Veryfront's own npm client, unmodified, against a daemon: sessions, commands and files through both interfaces. */
 
 import { Sandbox } from "veryfront/sandbox";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -47,7 +47,7 @@ describe("the client", () => {
       });
     }));
 
-  test("streams what a command prints while it runs", () =>
+  test("streams a command's output while it runs", () =>
     withSandbox(async (sandbox) => {
       const events = sandbox.executeStream("echo first; until [ -e go ]; do sleep 0.05; done; echo last");
       expect((await events.next()).value).toEqual({ type: "stdout", data: "first\n" });
@@ -125,7 +125,7 @@ describe("the client", () => {
       ]);
     }));
 
-  test("cancels also what does not listen", () =>
+  test("also cancels commands that ignore the signal", () =>
     withSandbox(async (sandbox) => {
       const { id } = await sandbox.startBackgroundCommand("trap '' TERM; echo deaf; while :; do sleep 1; done");
       await eventually("it is deaf", async () => (await sandbox.getBackgroundCommandOutput(id)).stdout !== "");
@@ -133,7 +133,7 @@ describe("the client", () => {
       expect(await sandbox.cancelBackgroundCommand(id)).toMatchObject({ status: "canceled" });
     }));
 
-  test("reconnects by id, and not to what was closed", async () => {
+  test("reconnects by id, and not to a closed session", async () => {
     const sandbox = await Sandbox.create();
     await sandbox.executeCommand("echo kept > file");
     expect(await (await Sandbox.get(sandbox.id)).readFile("file")).toBe("kept\n");
@@ -149,7 +149,7 @@ describe("the client", () => {
     await expect(sandbox.executeCommand("true")).rejects.toMatchObject({
       detail: expect.stringMatching(/^Exec failed: 404 .*has ended/),
     });
-    // Whoever closes twice is not told off.
+    // Closing twice is not an error.
     await sandbox.close();
   });
 
@@ -168,7 +168,7 @@ describe("the client", () => {
     }
   });
 
-  test("says what is wrong in a sentence", async () => {
+  test("reports errors in a sentence", async () => {
     const unknown = Sandbox.create({ projectId: "00000000-0000-4000-8000-000000000000" });
     await expect(unknown).rejects.toMatchObject({
       detail: expect.stringMatching(/^Failed to create sandbox: 404 .*Project not found/),
@@ -210,7 +210,7 @@ describe("a session over HTTP", () => {
     }
   });
 
-  test("is on pages that go on and back over every session once, and is what the vendor's schema says", async () => {
+  test("is on pages that list every session once, forwards and backwards, and matches the vendor's schema", async () => {
     const made: string[] = [];
     for (let i = 0; i < 5; i++) made.unshift((await post("/sandbox-sessions")).json.id);
     const page = async (query: string) => {
@@ -230,7 +230,7 @@ describe("a session over HTTP", () => {
     const back = await page(`&cursor=${three.info.prev}`);
     expect(back).toMatchObject({ ids: made.slice(2, 4), info: { next: made[3] } });
     expect(await page(`&cursor=${back.info.prev}`)).toMatchObject({ ids: made.slice(0, 2), info: { prev: null } });
-    // A session that is over is on no page, and still says where one begins.
+    // A session that has ended is on no page, but is still a valid cursor.
     await remove(`/sandbox-sessions/${made[1]}`);
     expect((await page("")).ids).toEqual([made[0], made[2]]);
     expect((await page(`&cursor=${made[1]}`)).ids).toEqual(made.slice(2, 4));
@@ -261,11 +261,11 @@ describe("a session over HTTP", () => {
     expect(await post(`${base}/commands/${id}/cancel`)).toMatchObject({ status: 200, json: { status: "canceled" } });
     expect(await get(`${base}/commands/${id}/output`)).toMatchObject({ json: { stdout: "", status: "canceled" } });
     await remove(base);
-    // What was printed can be read for as long as it is kept.
+    // Output can be read for as long as it is kept.
     expect((await get(`${base}/commands/${id}`)).status).toBe(200);
   });
 
-  test.each(["run", "stream"])("ends a command with the caller who waits for it: %s", async (way) => {
+  test.each(["run", "stream"])("ends a command when the caller that waits for it disconnects: %s", async (way) => {
     const { json: session } = await post("/sandbox-sessions");
     const base = `/sandbox-sessions/${session.id}`;
     const gone = new AbortController();

@@ -1,4 +1,4 @@
-/** Version 2 of the vendor's command line, which speaks version 1 of the wire: each command of it, and what is then on record. */
+/** Version 2 of the vendor's command line, for version 1 of the API: each command, and what is then on record. */
 
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ async function sandbox(...args: string[]): Promise<CliResult> {
   return result;
 }
 
-/** what the command under test needs, made without a command line of its own: those take their time */
+/** the setup for the command under test, without a slow command line of its own */
 async function make(body: object = {}): Promise<string> {
   const made = await raw(daemon(), "POST", "/v1/sandboxes", { body });
   expect(made, made.text).toMatchObject({ status: 200 });
@@ -69,7 +69,7 @@ test("create and config take policies of domains and subnets", async () => {
   expect((await record(other)).sandbox.status).toBe("stopped");
 });
 
-test("exec runs with its output and exit code, as root, elsewhere, with variables", async () => {
+test("exec runs with its output and exit code, as root, in another directory, with variables", async () => {
   const id = await make({ env: { A: "1" } });
   const failing = await run("exec", id, "--", "sh", "-c", "echo out €; echo err >&2; exit 4");
   expect(failing).toMatchObject({ code: 4, stdout: "out €\n" });
@@ -98,7 +98,7 @@ test("cp copies both ways", async () => {
   await stop(id);
 });
 
-test("run makes a sandbox for a command, and ends it afterwards if asked to", async () => {
+test("run makes a sandbox for a command, and ends it afterwards if requested", async () => {
   const once = await run("run", "--rm", "--env", "A=1", "--", "sh", "-c", "echo once $A; exit 9");
   expect(once).toMatchObject({ code: 9 });
   expect(once.stdout).toContain("once 1\n");
@@ -131,7 +131,7 @@ test("snapshot, snapshots and create from one", async () => {
   expect(deleted.json.snapshot.status).toBe("deleted");
 });
 
-test("a wrong token is told so", async () => {
+test("a wrong token gives an error", async () => {
   const result = await run("list", "--token", "sk_wrong_wrong_wrong");
   expect(result.code).toBe(1);
   expect(`${result.stdout}${result.stderr}`).toMatch(/401|log in|login|authori/i);

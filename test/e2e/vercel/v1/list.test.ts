@@ -1,6 +1,6 @@
 /**
  * Lists of version 1: pages that are named by timestamps, walked by the vendor's SDKs over rows of which many share a
- * millisecond, and answers that are what the vendor's documents say.
+ * millisecond, and answers that match the vendor's documents.
  */
 
 import { join } from "node:path";
@@ -21,7 +21,7 @@ const start = Date.now() - 86_400_000;
 const perMillisecond = [1, 1, 40, 0, 0, 3, 1, 1, 1, 13, 0, 1];
 const count = perMillisecond.reduce((sum, each) => sum + each);
 const states = ["stopped", "aborted", "failed"] as const;
-/** as a list must have them */
+/** in the order of a list */
 let sandboxes: string[] = [];
 let snapshots: string[] = [];
 
@@ -82,7 +82,7 @@ const lists: Record<string, { list(range: Range): Promise<Page>; expected(): str
 };
 
 describe.each(Object.entries(lists))("a list of %s", (_, { list, expected }) => {
-  test.each([1, 7, 20, 100])("by %i is walked forth and back, each row once", async (limit) => {
+  test.each([1, 7, 20, 100])("by %i is walked forwards and backwards, each row once", async (limit) => {
     const there = [await list({ limit })];
     for (let next = there[0]?.pagination.next; next; next = there.at(-1)?.pagination.next) {
       there.push(await list({ limit, until: next }));
@@ -111,7 +111,7 @@ describe.each(Object.entries(lists))("a list of %s", (_, { list, expected }) => 
   });
 });
 
-test("the total is exact: of what was asked for, whatever page this is", async () => {
+test("the total of the requested rows is exact on every page", async () => {
   const page = async (query: string) =>
     (await raw(daemon(), "GET", `/v1/sandboxes?project=listed&limit=10${query}`)).json.pagination;
   const first = await page("");
@@ -126,7 +126,7 @@ test("the total is exact: of what was asked for, whatever page this is", async (
   expect((await page(`&until=${start}`)).total).toBe(0);
 });
 
-test("answers are what the vendor's document says", async () => {
+test("answers match the vendor's document", async () => {
   const made = await raw(daemon(), "POST", "/v1/sandboxes", {
     body: { networkPolicy: { mode: "custom", allowedDomains: ["a.test"] } },
   });
@@ -143,7 +143,7 @@ test("answers are what the vendor's document says", async () => {
     activeCpuDurationMs: expect.any(Number),
     networkTransfer: { ingress: expect.any(Number), egress: expect.any(Number) },
   });
-  // The schema means something: it refuses what is wrong.
+  // The schema refuses wrong values.
   const { json } = running;
   const wrongStatus = { ...json, sandboxes: [{ ...json.sandboxes[0], status: "killed" }] };
   expect(violations(sandboxList, wrongStatus)).toEqual([

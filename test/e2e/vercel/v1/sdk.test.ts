@@ -1,4 +1,4 @@
-/** Version 1 of the vendor's SDK, its last release in both ways and its first stable one: each method, and what it gives. */
+/** Version 1 of the vendor's SDK, its last release in both ways and its first stable one: every method's result. */
 
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
@@ -31,14 +31,14 @@ interface Way {
 const ways: Way[] = [
   way("1.10.2 through the preload", sdk1, () => credentials(daemon())),
   way("1.10.2 through its fetch option", sdk1, () => ({ ...credentials(daemon()), fetch: fetchTo(daemon()) })),
-  // The first one's classes are a part of the last one's, but for private members.
+  // The first one's classes are a part of the last one's, except for private members.
   way("1.0.2 through the preload", sdk10 as unknown as typeof sdk1, () => credentials(daemon())),
 ];
 
 describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
   const sandbox = shared(create);
 
-  test("a sandbox has what was asked for, and is found again", async () => {
+  test("a sandbox has the requested settings, and is found again", async () => {
     const made = await create({ ports: [3000], timeout: 600_000, resources: { vcpus: 2 }, runtime: "node24" });
     expect(made.sandboxId).toMatch(/^sbx_[A-Za-z0-9]{28}$/);
     expect(made).toMatchObject({ status: "running", timeout: 600_000 });
@@ -53,7 +53,7 @@ describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
     expect((await get(made.sandboxId)).status).toBe("stopped");
   });
 
-  test("a sandbox is never kept, and on the other versions is named by its id", async () => {
+  test("a sandbox keeps no files, and its name in the other versions is its id", async () => {
     const made = await create();
     const named = await raw(daemon(), "GET", `/v2/sandboxes/${made.sandboxId}`);
     expect(named.json.sandbox).toMatchObject({
@@ -70,7 +70,7 @@ describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
     });
   });
 
-  test("a command that is waited for gives its output and exit code", async () => {
+  test("a command that is waited for returns its output and exit code", async () => {
     const command = await sandbox().runCommand("sh", ["-c", "echo out; echo err >&2; pwd; exit 3"]);
     expect(command.exitCode).toBe(3);
     expect(await command.stdout()).toBe("out\n/vercel/sandbox\n");
@@ -84,19 +84,19 @@ describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
     });
   });
 
-  test("directory, environment, root and streams are as asked", async () => {
+  test("directory, environment, root and streams are as requested", async () => {
     const [stdout, stderr] = [new PassThrough(), new PassThrough()];
     const script = 'echo "$PWD $(id -un) $B €"; echo warn >&2';
     const options = { cmd: "sh", args: ["-c", script], cwd: "/tmp", env: { B: "2" } };
     const root = await sandbox().runCommand({ ...options, sudo: true, stdout, stderr });
     expect(root.exitCode).toBe(0);
-    // The older SDK goes on writing after the command has ended.
+    // The older SDK still writes after the command has ended.
     expect(String((await once(stdout, "data"))[0])).toBe("/tmp root 2 €\n");
     expect(String((await once(stderr, "data"))[0])).toBe("warn\n");
     expect(await (await sandbox().runCommand(options)).stdout()).toBe("/tmp vercel-sandbox 2 €\n");
   });
 
-  test("a detached command is found again, waited for, and read from the start as often as one likes", async () => {
+  test("a detached command is found again, waited for, and can be read from the start any number of times", async () => {
     const args = ["-c", "echo a; sleep 0.1; echo b >&2; exit 5"];
     const command = await sandbox().runCommand({ cmd: "sh", args, detached: true });
     expect(command.exitCode).toBeNull();
@@ -117,7 +117,7 @@ describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
     ["SIGTERM", undefined, 143],
     ["SIGKILL", "SIGKILL", 137],
     ["10", 10, 138],
-  ] as const)("a command killed by %s says so in its code", async (_, signal, code) => {
+  ] as const)("a command killed by %s has the code of the signal", async (_, signal, code) => {
     const command = await sandbox().runCommand({ cmd: "sleep", args: ["600"], detached: true });
     await command.kill(signal);
     expect((await command.wait()).exitCode).toBe(code);
@@ -140,7 +140,7 @@ describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
     });
   });
 
-  test("time is extended", async () => {
+  test("the timeout is extended", async () => {
     const { timeout } = sandbox();
     await sandbox().extendTimeout(60_000);
     expect(sandbox().timeout).toBe(timeout + 60_000);
@@ -148,7 +148,7 @@ describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
     await expect(sandbox().extendTimeout(10 ** 12)).rejects.toMatchObject({ response: { status: 400 } });
   });
 
-  test("what is not there is not found", async () => {
+  test("a missing sandbox is not found", async () => {
     await expect(get(`sbx_${"0".repeat(28)}`)).rejects.toMatchObject({ response: { status: 404 } });
     await expect(get("snapshots")).rejects.toThrow();
     await expect(get("named")).rejects.toMatchObject({ response: { status: 404 } });
@@ -164,7 +164,7 @@ describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
     expect((await newer.getCommand(command.cmdId)).exitCode).toBe(0);
     expect((await newer.readFileToBuffer({ path: "file" }))?.toString()).toBe("shared\n");
     await older.stop();
-    // It is kept, as it was made to be.
+    // Its files are kept, as requested at its creation.
     expect((await newer.readFileToBuffer({ path: "file" }))?.toString()).toBe("shared\n");
     expect(newer.currentSession().sessionId).not.toBe(older.sandboxId);
     expect((await list({ limit: 2 })).json.sandboxes.map(({ id }) => id)).toEqual([
@@ -183,7 +183,7 @@ describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
 
   if (!isLast) return;
 
-  test("a sandbox has an environment and a policy, and tells of itself", async () => {
+  test("a sandbox has an environment and a policy, and shows its settings", async () => {
     const networkPolicy = {
       allow: { "api.example.com": [{ transform: [{ headers: { authorization: "secret" } }] }], "b.example.com": [] },
       subnets: { allow: ["10.0.0.0/8"], deny: ["10.1.0.0/16"] },
@@ -237,7 +237,7 @@ describe.each(ways)("SDK $name", ({ isLast, create, get, list }) => {
     expect(await fs.exists("fs")).toBe(false);
   });
 
-  test("a snapshot ends its sandbox, others begin with it, and it is listed, found and deleted", async () => {
+  test("a snapshot ends its sandbox, others start from it, and it is listed, found and deleted", async () => {
     const origin = await create();
     await origin.writeFiles([{ path: "kept.txt", content: "kept" }]);
     const snapshot = await origin.snapshot({ expiration: 86_400_000 });
