@@ -275,7 +275,7 @@ test("a sandbox that never accepts is given up", async () => {
   expect((await ask()).status).toBe(502);
 });
 
-test("one route has so many connections and no more, and they come back", async () => {
+test("one sandbox has so many connections and no more, and they come back", async () => {
   let answer = () => {};
   const { port } = await serving({
     connections: 1,
@@ -295,6 +295,23 @@ test("one route has so many connections and no more, and they come back", async 
     return next.statusCode === 200 && next;
   });
   expect(again.statusCode).toBe(200);
+});
+
+test("the connections of a sandbox count together, whatever its ports are called", async () => {
+  const target = await listening(createServer((_req, res) => void res.write("…")));
+  const { port } = await serving({
+    connections: 1,
+    routes: {
+      connect: async (name) => ({
+        port: { sandbox: name.endsWith("i2") ? "i2" : "i1", isPrivate: false, host: undefined },
+        open: async () => connect(target, "127.0.0.1"),
+      }),
+    },
+  });
+  const ask = (name: string) => response(get({ port, headers: { host: `${name}.localhost` } }));
+  expect((await ask("80-i1")).statusCode).toBe(200);
+  for (const name of ["80-i1", "81-i1", "sb-other"]) expect((await ask(name)).statusCode).toBe(503);
+  expect((await ask("80-i2")).statusCode).toBe(200);
 });
 
 test("requests after one another on one client connection go each to its own sandbox", async () => {

@@ -30,7 +30,7 @@ export interface IngressOptions {
   ports?: PortAccess | undefined;
   /** hosts below the domain that are the daemon's own; default none */
   ownHosts?: () => string[];
-  /** most connections into one route at a time; default 512 */
+  /** most connections into one sandbox at a time; default 512 */
   connections?: number;
   /** how long the sandbox may take to accept a connection, in ms; default 30 s */
   patience?: number;
@@ -125,7 +125,7 @@ export function createIngress(options: IngressOptions): Ingress {
   };
 }
 
-/** Opens connections into sandboxes, so many to each route and not more. */
+/** Opens connections into sandboxes, so many to each and not more, whatever its ports are called. */
 class Connections {
   readonly #routes: IngressOptions["routes"];
   readonly #ports: PortAccess | undefined;
@@ -142,13 +142,21 @@ class Connections {
 
   async open(subdomain: string | undefined, { headers }: IncomingMessage, signal: AbortSignal): Promise<Way> {
     if (subdomain === undefined) throw new SandkeepError("not-found", "Cannot connect: the host names no sandbox");
-    const count = this.#open.get(subdomain) ?? 0;
-    if (count >= this.#most)
-      throw new SandkeepError("limit", `Cannot connect: "${subdomain}" has ${count} connections`);
-    this.#open.set(subdomain, count + 1);
-    const leave = once(() => this.#leave(subdomain));
+    let counted: string | undefined;
+    let isOver = false;
+    const leave = once(() => {
+      isOver = true;
+      if (counted !== undefined) this.#leave(counted);
+    });
+    const enter = async (): Promise<Way> => {
+      const { open, port } = await this.#routes.connect(subdomain);
+      if (isOver) throw new SandkeepError("conflict", "Cannot connect: the client did not wait");
+      if (port?.isPrivate) this.#permit(port.sandbox, headers);
+      counted = this.#join(port?.sandbox ?? subdomain);
+      return { way: await open(), host: port?.host };
+    };
     try {
-      const opened = await this.#dial(this.#enter(subdomain, headers), signal);
+      const opened = await this.#dial(enter(), signal);
       opened.way.once("close", leave);
       if (opened.way.closed) leave();
       return opened;
@@ -165,10 +173,11 @@ class Connections {
     throw new SandkeepError("forbidden", "Cannot connect: the sandbox's token is missing or wrong");
   }
 
-  async #enter(subdomain: string, headers: IncomingHttpHeaders): Promise<Way> {
-    const { open, port } = await this.#routes.connect(subdomain);
-    if (port?.isPrivate) this.#permit(port.sandbox, headers);
-    return { way: await open(), host: port?.host };
+  #join(sandbox: string): string {
+    const count = this.#open.get(sandbox) ?? 0;
+    if (count >= this.#most) throw new SandkeepError("limit", `Cannot connect: "${sandbox}" has ${count} connections`);
+    this.#open.set(sandbox, count + 1);
+    return sandbox;
   }
 
   async #dial(dialled: Promise<Way>, signal: AbortSignal): Promise<Way> {
@@ -192,10 +201,10 @@ class Connections {
     }
   }
 
-  #leave(subdomain: string): void {
-    const count = (this.#open.get(subdomain) ?? 1) - 1;
-    if (count > 0) this.#open.set(subdomain, count);
-    else this.#open.delete(subdomain);
+  #leave(sandbox: string): void {
+    const count = (this.#open.get(sandbox) ?? 1) - 1;
+    if (count > 0) this.#open.set(sandbox, count);
+    else this.#open.delete(sandbox);
   }
 }
 

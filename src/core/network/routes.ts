@@ -26,7 +26,7 @@ export function systemRoute({ shortId }: Pick<Session, "shortId">): Route {
 /** A connection to a port of a sandbox that can be opened. */
 export interface Way {
   open(): Promise<Duplex>;
-  /** set if the client named the port by its number */
+  /** what is true of the port */
   port?: {
     /** the sandbox's label */
     sandbox: string;
@@ -41,8 +41,9 @@ interface Place {
   port: number;
   sessionId: string;
   state: SessionState;
-  /** set if the client named the port by its number */
-  sandbox?: Sandbox;
+  sandbox: Sandbox;
+  /** whether the port was named by its number and the sandbox's own label */
+  isNumbered?: boolean;
 }
 
 export class Routes {
@@ -109,19 +110,19 @@ export class Routes {
    * `conflict` if nothing listens on the port
    */
   async connect(subdomain: string): Promise<Way> {
-    const { port, sessionId, state, sandbox } = (await this.#numbered(subdomain)) ?? (await this.#behind(subdomain));
-    const wakes = isOver(state) && sandbox?.ingress?.wakes === true;
+    const place = (await this.#numbered(subdomain)) ?? (await this.#behind(subdomain));
+    const { port, sessionId, state, sandbox, isNumbered = false } = place;
+    const { isPrivate = false, ...ingress } = sandbox.ingress ?? {};
+    const wakes = isNumbered && isOver(state) && ingress.wakes === true;
+    const host = isNumbered ? ingress.host?.replaceAll(/\$\{PORT\}/g, String(port)) : undefined;
     const machineOf = (id: string) => this.#context.runtime.machine(id);
     const machine = isOver(state) ? undefined : machineOf(sessionId);
     const stopped = () => new SandkeepError("gone", `The sandbox behind "${subdomain}" has stopped`);
     if (!machine && !wakes) throw stopped();
-    const { isPrivate = false, host } = sandbox?.ingress ?? {};
     return {
-      ...(sandbox && {
-        port: { sandbox: labelOf(sandbox.id), isPrivate, host: host?.replaceAll(/\$\{PORT\}/g, String(port)) },
-      }),
+      port: { sandbox: labelOf(sandbox.id), isPrivate, host },
       open: async () => {
-        const there = machine ?? (sandbox && machineOf(await this.#wake(sandbox)));
+        const there = machine ?? machineOf(await this.#wake(sandbox));
         if (!there) throw stopped();
         try {
           return await there.connect(port);
@@ -135,31 +136,33 @@ export class Routes {
 
   /** by port number and sandbox label: any port if the sandbox allows it, else only one with a route */
   async #numbered(subdomain: string): Promise<Place | undefined> {
-    const [, digits, label] = /^(\d{1,5})-(i[a-z0-9]+)$/.exec(subdomain) ?? [];
+    // One port has one name: no zeros before its number.
+    const [, digits, label] = /^([1-9]\d{0,4})-(i[a-z0-9]+)$/.exec(subdomain) ?? [];
     const id = label === undefined ? undefined : idOfLabel(label);
     const known = id === undefined ? undefined : await this.#context.store.getSandbox(id);
     // A deleted sandbox no longer has its name.
     const sandbox = known && (await this.#context.store.findSandbox(known.projectId, known.name));
     const port = Number(digits);
-    if (sandbox?.id !== id || !sandbox || port < 1 || port > 65_535) return undefined;
+    if (sandbox?.id !== id || !sandbox || port > 65_535) return undefined;
     const isOpen = sandbox.routes.some((route) => route.port === port && !route.closed);
     if (!sandbox.ingress?.anyPort && !isOpen) return undefined;
-    return { port, sessionId: sandbox.currentSessionId, state: sandbox.state, sandbox };
+    return { port, sessionId: sandbox.currentSessionId, state: sandbox.state, sandbox, isNumbered: true };
   }
 
   async #behind(subdomain: string): Promise<Place> {
     const { store } = this.#context;
     const shortId = /^(\d+)-(s[a-z0-9]+)$/.exec(subdomain)?.[2];
     const session = shortId === undefined ? undefined : await store.findSessionByShortId(shortId);
-    if (session && systemRoute(session).subdomain === subdomain) {
-      return { port: systemPort, sessionId: session.id, state: session.state };
+    const owner = session && (await store.getSandbox(session.sandboxId));
+    if (session && owner && systemRoute(session).subdomain === subdomain) {
+      return { port: systemPort, sessionId: session.id, state: session.state, sandbox: owner };
     }
     const sandbox = await store.findSandboxByRoute(subdomain);
     const route = sandbox?.routes.find((candidate) => candidate.subdomain === subdomain);
     if (!sandbox || !route || route.closed) {
       throw new SandkeepError("not-found", `No sandbox has the address "${subdomain}"`);
     }
-    return { port: route.port, sessionId: sandbox.currentSessionId, state: sandbox.state };
+    return { port: route.port, sessionId: sandbox.currentSessionId, state: sandbox.state, sandbox };
   }
 
   async #expose(owner: Owner, name: string, { port, closed }: { port: number; closed: boolean }, most: number) {
