@@ -1,7 +1,8 @@
 /** Tests of users and groups in hostile files, and of how a user's paths resolve. */
 
 import { expect, test } from "vitest";
-import { Accounts } from "./accounts.ts";
+import type { Machine } from "../ports/runtime.ts";
+import { Accounts, accountOf } from "./accounts.ts";
 import { inHome } from "./user-files.ts";
 
 const passwd = [
@@ -36,6 +37,36 @@ test("users are found by name, and by id with the preferred name", () => {
 
 test("a sandbox without these files still has a root", () => {
   expect(new Accounts("", "").user("root")).toMatchObject({ uid: 0, home: "/root" });
+});
+
+test("users beyond the first 5000 lines are not there, but root is", () => {
+  const accounts = new Accounts(`near:x:1:1::/:\n${"\n".repeat(5000)}far:x:2:2::/:\n`, "");
+  expect(accounts.user("near")).toBeDefined();
+  expect(accounts.user("far")).toBeUndefined();
+  expect(accounts.user("root")).toBeDefined();
+});
+
+test("a name that is not there is looked up again at once, and then not more often than the files may be read", async () => {
+  let passwd = "";
+  const lengths: unknown[] = [];
+  const files = {
+    stat: async () => ({ type: "file" }),
+    async *read(path: string, { length }: { length: number }) {
+      if (path !== "/etc/passwd") return;
+      lengths.push(length);
+      yield Buffer.from(passwd);
+    },
+  };
+  const machine = { files: () => files } as unknown as Machine;
+  await expect(accountOf(machine, "late", 1000)).rejects.toThrow("Cannot find the user");
+  expect(lengths).toEqual([128 << 10, 128 << 10]);
+  for (const now of [1000, 1100, 1249]) await expect(accountOf(machine, "late", now)).rejects.toThrow();
+  expect(lengths).toHaveLength(2);
+  passwd = "late:x:5:5::/:\n";
+  expect((await accountOf(machine, "late", 1250)).uid).toBe(5);
+  expect(lengths).toHaveLength(3);
+  passwd += "later:x:6:6::/:\n";
+  expect((await accountOf(machine, "later", 1500)).uid).toBe(6);
 });
 
 test.each([

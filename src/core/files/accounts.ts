@@ -11,12 +11,22 @@ export interface Account extends FileOwner {
   home: string;
 }
 
-/** most bytes read of each file */
-const longest = 1 << 20;
-/** how long the users stay cached, in ms; an unknown name is looked up again at once */
+/** as much of each file as is read, in bytes and in lines */
+const longest = 128 << 10;
+const mostLines = 5000;
+/** how long an answer counts, in ms; a name that is not among the known ones is looked up again at once */
 const fresh = 2000;
+/** ms between two such looks: else each wrong name costs the host two files */
+const lookAgain = 250;
 
-const known = new WeakMap<Machine, { at: number; accounts: Promise<Accounts> }>();
+const known = new WeakMap<Machine, Known>();
+
+interface Known {
+  at: number;
+  /** when it was last read before its time, for a name that was not there */
+  againAt: number;
+  accounts: Promise<Accounts>;
+}
 
 /** the user of this name; throws if there is none */
 export async function accountOf(machine: Machine, name: string, now: number): Promise<Account> {
@@ -26,12 +36,13 @@ export async function accountOf(machine: Machine, name: string, now: number): Pr
   throw new SandkeepError("invalid", `Cannot find the user "${name.slice(0, 64)}" in the sandbox`, { about });
 }
 
-/** all users, cached for a moment; `again` reads them again */
+/** all of them, as they were at most a moment ago, or with `again` as they were a shorter one ago */
 export function accountsOf(machine: Machine, now: number, again = false): Promise<Accounts> {
   const there = known.get(machine);
-  if (there && !again && now - there.at < fresh && now >= there.at) return there.accounts;
+  const isWithin = (since: number, time: number) => now >= since && now - since < time;
+  if (there && (again ? isWithin(there.againAt, lookAgain) : isWithin(there.at, fresh))) return there.accounts;
   const accounts = readAccounts(machine.files("root"));
-  known.set(machine, { at: now, accounts });
+  known.set(machine, { at: now, againAt: again ? now : (there?.againAt ?? Number.NEGATIVE_INFINITY), accounts });
   accounts.catch(() => known.delete(machine));
   return accounts;
 }
@@ -47,16 +58,16 @@ export class Accounts {
   readonly #groups = new Map<number, string>();
 
   constructor(passwd: string, group: string) {
-    // An image without the file still has a root user.
-    for (const line of [...passwd.split("\n"), "root:x:0:0::/root:"]) {
-      const [name = "", , uid = "", gid = "", , home = ""] = line.split(":");
+    // An image without the file has a root too.
+    for (const line of [...passwd.split("\n", mostLines), "root:x:0:0::/root:"]) {
+      const [name = "", , uid = "", gid = "", , home = ""] = line.split(":", 7);
       const account = { name, uid: numberOf(uid), gid: numberOf(gid), home: home.startsWith("/") ? home : "/" };
       if (name === "" || !isOwner(account)) continue;
       if (!this.#users.has(name)) this.#users.set(name, account);
       if (!this.#names.has(account.uid)) this.#names.set(account.uid, name);
     }
-    for (const line of group.split("\n")) {
-      const [name = "", , gid = ""] = line.split(":");
+    for (const line of group.split("\n", mostLines)) {
+      const [name = "", , gid = ""] = line.split(":", 4);
       const number = numberOf(gid);
       if (name !== "" && number !== undefined && !this.#groups.has(number)) this.#groups.set(number, name);
     }
