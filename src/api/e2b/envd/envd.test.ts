@@ -145,8 +145,8 @@ test("a URL is signed for one file, operation, user and expiry, with one token",
   for (const late of ["5", "4", "x", ""]) expect(() => signer(until(late))).toThrow("signature is already expired");
 });
 
-test("an ended process is found by its last pid or tag, and a running one never", () => {
-  const notes = new ProcessNotes();
+test("a process that ended is found by its last number or tag, and never one that runs", () => {
+  const notes = new ProcessNotes(() => 0);
   const note = { pid: 7, tag: "x", envs: {}, isPty: false };
   notes.add("s", "one", note);
   notes.add("s", "two", { ...note, envs: { A: "b" } });
@@ -155,4 +155,36 @@ test("an ended process is found by its last pid or tag, and a running one never"
   expect(notes.ended("other", { pid: 7, tag: undefined }, new Set())).toBeUndefined();
   notes.add("s", "three", { ...note, envs: { A: "b".repeat(10_000) } });
   expect(notes.of("s", "three")?.envs).toEqual({});
+});
+
+test("a process that has ended leaves no variables, and its note goes in time or when others have come", () => {
+  let now = 0;
+  const notes = new ProcessNotes(() => now);
+  const note = { pid: 7, tag: "x", envs: { A: "b" }, isPty: false };
+  notes.add("s", "one", note);
+  expect(notes.of("s", "one")?.envs).toEqual({ A: "b" });
+  notes.end("s", "one");
+  expect(notes.of("s", "one")).toEqual({ ...note, envs: {} });
+  for (let i = 0; i < 256; i++) {
+    notes.add("s", `next${i}`, note);
+    notes.end("s", `next${i}`);
+  }
+  expect(notes.of("s", "one")).toBeUndefined();
+  expect(notes.of("s", "next0")).toBeDefined();
+  notes.add("s", "runs", note);
+  now = 30_000;
+  notes.add("other", "one", note);
+  expect(notes.of("s", "next255")).toBeUndefined();
+  expect(notes.of("s", "runs")).toEqual(note);
+});
+
+test("the variables of all processes together are bounded, and there is room again when one ends", () => {
+  const notes = new ProcessNotes(() => 0);
+  const note = { pid: 7, tag: undefined, envs: { A: "b".repeat(8191) }, isPty: false };
+  for (let i = 0; i < 2048; i++) notes.add(`s${i % 3}`, `c${i}`, note);
+  notes.add("s", "more", note);
+  expect(notes.of("s", "more")?.envs).toEqual({});
+  notes.end("s0", "c0");
+  notes.add("s", "again", note);
+  expect(notes.of("s", "again")).toEqual(note);
 });

@@ -11,14 +11,12 @@ import type { Service } from "../../kit/dialect.ts";
 import { deadlineExceeded, deadlineOf, type EnvdCall, keepaliveOf, timeoutOf } from "./call.ts";
 import { ConnectError, clientStream, serverStream, unary } from "./connect.ts";
 import { endEvent, type Input, messages, type Selector, type StartMessage } from "./messages.ts";
-import { ProcessNotes } from "./process-notes.ts";
+import { memory, ProcessNotes } from "./process-notes.ts";
 
 export type Method = (call: EnvdCall) => Response | Promise<Response>;
 
 const keepalive = { event: { keepalive: {} } };
-/** how long an ended process can still be found, in ms */
-const memory = 30_000;
-/** longest that a command may take to read its input, in ms */
+/** how long a command may take to read what it is sent, in ms */
 const inputPatience = 60_000;
 /** longest wait for the end of a killed process, in ms */
 const killPatience = 1000;
@@ -27,7 +25,7 @@ const longestChunk = 64 << 10;
 
 export function processMethods(service: Service): Record<string, Method> {
   const { core, clock, trouble, ending } = service;
-  const notes = new ProcessNotes();
+  const notes = new ProcessNotes(clock);
   const report = { trouble };
 
   return {
@@ -104,6 +102,9 @@ export function processMethods(service: Service): Record<string, Method> {
     const { tag, pty } = message;
     const pid = place?.pid ?? 0;
     notes.add(call.session.id, command.id, { pid, tag, envs: message.process.envs, isPty: pty !== undefined });
+    // Whether or not a client follows it.
+    const over = () => notes.end(call.session.id, command.id);
+    void core.commands.wait(call.owner, call.session.id, command.id).then(over, over);
     yield { event: { start: { pid } } };
     yield* followed(call, command, { from: 0 }, signal);
   }
