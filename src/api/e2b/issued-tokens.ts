@@ -9,6 +9,8 @@ import { keepLast } from "../../base/bounded-map.ts";
 const mostSandboxes = 10_000;
 /** most tokens of one sandbox; each key has its own */
 const mostTokens = 16;
+/** tokens that an address is tried with which names no sandbox: each costs a hash, before it is clear who asks */
+const mostTried = 1000;
 
 export class IssuedTokens {
   /** by sandbox */
@@ -27,7 +29,16 @@ export class IssuedTokens {
     return [...(this.#tokens.get(sandboxId)?.keys() ?? [])];
   }
 
-  *all(): Generator<{ sandboxId: string; token: string }> {
-    for (const [sandboxId, tokens] of this.#tokens) for (const token of tokens.keys()) yield { sandboxId, token };
+  /** the newest of all, for an address that names no sandbox */
+  newest(): { sandboxId: string; token: string }[] {
+    const newest = [...this.#tokens].slice(-mostTried).reverse();
+    return newest
+      .flatMap(([sandboxId, tokens]) => [...tokens.keys()].reverse().map((token) => ({ sandboxId, token })))
+      .slice(0, mostTried);
+  }
+
+  /** of a sandbox that is gone */
+  forget(sandboxId: string): void {
+    this.#tokens.delete(sandboxId);
   }
 }

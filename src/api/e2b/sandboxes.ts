@@ -44,6 +44,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     queryOf(c, schemas.emptyQuery);
     const { sandbox } = await sandboxOf(c, dialect);
     await core.sandboxes.delete(c.get("owner"), sandbox.name, { orphanSnapshots: "unnamed" });
+    dialect.issued.forget(labelOf(sandbox.id));
     return nothing();
   });
 }

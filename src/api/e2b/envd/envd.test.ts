@@ -145,6 +145,45 @@ test("a URL is signed for one file, operation, user and expiry, with one token",
   for (const late of ["5", "4", "x", ""]) expect(() => signer(until(late))).toThrow("signature is already expired");
 });
 
+test("what cannot be a signature is refused before any token is tried", () => {
+  const issued = new IssuedTokens();
+  let tried = 0;
+  issued.newest = () => {
+    tried++;
+    return [];
+  };
+  const signer = (query: Record<string, string>) =>
+    signerOf(new Request(`http://h/files?${new URLSearchParams(query)}`), { issued, now: 5000, sandboxId: undefined });
+  const signature = `v1_${"a".repeat(43)}`;
+  for (const query of [
+    ...["x", "", `${signature}a`, signature.slice(1), signature.replace("a", "=")].map((other) => ({
+      signature: other,
+    })),
+    { signature, path: "a".repeat(4096) },
+    { signature, username: "a".repeat(66) },
+    { signature, signature_expiration: "5" },
+    { signature, signature_expiration: "9".repeat(33) },
+  ]) {
+    expect(() => signer(query), JSON.stringify(query).slice(0, 80)).toThrow("signature is");
+  }
+  expect(tried).toBe(0);
+  expect(() => signer({ signature, path: "a".repeat(4095), signature_expiration: "6" })).toThrow("signature is wrong");
+  expect(tried).toBe(1);
+});
+
+test("an address that names no sandbox is tried with the newest 1000 tokens, and none of a sandbox that is gone", () => {
+  const issued = new IssuedTokens();
+  for (let i = 0; i < 1200; i++) issued.add(`i${i}`, `t${i}`);
+  issued.add("i0", "t0");
+  const newest = issued.newest();
+  expect(newest).toHaveLength(1000);
+  expect(newest[0]).toEqual({ sandboxId: "i0", token: "t0" });
+  expect(newest.at(-1)).toEqual({ sandboxId: "i201", token: "t201" });
+  issued.forget("i0");
+  expect(issued.newest()[0]?.sandboxId).toBe("i1199");
+  expect(issued.of("i0")).toEqual([]);
+});
+
 test("a process that ended is found by its last number or tag, and never one that runs", () => {
   const notes = new ProcessNotes(() => 0);
   const note = { pid: 7, tag: "x", envs: {}, isPty: false };

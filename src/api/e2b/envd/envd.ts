@@ -116,6 +116,7 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
       const isAsleep = ingress?.wakes && session.snapshottedAt !== undefined;
       return isAsleep ? (await core.sandboxes.resume(owner, name)).session : undefined;
     } catch (error) {
+      if (isSandkeepError(error, "not-found")) issued.forget(label);
       if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden", "sandbox")) return undefined;
       throw error;
     }
