@@ -13,7 +13,9 @@ interface Scope extends About {
   request?: string;
 }
 
-const credentialHeaders = ["authorization", "x-api-key", "cookie"];
+const credentialHeaders = /^(authorization|x-api-key|cookie)$|\btoken$/;
+/** of one request: one with many would push out those of others */
+const mostCredentials = 8;
 
 const scopes = new AsyncLocalStorage<Scope>();
 
@@ -47,8 +49,8 @@ export function inRequest(
 ): void {
   const scope: Scope = { request: `r-${randomBytes(9).toString("base64url")}` };
   response.setHeader("x-request-id", scope.request ?? "");
-  for (const name of credentialHeaders) {
-    const value = request.headers[name];
+  const credentials = Object.entries(request.headers).filter(([name]) => credentialHeaders.test(name));
+  for (const [, value] of credentials.slice(0, mostCredentials)) {
     if (typeof value === "string") redact(value.replace(/^\w+ /, ""));
   }
   if (log.isLevelEnabled(level)) {
