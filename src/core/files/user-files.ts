@@ -58,9 +58,15 @@ export class UserFiles {
     return this.#at(caller, sessionId, place, (at) => fileAt(at, at.path));
   }
 
-  async list(caller: Caller, sessionId: string, place: Place, depth: number): Promise<UserFile[]> {
+  /** `limit` where there are more than `most` */
+  async list(
+    caller: Caller,
+    sessionId: string,
+    place: Place,
+    { depth, most }: { depth: number; most: number },
+  ): Promise<UserFile[]> {
     return this.#at(caller, sessionId, place, async (at) => {
-      const files = await at.files.list(at.path, { depth, links: true });
+      const files = await at.files.list(at.path, { depth, links: true, most });
       return files.map((file) => describe(at, file));
     });
   }

@@ -258,8 +258,11 @@ export interface Files {
   write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<void>;
   /** with `links`, also the type of a symlink's target */
   stat(path: string, options?: { follow?: boolean; links?: boolean }): Promise<FileInfo>;
-  /** entries of a directory, with `depth` also of those below it; parents come first, symlinks are not followed */
-  list(path: string, options?: { depth?: number; links?: boolean }): Promise<FileInfo[]>;
+  /**
+   * what is in a directory, and with `depth` in those below it: each before what is in it, no symlink followed; `limit`
+   * where that is more than `most`
+   */
+  list(path: string, options?: { depth?: number; links?: boolean; most?: number }): Promise<FileInfo[]>;
   mkdir(path: string, options?: { recursive?: boolean; mode?: number; owner?: FileOwner }): Promise<void>;
   /** with `parents`, makes missing directories at the destination, with this owner */
   move(from: string, to: string, options?: { parents?: boolean; owner?: FileOwner }): Promise<void>;

@@ -3,9 +3,11 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import type { UserFile } from "../../../core/files/user-files.ts";
+import type { Service } from "../../kit/dialect.ts";
 import { IssuedTokens } from "../issued-tokens.ts";
 import { byteRange } from "./byte-ranges.ts";
-import { deadlineOf, keepaliveOf, timeoutOf, userOf } from "./call.ts";
+import { deadlineOf, type EnvdCall, keepaliveOf, timeoutOf, userOf } from "./call.ts";
+import { filesystemMethods } from "./filesystem.ts";
 import { endEvent, entryInfo, messages } from "./messages.ts";
 import { ProcessNotes } from "./process-notes.ts";
 import { signerOf } from "./signature.ts";
@@ -143,6 +145,27 @@ test("a URL is signed for one file, operation, user and expiry, with one token",
   });
   expect(signer(until("6"))).toEqual({ sandboxId: "i1", token: "t1" });
   for (const late of ["5", "4", "x", ""]) expect(() => signer(until(late))).toThrow("signature is already expired");
+});
+
+test("a directory is listed to 32 levels and 10,000 entries, and deeper is refused", async () => {
+  const asked: unknown[] = [];
+  const list = async (...given: unknown[]) => {
+    asked.push(given.at(-1));
+    return [];
+  };
+  const { ListDir } = filesystemMethods({ core: { userFiles: { list } } } as unknown as Service);
+  const answer = async (depth: number) => {
+    const init = { method: "POST", headers: { "content-type": "application/json" } };
+    const request = new Request("http://h/", { ...init, body: JSON.stringify({ path: "/", depth }) });
+    return ListDir?.({ request, session: { id: "s" } } as unknown as EnvdCall);
+  };
+  expect((await answer(32))?.status).toBe(200);
+  const refused = await answer(33);
+  expect([refused?.status, await refused?.json()]).toEqual([
+    400,
+    { code: "invalid_argument", message: "Cannot list so deep: the depth is at most 32" },
+  ]);
+  expect(asked).toEqual([{ depth: 32, most: 10_000 }]);
 });
 
 test("what cannot be a signature is refused before any token is tried", () => {

@@ -4,10 +4,14 @@ import type { UserFile } from "../../../core/files/user-files.ts";
 import type { FileChange } from "../../../core/ports/runtime.ts";
 import type { Service } from "../../kit/dialect.ts";
 import { deadlineExceeded, deadlineOf, type EnvdCall, keepaliveOf } from "./call.ts";
-import { serverStream, unary } from "./connect.ts";
+import { ConnectError, serverStream, unary } from "./connect.ts";
 import { entryInfo, messages, type WatchMessage } from "./messages.ts";
 import type { Method } from "./processes.ts";
 import { Watchers } from "./watchers.ts";
+
+/** what a directory is listed to: levels, and entries of all of them */
+const deepest = 32;
+const mostEntries = 10_000;
 
 export function filesystemMethods(service: Service): Record<string, Method> {
   const { core, trouble, ending } = service;
@@ -22,7 +26,11 @@ export function filesystemMethods(service: Service): Record<string, Method> {
       })),
     ListDir: (call) =>
       unary(call.request, messages.listDir, report, async ({ path, depth }) => {
-        const entries = await userFiles.list(...about(call), { path, user: call.user }, Math.max(depth, 1));
+        if (depth > deepest) {
+          throw new ConnectError("invalid_argument", `Cannot list so deep: the depth is at most ${deepest}`);
+        }
+        const bounds = { depth: Math.max(depth, 1), most: mostEntries };
+        const entries = await userFiles.list(...about(call), { path, user: call.user }, bounds);
         return { entries: entries.map(entryInfo) };
       }),
     MakeDir: (call) =>

@@ -106,9 +106,10 @@ async function withTarget(session: FileSession, file: FileInfo): Promise<FileInf
 async function list(
   session: FileSession,
   path: string,
-  { depth = 1, links = false }: { depth?: number; links?: boolean } = {},
+  { depth = 1, links = false, most }: { depth?: number; links?: boolean; most?: number } = {},
 ): Promise<FileInfo[]> {
   const files: FileInfo[] = [];
+  let left = most ?? Number.POSITIVE_INFINITY;
   let length = 0;
   await below(path, depth);
   return files;
@@ -117,7 +118,10 @@ async function list(
     const found: FileInfo[] = [];
     for await (const entry of session.list(directory)) {
       length += directory.length + entry.path.length + entry.target.length + 100;
-      if (length > longestList) throw new SandkeepError("limit", `Cannot list "${path}": it holds too many files`);
+      if (--left < 0 || length > longestList) {
+        const bound = left < 0 ? `more than ${most}` : "too many";
+        throw new SandkeepError("limit", `Cannot list "${path}": it holds ${bound} files`);
+      }
       found.push(infoOf(entry, posix.join(directory, entry.path)));
     }
     if (links) for (const [at, file] of found.entries()) found[at] = await withTarget(session, file);

@@ -51,6 +51,8 @@ test("a list has the requested depth, directories before their content, and foll
   expect((await names(1)).sort()).toEqual(["a", "b", "link", "z"]);
   expect(await names(2)).toEqual(["a", "b", "b/c", "b/x", "link", "z"]);
   expect(await names(100)).toEqual(["a", "b", "b/c", "b/c/d", "b/x", "link", "z"]);
+  expect(await files.list(root, { depth: 100, most: 7 })).toHaveLength(7);
+  expect(await refusal(files.list(root, { depth: 100, most: 6 }))).toMatch(/^limit: .*it holds more than 6 files$/);
   const links = (await files.list(root, { links: true })).filter(({ type }) => type === "symlink");
   expect(links.map(({ targetType }) => targetType).sort()).toEqual(["directory", undefined]);
   expect(await files.stat(join(root, "link"), { follow: false, links: true })).toMatchObject({
