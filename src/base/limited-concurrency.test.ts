@@ -4,7 +4,7 @@
  */
 
 import { expect, test } from "vitest";
-import { Turns } from "./limited-concurrency.ts";
+import { Shares, Turns } from "./limited-concurrency.ts";
 
 /** work that ends when it is let, and the order in which it began */
 function crowd(turns: Turns) {
@@ -53,4 +53,32 @@ test("work that takes too long gives its turn away once, and goes on", async () 
   await expect.poll(() => begun).toEqual(["slow", "next", "last"]);
   for (const name of ["slow", "next", "last"]) await end(name);
   await Promise.all([slow, ...others]);
+});
+
+test("a caller that gives up leaves the queue at once, and its work never begins", async () => {
+  const turns = new Turns(1, 60_000);
+  const { begun, begin, end } = crowd(turns);
+  const first = begin("a", "first");
+  const left = new AbortController();
+  const leaving = turns.take("a", async () => void begun.push("leaving"), left.signal);
+  const last = begin("a", "last");
+  left.abort(new Error("it left"));
+  await expect(leaving).rejects.toThrow("it left");
+  await end("first");
+  expect(begun).toEqual(["first", "last"]);
+  await end("last");
+  await Promise.all([first, last]);
+  await expect(turns.take("a", async () => 1, left.signal)).rejects.toThrow("it left");
+});
+
+test("a team holds only so many shares, and all teams together only so many", () => {
+  const shares = new Shares({ ofTeam: 2, ofAll: 3 });
+  const [first, second, third] = [shares.take("a"), shares.take("a"), shares.take("a")];
+  expect([first, second, third].map((share) => share !== undefined)).toEqual([true, true, false]);
+  expect(shares.take("b")).toBeDefined();
+  expect(shares.take("c")).toBeUndefined();
+  first?.();
+  first?.();
+  expect(shares.take("c")).toBeDefined();
+  expect(shares.take("a")).toBeUndefined();
 });

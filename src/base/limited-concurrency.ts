@@ -17,9 +17,11 @@ export class Turns {
     this.#patience = patience;
   }
 
-  async take<T>(team: string, work: () => Promise<T>): Promise<T> {
+  /** a caller whose signal aborts while it waits gives up its place, and its work never begins */
+  async take<T>(team: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    signal?.throwIfAborted();
     if (this.#busy < this.#most) this.#busy++;
-    else await this.#turn(team);
+    else await this.#turn(team, signal);
     let isOver = false;
     const over = () => {
       if (isOver) return;
@@ -35,11 +37,22 @@ export class Turns {
     }
   }
 
-  #turn(team: string): Promise<void> {
-    return new Promise((resolve) => {
+  #turn(team: string, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const begin = () => {
+        signal?.removeEventListener("abort", leave);
+        resolve();
+      };
+      const leave = () => {
+        const left = this.#waiting.get(team)?.filter((each) => each !== begin) ?? [];
+        if (left.length > 0) this.#waiting.set(team, left);
+        else this.#waiting.delete(team);
+        reject(signal?.reason);
+      };
+      signal?.addEventListener("abort", leave, { once: true });
       const queue = this.#waiting.get(team);
-      if (queue) queue.push(resolve);
-      else this.#waiting.set(team, [resolve]);
+      if (queue) queue.push(begin);
+      else this.#waiting.set(team, [begin]);
     });
   }
 
@@ -54,6 +67,36 @@ export class Turns {
     this.#waiting.delete(team);
     if (queue.length > 0) this.#waiting.set(team, queue);
     begin?.();
+  }
+}
+
+/** Counts what callers keep for a while, such as files on the disk: a few for each team, and some more for all teams. */
+export class Shares {
+  readonly #most: { ofTeam: number; ofAll: number };
+  readonly #held = new Map<string, number>();
+  #all = 0;
+
+  constructor(most: { ofTeam: number; ofAll: number }) {
+    this.#most = most;
+  }
+
+  /** undefined if there are too many already; otherwise what gives the share back, once, however often it is called */
+  take(team: string): (() => void) | undefined {
+    const held = this.#held.get(team) ?? 0;
+    if (held >= this.#most.ofTeam || this.#all >= this.#most.ofAll) return undefined;
+    this.#add(team, 1);
+    let isHeld = true;
+    return () => {
+      if (isHeld) this.#add(team, -1);
+      isHeld = false;
+    };
+  }
+
+  #add(team: string, count: number): void {
+    const held = (this.#held.get(team) ?? 0) + count;
+    this.#all += count;
+    if (held === 0) this.#held.delete(team);
+    else this.#held.set(team, held);
   }
 }
 

@@ -89,7 +89,7 @@ export function buildRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
 
   app.get("/images/archive", async (c) => {
     const { name } = parsed(archiveQuery, queryParameters(c));
-    const archive = await core.builds.export(c.get("caller"), name);
+    const archive = await core.builds.export(c.get("caller"), name, c.req.raw.signal);
     const bytes = archive[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>; // a stream of bytes
     const body = byteBody({ bytes, trouble, connection: c.env as Connection });
     return new Response(body, { headers: { "content-type": "application/x-tar", "cache-control": "no-store" } });

@@ -1,8 +1,9 @@
 /** Images made here, from a build plan or a snapshot. They belong to the caller's team. */
 
 import type { Readable } from "node:stream";
-import { Turns } from "../../base/limited-concurrency.ts";
+import { Shares, Turns } from "../../base/limited-concurrency.ts";
 import { Queue } from "../../base/queue.ts";
+import { unlessAborted } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
 import { resolveBase } from "../images/images.ts";
 import { SandkeepError } from "../model/errors.ts";
@@ -40,10 +41,17 @@ const mostAtOnce = 4;
 const longestBuild = 3_600_000;
 /** unread events of a caller before the build waits for it */
 const mostBehind = 256;
+/** what a build that is over its time has to end in its own way, which says at which step it was, in ms */
+const grace = 5000;
+/** contexts and packed images lie on the disk as long as a client likes */
+const mostContexts = { ofTeam: 4, ofAll: 16 };
+const mostExports = { ofTeam: 2, ofAll: 8 };
 
 export class Builds {
   readonly #context: Context;
   readonly #turns = new Turns(mostAtOnce, 2 ** 31 - 1);
+  readonly #contexts = new Shares(mostContexts);
+  readonly #exports = new Shares(mostExports);
   readonly #ending = new AbortController();
   /** builds that run or wait, each until all its work has stopped */
   readonly #builds = new Set<Promise<void>>();
@@ -54,10 +62,13 @@ export class Builds {
     this.#context = context;
   }
 
-  /** receives the files of a build; a caller that does not build with them must close them */
-  async receive(_owner: Owner, tar: AsyncIterable<Uint8Array>): Promise<BuildContext> {
-    this.#context.runtime.requireRoom();
-    return this.#context.runtime.imageBuilds.receive(tar);
+  /** takes the files of a build; whoever does not build with them has to close them */
+  async receive({ teamId }: Owner, tar: AsyncIterable<Uint8Array>): Promise<BuildContext> {
+    const { runtime } = this.#context;
+    runtime.requireRoom();
+    const release = this.#contexts.take(teamId);
+    if (!release) throw tooMany("take the files of a build", "builds");
+    return runtime.imageBuilds.receive(tar, release);
   }
 
   /** builds while the caller reads the events; if it stops reading, the build ends at once and drops its last step */
@@ -101,11 +112,21 @@ export class Builds {
     return runtime.imageBuilds.publishSnapshot(snapshot.runtimeId, { name, owner: caller.teamId });
   }
 
-  /** a tar that other tools can load; refuses images that depend on files of this host */
-  async export(caller: Caller, name: string): Promise<Readable> {
+  /** a tar that other tools load; only whole images can be packed, not those that need this host's own files */
+  async export(caller: Caller, name: string, signal?: AbortSignal): Promise<Readable> {
     const image = await this.#context.runtime.images.get(name, caller.teamId);
     if (!image) throw new SandkeepError("not-found", `Cannot export image "${name}": there is none of that name`);
-    return this.#context.runtime.imageBuilds.export(imageKey(image));
+    const release = this.#exports.take(caller.teamId);
+    if (!release) throw tooMany(`export image "${name}"`, "exports");
+    try {
+      const ends = [this.#ending.signal, caller.ended, signal].filter((each) => each !== undefined);
+      const archive = await this.#context.runtime.imageBuilds.export(imageKey(image), AbortSignal.any(ends));
+      return archive.once("close", release);
+    } catch (error) {
+      release();
+      // The reason of a request's signal is no error.
+      throw signal?.aborted ? new SandkeepError("gone", `Cannot export image "${name}": the client has gone`) : error;
+    }
   }
 
   /** deletes cached steps that no build has used for long; runs after builds and at the start */
@@ -124,18 +145,35 @@ export class Builds {
   ): Promise<void> {
     try {
       if (this.#running >= mostAtOnce) await tell({ type: "waiting" });
-      await this.#turns.take(owner.teamId, async () => {
-        this.#running++;
-        try {
-          await this.#build(owner, spec, signal, tell);
-        } finally {
-          this.#running--;
-        }
-      });
+      const build = () => this.#inTime(spec, signal, tell, (...job) => this.#build(owner, spec, ...job));
+      await this.#turns.take(owner.teamId, build, signal);
     } finally {
       await spec.context?.close();
     }
     if (this.#context.now() - this.#prunedAt > longestBuild) await this.prune().catch(this.#context.trouble);
+  }
+
+  /** a caller that reads nothing must not keep a turn: what is told waits for it only as long as the build may take */
+  async #inTime(
+    spec: BuildSpec,
+    signal: AbortSignal,
+    tell: (event: BuildProgress) => Promise<void>,
+    work: (signal: AbortSignal, tell: (event: BuildProgress) => Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    const late = new AbortController();
+    const error = new SandkeepError("timeout", "Cannot build the image: it took longer than it may");
+    const timer = setTimeout(() => late.abort(error), longestOf(spec) + grace).unref();
+    const either = AbortSignal.any([signal, late.signal]);
+    this.#running++;
+    try {
+      await work(either, async (event) => {
+        await unlessAborted(tell(event), either);
+        either.throwIfAborted();
+      });
+    } finally {
+      this.#running--;
+      clearTimeout(timer);
+    }
   }
 
   async #build(
@@ -161,7 +199,7 @@ export class Builds {
       network,
       useCache: spec.useCache ?? true,
       vcpus: spec.vcpus ?? limits.defaultVcpus,
-      deadline: now() + Math.min(spec.timeout ?? longestBuild, longestBuild),
+      deadline: now() + longestOf(spec),
       signal,
       tell,
     }).run();
@@ -220,7 +258,15 @@ export class Builds {
   }
 }
 
-/** the settings that a stage inherits from its base image */
+function longestOf({ timeout = longestBuild }: BuildSpec): number {
+  return Math.min(timeout, longestBuild);
+}
+
+function tooMany(what: string, which: string): SandkeepError {
+  return new SandkeepError("limit", `Cannot ${what}: too many ${which} are under way; try again when one is over`);
+}
+
+/** what a stage that begins with the image takes over from it */
 function settingsOf({ env, user, cwd, config }: ImageInfo): ImageSettings {
   return {
     env,

@@ -7,9 +7,12 @@ import type { ImageInfo } from "./runtime.ts";
 export interface ImageBuilds {
   /** throws if an image cannot have this name */
   checkName(name: string): void;
-  /** receives a tar (plain, gzip or zstd) of files for a build; they are deleted on close, or when this process ends */
-  receive(tar: AsyncIterable<Uint8Array>): Promise<BuildContext>;
-  /** the key of the cached image of a step; counts as a use */
+  /**
+   * takes a tar (plain, gzip or zstd) of files that a build may copy; it is gone when it is closed, or with this process.
+   * `closed` is called once nothing of it is left, also if it was refused
+   */
+  receive(tar: AsyncIterable<Uint8Array>, closed?: () => void): Promise<BuildContext>;
+  /** the key of the image that the step of this key left; this counts as a use */
   find(step: string): Promise<string | undefined>;
   /**
    * stores a snapshot's files as the result of a step and deletes the snapshot; returns the key of the image to boot
@@ -21,9 +24,9 @@ export interface ImageBuilds {
   publish(key: string, image: NewImage): Promise<ImageInfo>;
   /** creates an image with the files of a snapshot, which stays; other settings come from the snapshot's image */
   publishSnapshot(snapshotId: string, image: Pick<NewImage, "name" | "owner">): Promise<ImageInfo>;
-  /** a tar that is both an OCI archive and a `docker save` archive; `key` is the image's key */
-  export(key: string): Promise<Readable>;
-  /** deletes steps that no build has used since `before`; returns how many */
+  /** a tar that is an OCI archive and a `docker save` archive in one; `key` as machines name the image. The signal ends it */
+  export(key: string, signal?: AbortSignal): Promise<Readable>;
+  /** deletes the files of steps that no build has used since then; how many went */
   prune(before: number): Promise<number>;
 }
 

@@ -95,6 +95,27 @@ test("an ignored file is never found, and a file excepted from that keeps its di
   await context.close();
 });
 
+test("each piece of a context asks for room before it is written", async () => {
+  let asked = 0;
+  const tar = await tarOf([
+    { name: "a", content: "x" },
+    { name: "b", content: "y" },
+  ]);
+  let isClosed = false;
+  const context = await receiveContext(Readable.from([tar]), {
+    scratch,
+    largest: 9,
+    requireRoom: () => void asked++,
+    closed: () => {
+      isClosed = true;
+    },
+  });
+  expect(asked).toBe(2);
+  expect(isClosed).toBe(false);
+  await context.close();
+  expect(isClosed).toBe(true);
+});
+
 test.each<[string, Entry[], string]>([
   ["an absolute path", [{ name: "/etc/passwd" }], '"/etc/passwd" is an absolute path'],
   ["a path that leads up", [{ name: "a/../../b" }], '"a/../../b" has ".." in it'],

@@ -25,8 +25,6 @@ const mostEntries = 200_000;
 const longestPath = 4096;
 /** most characters of all paths together */
 const longestNames = 32 << 20;
-/** bytes between two checks of the disk */
-const lookEvery = 16 << 20;
 const largestText = 1 << 20;
 const mostLinks = 40;
 const pieceLength = 1 << 18;
@@ -40,33 +38,41 @@ export interface ContextOptions {
   largestTar?: number;
   /** throws while the disk is short of room */
   requireRoom?: () => void;
+  /** called once nothing of the context is left, also if it was refused */
+  closed?: (() => void) | undefined;
 }
 
 export async function receiveContext(
   tar: AsyncIterable<Uint8Array>,
-  { scratch, ...limits }: ContextOptions,
+  { scratch, closed = () => undefined, ...limits }: ContextOptions,
 ): Promise<BuildContext> {
   const path = join(scratch, processTag());
-  const file = await open(path, "wx+", 0o600);
+  const file = await open(path, "wx+", 0o600).catch((error) => {
+    closed();
+    throw error;
+  });
+  const close = () => file.close().finally(closed);
   try {
     await rm(path);
-    return new Context(file, await indexOf(tar, new Contents(file, limits)));
+    return new Context(file, await indexOf(tar, new Contents(file, limits)), close);
   } catch (error) {
-    await file.close();
+    await close();
     throw isSandkeepError(error) ? error : refusal(`it is no whole tar file (${messageOf(error)})`, error);
   }
 }
 
 class Context implements BuildContext {
   readonly #file: FileHandle;
+  readonly #close: () => Promise<void>;
   readonly #nodes: Map<string, Node>;
   #rules: (path: string) => boolean = () => false;
   /** cache: whether the rules ignore a path */
   readonly #ignored = new Map<string, boolean>();
   readonly #digests = new Map<string, string>();
 
-  constructor(file: FileHandle, nodes: Map<string, Node>) {
+  constructor(file: FileHandle, nodes: Map<string, Node>, close: () => Promise<void>) {
     this.#file = file;
+    this.#close = close;
     this.#nodes = nodes;
   }
 
@@ -141,7 +147,7 @@ class Context implements BuildContext {
   }
 
   close(): Promise<void> {
-    return this.#file.close();
+    return this.#close();
   }
 
   /** a file under its own name, or a directory ("") and everything below it, parents first */
@@ -231,10 +237,9 @@ async function beginning(contents: AsyncIterable<Uint8Array>): Promise<Buffer> {
 class Contents {
   length = 0;
   readonly #file: FileHandle;
-  readonly #limits: Omit<ContextOptions, "scratch">;
-  #looked = 0;
+  readonly #limits: Omit<ContextOptions, "scratch" | "closed">;
 
-  constructor(file: FileHandle, limits: Omit<ContextOptions, "scratch">) {
+  constructor(file: FileHandle, limits: Omit<ContextOptions, "scratch" | "closed">) {
     this.#file = file;
     this.#limits = limits;
   }
@@ -249,10 +254,7 @@ class Contents {
     if (this.length + chunk.length > largest) {
       throw new SandkeepError("limit", `Cannot take the build context: it is larger than ${largest} bytes`);
     }
-    if (this.length - this.#looked >= lookEvery) {
-      this.#looked = this.length;
-      requireRoom?.();
-    }
+    requireRoom?.();
     await this.#file.write(chunk, 0, chunk.length, this.length);
     this.length += chunk.length;
   }

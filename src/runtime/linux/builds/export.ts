@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ImageConfig } from "../../../core/model/image.ts";
@@ -21,16 +22,27 @@ export interface ExportStores {
   layers: LayerStore;
   /** a folder for temporary files; nothing in it outlives this process */
   scratch: string;
+  /** throws while the disk is short of room */
+  requireRoom?: () => void;
 }
 
-export async function exportImage(stores: ExportStores, image: ImageRecord): Promise<Readable> {
+/** a signal that aborts ends it, whether it is being packed or read */
+export async function exportImage(stores: ExportStores, image: ImageRecord, signal?: AbortSignal): Promise<Readable> {
   const { layers } = stores;
   await requireWhole(layers, image);
   const whole = await withBase(stores, image);
   const layer = whole.base ?? (image.layers.length === 1 ? image.layers[0] : undefined);
   if (layer === undefined) throw refusal(image, "its store keeps its layers apart");
-  const packed = await packLayer(stores, layer);
-  return Readable.from(archive(image, packed), { objectMode: false });
+  const packed = await packLayer(stores, layer, signal);
+  const readable = Readable.from(archive(image, packed), { objectMode: false });
+  const leave = () => readable.destroy();
+  signal?.addEventListener("abort", leave, { once: true });
+  // A stream that is left before its first read never begins with the archive.
+  readable.once("close", () => {
+    signal?.removeEventListener("abort", leave);
+    void packed.file.close().catch(() => undefined);
+  });
+  return readable;
 }
 
 /** refuses images that use directories of the host, except for our own Node, which every import adds again */
@@ -52,8 +64,9 @@ interface PackedLayer {
   diffId: string;
 }
 
-/** the tar's header needs the digest first, so the layer is packed into a file without a name */
-async function packLayer({ layers, scratch }: ExportStores, layer: string): Promise<PackedLayer> {
+/** its digest has to be known before it is written, so it lies in a nameless file meanwhile */
+async function packLayer(stores: ExportStores, layer: string, signal?: AbortSignal): Promise<PackedLayer> {
+  const { layers, scratch, requireRoom } = stores;
   const path = join(scratch, processTag());
   const file = await open(path, "wx+", 0o600);
   const claim = layers.hold();
@@ -62,12 +75,18 @@ async function packLayer({ layers, scratch }: ExportStores, layer: string): Prom
     await claim.add(layer);
     const [plain, packed] = [createHash("sha256"), createHash("sha256")];
     let size = 0;
-    const tar = Readable.from(hashed(layerTar(layers, layer), plain));
-    for await (const chunk of tar.compose(createGzip({ level: 4 }))) {
-      packed.update(chunk);
-      await file.write(chunk);
-      size += chunk.length;
-    }
+    const tar = hashed(layerTar(layers, layer), plain);
+    // A composed stream that is left early fails with an error that nothing can catch; a pipeline does not.
+    await pipeline(tar, createGzip({ level: 4 }), async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) {
+        signal?.throwIfAborted();
+        requireRoom?.();
+        packed.update(chunk);
+        await file.write(chunk);
+        size += chunk.length;
+      }
+    });
+    signal?.throwIfAborted();
     return { file, size, digest: packed.digest("hex"), diffId: plain.digest("hex") };
   } catch (error) {
     await file.close();
@@ -138,7 +157,6 @@ async function* archive(image: ImageRecord, layer: PackedLayer): AsyncGenerator<
     yield* output.end();
   } finally {
     output.close();
-    await layer.file.close();
   }
 }
 

@@ -1,7 +1,7 @@
 /** Images that builds make of layers: cached by step, named, pruned, exported and imported again. */
 
 import { createWriteStream } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
+import { readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { expect, test } from "vitest";
@@ -11,6 +11,7 @@ import { imageKey, plainConfig } from "../../../core/model/image.ts";
 import type { NewImage } from "../../../core/ports/image-builds.ts";
 import { imageReference } from "../images/images.ts";
 import { importImage } from "../oci/import.ts";
+import { exportImage } from "./export.ts";
 import { LinuxImageBuilds, stepsOwner } from "./image-builds.ts";
 
 const { store, flattenMain } = useLayerTools();
@@ -133,4 +134,37 @@ test("an exported image is imported with its modes, owners, attributes and hard 
   );
   const [directory = ""] = await at.layers.lowerDirs([again.base ?? ""]);
   expect((await stat(join(directory, "bin/tool"))).nlink).toBe(2);
+});
+
+test("an export that is left, or has no room, closes its file whether it is being packed or read", async () => {
+  const at = await store({ volumes: true });
+  const builds = buildsIn(at);
+  const image = await builds.publish(await builds.keep(step, await snapshotIn(at, builds)), named);
+  const folder = join(at.path, "building");
+  const open = async () => {
+    const all = await readdir("/proc/self/fd");
+    const targets = await Promise.all(all.map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => "")));
+    return targets.filter((target) => target.startsWith(folder));
+  };
+  const unread = await builds.export(imageKey(image));
+  expect(await open()).toHaveLength(1);
+  unread.destroy();
+  await expect.poll(open).toEqual([]);
+
+  const left = new AbortController();
+  const gone = await builds.export(imageKey(image), left.signal);
+  left.abort();
+  await expect.poll(() => gone.closed).toBe(true);
+  await expect.poll(open).toEqual([]);
+  await expect(builds.export(imageKey(image), AbortSignal.abort(new Error("it left")))).rejects.toThrow("it left");
+
+  let asked = 0;
+  const requireRoom = () => {
+    asked++;
+    throw new Error("the disk is full");
+  };
+  const { layers, images } = stores(at);
+  await expect(exportImage({ layers, images, scratch: folder, requireRoom }, image)).rejects.toThrow("disk is full");
+  expect(asked).toBe(1);
+  expect(await open()).toEqual([]);
 });

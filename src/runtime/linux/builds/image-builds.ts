@@ -53,9 +53,9 @@ export class LinuxImageBuilds implements ImageBuilds {
     checkImageName(name);
   }
 
-  receive(tar: AsyncIterable<Uint8Array>): Promise<BuildContext> {
+  receive(tar: AsyncIterable<Uint8Array>, closed?: () => void): Promise<BuildContext> {
     const requireRoom = () => this.#options.room?.require("take the files of a build");
-    return receiveContext(tar, { scratch: this.#scratch, largest: largestContext, requireRoom });
+    return receiveContext(tar, { scratch: this.#scratch, largest: largestContext, requireRoom, closed });
   }
 
   async find(step: string): Promise<string | undefined> {
@@ -102,12 +102,13 @@ export class LinuxImageBuilds implements ImageBuilds {
     });
   }
 
-  async export(key: string): Promise<Readable> {
+  async export(key: string, signal?: AbortSignal): Promise<Readable> {
     const { images, layers } = this.#options;
     const image = await images.get(key);
     if (!image) throw new SandkeepError("not-found", `Cannot export image "${key}": there is none of that name`);
-    this.#options.room?.require("export an image");
-    return exportImage({ images, layers, scratch: this.#scratch }, image);
+    const requireRoom = () => this.#options.room?.require("export an image");
+    requireRoom();
+    return exportImage({ images, layers, scratch: this.#scratch, requireRoom }, image, signal);
   }
 
   async prune(before: number): Promise<number> {

@@ -1,0 +1,93 @@
+/** What builds and exports keep while clients are slow or gone: few files of each team, and no turn for ever. */
+
+import { Readable } from "node:stream";
+import { afterEach, expect, test, vi } from "vitest";
+import type { Context } from "../context.ts";
+import type { Owner } from "../model/sandbox.ts";
+import type { BuildContext } from "../ports/image-builds.ts";
+import type { BuildPlan } from "./build-plan.ts";
+import { Builds } from "./builds.ts";
+
+afterEach(() => void vi.useRealTimers());
+
+const owner: Owner = { teamId: "team_a", projectId: "project" };
+const other: Owner = { teamId: "team_b", projectId: "project" };
+
+/** a runtime that keeps nothing: only what is refused, and when it ends, matters here */
+function builds(): Builds {
+  const image = { name: "made", owner: "team_a", layers: [] };
+  const imageBuilds = {
+    receive: async (_: unknown, closed: () => void) => ({ close: async () => closed() }) as BuildContext,
+    export: async (_: string, signal: AbortSignal) => {
+      signal.throwIfAborted();
+      return Readable.from(["bytes"]);
+    },
+    scratch: async () => "scratch",
+  };
+  const runtime = { requireRoom: () => undefined, images: { get: async () => image }, imageBuilds };
+  const limits = { defaultVcpus: 1, buildCacheRetention: 0 };
+  // Builds use only these parts of it.
+  return new Builds({ runtime, limits, now: Date.now, trouble: () => undefined } as unknown as Context);
+}
+
+/** a plan without steps that says more than a caller may be behind with */
+function talkative(): BuildPlan {
+  const settings = { env: {}, user: "", cwd: "/", entrypoint: [], command: [], ports: [], labels: {} };
+  const notes = Array.from({ length: 1000 }, () => "note");
+  return { stages: [{ name: "0", base: "scratch", steps: [], settings }], target: 0, notes };
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+test("a team has few contexts at a time, and none is read beyond that", async () => {
+  const all = builds();
+  const contexts = await Promise.all([1, 2, 3, 4].map(() => all.receive(owner, nothing())));
+  await expect(all.receive(owner, nothing())).rejects.toMatchObject({ code: "limit" });
+  await (await all.receive(other, nothing())).close();
+  await contexts[0]?.close();
+  await (await all.receive(owner, nothing())).close();
+});
+
+test("a team has few exports at a time, and one that is left makes room", async () => {
+  const all = builds();
+  const [first] = await Promise.all([1, 2].map(() => all.export(owner, "made")));
+  await expect(all.export(owner, "made")).rejects.toMatchObject({ code: "limit" });
+  first?.destroy();
+  await expect.poll(() => first?.closed).toBe(true);
+  const gone = AbortSignal.abort("a sentence");
+  await expect(all.export(owner, "made", gone)).rejects.toMatchObject({ code: "gone" });
+  await all.export(owner, "made");
+});
+
+test("clients that read nothing keep their turns only as long as a build may take", async () => {
+  vi.useFakeTimers();
+  const all = builds();
+  const spec = { images: [], plan: talkative, timeout: 1000 };
+  const stuck = await Promise.all([1, 2, 3, 4].map(() => all.build(owner, spec)));
+  for (const lines of stuck) expect(await lines.next()).toMatchObject({ value: { type: "note" } });
+  const next = await all.build(other, spec);
+  expect(await next.next()).toMatchObject({ value: { type: "waiting" } });
+  const noted = next.next();
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(await noted).toMatchObject({ value: { type: "note" } });
+  await expect(Array.fromAsync(stuck[0] ?? [])).rejects.toMatchObject({ code: "timeout" });
+  await next.return(undefined);
+  for (const lines of stuck) await lines.return(undefined);
+});
+
+test("a build that waits for its turn closes its context as soon as its client leaves, and closing ends all", async () => {
+  const all = builds();
+  const spec = { images: [], plan: talkative };
+  const stuck = await Promise.all([1, 2, 3, 4].map(() => all.build(owner, spec)));
+  for (const lines of stuck) await lines.next();
+  const close = vi.fn(async () => undefined);
+  // Nothing else of it is used.
+  const context = { close } as unknown as BuildContext;
+  const left = new AbortController();
+  const waiting = await all.build(other, { ...spec, context, signal: left.signal });
+  await waiting.next();
+  left.abort(new Error("it left"));
+  await expect(waiting.next()).rejects.toThrow("it left");
+  expect(close).toHaveBeenCalledOnce();
+  await all.close();
+});
