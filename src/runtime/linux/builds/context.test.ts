@@ -95,6 +95,18 @@ test("an ignored file is never found, and a file excepted from that keeps its di
   await context.close();
 });
 
+test("directories that are left out are looked at once, however deep they lie in each other", async () => {
+  const context = await contextOf([{ name: `${"d/".repeat(2000)}keep` }]);
+  context.ignore((path) => !path.endsWith("keep"));
+  const begin = performance.now();
+  context.digest("");
+  expect(performance.now() - begin).toBeLessThan(5000);
+  expect(context.names("")).toEqual(["d"]);
+  context.ignore(() => true);
+  expect(context.names("")).toEqual([]);
+  await context.close();
+});
+
 test("each piece of a context asks for room before it is written", async () => {
   let asked = 0;
   const tar = await tarOf([

@@ -68,6 +68,8 @@ class Context implements BuildContext {
   #rules: (path: string) => boolean = () => false;
   /** cache: whether the rules ignore a path */
   readonly #ignored = new Map<string, boolean>();
+  /** whether a directory that is left out holds something that is not, by path */
+  readonly #open = new Map<string, boolean>();
   readonly #digests = new Map<string, string>();
 
   constructor(file: FileHandle, nodes: Map<string, Node>, close: () => Promise<void>) {
@@ -79,6 +81,7 @@ class Context implements BuildContext {
   ignore(ignored: (path: string) => boolean): void {
     this.#rules = ignored;
     this.#ignored.clear();
+    this.#open.clear();
     this.#digests.clear();
   }
 
@@ -179,7 +182,13 @@ class Context implements BuildContext {
   #node(path: string): Node | undefined {
     const node = this.#nodes.get(path);
     if (!node || path === "" || !this.#isIgnored(path)) return node;
-    const isOpen = node.type === "directory" && [...node.children].some((name) => this.#node(below(path, name)));
+    if (node.type !== "directory") return undefined;
+    // Every level asks for all levels below it: each is looked at once.
+    let isOpen = this.#open.get(path);
+    if (isOpen === undefined) {
+      isOpen = [...node.children].some((name) => this.#node(below(path, name)));
+      this.#open.set(path, isOpen);
+    }
     return isOpen ? node : undefined;
   }
 
