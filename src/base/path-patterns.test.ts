@@ -54,3 +54,11 @@ test("a hostile pattern takes no longer than its length times that of the path",
   expect(pattern("a/".repeat(2000))).toBe(false);
   expect(performance.now() - begin).toBeLessThan(5000);
 });
+
+test("rules that match a directory above cost something for each path below it", () => {
+  const ignored = ignoredBy("a\n".repeat(1000), 10_000);
+  expect(() => {
+    for (let count = 0; count < 100; count++) ignored(`a/${count}`);
+  }).toThrow("it takes too long to compare");
+  expect(() => ignoredBy("a\n".repeat(1001))).toThrow("there are more than 1000 rules");
+});

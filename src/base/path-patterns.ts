@@ -10,23 +10,26 @@ export type Ignored = (path: string) => boolean;
 /**
  * The rules of an ignore file, one on each line: comments begin with `#`, `!` takes back what earlier lines left out, the
  * last line that matches a path or a directory above it decides. An invalid pattern throws a RangeError that names it, and
- * so does a path once more than `mostSteps` characters were compared with places of patterns.
+ * so do too many rules, and a path once more than `mostSteps` characters were compared with places of patterns.
  */
 export function ignoredBy(text: string, mostSteps = Number.POSITIVE_INFINITY): Ignored {
-  const rules = text
+  const lines = text
     .replace(/^\ufeff/, "")
     .split(/\r?\n/)
     .filter((line) => !line.startsWith("#"))
     .map((line) => line.trim())
-    .filter((line) => line !== "" && line !== "!")
-    .map((line) => {
-      const isBack = line.startsWith("!");
-      return { isBack, pattern: new Pattern(tokensOf(cleaned(isBack ? line.slice(1).trim() : line), true)) };
-    });
+    .filter((line) => line !== "" && line !== "!");
+  if (lines.length > mostRules) throw new RangeError(`there are more than ${mostRules} rules`);
+  const rules = lines.map((line) => {
+    const isBack = line.startsWith("!");
+    return { isBack, pattern: new Pattern(tokensOf(cleaned(isBack ? line.slice(1).trim() : line), true)) };
+  });
   const steps = { left: mostSteps };
   /** which rules match a directory or one above it: what is in it need not be compared with them again */
   const directories = new Map<string, Uint8Array>();
   const matching = (path: string): Uint8Array => {
+    // A rule that matches a directory above is not compared again, but looked at.
+    steps.left -= rules.length;
     const found = new Uint8Array(directory(parentOf(path)));
     for (let index = 0; index < rules.length; index++) {
       if (found[index] === 0 && rules[index]?.pattern.matches(path, steps)) found[index] = 1;
@@ -56,10 +59,15 @@ export function pathPattern(pattern: string): (path: string) => boolean {
   return (path) => whole.matches(path);
 }
 
+/** What comparisons may still cost, in characters times places of a pattern; below 0 it is used up. */
+export interface Steps {
+  left: number;
+}
+
 /** matches one name of a path; `**` is the same as `*` */
-export function namePattern(pattern: string): (name: string) => boolean {
+export function namePattern(pattern: string, steps: Steps = { left: 0 }): (name: string) => boolean {
   const whole = new Pattern(tokensOf(pattern, false));
-  return (name) => !name.includes("/") && whole.matches(name);
+  return (name) => !name.includes("/") && whole.matches(name, steps);
 }
 
 export function isPattern(text: string): boolean {
@@ -76,6 +84,8 @@ function cleaned(pattern: string): string {
   return names.join("/");
 }
 
+/** for each path as many bytes are kept */
+const mostRules = 1000;
 /** directories whose rules are remembered at a time */
 const mostDirectories = 10_000;
 
@@ -175,7 +185,7 @@ class Pattern {
       .join("");
   }
 
-  matches(text: string, steps = { left: 0 }): boolean {
+  matches(text: string, steps: Steps = { left: 0 }): boolean {
     steps.left--;
     if (this.#tail) return this.#tail.pattern.matches(endOf(text, this.#tail.slashes), steps);
     if (!text.startsWith(this.#prefix)) return false;

@@ -20,7 +20,16 @@ import {
   type RunAction,
   type StageBase,
 } from "./build-plan.ts";
-import { type CopyFiles, contextFiles, copyInto, type Match, machineFiles, matchesOf, ownerIds } from "./copying.ts";
+import {
+  type CopyFiles,
+  contextFiles,
+  copyInto,
+  copySteps,
+  type Match,
+  machineFiles,
+  matchesOf,
+  ownerIds,
+} from "./copying.ts";
 import { baseKey, stepKey } from "./step-keys.ts";
 
 /** What a build reports to its caller. */
@@ -65,6 +74,7 @@ export class Build {
   readonly #job: BuildJob;
   readonly #results = new Map<number, Root>();
   readonly #total: number;
+  readonly #copySteps = copySteps();
   #index = 0;
 
   constructor(job: BuildJob) {
@@ -148,17 +158,21 @@ export class Build {
       return this.#cachedOr(key, () =>
         this.#booted(source, "copy", async (machine) => {
           const files = machineFiles(machine.files());
-          const matches = (await Promise.all(action.sources.map((each) => matchesOf(files, each)))).flat();
+          const matches = await this.#matches(files, action);
           return write(key, files, matches);
         }),
       );
     }
     if (action.sources.length > 0 && !sent) throw new SandkeepError("invalid", "the build has no files to copy from");
     const files = sent && contextFiles(sent);
-    const matches = files ? (await Promise.all(action.sources.map((each) => matchesOf(files, each)))).flat() : [];
+    const matches = files ? await this.#matches(files, action) : [];
     const copied = matches.flatMap(({ path, name }) => [name, sent?.digest(path.slice(1)) ?? ""]);
     const key = stepKey({ parent: parent.key, action, network, copied });
     return this.#cachedOr(key, () => write(key, files, matches));
+  }
+
+  async #matches(files: CopyFiles, { sources }: CopyAction): Promise<Match[]> {
+    return (await Promise.all(sources.map((each) => matchesOf(files, each, this.#copySteps)))).flat();
   }
 
   async #cachedOr(key: string, make: () => Promise<Root>): Promise<Root> {

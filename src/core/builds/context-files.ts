@@ -1,11 +1,11 @@
 /** The files of a build's context that control the build: the Dockerfile and the ignore file. */
 
-import { ignoredBy } from "../../base/path-patterns.ts";
+import { type Ignored, ignoredBy } from "../../base/path-patterns.ts";
 import { messageOf, SandkeepError } from "../model/errors.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
 
-/** most comparisons of ignore rules with paths: seconds of the daemon's time */
-const mostSteps = 1e8;
+/** comparisons of the ignore file's rules with paths: they hold up the daemon meanwhile */
+const mostSteps = 1e7;
 
 /** returns the Dockerfile's text, and hides ignored files in the context. `apart`: hides the Dockerfile too */
 export async function dockerfileIn(context: BuildContext, path: string, { apart = false } = {}): Promise<string> {
@@ -16,9 +16,18 @@ export async function dockerfileIn(context: BuildContext, path: string, { apart 
   const rules = (await context.text(`${path}.dockerignore`)) ?? (await context.text(".dockerignore")) ?? "";
   try {
     const ignored = ignoredBy(rules, mostSteps);
-    context.ignore((each) => (apart && each === path) || ignored(each));
+    context.ignore((each) => (apart && each === path) || within(ignored, each));
   } catch (cause) {
     throw new SandkeepError("invalid", `Cannot build the image: in its ignore file, ${messageOf(cause)}`, { cause });
   }
   return text;
+}
+
+/** paths are compared while the build runs, and only their number can be wrong then */
+function within(ignored: Ignored, path: string): boolean {
+  try {
+    return ignored(path);
+  } catch (cause) {
+    throw new SandkeepError("limit", `Cannot apply the ignore file: ${messageOf(cause)}`, { cause });
+  }
 }

@@ -33,7 +33,16 @@ test("a source names a file, a directory or everything that its wildcards match"
   await expect(paths("a.c/*")).rejects.toThrow("names nothing");
 });
 
-test("a step's key changes when anything that it depends on changes, and only then", () => {
+test("wildcards that take too long to compare are refused, over all sources of a build", async () => {
+  const steps = { left: 200 };
+  expect(await matchesOf(files, "*.c", steps)).toHaveLength(2);
+  await expect(Promise.all(Array.from({ length: 20 }, () => matchesOf(files, "*.c", steps)))).rejects.toMatchObject({
+    code: "limit",
+  });
+  await expect(matchesOf(files, "*a".repeat(200))).rejects.toThrow("is longer than 255 characters");
+});
+
+test("a step has another key when anything that it depends on is different, and only then", () => {
   const action: RunAction = { kind: "run", argv: ["x"], env: { A: "1", B: "2" }, user: "root", cwd: "/" };
   const parent = baseKey("team_a", { digest: "d" });
   const network = { mode: "allow-all" } as const;

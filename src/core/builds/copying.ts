@@ -3,7 +3,7 @@
  * built, which resolves every path. Files of another stage are packed inside a sandbox of their own.
  */
 
-import { isPattern, namePattern } from "../../base/path-patterns.ts";
+import { isPattern, namePattern, type Steps } from "../../base/path-patterns.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
 import type { ExtractOptions, Files, Machine } from "../ports/runtime.ts";
@@ -34,6 +34,15 @@ export interface Match extends FoundFile {
 
 const mostMatches = 10_000;
 const mostLinks = 40;
+/** characters: no name is longer */
+const longestPattern = 255;
+/** of all comparisons of a build's wildcards with names: they hold up the daemon meanwhile */
+const mostSteps = 2e7;
+
+/** what the wildcards of one build may cost */
+export function copySteps(): Steps {
+  return { left: mostSteps };
+}
 
 export function contextFiles(context: BuildContext): CopyFiles {
   const plain = (path: string) => path.replace(/^\/+/, "");
@@ -56,14 +65,16 @@ export function machineFiles(files: Files): CopyFiles {
   };
 }
 
-/** the path that a source names, or all that its wildcards match; throws if nothing matches */
-export async function matchesOf(files: CopyFiles, source: string): Promise<Match[]> {
+/** what a source names: itself, or all that its wildcards match; fails when that is nothing, or costs too much */
+export async function matchesOf(files: CopyFiles, source: string, steps = copySteps()): Promise<Match[]> {
   let paths = ["/"];
   for (const part of source.split("/").filter((part) => part !== "" && part !== ".")) {
     const next: string[] = [];
+    const matches = isPattern(part) ? matcherOf(part, steps) : undefined;
     for (const path of paths) {
-      if (!isPattern(part)) next.push(absolutePath(path, part));
-      else next.push(...(await namesMatching(files, path, part)).map((name) => absolutePath(path, name)));
+      spend(steps, path.length + 1);
+      if (!matches) next.push(absolutePath(path, part));
+      else next.push(...(await namesIn(files, path)).filter(matches).map((name) => absolutePath(path, name)));
     }
     if (next.length > mostMatches)
       throw new SandkeepError("limit", `"${source}" matches more than ${mostMatches} files`);
@@ -78,9 +89,24 @@ export async function matchesOf(files: CopyFiles, source: string): Promise<Match
   return matches;
 }
 
-async function namesMatching(files: CopyFiles, directory: string, pattern: string): Promise<string[]> {
-  if (!(await files.find(directory))?.isDirectory) return [];
-  return (await files.names(directory)).filter(namePattern(pattern));
+function matcherOf(pattern: string, steps: Steps): (name: string) => boolean {
+  if (pattern.length > longestPattern) {
+    throw new SandkeepError("invalid", `"${pattern.slice(0, 100)}…" is longer than ${longestPattern} characters`);
+  }
+  const matches = namePattern(pattern, steps);
+  return (name) => {
+    spend(steps, 1);
+    return matches(name);
+  };
+}
+
+function spend(steps: Steps, count: number): void {
+  steps.left -= count;
+  if (steps.left < 0) throw new SandkeepError("limit", "it takes too long to compare so many names with wildcards");
+}
+
+async function namesIn(files: CopyFiles, directory: string): Promise<string[]> {
+  return (await files.find(directory))?.isDirectory ? files.names(directory) : [];
 }
 
 /** copies into a machine; `matches` are those of all sources, in order */
