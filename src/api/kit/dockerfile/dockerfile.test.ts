@@ -185,7 +185,17 @@ test.each([
   expect(() => plan(text, last)).toThrow(`Cannot build from the Dockerfile: ${message}`);
 });
 
-test("a hostile text is parsed quickly", () => {
+test("commands share their environment until ENV or ARG changes it, and it has only so many variables", () => {
+  const runs = steps("FROM a\nRUN x\nRUN y\nENV A=1\nRUN z").filter((each) => each.kind === "run") as RunAction[];
+  expect(runs[1]?.env).toBe(runs[0]?.env);
+  expect(runs.map(({ env }) => env.A)).toEqual([undefined, undefined, "1"]);
+  const many = Array.from({ length: 1001 }, (_, index) => `V${index}=1`).join(" ");
+  for (const keyword of ["ENV", "ARG"]) {
+    expect(() => plan(`FROM a\n${keyword} ${many}`)).toThrow("line 2: there are more than 1000 variables");
+  }
+});
+
+test("a hostile text takes no long time", () => {
   for (const text of [
     `COPY ${"--a=b ".repeat(10_000)}`,
     `RUN <<A\n${"x\n".repeat(30_000)}A`,

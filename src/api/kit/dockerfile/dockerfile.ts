@@ -38,6 +38,8 @@ export function readDockerfile(text: string, options: DockerfileOptions): Docker
   return { images: outline.images, plan: (images) => planOf(outline, images) };
 }
 
+/** of a stage: those of its image, of ENV and of ARG */
+const mostVariables = 1000;
 const defaultShell = ["/bin/sh", "-c"];
 /** build arguments that commands get without an ARG */
 const proxies = ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"].flatMap((name) => [
@@ -83,7 +85,11 @@ class StagePlanner {
   readonly #stages: readonly StageOutline[];
   readonly #used: Set<string>;
   readonly #args = new Map<string, string>();
-  /** whether this stage has a CMD */
+  /** of ENV and ARG */
+  readonly #names: Set<string>;
+  /** what commands get, until ENV or ARG changes it: many of them share it */
+  #env: Readonly<Record<string, string>> | undefined;
+  /** whether a CMD stands in this stage */
   #hasCommand = false;
 
   constructor(outline: Outline, index: number, base: ImageSettings, used: Set<string>) {
@@ -92,6 +98,7 @@ class StagePlanner {
     this.#index = index;
     this.settings = base;
     this.#used = used;
+    this.#names = new Set(Object.keys(base.env));
     for (const name of proxies) {
       const given = outline.options.buildArgs[name];
       if (given !== undefined) this.#args.set(name, given);
@@ -113,11 +120,16 @@ class StagePlanner {
       throw wrongAt(line, "FROM begins a stage");
     },
     ARG: (instruction) => {
-      for (const { name, value } of argsOf(instruction, this.#outline.escapeMark)) this.#declare(name, value);
+      for (const { name, value } of argsOf(instruction, this.#outline.escapeMark)) {
+        this.#changes(instruction, [name]);
+        this.#declare(name, value);
+      }
       return setting;
     },
     ENV: (instruction) => {
-      Object.assign(this.settings.env, this.#pairs(instruction));
+      const pairs = this.#pairs(instruction);
+      this.#changes(instruction, Object.keys(pairs));
+      Object.assign(this.settings.env, pairs);
       return setting;
     },
     LABEL: (instruction) => {
@@ -129,10 +141,11 @@ class StagePlanner {
       return setting;
     },
     RUN: (instruction) => {
-      const { user, cwd, env } = this.settings;
+      const { user, cwd } = this.settings;
       const argv = this.#program(instruction);
       if (argv.length === 0 || argv[0] === "") throw wrongAt(instruction.line, "RUN names no program");
-      return { kind: "run", argv, env: { ...Object.fromEntries(this.#args), ...env }, user: user || "root", cwd };
+      this.#env ??= Object.freeze({ ...Object.fromEntries(this.#args), ...this.settings.env });
+      return { kind: "run", argv, env: this.#env, user: user || "root", cwd };
     },
     COPY: (instruction) => this.#copy(instruction),
     ADD: (instruction) => this.#copy(instruction),
@@ -179,6 +192,12 @@ class StagePlanner {
       return setting;
     },
   };
+
+  #changes({ line }: Instruction, names: string[]): void {
+    this.#env = undefined;
+    for (const name of names) this.#names.add(name);
+    if (this.#names.size > mostVariables) throw wrongAt(line, `there are more than ${mostVariables} variables`);
+  }
 
   #declare(name: string, value: string | undefined): void {
     const { args, options } = this.#outline;
