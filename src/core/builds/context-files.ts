@@ -5,7 +5,7 @@ import { messageOf, SandkeepError } from "../model/errors.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
 
 /** comparisons of the ignore file's rules with paths: they hold up the daemon meanwhile */
-const mostSteps = 1e7;
+const mostSteps = 4e7;
 
 /** returns the Dockerfile's text, and hides ignored files in the context. `apart`: hides the Dockerfile too */
 export async function dockerfileIn(context: BuildContext, path: string, { apart = false } = {}): Promise<string> {

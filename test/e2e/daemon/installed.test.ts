@@ -26,9 +26,9 @@ test("the tarball is small and has JavaScript, the native part's sources and doc
   expect(statSync(tarball).size).toBeLessThan(10e6);
   const { stdout } = await execute("tar", ["-tzf", tarball]);
   const files = stdout.trim().split("\n");
-  expect(
-    files.filter((file) => /\.ts$|\.test\.|^package\/(test|bench|examples|\.ci)\/|guest\/test/.test(file)),
-  ).toEqual([]);
+  // The documents link to the examples, which are programs of their own.
+  const product = files.filter((file) => !file.startsWith("package/examples/"));
+  expect(product.filter((file) => /\.ts$|\.test\.|^package\/(test|bench|\.ci)\/|guest\/test/.test(file))).toEqual([]);
   for (const file of ["bin/sandkeep", "dist/main.js", "dist/egress/main.js", "guest/main.c", "docs/vercel.md"])
     expect(files).toContain(`package/${file}`);
 });
