@@ -131,3 +131,35 @@ test("a missing image, an unknown runtime, and both at once are refused", async 
     code: "invalid",
   });
 });
+
+test("images that are here come before the registry's, and only one from that very place is asked for again", async () => {
+  const { context } = host(["host"]);
+  const reference = "docker.io/acme/base:latest";
+  const names = {
+    imported: {},
+    elsewhere: { source: { reference: "r/other:1", manifest: "m" } },
+    teams: { owner: "team_a", source: { reference, manifest: "m" } },
+    pulled: { source: { reference, manifest: "m" } },
+  };
+  const pulled: string[] = [];
+  const images = {
+    list: async () => [],
+    get: async (name: string) => name in names && { name, user, cwd, ...names[name as keyof typeof names] },
+    pull: async (name: string, _: string, { onlyIf }: { onlyIf?: string } = {}) => {
+      if (onlyIf !== undefined && onlyIf !== reference) return undefined;
+      pulled.push(name);
+      return { name, user, cwd, digest: digest("fresh") };
+    },
+  };
+  const runtime = { images } as unknown as Context["runtime"];
+  const boot = (image: string, pullPolicy: "always" | "missing") =>
+    resolveBase({ ...context, runtime, pullPolicy }, owner, { image });
+  for (const image of Object.keys(names)) {
+    expect((await boot(image, "missing")).digest).toBeUndefined();
+    expect((await boot(image, "always")).digest, image).toBe(image === "pulled" ? digest("fresh") : undefined);
+  }
+  expect(pulled).toEqual(["pulled"]);
+  for (const policy of ["missing", "always"] as const) {
+    expect((await boot("absent", policy)).digest).toBe(digest("fresh"));
+  }
+});

@@ -87,14 +87,17 @@ async function importedImage(
   if (pinned) return pinned.name === context.defaultImage && asked.otherwise ? undefined : pinned;
   // An image that the default image may replace is never pulled.
   const mayPull = asked.otherwise === undefined && alias === undefined && context.pullPolicy !== undefined;
-  const isFresh = mayPull && context.pullPolicy === "always" ? await images.pull?.(asked.name, teamId) : undefined;
-  if (isFresh) return isFresh;
+  const pull = mayPull && context.pullPolicy !== "never" ? images.pull : undefined;
   for (const name of asked.candidates) {
     const image = await images.get(name, teamId);
-    if (image) return image;
+    if (!image) continue;
+    // Only what came from that very place is asked for again: an import or a team's own image never gives way to it.
+    const { source, owner } = image;
+    if (context.pullPolicy !== "always" || owner !== undefined || !source) return image;
+    return (await pull?.(asked.name, teamId, { onlyIf: source.reference })) ?? image;
   }
   if (alias) return aliased(context, asked, alias);
-  return mayPull && context.pullPolicy === "missing" ? images.pull?.(asked.name, teamId) : undefined;
+  return pull?.(asked.name, teamId);
 }
 
 /** compares with the digest of its content here, and with those that its registry shows */

@@ -367,11 +367,12 @@ export interface Images {
   /** by name for the host's images, else by key */
   delete(nameOrKey: string): Promise<void>;
   /**
-   * pulls an image from a registry for the host, or updates it; concurrent calls share one pull. Undefined if callers
-   * may not pull this name
+   * brings an image of the host's in from a registry, or what is new of it, once for all who ask meanwhile; undefined
+   * where the name is none that callers may pull, or does not lead to the full reference `onlyIf`. An image of that name
+   * that came in another way is left as it is, and is the answer
    */
-  pull?: ((name: string, team: string) => Promise<ImageInfo | undefined>) | undefined;
-  /** image names by alias, in which `*` stands for any text */
+  pull?: ((name: string, team: string, options?: { onlyIf?: string }) => Promise<ImageInfo | undefined>) | undefined;
+  /** images by further names for them, in which `*` stands for any text */
   aliases?(): Promise<Record<string, string>>;
 }
 

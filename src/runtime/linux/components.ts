@@ -206,7 +206,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   if (registries && conventions) {
     const requireRoom = (what: string) => disk?.require(what);
     const puller = new Puller({ store, layers, images, conventions, requireRoom }, registries);
-    images.pull = (name, team) => puller.pull(name, team);
+    images.pull = (name, team, how) => puller.pull(name, team, how);
   }
   const snapshots = new SnapshotStore({ store, layers, images, machines: () => machineNeeds(layers, machines.all()) });
   const drives = new DriveStore(store, volumes, trouble, (what) => options.room?.require(what));

@@ -4,11 +4,13 @@ import { readdir } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
 import { refusal } from "../../../../test/harness/file-guest.ts";
 import { arch, sha256, stores, tarOf } from "../../../../test/harness/image-archives.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/layer-tools.ts";
+import { importRootfs } from "../oci/import.ts";
 import type { RegistrySettings } from "./client.ts";
 import type { Login } from "./credentials.ts";
 import { type PullOptions, pullImage } from "./pull.ts";
@@ -310,6 +312,28 @@ test("many requests for one image cause one pull, and only listed registries are
   expect(await refusal(open.pull(`${registry.host}/team/app:v2`, "team_a"))).toMatch(
     /^forbidden: .*not a public address/,
   );
+});
+
+test("what the operator or the team has under a name is not replaced by what a registry has under it", async () => {
+  const [at, registry] = [await store({ volumes: true }), await new TestRegistry().listen()];
+  registry.image("v1", [await one()], { env: ["FROM=registry"] });
+  const settings = { http: [registry.host], private: [], mirrors: {}, patience };
+  const base = { settings, credentials: { find: async () => undefined }, timeout: 10_000 };
+  const puller = new Puller(stores(at), { ...base, registries: [registry.host] });
+  const name = `${registry.host}/team/app:v1`;
+  const mine = await importRootfs(stores(at), Readable.from([await one()]), { name, node: false });
+  expect(await puller.pull(name, "team_a")).toMatchObject({ version: mine.version });
+  await importRootfs(stores(at), Readable.from([await one()]), {
+    name: `${registry.host}/team/app:v2`,
+    owner: "team_a",
+    node: false,
+  });
+  expect(await puller.pull(`${registry.host}/team/app:v2`, "team_a")).toMatchObject({ owner: "team_a" });
+  expect(registry.asked).toEqual([]);
+  await at.images.delete(name);
+  expect(await puller.pull(name, "team_a")).toMatchObject({ env: { FROM: "registry" } });
+  expect(await puller.pull(name, "team_a", { onlyIf: name })).toMatchObject({ env: { FROM: "registry" } });
+  expect(await puller.pull(name, "team_a", { onlyIf: "docker.io/team/app:v1" })).toBeUndefined();
 });
 
 test("credentials go to the registry and its own token server, never along with a redirect or to another host", async () => {

@@ -11,7 +11,7 @@ import type { ImageStores } from "../oci/import.ts";
 import type { RegistrySettings } from "./client.ts";
 import type { Credentials } from "./credentials.ts";
 import { pullImage } from "./pull.ts";
-import { fullName, isListed, parseReference, type Reference } from "./reference.ts";
+import { fullName, isListed, parseReference, type Reference, storedName } from "./reference.ts";
 
 export interface PullerOptions {
   /** registries, or parts of them, that callers may name */
@@ -39,10 +39,13 @@ export class Puller {
     this.#turns = new Turns(mostPulls, options.patience ?? 5_000);
   }
 
-  /** undefined if the name is not an image that callers may pull */
-  async pull(name: string, team: string): Promise<ImageInfo | undefined> {
+  /** undefined where it is no name of an image that callers may pull, or leads to another reference than `onlyIf` */
+  async pull(name: string, team: string, { onlyIf }: { onlyIf?: string } = {}): Promise<ImageInfo | undefined> {
     const reference = this.#allowed(name);
-    if (!reference) return undefined;
+    if (!reference || (onlyIf !== undefined && onlyIf !== fullName(reference))) return undefined;
+    // What the team, or the host from elsewhere, has under this name comes before what a registry has.
+    const there = await this.#stores.images.get(storedName(reference), team);
+    if (there && (there.owner !== undefined || there.source?.reference !== fullName(reference))) return there;
     return this.#pulls.run(fullName(reference), () => this.#turns.take(team, () => this.#pull(reference)));
   }
 
