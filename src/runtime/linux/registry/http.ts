@@ -49,6 +49,8 @@ export function ask(request: RegistryRequest): Promise<RegistryAnswer> {
     const asked = (isSecure ? secureRequest : plainRequest)(url, {
       headers: { "user-agent": "sandkeep", "accept-encoding": "identity", ...headers },
       lookup: lookupFor(mayBePrivate),
+      // A connection of its own: one that is kept may lead to an address that this request must not reach.
+      agent: false,
       ...(signal && { signal }),
       ...(isSecure && roots && { ca: roots }),
     });
