@@ -70,6 +70,30 @@ export class Turns {
   }
 }
 
+/** Lets a few callers of each team work at a time, in order of arrival. Teams do not wait for one another. */
+export class Lines {
+  readonly #most: number;
+  readonly #lines = new Map<string, { busy: number; waiting: (() => void)[] }>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  async take<T>(team: string, work: () => Promise<T>): Promise<T> {
+    const line = this.#lines.get(team) ?? { busy: 0, waiting: [] };
+    this.#lines.set(team, line);
+    if (line.busy < this.#most) line.busy++;
+    else await new Promise<void>((resolve) => line.waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = line.waiting.shift();
+      if (next) next();
+      else if (--line.busy === 0) this.#lines.delete(team);
+    }
+  }
+}
+
 /** Counts what callers keep for a while, such as files on the disk: a few for each team, and some more for all teams. */
 export class Shares {
   readonly #most: { ofTeam: number; ofAll: number };

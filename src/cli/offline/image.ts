@@ -1,6 +1,5 @@
 /** `sandkeep image …`: brings images into this host's data directory, and lists, names and deletes them. */
 
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { SandkeepError } from "../../core/model/errors.ts";
@@ -9,6 +8,7 @@ import { stepsOwner } from "../../runtime/linux/builds/image-builds.ts";
 import { buildDebian } from "../../runtime/linux/images/debian.ts";
 import { hostImage } from "../../runtime/linux/images/host.ts";
 import { importImage } from "../../runtime/linux/oci/import.ts";
+import { pruneDownloads } from "../../runtime/linux/registry/downloads.ts";
 import { type PullContext, pull } from "./image-pull.ts";
 import { described, history, imageNamed, inspected } from "./image-show.ts";
 import type { OfflineStore } from "./offline-store.ts";
@@ -143,7 +143,7 @@ const commands: Record<string, ImageCommand> = {
   prune: {
     operands: 0,
     async run({ store, context }) {
-      await rm(join(store.store, "downloads"), { recursive: true, force: true });
+      await pruneDownloads(join(store.store, "downloads"));
       const count = await store.collect();
       const later = "the daemon deletes what nothing needs";
       context.print(count === undefined ? later : `deleted ${count} ${count === 1 ? "layer" : "layers"}`);

@@ -1,11 +1,13 @@
 /**
  * Blobs that are being downloaded: files of the store that are read while they still grow.
  *
- *   <store>/downloads/<digest>.<tag>   a running download, of the process that the tag names
- *   <store>/downloads/<digest>.part    the beginning of an interrupted one; the next download of the blob continues it
+ *   <store>/downloads/<digest>-<registry>.<tag>   one under way, by the process that the tag names
+ *   <store>/downloads/<digest>-<registry>.part    the beginning of one that broke off; the next pull of the blob from the
+ *                                                 same registry, of which this is a hash, goes on with it
  *
- * A broken connection is continued from where it was. The whole file is checked against its digest and its size: a
- * mismatch is an error for its reader, at its end, and the file is deleted.
+ * A connection that breaks is made again from where it was. The whole file is checked against its digest and its size:
+ * what does not have them is an error to whoever reads it, at its end, and the file is deleted. One that began with what an
+ * earlier pull left is read only once it is checked, and comes once more from its start where the whole is wrong.
  */
 
 import { createHash, type Hash } from "node:crypto";
@@ -28,6 +30,8 @@ export interface BlobWanted {
 export interface DownloadsOptions {
   /** a folder of the store */
   folder: string;
+  /** where it comes from: a beginning that another registry sent is not used */
+  registry: string;
   /** throws while the disk is short of room */
   requireRoom(): void;
   /** called with the number of bytes received by all downloads together */
@@ -43,39 +47,54 @@ const mostAttempts = 5;
 /** how long the beginning of a blob is kept, in ms */
 const keepFor = 24 * 3_600_000;
 const pieceLength = 1 << 20;
-const lookEvery = 32 << 20;
 
 /** makes the folder, and deletes files not used for a day; leftovers of dead processes become beginnings */
 export async function openDownloads(folder: string, now = Date.now()): Promise<void> {
   await makePrivate(folder);
   for (const name of await readdir(folder)) {
     const path = join(folder, name);
-    const [digest = "", tag = ""] = name.split(".");
-    if (tag !== "part" && isTagAlive(tag)) continue;
+    const [blob = "", tag = ""] = name.split(".");
+    if (isUnderWay(name)) continue;
     const facts = await stat(path).catch(() => undefined);
     if (facts && now - facts.mtimeMs > keepFor) await rm(path, { force: true });
-    else if (tag !== "part") await rename(path, join(folder, `${digest}.part`)).catch(() => undefined);
+    else if (tag !== "part") await rename(path, join(folder, `${blob}.part`)).catch(() => undefined);
   }
 }
 
-/** One blob. `run()` downloads it; `read()` may begin before that, and waits for the missing bytes. */
+/** deletes all that no process is bringing in */
+export async function pruneDownloads(folder: string): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names) if (!isUnderWay(name)) await rm(join(folder, name), { force: true });
+}
+
+function isUnderWay(name: string): boolean {
+  const [, tag = ""] = name.split(".");
+  return tag !== "part" && isTagAlive(tag);
+}
+
+/** One blob. `run()` brings it in; `read()` may begin before that, and waits for what is not there yet. */
 export class Download {
   readonly #repository: Repository;
   readonly #blob: BlobWanted;
   readonly #options: DownloadsOptions;
   readonly #path: string;
+  /** where a beginning is kept */
+  readonly #part: string;
   readonly #changes = new EventEmitter();
   #file: FileHandle | undefined;
   #hash: Hash = createHash("sha256");
   #length = 0;
-  #nextLook = lookEvery;
+  /** whether it began with what an earlier pull left, which is not believed until the whole is checked */
+  #isResumed = false;
   #state: "coming" | "whole" | { error: unknown } = "coming";
 
   constructor(repository: Repository, blob: BlobWanted, options: DownloadsOptions) {
     this.#repository = repository;
     this.#blob = blob;
     this.#options = options;
-    this.#path = join(options.folder, `${blob.digest}.${processTag()}`);
+    const registry = createHash("sha256").update(options.registry).digest("hex").slice(0, 16);
+    this.#path = join(options.folder, `${blob.digest}-${registry}.${processTag()}`);
+    this.#part = join(options.folder, `${blob.digest}-${registry}.part`);
     this.#changes.setMaxListeners(0);
   }
 
@@ -84,6 +103,10 @@ export class Download {
     try {
       this.#file = await this.#begin();
       await this.#fill(this.#file);
+      if (this.#isResumed && !this.#isRight()) {
+        await this.#restart(this.#file);
+        await this.#fill(this.#file);
+      }
       this.#check();
       this.#state = "whole";
     } catch (error) {
@@ -104,7 +127,7 @@ export class Download {
     for (let at = 0; ; ) {
       if (typeof this.#state === "object") throw this.#state.error;
       if (at >= this.#length && this.#state === "whole") return;
-      if (at >= this.#length || !this.#file) {
+      if (at >= this.#length || !this.#file || (this.#isResumed && this.#state === "coming")) {
         await once(this.#changes, "change");
         continue;
       }
@@ -121,13 +144,13 @@ export class Download {
   async close(): Promise<void> {
     await this.#file?.close();
     const isBeginning = typeof this.#state === "object" && this.#length > 0 && !isWrong(this.#state.error);
-    if (isBeginning) await rename(this.#path, join(this.#options.folder, `${this.#blob.digest}.part`)).catch(() => {});
+    if (isBeginning) await rename(this.#path, this.#part).catch(() => {});
     await rm(this.#path, { force: true });
   }
 
   /** the file, with the bytes of an earlier attempt */
   async #begin(): Promise<FileHandle> {
-    await rename(join(this.#options.folder, `${this.#blob.digest}.part`), this.#path).catch(() => undefined);
+    await rename(this.#part, this.#path).catch(() => undefined);
     const file = await open(this.#path, "a+", 0o600);
     for (;;) {
       const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(pieceLength), 0, pieceLength, this.#length);
@@ -136,6 +159,7 @@ export class Download {
       this.#length += bytesRead;
     }
     if (this.#length > this.#blob.size) await this.#restart(file);
+    this.#isResumed = this.#length > 0;
     this.#options.received(this.#length);
     return file;
   }
@@ -164,12 +188,12 @@ export class Download {
       if (from !== this.#length) await this.#restart(file);
       for await (const chunk of answer.body) {
         if (this.#length + chunk.length > this.#blob.size) throw this.#wrongSize();
+        this.#options.requireRoom();
         await file.appendFile(chunk);
         this.#hash.update(chunk);
         this.#length += chunk.length;
         this.#options.received(chunk.length);
         this.#changes.emit("change");
-        this.#look();
       }
     } finally {
       answer.discard();
@@ -181,19 +205,16 @@ export class Download {
     this.#options.received(-this.#length);
     this.#hash = createHash("sha256");
     this.#length = 0;
-  }
-
-  #look(): void {
-    if (this.#length < this.#nextLook) return;
-    this.#nextLook = this.#length + lookEvery;
-    this.#options.requireRoom();
+    this.#isResumed = false;
   }
 
   #check(): void {
     if (this.#length !== this.#blob.size) throw this.#wrongSize();
-    if (this.#hash.digest("hex") !== this.#blob.digest) {
-      throw refusal(`layer "sha256:${this.#blob.digest}" is not what its digest says`);
-    }
+    if (!this.#isRight()) throw refusal(`layer "sha256:${this.#blob.digest}" is not what its digest says`);
+  }
+
+  #isRight(): boolean {
+    return this.#hash.copy().digest("hex") === this.#blob.digest;
   }
 
   #wrongSize(): SandkeepError {

@@ -1,18 +1,21 @@
 /** Pulls from registries that behave well, badly, and maliciously: servers of this test on loopback. */
 
-import { readdir } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { Readable } from "node:stream";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
 import { refusal } from "../../../../test/harness/file-guest.ts";
 import { arch, sha256, stores, tarOf } from "../../../../test/harness/image-archives.ts";
 import { type TestStore, useLayerTools } from "../../../../test/harness/layer-tools.ts";
+import { processTag } from "../layers/claims.ts";
 import { importRootfs } from "../oci/import.ts";
 import type { RegistrySettings } from "./client.ts";
 import type { Login } from "./credentials.ts";
+import { pruneDownloads } from "./downloads.ts";
+import { ask, readAll } from "./http.ts";
 import { type PullOptions, pullImage } from "./pull.ts";
 import { Puller } from "./puller.ts";
 import { parseReference } from "./reference.ts";
@@ -179,7 +182,9 @@ test("an interrupted download continues where it was, also in the next pull, or 
     return cut(request, response);
   };
   await expect(pull(other, registry, { options: { signal: stop.signal, received } })).rejects.toThrow("Cannot");
-  expect(await readdir(join(other.path, "downloads"))).toEqual([`${large.slice(7)}.part`]);
+  expect(await readdir(join(other.path, "downloads"))).toEqual([
+    `${large.slice(7)}-${sha256(registry.host).slice(0, 16)}.part`,
+  ]);
   await nothingLeft(other);
   registry.asked.length = 0;
   // Here it does not support ranges: the whole blob comes again.
@@ -193,7 +198,35 @@ test("an interrupted download continues where it was, also in the next pull, or 
   expect(await readdir(join(other.path, "downloads"))).toEqual([]);
 });
 
-test("content that does not match its digest or size is refused, and leaves nothing", async () => {
+test("a wrong beginning that an earlier pull left costs a download, not the image", async () => {
+  const [at, registry] = [await store({ volumes: true }), await new TestRegistry().listen()];
+  const manifest = registry.image("v1", [await two()], { packed: (tar) => tar });
+  const [layer] = manifest.layers;
+  const folder = join(at.path, "downloads");
+  await mkdir(folder);
+  const part = (host: string) => join(folder, `${layer?.digest.slice(7)}-${sha256(host).slice(0, 16)}.part`);
+  await writeFile(part(registry.host), "x".repeat(1000));
+  await writeFile(part("elsewhere.example"), "y".repeat(1000));
+  expect((await pull(at, registry)).isNew).toBe(true);
+  const blobs = registry.asked.filter(({ path }) => path.endsWith(layer?.digest ?? "?"));
+  expect(blobs.map(({ headers }) => headers.range)).toEqual(["bytes=1000-", undefined]);
+  // The beginning that another registry sent was left alone; one that is under way is kept when the rest is deleted.
+  expect(await readdir(folder)).toEqual([basename(part("elsewhere.example"))]);
+  const underWay = `${"0".repeat(64)}-${"0".repeat(16)}.${processTag()}`;
+  await writeFile(join(folder, underWay), "");
+  await pruneDownloads(folder);
+  expect(await readdir(folder)).toEqual([underWay]);
+  await pruneDownloads(join(at.path, "no-such-folder"));
+});
+
+test("a connection to a private address does not serve a request that may not go there", async () => {
+  const registry = await new TestRegistry().listen();
+  const url = new URL(`http://${registry.host.replace("127.0.0.1", "localhost")}/`);
+  await readAll(await ask({ url, mayBePrivate: true, patience }), 1000, "it");
+  expect(await refusal(ask({ url, mayBePrivate: false, patience }))).toMatch(/^forbidden: .*not a public address/);
+});
+
+test("what is not what its digest or its size says is refused, and leaves nothing", async () => {
   const registry = await new TestRegistry().listen();
   const layer = await one();
   const manifest = registry.image("v1", [layer], { packed: (tar) => tar });
@@ -283,6 +316,8 @@ test("a pull from a stalled or very slow registry fails, and other pulls go on m
   const image = await puller.pull(`${quick.host}/team/app:v1`, "team_quick");
   expect(image).toMatchObject({ name: `${quick.host}/team/app:v1` });
   expect(ended).toBe(0);
+  // However patient the others are, no team has more than four under way.
+  expect(held.length).toBeLessThanOrEqual(4);
   slow.before = (_, response) => Boolean(response.destroy());
   for (const response of held) response.destroy();
   for (const each of await Promise.all(late)) expect(each).toMatch(/^unavailable: Cannot reach/);

@@ -54,8 +54,12 @@ export async function pullImage(stores: ImageStores, reference: Reference, optio
   }));
   const source = { reference: fullName(reference), manifest: digest, ...(index !== undefined && { index }) };
   const content = { config: read.config, env: read.env, layers };
-  const image = await withDownloads(stores, { repository, stop, signal }, content, options, (ready) =>
-    bringIn(stores, ready, { ...options, name, source }),
+  const image = await withDownloads(
+    stores,
+    { registry: reference.registry, repository, stop, signal },
+    content,
+    options,
+    (ready) => bringIn(stores, ready, { ...options, name, source }),
   );
   return { image, isNew: image.version !== before?.version };
 }
@@ -102,6 +106,7 @@ type Undownloaded = Omit<ImageContent, "layers"> & {
 };
 
 interface Connection {
+  registry: string;
   repository: Repository;
   /** aborts everything that is running */
   stop: AbortController;
@@ -111,7 +116,7 @@ interface Connection {
 /** downloads the layers that the store lacks while `use` reads them */
 async function withDownloads(
   stores: ImageStores,
-  { repository, stop, signal }: Connection,
+  { registry, repository, stop, signal }: Connection,
   { layers, ...content }: Undownloaded,
   options: PullOptions,
   use: (ready: ImageContent) => Promise<ImageRecord>,
@@ -129,7 +134,7 @@ async function withDownloads(
   const downloads = new Map(
     unique(missing).map(({ digest, packedSize: size }) => {
       const blob = { digest, size };
-      return [digest, new Download(repository, blob, { folder, requireRoom, received, signal })] as const;
+      return [digest, new Download(repository, blob, { folder, registry, requireRoom, received, signal })] as const;
     }),
   );
   const open = (digest: string) => () => {

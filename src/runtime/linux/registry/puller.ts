@@ -1,9 +1,9 @@
 /**
- * Pulls images that callers name, from registries that the operator lists. Parallel requests for the same image share
- * one pull, and only a few pulls run at a time. A long pull does not block others, and each has a time limit.
+ * Pulls images for callers who name them: from registries that the operator lists, once for all who ask for the same one
+ * meanwhile, few at a time. A pull that takes long holds up none of another team, and none takes longer than it may.
  */
 
-import { Turns } from "../../../base/limited-concurrency.ts";
+import { Lines, Turns } from "../../../base/limited-concurrency.ts";
 import { SingleFlight } from "../../../base/single-flight.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
 import type { ImageInfo } from "../../../core/ports/runtime.ts";
@@ -26,11 +26,16 @@ export interface PullerOptions {
 
 /** pulls at a time that block others */
 const mostPulls = 4;
+/** pulls at a time that one team waits for; its further ones begin when one of these is over, however long that takes */
+const mostOfTeam = 4;
 
 export class Puller {
   readonly #stores: ImageStores;
   readonly #options: PullerOptions;
   readonly #pulls = new SingleFlight<ImageInfo>();
+  /** the same for each team by itself, so that no team waits in the line of another */
+  readonly #ofTeams = new SingleFlight<ImageInfo>();
+  readonly #lines = new Lines(mostOfTeam);
   readonly #turns: Turns;
 
   constructor(stores: ImageStores, options: PullerOptions) {
@@ -46,7 +51,10 @@ export class Puller {
     // What the team, or the host from elsewhere, has under this name comes before what a registry has.
     const there = await this.#stores.images.get(storedName(reference), team);
     if (there && (there.owner !== undefined || there.source?.reference !== fullName(reference))) return there;
-    return this.#pulls.run(fullName(reference), () => this.#turns.take(team, () => this.#pull(reference)));
+    const pull = () => this.#turns.take(team, () => this.#pull(reference));
+    return this.#ofTeams.run(`${team} ${fullName(reference)}`, () =>
+      this.#lines.take(team, () => this.#pulls.run(fullName(reference), pull)),
+    );
   }
 
   #allowed(name: string): Reference | undefined {
