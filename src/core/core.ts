@@ -72,7 +72,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     void machine.ended.then((end) => endings.machineEnded(end)).catch(trouble);
   };
   const boots = new Boots(context, transitions, descriptions, watch);
-  const drives = new Drives(context, descriptions);
+  const drives = new Drives(context, descriptions, (id, boot) => boots.bootOther(id, boot));
   const turns = new Turns(stopsAtOnce, longestTurn);
   const sandboxes = new Sandboxes({
     context,

@@ -5,6 +5,7 @@
 
 import { posix } from "node:path";
 import { Hono } from "hono";
+import { within } from "../../base/waits.ts";
 import type { OpenDrive } from "../../core/drives/drives.ts";
 import { isSandkeepError } from "../../core/model/errors.ts";
 import type { FileInfo } from "../../core/ports/runtime.ts";
@@ -20,6 +21,8 @@ import * as wire from "./wire.ts";
 /** user id that owns new files by default: the plain user of every sandbox */
 const plainUser = 1000;
 const mostEntries = 10_000;
+/** ms for which a client may take nothing of a file, or send nothing: a machine is held for it meanwhile */
+const patience = 60_000;
 
 export function volumeFiles(dialect: Dialect): Hono<Env> {
   const { core, schemas, trouble } = dialect;
@@ -77,7 +80,7 @@ export function volumeFiles(dialect: Dialect): Hono<Env> {
     const bytes = closing(drive, path);
     // Read the first bytes now: if the file cannot be opened, the status can still say so.
     const first = await told(path, bytes.next());
-    return new Response(byteBody({ bytes, first, trouble, connection: c.env }), {
+    return new Response(byteBody({ bytes, first, trouble, connection: c.env, patience }), {
       headers: { "content-type": "application/octet-stream" },
     });
   });
@@ -87,7 +90,7 @@ export function volumeFiles(dialect: Dialect): Hono<Env> {
     const written = await changing(c, path, async (at) => {
       const type = await at.type();
       if (at.inside === "" || (type !== undefined && type !== "file") || (type && !force)) throw taken(path);
-      await at.files.write(at.path, bodyBytes(c.req.raw));
+      await at.files.write(at.path, prompt(bodyBytes(c.req.raw)));
       return at.own(type ? owner : { uid: plainUser, gid: plainUser, ...owner });
     });
     return json(written, 201);
@@ -190,6 +193,25 @@ async function placeIn({ files, root }: OpenDrive, given: string): Promise<Place
       return stat();
     },
   };
+}
+
+/** a client that sends nothing for too long ends its upload with an error */
+async function* prompt(bytes: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    for (;;) {
+      const next = bytes.next();
+      const result = await within(next, patience);
+      if (!result) {
+        next.catch(() => undefined);
+        throw new Refusal(408, `Cannot go on with the upload: nothing came for ${patience / 1000} s`);
+      }
+      if (result.done) return;
+      yield result.value;
+    }
+  } finally {
+    // It may wait for bytes that never come.
+    void bytes.return(undefined).catch(() => undefined);
+  }
 }
 
 function print({ type, size, mode, uid, gid, modifiedAt, target }: FileInfo, path: string): object {

@@ -104,7 +104,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     const bytes = closing(drive, `${drive.root}${inside}`);
     // Read the first bytes now: if the file cannot be opened, the status can still say so.
     const first = await readable(path, () => bytes.next());
-    return new Response(byteBody({ bytes, first, trouble, connection: c.env }), {
+    return new Response(byteBody({ bytes, first, trouble, connection: c.env, patience: 60_000 }), {
       headers: { "content-type": "application/octet-stream" },
     });
   });

@@ -125,7 +125,26 @@ describe("live bodies", () => {
     expect(returned).toBe(true);
   });
 
-  test("a client that disconnects during a read causes no error, whether the bytes arrive or break off", async () => {
+  test("a client that takes nothing for too long is given up, and one that takes is not", async () => {
+    const { promise: returned, resolve } = Promise.withResolvers<void>();
+    const bytes: AsyncIterator<Uint8Array> = {
+      next: async () => ({ done: false, value: new Uint8Array(128 << 10) }),
+      async return() {
+        resolve();
+        return { done: true, value: undefined };
+      },
+    };
+    let cut = 0;
+    const connection = { outgoing: { destroy: () => cut++ } };
+    const reader = byteBody({ bytes, trouble: () => undefined, connection, patience: 50 }).getReader();
+    for (let count = 0; count < 5; count++) expect((await reader.read()).done).toBe(false);
+    expect(cut).toBe(0);
+    await returned;
+    expect(cut).toBe(1);
+    await expect(reader.read()).rejects.toThrow("took nothing");
+  });
+
+  test("a client that goes away while bytes are waited for is no trouble, whether they come or break off", async () => {
     for (const breaks of [false, true]) {
       const { promise, resolve, reject } = Promise.withResolvers<IteratorResult<Uint8Array>>();
       const { promise: asked, resolve: ask } = Promise.withResolvers<void>();

@@ -267,23 +267,36 @@ export interface ByteBody {
   /** called with the error when the bytes break off */
   trouble: (error: unknown) => void;
   connection?: Connection | undefined;
+  /** ms for which the client may take nothing before it is given up; default: any time */
+  patience?: number;
 }
 
 /**
  * A body of bytes, read only as fast as they are sent. When the bytes break off, the connection is cut: after a normal
  * end, a part of a file would look complete.
  */
-export function byteBody({ bytes, first, trouble, connection }: ByteBody): ReadableStream<Uint8Array> {
+export function byteBody({ bytes, first, trouble, connection, patience }: ByteBody): ReadableStream<Uint8Array> {
   let pending = first;
   let isCancelled = false;
+  let idle: NodeJS.Timeout | undefined;
+  function giveUp(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    isCancelled = true;
+    connection?.outgoing?.destroy();
+    controller.error(new Error("The client took nothing for too long"));
+    bytes.return?.().catch(trouble);
+  }
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    clearTimeout(idle);
     try {
       const { done, value } = pending ?? (await bytes.next());
       pending = undefined;
       // If the client disconnected during the wait, its stream is already closed.
       if (isCancelled) return;
       if (done) controller.close();
-      else controller.enqueue(value);
+      else {
+        controller.enqueue(value);
+        if (patience !== undefined) idle = setTimeout(giveUp, patience, controller).unref();
+      }
     } catch (error) {
       if (isCancelled) return;
       trouble(error);
@@ -294,6 +307,7 @@ export function byteBody({ bytes, first, trouble, connection }: ByteBody): Reada
   }
   async function cancel(): Promise<void> {
     isCancelled = true;
+    clearTimeout(idle);
     await bytes.return?.();
   }
   return new ReadableStream({ pull, cancel }, new ByteLengthQueuingStrategy({ highWaterMark: 128 << 10 }));

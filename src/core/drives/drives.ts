@@ -1,9 +1,10 @@
 /** Drives: durable volumes of a project, mounted into sessions. */
 
+import { Lines } from "../../base/limited-concurrency.ts";
 import type { Context } from "../context.ts";
-import { isSandkeepError, notFound, SandkeepError, tooMany } from "../model/errors.ts";
+import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type { Drive, Owner } from "../model/sandbox.ts";
-import type { Files, MachineSpec } from "../ports/runtime.ts";
+import type { Files, Machine, MachineSpec } from "../ports/runtime.ts";
 import type { DriveQuery, Page } from "../ports/store.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 
@@ -13,6 +14,8 @@ const usualSize = 2 ** 40;
 /** mount path of a drive in the machine that serves its files */
 const fileRoot = "/drive";
 const fileMemory = 512 * 2 ** 20;
+/** drives whose files one team has at hand at a time; who opens another waits until one is closed */
+const mostOpen = 4;
 
 /** A drive whose files can be accessed, below `root`. */
 export interface OpenDrive {
@@ -21,14 +24,21 @@ export interface OpenDrive {
   close(): Promise<void>;
 }
 
+/** boots a machine that counts among those that may run, or refuses */
+type BootCounted = (id: string, boot: () => Promise<Machine>) => Promise<Machine>;
+
 export class Drives {
   readonly #context: Context;
   readonly #descriptions: Descriptions;
   /** number of open accesses to each drive's files */
   readonly #open = new Map<string, number>();
 
-  constructor(context: Context, descriptions: Descriptions) {
+  readonly #boot: BootCounted;
+  readonly #lines = new Lines(mostOpen);
+
+  constructor(context: Context, descriptions: Descriptions, boot: BootCounted) {
     this.#context = context;
+    this.#boot = boot;
     this.#descriptions = descriptions;
   }
 
@@ -124,11 +134,8 @@ export class Drives {
    * change files; permissions.ts checks it
    */
   async open(owner: Owner, id: string, _: { write?: boolean } = {}): Promise<OpenDrive> {
-    const { runtime, ids, limits, trouble } = this.#context;
+    const { runtime, ids, trouble } = this.#context;
     const drive = await this.byId(owner, id);
-    if (runtime.machines().length >= limits.maxSandboxes) {
-      throw tooMany(limits.maxSandboxes);
-    }
     const spec: MachineSpec = {
       id: ids.session().id,
       root: { image: this.#context.defaultImage },
@@ -139,13 +146,15 @@ export class Drives {
     };
     // counted as open first, so that it is not deleted meanwhile
     this.#opened(drive.id, 1);
+    const leave = await this.#line(owner.teamId);
     const close = async () => {
       await runtime.machine(spec.id)?.stop().catch(trouble);
       await runtime.forget(spec.id).catch(trouble);
       this.#opened(drive.id, -1);
+      leave();
     };
     try {
-      const machine = await runtime.boot(spec);
+      const machine = await this.#boot(spec.id, () => runtime.boot(spec));
       return { files: machine.files("root"), root: fileRoot, close };
     } catch (error) {
       await close();
@@ -170,7 +179,19 @@ export class Drives {
     return drive;
   }
 
-  /** creates the volume and stores its record, or neither */
+  /** waits for a place among those whom the team lets open at a time; what comes back gives it up */
+  async #line(teamId: string): Promise<() => void> {
+    const { promise: left, resolve: leave } = Promise.withResolvers<void>();
+    await new Promise<void>((begin) => {
+      void this.#lines.take(teamId, () => {
+        begin();
+        return left;
+      });
+    });
+    return leave;
+  }
+
+  /** makes its volume and puts it on record, or neither */
   async #keep(drive: Drive, make: () => Promise<void>): Promise<void> {
     const { store, runtime } = this.#context;
     try {

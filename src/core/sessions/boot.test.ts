@@ -62,7 +62,21 @@ test("boots under way count, so that concurrent creates do not exceed the limit"
   expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run already, and no more may");
 });
 
-test("a session that is stored as running, though the answer was lost, runs", async () => {
+test("machines of no session count among the others while they boot, and are refused like them", async () => {
+  const { boots, boot, open } = fixture();
+  const { promise, resolve } = Promise.withResolvers<Machine>();
+  const other = boots.bootOther("sbx_1", () => promise);
+  const second = boot("sbx_2");
+  expect(() => boots.requireRoom()).toThrow("2 run already");
+  await expect(boots.bootOther("sbx_3", () => promise)).rejects.toMatchObject({ code: "limit" });
+  resolve({} as Machine);
+  await other;
+  expect(() => boots.requireRoom()).not.toThrow();
+  open();
+  await second;
+});
+
+test("a session that is on record as running, though the answer was lost, runs", async () => {
   const { boot, open, states } = fixture({ lost: 1 });
   open();
   expect(await boot("sbx_1")).toMatchObject({ state: "running" });

@@ -46,6 +46,8 @@ export class Boots {
   readonly #names = new ShownNames();
   /** boots under way, by session */
   readonly #flights = new SingleFlight<Session>();
+  /** machines of no session that boot */
+  readonly #others = new Set<string>();
 
   constructor(
     context: Context,
@@ -66,9 +68,24 @@ export class Boots {
 
   /** call before the session is stored, so that a refused create leaves no trace */
   requireRoom(): void {
+    this.#context.runtime.requireRoom();
+    this.#requireFewer();
+  }
+
+  /** boots a machine that no session has; it counts like any other, also while it boots */
+  async bootOther(id: string, boot: () => Promise<Machine>): Promise<Machine> {
+    this.#requireFewer();
+    this.#others.add(id);
+    try {
+      return await boot();
+    } finally {
+      this.#others.delete(id);
+    }
+  }
+
+  #requireFewer(): void {
     const { runtime, limits } = this.#context;
-    runtime.requireRoom();
-    const booting = this.#flights.keys().filter((id) => !runtime.machine(id)).length;
+    const booting = [...this.#flights.keys(), ...this.#others].filter((id) => !runtime.machine(id)).length;
     if (runtime.machines().length + booting < limits.maxSandboxes) return;
     throw tooMany(limits.maxSandboxes);
   }

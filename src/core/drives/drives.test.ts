@@ -1,0 +1,38 @@
+/** Drives whose files are at hand: how many at a time, and that each gives up its place. */
+
+import { expect, test } from "vitest";
+import type { Context } from "../context.ts";
+import type { Machine } from "../ports/runtime.ts";
+import type { Descriptions } from "../recovery/descriptions.ts";
+import { Drives } from "./drives.ts";
+
+test("a team has four drives open at a time, others of it wait, and those of another team do not", async () => {
+  let [count, booted, refuses] = [0, 0, false];
+  // Only what opening asks of them is there.
+  const context = {
+    runtime: { machine: () => undefined, forget: async () => undefined, boot: async () => ({ files: () => ({}) }) },
+    store: { getDrive: async (id: string) => ({ id, projectId: "prj" }) },
+    ids: { session: () => ({ id: `sbx_${++count}` }) },
+    trouble: () => undefined,
+  } as unknown as Context;
+  const drives = new Drives(context, {} as Descriptions, async (_, boot): Promise<Machine> => {
+    if (refuses) throw new Error("too many");
+    booted++;
+    return boot();
+  });
+  const open = (teamId: string) => drives.open({ teamId, projectId: "prj" }, "drive");
+  const four = await Promise.all(Array.from({ length: 4 }, () => open("team_a")));
+  const fifth = open("team_a");
+  await open("team_b");
+  expect(booted).toBe(5);
+  await four[0]?.close();
+  await fifth;
+  expect(booted).toBe(6);
+  // One that is refused gives up its place as well.
+  refuses = true;
+  await four[1]?.close();
+  await expect(open("team_a")).rejects.toThrow("too many");
+  refuses = false;
+  await open("team_a");
+  expect(booted).toBe(7);
+});
