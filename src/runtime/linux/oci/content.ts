@@ -20,6 +20,6 @@ export interface ContentLayer {
   packedSize?: number | undefined;
   /** whether open() itself checks the digest and the size of its file */
   isChecked?: boolean;
-  /** its file: a tar, plain or compressed with gzip or zstd. Not called for layers that are in the store already */
+  /** its file: a tar, plain or compressed with gzip or zstd. Not called for layers of images that the team has */
   open(): AsyncIterable<Uint8Array>;
 }

@@ -24,7 +24,7 @@ import { type ArchiveSource, openBlobs } from "./blobs.ts";
 import type { ImageContent } from "./content.ts";
 import { readSavedImage, type SavedImage } from "./layouts.ts";
 import { refusal } from "./manifest.ts";
-import { Allowance, type Unpacked, type UnpackJob, unpackLayers, unpackRootfs } from "./unpack.ts";
+import { Allowance, layersInReach, type Unpacked, type UnpackJob, unpackLayers, unpackRootfs } from "./unpack.ts";
 
 export interface ImageStores {
   /** the store's directory */
@@ -89,7 +89,7 @@ export async function importRootfs(
   });
 }
 
-/** imports an image layer by layer; layers that are in the store are not opened */
+/** an image whose layers can be had one by one; those that images in reach have are not asked for */
 export async function bringIn(
   stores: ImageStores,
   { config, env, layers }: ImageContent,
@@ -224,7 +224,7 @@ async function shortChain({ layers, claim, made, progress }: UnpackJob, chain: s
 /** runs a job that makes layers; if it fails, deletes the new ones, unless another image uses them as well */
 async function withNewLayers<T>(
   stores: ImageStores,
-  { progress }: ImportOptions,
+  { progress, owner }: ImportOptions,
   run: (job: UnpackJob) => Promise<T>,
 ): Promise<T> {
   const { layers, images } = stores;
@@ -233,7 +233,8 @@ async function withNewLayers<T>(
   const requireRoom = () => stores.requireRoom?.("bring in an image");
   try {
     requireRoom();
-    return await run({ layers, claim, made, requireRoom, progress: (sentence) => progress?.(sentence) });
+    const inReach = await layersInReach(images, owner);
+    return await run({ layers, claim, inReach, made, requireRoom, progress: (sentence) => progress?.(sentence) });
   } catch (error) {
     await claim.release();
     const used = new Set((await images.list()).flatMap(layersOf));

@@ -16,6 +16,7 @@ import type { ImagePart } from "../../../core/model/image.ts";
 import { decompressed } from "../files/decompress.ts";
 import type { FileSession } from "../files/file-session.ts";
 import { extractTar } from "../files/tar-extract.ts";
+import { type ImageStore, layersOf } from "../images/images.ts";
 import type { Claim } from "../layers/claims.ts";
 import type { LayerInfo } from "../layers/layer-record.ts";
 import type { LayerStore } from "../layers/layers.ts";
@@ -26,7 +27,9 @@ import { refusal } from "./manifest.ts";
 export interface UnpackJob {
   layers: LayerStore;
   claim: Claim;
-  /** ids of the layers that this job has made */
+  /** layers that are used without being read; others that are in the store must be shown to be had, see layersInReach() */
+  inReach: ReadonlySet<string>;
+  /** takes the ids of the layers that this job makes */
   made: string[];
   /** throws while the disk is short of room */
   requireRoom(): void;
@@ -58,6 +61,7 @@ export async function unpackLayers(job: UnpackJob, layers: ContentLayer[]): Prom
     const there = await job.layers.get(id);
     if (!there) job.progress(`layer ${index + 1} of ${layers.length}: ${layer.diffId.slice(0, 12)}`);
     const info = there ?? (await unpackLayer(job, layer, { id, below, bytes }));
+    if (there && !job.inReach.has(id) && !job.made.includes(id)) await readLayer(job, layer, bytes);
     parts.push({
       diffId: layer.diffId,
       ...(layer.digest !== undefined && { digest: layer.digest }),
@@ -74,13 +78,23 @@ export async function unpackLayers(job: UnpackJob, layers: ContentLayer[]): Prom
 export async function missingLayers<T extends Pick<ContentLayer, "diffId">>(
   layers: LayerStore,
   all: T[],
+  inReach: ReadonlySet<string>,
 ): Promise<T[]> {
   const ids = layerIds(layers, all);
-  const there = await Promise.all(ids.map((id) => layers.get(id)));
+  const there = await Promise.all(ids.map(async (id) => inReach.has(id) && (await layers.get(id)) !== undefined));
   return all.filter((_, index) => !there[index]);
 }
 
-/** unpacks the tar (compressed or not) of a whole root file system as one layer */
+/**
+ * the layers of images that this team, or everybody, may boot. An image that only names another layer of the store does not
+ * get its files: a digest is no secret, so its maker must have the layer itself
+ */
+export async function layersInReach(images: Pick<ImageStore, "list">, owner: string | undefined): Promise<Set<string>> {
+  const open = (await images.list()).filter((image) => image.owner === undefined || image.owner === owner);
+  return new Set(open.flatMap((image) => [...layersOf(image), ...(image.parts ?? []).map(({ layer }) => layer)]));
+}
+
+/** the tar (compressed or not) of a whole root file system, as one layer */
 export async function unpackRootfs(job: UnpackJob, tar: AsyncIterable<Uint8Array>): Promise<Unpacked> {
   const plain = new Counted(new Allowance(job));
   const fill = async (files: FileSession) => {
@@ -106,11 +120,9 @@ async function unpackLayer(
 ): Promise<LayerInfo> {
   const onto = job.layers.hasVolumes;
   const fill = async (files: FileSession) => {
-    const packed = layer.isChecked ? undefined : new Counted(new Allowance(job), layer.packedSize);
-    const plain = new Counted(bytes);
+    const { tar, check } = checkedTar(job, layer, bytes);
     const devices = new Devices();
-    const file = packed ? packed.through(layer.open()) : layer.open();
-    await extractTar(files, "/", plain.through(decompressed(file)), {
+    await extractTar(files, "/", tar, {
       layer: true,
       oci: true,
       onto: onto && below !== undefined,
@@ -118,17 +130,35 @@ async function unpackLayer(
       mostMembers,
     });
     devices.report(job.progress);
-    const isPackedWrong = packed && layer.digest !== undefined && packed.digest() !== layer.digest;
-    if (plain.digest() !== layer.diffId || isPackedWrong)
-      throw refusal(`layer "${layer.name}" is not what its digest says`);
-    return { id, size: plain.length };
+    return { id, size: check() };
   };
   const made = await job.layers.grow(job.claim, onto ? below : undefined, fill);
   job.made.push(made.id);
   return made;
 }
 
-/** an id for each layer, or for it and all below it: the same from every source, and different in another order */
+/** only sees that it can be had, and is what its digests say */
+async function readLayer(job: UnpackJob, layer: ContentLayer, bytes: Allowance): Promise<void> {
+  const { tar, check } = checkedTar(job, layer, bytes);
+  for await (const _ of tar);
+  check();
+}
+
+/** the plain tar of a layer; `check` refuses it once it has been read, or says how long it is */
+function checkedTar(job: UnpackJob, layer: ContentLayer, bytes: Allowance) {
+  const packed = layer.isChecked ? undefined : new Counted(new Allowance(job), layer.packedSize);
+  const plain = new Counted(bytes);
+  const check = () => {
+    const isPackedWrong = packed && layer.digest !== undefined && packed.digest() !== layer.digest;
+    if (plain.digest() !== layer.diffId || isPackedWrong)
+      throw refusal(`layer "${layer.name}" is not what its digest says`);
+    return plain.length;
+  };
+  const file = packed ? packed.through(layer.open()) : layer.open();
+  return { tar: plain.through(decompressed(file)), check };
+}
+
+/** of each layer, or of it and all below it: the same wherever these come from, and in no other order */
 function layerIds({ hasVolumes }: LayerStore, layers: Pick<ContentLayer, "diffId">[]): string[] {
   if (!hasVolumes) return layers.map(({ diffId }) => `sha256-${diffId}`);
   let below: string | undefined;

@@ -219,6 +219,21 @@ test("a wrong beginning that an earlier pull left costs a download, not the imag
   await pruneDownloads(join(at.path, "no-such-folder"));
 });
 
+test("naming the layer of another team's image is not enough to get its files", async () => {
+  const [at, registry] = [await store({ volumes: true }), await new TestRegistry().listen()];
+  const { layers } = registry.image("v1", [await one()]);
+  const mine = await pull(at, registry, { options: { owner: "team_a" } });
+  const blob = registry.blobs.get(layers[0]?.digest ?? "") ?? Buffer.alloc(0);
+  registry.blobs.delete(layers[0]?.digest ?? "");
+  await expect(pull(at, registry)).rejects.toThrow("Cannot");
+  await expect(pull(at, registry, { options: { owner: "team_b" } })).rejects.toThrow("Cannot");
+  // The team itself, and whose registry has the layer, share what is in the store.
+  const again = await pull(at, registry, { options: { owner: "team_a", name: "again" } });
+  registry.put(blob);
+  const theirs = await pull(at, registry, { options: { owner: "team_b" } });
+  expect([again.image.kept, theirs.image.kept]).toEqual([mine.image.kept, mine.image.kept]);
+});
+
 test("a connection to a private address does not serve a request that may not go there", async () => {
   const registry = await new TestRegistry().listen();
   const url = new URL(`http://${registry.host.replace("127.0.0.1", "localhost")}/`);

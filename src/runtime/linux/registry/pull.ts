@@ -17,7 +17,7 @@ import {
   readManifest,
   refusal,
 } from "../oci/manifest.ts";
-import { largestImage, missingLayers } from "../oci/unpack.ts";
+import { largestImage, layersInReach, missingLayers } from "../oci/unpack.ts";
 import { Repository, type RepositoryOptions } from "./client.ts";
 import { Download, mostDownloads, openDownloads } from "./downloads.ts";
 import { fullName, type Reference, storedName } from "./reference.ts";
@@ -123,7 +123,7 @@ async function withDownloads(
 ): Promise<ImageRecord> {
   const folder = join(stores.store, "downloads");
   await openDownloads(folder);
-  const missing = await missingLayers(stores.layers, layers);
+  const missing = await missingLayers(stores.layers, layers, await layersInReach(stores.images, options.owner));
   const total = unique(missing).reduce((sum, { packedSize }) => sum + packedSize, 0);
   let bytes = 0;
   const received = (count: number) => {
