@@ -36,3 +36,28 @@ test("a team has four drives open at a time, others of it wait, and those of ano
   await open("team_a");
   expect(booted).toBe(7);
 });
+
+test("who changed the files of a drive is answered once the disk has them, and gets the disk's error", async () => {
+  const synced: string[] = [];
+  let error: Error | undefined;
+  const sync = async (id: string) => {
+    synced.push(id);
+    if (error) throw error;
+  };
+  const machine = { files: () => ({}), stop: async () => synced.push("stopped") };
+  // Only what opening asks of them is there.
+  const context = {
+    runtime: { machine: () => machine, forget: async () => undefined, boot: async () => machine, drives: { sync } },
+    store: { getDrive: async (id: string) => ({ id, projectId: "prj" }) },
+    ids: { session: () => ({ id: "sbx_1" }) },
+    trouble: () => undefined,
+  } as unknown as Context;
+  const drives = new Drives(context, {} as Descriptions, (_, boot) => boot());
+  const open = (write: boolean) => drives.open({ teamId: "team_a", projectId: "prj" }, "drive", { write });
+  await (await open(false)).close();
+  expect(synced).toEqual(["stopped"]);
+  await (await open(true)).close();
+  expect(synced).toEqual(["stopped", "stopped", "drive"]);
+  error = new Error("the disk is gone");
+  for (let count = 0; count < 5; count++) await expect((await open(true)).close()).rejects.toThrow("the disk is gone");
+});

@@ -129,11 +129,11 @@ export class Drives {
   }
 
   /**
-   * opens a drive's files, served by a machine of their own without network; the caller must close it. A session that
-   * writes to the drive at the same time sees the changes made here, and vice versa. `write` says that the caller will
-   * change files; permissions.ts checks it
+   * its files, by a machine of their own that has nothing else and reaches nobody; whoever opens closes. A session that
+   * writes to the drive at the same time sees what is written here, and the other way round. Who means to change them
+   * says so (`write`), which permissions.ts looks at; closing then waits for the disk
    */
-  async open(owner: Owner, id: string, _: { write?: boolean } = {}): Promise<OpenDrive> {
+  async open(owner: Owner, id: string, { write = false } = {}): Promise<OpenDrive> {
     const { runtime, ids, trouble } = this.#context;
     const drive = await this.byId(owner, id);
     const spec: MachineSpec = {
@@ -150,8 +150,12 @@ export class Drives {
     const close = async () => {
       await runtime.machine(spec.id)?.stop().catch(trouble);
       await runtime.forget(spec.id).catch(trouble);
-      this.#opened(drive.id, -1);
-      leave();
+      try {
+        if (write) await runtime.drives.sync?.(drive.id);
+      } finally {
+        this.#opened(drive.id, -1);
+        leave();
+      }
     };
     try {
       const machine = await this.#boot(spec.id, () => runtime.boot(spec));

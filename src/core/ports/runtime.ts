@@ -405,7 +405,9 @@ export interface DriveVolumes {
   copy(from: string, id: string, options: { maxSize: number }): Promise<void>;
   /** existing contents stay, even if they are larger */
   resize(id: string, options: { maxSize: number }): Promise<void>;
-  /** deletes it for good; no error if it does not exist */
+  /** resolves when the disk has what was written to it, where a stop waits for that too */
+  sync?(id: string): Promise<void>;
+  /** gone for good; no error when there is none */
   delete(id: string): Promise<void>;
   list(): Promise<string[]>;
 }

@@ -209,7 +209,8 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     images.pull = (name, team, how) => puller.pull(name, team, how);
   }
   const snapshots = new SnapshotStore({ store, layers, images, machines: () => machineNeeds(layers, machines.all()) });
-  const drives = new DriveStore(store, volumes, trouble, (what) => options.room?.require(what));
+  const sync = async (volume: string) => (options.durability === "power" ? launcher.sync(volume) : undefined);
+  const drives = new DriveStore(store, volumes, trouble, (what) => options.room?.require(what), sync);
   await drives.open();
   await Promise.all([layers.open(), images.open()]);
   await snapshots.open(options);

@@ -18,13 +18,16 @@ export class DriveStore implements DriveVolumes {
   readonly #trouble: (error: unknown) => void;
 
   readonly #requireRoom: (what: string) => void;
+  readonly #sync: (volume: string) => Promise<void>;
 
   constructor(
     store: string,
     volumes: Volumes,
     trouble: (error: unknown) => void,
     requireRoom: (what: string) => void = () => undefined,
+    sync: (volume: string) => Promise<void> = async () => undefined,
   ) {
+    this.#sync = sync;
     this.#trouble = trouble;
     this.#requireRoom = requireRoom;
     this.#folder = join(store, "drives");
@@ -52,6 +55,10 @@ export class DriveStore implements DriveVolumes {
 
   async resize(id: string, options: { maxSize: number }): Promise<void> {
     await this.#volumes.limit(this.volume(id), options.maxSize);
+  }
+
+  async sync(id: string): Promise<void> {
+    await this.#sync(this.volume(id));
   }
 
   /**
