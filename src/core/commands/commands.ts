@@ -224,7 +224,10 @@ export class Commands {
       const process = this.#mustProcess(command);
       const { data, offset } = input;
       if (offset === undefined) await unlessAborted(process.write(data), timeout);
-      const taken = offset === undefined ? await process.given() : await process.feed(data, offset, timeout);
+      const taken =
+        offset === undefined
+          ? await process.given().catch(unlessGone(data.length))
+          : await process.feed(data, offset, timeout);
       const isTaken = !timeout.aborted || (offset !== undefined && taken >= offset + data.length);
       if (input.close && isTaken) await process.closeStdin();
       return { command, taken, isTaken };
@@ -383,4 +386,12 @@ function endOf(exit: ExitStatus): Pick<Command, "exitCode" | "endedAt" | "endCau
 
 function notFound(id: string): SandkeepError {
   return new SandkeepError("not-found", `Command "${id}" not found.`);
+}
+
+/** the number, where a command ended after it took its input, as a shell does that was told to exit */
+function unlessGone(taken: number): (error: unknown) => number {
+  return (error) => {
+    if (!isSandkeepError(error, "gone")) throw error;
+    return taken;
+  };
 }
