@@ -109,6 +109,7 @@ test.each([
   ["the store", 1400 * mebibyte],
 ])("sandboxes that write all they can never fill %s", async (_what, left) => {
   disk.fill(left);
+  await allowsGrowth();
   const sessions = await Promise.all(["one", "two"].map((name) => create(`${name}-${left}`)));
   await write(`one-${left}`, "kept", "of a writer");
   // The reserve stops each of them, and freed room can be used again.
