@@ -216,20 +216,20 @@ test.each<Row>([
   },
 ])("$of", async ({ of: [code, kind, state], ...wires }) => {
   const error = new SandkeepError(code, own, kind && { about: { kind, ...(state && { state }) } });
-  const trouble = () => undefined;
+  const logError = () => undefined;
   for (const [answer, [status, word, message = own]] of [
-    [vercel.errorResponse(error, trouble), wires.vercel],
-    [sandkeep.errorResponse(error, trouble), wires.sandkeep],
+    [vercel.errorResponse(error, logError), wires.vercel],
+    [sandkeep.errorResponse(error, logError), wires.sandkeep],
   ] as const) {
     expect([answer.status, await answer.json()]).toEqual([status, { error: { code: word, message } }]);
   }
   for (const [answer, [status, detail = own]] of [
-    [veryfront.errorResponse(error, trouble), wires.veryfront],
-    [instavm.errorResponse(error, trouble), wires.instavm],
+    [veryfront.errorResponse(error, logError), wires.veryfront],
+    [instavm.errorResponse(error, logError), wires.instavm],
   ] as const) {
     expect([answer.status, await answer.json()]).toEqual([status, expect.objectContaining({ detail })]);
   }
   const [status, message = own] = wires.e2b;
-  const answer = e2b.errorResponse(error, trouble);
+  const answer = e2b.errorResponse(error, logError);
   expect([answer.status, await answer.json()]).toEqual([status, { code: status, message }]);
 });

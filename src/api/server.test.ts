@@ -56,7 +56,7 @@ test.each([
 });
 
 test("an internal error is logged and not shown to the caller", async () => {
-  const { ask, troubles } = apiClient({
+  const { ask, logged } = apiClient({
     "sandboxes.get": async () => {
       throw new Error("the disk is on fire at /secret");
     },
@@ -64,5 +64,5 @@ test("an internal error is logged and not shown to the caller", async () => {
   const { status, text } = await ask("GET", "/api/v2/sandboxes/demo");
   expect(status).toBe(500);
   expect(text).not.toContain("secret");
-  expect(troubles).toHaveLength(1);
+  expect(logged).toHaveLength(1);
 });

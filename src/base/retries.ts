@@ -4,19 +4,19 @@
  */
 
 /** called with the error of each failed attempt, and its session */
-type Trouble = (error: unknown, about?: { session: string }) => void;
+type LogError = (error: unknown, about?: { session: string }) => void;
 
 /** ms until it is tried again, at first and at most */
 const first = 500;
 const longest = 30_000;
 
 export class Retries {
-  readonly #trouble: Trouble;
+  readonly #logError: LogError;
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;
 
-  constructor(trouble: Trouble) {
-    this.#trouble = trouble;
+  constructor(logError: LogError) {
+    this.#logError = logError;
   }
 
   /** retries the work until it succeeds; a session has at most one retry pending */
@@ -27,7 +27,7 @@ export class Retries {
         () => this.#timers.delete(session),
         (error: unknown) => {
           this.#timers.delete(session);
-          this.#trouble(error, { session });
+          this.#logError(error, { session });
           this.again(session, work, Math.min(pause * 2, longest));
         },
       );

@@ -37,7 +37,7 @@ export interface Context {
   /** prints a sentence, once each, where callers get something other than they may expect */
   notice: (sentence: string) => void;
   /** called with errors of background work, and with the things that they are about */
-  trouble: (error: unknown, about?: About) => void;
+  logError: (error: unknown, about?: About) => void;
   /** adds to the log what the current call is about */
   about?: (about: About) => void;
   /** called with each secret that passes through in the clear, so that the log never shows it */

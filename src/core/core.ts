@@ -64,12 +64,12 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   const expiryChanged = () => expiry.changed();
   clock.move = async (by) => {
     context.notice(`The clock was set by ${Math.round(by / 1000)} s: sessions keep the time that they had left`);
-    await context.store.moveSessions(by).catch(context.trouble);
+    await context.store.moveSessions(by).catch(context.logError);
     expiryChanged();
   };
   const watch = (machine: Machine) => {
-    const trouble = (error: unknown) => context.trouble(error, { session: machine.id });
-    void machine.ended.then((end) => endings.machineEnded(end)).catch(trouble);
+    const logError = (error: unknown) => context.logError(error, { session: machine.id });
+    void machine.ended.then((end) => endings.machineEnded(end)).catch(logError);
   };
   const boots = new Boots(context, transitions, descriptions, watch);
   const drives = new Drives(context, descriptions, (id, boot) => boots.bootOther(id, boot));
@@ -124,7 +124,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       await quarantine.open({ keepAll });
       expiry.open();
       retention.collect();
-      void builds.prune().catch(context.trouble);
+      void builds.prune().catch(context.logError);
     },
     async close() {
       await builds.close();

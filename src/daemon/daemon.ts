@@ -37,7 +37,7 @@ import { isBelow } from "../ingress/host.ts";
 import { createIngress } from "../ingress/ingress.ts";
 import { egressMain, isClone, root } from "../installation/installation.ts";
 import { isForCompiling, nativeProgram } from "../installation/native-program.ts";
-import { notices, openLog, redact, redacting, trouble, warn } from "../log/daemon-log.ts";
+import { logError, notices, openLog, redact, redacting, warn } from "../log/daemon-log.ts";
 import type { Log } from "../log/log.ts";
 import { about, inRequest, type RequestLog } from "../log/request-scope.ts";
 import { type LinuxOptions, LinuxRuntime } from "../runtime/linux/driver.ts";
@@ -87,10 +87,10 @@ export async function serve(args: string[]): Promise<void> {
   const daemon = await startDaemon(config, log).catch((error: unknown) => {
     // For people it is said where every command says it; a program that reads the log finds it there.
     if (config.logFormat === "pretty") throw error;
-    trouble(error);
+    logError(error);
     process.exit(1);
   });
-  outliveMishaps(trouble);
+  outliveMishaps(logError);
   const { asked, forced } = handleSignals();
   // A program that reads this line may stop the daemon at once.
   process.stdout.write(greeting(daemon, config, process.env, clients));
@@ -169,7 +169,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
     };
   } catch (error) {
     // Why it failed is said whether or not what was begun can be undone in time.
-    await Promise.race([undo.disposeAsync().catch(trouble), after(undoTimeout)]);
+    await Promise.race([undo.disposeAsync().catch(logError), after(undoTimeout)]);
     throw error;
   }
 }
@@ -248,7 +248,7 @@ function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Sto
 
 /** another daemon has the database: whatever this one does from now on is wrong; sandboxes go on */
 function endOvertaken(error: SandkeepError): void {
-  trouble(error);
+  logError(error);
   process.exit(1);
 }
 
@@ -285,7 +285,7 @@ function runtimeOf(config: Config, found: HostDetails): LinuxRuntime {
     outputLimit: config.maxOutput,
     journalLimit: config.maxOutputTotal,
     ...(config.maxOpenFiles !== undefined && { maxOpenFiles: config.maxOpenFiles }),
-    trouble,
+    logError,
     warn,
   });
 }
@@ -320,7 +320,7 @@ function contextOf(config: Config, store: Store, runtime: LinuxRuntime, files: R
     seal: sealOf(config),
     sandboxEnv: config.sandboxEnv,
     notice: notices(),
-    trouble,
+    logError,
     about,
     redact,
   };
@@ -403,12 +403,12 @@ async function listen(
     },
     sign: signerFor("tokens of the API", join(config.dataDir, "secret.key")),
     clock: Date.now,
-    trouble,
+    logError,
   });
   // Who is on this host needs no name server for localhost, whatever the world calls it. The domain itself may be below
   // localhost, too.
   const domain = (host: string) => (isBelow(host, config.domain) ? config.domain : "localhost");
-  const ingress = createIngress({ routes: core.routes, domain, ownHosts, ports: api.ports, trouble });
+  const ingress = createIngress({ routes: core.routes, domain, ownHosts, ports: api.ports, logError });
   const answer = apiListener(api);
   const isForPort = (request: IncomingMessage) => !api.servesHost(request.headers.host) && ingress.matches(request);
   const level: RequestLog["level"] = config.logRequests ? "info" : "debug";

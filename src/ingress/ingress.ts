@@ -20,7 +20,7 @@ import type { Routes } from "../core/network/routes.ts";
 import { confined, type PortPath, portPath } from "./by-path.ts";
 import { hasBody, type RawHeaders, requestHeaders, responseHeaders, upgradeAnswer } from "./headers.ts";
 import { hostName, isBelow, subdomainOf } from "./host.ts";
-import { isOurTrouble, printRefusal, type Refusal, type RefusalKind, refusalFor, refusalOf } from "./refusal.ts";
+import { isOurFault, printRefusal, type Refusal, type RefusalKind, refusalFor, refusalOf } from "./refusal.ts";
 
 export interface IngressOptions {
   routes: Pick<Routes, "connect">;
@@ -37,7 +37,7 @@ export interface IngressOptions {
   /** how long a client may pause in the middle of its request, in ms; default 60 s */
   pause?: number;
   /** called with errors that neither the client nor the sandbox has caused */
-  trouble?: (error: unknown) => void;
+  logError?: (error: unknown) => void;
 }
 
 export interface PortAccess {
@@ -62,7 +62,7 @@ export interface Ingress {
 }
 
 export function createIngress(options: IngressOptions): Ingress {
-  const { ownHosts = () => [], pause = 60_000, trouble = () => undefined } = options;
+  const { ownHosts = () => [], pause = 60_000, logError = () => undefined } = options;
   const connections = new Connections(options);
 
   function destination({ headers, url }: IncomingMessage): Destination {
@@ -84,7 +84,7 @@ export function createIngress(options: IngressOptions): Ingress {
       if (gone.signal.aborted) return void way.destroy();
       forward({ request, response, way, headers: headersFor(request, host), ...place, pause });
     } catch (error) {
-      if (isOurTrouble(error)) trouble(error);
+      if (isOurFault(error)) logError(error);
       refuse(request, response, refusalOf(error));
     }
   }
@@ -107,7 +107,7 @@ export function createIngress(options: IngressOptions): Ingress {
       if (gone.signal.aborted) return void way.destroy();
       forwardUpgrade({ request, socket, head, way, headers: headersFor(request, host, { upgrade: true }), ...place });
     } catch (error) {
-      if (isOurTrouble(error)) trouble(error);
+      if (isOurFault(error)) logError(error);
       refuseOn(socket, request, refusalOf(error));
     }
   }

@@ -110,7 +110,7 @@ export function printRefusal(refusal: Refusal, request: IncomingMessage): { head
 }
 
 /** whether an error is worth telling the operator: everything that is neither the caller's nor the sandbox's doing */
-export function isOurTrouble(error: unknown): boolean {
+export function isOurFault(error: unknown): boolean {
   return refusalOf(error) === refusals.unreachable;
 }
 

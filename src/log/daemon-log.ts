@@ -58,7 +58,7 @@ export function notices(): (sentence: string) => void {
 }
 
 /** of something that went wrong where no caller waits */
-export function trouble(error: unknown, about: About = {}): void {
+export function logError(error: unknown, about: About = {}): void {
   log.error({ ...about, err: error }, messageOf(error));
 }
 

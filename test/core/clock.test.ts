@@ -25,10 +25,15 @@ test.each([-hour, hour])(
       () => time.steady,
     );
     clock.move = (moved) => store.moveSessions(moved);
-    const trouble = (error: unknown) => {
+    const logError = (error: unknown) => {
       throw error;
     };
-    const context = { store, now: () => clock.now(), settledNow: () => clock.settled(), trouble } as unknown as Context;
+    const context = {
+      store,
+      now: () => clock.now(),
+      settledNow: () => clock.settled(),
+      logError,
+    } as unknown as Context;
     // Only what an expiry asks of them is there.
     const expiry = new Expiry({
       context,

@@ -42,7 +42,7 @@ function worldOn(store: Store, disk: { isFull: boolean; hasLost?: boolean }) {
   };
   // Only what an end asks of them is there.
   const events = new Events({ run: "run", now: Date.now });
-  const context = { store, runtime, events, now: Date.now, trouble: () => undefined } as unknown as Context;
+  const context = { store, runtime, events, now: Date.now, logError: () => undefined } as unknown as Context;
   const retention = { record: async () => undefined } as unknown as Retention;
   const captures = { settled: async () => undefined } as unknown as Captures;
   const endings = new Endings(context, new Transitions(context), retention, captures);

@@ -8,7 +8,7 @@ import { type FakeCore, fakeCore, key, type Overrides, time } from "./fake-core.
 export interface Client extends FakeCore {
   api: Api;
   /** errors that the API reported as its own fault */
-  troubles: unknown[];
+  logged: unknown[];
   ask(method: string, path: string, body?: unknown, options?: AskOptions): Promise<Reply>;
   send(method: string, path: string, options?: AskOptions & { body?: RequestInit["body"] }): Promise<Response>;
 }
@@ -30,7 +30,7 @@ export interface Reply {
 
 export function apiClient(overrides: Overrides = {}, limits: Partial<VercelLimits> = {}): Client {
   const fake = fakeCore(overrides);
-  const troubles: unknown[] = [];
+  const logged: unknown[] = [];
   const api = createApi({
     core: fake.core,
     idempotency: memoryIdempotency(),
@@ -38,7 +38,7 @@ export function apiClient(overrides: Overrides = {}, limits: Partial<VercelLimit
     domain: () => "http://localhost:7700",
     sign: (text) => Buffer.from(text).toString("hex"),
     clock: () => time,
-    trouble: (error) => void troubles.push(error),
+    logError: (error) => void logged.push(error),
     limits: { ...defaultLimits, ...limits },
   });
   const send: Client["send"] = (method, path, { token = key, headers = {}, body, signal } = {}) => {
@@ -57,7 +57,7 @@ export function apiClient(overrides: Overrides = {}, limits: Partial<VercelLimit
   return {
     ...fake,
     api,
-    troubles,
+    logged,
     send,
     async ask(method, path, body, options = {}) {
       const text = typeof body === "string" || body === undefined ? body : JSON.stringify(body);

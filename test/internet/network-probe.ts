@@ -297,7 +297,7 @@ export class Probe {
 }
 
 function linkIn(directory: string): EgressLink {
-  return new EgressLink({ socket: socketIn(directory), trouble: console.error, commandOf: () => undefined });
+  return new EgressLink({ socket: socketIn(directory), logError: console.error, commandOf: () => undefined });
 }
 
 async function settingsFile(directory: string, settings: Partial<EgressSettings> = {}): Promise<string> {

@@ -15,10 +15,10 @@ test("a launcher of another build is reported, runs while a sandbox needs it, an
   copyFileSync(guestBinary, guest);
   appendFileSync(guest, "another build");
   const said: string[] = [];
-  const trouble = (error: unknown) => void said.push(String(error));
+  const logError = (error: unknown) => void said.push(String(error));
   const machine = await bootFor(host());
   const before = launcherPid(host());
-  const runtime = await host().reopen({ guest, trouble, pool: { hot: 1, warm: 1 } });
+  const runtime = await host().reopen({ guest, logError, pool: { hot: 1, warm: 1 } });
   await runtime.ready();
   expect(said.join("\n")).toContain(`The launcher (process ${before}) is of another build and goes on`);
   expect(runtime.builds.others()).toEqual({ launcher: { pid: before, machines: [machine.id] } });

@@ -18,7 +18,7 @@ const compiled = () => compiledFilters(readFileSync("/proc/vmallocinfo", "utf8")
 const most = compiled() + (12 << 20);
 
 beforeAll(async () => {
-  host = await withRuntime(undo, { maxFilterBytes: most, trouble: (error) => said.push(String(error)) });
+  host = await withRuntime(undo, { maxFilterBytes: most, logError: (error) => said.push(String(error)) });
 });
 
 /** installs as many of the longest filters as possible in many processes, prints how many, and keeps running */

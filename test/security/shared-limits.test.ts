@@ -120,7 +120,7 @@ const said: string[] = [];
 let running: Process[] = [];
 
 beforeAll(async () => {
-  const trouble = (error: unknown) => said.push(String(error));
+  const logError = (error: unknown) => said.push(String(error));
   host = await withRuntime(undo, {
     maxOpenFiles: openFiles,
     maxKernelMemory: mostKernelMemory,
@@ -129,7 +129,7 @@ beforeAll(async () => {
     maxTcpOrphans: mostOrphans,
     outputLimit: 2 * megabyte,
     journalLimit,
-    trouble,
+    logError,
   });
   const limits = { pids: 64, memory: 256 * megabyte };
   [victim, neighbour] = await Promise.all([host.boot({ limits }), host.boot({ limits })]);

@@ -20,10 +20,10 @@ const wordings: Partial<Record<ErrorCode, string>> = {
   internal: "An internal error occurred",
 };
 
-/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
-export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
+/** the answer to a request that failed; `logError` is called with errors that are our own fault */
+export function errorResponse(error: unknown, logError: (error: unknown) => void): Response {
   const { status, message } = refusalOf(error);
-  if (isForTheLog(status)) trouble(error);
+  if (isForTheLog(status)) logError(error);
   return json({ code: status, message }, status, status === 429 ? retryAfter(error) : {});
 }
 

@@ -17,7 +17,7 @@ async function ask(method: string, path: string, body?: unknown) {
   const client = apiClient(known);
   const answer = await client.ask(method, path, body, { token: null, headers: { "x-api-key": key } });
   const changes = client.calls.filter(({ method: name }) => !reading.includes(name));
-  return { ...answer, changes, troubles: client.troubles };
+  return { ...answer, changes, logged: client.logged };
 }
 
 const create = { templateID: "base" };
@@ -74,9 +74,9 @@ const bodies: [string, string, unknown[]][] = [
 test.each(bodies.flatMap(([method, path, list]) => list.map((body) => [method, path, body] as const)))(
   "%s %s with %j is refused",
   async (method, path, body) => {
-    const { status, json, changes, troubles } = await ask(method, path, body);
+    const { status, json, changes, logged } = await ask(method, path, body);
     expect([status, json]).toEqual([400, { code: 400, message: expect.stringMatching(/^[A-Z].* .*/) }]);
-    expect([changes, troubles]).toEqual([[], []]);
+    expect([changes, logged]).toEqual([[], []]);
   },
 );
 

@@ -26,10 +26,10 @@ export type Env = { Variables: { owner: Owner }; Bindings: Connection };
 export type E2bContext = Context<Env>;
 
 /** a router that authenticates the caller before any route runs */
-export function authenticated({ core, trouble }: Dialect): Hono<Env> {
+export function authenticated({ core, logError }: Dialect): Hono<Env> {
   const app = new Hono<Env>({ strict: false });
-  app.onError((error) => errorResponse(error, trouble));
-  app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), trouble));
+  app.onError((error) => errorResponse(error, logError));
+  app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), logError));
   app.use(async (c, next) => {
     const given = c.req.header("x-api-key") || bearerOf(c.req.raw);
     if (!/^\S{1,8192}$/.test(given)) throw new SandkeepError("unauthenticated", "That is no key");

@@ -28,7 +28,7 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
       const spec = await specOf(dialect, owner, await bodyOf(c, dialect, schemas.createBody), usual);
       const made = await core.sandboxes.create(owner, spec);
       // A client that gave up waiting creates another sandbox and never learns of this one.
-      undoIfGone(c.req.raw, () => core.sandboxes.abandon(owner, made.sandbox.id), dialect.trouble);
+      undoIfGone(c.req.raw, () => core.sandboxes.abandon(owner, made.sandbox.id), dialect.logError);
       return json(wire.sandbox(made, accessTo(dialect, made, owner)), 201);
     });
   }

@@ -25,10 +25,10 @@ const mostEntries = 10_000;
 const patience = 60_000;
 
 export function volumeFiles(dialect: Dialect): Hono<Env> {
-  const { core, schemas, trouble } = dialect;
+  const { core, schemas, logError } = dialect;
   const app = new Hono<Env>({ strict: false });
-  app.onError((error) => errorResponse(error, trouble));
-  app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), trouble));
+  app.onError((error) => errorResponse(error, logError));
+  app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), logError));
   app.use("/volumecontent/:id/*", async (c, next) => {
     const owner = await ownerOfToken(dialect, c.req.param("id"), bearerOf(c.req.raw));
     abortWhenEnded(c.req.raw, owner.ended);
@@ -80,7 +80,7 @@ export function volumeFiles(dialect: Dialect): Hono<Env> {
     const bytes = closing(drive, path);
     // Read the first bytes now: if the file cannot be opened, the status can still say so.
     const first = await told(path, bytes.next());
-    return new Response(byteBody({ bytes, first, trouble, connection: c.env, patience }), {
+    return new Response(byteBody({ bytes, first, logError, connection: c.env, patience }), {
       headers: { "content-type": "application/octet-stream" },
     });
   });

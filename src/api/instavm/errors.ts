@@ -38,12 +38,12 @@ export class Unprocessable extends Error {
 /** A stopped VM can be started again, so it is not a 410. */
 const ownStatuses: ErrorTable<number> = { ...statuses, "gone session": 409 };
 
-/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
-export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
+/** the answer to a request that failed; `logError` is called with errors that are our own fault */
+export function errorResponse(error: unknown, logError: (error: unknown) => void): Response {
   if (error instanceof Unprocessable) return json({ detail: error.complaints }, 422);
   if (error instanceof InvalidInput) return json({ detail: complaintsOf(error, "body") }, 422);
   const { status, message } = inWords(error);
-  if (isForTheLog(status)) trouble(error);
+  if (isForTheLog(status)) logError(error);
   return json({ detail: message }, status, status === 429 ? retryAfter(error) : (headers[status] ?? {}));
 }
 

@@ -106,8 +106,8 @@ export class Ptys {
   async open(owner: Owner, sessionId: string, shell: string, size: { cols: number; rows: number }) {
     this.#sweep();
     if (this.of(sessionId).length >= mostPtys) throw new Refusal(429, `A VM has at most ${mostPtys} PTY sessions`);
-    const { core, clock, trouble } = this.#dialect;
-    const terminal = new Terminal({ core, grace, clock, trouble, read, exit, sentenceOf }, owner, sessionId);
+    const { core, clock, logError } = this.#dialect;
+    const terminal = new Terminal({ core, grace, clock, logError, read, exit, sentenceOf }, owner, sessionId);
     const command = await terminal.start({ name: shell, args: [], ...size });
     const token = randomBytes(32).toString("base64url");
     const pty: Pty = { command, terminal, token: digest(token), ...size };

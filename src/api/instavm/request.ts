@@ -23,7 +23,7 @@ import { errorResponse, located, notFound, Unprocessable, words } from "./errors
 import type { Schemas } from "./schemas.ts";
 
 /** What the routes get from the daemon. */
-export interface Dialect extends Pick<Service, "core" | "publicUrl" | "domain" | "clock" | "trouble"> {
+export interface Dialect extends Pick<Service, "core" | "publicUrl" | "domain" | "clock" | "logError"> {
   schemas: Schemas;
   limits: InstavmLimits;
 }
@@ -46,10 +46,10 @@ export type Env = { Variables: { owner: Owner | undefined }; Bindings: Connectio
 export type InstavmContext = Context<Env>;
 
 /** a router that authenticates the caller before any route runs, except for the few that take the key in the body */
-export function router({ core, trouble }: Dialect): Hono<Env> {
+export function router({ core, logError }: Dialect): Hono<Env> {
   const app = new Hono<Env>({ strict: false });
-  app.onError((error) => errorResponse(error, trouble));
-  app.notFound(() => errorResponse(new Refusal(404, "Not Found"), trouble));
+  app.onError((error) => errorResponse(error, logError));
+  app.notFound(() => errorResponse(new Refusal(404, "Not Found"), logError));
   app.use(async (c, next) => {
     // Clients that send the key in the body still send an empty header.
     const key = c.req.header("x-api-key") || undefined;

@@ -24,7 +24,7 @@ import {
 import * as wire from "./wire.ts";
 
 export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
-  const { core, schemas, trouble } = dialect;
+  const { core, schemas, logError } = dialect;
   const volumeIn = (c: InstavmContext): Promise<Drive> =>
     orNotFound(core.drives.byId(ownerOf(c), idOf(c, "Volume")), "Volume");
 
@@ -104,7 +104,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     const bytes = closing(drive, `${drive.root}${inside}`);
     // Read the first bytes now: if the file cannot be opened, the status can still say so.
     const first = await readable(path, () => bytes.next());
-    return new Response(byteBody({ bytes, first, trouble, connection: c.env, patience: 60_000 }), {
+    return new Response(byteBody({ bytes, first, logError, connection: c.env, patience: 60_000 }), {
       headers: { "content-type": "application/octet-stream" },
     });
   });

@@ -55,7 +55,7 @@ export interface Service {
   /** ms since 1970 */
   clock: () => number;
   /** called with errors that are our own fault */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
   /** aborted when streams have to end because the daemon is stopping */
   ending?: AbortSignal | undefined;
   /** whether the daemon is stopping and will close its connections */

@@ -118,7 +118,7 @@ describe("live bodies", () => {
         return { done: true, value: undefined };
       },
     };
-    const reader = byteBody({ bytes: iterator, trouble: () => undefined }).getReader();
+    const reader = byteBody({ bytes: iterator, logError: () => undefined }).getReader();
     await reader.read();
     await reader.cancel();
     expect(asked).toBeLessThan(4);
@@ -136,7 +136,7 @@ describe("live bodies", () => {
     };
     let cut = 0;
     const connection = { outgoing: { destroy: () => cut++ } };
-    const reader = byteBody({ bytes, trouble: () => undefined, connection, patience: 50 }).getReader();
+    const reader = byteBody({ bytes, logError: () => undefined, connection, patience: 50 }).getReader();
     for (let count = 0; count < 5; count++) expect((await reader.read()).done).toBe(false);
     expect(cut).toBe(0);
     await returned;
@@ -144,7 +144,7 @@ describe("live bodies", () => {
     await expect(reader.read()).rejects.toThrow("took nothing");
   });
 
-  test("a client that goes away while bytes are waited for is no trouble, whether they come or break off", async () => {
+  test("a client that goes away while bytes are waited for is no error, whether they come or break off", async () => {
     for (const breaks of [false, true]) {
       const { promise, resolve, reject } = Promise.withResolvers<IteratorResult<Uint8Array>>();
       const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
@@ -154,8 +154,8 @@ describe("live bodies", () => {
           return promise;
         },
       };
-      const troubles: unknown[] = [];
-      const reader = byteBody({ bytes, trouble: (error) => troubles.push(error) }).getReader();
+      const logged: unknown[] = [];
+      const reader = byteBody({ bytes, logError: (error) => logged.push(error) }).getReader();
       const read = reader.read();
       await asked;
       await reader.cancel();
@@ -163,7 +163,7 @@ describe("live bodies", () => {
       else resolve({ done: false, value: new Uint8Array(1) });
       expect(await read).toEqual({ done: true, value: undefined });
       await new Promise((settled) => setImmediate(settled));
-      expect(troubles).toEqual([]);
+      expect(logged).toEqual([]);
     }
   });
 });

@@ -112,8 +112,12 @@ export async function bodyText(request: Request, longest: number): Promise<strin
 }
 
 /** calls `undo` if the client disconnects before its request is answered */
-export function undoIfGone({ signal }: Request, undo: () => Promise<unknown>, trouble: (error: unknown) => void): void {
-  const undone = () => void undo().catch(trouble);
+export function undoIfGone(
+  { signal }: Request,
+  undo: () => Promise<unknown>,
+  logError: (error: unknown) => void,
+): void {
+  const undone = () => void undo().catch(logError);
   if (signal.aborted) undone();
   else signal.addEventListener("abort", undone, { once: true });
 }
@@ -265,7 +269,7 @@ export interface ByteBody {
   /** the result of a read that the caller has already made */
   first?: IteratorResult<Uint8Array>;
   /** called with the error when the bytes break off */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
   connection?: Connection | undefined;
   /** ms for which the client may take nothing before it is given up; default: any time */
   patience?: number;
@@ -275,7 +279,7 @@ export interface ByteBody {
  * A body of bytes, read only as fast as they are sent. When the bytes break off, the connection is cut: after a normal
  * end, a part of a file would look complete.
  */
-export function byteBody({ bytes, first, trouble, connection, patience }: ByteBody): ReadableStream<Uint8Array> {
+export function byteBody({ bytes, first, logError, connection, patience }: ByteBody): ReadableStream<Uint8Array> {
   let pending = first;
   let isCancelled = false;
   let idle: NodeJS.Timeout | undefined;
@@ -283,7 +287,7 @@ export function byteBody({ bytes, first, trouble, connection, patience }: ByteBo
     isCancelled = true;
     connection?.outgoing?.destroy();
     controller.error(new Error("The client took nothing for too long"));
-    bytes.return?.().catch(trouble);
+    bytes.return?.().catch(logError);
   }
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     clearTimeout(idle);
@@ -299,7 +303,7 @@ export function byteBody({ bytes, first, trouble, connection, patience }: ByteBo
       }
     } catch (error) {
       if (isCancelled) return;
-      trouble(error);
+      logError(error);
       if (!connection?.outgoing) throw error;
       connection.outgoing.destroy();
       controller.close();

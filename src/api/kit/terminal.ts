@@ -16,7 +16,7 @@ export interface TerminalWire {
   grace: number;
   /** ms since 1970 */
   clock: () => number;
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
   /** parses a text message; throws when it is invalid */
   read(text: string): TerminalRequest;
   /** the text message that reports the exit code */
@@ -124,7 +124,7 @@ export class Terminal {
       if (command) await this.#wire.core.commands.kill(this.#caller, this.#sessionId, command.id, hangup);
     } catch (error) {
       // The session may have ended before the terminal.
-      if (!isSandkeepError(error) || error.code === "internal") this.#wire.trouble(error);
+      if (!isSandkeepError(error) || error.code === "internal") this.#wire.logError(error);
     }
     this.#endedAt ??= this.#wire.clock();
   }
@@ -162,7 +162,7 @@ export class Terminal {
       this.#end(connection, ended.exitCode ?? 137);
     } catch (error) {
       if (signal.aborted) return;
-      if (!isSandkeepError(error) || error.code === "internal") this.#wire.trouble(error);
+      if (!isSandkeepError(error) || error.code === "internal") this.#wire.logError(error);
       await taken(connection, Buffer.from(`${this.#wire.sentenceOf(error)}\r\n`));
       this.#end(connection, exitCodeOf(error));
     }

@@ -25,7 +25,7 @@ function fixture(
     publicUrl: () => "",
     domain: () => "",
     closing: () => false,
-    trouble: (error) => expect.fail(String(error)),
+    logError: (error) => expect.fail(String(error)),
     signal: cancel.signal,
     ...more,
   };

@@ -24,7 +24,7 @@ export async function waitForCommand(call: Call, command: Command, patience: num
     if (!enough.aborted) throw error;
     if (!signal.aborted) return await core.commands.get(caller, sessionId, id);
     // Commands keep running when the daemon stops.
-    if (!call.closing()) await core.commands.kill(caller, sessionId, id, kill).catch(call.trouble);
+    if (!call.closing()) await core.commands.kill(caller, sessionId, id, kill).catch(call.logError);
     throw error;
   } finally {
     reporting?.();

@@ -7,11 +7,11 @@ import { LegacySessions } from "./legacy.ts";
 const team = (clientId: string): AuthInfo => ({ token: "", clientId, scopes: [] });
 
 function sessions(options: { most?: number; idle?: number } = {}) {
-  const fixture = { now: 1000, troubles: [] as unknown[] };
+  const fixture = { now: 1000, logged: [] as unknown[] };
   const legacy = new LegacySessions({
     factory: () => new McpServer({ name: "test", version: "1" }),
     clock: () => fixture.now,
-    trouble: (error) => void fixture.troubles.push(error),
+    logError: (error) => void fixture.logged.push(error),
     ...options,
   });
   const send = (body: object, owner: string, id?: string) =>
@@ -53,7 +53,7 @@ test("a new session replaces the least recently used one of the same team only",
   expect(await Promise.all([first, second, third].map((id) => isThere(id, "a")))).toEqual([true, false, true]);
   expect(await isThere(other, "b")).toBe(true);
   expect(await isThere(other, "a")).toBe(false);
-  expect(fixture.troubles).toEqual([]);
+  expect(fixture.logged).toEqual([]);
 });
 
 test("an unused session is dropped", async () => {

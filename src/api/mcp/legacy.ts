@@ -22,7 +22,7 @@ export interface LegacyOptions {
   idle?: number;
   /** ms since 1970 */
   clock: () => number;
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
 }
 
 interface LegacySession {
@@ -84,7 +84,7 @@ export class LegacySessions {
   async #end(id: string): Promise<void> {
     const session = this.#sessions.get(id);
     this.#sessions.delete(id);
-    await session?.transport.close().catch(this.#options.trouble);
+    await session?.transport.close().catch(this.#options.logError);
   }
 }
 

@@ -44,8 +44,8 @@ function mcpApi(options: McpOptions): { fetch(request: Request): Promise<Respons
 }
 
 function endpointOf(family: Family, options: McpOptions) {
-  const { clock, trouble } = options;
-  const bus = new InMemoryServerEventBus(trouble);
+  const { clock, logError } = options;
+  const bus = new InMemoryServerEventBus(logError);
   const factory = serverFactory(options, family, async () => {
     if (!options.conformanceFixtures) return undefined;
     const { fixtures } = await import("./fixtures/fixtures.ts");
@@ -53,6 +53,6 @@ function endpointOf(family: Family, options: McpOptions) {
   });
   return {
     modern: createMcpHandler(factory, { legacy: "reject", bus }),
-    legacy: new LegacySessions({ factory, clock, trouble }),
+    legacy: new LegacySessions({ factory, clock, logError }),
   };
 }

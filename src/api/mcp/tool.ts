@@ -9,7 +9,7 @@ import { rowFor } from "../kit/refusal.ts";
 import { inputSchema, outputSchema, type Vocabulary } from "./schema.ts";
 
 /** What the tools get from the daemon. */
-export interface McpDialect extends Pick<Service, "core" | "publicUrl" | "domain" | "closing" | "trouble"> {
+export interface McpDialect extends Pick<Service, "core" | "publicUrl" | "domain" | "closing" | "logError"> {
   limits: McpLimits;
 }
 
@@ -80,7 +80,7 @@ export function tool<I extends z.ZodType, O extends z.ZodType>(spec: ToolSpec<I,
 
 /** the result as structured data, and as text for clients that read only text */
 async function resultOf(
-  { trouble, advice }: Pick<McpDialect, "trouble"> & { advice: Advice },
+  { logError, advice }: Pick<McpDialect, "logError"> & { advice: Advice },
   work: () => Promise<unknown>,
 ): Promise<CallToolResult> {
   try {
@@ -88,7 +88,7 @@ async function resultOf(
     return { content: [{ type: "text", text: JSON.stringify(value) }], structuredContent: value as object };
   } catch (error) {
     const ours = isSandkeepError(error) && error.code !== "internal";
-    if (!ours && !isAbort(error)) trouble(error);
+    if (!ours && !isAbort(error)) logError(error);
     return {
       content: [{ type: "text", text: ours ? sentenceOf(error, advice) : "An internal error occurred" }],
       isError: true,

@@ -48,7 +48,7 @@ const longestBody = 4096;
 
 const platform = `linux/${arch() === "arm64" ? "arm64" : "amd64"}`;
 
-export function buildRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
+export function buildRoutes(app: Hono<Env>, { core, logError }: Dialect): void {
   app.post("/builds", async (c) => {
     const query = parsed(buildQuery, queryParameters(c));
     const args = parsed(buildArgs, jsonOf(query.args ?? "{}"));
@@ -77,7 +77,7 @@ export function buildRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
         if (!build.first.done) yield printed(build.first.value);
         for await (const line of build.lines) yield printed(line);
       },
-      { failure: (error) => errorLine(error, trouble), patience },
+      { failure: (error) => errorLine(error, logError), patience },
     );
   });
 
@@ -91,7 +91,7 @@ export function buildRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
     const { name } = parsed(archiveQuery, queryParameters(c));
     const archive = await core.builds.export(c.get("caller"), name, c.req.raw.signal);
     const bytes = archive[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>; // a stream of bytes
-    const body = byteBody({ bytes, trouble, connection: c.env as Connection });
+    const body = byteBody({ bytes, logError, connection: c.env as Connection });
     return new Response(body, { headers: { "content-type": "application/x-tar", "cache-control": "no-store" } });
   });
 }

@@ -58,13 +58,13 @@ test("a followed log is a line of JSON per event, and a stream that breaks off g
     yield line;
     throw new Error("secret");
   }
-  const { send, troubles } = apiClient({ "egress.follow": async () => lines() });
+  const { send, logged } = apiClient({ "egress.follow": async () => lines() });
   const response = await send("GET", `${path}?follow=true&after=2`);
   expect(response.headers.get("content-type")).toBe("application/x-ndjson");
   const [first = "", last = ""] = (await response.text()).trim().split("\n");
   expect(JSON.parse(first)).toEqual(line);
   expect(JSON.parse(last)).toEqual({ error: { code: "internal", message: "An internal error occurred" } });
-  expect(troubles).toHaveLength(1);
+  expect(logged).toHaveLength(1);
 });
 
 test("a client that disconnects ends the stream", async () => {
@@ -113,12 +113,12 @@ test.each([
   "project=prj_default",
   "unknown=1",
 ])("the query %s is refused with a message", async (query) => {
-  const { ask, calls, troubles } = apiClient();
+  const { ask, calls, logged } = apiClient();
   const answer = await ask("GET", `${path}?${query}`);
   expect(answer.status).toBe(400);
   expect(answer.json.error).toMatchObject({ code: "invalid", message: expect.stringMatching(/^Invalid request: /) });
   expect(calls.some(({ method }) => method.startsWith("egress."))).toBe(false);
-  expect(troubles).toEqual([]);
+  expect(logged).toEqual([]);
 });
 
 test("a missing key, a wrong id and a wrong path are refused", async () => {

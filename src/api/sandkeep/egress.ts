@@ -33,7 +33,7 @@ const defaultLimit = 100;
 /** longest silence of a stream, in ms */
 const patience = 15_000;
 
-export function egressRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
+export function egressRoutes(app: Hono<Env>, { core, logError }: Dialect): void {
   // A sandbox's path shows its last session.
   for (const path of ["/sessions/:session/egress", "/sandboxes/:sandbox/egress"]) {
     app.get(path, async (c) => {
@@ -48,7 +48,7 @@ export function egressRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
           gone.addEventListener("abort", () => left.abort(), { once: true });
           return lines;
         },
-        { failure: (error) => errorLine(error, trouble), patience },
+        { failure: (error) => errorLine(error, logError), patience },
       );
     });
     app.get(`${path}/suggestion`, async (c) => {

@@ -5,15 +5,15 @@ import { InvalidInput, json } from "../kit/http.ts";
 import { invalidWords } from "../kit/issues.ts";
 import { retryAfter, rowFor, statuses } from "../kit/refusal.ts";
 
-/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
-export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
-  const { code, message, status } = refusalOf(error, trouble);
+/** the answer to a request that failed; `logError` is called with errors that are our own fault */
+export function errorResponse(error: unknown, logError: (error: unknown) => void): Response {
+  const { code, message, status } = refusalOf(error, logError);
   return json({ error: { code, message } }, status, status === 429 ? retryAfter(error) : {});
 }
 
 /** the last line of a stream that breaks off */
-export function errorLine(error: unknown, trouble: (error: unknown) => void): object {
-  const { code, message } = refusalOf(error, trouble);
+export function errorLine(error: unknown, logError: (error: unknown) => void): object {
+  const { code, message } = refusalOf(error, logError);
   return { error: { code, message } };
 }
 
@@ -43,7 +43,7 @@ interface Refusal {
   message: string;
 }
 
-function refusalOf(error: unknown, trouble: (error: unknown) => void): Refusal {
+function refusalOf(error: unknown, logError: (error: unknown) => void): Refusal {
   if (error instanceof InvalidInput) {
     return { status: statuses.invalid, code: "invalid", message: invalidWords(error.issues) };
   }
@@ -51,6 +51,6 @@ function refusalOf(error: unknown, trouble: (error: unknown) => void): Refusal {
     const code = rowFor(codes, error) ?? error.code.replaceAll("-", "_");
     return { status: statuses[error.code], code, message: error.message };
   }
-  trouble(error);
+  logError(error);
   return { status: statuses.internal, code: "internal", message: "An internal error occurred" };
 }

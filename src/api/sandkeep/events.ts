@@ -16,7 +16,7 @@ const query = z.strictObject({
 /** longest silence of a stream, in ms */
 const patience = 15_000;
 
-export function eventRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
+export function eventRoutes(app: Hono<Env>, { core, logError }: Dialect): void {
   app.get("/events", async (c) => {
     const { project, after, follow } = parsed(query, queryParameters(c));
     const owner = await core.access.owner(c.get("caller"), { project });
@@ -28,7 +28,7 @@ export function eventRoutes(app: Hono<Env>, { core, trouble }: Dialect): void {
         gone.addEventListener("abort", () => left.abort(), { once: true });
         return events;
       },
-      { failure: (error) => errorLine(error, trouble), patience },
+      { failure: (error) => errorLine(error, logError), patience },
     );
   });
 }

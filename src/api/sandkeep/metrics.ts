@@ -16,7 +16,7 @@ interface Metric {
   values: { labels?: Record<string, string>; value: number }[];
 }
 
-export function metricsApi({ core, trouble }: Dialect): { fetch(request: Request): Promise<Response> } {
+export function metricsApi({ core, logError }: Dialect): { fetch(request: Request): Promise<Response> } {
   return {
     async fetch(request) {
       try {
@@ -25,7 +25,7 @@ export function metricsApi({ core, trouble }: Dialect): { fetch(request: Request
         const text = metricsText(await core.host.vitals(caller));
         return new Response(text, { headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" } });
       } catch (error) {
-        return errorResponse(error, trouble);
+        return errorResponse(error, logError);
       }
     },
   };

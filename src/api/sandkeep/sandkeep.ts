@@ -17,7 +17,7 @@ import { keyRoutes } from "./keys.ts";
 import { metricsApi } from "./metrics.ts";
 
 /** What the routes get from the daemon. */
-export type Dialect = Pick<Service, "core" | "trouble">;
+export type Dialect = Pick<Service, "core" | "logError">;
 
 export type Env = { Variables: { caller: Caller } };
 export type SandkeepContext = Context<Env>;
@@ -32,10 +32,10 @@ export function createSandkeep(service: Service): ApiDialect {
 }
 
 export function sandkeepApi(dialect: Dialect): Hono<Env> {
-  const { core, trouble } = dialect;
+  const { core, logError } = dialect;
   const app = new Hono<Env>().basePath("/sandkeep/v1");
-  app.onError((error) => errorResponse(error, trouble));
-  app.notFound(() => errorResponse(nothingHere(), trouble));
+  app.onError((error) => errorResponse(error, logError));
+  app.notFound(() => errorResponse(nothingHere(), logError));
   app.use(async (c, next) => {
     c.set("caller", await authenticate(core, c.req));
     await next();

@@ -138,7 +138,7 @@ describe("an attached run", () => {
   });
 
   test("output that breaks off ends in an error line", async () => {
-    const { ask, troubles } = apiClient({
+    const { ask, logged } = apiClient({
       "commands.output": async () =>
         (async function* () {
           yield* chunks(["stdout", "a"]);
@@ -147,7 +147,7 @@ describe("an attached run", () => {
     });
     const { text } = await ask("POST", base, { command: "x", wait: true, logs: true });
     expect(linesOf(text).at(-1)).toMatchObject({ stream: "error" });
-    expect(troubles).toHaveLength(1);
+    expect(logged).toHaveLength(1);
   });
 
   test("dropped output is reported on stderr, marked apart from what the command printed", async () => {

@@ -155,7 +155,7 @@ function logStream(dialect: Dialect, lines: (signal: AbortSignal) => AsyncIterab
     ending: dialect.ending,
     failure(error) {
       if (dialect.ending?.aborted) return daemonCloses;
-      if (inVercelsWords(error).status >= 500) dialect.trouble(error);
+      if (inVercelsWords(error).status >= 500) dialect.logError(error);
       return streamClosed;
     },
   });
@@ -169,7 +169,7 @@ function whenEnded(dialect: Dialect, caller: Caller, { sessionId, id }: Command,
     patience: dialect.limits.patience,
     failure(error) {
       const { status, code, message } = inVercelsWords(error);
-      if (status >= 500) dialect.trouble(error);
+      if (status >= 500) dialect.logError(error);
       return { error: { code, message } };
     },
   });

@@ -86,10 +86,10 @@ const wordings: ErrorTable<Wording> = {
   internal: { status: 500, code: "internal_server_error", message: internalError },
 };
 
-/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
-export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
+/** the answer to a request that failed; `logError` is called with errors that are our own fault */
+export function errorResponse(error: unknown, logError: (error: unknown) => void): Response {
   const { status, code, message } = inVercelsWords(error);
-  if (isForTheLog(status)) trouble(error);
+  if (isForTheLog(status)) logError(error);
   return json({ error: { code, message } }, status, status === 429 ? retryAfter(error) : {});
 }
 

@@ -23,8 +23,8 @@ export function fileRoutes(app: Hono<Env>, dialect: Dialect, { session }: Sessio
       const bytes = file.iterator({ destroyOnReturn: true });
       // Read the first bytes now: if the file cannot be opened, the status can still say so.
       const first = await bytes.next();
-      const { trouble } = dialect;
-      return new Response(byteBody({ bytes, first, trouble, connection: c.env }), {
+      const { logError } = dialect;
+      return new Response(byteBody({ bytes, first, logError, connection: c.env }), {
         headers: { "content-type": "application/octet-stream", "content-disposition": attachment(place.path) },
       });
     });

@@ -235,7 +235,7 @@ describe("a terminal", () => {
     await once(second.socket, "close");
     expect(second.received.exit).toEqual({ type: "exit", code: 5 });
     expect(first.received).toEqual({ text: "1", exit: undefined });
-    expect(client.troubles).toEqual([]);
+    expect(client.logged).toEqual([]);
   });
 
   test("survives a connection that breaks while something is sent", async () => {
@@ -253,7 +253,7 @@ describe("a terminal", () => {
     pty.exit(0);
     await once(second.socket, "close");
     expect(second.received.exit).toEqual({ type: "exit", code: 0 });
-    expect(client.troubles).toEqual([]);
+    expect(client.logged).toEqual([]);
   });
 
   test("that no client reconnects to is hung up", async () => {

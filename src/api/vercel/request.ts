@@ -24,8 +24,8 @@ export type Env = { Variables: { caller: Caller }; Bindings: Connection };
 export type VercelContext = Context<Env>;
 
 /** a router that authenticates the caller before any route runs, and answers errors as Vercel does */
-export function authenticated({ core, clock, trouble }: Dialect): Hono<Env> {
-  const app = open(trouble);
+export function authenticated({ core, clock, logError }: Dialect): Hono<Env> {
+  const app = open(logError);
   const rates = new RateHeaders(clock);
   app.use(async (c, next) => {
     const caller = await authenticate(core, c.req, /\/fs\/read$/);
@@ -38,10 +38,10 @@ export function authenticated({ core, clock, trouble }: Dialect): Hono<Env> {
 }
 
 /** a router without authentication; the base path of the vendor's SDK, `/api`, is optional */
-export function open(trouble: (error: unknown) => void): Hono<Env> {
+export function open(logError: (error: unknown) => void): Hono<Env> {
   const app = new Hono<Env>({ getPath: (request) => getPath(request).replace(/^\/api(?=\/v\d)/, "") });
-  app.onError((error) => errorResponse(error, trouble));
-  app.notFound(() => errorResponse(notFound("Not found."), trouble));
+  app.onError((error) => errorResponse(error, logError));
+  app.notFound(() => errorResponse(notFound("Not found."), logError));
   return app;
 }
 

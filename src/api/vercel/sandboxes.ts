@@ -137,7 +137,7 @@ export async function madeOnce(c: VercelContext, dialect: Dialect, making: Makin
     // Clients send a create again when its answer is lost. They could not find the first sandbox without a name, so it
     // is deleted. With an idempotency key they get its answer again, so it stays.
     if (!isNamed && key === undefined)
-      undoIfGone(c.req.raw, () => dialect.core.sandboxes.abandon(owner, made.sandbox.id), dialect.trouble);
+      undoIfGone(c.req.raw, () => dialect.core.sandboxes.abandon(owner, made.sandbox.id), dialect.logError);
     return print(made);
   });
   return json(answer);

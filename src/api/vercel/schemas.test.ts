@@ -158,17 +158,17 @@ const sentence = /^(Invalid request: .{5,700}|`[\w.]+` must be 0 \(no expiration
 
 describe.each(endpoints)("$method $path", ({ method, path, schema, body }) => {
   test("a complete body is accepted", async () => {
-    const { ask, troubles } = apiClient();
+    const { ask, logged } = apiClient();
     expect((await ask(method, path, body)).status).toBeLessThan(300);
-    expect(troubles).toEqual([]);
+    expect(logged).toEqual([]);
   });
 
   test("junk in any field is refused with a message, and nothing changes", async () => {
-    const { ask, calls, troubles } = apiClient();
+    const { ask, calls, logged } = apiClient();
     for (const mutant of mutants(body)) {
       calls.length = 0;
       const { status, json } = await ask(method, path, mutant.body);
-      expect(troubles, mutant.what).toEqual([]);
+      expect(logged, mutant.what).toEqual([]);
       if (isText(mutant.body) && schema.safeParse(onWire(mutant.body)).success) {
         expect(status, mutant.what).toBeLessThan(300);
         continue;
@@ -233,7 +233,7 @@ const lists = [
 ] as const;
 
 test.each(lists)("GET %s refuses junk in its parameters", async (path, schema, names) => {
-  const { ask, troubles } = apiClient();
+  const { ask, logged } = apiClient();
   for (const name of names.split(" ")) {
     for (const value of [
       "",
@@ -251,7 +251,7 @@ test.each(lists)("GET %s refuses junk in its parameters", async (path, schema, n
       if (twice || value === "%00" || !schema.safeParse(query).success)
         expect(status, `${name}=${value.slice(0, 20)}`).toBe(400);
       else expect(status, `${name}=${value.slice(0, 20)}`).toBeLessThan(500);
-      expect(troubles).toEqual([]);
+      expect(logged).toEqual([]);
     }
   }
 });

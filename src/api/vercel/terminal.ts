@@ -7,10 +7,14 @@ import { Terminal, type TerminalRequest } from "../kit/terminal.ts";
 import { sentenceOf } from "./errors.ts";
 import type { Dialect } from "./request.ts";
 
-export function vercelTerminal({ core, limits, clock, trouble }: Dialect, caller: Caller, sessionId: string): Terminal {
+export function vercelTerminal(
+  { core, limits, clock, logError }: Dialect,
+  caller: Caller,
+  sessionId: string,
+): Terminal {
   const exit = (code: number) => JSON.stringify({ type: "exit", code });
   const { grace } = limits.interactive;
-  return new Terminal({ core, grace, clock, trouble, read, exit, sentenceOf }, caller, sessionId);
+  return new Terminal({ core, grace, clock, logError, read, exit, sentenceOf }, caller, sessionId);
 }
 
 const size = z.int().min(0).max(65_535).default(0);

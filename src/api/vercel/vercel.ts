@@ -60,7 +60,7 @@ export function vercelApi(dialect: Dialect, interactive: Interactive): Hono<Env>
 
 /** routes without authentication, for the login */
 export function vercelLogin(dialect: Dialect): Hono<Env> {
-  const app = open(dialect.trouble);
+  const app = open(dialect.logError);
   loginRoutes(app, dialect);
   return app;
 }

@@ -21,7 +21,7 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect): void {
     const command = await attended(c, dialect);
     return lateJson((signal) => result(dialect, c.get("caller"), command, signal), {
       patience: dialect.limits.patience,
-      failure: (error) => problemOf(error, dialect.trouble),
+      failure: (error) => problemOf(error, dialect.logError),
     });
   });
 
@@ -30,7 +30,7 @@ export function commandRoutes(app: Hono<Env>, dialect: Dialect): void {
       const command = await attended(c, dialect);
       return ndjson((signal) => events(dialect, c.get("caller"), command, signal), {
         patience: dialect.limits.patience,
-        failure: (error) => ({ type: "error", data: problemOf(error, dialect.trouble).detail }),
+        failure: (error) => ({ type: "error", data: problemOf(error, dialect.logError).detail }),
       });
     });
   }
@@ -81,9 +81,9 @@ async function attended(c: VeryfrontContext, dialect: Dialect): Promise<Command>
     if (dialect.closing()) return;
     await dialect.core.commands
       .cancel(c.get("caller"), command.sessionId, command.id)
-      .catch((error) => problemOf(error, dialect.trouble));
+      .catch((error) => problemOf(error, dialect.logError));
   };
-  undoIfGone(c.req.raw, cancel, dialect.trouble);
+  undoIfGone(c.req.raw, cancel, dialect.logError);
   return command;
 }
 

@@ -32,9 +32,9 @@ const wordings: Partial<Record<ErrorCase, string>> = {
   internal: "An internal error occurred",
 };
 
-/** the answer to a request that failed; `trouble` is called with errors that are our own fault */
-export function errorResponse(error: unknown, trouble: (error: unknown) => void): Response {
-  const problem = problemOf(error, trouble);
+/** the answer to a request that failed; `logError` is called with errors that are our own fault */
+export function errorResponse(error: unknown, logError: (error: unknown) => void): Response {
+  const problem = problemOf(error, logError);
   const headers = { "content-type": "application/problem+json; charset=utf-8" };
   return new Response(JSON.stringify(problem), {
     status: problem.status,
@@ -42,9 +42,9 @@ export function errorResponse(error: unknown, trouble: (error: unknown) => void)
   });
 }
 
-export function problemOf(error: unknown, trouble: (error: unknown) => void): Problem {
+export function problemOf(error: unknown, logError: (error: unknown) => void): Problem {
   const { status, message } = refusalOf(error);
-  if (isForTheLog(status)) trouble(error);
+  if (isForTheLog(status)) logError(error);
   return { type: "about:blank", title: STATUS_CODES[status] ?? "Error", status, detail: message };
 }
 

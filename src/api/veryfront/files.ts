@@ -7,7 +7,7 @@ import { Refusal } from "../kit/refusal.ts";
 import { bodyOf, type Dialect, type Env, queryOf, sessionOf } from "./request.ts";
 import { filesBody } from "./schemas.ts";
 
-export function fileRoutes(app: Hono<Env>, { core, schemas, trouble }: Dialect): void {
+export function fileRoutes(app: Hono<Env>, { core, schemas, logError }: Dialect): void {
   for (const base of ["/sandbox-sessions/:session", "/veryfront/:session"]) {
     app.get(`${base}/file`, async (c) => {
       const { path } = queryOf(c, schemas.fileQuery);
@@ -15,7 +15,7 @@ export function fileRoutes(app: Hono<Env>, { core, schemas, trouble }: Dialect):
       const bytes = file.iterator({ destroyOnReturn: true });
       // Read the first bytes now: if the file cannot be opened, the status can still say so.
       const first = await bytes.next();
-      return new Response(byteBody({ bytes, first, trouble, connection: c.env }), {
+      return new Response(byteBody({ bytes, first, logError, connection: c.env }), {
         headers: { "content-type": "application/octet-stream" },
       });
     });

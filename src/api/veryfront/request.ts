@@ -13,7 +13,7 @@ import { errorResponse } from "./errors.ts";
 import type { Schemas, VeryfrontLimits } from "./schemas.ts";
 
 /** What the routes get from the daemon. */
-export interface Dialect extends Pick<Service, "core" | "publicUrl" | "closing" | "trouble"> {
+export interface Dialect extends Pick<Service, "core" | "publicUrl" | "closing" | "logError"> {
   schemas: Schemas;
   limits: VeryfrontLimits;
 }
@@ -22,10 +22,10 @@ export type Env = { Variables: { caller: Caller }; Bindings: Connection };
 export type VeryfrontContext = Context<Env>;
 
 /** a router that authenticates the caller before any route runs */
-export function authenticated({ core, trouble }: Dialect): Hono<Env> {
+export function authenticated({ core, logError }: Dialect): Hono<Env> {
   const app = new Hono<Env>({ strict: false });
-  app.onError((error) => errorResponse(error, trouble));
-  app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), trouble));
+  app.onError((error) => errorResponse(error, logError));
+  app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), logError));
   app.use(async (c, next) => {
     c.set("caller", await authenticate(core, c.req));
     await next();

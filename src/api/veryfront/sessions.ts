@@ -16,7 +16,7 @@ export function sessionRoutes(app: Hono<Env>, dialect: Dialect): void {
     const spec = sessionSpec({ mode: body.ttl_mode, hours: body.ttl_hours });
     const { sandbox, session } = await core.sandboxes.create(owner, spec);
     // A client that gave up waiting creates another session and never learns of this one.
-    undoIfGone(c.req.raw, () => core.sandboxes.abandon(owner, sandbox.id), dialect.trouble);
+    undoIfGone(c.req.raw, () => core.sandboxes.abandon(owner, sandbox.id), dialect.logError);
     return json(await printed(dialect, owner, session), 201);
   });
 

@@ -98,7 +98,7 @@ export class Access {
     if (at - known.touchedAt >= touchEvery) {
       known.touchedAt = at;
       // Not awaited: the time of last use only informs people.
-      void this.#context.store.touchKey(key.id, at).catch(this.#context.trouble);
+      void this.#context.store.touchKey(key.id, at).catch(this.#context.logError);
     }
     return caller;
   }

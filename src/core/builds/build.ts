@@ -198,13 +198,13 @@ export class Build {
   /** boots a machine for the work and deletes it afterwards; a cancelled build stops it at once */
   async #booted<T>(root: Root, purpose: string, work: (machine: Machine) => Promise<T>): Promise<T> {
     const { context, vcpus, signal, network: policy } = this.#job;
-    const { runtime, ids, limits, trouble } = context;
+    const { runtime, ids, limits, logError } = context;
     this.#requireTime();
     const network = machineNetwork(policy);
     const id = `build-${purpose}-${ids.command().slice(4)}`;
     const size = { vcpus, memory: vcpus * memoryPerVcpu * 2 ** 20, disk: limits.disk };
     const machine = await runtime.boot({ id, root: { image: root.image }, limits: size, network });
-    const end = () => void machine.stop().catch(trouble);
+    const end = () => void machine.stop().catch(logError);
     signal.addEventListener("abort", end, { once: true });
     try {
       signal.throwIfAborted();
@@ -212,9 +212,9 @@ export class Build {
     } finally {
       signal.removeEventListener("abort", end);
       await machine.stop().catch((error) => {
-        if (!isSandkeepError(error, "gone")) trouble(error);
+        if (!isSandkeepError(error, "gone")) logError(error);
       });
-      await runtime.forget(id).catch(trouble);
+      await runtime.forget(id).catch(logError);
     }
   }
 

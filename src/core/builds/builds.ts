@@ -150,7 +150,7 @@ export class Builds {
     } finally {
       await spec.context?.close();
     }
-    if (this.#context.now() - this.#prunedAt > longestBuild) await this.prune().catch(this.#context.trouble);
+    if (this.#context.now() - this.#prunedAt > longestBuild) await this.prune().catch(this.#context.logError);
   }
 
   /** a caller that reads nothing must not keep a turn: what is told waits for it only as long as the build may take */

@@ -318,7 +318,7 @@ export class Commands {
       .then((exit) => this.#end(command, session, exit))
       // a machine that is gone takes its commands along; the session's end records that
       .catch((error) => {
-        if (!isSandkeepError(error, "gone")) this.#context.trouble(error);
+        if (!isSandkeepError(error, "gone")) this.#context.logError(error);
       })
       .finally(() => {
         this.#followed.delete(command.id);

@@ -13,7 +13,7 @@ test("a team has four drives open at a time, others of it wait, and those of ano
     runtime: { machine: () => undefined, forget: async () => undefined, boot: async () => ({ files: () => ({}) }) },
     store: { getDrive: async (id: string) => ({ id, projectId: "prj" }) },
     ids: { session: () => ({ id: `sbx_${++count}` }) },
-    trouble: () => undefined,
+    logError: () => undefined,
   } as unknown as Context;
   const drives = new Drives(context, {} as Descriptions, async (_, boot): Promise<Machine> => {
     if (refuses) throw new Error("too many");
@@ -50,7 +50,7 @@ test("who changed the files of a drive is answered once the disk has them, and g
     runtime: { machine: () => machine, forget: async () => undefined, boot: async () => machine, drives: { sync } },
     store: { getDrive: async (id: string) => ({ id, projectId: "prj" }) },
     ids: { session: () => ({ id: "sbx_1" }) },
-    trouble: () => undefined,
+    logError: () => undefined,
   } as unknown as Context;
   const drives = new Drives(context, {} as Descriptions, (_, boot) => boot());
   const open = (write: boolean) => drives.open({ teamId: "team_a", projectId: "prj" }, "drive", { write });

@@ -134,7 +134,7 @@ export class Drives {
    * says so (`write`), which permissions.ts looks at; closing then waits for the disk
    */
   async open(owner: Owner, id: string, { write = false } = {}): Promise<OpenDrive> {
-    const { runtime, ids, trouble } = this.#context;
+    const { runtime, ids, logError } = this.#context;
     const drive = await this.byId(owner, id);
     const spec: MachineSpec = {
       id: ids.session().id,
@@ -148,8 +148,8 @@ export class Drives {
     this.#opened(drive.id, 1);
     const leave = await this.#line(owner.teamId);
     const close = async () => {
-      await runtime.machine(spec.id)?.stop().catch(trouble);
-      await runtime.forget(spec.id).catch(trouble);
+      await runtime.machine(spec.id)?.stop().catch(logError);
+      await runtime.forget(spec.id).catch(logError);
       try {
         if (write) await runtime.drives.sync?.(drive.id);
       } finally {

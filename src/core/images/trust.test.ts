@@ -55,8 +55,8 @@ test("an image with its bundle elsewhere gets one at the path that the variables
 
 test("trusted() waits for all work that has begun, and for nothing later", async () => {
   const { machine, files } = machineWith({ [bundle]: roots });
-  const trouble = (error: unknown) => expect(error).toBeUndefined();
-  for (const name of ["first", "second"]) beginTrust(machine, network(pem(name)), { networkSecrets, trouble });
+  const logError = (error: unknown) => expect(error).toBeUndefined();
+  for (const name of ["first", "second"]) beginTrust(machine, network(pem(name)), { networkSecrets, logError });
   await trusted(machine);
   expect(files[bundle]).toContain(pem("second"));
   files[bundle] = roots;
@@ -149,7 +149,7 @@ describe("the host's roots", () => {
 
   test("are installed beside the authority if a policy has rules", async () => {
     const { machine, files } = machineWith({ [bundle]: roots });
-    const context = { networkSecrets, hostRoots: company, trouble: (error: unknown) => expect(error).toBeUndefined() };
+    const context = { networkSecrets, hostRoots: company, logError: (error: unknown) => expect(error).toBeUndefined() };
     beginTrust(machine, network(mine), context, { fresh: true });
     await trusted(machine);
     for (const name of ["one", "two", "company", "mine"]) expect(files[bundle]).toContain(pem(name));
@@ -157,22 +157,22 @@ describe("the host's roots", () => {
 
   test("are left alone in an image that was made with them", async () => {
     const { machine, files } = machineWith({ [bundle]: roots });
-    beginTrust(machine, "allow-all", { hostRoots: company, trouble: () => undefined }, { fresh: true, rooted: true });
+    beginTrust(machine, "allow-all", { hostRoots: company, logError: () => undefined }, { fresh: true, rooted: true });
     await trusted(machine);
     expect(files).toEqual({ [bundle]: roots });
   });
 });
 
 async function installRoots(machine: Machine, hostRoots: HostRoots): Promise<void> {
-  beginTrust(machine, "allow-all", { hostRoots, trouble: (error) => expect(error).toBeUndefined() });
+  beginTrust(machine, "allow-all", { hostRoots, logError: (error) => expect(error).toBeUndefined() });
   await trusted(machine);
 }
 
 async function installTrust(machine: Machine, wanted: MachineNetwork, fresh = false): Promise<void> {
-  const troubles: unknown[] = [];
-  beginTrust(machine, wanted, { networkSecrets, trouble: (error) => void troubles.push(error) }, { fresh });
+  const logged: unknown[] = [];
+  beginTrust(machine, wanted, { networkSecrets, logError: (error) => void logged.push(error) }, { fresh });
   await trusted(machine);
-  if (troubles.length > 0) throw troubles[0];
+  if (logged.length > 0) throw logged[0];
 }
 
 function pem(name: string): string {

@@ -89,12 +89,12 @@ export async function trusted(machine: Machine): Promise<void> {
  * All work happens inside the sandbox, as its root, so links lead to its own files only. A repeated call changes
  * nothing; a fork loses the authority of its origin. `fresh`: the files are those of an image, without an authority of
  * ours. `rooted`: the image was made with the host's roots. If the files cannot be changed, the sandbox still runs,
- * since its policy holds, and `trouble` gets the error.
+ * since its policy holds, and `logError` gets the error.
  */
 export function beginTrust(
   machine: Machine,
   network: MachineNetwork,
-  { networkSecrets, hostRoots, trouble }: Pick<Context, "networkSecrets" | "hostRoots" | "trouble">,
+  { networkSecrets, hostRoots, logError }: Pick<Context, "networkSecrets" | "hostRoots" | "logError">,
   { fresh = false, rooted = false } = {},
 ): void {
   const authority = typeof network === "object" ? network.authority : undefined;
@@ -120,7 +120,7 @@ export function beginTrust(
       if (!isSandkeepError(cause, "gone")) {
         const whom = certificate ? "its authority" : "the host's certificates";
         const sentence = `Cannot make "${machine.id}" trust ${whom}: ${messageOf(cause)}`;
-        trouble(new SandkeepError("internal", sentence, { cause }));
+        logError(new SandkeepError("internal", sentence, { cause }));
       }
     });
   const mine = { begin, done: Promise.all([before?.done, work]).then(() => undefined) };

@@ -43,17 +43,17 @@ export class Descriptions {
     try {
       this.#context.files.forget(kind, id);
     } catch (error) {
-      this.#context.trouble(error);
+      this.#context.logError(error);
     }
   }
 
-  /** the database is authoritative: a failure to write a description only goes to `trouble` */
+  /** the database is authoritative: a failure to write a description only goes to `logError` */
   async #write(kind: DescribedKind, id: string, owner: Owner, rows: Omit<Description, "team" | "project">) {
     try {
       const owners = await this.#ownersOf(owner);
       if (owners) this.#context.files.describe(kind, id, { ...owners, ...rows });
     } catch (error) {
-      this.#context.trouble(error);
+      this.#context.logError(error);
     }
   }
 

@@ -56,7 +56,7 @@ function fixture({ live = {} as Record<string, Description | undefined>, snapsho
     now: () => clock.now,
     limits: { quarantine: 2 * hour },
     notice: (sentence: string) => void notices.push(sentence),
-    trouble: (error: unknown) => {
+    logError: (error: unknown) => {
       throw error;
     },
   } as unknown as Context;

@@ -24,12 +24,12 @@ export class Quarantine {
 
   /** at the start: reports unknown items, and stops machines of creates that were never acknowledged */
   async open(options: { keepAll: boolean }): Promise<void> {
-    const { runtime, notice, trouble } = this.#context;
+    const { runtime, notice, logError } = this.#context;
     const { unknown } = await takeInventory(this.#context.store, runtime);
     for (const id of [...unknown.live, ...unknown.ended.map(({ machineId }) => machineId)]) {
       if (options.keepAll || this.#descriptions.has("machine", id)) continue;
-      await runtime.machine(id)?.stop().catch(trouble);
-      await runtime.forget(id).catch(trouble);
+      await runtime.machine(id)?.stop().catch(logError);
+      await runtime.forget(id).catch(logError);
     }
     const kept = await this.#refresh();
     if (entriesOf(kept).length > 0) notice(sentence(kept, this.#context.limits.quarantine));
@@ -82,11 +82,11 @@ export class Quarantine {
 
   /** stops unknown machines when their session's time is over, and keeps their files */
   async #endOverdue(live: string[]): Promise<void> {
-    const { runtime, files, now, trouble } = this.#context;
+    const { runtime, files, now, logError } = this.#context;
     for (const id of live) {
       const expiresAt = files.description("machine", id)?.session?.expiresAt;
       if (expiresAt !== undefined && expiresAt <= now()) {
-        await runtime.machine(id)?.stop({ snapshot: true }).catch(trouble);
+        await runtime.machine(id)?.stop({ snapshot: true }).catch(logError);
       }
     }
   }

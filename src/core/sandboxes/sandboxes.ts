@@ -293,7 +293,7 @@ export class Sandboxes {
     source?: Exclude<Source, { kind: "snapshot" }>,
   ) {
     this.#options.boots.requireRoom();
-    const { store, now, trouble } = this.#context;
+    const { store, now, logError } = this.#context;
     const running = await this.#options.boots.boot(sandbox, session, {
       recorded: this.#record({ sandbox, session }),
       root: snapshot ? { snapshot: snapshot.runtimeId } : { image: sandbox.base.image },
@@ -303,7 +303,7 @@ export class Sandboxes {
         if (await store.deleteSandbox(sandbox.id, now())) this.#publish("sandbox.deleted", sandbox);
       },
     });
-    if (snapshot) await this.#options.retention.use(snapshot).catch(trouble);
+    if (snapshot) await this.#options.retention.use(snapshot).catch(logError);
     this.#options.expiryChanged();
     return { sandbox: { ...sandbox, state: running.state, stateChangedAt: running.updatedAt }, session: running };
   }
@@ -384,7 +384,7 @@ export class Sandboxes {
         if (!(await store.isCurrentSnapshot(snapshot.id))) await this.#options.retention.delete(snapshot);
       }
     }
-    await this.#options.retention.forget(session.id).catch(this.#context.trouble);
+    await this.#options.retention.forget(session.id).catch(this.#context.logError);
     return { ...((await store.getSandbox(sandbox.id)) ?? deleted), state: session.state };
   }
 

@@ -18,7 +18,7 @@ function activityOf(initial: Session, commands = 0) {
   const context = {
     now: Date.now,
     limits: { maxTimeout: 10 * minute },
-    trouble: (error: unknown) => expect.unreachable(String(error)),
+    logError: (error: unknown) => expect.unreachable(String(error)),
     runtime: { machine: () => ({ processes: () => Array.from({ length: fixture.commands }) }) },
     store: {
       getSession: async () => fixture.session,

@@ -31,7 +31,7 @@ export class Activity {
       return;
     }
     this.#begin(id, Math.min(longestMoment, timeout / 5));
-    void this.#write(id, at).catch(this.#context.trouble);
+    void this.#write(id, at).catch(this.#context.logError);
   }
 
   /** records a use now; stored when this resolves with the updated session */
@@ -62,7 +62,7 @@ export class Activity {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       this.#moments.delete(id);
-      if (moment.again !== undefined) void this.#write(id, moment.again).catch(this.#context.trouble);
+      if (moment.again !== undefined) void this.#write(id, moment.again).catch(this.#context.logError);
     }, length);
     timer.unref();
     this.#timers.add(timer);

@@ -44,7 +44,7 @@ function fixture({ drives = [] as string[], lost = 0 } = {}) {
   };
   const limits = { maxSandboxes: 2, maxTimeout: 1e9, disk: 1 };
   const events = new Events({ run: "run", now: () => 0 });
-  const context = { runtime, store, events, limits, now: () => 0, trouble: () => undefined } as unknown as Context;
+  const context = { runtime, store, events, limits, now: () => 0, logError: () => undefined } as unknown as Context;
   const descriptions = { machine: async () => undefined, forgetMachine: async () => undefined };
   const boots = new Boots(context, new Transitions(context), descriptions as unknown as Descriptions, () => undefined);
   const boot = (id: string, mounts = sandbox.mounts, failed?: () => Promise<unknown>) =>

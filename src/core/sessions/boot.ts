@@ -58,7 +58,7 @@ export class Boots {
     this.#context = context;
     this.#transitions = transitions;
     this.#descriptions = descriptions;
-    this.#retries = new Retries(context.trouble);
+    this.#retries = new Retries(context.logError);
     this.#booted = booted;
   }
 
@@ -183,10 +183,10 @@ export class Boots {
   ): Promise<void> {
     const { store, now } = this.#context;
     const about = { sandbox: session.sandboxName, session: session.id };
-    const trouble = (reason: unknown) => this.#context.trouble(reason, about);
-    await machine?.stop().catch(trouble);
-    await this.#descriptions.forgetMachine(session.id).catch(trouble);
-    await store.detachDrives(session.id, now()).catch(trouble);
+    const logError = (reason: unknown) => this.#context.logError(reason, about);
+    await machine?.stop().catch(logError);
+    await this.#descriptions.forgetMachine(session.id).catch(logError);
+    await store.detachDrives(session.id, now()).catch(logError);
     const at = now();
     const fail = async () => {
       await failed?.();

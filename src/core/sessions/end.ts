@@ -49,7 +49,7 @@ export class Endings {
     this.#transitions = transitions;
     this.#retention = retention;
     this.#captures = captures;
-    this.#retries = new Retries(context.trouble);
+    this.#retries = new Retries(context.logError);
   }
 
   /** the session has ended when this resolves; an ended session stays as it is */

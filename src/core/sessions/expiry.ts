@@ -61,7 +61,7 @@ export class Expiry {
     this.#every(retentionRound, () => Promise.all([this.#retention.expire(), this.#retention.deleteOutdated()]));
     this.#every(quarantineRound, () => this.#quarantine.round());
     const prune = () => this.#pruning.round();
-    void prune().catch(this.#context.trouble);
+    void prune().catch(this.#context.logError);
     this.#every(pruningRound, prune);
   }
 
@@ -81,7 +81,7 @@ export class Expiry {
     }
     this.#working = this.#work()
       .catch((error) => {
-        this.#context.trouble(error);
+        this.#context.logError(error);
         // the store may be unavailable for a while: this timer retries
         this.#wake(retryAfter);
       })
@@ -95,7 +95,7 @@ export class Expiry {
   }
 
   #every(ms: number, work: () => Promise<unknown>): void {
-    const round = setInterval(() => void work().catch(this.#context.trouble), ms);
+    const round = setInterval(() => void work().catch(this.#context.logError), ms);
     this.#rounds.push(round.unref());
   }
 
@@ -129,7 +129,7 @@ export class Expiry {
     this.#endings.stop(session, "timeout", reason).then(
       () => done(0),
       (error: unknown) => {
-        this.#context.trouble(error, { sandbox: session.sandboxName, session: session.id });
+        this.#context.logError(error, { sandbox: session.sandboxName, session: session.id });
         done(retryAfter);
       },
     );

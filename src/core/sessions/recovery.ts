@@ -31,7 +31,7 @@ export interface RecoveryOptions {
 }
 
 export async function recover(options: RecoveryOptions): Promise<void> {
-  const { store, trouble } = options.context;
+  const { store, logError } = options.context;
   if (!(await store.claim())) {
     throw new SandkeepError("conflict", "Cannot serve: another daemon uses this database");
   }
@@ -40,12 +40,12 @@ export async function recover(options: RecoveryOptions): Promise<void> {
   const open = await store.openSessions();
   const recovered = open.map((session) => {
     const about = { sandbox: session.sandboxName, session: session.id };
-    return recoverSession(options, session).catch((error) => trouble(error, about));
+    return recoverSession(options, session).catch((error) => logError(error, about));
   });
   await Promise.all(recovered);
   await keepFound(options);
   await endLeftovers(options.context, new Set(open.map(({ id }) => id)));
-  await settleLostSnapshots(options.context).catch(trouble);
+  await settleLostSnapshots(options.context).catch(logError);
 }
 
 async function recoverSession(options: RecoveryOptions, session: Session): Promise<void> {
@@ -80,13 +80,13 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
 
 /** keeps the files of machines whose damaged records hid them from an earlier start, which gave their sessions up */
 async function keepFound({ context, endings }: RecoveryOptions): Promise<void> {
-  const { store, runtime, notice, trouble } = context;
+  const { store, runtime, notice, logError } = context;
   const unkept = runtime.ends().filter(({ cause, snapshot }) => cause !== "asked" && !snapshot);
   const ids = [...runtime.machines().map(({ id }) => id), ...unkept.map(({ machineId }) => machineId)];
   for (let at = 0; at < ids.length; at += batch) {
     for (const session of await store.getSessions(ids.slice(at, at + batch))) {
       if (!isGivenUp(session) || (await isDeleted(context, session))) continue;
-      const kept = await endings.found(session).catch(trouble);
+      const kept = await endings.found(session).catch(logError);
       if (kept) notice(`The machine of session "${session.id}" was found again: its files are snapshot "${kept.id}"`);
     }
   }
@@ -98,11 +98,11 @@ function isGivenUp({ state, endCause, snapshottedAt }: Session): boolean {
 }
 
 /** stops machines whose sessions are over: a daemon died after it acknowledged the end */
-async function endLeftovers({ store, runtime, trouble }: Context, open: Set<string>): Promise<void> {
+async function endLeftovers({ store, runtime, logError }: Context, open: Set<string>): Promise<void> {
   for (const machine of runtime.machines()) {
     if (open.has(machine.id) || !(await store.getSession(machine.id))) continue;
-    await machine.stop().catch(trouble);
-    await runtime.forget(machine.id).catch(trouble);
+    await machine.stop().catch(logError);
+    await runtime.forget(machine.id).catch(logError);
   }
 }
 
@@ -125,9 +125,9 @@ async function isDeleted({ store }: Context, session: Session): Promise<boolean>
 
 /** no caller knows of this session; a sandbox without any other session is deleted with it */
 async function undoBoot({ context, transitions }: RecoveryOptions, session: Session): Promise<void> {
-  const { store, runtime, now, trouble } = context;
-  await runtime.machine(session.id)?.stop().catch(trouble);
-  await runtime.forget(session.id).catch(trouble);
+  const { store, runtime, now, logError } = context;
+  await runtime.machine(session.id)?.stop().catch(logError);
+  await runtime.forget(session.id).catch(logError);
   await store.detachDrives(session.id, now());
   const at = now();
   // first, as in a failed create: if this daemon dies too, the next one finds the session pending again

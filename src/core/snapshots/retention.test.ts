@@ -30,7 +30,7 @@ async function evicted(snapshotExpiration: number): Promise<Partial<Snapshot>> {
     ids: { snapshot: () => "snap_newer" },
     now: () => time,
     limits: { snapshotExpiration },
-    trouble: () => undefined,
+    logError: () => undefined,
   } as unknown as Context;
   const descriptions = { snapshot: async () => undefined } as unknown as Descriptions;
   const retention = new Retention(context, descriptions, { has: () => false });

@@ -135,7 +135,7 @@ export class Retention {
 
   /** deletes runtime snapshots that the store has as deleted, in the background */
   collect(): void {
-    void this.#collecting.run(() => this.#collect().catch(this.#context.trouble));
+    void this.#collecting.run(() => this.#collect().catch(this.#context.logError));
   }
 
   async settled(): Promise<void> {
@@ -149,13 +149,13 @@ export class Retention {
 
   /** updates the size once it is final */
   #correct({ id, runtimeId, sizeBytes }: Snapshot): void {
-    const { store, runtime, trouble } = this.#context;
+    const { store, runtime, logError } = this.#context;
     const correction = runtime.snapshots
       .settled(runtimeId)
       .then(async (kept) => {
         if (kept && kept.size !== sizeBytes) await store.updateSnapshot(id, { sizeBytes: kept.size });
       })
-      .catch(trouble)
+      .catch(logError)
       .finally(() => this.#corrections.delete(correction));
     this.#corrections.add(correction);
   }

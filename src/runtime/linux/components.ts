@@ -13,7 +13,7 @@ import { type CgroupHost, makeParent, thisHostsCgroups } from "./host/cgroup.ts"
 import { FilterWatch } from "./host/filter-watch.ts";
 import { HostMasks } from "./host/host-masks.ts";
 import { KernelMemoryWatch } from "./host/kernel-memory-watch.ts";
-import { LauncherLog, type Trouble, type Warn } from "./host/launcher-log.ts";
+import { LauncherLog, type LogError, type Warn } from "./host/launcher-log.ts";
 import { Ledger } from "./host/ledger.ts";
 import { OpenFilesWatch } from "./host/open-files-watch.ts";
 import { type PeriodicTask, runEvery } from "./host/periodic-task.ts";
@@ -120,7 +120,7 @@ export interface ComponentsOptions extends Bounds {
   registries?: PullerOptions | undefined;
   /** which boot of the host this is */
   bootId: string;
-  trouble: Trouble;
+  logError: LogError;
   warn: Warn;
   places: Places;
   /** whether the store has subvolumes */
@@ -135,7 +135,7 @@ export interface ComponentsOptions extends Bounds {
 }
 
 export async function openComponents(options: ComponentsOptions): Promise<Components> {
-  const { machines, places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, trouble, warn } = options;
+  const { machines, places, limits, outputLimit = 64 << 20, journalLimit = 256 << 20, logError, warn } = options;
   const { store } = places;
   /** set once all of them are open */
   let opened: Components | undefined;
@@ -148,7 +148,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   mkdirSync(places.egressLogs, { recursive: true });
   chmodSync(places.egressLogs, 0o711);
   const command = realCommand(options.egress);
-  const launcherLog = new LauncherLog(join(places.run, "launcher.log"), { trouble, warn });
+  const launcherLog = new LauncherLog(join(places.run, "launcher.log"), { logError, warn });
   const launcher = await Launcher.open({
     run: places.run,
     binary: options.guest,
@@ -173,15 +173,15 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     for (const machine of machines.live.values()) if (machine.plan.name === name) return machine.commandOf(ancestry);
     return undefined;
   };
-  const egress = new EgressLink({ socket: places.egress, settings, trouble, commandOf });
+  const egress = new EgressLink({ socket: places.egress, settings, logError, commandOf });
   egress.open();
   egress.closing(() => launcherLog.close());
   undo.defer(async () => egress.close());
-  if (options.egressSettings) keepConfigured(egress, places, options.egressSettings, trouble);
-  const ports = new PortMeters({ trouble });
+  if (options.egressSettings) keepConfigured(egress, places, options.egressSettings, logError);
+  const ports = new PortMeters({ logError });
   if (options.hasVolumes) await launcher.enableVolumeLimits(store);
   forgetCounts(launcher, options);
-  const countsTask = runEvery(forgetEvery, () => forgetCounts(launcher, options), trouble);
+  const countsTask = runEvery(forgetEvery, () => forgetCounts(launcher, options), logError);
   undo.defer(async () => countsTask.close());
   const ledger = new Ledger(join(options.dataDir, "ledger.jsonl"));
   const volumes = new Volumes(launcher, options.hasVolumes);
@@ -191,7 +191,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     bootId: options.bootId,
     // Machines that are booted already keep the old masks.
     changed: () => pool.fill(),
-    trouble,
+    logError,
   });
   await masks.open();
   undo.defer(() => masks.close());
@@ -210,7 +210,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   }
   const snapshots = new SnapshotStore({ store, layers, images, machines: () => machineNeeds(layers, machines.all()) });
   const sync = async (volume: string) => (options.durability === "power" ? launcher.sync(volume) : undefined);
-  const drives = new DriveStore(store, volumes, trouble, (what) => options.room?.require(what), sync);
+  const drives = new DriveStore(store, volumes, logError, (what) => options.room?.require(what), sync);
   await drives.open();
   await Promise.all([layers.open(), images.open()]);
   await snapshots.open(options);
@@ -247,7 +247,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     network: "allow-all",
     limits,
     root: () => hotRoot({ images, layers, snapshots }, options.defaultImage, limits),
-    trouble,
+    logError,
   });
   const builds = new Builds({
     launcher,
@@ -258,33 +258,33 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     configured: async () => {
       if (options.egressSettings) await egress.configure(options.egressSettings());
     },
-    trouble,
+    logError,
     warn,
   });
-  const diskWatch = new DiskWatch({ launcher, volumes, machines: () => machines.live.values(), trouble });
+  const diskWatch = new DiskWatch({ launcher, volumes, machines: () => machines.live.values(), logError });
   const filesWatch = new OpenFilesWatch({
     machines: () => machines.live.values(),
-    trouble,
+    logError,
     ...(options.maxOpenFiles !== undefined && { most: options.maxOpenFiles }),
   });
   const filterWatch = new FilterWatch({
     machines: () => machines.live.values(),
-    trouble,
+    logError,
     ...(options.maxFilterBytes !== undefined && { most: options.maxFilterBytes }),
   });
   const kernelMemoryWatch = new KernelMemoryWatch({
     machines: () => machines.live.values(),
-    trouble,
+    logError,
     ...(options.maxKernelMemory !== undefined && { most: options.maxKernelMemory }),
   });
   const tcpWatch = new TcpMemoryWatch({
     machines: () => machines.live.values(),
-    trouble,
+    logError,
     ...(options.maxTcpPages !== undefined && { most: options.maxTcpPages }),
   });
   const tcpSocketWatch = new TcpSocketWatch({
     machines: () => machines.live.values(),
-    trouble,
+    logError,
     ...(options.maxTcpSockets !== undefined && { most: options.maxTcpSockets }),
     ...(options.maxTcpOrphans !== undefined && { mostOrphans: options.maxTcpOrphans }),
   });
@@ -301,7 +301,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
       isOwnStore: options.isOwnStore,
       note: join(places.run, "growth-stopped"),
       resumed: () => pool.fill(0),
-      trouble,
+      logError,
     });
   undo.move();
   opened = {
@@ -336,7 +336,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     growthStop,
     isClosed: false,
     health,
-    imageWatch: new ImageWatch(images.folder, () => snapshots.collect(), trouble),
+    imageWatch: new ImageWatch(images.folder, () => snapshots.collect(), logError),
   };
   return opened;
 }
@@ -378,13 +378,13 @@ function keepConfigured(
   egress: EgressLink,
   places: Places,
   settingsNow: () => EgressSettings,
-  trouble: (error: unknown) => void,
+  logError: (error: unknown) => void,
 ): void {
   const file = "/etc/resolv.conf";
   const changed = () => {
     const settings = settingsNow();
     leaveSettings(places, settings);
-    egress.configure(settings).catch(trouble);
+    egress.configure(settings).catch(logError);
   };
   watchFile(file, { interval: resolversEvery, persistent: false }, changed);
   egress.closing(() => unwatchFile(file, changed));

@@ -28,7 +28,7 @@ import { explaining, isFull, isWorthAnotherBoot, ofClosedStore, ofTwoBoots, type
 import { hostBootId } from "./host/boot-id.ts";
 import type { Builds } from "./host/builds.ts";
 import { removeCgroup } from "./host/cgroup.ts";
-import type { Trouble } from "./host/launcher-log.ts";
+import type { LogError } from "./host/launcher-log.ts";
 import { difference } from "./host/ledger.ts";
 import { lasting, realThings } from "./host/reconcile.ts";
 import { ensureHostImage, hostImage } from "./images/host.ts";
@@ -69,12 +69,12 @@ export class LinuxRuntime implements Runtime {
   #components: Components | undefined;
   #hasMounted = false;
   #storeWatch: StoreWatch | undefined;
-  readonly #trouble: Trouble;
+  readonly #logError: LogError;
 
   constructor(options: LinuxOptions) {
     this.#options = options;
-    this.#trouble = options.trouble ?? ((error) => console.error(`sandkeep: ${messageOf(error)}`));
-    tellOfDamage((sentence) => this.#trouble(new Error(sentence)));
+    this.#logError = options.logError ?? ((error) => console.error(`sandkeep: ${messageOf(error)}`));
+    tellOfDamage((sentence) => this.#logError(new Error(sentence)));
     this.#places = places(options.dataDir, options.runRoot ?? "/run/sandkeep");
     this.#limits = { ...defaultLimits, ...options.limits };
     this.#bootId = options.bootId ?? hostBootId();
@@ -99,7 +99,7 @@ export class LinuxRuntime implements Runtime {
       this.#storeWatch = new StoreWatch({
         needsRescue: () => (this.#components?.health.hasFailed ?? true) && !this.#options.room?.isShort,
         rescue: () => this.#rescue(),
-        trouble: this.#trouble,
+        logError: this.#logError,
       });
     } catch (error) {
       const [close, shutdown] = [() => this.close(), () => this.shutdown()];
@@ -118,7 +118,7 @@ export class LinuxRuntime implements Runtime {
     for (const folder of [machines, spares, sockets]) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const components = await this.#openComponents(storage);
     this.#components = components;
-    if (components.ledger.isDamaged) this.#trouble(new Error(await rebuildLedger(components, this.#places, dataDir)));
+    if (components.ledger.isDamaged) this.#logError(new Error(await rebuildLedger(components, this.#places, dataDir)));
     await this.#adopt(components);
     await components.builds.open();
     if (this.#defaultImage === hostImage)
@@ -333,11 +333,11 @@ export class LinuxRuntime implements Runtime {
   /** ends all machines, whose file system has failed, and mounts the store again */
   async #rescue(): Promise<void> {
     const reason = `The store "${this.#places.store}" became read-only, or lost what it could not write`;
-    this.#trouble(new Error(`${reason}: ending its sandboxes, whose files are kept, and mounting it anew`));
+    this.#logError(new Error(`${reason}: ending its sandboxes, whose files are kept, and mounting it anew`));
     await shutDown([
       () => Promise.all([...this.#registry.live.values()].map((machine) => machine.lose(reason))),
       () => this.#letGo(),
-    ]).catch(this.#trouble);
+    ]).catch(this.#logError);
     this.#components = undefined;
     this.#registry.live.clear();
     await this.#openAll();
@@ -352,8 +352,8 @@ export class LinuxRuntime implements Runtime {
       durability: this.#durability,
       bootId: this.#bootId,
       pool: this.#options.pool ?? { hot: 0, warm: 0 },
-      trouble: this.#trouble,
-      warn: this.#options.warn ?? ((sentence, about) => this.#trouble(new Error(sentence), about)),
+      logError: this.#logError,
+      warn: this.#options.warn ?? ((sentence, about) => this.#logError(new Error(sentence), about)),
       places: this.#places,
       hasVolumes: storage.volumes,
       isOwnStore: storage.isOwn,

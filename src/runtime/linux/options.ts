@@ -4,7 +4,7 @@ import type { ImageConventions } from "../../core/model/conventions.ts";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
 import type { Limits } from "../../core/ports/runtime.ts";
 import type { Bounds, Durability } from "./components.ts";
-import type { Trouble, Warn } from "./host/launcher-log.ts";
+import type { LogError, Warn } from "./host/launcher-log.ts";
 import type { PoolSize } from "./machines/pool.ts";
 import type { PullerOptions } from "./registry/puller.ts";
 import type { DiskRoom } from "./storage/disk-room.ts";
@@ -41,8 +41,8 @@ export interface LinuxOptions extends Bounds {
   /** which boot of the host this is: machines of another one cannot be alive; default the one that the kernel says */
   bootId?: string;
   /** called with errors of background work, and with the machine or the process that they are about */
-  trouble?: Trouble;
-  /** called with what the operator should know, such as that a process died and another took its place; default trouble */
+  logError?: LogError;
+  /** called with what the operator should know, such as that a process died and another took its place; default logError */
   warn?: Warn;
   /** called with a sentence before each step of a first start that takes seconds */
   progress?: (sentence: string) => void;

@@ -117,7 +117,7 @@ const titled = routes.map((route) => ({ ...route, title: `${route.method} ${rout
 test("the table has every route of the daemon", () => {
   const limits = { timeout: 1, body: 1, patience: 1 };
   const app = veryfrontApi({
-    ...{ core: fakeCore().core, limits, publicUrl: () => "", closing: () => false, trouble: () => undefined },
+    ...{ core: fakeCore().core, limits, publicUrl: () => "", closing: () => false, logError: () => undefined },
   });
   const served = app.routes.filter(({ method }) => method !== "ALL").map(({ method, path }) => `${method} ${path}`);
   expect(titled.map(({ title }) => title).sort()).toEqual(served.sort());

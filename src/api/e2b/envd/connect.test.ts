@@ -15,7 +15,7 @@ import {
 } from "./connect.ts";
 
 const schema = z.object({ text: z.string() });
-const trouble = () => undefined;
+const logError = () => undefined;
 const keepalive = { message: { keepalive: {} }, after: 60_000 };
 
 /** a request whose body arrives in these pieces */
@@ -53,7 +53,7 @@ const said = (code: string, message: unknown = expect.any(String)) => [
 test("a message is read and answered, also compressed", async () => {
   const message = JSON.stringify({ text: "é", unknown: 1 });
   for (const given of [request([message]), request([gzipSync(message)], { "content-encoding": "gzip" })]) {
-    const response = await unary(given, schema, { trouble }, async ({ text }) => ({ text }));
+    const response = await unary(given, schema, { logError }, async ({ text }) => ({ text }));
     expect([response.status, await response.json()]).toEqual([200, { text: "é" }]);
   }
 });
@@ -77,7 +77,7 @@ test.each([
   const response = await unary(
     request(pieces, headers as Record<string, string>),
     schema,
-    { trouble },
+    { logError },
     async () => ({}),
   );
   expect([response.status, await response.json()]).toEqual([status, { code, message: expect.any(String) }]);
@@ -88,7 +88,7 @@ test("a stream begins with one message, however it is split, and ends with an en
   const bytes = [...whole].map((byte) => Buffer.from([byte]));
   for (const pieces of [[whole], bytes, [whole.subarray(0, 3), whole.subarray(3)]]) {
     const given = request(pieces, stream);
-    expect(await answers(serverStream(given, { schema, keepalive, trouble, messages: echo }))).toEqual([
+    expect(await answers(serverStream(given, { schema, keepalive, logError, messages: echo }))).toEqual([
       { flags: 0, message: { text: "hi" } },
       { flags: 2, message: {} },
     ]);
@@ -99,7 +99,7 @@ test("an envelope may be compressed", async () => {
   const packed = gzipSync(JSON.stringify({ text: "packed" }));
   const head = Buffer.from([1, 0, 0, 0, packed.length]);
   const given = request([head, packed], { ...stream, "connect-content-encoding": "gzip" });
-  const [first] = await answers(serverStream(given, { schema, keepalive, trouble, messages: echo }));
+  const [first] = await answers(serverStream(given, { schema, keepalive, logError, messages: echo }));
   expect(first?.message).toEqual({ text: "packed" });
 });
 
@@ -112,7 +112,7 @@ test.each([
   ["compressed in no known way", [Buffer.from([1, 0, 0, 0, 1, 1])], "unimplemented"],
   ["with a message that is no JSON", [Buffer.from([0, 0, 0, 0, 1, 0x7b])], "invalid_argument"],
 ])("a stream %s ends with an error, and the status stays 200", async (_, pieces, code) => {
-  const response = serverStream(request(pieces, stream), { schema, keepalive, trouble, messages: echo });
+  const response = serverStream(request(pieces, stream), { schema, keepalive, logError, messages: echo });
   expect(response.status).toBe(200);
   expect(await answers(response)).toEqual(said(code));
 });
@@ -123,7 +123,7 @@ test("a stream that fails sends the messages before the failure, and the reason"
     throw new SandkeepError("not-found", "There is no such thing");
   };
   const given = request([envelope({ text: "x" })], stream);
-  expect(await answers(serverStream(given, { schema, keepalive, trouble, messages }))).toEqual([
+  expect(await answers(serverStream(given, { schema, keepalive, logError, messages }))).toEqual([
     { flags: 0, message: { text: "first" } },
     ...said("not_found", "There is no such thing"),
   ]);
@@ -136,7 +136,7 @@ test("a silent stream is kept alive", async () => {
     yield { text: "late" };
   };
   const given = request([envelope({ text: "x" })], stream);
-  const body = serverStream(given, { schema, keepalive: { ...keepalive, after: 5 }, trouble, messages }).body;
+  const body = serverStream(given, { schema, keepalive: { ...keepalive, after: 5 }, logError, messages }).body;
   const reader = body?.getReader();
   const first = await reader?.read();
   expect(
@@ -156,13 +156,13 @@ test("a stream ends when the daemon stops, with an error that tells its client t
     await new Promise((resolve) => (signal.aborted ? resolve(undefined) : signal.addEventListener("abort", resolve)));
   };
   const given = request([envelope({ text: "x" })], stream);
-  const told = await answers(serverStream(given, { schema, keepalive, trouble, ending: ending.signal, messages }));
+  const told = await answers(serverStream(given, { schema, keepalive, logError, ending: ending.signal, messages }));
   expect(told.slice(1)).toEqual(said("unavailable"));
 });
 
 test("many messages get one answer", async () => {
   const given = request([envelope({ text: "a" }), envelope({ text: "b" })], stream);
-  const response = clientStream(given, schema, { trouble }, async (received) => {
+  const response = clientStream(given, schema, { logError }, async (received) => {
     const texts: string[] = [];
     for await (const { text } of received) texts.push(text);
     return { texts };

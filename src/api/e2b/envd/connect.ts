@@ -55,14 +55,14 @@ const unpack = promisify(gunzip);
 
 /** Receives errors that are our own fault. */
 interface Reporter {
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
 }
 
 /** answers a call that has one message each way */
 export async function unary<S extends z.ZodType>(
   request: Request,
   schema: S,
-  { trouble }: Reporter,
+  { logError }: Reporter,
   answer: (message: z.output<S>) => Promise<object>,
 ): Promise<Response> {
   try {
@@ -71,15 +71,15 @@ export async function unary<S extends z.ZodType>(
     const bytes = await decoded(await whole(request), encoding, encoding !== "identity");
     return json(await answer(messageOf(bytes, schema)));
   } catch (error) {
-    return errorAnswer(error, { trouble });
+    return errorAnswer(error, { logError });
   }
 }
 
 /** the answer to a call that failed before a stream began */
-export function errorAnswer(error: unknown, { trouble }: Reporter): Response {
+export function errorAnswer(error: unknown, { logError }: Reporter): Response {
   const { code, message } = connectErrorOf(error);
   const status = httpStatuses[code];
-  if (isForTheLog(status) && code === "internal") trouble(error);
+  if (isForTheLog(status) && code === "internal") logError(error);
   return json({ code, message }, status, status === 429 ? { "retry-after": "1" } : {});
 }
 
@@ -95,7 +95,7 @@ export interface ServerStream<S extends z.ZodType> extends Reporter {
 
 /** answers a call of one message with any number of messages */
 export function serverStream<S extends z.ZodType>(request: Request, stream: ServerStream<S>): Response {
-  const { schema, keepalive, ending, messages, trouble } = stream;
+  const { schema, keepalive, ending, messages, logError } = stream;
   const answers = async function* (signal: AbortSignal) {
     requireType(request, "application/connect+json");
     const sent = envelopes(request);
@@ -106,14 +106,14 @@ export function serverStream<S extends z.ZodType>(request: Request, stream: Serv
     if (!second.done) throw new ConnectError("invalid_argument", "Cannot answer: the request has several messages");
     yield* messages(messageOf(first.value, schema), signal);
   };
-  return streamAnswer(answers, { keepalive, ending, trouble });
+  return streamAnswer(answers, { keepalive, ending, logError });
 }
 
 /** answers a call of any number of messages with one message */
 export function clientStream<S extends z.ZodType>(
   request: Request,
   schema: S,
-  { trouble }: Reporter,
+  { logError }: Reporter,
   answer: (messages: AsyncIterable<z.output<S>>) => Promise<object>,
 ): Response {
   const received = async function* () {
@@ -123,7 +123,7 @@ export function clientStream<S extends z.ZodType>(
     requireType(request, "application/connect+json");
     yield await answer(received());
   };
-  return streamAnswer(answers, { keepalive: undefined, ending: undefined, trouble });
+  return streamAnswer(answers, { keepalive: undefined, ending: undefined, logError });
 }
 
 interface StreamOptions extends Reporter {
@@ -133,7 +133,7 @@ interface StreamOptions extends Reporter {
 
 function streamAnswer(
   answers: (signal: AbortSignal) => AsyncIterable<object>,
-  { keepalive, ending, trouble }: StreamOptions,
+  { keepalive, ending, logError }: StreamOptions,
 ): Response {
   async function* pieces(signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const either = ending ? AbortSignal.any([signal, ending]) : signal;
@@ -144,7 +144,7 @@ function streamAnswer(
     } catch (error) {
       if (signal.aborted) return;
       const { code, message } = connectErrorOf(error);
-      if (code === "internal") trouble(error);
+      if (code === "internal") logError(error);
       yield envelope({ error: { code, message } }, flag.end);
     }
   }

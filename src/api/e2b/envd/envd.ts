@@ -47,7 +47,7 @@ const idHeader = "e2b-sandbox-id";
 type Route = (call: EnvdCall, connection: Connection | undefined) => Response | Promise<Response>;
 
 function envd(dialect: Dialect): Mount["app"]["fetch"] {
-  const { core, trouble, issued } = dialect;
+  const { core, logError, issued } = dialect;
   const methods = methodsOf(dialect);
   const routes: Record<string, Route> = {
     "GET /files": (call, connection) => download(dialect, call, connection),
@@ -66,11 +66,11 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
       if (isSandkeepError(error, "unauthenticated") || (error instanceof Refusal && error.status === 401)) {
         // For a sandbox that does not run, answer 502 instead of judging the token.
         if (named !== undefined && !(await isRunning(named))) return notRunning(named);
-        return errorResponse(new Refusal(401, error.message, { cause: error }), trouble);
+        return errorResponse(new Refusal(401, error.message, { cause: error }), logError);
       }
-      if (error instanceof ConnectError) return errorAnswer(error, { trouble });
+      if (error instanceof ConnectError) return errorAnswer(error, { logError });
       const isOver = isSandkeepError(error, "gone") || isSandkeepError(error, "conflict", "session");
-      return isOver ? notRunning(named ?? "") : errorResponse(error, trouble);
+      return isOver ? notRunning(named ?? "") : errorResponse(error, logError);
     }
   };
 

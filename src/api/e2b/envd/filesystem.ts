@@ -14,9 +14,9 @@ const deepest = 32;
 const mostEntries = 10_000;
 
 export function filesystemMethods(service: Service): Record<string, Method> {
-  const { core, trouble, ending } = service;
+  const { core, logError, ending } = service;
   const watchers = new Watchers(service);
-  const report = { trouble };
+  const report = { logError };
   const { userFiles } = core;
 
   return {
@@ -51,7 +51,7 @@ export function filesystemMethods(service: Service): Record<string, Method> {
         schema: messages.watch,
         keepalive: keepaliveOf(call.request, { keepalive: {} }),
         ending,
-        trouble,
+        logError,
         messages: (message, signal) => watched(call, message, signal),
       }),
     CreateWatcher: (call) =>

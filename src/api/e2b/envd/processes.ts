@@ -24,9 +24,9 @@ const killPatience = 1000;
 const longestChunk = 64 << 10;
 
 export function processMethods(service: Service): Record<string, Method> {
-  const { core, clock, trouble, ending } = service;
+  const { core, clock, logError, ending } = service;
   const notes = new ProcessNotes(clock);
-  const report = { trouble };
+  const report = { logError };
 
   return {
     Start: (call) =>
@@ -34,7 +34,7 @@ export function processMethods(service: Service): Record<string, Method> {
         schema: messages.start,
         keepalive: keepaliveOf(call.request, keepalive),
         ending,
-        trouble,
+        logError,
         messages: (message, signal) => started(call, message, signal),
       }),
     Connect: (call) =>
@@ -42,7 +42,7 @@ export function processMethods(service: Service): Record<string, Method> {
         schema: messages.process,
         keepalive: keepaliveOf(call.request, keepalive),
         ending,
-        trouble,
+        logError,
         messages: ({ process }, signal) => connected(call, process, signal),
       }),
     List: (call) => unary(call.request, messages.empty, report, () => list(call)),

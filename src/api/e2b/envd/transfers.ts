@@ -60,13 +60,13 @@ export async function download(
     const iterator = source.iterator({ destroyOnReturn: true });
     const first = await inWords(iterator.next());
     if (first.done) return new Response(null, { headers: { ...headers, "content-length": "0" } });
-    return new Response(byteBody({ bytes: iterator, first, trouble: ignored, connection }), { headers });
+    return new Response(byteBody({ bytes: iterator, first, logError: ignored, connection }), { headers });
   }
 
   /** cuts the connection if the file shrinks meanwhile, so that a part does not look complete */
   function body(source: Readable, length?: number): ReadableStream<Uint8Array> {
     const iterator = counted(source, length)[Symbol.asyncIterator]();
-    return byteBody({ bytes: iterator, trouble: ignored, connection });
+    return byteBody({ bytes: iterator, logError: ignored, connection });
   }
 }
 

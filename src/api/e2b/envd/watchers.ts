@@ -25,12 +25,12 @@ const longestEvents = 1 << 20;
 const longestIdle = 60 * 60_000;
 
 export class Watchers {
-  readonly #service: Pick<Service, "clock" | "trouble">;
+  readonly #service: Pick<Service, "clock" | "logError">;
   readonly #all = new Map<string, Watcher>();
   /** number of watchers that are starting, by session */
   readonly #beginning = new Map<string, number>();
 
-  constructor(service: Pick<Service, "clock" | "trouble">) {
+  constructor(service: Pick<Service, "clock" | "logError">) {
     this.#service = service;
   }
 

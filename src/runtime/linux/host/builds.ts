@@ -21,7 +21,7 @@ export interface BuildsOptions {
   /** resolves when an egress process has its settings */
   configured: () => Promise<void>;
   /** called with errors of background work */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
   /** called with what is of another build */
   warn: Warn;
 }
@@ -79,7 +79,7 @@ export class Builds implements BuildsPort {
 
   /** a machine has ended: if it was the last one, the launcher can be replaced */
   released(): void {
-    this.#replaceIdle().catch(this.#options.trouble);
+    this.#replaceIdle().catch(this.#options.logError);
   }
 
   #otherBuilds(): OtherBuilds {

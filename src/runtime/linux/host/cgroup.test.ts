@@ -220,7 +220,7 @@ describe("reading and writing", () => {
     expect(() => setLimits(cgroup, { pids: 5 })).toThrowError(/refuses 5 for .*pids\.max$/);
   });
 
-  test("removing says whether all is gone, and what was gone before is no trouble", async () => {
+  test("removing says whether all is gone, and what was gone before is no error", async () => {
     const cgroup = await folders(1);
     mkdirSync(join(cgroup.cpu, "busy"));
     expect(removeCgroup(foldersOf(cgroup))).toBe(false);

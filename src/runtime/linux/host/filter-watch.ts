@@ -15,7 +15,7 @@ export interface FilterWatchOptions {
   /** bytes of compiled filters on the host from which on machines lose processes; default half of what the kernel allows */
   most?: number;
   /** called with what was killed, and with errors of background work */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
 }
 
 interface Holder {
@@ -47,7 +47,7 @@ export class FilterWatch {
   constructor(options: FilterWatchOptions) {
     this.#options = options;
     this.#most = options.most ?? allowed() / 2;
-    this.#task = runEvery(pause, () => this.#check(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.logError);
   }
 
   close(): void {
@@ -71,7 +71,7 @@ export class FilterWatch {
       for (const { pid } of holders) killProgram(pid);
       excess -= total(holders) * largest;
       const what = `they had ${total(holders)} of the filters of system calls for which the host has no room`;
-      this.#options.trouble(new Error(`Killed ${holders.length} processes of machine "${machine.id}": ${what}`));
+      this.#options.logError(new Error(`Killed ${holders.length} processes of machine "${machine.id}": ${what}`));
     }
   }
 

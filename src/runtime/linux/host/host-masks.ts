@@ -29,7 +29,7 @@ export interface HostMasksOptions {
   /** called when machines that boot from now on have other masks */
   changed: () => void;
   /** called with errors of background work */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
 }
 
 /** between two searches of the host, in ms; one takes less than a second of one processor */
@@ -108,7 +108,7 @@ export class HostMasks {
       }
     } catch (error) {
       // Ctrl-C in a terminal also ends the program that searches; the search is repeated, unless the daemon ends too.
-      if (!isInterrupted(error)) this.#options.trouble(error);
+      if (!isInterrupted(error)) this.#options.logError(error);
     }
   }
 
@@ -173,7 +173,7 @@ export class HostMasks {
     );
     const newest = Object.fromEntries(settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])));
     const record = { bootId: this.#options.bootId, newest };
-    await writeJson(this.#index, record, { durable: false }).catch(this.#options.trouble);
+    await writeJson(this.#index, record, { durable: false }).catch(this.#options.logError);
   }
 
   /** after a restart of the host nothing runs that could have them below it */

@@ -18,7 +18,7 @@ export interface KernelMemoryWatchOptions {
   /** bytes of the kernel's own memory from which on machines lose processes; default an eighth of the host's memory */
   most?: number;
   /** called with what was killed, and with errors of background work */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
 }
 
 /** how often to check, in ms; a check reads one small file */
@@ -47,7 +47,7 @@ export class KernelMemoryWatch {
     this.#options = options;
     this.#most = options.most ?? Math.floor(totalmem() / 8);
     this.#next = this.#most;
-    this.#task = runEvery(pause, () => this.#check(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.logError);
   }
 
   close(): void {
@@ -68,7 +68,7 @@ export class KernelMemoryWatch {
     const victims = programsOf(worst.machine);
     for (const pid of victims) killProgram(pid);
     const what = `its open directories took about ${Math.round(worst.bytes)} bytes of the host's memory`;
-    this.#options.trouble(new Error(`Killed ${victims.length} processes of machine "${worst.machine.id}": ${what}`));
+    this.#options.logError(new Error(`Killed ${victims.length} processes of machine "${worst.machine.id}": ${what}`));
   }
 }
 

@@ -11,7 +11,7 @@ async function follow(before?: string) {
   if (before !== undefined) writeFileSync(path, before);
   const reported: { message: string; process?: string; stack?: string; warning?: true }[] = [];
   const log = new LauncherLog(path, {
-    trouble(error, about) {
+    logError(error, about) {
       const { message, stack } = error as Error;
       reported.push({ message, ...about, ...(stack?.startsWith("at ") && { stack }) });
     },

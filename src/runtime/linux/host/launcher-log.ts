@@ -12,7 +12,7 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 
 /** called with an error, and with the machine (by its session) or the process that it is about */
-export type Trouble = (error: unknown, about?: { session?: string; process?: string }) => void;
+export type LogError = (error: unknown, about?: { session?: string; process?: string }) => void;
 
 /** called with what the operator should know, and what it is about */
 export type Warn = (sentence: string, about?: { session?: string; process?: string }) => void;
@@ -32,19 +32,19 @@ const mostLines = 20;
 
 export class LauncherLog {
   readonly #path: string;
-  readonly #trouble: Trouble;
+  readonly #logError: LogError;
   readonly #warn: Warn;
   readonly #task: PeriodicTask;
   /** bytes of the file that are read */
   #read: number;
 
   /** begins with what is written from now on */
-  constructor(path: string, { trouble, warn }: { trouble: Trouble; warn: Warn }) {
+  constructor(path: string, { logError, warn }: { logError: LogError; warn: Warn }) {
     this.#path = path;
-    this.#trouble = trouble;
+    this.#logError = logError;
     this.#warn = warn;
     this.#read = this.#open((fd) => fstatSync(fd).size) ?? 0;
-    this.#task = runEvery(pause, () => this.readNew(), trouble);
+    this.#task = runEvery(pause, () => this.readNew(), logError);
   }
 
   /** passes on the lines that are there by now */
@@ -82,7 +82,7 @@ export class LauncherLog {
     }
     const error = new Error(sentence);
     if (stack !== undefined) error.stack = stack;
-    this.#trouble(error, { process });
+    this.#logError(error, { process });
   }
 
   #open<T>(use: (fd: number) => T): T | undefined {

@@ -7,7 +7,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { processesIn } from "./cgroup.ts";
-import type { Trouble } from "./launcher-log.ts";
+import type { LogError } from "./launcher-log.ts";
 import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 
 export interface OpenFilesWatchOptions {
@@ -15,7 +15,7 @@ export interface OpenFilesWatchOptions {
   /** open files on the host from which on machines lose processes; default half of what the kernel allows */
   most?: number;
   /** called with what was killed, and with errors of background work */
-  trouble: Trouble;
+  logError: LogError;
 }
 
 /** how often to check, in ms; a check reads one small file */
@@ -36,7 +36,7 @@ export class OpenFilesWatch {
 
   constructor(options: OpenFilesWatchOptions) {
     this.#options = options;
-    this.#task = runEvery(pause, () => this.#check(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.logError);
   }
 
   close(): void {
@@ -63,7 +63,7 @@ export class OpenFilesWatch {
       process.kill(pid, "SIGKILL");
       excess -= files;
       const why = `it held ${files} of the host's open files`;
-      this.#options.trouble(new Error(`Killed process ${pid} of machine "${worst.machine.id}": ${why}`), {
+      this.#options.logError(new Error(`Killed process ${pid} of machine "${worst.machine.id}": ${why}`), {
         session: worst.machine.id,
       });
     }

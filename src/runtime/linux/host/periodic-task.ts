@@ -4,13 +4,13 @@ export interface PeriodicTask {
   close(): void;
 }
 
-/** every `pause` ms; errors of a run go to `trouble`, and the next run happens all the same */
-export function runEvery(pause: number, task: () => void, trouble: (error: unknown) => void): PeriodicTask {
+/** every `pause` ms; errors of a run go to `logError`, and the next run happens all the same */
+export function runEvery(pause: number, task: () => void, logError: (error: unknown) => void): PeriodicTask {
   const timer = setInterval(() => {
     try {
       task();
     } catch (error) {
-      trouble(error);
+      logError(error);
     }
   }, pause);
   timer.unref();

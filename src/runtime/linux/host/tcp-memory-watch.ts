@@ -8,7 +8,7 @@
 import { readdirSync, readlinkSync } from "node:fs";
 import type { LinuxMachine } from "../machines/machine.ts";
 import { kernelText } from "./kernel-file.ts";
-import type { Trouble } from "./launcher-log.ts";
+import type { LogError } from "./launcher-log.ts";
 import { type PeriodicTask, runEvery } from "./periodic-task.ts";
 import { killProgram, programsOf } from "./programs.ts";
 import { tcpSocketsOf } from "./tcp-socket-watch.ts";
@@ -18,7 +18,7 @@ export interface TcpMemoryWatchOptions {
   /** pages of TCP on the host from which on machines lose processes; default half of where the kernel begins to save */
   most?: number;
   /** called with what was killed, and with errors of background work */
-  trouble: Trouble;
+  logError: LogError;
 }
 
 /** how often to check, in ms; a check reads one small file */
@@ -45,7 +45,7 @@ export class TcpMemoryWatch {
   constructor(options: TcpMemoryWatchOptions) {
     this.#options = options;
     this.#most = options.most ?? pressure() / 2;
-    this.#task = runEvery(pause, () => this.#check(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.logError);
   }
 
   close(): void {
@@ -77,7 +77,7 @@ export class TcpMemoryWatch {
     for (const pid of victims) killProgram(pid);
     const what = `${bytes} bytes waited in connections that it did not accept`;
     const error = new Error(`Killed ${victims.length} processes of machine "${machine.id}": ${what}`);
-    this.#options.trouble(error, { session: machine.id });
+    this.#options.logError(error, { session: machine.id });
   }
 
   /** for machines with very many sockets: each takes at least a page, and checking all of them takes too long */
@@ -86,7 +86,7 @@ export class TcpMemoryWatch {
       const victims = programsOf(machine);
       for (const pid of victims) killProgram(pid);
       const what = `it had more than ${mostLines} sockets of TCP while the host had no room for more`;
-      this.#options.trouble(new Error(`Killed ${victims.length} processes of machine "${machine.id}": ${what}`));
+      this.#options.logError(new Error(`Killed ${victims.length} processes of machine "${machine.id}": ${what}`));
     }
   }
 }

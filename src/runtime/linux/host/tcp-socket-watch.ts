@@ -18,7 +18,7 @@ export interface TcpSocketWatchOptions {
   /** orphans on the host from which on machines lose processes; default half of what the kernel allows */
   mostOrphans?: number;
   /** called with what was killed, and with errors of background work */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
 }
 
 /** sockets of TCP on the whole host; those of `orphans` are among them */
@@ -45,7 +45,7 @@ export class TcpSocketWatch {
       sockets: options.most ?? Math.floor(totalmem() / 16 / socketSize),
       orphans: options.mostOrphans ?? allowedOrphans() / 2,
     };
-    this.#task = runEvery(pause, () => this.#check(), options.trouble);
+    this.#task = runEvery(pause, () => this.#check(), options.logError);
   }
 
   close(): void {
@@ -63,7 +63,7 @@ export class TcpSocketWatch {
     const victims = programsOf(machine);
     for (const pid of victims) killProgram(pid);
     const what = `it had ${sockets} of the host's ${now.sockets} sockets of TCP, ${now.orphans} of which were orphans`;
-    this.#options.trouble(new Error(`Killed ${victims.length} processes of machine "${machine.id}": ${what}`));
+    this.#options.logError(new Error(`Killed ${victims.length} processes of machine "${machine.id}": ${what}`));
   }
 }
 

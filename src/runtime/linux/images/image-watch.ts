@@ -10,12 +10,12 @@ export class ImageWatch {
   #timer: NodeJS.Timeout | undefined;
 
   /** `folder` holds the images' records */
-  constructor(folder: string, changed: () => Promise<unknown>, trouble: (error: unknown) => void) {
+  constructor(folder: string, changed: () => Promise<unknown>, logError: (error: unknown) => void) {
     this.#watcher = watch(folder, { persistent: false }, () => {
       clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => void changed().catch(trouble), pause).unref();
+      this.#timer = setTimeout(() => void changed().catch(logError), pause).unref();
     });
-    this.#watcher.on("error", trouble);
+    this.#watcher.on("error", logError);
   }
 
   close(): void {

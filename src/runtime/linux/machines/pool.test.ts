@@ -58,7 +58,7 @@ class FakeMaker {
 }
 
 function poolOf(size: PoolSize, maker = new FakeMaker()) {
-  const troubles: unknown[] = [];
+  const logged: unknown[] = [];
   const image: { key: string | undefined } = { key: "host@1" };
   const pool = new Pool({
     size,
@@ -80,9 +80,9 @@ function poolOf(size: PoolSize, maker = new FakeMaker()) {
             sudo: true,
             mounts: [],
           },
-    trouble: (error) => troubles.push(error),
+    logError: (error) => logged.push(error),
   });
-  return { pool, maker, troubles, image };
+  return { pool, maker, logged, image };
 }
 
 describe("a pool", () => {
@@ -173,10 +173,10 @@ describe("a pool", () => {
 
   test("a prepared machine that cannot be made is told, and nothing is left of it", async () => {
     for (const failing of ["prepare", "boot"] as const) {
-      const { pool, maker, troubles } = poolOf({ hot: 1, warm: 0 });
+      const { pool, maker, logged } = poolOf({ hot: 1, warm: 0 });
       maker.failing = failing;
       await pool.full();
-      expect(troubles).toHaveLength(1);
+      expect(logged).toHaveLength(1);
       expect(maker.discarded).toHaveLength(failing === "boot" ? 1 : 0);
       expect(pool.takeHot("host@1")).toBeUndefined();
       maker.failing = undefined;

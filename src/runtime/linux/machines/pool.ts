@@ -19,8 +19,8 @@ export interface PoolOptions {
   limits: Limits;
   /** what hot prepared machines are booted from; undefined when there is no such image yet */
   root: () => Promise<HotRoot | undefined>;
-  /** told of what went wrong in the background */
-  trouble: (error: unknown) => void;
+  /** called with errors of background work */
+  logError: (error: unknown) => void;
 }
 
 /** A root with its name, and as whom and where its commands usually start. */
@@ -40,7 +40,7 @@ interface Entry {
 
 /** how long nothing must have happened before the pool fills, in ms */
 const quiet = 20;
-const pauseAfterTrouble = 5000;
+const pauseAfterError = 5000;
 
 export class Pool {
   readonly #options: PoolOptions;
@@ -61,7 +61,7 @@ export class Pool {
       const [entry] = at < 0 ? [] : this.#preparedMachines.hot.splice(at, 1);
       if (!entry || this.#options.maker.lives(entry.prepared)) return entry?.prepared;
       // it has just died, and we had not heard of it
-      this.#discard(entry.prepared).catch(this.#options.trouble);
+      this.#discard(entry.prepared).catch(this.#options.logError);
     }
   }
 
@@ -98,7 +98,7 @@ export class Pool {
   /** the launcher died, and prepared machines without a root with it */
   orphaned(): void {
     const dead = this.#preparedMachines.warm.splice(0);
-    void Promise.all(dead.map(({ prepared }) => this.#discard(prepared))).catch(this.#options.trouble);
+    void Promise.all(dead.map(({ prepared }) => this.#discard(prepared))).catch(this.#options.logError);
   }
 
   /** how many wait */
@@ -133,8 +133,8 @@ export class Pool {
         await this.#add(kind);
       }
     } catch (error) {
-      this.#options.trouble(error);
-      this.fill(pauseAfterTrouble);
+      this.#options.logError(error);
+      this.fill(pauseAfterError);
     }
   }
 
@@ -172,7 +172,7 @@ export class Pool {
     this.#preparedMachines.hot.splice(at, 1);
     this.#discard(entry.prepared)
       .then(() => this.fill())
-      .catch(this.#options.trouble);
+      .catch(this.#options.logError);
   }
 
   async #discard(prepared: PreparedMachine): Promise<void> {

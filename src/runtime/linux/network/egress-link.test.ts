@@ -29,13 +29,13 @@ test("what an older process refuses is told with its version", async () => {
 });
 
 test("a newer process is given no orders, and a sentence says why", async () => {
-  const { link, troubles } = await linked('{"v":99}\n', undefined);
+  const { link, logged } = await linked('{"v":99}\n', undefined);
   const why = "the egress process is of a newer version of Sandkeep: it speaks version 99 of the orders, the daemon 2";
   await expect(link.configured()).rejects.toThrow(
     `Cannot give the network settings to the egress process that runs: ${why}`,
   );
   await expect(link.set("m0", policy)).rejects.toThrow(`Cannot change the network policy: ${why}`);
-  expect(troubles).toHaveLength(1);
+  expect(logged).toHaveLength(1);
 });
 
 test("a line that cannot be understood harms nobody", async () => {
@@ -57,11 +57,11 @@ async function linked(greeting: string, answer: ((kind: string) => object) | und
     });
   });
   await new Promise<void>((resolve) => server.listen(path, resolve));
-  const troubles: unknown[] = [];
+  const logged: unknown[] = [];
   const link = new EgressLink({
     socket: path,
     settings: noEgressSettings,
-    trouble: (error) => troubles.push(error),
+    logError: (error) => logged.push(error),
     commandOf: () => undefined,
   });
   link.open();
@@ -69,5 +69,5 @@ async function linked(greeting: string, answer: ((kind: string) => object) | und
     link.close();
     server.close();
   });
-  return { link, orders, troubles };
+  return { link, orders, logged };
 }

@@ -24,7 +24,7 @@ export interface EgressLinkOptions {
   /** in force before anything else is said; without them the process keeps its own */
   settings?: EgressSettings | undefined;
   /** called with refusals of the egress process for which no caller waits */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
   /** the command that a process inside a machine belongs to */
   commandOf: (machine: string, ancestry: Ancestry) => string | undefined;
   /** longest that a change may wait for the egress process, in ms */
@@ -210,7 +210,7 @@ export class EgressLink {
       this.#say({ kind: "settings", settings }).then(this.#configured.resolve, (error) => {
         if (error === broken) return;
         this.#configured.reject(new SandkeepError("conflict", `${unconfigured}: ${refusalIn(error)}`));
-        this.#options.trouble(error);
+        this.#options.logError(error);
       });
     }
     const known = [...this.#policies].map(([machine, network]) =>
@@ -218,7 +218,7 @@ export class EgressLink {
     );
     for (const answer of known) {
       answer.catch((error) => {
-        if (error !== broken) this.#options.trouble(error);
+        if (error !== broken) this.#options.logError(error);
       });
     }
     this.#markConnected();

@@ -99,8 +99,8 @@ test("counts of many machines are written a few at a time, each in its turn, and
 
 test("a folder that is gone stays gone, and no count is written to one that is to be deleted", async () => {
   const [gone, forgotten] = [await tempDir(), await tempDir()];
-  const troubles: unknown[] = [];
-  const meters = metersFor({ trouble: (error) => troubles.push(error) });
+  const logged: unknown[] = [];
+  const meters = metersFor({ logError: (error) => logged.push(error) });
   for (const folder of [gone, forgotten]) {
     const [near] = await connected();
     meters.count(folder, 3000, near);
@@ -111,7 +111,7 @@ test("a folder that is gone stays gone, and no count is written to one that is t
   await meters.flush();
   expect(await readPorts(gone)).toEqual([]);
   expect(await readPorts(forgotten)).toEqual([]);
-  expect(troubles).toEqual([]);
+  expect(logged).toEqual([]);
 });
 
 test("what waits to be written when a folder is forgotten is not written after that", async () => {
@@ -130,8 +130,8 @@ test("what waits to be written when a folder is forgotten is not written after t
 
 test("counts that cannot be written are told once and written when they can", async () => {
   const folder = await tempDir();
-  const troubles: unknown[] = [];
-  const meters = metersFor({ trouble: (error) => troubles.push(error) });
+  const logged: unknown[] = [];
+  const meters = metersFor({ logError: (error) => logged.push(error) });
   const [near] = await connected();
   // A folder where the file is to be.
   await mkdir(join(folder, "ports.json.new"));
@@ -140,7 +140,7 @@ test("counts that cannot be written are told once and written when they can", as
     near.write(text);
     await meters.flush();
   }
-  expect(troubles).toHaveLength(1);
+  expect(logged).toHaveLength(1);
   await rm(join(folder, "ports.json.new"), { recursive: true });
   await meters.flush();
   expect(JSON.parse(await readFile(join(folder, "ports.json"), "utf8"))).toEqual({
@@ -151,7 +151,7 @@ test("counts that cannot be written are told once and written when they can", as
 function metersFor(options: Partial<PortMetersOptions> = {}): PortMeters {
   const meters = new PortMeters({
     every: 3_600_000,
-    trouble: (error) => {
+    logError: (error) => {
       throw error;
     },
     ...options,

@@ -16,7 +16,7 @@ import { readCounts } from "./traffic-counts.ts";
 
 export interface PortMetersOptions {
   /** called when counts cannot be written */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
   /** how often counts are written while connections are open, in ms; a daemon that is killed loses what came after */
   every?: number;
 }
@@ -119,7 +119,7 @@ export class PortMeters {
       // gone with its machine; other reasons pass, and what is not written yet is with the next
       if (isMissing(error)) return;
       for (const [port, counts] of fresh) add(meter, port, counts);
-      if (!meter.failed) this.#options.trouble(error);
+      if (!meter.failed) this.#options.logError(error);
       meter.failed = true;
     }
   }

@@ -15,7 +15,7 @@ export interface DiskWatchOptions {
   volumes: Volumes;
   machines: () => Iterable<LinuxMachine>;
   /** called with errors of background work */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
 }
 
 /** pause after each round, in ms; a round takes longer the more files there are */
@@ -41,7 +41,7 @@ export class DiskWatch {
     if (this.#closed) return;
     this.#timer = setTimeout(() => {
       void this.#round()
-        .catch(this.#options.trouble)
+        .catch(this.#options.logError)
         .finally(() => this.#schedule());
     }, pause);
     this.#timer.unref();

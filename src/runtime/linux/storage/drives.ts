@@ -15,7 +15,7 @@ const deleted = ".deleted";
 export class DriveStore implements DriveVolumes {
   readonly #folder: string;
   readonly #volumes: Volumes;
-  readonly #trouble: (error: unknown) => void;
+  readonly #logError: (error: unknown) => void;
 
   readonly #requireRoom: (what: string) => void;
   readonly #sync: (volume: string) => Promise<void>;
@@ -23,12 +23,12 @@ export class DriveStore implements DriveVolumes {
   constructor(
     store: string,
     volumes: Volumes,
-    trouble: (error: unknown) => void,
+    logError: (error: unknown) => void,
     requireRoom: (what: string) => void = () => undefined,
     sync: (volume: string) => Promise<void> = async () => undefined,
   ) {
     this.#sync = sync;
-    this.#trouble = trouble;
+    this.#logError = logError;
     this.#requireRoom = requireRoom;
     this.#folder = join(store, "drives");
     this.#volumes = volumes;
@@ -77,7 +77,7 @@ export class DriveStore implements DriveVolumes {
   }
 
   async #remove(name: string): Promise<void> {
-    await this.#volumes.delete(join(this.#folder, name)).catch(this.#trouble);
+    await this.#volumes.delete(join(this.#folder, name)).catch(this.#logError);
   }
 
   /** the path of a drive's volume */

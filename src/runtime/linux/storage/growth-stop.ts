@@ -28,7 +28,7 @@ export interface GrowthStopOptions {
   /** called when there is room again */
   resumed: () => void;
   /** called with errors of background work */
-  trouble: (error: unknown) => void;
+  logError: (error: unknown) => void;
 }
 
 export class GrowthStop {
@@ -50,7 +50,7 @@ export class GrowthStop {
 
   /** adapts the limits to the room on the disk; one round after the other */
   apply(): Promise<void> {
-    this.#round = this.#round.then(() => this.#apply()).catch(this.#options.trouble);
+    this.#round = this.#round.then(() => this.#apply()).catch(this.#options.logError);
     return this.#round;
   }
 

@@ -68,7 +68,7 @@ async function mountedAnew(storage: StorageOptions, path: string): Promise<Stora
 export class StoreWatch {
   readonly #needsRescue: () => boolean;
   readonly #rescue: () => Promise<void>;
-  readonly #trouble: (error: unknown) => void;
+  readonly #logError: (error: unknown) => void;
   #timer: NodeJS.Timeout | undefined;
   #pause = pause;
   #isClosed = false;
@@ -76,11 +76,11 @@ export class StoreWatch {
   constructor(options: {
     needsRescue: () => boolean;
     rescue: () => Promise<void>;
-    trouble: (error: unknown) => void;
+    logError: (error: unknown) => void;
   }) {
     this.#needsRescue = options.needsRescue;
     this.#rescue = options.rescue;
-    this.#trouble = options.trouble;
+    this.#logError = options.logError;
     this.#schedule();
   }
 
@@ -100,7 +100,7 @@ export class StoreWatch {
       if (this.#needsRescue()) await this.#rescue();
       this.#pause = pause;
     } catch (error) {
-      this.#trouble(error);
+      this.#logError(error);
       this.#pause = Math.min(this.#pause * 4, longestPause);
     }
   }
