@@ -7,6 +7,7 @@ import { type DatabaseConnection, Kysely, PostgresDialect, type RawBuilder, sql 
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Store } from "../../core/ports/store.ts";
 import type { Database } from "../tables.ts";
+import { Checkpoints } from "./checkpoints.ts";
 import { translateErrors } from "./faults.ts";
 import { Flush } from "./flush.ts";
 import { noteUncertain, patientStore } from "./outage.ts";
@@ -51,9 +52,11 @@ export function openEngine(location: StoreLocation, lost: (error: SandkeepError)
 }
 
 function openSqlite(path: string): Engine {
-  const db: Database = new Kysely({ dialect: new NodeSqliteDialect(path) });
+  const checkpoints = path === ":memory:" ? undefined : new Checkpoints(path);
+  const db: Database = new Kysely({ dialect: new NodeSqliteDialect(path, () => checkpoints?.committed()) });
   let lock: FileLock | undefined;
-  const flush = new Flush({ path: `${path}-wal`, rewrite: () => checkpoint(db) });
+  const rewrite = async () => checkpoints?.without(() => checkpoint(db));
+  const flush = new Flush({ path: `${path}-wal`, rewrite });
   return {
     db,
     ...(path !== ":memory:" && { flushed: () => flush.flushed() }),
@@ -70,6 +73,7 @@ function openSqlite(path: string): Engine {
       return lock !== undefined;
     },
     async close() {
+      await checkpoints?.close();
       lock?.release();
       await db.destroy();
     },

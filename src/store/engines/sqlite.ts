@@ -24,9 +24,9 @@ import { translateErrors } from "./faults.ts";
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #config: SqliteDialectConfig;
 
-  constructor(path: string) {
+  constructor(path: string, committed: () => void = () => undefined) {
     const config = {
-      database: async () => openDatabase(path),
+      database: async () => openDatabase(path, committed),
       async onCreateConnection(connection: DatabaseConnection) {
         await waitWhileLocked(connection);
         await translateErrors(connection);
@@ -99,7 +99,7 @@ class WritingDriver extends SqliteDriver {
 
 /** how long another program may keep the file locked, in ms, and how often it is tried again */
 const patience = 5000;
-const retryEvery = 5;
+const retryEvery = 2;
 
 /** Another program may have the file open and write to it: then a statement is tried again until the lock is gone. */
 async function waitWhileLocked(connection: DatabaseConnection): Promise<void> {
@@ -125,22 +125,29 @@ function isLocked(error: unknown): boolean {
 /** how many prepared statements are kept: more than the store has, but lists of values make many of one */
 const mostStatements = 500;
 
-function openDatabase(path: string): SqliteDatabase {
+/** how long SQLite's log becomes, in pages, before a commit does the work of checkpoints.ts */
+const longestLog = 20_000;
+
+function openDatabase(path: string, committed: () => void): SqliteDatabase {
   const database = openPrivate(path);
   // A reader never waits for a writer. A commit is in the kernel's hands when it returns, whatever becomes of us, and
   // never half there, whatever becomes of the power; flush.ts puts it on the disk before it is acknowledged.
   database.exec("pragma journal_mode = wal");
   database.exec("pragma synchronous = normal");
+  database.exec(`pragma wal_autocheckpoint = ${longestLog}`);
   database.exec("pragma foreign_keys = on");
   // Waiting happens between statements, where it does not block other work.
   database.exec("pragma busy_timeout = 0");
   // KiB when negative: the inner pages of a million rows' indices.
   database.exec("pragma cache_size = -32768");
   const prepared = new Map<string, SqliteStatement>();
+  const noteCommit = () => {
+    if (!database.isTransaction) committed();
+  };
   return {
     close: () => database.close(),
     prepare(sql) {
-      const statement = prepared.get(sql) ?? wrap(database.prepare(sql));
+      const statement = prepared.get(sql) ?? wrap(database.prepare(sql), isWrite(sql) ? noteCommit : undefined);
       // The most recently used statement is the last in the map, so the first is the least useful.
       prepared.delete(sql);
       prepared.set(sql, statement);
@@ -164,12 +171,20 @@ function openPrivate(path: string): DatabaseSync {
   return new DatabaseSync(path);
 }
 
-/** Every column is text or a number, so parameters are nothing else. */
-function wrap(statement: StatementSync): SqliteStatement {
+function isWrite(sql: string): boolean {
+  return !/^\s*(select|pragma)\b/i.test(sql);
+}
+
+/** Every column is text or a number, so parameters are nothing else. `after` is called after each execution. */
+function wrap(statement: StatementSync, after: () => void = () => undefined): SqliteStatement {
+  const then = <T>(result: T): T => {
+    after();
+    return result;
+  };
   return {
     reader: statement.columns().length > 0,
-    all: (parameters) => statement.all(...(parameters as SQLInputValue[])),
-    run: (parameters) => statement.run(...(parameters as SQLInputValue[])),
+    all: (parameters) => then(statement.all(...(parameters as SQLInputValue[]))),
+    run: (parameters) => then(statement.run(...(parameters as SQLInputValue[]))),
     iterate: (parameters) => statement.iterate(...(parameters as SQLInputValue[])),
   };
 }
