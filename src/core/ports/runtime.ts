@@ -341,9 +341,6 @@ export interface Snapshots {
   restore(ids: string[]): Promise<string[]>;
   /** deletes its layers once nothing else needs them */
   delete(id: string): Promise<void>;
-  /** one file (tar, zstd) with every layer above the image */
-  export(id: string): Promise<Readable>;
-  import(file: AsyncIterable<Uint8Array>): Promise<SnapshotInfo>;
   /** deletes layers that nothing needs; returns their ids */
   collect(): Promise<string[]>;
 }

@@ -1,6 +1,5 @@
 /** Snapshots: of a running machine, of one that stops, booting from them, and when they may be deleted. */
 
-import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import type { Machine, SnapshotInfo } from "../../../src/core/ports/runtime.ts";
 import { bootFor, dismiss, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
@@ -235,59 +234,6 @@ print(n)`;
       })();
       expect(await Promise.all(work)).toEqual(work.map(() => "base\n"));
       await collecting;
-    });
-  });
-
-  describe("a snapshot as a file", () => {
-    provesNothingIsLeft(host);
-
-    test("is the same after export and import", async () => {
-      const machine = await bootFor(host());
-      await sh(
-        machine,
-        `mkdir -p /srv/d; head -c 3000000 /dev/urandom > /srv/d/big; ln /srv/d/big /srv/d/hard; ln -s ../x /srv/d/sym
-         chmod 4711 /srv/d/big; chown 12:34 /srv/d; rm -rf /etc/hostname /usr/share/doc; touch -d '2001-02-03' /srv/d/big`,
-      );
-      const middle = await machine.snapshot();
-      const second = await from(middle);
-      await sh(second, "mkdir -p /usr/share/doc; touch /usr/share/doc/only; rm /srv/d/sym");
-      const { snapshot } = await second.stop({ snapshot: true });
-      if (!snapshot) throw new Error("The stop took no snapshot");
-      const look = `sha256sum /srv/d/big; stat -c '%a %u %g %h %Y' /srv/d/big /srv/d; ls -A /usr/share/doc /srv/d; ls /etc/hostname 2>&1`;
-      const expected = (await sh(await from(snapshot), look)).stdout;
-      const parts: Buffer[] = [];
-      for await (const chunk of await snapshots().export(snapshot.id)) parts.push(chunk as Buffer);
-      const imported = await snapshots().import(Readable.from(parts));
-      expect(imported.id).not.toBe(snapshot.id);
-      expect(imported.layers).toHaveLength(snapshot.layers.length);
-      expect((await sh(await from(imported), look)).stdout).toBe(expected);
-      await snapshots().delete(imported.id);
-      await snapshots().collect();
-    });
-
-    test("that is damaged, cut short or of another format is refused and leaves no layer", async () => {
-      const machine = await bootFor(host());
-      await sh(machine, "head -c 400000 /dev/urandom > /data");
-      const snapshot = await machine.snapshot();
-      const parts: Buffer[] = [];
-      for await (const chunk of await snapshots().export(snapshot.id)) parts.push(chunk as Buffer);
-      const whole = Buffer.concat(parts);
-      await snapshots().collect();
-      const before = (await snapshots().list()).length;
-      const flipped = Buffer.from(whole);
-      flipped.writeUInt8(flipped.readUInt8(whole.length >> 1) ^ 0xff, whole.length >> 1);
-      const cut = [whole.subarray(0, whole.length >> 1), whole.subarray(0, Math.floor(whole.length * 0.99))];
-      const wrong = [Buffer.alloc(0), Buffer.from("hello"), flipped, ...cut];
-      for (const bytes of wrong) {
-        await expect(snapshots().import(Readable.from([bytes]))).rejects.toMatchObject({
-          name: "SandkeepError",
-          message: expect.stringMatching(/^Cannot /),
-        });
-      }
-      expect(await snapshots().list()).toHaveLength(before);
-      expect(await snapshots().collect()).toEqual([]);
-      await expect(snapshots().export("nosuch")).rejects.toMatchObject({ code: "not-found" });
-      await expect(snapshots().delete("nosuch")).rejects.toMatchObject({ code: "not-found" });
     });
   });
 }

@@ -8,18 +8,13 @@
 import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
 import { z } from "zod";
 import { SharedRun } from "../../../base/single-flight.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
 import type { SnapshotInfo, Snapshots } from "../../../core/ports/runtime.ts";
-import { archiveTar } from "../files/tar.ts";
-import { extractTar } from "../files/tar-extract.ts";
-import { type ImageRecord, type ImageStore, imageName, imageReference } from "../images/images.ts";
+import type { ImageRecord, ImageStore } from "../images/images.ts";
 import { jsonNames, makePrivate, readJson, writeJson } from "../storage/json-file.ts";
 import { lastLoss, setAside, tellMadeAgain } from "../storage/kept-record.ts";
-import { checkHostReach } from "./host-reach.ts";
-import { packArchive, readArchive } from "./layer-archive.ts";
 import type { LayerInfo } from "./layer-record.ts";
 import type { LayerStore } from "./layers.ts";
 
@@ -164,49 +159,12 @@ export class SnapshotStore implements Snapshots {
   }
 
   /** a snapshot that machines can boot from; claims its layer before checking that it exists */
-  async ready(id: string, claim: (layer: string) => Promise<void>, verb = "boot from"): Promise<ReadySnapshot> {
-    const image = await this.#imageOf(await this.#must(id, verb));
+  async ready(id: string, claim: (layer: string) => Promise<void>): Promise<ReadySnapshot> {
+    const image = await this.#imageOf(await this.#must(id, "boot from"));
     const snapshot = await this.#merged(id, image);
     const [layer = ""] = snapshot.layers;
     await claim(layer);
     return { snapshot, image, layer };
-  }
-
-  async export(id: string): Promise<Readable> {
-    const claim = this.#layers.hold();
-    const { snapshot, layer } = await this.ready(id, claim.add, "export");
-    const { image, whole, createdAt } = snapshot;
-    const archive = packArchive({ image, layers: 1, whole, createdAt }, () => this.#layerTar(layer));
-    archive.once("close", () => void claim.release());
-    return archive;
-  }
-
-  async import(file: AsyncIterable<Uint8Array>): Promise<SnapshotRecord> {
-    const claim = await this.#layers.claim();
-    const made: string[] = [];
-    let image = "";
-    try {
-      const { whole } = await readArchive(file, async (manifest) => {
-        image = await this.#imageHere(manifest.image);
-        return async (_index, tar) => {
-          const layer = await this.#layers.create(claim, async (files) => {
-            await extractTar(files, "/", tar, { layer: true });
-            return undefined;
-          });
-          made.push(layer.id);
-        };
-      });
-      if (whole) await this.#checkWhole(image, made);
-      const draft = draftRecord({ image, layers: made, size: await this.#layers.size(made), whole });
-      await writeJson(this.#path(draft.id), draft);
-      return (await this.ready(draft.id, claim.add)).snapshot;
-    } catch (error) {
-      await claim.release();
-      await this.#layers.discard(made);
-      throw error;
-    } finally {
-      await claim.release();
-    }
   }
 
   async collect(): Promise<string[]> {
@@ -280,27 +238,6 @@ export class SnapshotStore implements Snapshots {
       return merged;
     } finally {
       await claim.release();
-    }
-  }
-
-  /** the exact version that a snapshot began with, or else the version that its name stands for here */
-  async #imageHere(reference: string): Promise<string> {
-    const image = (await this.#images.get(reference)) ?? (await this.#images.get(imageName(reference)));
-    if (image) return imageReference(image);
-    throw new SandkeepError("not-found", `Cannot import the snapshot: its image "${reference}" is not here`);
-  }
-
-  async #checkWhole(reference: string, [layer = ""]: string[]): Promise<void> {
-    const image = await this.#images.get(reference);
-    if (image) await checkHostReach(this.#layers, image, layer);
-  }
-
-  async *#layerTar(id: string): AsyncGenerator<Buffer> {
-    const files = await this.#layers.filesAt(id);
-    try {
-      yield* archiveTar(files, "/", { layer: true });
-    } finally {
-      files.close();
     }
   }
 
