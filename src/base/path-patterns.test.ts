@@ -1,7 +1,7 @@
 /** Patterns for paths, against the cases that Docker documents. */
 
 import { describe, expect, test } from "vitest";
-import { ignoredBy, namePattern, pathPattern } from "./path-patterns.ts";
+import { ignoredBy, namePattern } from "./path-patterns.ts";
 
 describe("an ignore file", () => {
   test("a line leaves out a path and everything below it", () => {
@@ -35,10 +35,10 @@ describe("an ignore file", () => {
 });
 
 test("classes and escapes match as in a shell, and never a slash unless they name it", () => {
-  expect(pathPattern("[a-c]?[^x]")("b1y")).toBe(true);
-  expect(pathPattern("[^x]b")("/b")).toBe(false);
-  expect(pathPattern("\\*[]]")("*]")).toBe(true);
-  expect(pathPattern("a*")("a/b")).toBe(false);
+  expect(ignoredBy("[a-c]?[^x]")("b1y")).toBe(true);
+  expect(ignoredBy("a[^x]b")("a/b")).toBe(false);
+  expect(ignoredBy("\\*[]]")("*]")).toBe(true);
+  expect(ignoredBy("a*b")("a/b")).toBe(false);
   expect(namePattern("**.txt")("a.txt")).toBe(true);
 });
 
@@ -49,9 +49,9 @@ test("paths that would take too long are refused", () => {
 });
 
 test("a hostile pattern takes no longer than its length times that of the path", () => {
-  const pattern = pathPattern(`${"**/*a".repeat(60)}b`);
+  const pattern = namePattern(`${"**/*a".repeat(60)}b`);
   const begin = performance.now();
-  expect(pattern("a/".repeat(2000))).toBe(false);
+  expect(pattern("aa".repeat(2000))).toBe(false);
   expect(performance.now() - begin).toBeLessThan(5000);
 });
 

@@ -53,12 +53,6 @@ export function ignoredBy(text: string, mostSteps = Number.POSITIVE_INFINITY): I
   };
 }
 
-/** matches whole paths */
-export function pathPattern(pattern: string): (path: string) => boolean {
-  const whole = new Pattern(tokensOf(pattern, true));
-  return (path) => whole.matches(path);
-}
-
 /** What comparisons may still cost, in characters times places of a pattern; below 0 it is used up. */
 export interface Steps {
   left: number;

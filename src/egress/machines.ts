@@ -50,7 +50,6 @@ interface Given {
 }
 
 interface Known extends Machine {
-  id: number;
   abort: AbortController;
   custom: boolean;
 }
@@ -122,7 +121,6 @@ export class Machines {
     // as many listen to it as a machine may have connections
     setMaxListeners(0, abort.signal);
     const machine: Known = {
-      id,
       name,
       custom,
       abort,

@@ -55,15 +55,9 @@ const largestRecord = 64 << 10;
 const streams: Record<number, OutputStream> = { 1: "stdout", 2: "stderr", 3: "pty" };
 const startedType = 1;
 const exitedType = 2;
-const infoEnding = ".info";
 
 export function infoFile(command: string): string {
-  return `${command}${infoEnding}`;
-}
-
-/** the command of an info file of this name; undefined for other files */
-export function commandOfInfo(name: string): string | undefined {
-  return name.endsWith(infoEnding) ? name.slice(0, -infoEnding.length) : undefined;
+  return `${command}.info`;
 }
 
 export function segmentFile(command: string, start: number): string {

@@ -154,7 +154,6 @@ async function mixedLoad(machine: Machine): Promise<void> {
     expectText(machine, "(: <>/dev/tcp/169.254.169.254/80) 2>&-; echo tried", "tried\n"),
     files(machine),
   ]);
-  await machine.setLimits({ memory: 1 << 30, disk: 1 << 30 });
   await machine.setNetwork("deny-all");
   await machine.setNetwork("allow-all");
   await expect(machine.connect(9)).rejects.toMatchObject({ code: expect.any(String) });
@@ -236,7 +235,7 @@ async function files(machine: Machine): Promise<void> {
   await all.write("/root/tree/deep/file", Buffer.alloc(300_000, 7), { mode: 0o600 });
   for await (const change of changes) if (change.path.endsWith("file")) break;
   abort.abort();
-  await all.symlink("deep/file", "/root/tree/link");
+  await text(machine, "ln -s deep/file /root/tree/link");
   await all.chmod("/root/tree/deep/file", 0o644);
   await all.chown("/root/tree/deep/file", 1000, 1000);
   await all.move("/root/tree/deep/file", "/root/tree/deep/moved");

@@ -78,6 +78,20 @@ test("a session changes its state in one place", () => {
   expect(callers.map(({ path }) => path)).toEqual(["src/core/sessions/transitions.ts"]);
 });
 
+test("the product calls every method of the core's ports", () => {
+  const callers = sources
+    .filter(({ path }) => path.startsWith("src/") && !/^src\/(runtime|store)\/|\.test\.ts$/.test(path))
+    .map(({ text }) => text)
+    .join("\n");
+  const methods = sources
+    .filter(({ path }) => path.startsWith("src/core/ports/"))
+    .flatMap(({ text }) => [...text.matchAll(/^ {2}(\w+)\??(?:\(|: \(?\()/gm)].map(([, name = ""]) => name));
+  expect(methods.length).toBeGreaterThan(150);
+  const idle = methods.filter((name) => !new RegExp(`\\.${name}\\b`).test(callers));
+  // How tests and benchmarks prove that a runtime leaves nothing behind.
+  expect(idle).toEqual(["reconcile"]);
+});
+
 describe("files", () => {
   test("every source file begins by saying what it is for", () => {
     const silent = sources.filter(({ text }) => !/^(#!.*\n+)?(\/\*\*?\s|\/\/ )/.test(text));

@@ -62,5 +62,4 @@ export interface BuildContext {
 export interface ContextEntry {
   path: string;
   type: "file" | "directory";
-  size: number;
 }

@@ -154,7 +154,6 @@ export interface Machine {
 
   /** takes effect when it resolves, also for open connections; must be set again after the daemon died */
   setNetwork(network: MachineNetwork): Promise<void>;
-  setLimits(limits: Partial<Limits>): Promise<void>;
   usage(): Promise<Usage>;
 
   /** captures the file system without stopping the machine */
@@ -269,7 +268,6 @@ export interface Files {
   remove(path: string, options?: { recursive?: boolean; force?: boolean }): Promise<void>;
   chmod(path: string, mode: number): Promise<void>;
   chown(path: string, uid: number, gid: number): Promise<void>;
-  symlink(target: string, path: string): Promise<void>;
   /** changes below a path from the moment the promise resolves; ends when the signal aborts */
   watch(path: string, options?: { recursive?: boolean; signal?: AbortSignal }): Promise<AsyncIterable<FileChange>>;
   /** unpacks a tar stream (gzip or not) below a directory, which is made if missing */

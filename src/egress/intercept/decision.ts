@@ -57,8 +57,6 @@ export interface SeenRequest {
   /** of the bodies, as the program sent and received them */
   sent: number;
   received: number;
-  /** ms since 1970 */
-  startedAt: number;
   /** a sentence, when it was refused or could not be passed on */
   problem?: string;
 }
@@ -118,7 +116,7 @@ export function refusal(status: number, problem: string): FixedAnswer {
 }
 
 export function seenOf({ method, target }: Incoming): SeenRequest {
-  return { method, path: target.split("?", 1)[0] ?? "", sent: 0, received: 0, startedAt: Date.now() };
+  return { method, path: target.split("?", 1)[0] ?? "", sent: 0, received: 0 };
 }
 
 /** the program's request as it goes to a server, without the server and the changed headers */

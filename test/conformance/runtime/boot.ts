@@ -78,7 +78,6 @@ export function bootSuite(host: () => RuntimeHost): void {
       await expect(run(machine, ["true"])).rejects.toMatchObject(gone);
       await expect(machine.snapshot()).rejects.toMatchObject(gone);
       await expect(machine.setNetwork("deny-all")).rejects.toMatchObject(gone);
-      await expect(machine.setLimits({ vcpus: 1 })).rejects.toMatchObject(gone);
       await expect(machine.connect(80)).rejects.toMatchObject(gone);
       await expect(machine.files().stat("/")).rejects.toMatchObject(gone);
       expect(await machine.usage()).toEqual(end.usage);

@@ -58,17 +58,6 @@ export function limitsSuite(host: () => RuntimeHost): void {
       );
       expect(status).toMatchObject({ code: 0, outOfMemory: false });
     });
-
-    test("can be raised and lowered while it runs", async () => {
-      const machine = await bootFor(host(), { limits });
-      const take = (bytes: number) => python(machine, `x = b'1' * ${bytes}`);
-      expect((await take(150 * mebibyte)).status.outOfMemory).toBe(true);
-      await machine.setLimits({ memory: 300 * mebibyte });
-      expect(machine.spec.limits.memory).toBe(300 * mebibyte);
-      expect((await take(150 * mebibyte)).status.code).toBe(0);
-      await machine.setLimits({ memory: 96 * mebibyte });
-      expect((await take(150 * mebibyte)).status.outOfMemory).toBe(true);
-    });
   });
 
   describe("processes", () => {
@@ -162,14 +151,6 @@ for pid in children: os.kill(pid, signal.SIGKILL)`;
       expect((await sh(machine, "rm -f /var/tmp/f; echo alive")).stdout).toBe("alive\n");
     });
 
-    test("can be raised while it runs", async () => {
-      const machine = await bootFor(host(), { limits });
-      await sh(machine, "head -c 40000000 /dev/zero > /var/tmp/a");
-      expect((await sh(machine, "head -c 40000000 /dev/zero > /var/tmp/b")).status.code).not.toBe(0);
-      await machine.setLimits({ disk: 256 * mebibyte });
-      expect((await sh(machine, "head -c 40000000 /dev/zero > /var/tmp/b")).status.code).toBe(0);
-    });
-
     test("files of a snapshot are counted once: a machine booted from it has its own limit", async () => {
       const machine = await bootFor(host(), { limits });
       await sh(machine, "head -c 50000000 /dev/urandom > /var/tmp/a");
@@ -213,13 +194,10 @@ for pid in children: os.kill(pid, signal.SIGKILL)`;
       expect((await machine.usage()).processes).toBe(idle);
     });
 
-    test("invalid limits are refused and change nothing", async () => {
-      const machine = await bootFor(host());
-      const before = { ...machine.spec.limits };
+    test("invalid limits are refused", async () => {
       for (const limits of [{ vcpus: 0 }, { memory: -1 }, { pids: 1.5 }, { disk: Number.NaN }]) {
-        await expect(machine.setLimits(limits)).rejects.toMatchObject({ code: "invalid" });
+        await expect(bootFor(host(), { limits })).rejects.toMatchObject({ code: "invalid" });
       }
-      expect(machine.spec.limits).toEqual(before);
     });
   });
 }

@@ -89,7 +89,7 @@ class Context implements BuildContext {
     const found = this.#follow(path);
     const node = found === undefined ? undefined : this.#node(found);
     if (found === undefined || !node || node.type === "symlink") return undefined;
-    return { path: found, type: node.type, size: node.type === "file" ? node.size : 0 };
+    return { path: found, type: node.type };
   }
 
   names(directory: string): string[] {

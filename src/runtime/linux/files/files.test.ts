@@ -228,11 +228,11 @@ describe("changing the tree", () => {
     expect(await refusal(files.mkdir(join(directory, "f/g"), { recursive: true }))).toMatch(/^invalid: /);
   });
 
-  test("move, symlink, chmod and chown work", async () => {
+  test("move, chmod and chown work", async () => {
     const directory = await tempDir();
     await files.write(join(directory, "a"), Buffer.from("1"));
     await files.move(join(directory, "a"), join(directory, "b"));
-    await files.symlink("b", join(directory, "l"));
+    await fs.symlink("b", join(directory, "l"));
     await files.chmod(join(directory, "b"), 0o4711);
     await files.chown(join(directory, "l"), 5, 6);
     expect(await text(join(directory, "l"))).toBe("1");
@@ -241,7 +241,6 @@ describe("changing the tree", () => {
     expect((await fs.lstat(join(directory, "l"))).uid).toBe(0);
     await files.chmod(join(directory, "b"), 0o4711);
     expect((await files.stat(join(directory, "b"))).mode).toBe(0o4711);
-    expect(await refusal(files.symlink("", join(directory, "e")))).toMatch(/^invalid: /);
     expect(await refusal(files.move(join(directory, "no"), join(directory, "b")))).toMatch(/^not-found: Cannot move/);
   });
 

@@ -50,7 +50,6 @@ export function filesOver(open: OpenSession, explained: (error: unknown) => unkn
     remove: (path, options) => once((session) => session.remove(path, options)),
     chmod: (path, mode) => once((session) => session.chmod(path, mode)),
     chown: (path, uid, gid) => once((session) => session.chown(path, uid, gid)),
-    symlink: (target, path) => once((session) => session.symlink(target, path)),
     watch: async (path, options) => watch(await open("user"), path, options),
     async extract(directory, tar, options) {
       const { owner: whose, mode, as } = options ?? {};

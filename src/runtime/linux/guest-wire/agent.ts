@@ -24,7 +24,7 @@ import {
 import { parseExit } from "../../../protocols/output-journal.ts";
 import type { FileSession } from "../files/file-session.ts";
 import { commandOf } from "../machines/ancestry.ts";
-import { journalEnd, listCommands, readInfo } from "../machines/journal.ts";
+import { journalEnd, readInfo } from "../machines/journal.ts";
 import { JournalBudget } from "../machines/journal-budget.ts";
 import { isTerminalSize } from "../machines/plan.ts";
 import { LinuxProcess } from "../machines/process.ts";
@@ -108,10 +108,6 @@ export class Agent {
     this.#running.clear();
   }
 
-  async ping(): Promise<void> {
-    await this.#request(Type.ping);
-  }
-
   async exec(spec: ExecSpec, env: Record<string, string>): Promise<LinuxProcess> {
     if (this.#running.has(spec.id) || this.process(spec.id)) {
       throw new SandkeepError("exists", `Cannot run command "${spec.id}": its id was used before`);
@@ -162,11 +158,6 @@ export class Agent {
   /** id of the command that a process inside belongs to */
   commandOf(ancestry: Ancestry): string | undefined {
     return commandOf(ancestry, this.#running.values(), this.#ended.values());
-  }
-
-  /** ids of all commands ever started here */
-  commands(): string[] {
-    return listCommands(this.journal);
   }
 
   async write(command: string, data: Uint8Array): Promise<void> {

@@ -24,10 +24,6 @@ export class ImageView {
     return (await this.#look(path))?.entry;
   }
 
-  async isDirectory(path: string): Promise<boolean> {
-    return (await this.find(path))?.type === "directory";
-  }
-
   async exists(...paths: string[]): Promise<boolean> {
     for (const path of paths) if (await this.find(path)) return true;
     return false;

@@ -10,7 +10,6 @@ import { SandkeepError } from "../../../core/model/errors.ts";
 import type { OutputChunk } from "../../../core/ports/runtime.ts";
 import {
   type CommandInfo,
-  commandOfInfo,
   infoFile,
   type OutputStream,
   readCommandInfo,
@@ -79,11 +78,6 @@ export function readInfo(directory: string, command: string): CommandInfo | unde
     if (isMissing(error)) return undefined;
     throw error;
   }
-}
-
-/** ids of all commands that have a journal */
-export function listCommands(directory: string): string[] {
-  return readdirSync(directory).flatMap((name) => commandOfInfo(name) ?? []);
 }
 
 /** where the journal's output ends, for a command that died with its machine */

@@ -8,7 +8,6 @@ import { SandkeepError } from "../../../core/model/errors.ts";
 import type {
   ExecSpec,
   Files,
-  Limits,
   Machine,
   MachineEnd,
   MachineNetwork,
@@ -25,10 +24,10 @@ import type { Components } from "../components.ts";
 import { filesOver } from "../files/files.ts";
 import { Agent, type AgentOptions } from "../guest-wire/agent.ts";
 import { typed } from "../guest-wire/failure.ts";
-import { type CgroupUsage, isInCgroup, killProcesses, readUsage, setLimits } from "../host/cgroup.ts";
+import { type CgroupUsage, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
 import { storeError } from "../storage/store-error.ts";
 import { releaseMachine } from "./machine-registry.ts";
-import { checkLimits, isPlainName, isTerminalSize, type MachinePlan, modeOf } from "./plan.ts";
+import { isPlainName, isTerminalSize, type MachinePlan, modeOf } from "./plan.ts";
 import { writeRecord } from "./record-files.ts";
 
 const noTraffic: Usage["network"] = { received: 0, sent: 0 };
@@ -146,23 +145,6 @@ export class LinuxMachine implements Machine {
     const change = this.#networkChange.then(() => this.#changeNetwork(network));
     this.#networkChange = change.catch(() => undefined);
     return change;
-  }
-
-  async setLimits(limits: Partial<Limits>): Promise<void> {
-    this.#mustRun("change limits");
-    checkLimits(limits);
-    setLimits(this.plan.cgroup, limits);
-    if (limits.disk !== undefined) await this.#limitDisk(limits.disk);
-    Object.assign(this.record.spec.limits, limits);
-    writeRecord(this.plan.folder, this.record);
-  }
-
-  async #limitDisk(bytes: number): Promise<void> {
-    const { volumes, room } = this.#components;
-    const { line } = this.spec;
-    if (line !== undefined) await volumes.limitLine(this.plan.volume, line, bytes);
-    // While room is short a lower limit is in force, and this one afterwards.
-    if (!room?.isShort) await volumes.limit(this.plan.volume, bytes);
   }
 
   async usage(): Promise<Usage> {

@@ -48,7 +48,7 @@ describe("a prepared machine", () => {
     expect(names.get("socket")).toBe(plan.socket);
     expect(names.get("namespace")).toBe("m1");
     expect(names.get("cgroup")).toBe(plan.cgroup.memory);
-    for (const path of [plan.volume, plan.journal, plan.record]) expect(path.startsWith(`${plan.folder}/`)).toBe(true);
+    for (const path of [plan.volume, plan.journal]) expect(path.startsWith(`${plan.folder}/`)).toBe(true);
   });
 
   test("has ids of its own: ranges never overlap and never leave 32 bits", () => {

@@ -55,8 +55,7 @@ export interface MachinePlan {
   egressLog: string;
   journal: string;
   socket: string;
-  record: string;
-  /** a further copy of the record */
+  /** a further copy of its record */
   spare: string;
   cgroup: MachineCgroup;
   /** what the ledger must know before any of it is made */
@@ -142,7 +141,6 @@ export function planMachine(at: Places, host: CgroupHost, name: string, slot: nu
     volume: join(folder, "volume"),
     egressLog: join(at.egressLogs, name),
     journal: join(folder, "journal"),
-    record: join(folder, "machine.json"),
     spare: spareOf(at, name),
     socket,
     cgroup,
