@@ -49,9 +49,9 @@ import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
 import { greeting, rootHint } from "./greeting.ts";
 import { closeServer, listenOn, requireFree, urlHost } from "./listening.ts";
-import { outliveMishaps } from "./mishaps.ts";
 import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
 import { handleSignals, ignoreBrokenPipes } from "./signals.ts";
+import { logUncaughtErrors, restart } from "./uncaught-errors.ts";
 
 export interface Daemon {
   url: string;
@@ -82,6 +82,7 @@ export async function serve(args: string[]): Promise<void> {
   ignoreBrokenPipes();
   const log = openLog(config);
   for (const sentence of unknownSettings(process.env)) warn(sentence);
+  const env = { ...process.env };
   // Programs that it runs, such as mount, would inherit them.
   for (const name of secretSettings) delete process.env[name];
   const daemon = await startDaemon(config, log).catch((error: unknown) => {
@@ -90,13 +91,20 @@ export async function serve(args: string[]): Promise<void> {
     logError(error);
     process.exit(1);
   });
-  outliveMishaps(logError);
+  const broken = logUncaughtErrors(logError);
   const { asked, forced } = handleSignals();
   // A program that reads this line may stop the daemon at once.
   process.stdout.write(greeting(daemon, config, process.env, clients));
   // Node does this at its exit, which a daemon that is killed does not reach.
   setImmediate(flushCompileCache);
-  await asked;
+  const isBroken = await Promise.race([asked.then(() => false), broken.then(() => true)]);
+  if (isBroken) {
+    const stop = (forced: AbortSignal) => daemon.stop({ forced }).catch(logError);
+    // Clients know the port that it has now.
+    const port = config.port === 0 ? [`--port=${new URL(daemon.url).port}`] : [];
+    await restart({ stop, asked, args: [...process.argv.slice(1), ...port], env });
+    process.exit(0);
+  }
   process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
   forced.addEventListener("abort", () => {
     process.stdout.write("Stopping now …\n");

@@ -121,3 +121,20 @@ test("a daemon whose output is closed keeps running, and SIGTERM to npm start re
   // The directory is free for the next one.
   await daemon.start();
 });
+
+test("an uncaught exception starts the daemon again, and sandboxes run on", async () => {
+  await daemon.stop();
+  process.env.NODE_OPTIONS = `--import data:text/javascript,${encodeURIComponent('process.on("SIGUSR2",()=>{throw new Error("a bug")})')}`;
+  await daemon.start();
+  delete process.env.NODE_OPTIONS;
+  const { json } = await raw(daemon, "POST", "/v3/sandboxes", { body: { name: "over-a-failure" } });
+  const { pid } = daemon;
+  process.kill(pid, "SIGUSR2");
+  await eventually("it is ready again", () => daemon.said().split("sandkeep ready").length === 3);
+  expect([daemon.pid, daemon.ended()]).toEqual([pid, undefined]);
+  expect(daemon.complaints()).toContain("The daemon failed, and starts again: a bug");
+  const commands = `/v2/sandboxes/sessions/${json.session.id}/cmd`;
+  const { text } = await raw(daemon, "POST", commands, { body: { command: "echo", args: ["alive"], wait: true } });
+  expect(text).toContain('"exitCode":0');
+  await raw(daemon, "DELETE", "/v2/sandboxes/over-a-failure");
+});
