@@ -1,7 +1,19 @@
 /** Tests of bin/sandkeep: which Node it runs and which it refuses, and that Node replaces its process. */
 
 import { spawn, spawnSync } from "node:child_process";
-import { appendFile, chmod, copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
+import {
+  appendFile,
+  chmod,
+  copyFile,
+  link,
+  mkdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
@@ -48,6 +60,21 @@ test("a packaged Node that differs from the published one is refused, even after
   expect(refusalOf(join(folder, "node_modules"))).toMatch(
     /^Cannot run .* it is not the Node that nodejs.org published/,
   );
+});
+
+test("a packaged Node is checked again when it was written to, but not because a data directory links to it", async () => {
+  const { folder, run } = await installation({ main: "" });
+  const node = join(folder, "node_modules", packageName, "bin/node");
+  await rm(node);
+  await copyFile(packagedNode, node);
+  expect(run([])).toMatchObject({ status: 0, stderr: "" });
+  const wrong = await tempDir();
+  await writeFile(join(wrong, "sha256sum"), "#!/bin/sh\necho 0\n", { mode: 0o755 });
+  const PATH = `${wrong}:${system}`;
+  await link(node, join(folder, "linked"));
+  expect(run([], { PATH })).toMatchObject({ status: 0, stderr: "" });
+  await utimes(node, 0, 0);
+  expect(run([], { PATH })).toMatchObject({ status: 1, stderr: expect.stringContaining("its SHA-256 is 0 instead") });
 });
 
 test("the host's own Node runs it from version 24 on", async () => {
