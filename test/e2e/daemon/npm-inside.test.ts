@@ -22,6 +22,10 @@ test("npm runs install scripts without a warning, and does not suggest a newer r
     expect([await command.stdout(), await command.stderr()]).toEqual(["ran\nfalse\n", ""]);
     await sandbox.runCommand({ cmd: "rm", args: ["-rf", "app/node_modules", "app/package-lock.json"], sudo });
   }
+  // The plain user may also replace what came with Node.
+  const global = "npm uninstall --global corepack >/dev/null && ls $(npm root --global)";
+  const left = await sandbox.runCommand("sh", ["-ec", global]);
+  expect([await left.stdout(), await left.stderr()]).toEqual(["npm\npnpm\n", ""]);
   await sandbox.delete();
 });
 

@@ -61,7 +61,7 @@ export function nodeFolder(node: NodeRuntime, { folder }: ImageConventions): str
 }
 
 /** raise this when the files beside the packages change */
-const layoutVersion = 3;
+const layoutVersion = 4;
 
 /** the folder of the files inside a shared layer; the layer above it shows them at nodeFolder() */
 export const sharedNodeFolder = "/sandkeep-node";
@@ -131,7 +131,8 @@ const npmrc = [
 ].join("\n");
 
 async function writeFiles(writer: LayerWriter | TreeWriter, node: NodeRuntime, folder: string): Promise<void> {
-  // Owned by the plain user, so that `npm install --global` needs no sudo.
+  // Directories belong to the plain user, so that `npm install --global` needs no sudo: it replaces files, and writes to
+  // none that is there.
   for (const part of ["", "/bin", "/lib", "/lib/node_modules", "/share"]) {
     await writer.directory(`${folder}${part}`, { owner: plainUser });
   }
@@ -140,7 +141,7 @@ async function writeFiles(writer: LayerWriter | TreeWriter, node: NodeRuntime, f
     const to = `${folder}/lib/node_modules/${name}`;
     await copyTree(writer, from, to, { owner: plainUser });
     for (const [program, path] of Object.entries(programs)) {
-      await writer.copyFile(join(from, path), `${to}/${path}`, { mode: 0o755, owner: plainUser });
+      await writer.copyFile(join(from, path), `${to}/${path}`, { mode: 0o755 });
       await writer.symlink(`../lib/node_modules/${name}/${path}`, `${folder}/bin/${program}`);
     }
     if (name === "npm") await writer.file(`${to}/npmrc`, npmrc, { owner: plainUser });

@@ -14,6 +14,7 @@ export interface FileMaker {
 /** how many files of a directory are copied at the same time */
 const atOnce = 32;
 
+/** `owner` is that of the directories. Files belong to root, as in the package: so they can be linked. */
 export async function copyTree(
   maker: FileMaker,
   from: string,
@@ -27,7 +28,7 @@ export async function copyTree(
       entries.slice(i, i + atOnce).map(async (entry) => {
         const [source, target] = [join(from, entry.name), join(to, entry.name)];
         if (entry.isSymbolicLink()) await maker.symlink(await readlink(source), target);
-        else if (entry.isFile()) await maker.copyFile(source, target, options);
+        else if (entry.isFile()) await maker.copyFile(source, target);
       }),
     );
   }

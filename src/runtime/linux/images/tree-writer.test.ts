@@ -9,7 +9,7 @@ import { plainUser } from "./layer-writer.ts";
 import { copyTree } from "./tree-copy.ts";
 import { TreeWriter } from "./tree-writer.ts";
 
-test("a tree is copied with the owner that was asked for, programs as programs and links as links", async (context) => {
+test("a tree is copied with directories of the owner that was asked for, programs as programs and links as links", async (context) => {
   needs(context, "root");
   const [from, to] = [await tempDir(), await tempDir()];
   await mkdir(join(from, "bin"), { recursive: true });
@@ -22,7 +22,13 @@ test("a tree is copied with the owner that was asked for, programs as programs a
       return [uid, gid, (mode & 0o7777).toString(8)];
     }),
   );
-  expect(modes).toEqual(["755", "755", "755", "755", "644"].map((mode) => [1000, 1000, mode]));
+  expect(modes).toEqual([
+    [1000, 1000, "755"],
+    [1000, 1000, "755"],
+    [0, 0, "755"],
+    [0, 0, "755"],
+    [0, 0, "644"],
+  ]);
   expect(await readFile(join(to, "package/bin/run"), "utf8")).toBe("bin/run");
   expect(await readlink(join(to, "package/bin/link"))).toBe("../read.me");
 });
@@ -46,4 +52,20 @@ test("a file is hard-linked instead of copied only if it has the right owner and
   await chmod(program, 0o755);
   await writer.copyFile(program, "/closed", { mode: 0o755 });
   expect(await isSame("closed")).toBe(false);
+});
+
+test("writing to a name that is a hard link does not change the original", async (context) => {
+  needs(context, "root");
+  const [from, to] = [await tempDir(), await tempDir()];
+  const writer = new TreeWriter(to);
+  const original = join(from, "original");
+  await writeFile(original, "original", { mode: 0o644 });
+  for (const name of ["/copied", "/written"]) await writer.copyFile(original, name, { mode: 0o644 });
+  await writer.copyFile(original, "/copied", { mode: 0o755, owner: plainUser });
+  await writer.file("/written", "other", { owner: plainUser });
+  expect(await readFile(original, "utf8")).toBe("original");
+  const { uid, mode } = await stat(original);
+  expect([uid, mode & 0o7777]).toEqual([0, 0o644]);
+  expect(await readFile(join(to, "copied"), "utf8")).toBe("original");
+  expect((await stat(join(to, "copied"))).mode & 0o7777).toBe(0o755);
 });

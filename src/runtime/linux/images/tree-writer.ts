@@ -22,22 +22,32 @@ export class TreeWriter {
   }
 
   async file(path: string, content: string, { mode = 0o644, owner = root }: EntryOptions = {}): Promise<void> {
+    await this.#remove(path);
     await writeFile(this.#at(path), content);
     await this.#own(path, { mode, owner });
   }
 
   async symlink(target: string, path: string): Promise<void> {
     await mkdir(dirname(this.#at(path)), { recursive: true });
-    await rm(this.#at(path), { force: true });
+    await this.#remove(path);
     await symlink(target, this.#at(path));
   }
 
-  /** a hard link where its owner and mode are right: a file of 120 MB is then on the disk and in memory once */
+  /**
+   * A hard link where its owner and mode are right: a program of 120 MB is then on the disk and in memory once, and
+   * thousands of small files are there at once.
+   */
   async copyFile(from: string, to: string, { mode, owner = root }: EntryOptions = {}): Promise<void> {
     const wanted = { mode: mode ?? (isProgram(from) ? 0o755 : 0o644), owner };
     if ((await isAs(from, wanted)) && (await hasLinked(from, this.#at(to)))) return;
+    await this.#remove(to);
     await copyFile(from, this.#at(to));
     await this.#own(to, wanted);
+  }
+
+  /** before it is written: what is there may be a hard link to a file of our package */
+  async #remove(path: string): Promise<void> {
+    await rm(this.#at(path), { force: true });
   }
 
   async #own(path: string, { mode, owner }: Required<EntryOptions>): Promise<void> {
