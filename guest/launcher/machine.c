@@ -215,11 +215,8 @@ static void prepare(struct machines *all, struct connection *from, uint32_t id, 
     return;
   }
   const char *missing = open_spec(q, &spec);
-  if (missing) {
-    connection_fail(from, id, errno, WIRE_WHAT_REQUEST, "Cannot prepare a machine: \"%s\": %s", missing, strerror(errno));
-  }
+  int error = !missing ? 0 : errno ? errno : EINVAL;
   struct new_network n = {.mode = (enum net_mode)q->mode, .spec = &spec, .sandbox = &m->sandbox, .step = "making a network namespace"};
-  int error = missing ? EINVAL : 0;
   if (!error && unshare(CLONE_NEWNET) < 0) error = errno;
   else if (!error) error = give_birth(&n);
   if (!missing && setns(all->host_network, CLONE_NEWNET) < 0) abort();
@@ -227,7 +224,6 @@ static void prepare(struct machines *all, struct connection *from, uint32_t id, 
     n.step = "watching it";
     error = watch(m);
   }
-  if (!missing && error) connection_fail(from, id, error, WIRE_WHAT_SYSTEM, "Cannot prepare a machine: %s: %s", n.step, strerror(error));
   m->unified_cgroup = spec.unified_cgroup;
   close_spec(&spec);
   if (!error) {
@@ -237,7 +233,10 @@ static void prepare(struct machines *all, struct connection *from, uint32_t id, 
     write_u32(&w, (uint32_t)m->sandbox.pid);
     connection_send(from, &w);
   } else {
+    /* before the answer, so that its reader finds nothing left */
     if (spec.listener >= 0) unlink(m->socket_path);
+    if (missing) connection_fail(from, id, error, WIRE_WHAT_REQUEST, "Cannot prepare a machine: \"%s\": %s", missing, strerror(error));
+    else connection_fail(from, id, error, WIRE_WHAT_SYSTEM, "Cannot prepare a machine: %s: %s", n.step, strerror(error));
     machine_free(m);
   }
   if (n.listening) net_close(&n.listeners);
