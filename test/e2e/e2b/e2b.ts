@@ -2,12 +2,11 @@
 
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
-import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { Sandbox as Sandbox1 } from "e2b-1";
 import { beforeAll } from "vitest";
 import type { TestDaemon } from "../../harness/daemon.ts";
-import { type CliResult, finished, redirectThisProcess } from "../clients.ts";
+import { type CliResult, compileCache, finished, redirectThisProcess } from "../clients.ts";
 
 /** sets the variables of the SDKs, for the tests of a file; version 1 has a fixed address, and needs the preload */
 export function useDaemon(daemon: () => TestDaemon): void {
@@ -53,7 +52,7 @@ export function cli({ url, key }: TestDaemon, home: string, args: string[], inpu
       E2B_SANDBOX_URL: url,
       E2B_API_KEY: key,
       NO_UPDATE_NOTIFIER: "1",
-      NODE_COMPILE_CACHE: join(home, "cache"),
+      NODE_COMPILE_CACHE: compileCache,
       NO_COLOR: "1",
       CI: "1",
     },

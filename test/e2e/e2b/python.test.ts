@@ -15,10 +15,11 @@ const packages = packagesOfFile("e2b==2.63.0");
 test.for(["sync_sdk.py", "async_sdk.py"])("%s does its work on the daemon", async (program, context) => {
   const python = packages.python(context);
   const { url, key } = daemon();
-  const { stdout } = await run(python, [join(import.meta.dirname, "python", program)], {
+  // With a dump of Python's stacks if a signal ends it.
+  const { stdout } = await run(python, ["-X", "faulthandler", join(import.meta.dirname, "python", program)], {
     env: { PATH: process.env.PATH, E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: key },
     cwd: await tempDir(),
-  });
+  }).catch(explain);
   expect(JSON.parse(stdout)).toEqual({
     run: [0, "hello\nuser\n/home/user\n", "wrong\n"],
     failed: 3,
@@ -38,3 +39,10 @@ test.for(["sync_sdk.py", "async_sdk.py"])("%s does its work on the daemon", asyn
     gone: [true, false],
   });
 });
+
+/** the exit code or signal, which an error of execFile does not say in words */
+function explain(error: Error & { code?: number; signal?: string; stdout?: string }): never {
+  throw new Error(`${error.message} (code ${error.code}, signal ${error.signal}, stdout: ${error.stdout})`, {
+    cause: error,
+  });
+}

@@ -65,7 +65,9 @@ describe("a daemon that is started again with another", () => {
 
   test("SANDKEEP_DNS asks the new resolver, and no other", async () => {
     const sandbox = await create("allow-all");
-    const resolves = () => output(sandbox, "getent", ["ahostsv4", "web.test"]);
+    // One question, and one second for its answer.
+    const resolves = () =>
+      output(sandbox, "env", ["RES_OPTIONS=timeout:1 attempts:1", "getent", "ahostsv4", "web.test"]);
     expect(await resolves()).toContain(webAddress);
     await restarted({ SANDKEEP_DNS: silent });
     expect(await resolves()).toBe("");

@@ -15,6 +15,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { launcher } from "../../../src/installation/installation.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
 import { eventually, root, tempDir } from "../../harness/harness.ts";
+import { compileCache } from "../clients.ts";
 import {
   type Answer,
   call,
@@ -126,7 +127,7 @@ describe("the inspector", () => {
     ];
     const strict = method === "tools/list" ? ["--strict"] : [];
     const child = [cli, "--cli", ...target, "--connect-timeout", "60000", ...strict, "--method", method, ...args];
-    return run(process.execPath, child, { HOME: home });
+    return run(process.execPath, child, { HOME: home, NODE_COMPILE_CACHE: compileCache });
   }
 });
 
