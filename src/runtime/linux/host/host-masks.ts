@@ -3,9 +3,9 @@
  * host: a layer of whiteouts that lies directly above these directories in every root.
  *
  *   <store>/masks/<id>/        whiteouts, and the directories on the way to them; the id is a digest of what is hidden
- *   <store>/masks/index.json   which of them is the newest, for each list of directories
+ *   <store>/masks/index.json   which of them is the newest, for each list of directories, and when that was found out
  *
- * The host is searched once, not at each boot, and again from time to time as its files change. Machines that boot
+ * The host is searched once, not at each boot or restart, and again from time to time as its files change. Machines that boot
  * afterwards, resumed ones too, have the newest masks below them; a machine that runs keeps those it was booted with. So
  * a layer of masks stays until the host is restarted.
  */
@@ -16,7 +16,7 @@ import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import type { FileSession } from "../files/file-session.ts";
-import { closedIn } from "../images/host-view.ts";
+import { closedIn, closedVersion } from "../images/host-view.ts";
 import { processTag } from "../layers/claims.ts";
 import { makePrivate, readJson, writeJson } from "../storage/json-file.ts";
 
@@ -45,6 +45,8 @@ export class HostMasks {
   readonly #options: HostMasksOptions;
   /** the newest masks for a list of directories: their id, or nothing where nothing is hidden */
   readonly #newest = new Map<string, Promise<string>>();
+  /** when the search began whose results all the newest masks have; undefined before the first, in ms */
+  #searchedAt: number | undefined;
   #timer: NodeJS.Timeout | undefined;
   #searching: Promise<void> = Promise.resolve();
   /** the part of a search that changes the store; reading the host takes longer and changes nothing */
@@ -55,7 +57,7 @@ export class HostMasks {
     this.#options = options;
   }
 
-  /** uses the result of the last daemon's search, and searches again at once */
+  /** uses the result of the last daemon's search, and searches again as soon as this is too old */
   async open(): Promise<void> {
     const { folder, bootId } = this.#options;
     await makePrivate(folder);
@@ -64,15 +66,24 @@ export class HostMasks {
       if (id === "" || existsSync(join(folder, id))) this.#newest.set(key, Promise.resolve(id));
     }
     if (index?.bootId !== bootId) await this.#deleteOthers(Object.values(index?.newest ?? {}));
-    this.#timer = setInterval(() => void this.search(), searchEvery);
+    const age = Date.now() - (index?.searchedAt ?? Number.NEGATIVE_INFINITY);
+    const isRecent = index?.bootId === bootId && index.version === closedVersion && age >= 0 && age < searchEvery;
+    if (isRecent) this.#searchedAt = index.searchedAt;
+    this.#searchIn(isRecent ? searchEvery - age : 0);
+  }
+
+  #searchIn(ms: number): void {
+    this.#timer = setTimeout(() => {
+      this.#searchIn(searchEvery);
+      void this.search();
+    }, ms);
     this.#timer.unref();
-    void this.search();
   }
 
   /** resolves when nothing of it uses the store any more */
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearInterval(this.#timer);
+    clearTimeout(this.#timer);
     await this.#renewing.catch(() => undefined);
   }
 
@@ -81,6 +92,8 @@ export class HostMasks {
     const key = JSON.stringify(directories);
     let newest = this.#newest.get(key);
     if (!newest) {
+      // Masks of an earlier search may be older than this one.
+      if (this.#newest.size === 0) this.#searchedAt = Date.now();
       newest = hiddenIn(directories).then((hidden) => this.#layerOf(hidden));
       this.#newest.set(key, newest);
       newest.then(
@@ -100,12 +113,17 @@ export class HostMasks {
 
   async #search(): Promise<void> {
     try {
+      const begun = Date.now();
       for (const [key, before] of [...this.#newest]) {
         const hidden = await hiddenIn(z.array(z.string()).parse(JSON.parse(key)));
         if (this.#isClosed) return;
         this.#renewing = this.#renew(key, before, hidden);
         await this.#renewing;
       }
+      if (this.#newest.size === 0 || this.#isClosed) return;
+      this.#searchedAt = begun;
+      this.#renewing = this.#remember();
+      await this.#renewing;
     } catch (error) {
       // Ctrl-C in a terminal also ends the program that searches; the search is repeated, unless the daemon ends too.
       if (!isInterrupted(error)) this.#options.logError(error);
@@ -172,7 +190,7 @@ export class HostMasks {
       [...this.#newest].map(async ([key, id]): Promise<[string, string]> => [key, await id]),
     );
     const newest = Object.fromEntries(settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])));
-    const record = { bootId: this.#options.bootId, newest };
+    const record = { bootId: this.#options.bootId, version: closedVersion, searchedAt: this.#searchedAt, newest };
     await writeJson(this.#index, record, { durable: false }).catch(this.#options.logError);
   }
 
@@ -184,7 +202,12 @@ export class HostMasks {
   }
 }
 
-const indexFile = z.object({ bootId: z.string(), newest: z.record(z.string(), z.string().regex(/^[0-9a-f]*$/)) });
+const indexFile = z.object({
+  bootId: z.string(),
+  version: z.number().optional(),
+  searchedAt: z.number().optional(),
+  newest: z.record(z.string(), z.string().regex(/^[0-9a-f]*$/)),
+});
 
 async function hiddenIn(directories: readonly string[]): Promise<Hidden[]> {
   const found = await Promise.all(

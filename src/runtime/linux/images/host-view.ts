@@ -23,6 +23,9 @@ function shownIn(directory: string): readonly string[] {
   return { usr: shownInUsr, dpkg: shownInDpkg }[basename(directory)] ?? [];
 }
 
+/** raise this when closedIn() finds other files than before */
+export const closedVersion = 1;
+
 /** sorted paths below one of the host's directories that must stay hidden; nothing below one of them is listed */
 export async function closedIn(directory: string): Promise<string[]> {
   const there = new Set(readdirSync(directory));
