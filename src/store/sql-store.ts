@@ -24,6 +24,8 @@ export interface StoreOptions {
   seal?: (text: string) => string;
   /** takes the database for this program before anything is written; called when another program has taken it over */
   exclusive?: (error: SandkeepError) => void;
+  /** rows that are counted together, see runs.ts; tests use fewer than the default */
+  runLength?: number;
 }
 
 /** a store that is open and has the schema of this program */
@@ -31,7 +33,7 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
   const { now = Date.now, exclusive } = options;
   const engine = openEngine(location, exclusive);
   const { db } = engine;
-  const runs = runsOf(engine);
+  const runs = runsOf(engine, options.runLength);
   const sql: Store = {
     async open() {
       if (exclusive && !(await engine.claim())) {

@@ -1,8 +1,8 @@
 /** The store on each of its engines against the suites that every engine passes. */
 
+import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe } from "vitest";
-import type { Store } from "../../src/core/ports/store.ts";
 import { openStore, type StoreLocation } from "../../src/store/sql-store.ts";
 import { tempDir, type Undo } from "../harness/harness.ts";
 import { startPostgres } from "../harness/postgres.ts";
@@ -11,7 +11,7 @@ import { containmentSuite } from "./store/containment.ts";
 import { countsSuite } from "./store/counts.ts";
 import { drivesSuite } from "./store/drives.ts";
 import { durabilitySuite } from "./store/durability.ts";
-import type { StoreHost } from "./store/host.ts";
+import { type StoreHost, shortRun } from "./store/host.ts";
 import { idempotencySuite } from "./store/idempotency.ts";
 import { listsSuite } from "./store/lists.ts";
 import { migrationsSuite } from "./store/migrations.ts";
@@ -23,33 +23,59 @@ import { spansSuite } from "./store/spans.ts";
 import { tagsSuite } from "./store/tags.ts";
 import { teamsSuite } from "./store/teams.ts";
 
-/** each returns the locations of empty databases */
-const engines: Record<string, (undo: Undo) => Promise<() => Promise<StoreLocation>>> = {
-  async SQLite(undo) {
+interface Databases {
+  empty(): Promise<StoreLocation>;
+  /** a copy of the database that `fill` has made, which no program uses */
+  copy(): Promise<StoreLocation>;
+}
+
+/** `fill` makes the tables of an empty database */
+const engines: Record<string, (undo: Undo, fill: (empty: StoreLocation) => Promise<void>) => Promise<Databases>> = {
+  async SQLite(undo, fill) {
     const directory = await tempDir(undo);
     let files = 0;
-    return async () => ({ path: join(directory, `${files++}.db`) });
+    const next = () => join(directory, `${files++}.db`);
+    const original = next();
+    await fill({ path: original });
+    return {
+      empty: async () => ({ path: next() }),
+      async copy() {
+        const path = next();
+        await copyFile(original, path);
+        return { path };
+      },
+    };
   },
-  async PostgreSQL(undo) {
+  async PostgreSQL(undo, fill) {
     const server = await startPostgres(undo);
-    return async () => ({ url: await server.freshDatabase() });
+    const original = await server.freshDatabase();
+    await fill({ url: original });
+    return {
+      empty: async () => ({ url: await server.freshDatabase() }),
+      copy: async () => ({ url: await server.copyOf(original) }),
+    };
   },
 };
 
 for (const [name, start] of Object.entries(engines)) {
   describe(name, () => {
     const undo = new AsyncDisposableStack();
-    let host: (StoreHost & { store: Store; place: () => Promise<StoreLocation> }) | undefined;
+    let host: StoreHost | undefined;
+    let databases: Databases | undefined;
 
     beforeAll(async () => {
-      const place = await start(undo);
-      const store = await openStore(await place());
+      const started = await start(undo, async (empty) => (await openStore(empty)).close());
+      databases = started;
+      const store = await openStore(await started.empty());
       undo.defer(() => store.close());
       host = {
         store,
-        place,
         async fresh() {
-          const location = await place();
+          const location = await started.copy();
+          return () => openStore(location, { runLength: shortRun });
+        },
+        async empty() {
+          const location = await started.empty();
           return () => openStore(location);
         },
       };
@@ -60,6 +86,7 @@ for (const [name, start] of Object.entries(engines)) {
       if (!host) throw new Error(`${name} has not been started`);
       return host;
     };
+    const place = () => databases?.empty() ?? Promise.reject(new Error(`${name} has not been started`));
     for (const suite of [
       teamsSuite,
       sandboxesSuite,
@@ -77,6 +104,6 @@ for (const [name, start] of Object.entries(engines)) {
       durabilitySuite,
     ])
       suite(current);
-    migrationsSuite(() => current().place());
+    migrationsSuite(place);
   });
 }

@@ -14,6 +14,8 @@ import { eventually, tempDir, type Undo } from "./harness.ts";
 export interface PostgresServer {
   /** the URL of an empty database */
   freshDatabase(): Promise<string>;
+  /** the URL of a copy of a database that no client uses */
+  copyOf(url: string): Promise<string>;
   /** stops it like an operator: clients are disconnected, committed data stays */
   stop(): Promise<void>;
   start(): Promise<void>;
@@ -56,23 +58,28 @@ export async function startPostgres(undo: Undo, { durable = false }: PostgresOpt
   let server = await begin();
 
   let databases = 0;
+  const created = async (how: string) => {
+    databases++;
+    await run(urlOf("postgres"), `create database fresh_${databases} ${how}`);
+    return urlOf(`fresh_${databases}`);
+  };
   return {
     stop: () => endServer(server),
     async start() {
       server = await begin();
     },
     async terminate(url, condition) {
-      const name = new URL(url).pathname.slice(1);
-      const mine = `datname = '${name}' and pid <> pg_backend_pid()`;
+      const mine = `datname = '${nameOf(url)}' and pid <> pg_backend_pid()`;
       const sql = `select pg_terminate_backend(pid) from pg_stat_activity where ${mine} and (${condition})`;
       return (await query(urlOf("postgres"), sql)).length;
     },
-    async freshDatabase() {
-      databases++;
-      await run(urlOf("postgres"), `create database fresh_${databases}`);
-      return urlOf(`fresh_${databases}`);
-    },
+    freshDatabase: () => created(""),
+    copyOf: (url) => created(`template ${nameOf(url)}`),
   };
+}
+
+function nameOf(url: string): string {
+  return new URL(url).pathname.slice(1);
 }
 
 /** the newest installed version; Debian's package puts its programs outside of PATH */

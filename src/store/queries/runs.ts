@@ -26,7 +26,7 @@ import type { Database } from "../tables.ts";
 import { beyond, type CreationList } from "./creation-list.ts";
 
 /** rows of a run; more if they share a moment, or were inserted late */
-const runLength = 1000;
+const usualLength = 1000;
 /** how many runs are cut, and how many are joined, before other work gets its turn */
 const cutsAtOnce = 20;
 const joinsAtOnce = 100;
@@ -56,7 +56,7 @@ interface Run {
   count: number;
 }
 
-export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
+export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">, runLength = usualLength): Runs {
   /** the ends at the last read, in order */
   const known = new Map<string, number[]>();
 
@@ -65,7 +65,7 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
     db.transaction().execute(async (tx) => {
       if (runLock) await sql.raw(runLock.exclusive).execute(tx);
       for (let cuts = 0; cuts < cutsAtOnce; cuts++) {
-        const next = await read(tx, nextCut(list, projectId));
+        const next = await read(tx, nextCut(list, projectId, runLength));
         if (next === undefined) return false;
         const end = endOfRuns(list, projectId);
         await sql`
@@ -78,7 +78,7 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
 
   /** cuts new runs, and caches the ends */
   const look = async (list: CreationList, projectId: string): Promise<Run[]> => {
-    if ((await read(db, nextCut(list, projectId))) !== undefined)
+    if ((await read(db, nextCut(list, projectId, runLength))) !== undefined)
       while (await cutSome(list, projectId)) await nextTurn();
     const { rows } = await sql<Run>`
       select ends_at, count from runs where project_id = ${projectId} and list = ${list} order by ends_at`.execute(db);
@@ -181,7 +181,7 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
     },
 
     async join(list, projectId) {
-      for (const { after, last } of shortRuns(await look(list, projectId))) {
+      for (const { after, last } of shortRuns(await look(list, projectId), runLength)) {
         await db.transaction().execute(async (tx) => {
           if (runLock) await sql.raw(runLock.exclusive).execute(tx);
           const own = sql`project_id = ${projectId} and list = ${list} and ends_at > ${after}`;
@@ -197,7 +197,7 @@ export function runsOf({ db, runLock }: Pick<Engine, "db" | "runLock">): Runs {
 }
 
 /** groups of neighbours that fit into one run: all after `after`, up to `last` */
-function shortRuns(runs: Run[]): { after: number; last: number }[] {
+function shortRuns(runs: Run[], runLength: number): { after: number; last: number }[] {
   const groups: { after: number; last: number; count: number; length: number }[] = [];
   let after = never;
   for (const { ends_at: last, count } of runs) {
@@ -247,7 +247,7 @@ function endOfRuns(list: CreationList, projectId: string): RawBuilder<number> {
 }
 
 /** the moment at which the next run would end; NULL while there are too few rows */
-function nextCut(list: CreationList, projectId: string): RawBuilder<number | null> {
+function nextCut(list: CreationList, projectId: string, runLength: number): RawBuilder<number | null> {
   return sql`(
     select created_at from ${sql.table(list)}
     where project_id = ${projectId} and created_at >= ${endOfRuns(list, projectId)}

@@ -3,11 +3,21 @@
 import { describe, expect, test } from "vitest";
 import type { Session, Snapshot } from "../../../src/core/model/sandbox.ts";
 import type { Span, Store } from "../../../src/core/ports/store.ts";
-import { closedAtEnd, newOwner, newSandbox, noon, type Pair, type StoreHost, snapshotOf } from "./host.ts";
+import {
+  closedAtEnd,
+  freshStore,
+  newOwner,
+  newSandbox,
+  noon,
+  type Pair,
+  type StoreHost,
+  shortRun,
+  snapshotOf,
+} from "./host.ts";
 import { isIn, momentOf } from "./spans.ts";
 
 /** so many that the store does not count them one by one */
-const many = 2500;
+const many = 2 * shortRun + 50;
 
 async function insertSnapshots(store: Store, pair: Pair, times: number[]): Promise<Snapshot[]> {
   const snapshots = times.map((createdAt) => snapshotOf(pair, { createdAt }));
@@ -33,14 +43,14 @@ export function countsSuite(host: () => StoreHost): void {
     });
 
     test("is exact for every part, while rows come in any order", async () => {
-      const { store } = host();
+      const store = await freshStore(host());
       const pair = await newSandbox(store);
       const { projectId } = pair.sandbox;
       const all: Snapshot[] = [];
       const check = async () => {
         const moments = [
           ...[noon - 1, noon, noon + 1, noon + 33, noon + 50, noon + 99, noon + 500].map((time) => ({ at: time })),
-          ...all.filter((_, i) => i % 499 === 3).map(momentOf),
+          ...all.filter((_, i) => i % 50 === 3).map(momentOf),
         ];
         const spans: Span[] = [
           {},
@@ -67,9 +77,9 @@ export function countsSuite(host: () => StoreHost): void {
       // One millisecond has more rows than a run, and the others have few.
       await insert(many, (i) => (i % 2 === 0 ? noon + 50 : noon + (i % 100)));
       // Late rows: among the others, before them all, and in the crowded millisecond.
-      await insert(60, (i) => [noon + 33, noon - 1 - i, noon + 50][i % 3] ?? noon);
+      await insert(30, (i) => [noon + 33, noon - 1 - i, noon + 50][i % 3] ?? noon);
       // And rows in order again.
-      await insert(1100, (i) => noon + 100 + Math.floor(i / 3));
+      await insert(shortRun + 10, (i) => noon + 100 + Math.floor(i / 3));
     });
 
     test("of sessions matches the list", async () => {
@@ -107,11 +117,11 @@ export function countsSuite(host: () => StoreHost): void {
         [other, noon + many],
         [other, noon + 2 * many],
         // late rows
-        [store, noon + 1000],
+        [store, noon + shortRun],
       ] as const) {
         all.push(...(await insertSnapshots(place, pair, times(many, first))));
         for (const counter of [other, store])
-          for (const span of [{}, { after: { at: noon + 1700 } }, { before: { at: noon + many + 1 } }])
+          for (const span of [{}, { after: { at: noon + shortRun + 70 } }, { before: { at: noon + many + 1 } }])
             expect(await counter.countSnapshots({ projectId, ...span }), JSON.stringify(span)).toBe(
               all.filter((one) => isIn(one, span)).length,
             );
@@ -121,15 +131,16 @@ export function countsSuite(host: () => StoreHost): void {
     test("misses nothing and counts nothing twice while others insert", async () => {
       const open = await host().fresh();
       const [store, other] = [closedAtEnd(await open()), closedAtEnd(await open())];
+      const first = shortRun + 10;
       for (let round = 0; round < 4; round++) {
         const pair = await newSandbox(store);
         const { projectId } = pair.sandbox;
         await insertSnapshots(
           store,
           pair,
-          Array.from({ length: 1100 }, (_, i) => noon + i),
+          Array.from({ length: first }, (_, i) => noon + i),
         );
-        let [begun, done] = [1100, 1100];
+        let [begun, done] = [first, first];
         const insert = async (place: Store, createdAt: number) => {
           begun++;
           await place.insertSnapshot(snapshotOf(pair, { createdAt }));
@@ -143,12 +154,14 @@ export function countsSuite(host: () => StoreHost): void {
         };
         // Old and new rows, while the list is being divided into runs for the first time.
         const work = Array.from({ length: 60 }, (_, i) =>
-          i % 6 === 2 ? count(i % 4 ? store : other) : insert(i % 2 ? store : other, noon + (i % 3 ? i : 5000 + i)),
+          i % 6 === 2
+            ? count(i % 4 ? store : other)
+            : insert(i % 2 ? store : other, noon + (i % 3 ? i : 5 * shortRun + i)),
         );
         await Promise.all(work);
-        const wanted = { projectId, before: { at: noon + 1000 } };
+        const wanted = { projectId, before: { at: noon + shortRun } };
         const listed = await store.listSnapshots({ ...wanted, order: "asc", limit: 5000 });
-        expect(await other.countSnapshots({ projectId })).toBe(1150);
+        expect(await other.countSnapshots({ projectId })).toBe(first + 50);
         expect(await other.countSnapshots(wanted)).toBe(listed.items.length);
       }
     });

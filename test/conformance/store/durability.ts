@@ -69,7 +69,7 @@ export function durabilitySuite(host: () => StoreHost): void {
     });
 
     test("may create it at the same moment", async () => {
-      const open = await host().fresh();
+      const open = await host().empty();
       const stores = await Promise.all([open(), open(), open(), open()]);
       for (const store of stores) closedAtEnd(store);
       const [first, second] = stores;

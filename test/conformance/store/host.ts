@@ -10,9 +10,14 @@ import type { Page, Store } from "../../../src/core/ports/store.ts";
 export interface StoreHost {
   /** a store that all tests share: each uses its own project */
   readonly store: Store;
-  /** makes a new database; the returned function opens it, also repeatedly */
+  /** makes a database without rows, which counts in short runs; the returned function opens it, also repeatedly */
   fresh(): Promise<() => Promise<Store>>;
+  /** makes a database without tables; the returned function opens it, also repeatedly */
+  empty(): Promise<() => Promise<Store>>;
 }
+
+/** rows of a run in a fresh database; in the shared one it is as many as in a daemon's, a thousand */
+export const shortRun = 100;
 
 /** an empty store, closed when the test ends */
 export async function freshStore(host: StoreHost): Promise<Store> {

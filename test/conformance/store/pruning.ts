@@ -10,6 +10,7 @@ import {
   closedAtEnd,
   commandOf,
   driveOf,
+  freshStore,
   newOwner,
   newSandbox,
   noon,
@@ -17,6 +18,7 @@ import {
   type StoreHost,
   sandboxOf,
   sessionOf,
+  shortRun,
   snapshotOf,
   walk,
 } from "./host.ts";
@@ -167,7 +169,9 @@ export function pruningSuite(host: () => StoreHost): void {
       const owner = await newOwner(store);
       const { projectId } = owner;
       // A crowded millisecond, and a few in each of the others.
-      const times = Array.from({ length: 3300 }, (_, i) => (i % 3 === 0 ? noon + 400 : noon + (i % 1000)));
+      const times = Array.from({ length: 4 * shortRun }, (_, i) =>
+        i % 3 === 0 ? noon + 400 : noon + ((i * 11) % 1000),
+      );
       let left = await fill(store, owner, times);
       const spans = [noon - 1, noon, noon + 100, noon + 399, noon + 400, noon + 401, noon + 999].flatMap((time) => [
         { after: { at: time } },
@@ -203,7 +207,7 @@ export function pruningSuite(host: () => StoreHost): void {
     });
 
     test("leave counts and totals of pages that match the rows, after random changes", async () => {
-      const { store } = host();
+      const store = await freshStore(host());
       const owner = await newOwner(store);
       const { projectId } = owner;
       const random = randomFrom(10);
@@ -222,14 +226,14 @@ export function pruningSuite(host: () => StoreHost): void {
         count: (span: Span) => store.countSessions({ ...span, projectId }),
       };
       // More rows than a run, and pages that were read before any of them was deleted.
-      await insert(1100);
+      await insert(2 * shortRun + 10);
       const places = [];
-      for (let page = await timeline(source, { limit: 90 }); page.older; ) {
+      for (let page = await timeline(source, { limit: 20 }); page.older; ) {
         places.push(page.older);
-        page = await timeline(source, { limit: 90, until: page.older });
+        page = await timeline(source, { limit: 20, until: page.older });
       }
       for (let round = 0; round < 12; round++) {
-        const query = { projectId, endedBefore: moment(), settledBefore: later, limit: 50 };
+        const query = { projectId, endedBefore: moment(), settledBefore: later, limit: 12 };
         const { sessions } = await store.prunableSessions(query);
         await store.pruneSessions(sessions.map(({ id }) => id).filter(() => random() < 0.7));
         await insert(whole(20));
@@ -256,18 +260,18 @@ export function pruningSuite(host: () => StoreHost): void {
       await fill(
         store,
         owner,
-        Array.from({ length: 2200 }, (_, i) => noon + i),
+        Array.from({ length: 3 * shortRun + 30 }, (_, i) => noon + i),
       );
-      const ids = await prunable(store, { projectId, ...everything, endedBefore: noon + 1500 });
+      const ids = await prunable(store, { projectId, ...everything, endedBefore: noon + 2 * shortRun + 20 });
       const work = Array.from({ length: 60 }, (_, i) => {
         const place = i % 2 ? store : other;
-        if (i % 4 === 0) return ended(place, owner, { createdAt: noon + i * 20 });
+        if (i % 4 === 0) return ended(place, owner, { createdAt: noon + i * 4 });
         if (i % 4 === 1) return place.countSessions({ projectId });
         if (i % 12 === 2) return place.compactCounts(projectId);
-        return place.pruneSessions(ids.splice(0, 50));
+        return place.pruneSessions(ids.splice(0, 8));
       });
       await Promise.all(work);
-      const wanted = { projectId, after: { at: noon + 700 } };
+      const wanted = { projectId, after: { at: noon + shortRun } };
       const listed = await store.listSessions({ ...wanted, order: "asc", limit: 5000 });
       expect(await other.countSessions(wanted)).toBe(listed.items.length);
       const all = await store.listSessions({ projectId, order: "asc", limit: 5000 });
