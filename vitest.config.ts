@@ -16,6 +16,7 @@ export default defineConfig({
   test: {
     environment: "node",
     include: UNIT ? unitTests(import.meta.dirname) : folders.map((folder) => `${folder}/**/*.${kind}`),
+    globalSetup: "test/runner/run-folder.ts",
     exclude: ["**/node_modules/**", ...(SLOW ? [] : ["**/*.slow.test.ts"])],
     // Tests change namespaces, mounts and cgroups: a process each, and few at a time. Most of them wait as much as they
     // compute, so one more than the cores of a small machine keeps both busy.

@@ -5,19 +5,18 @@
 
 import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { afterAll, beforeAll } from "vitest";
-import { vercelConventions } from "../../src/api/vercel/conventions.ts";
 import { launcher } from "../../src/installation/installation.ts";
-import { LinuxRuntime } from "../../src/runtime/linux/driver.ts";
 import type { Namespace } from "../internet/internet.ts";
-import { guestBinary } from "../runner/needs.ts";
 import { root, type Undo } from "./harness.ts";
-import { expectNothingLeft, processesOf } from "./linux-host.ts";
+import { cgroupsOf, expectNothingLeft, mountsOf, processesOf } from "./linux-host.ts";
+import { runtimeAt } from "./machine.ts";
+import { prepareStore } from "./prepared-store.ts";
 
 export interface TestDaemon {
   /** stays the same over restarts */
@@ -65,16 +64,20 @@ export interface Start {
   command?: [string, ...string[]];
   /** PATH, if not that of the tests */
   path?: string;
-  /** an existing data directory; default: a new folder */
+  /** an existing data directory, which stays; default: a new folder */
   dataDir?: string;
   /** the folder in which a new data directory is made; default that of temporary files */
   folder?: string;
+  /** whether it makes its store, as at a first start, instead of finding one; default: if another option is given */
+  fromNothing?: boolean;
 }
 
 export async function startDaemon(undo: Undo, settings: Settings = {}, start: Start = {}): Promise<TestDaemon> {
   const { namespace, command = [launcher, "serve"], path = process.env.PATH, folder = tmpdir() } = start;
+  const { fromNothing = Boolean(start.command ?? start.dataDir ?? start.folder) } = start;
   const dataDir = start.dataDir ?? (await mkdtemp(join(folder, "sandkeep-e2e-")));
-  undo.defer(() => rm(dataDir, { recursive: true, force: true }));
+  if (start.dataDir === undefined) undo.defer(() => rm(dataDir, { recursive: true, force: true }));
+  if (!fromNothing) await prepareStore(dataDir, "of-daemons", firstStart);
   const runDir = await mkdtemp("/run/sandkeep-e2e-");
   undo.defer(() => rm(runDir, { recursive: true, force: true }));
   const key = `sk_test_${randomBytes(16).toString("hex")}`;
@@ -126,6 +129,13 @@ export async function startDaemon(undo: Undo, settings: Settings = {}, start: St
   };
 }
 
+/** starts a daemon on a new data directory and stops it; the directory stays */
+async function firstStart(dataDir: string): Promise<void> {
+  await using undo = new AsyncDisposableStack();
+  await mkdir(dataDir, { mode: 0o700 });
+  await startDaemon(undo, { SANDKEEP_POOL_HOT: "0", SANDKEEP_POOL_WARM: "0" }, { dataDir });
+}
+
 interface Running {
   child: ChildProcess;
   url: string;
@@ -174,14 +184,10 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
 /** stops the machines that outlived their daemon, its launcher and its mounts, and checks that they are gone */
 async function leaveNothing(dataDir: string, runDir: string): Promise<void> {
   const before = processesOf(dataDir);
-  const runtime = new LinuxRuntime({
-    dataDir,
-    runRoot: runDir,
-    conventions: vercelConventions.image,
-    guest: guestBinary,
-    egress: [process.execPath, join(root, "src/egress/main.ts")],
-  });
-  await runtime.open();
-  await runtime.shutdown();
+  if (before.length + mountsOf(dataDir).length + cgroupsOf(dataDir).length > 0) {
+    const runtime = runtimeAt(dataDir, runDir, {});
+    await runtime.open();
+    await runtime.shutdown();
+  }
   await expectNothingLeft(dataDir, before);
 }

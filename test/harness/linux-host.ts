@@ -3,13 +3,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
-import type { LinuxOptions } from "../../src/runtime/linux/driver.ts";
 import { places } from "../../src/runtime/linux/machines/plan.ts";
 import { eventually } from "./harness.ts";
-import { type TestRuntime, withRuntime } from "./machine.ts";
+import { type RuntimeOptions, type TestRuntime, withRuntime } from "./machine.ts";
 
 /** the runtime of this test file: opened before its first test, and gone without a trace after its last */
-export function linuxHost(options: Partial<LinuxOptions> = {}): () => TestRuntime {
+export function linuxHost(options: RuntimeOptions = {}): () => TestRuntime {
   const undo = new AsyncDisposableStack();
   let host: TestRuntime | undefined;
   beforeAll(async () => {

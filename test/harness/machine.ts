@@ -8,6 +8,7 @@ import type { Machine, MachineSpec } from "../../src/core/ports/runtime.ts";
 import { type LinuxOptions, LinuxRuntime } from "../../src/runtime/linux/driver.ts";
 import { guestBinary } from "../runner/needs.ts";
 import { root, type Undo } from "./harness.ts";
+import { prepareStore } from "./prepared-store.ts";
 
 export interface TestRuntime {
   runtime: LinuxRuntime;
@@ -30,14 +31,30 @@ export function runtimeAt(dataDir: string, runRoot: string, options: Partial<Lin
   return new LinuxRuntime({ dataDir, runRoot, conventions, guest: guestBinary, egress, ...options });
 }
 
+/** What `withRuntime` does besides opening a runtime with these options. */
+export interface RuntimeOptions extends Partial<LinuxOptions> {
+  /** whether the store is made as at a first start, instead of copied; default false */
+  fromNothing?: boolean;
+}
+
 /** an open runtime with the default image; `undo` ends it and everything that it made */
-export async function withRuntime(undo: Undo, options: Partial<LinuxOptions> = {}): Promise<TestRuntime> {
+export async function withRuntime(
+  undo: Undo,
+  { fromNothing = false, ...options }: RuntimeOptions = {},
+): Promise<TestRuntime> {
   const directory = await mkdtemp(join(tmpdir(), "sandkeep-data-"));
   undo.defer(() => rm(directory, { recursive: true, force: true }));
   const runRoot = await mkdtemp("/run/sandkeep-test-");
   undo.defer(() => rm(runRoot, { recursive: true, force: true }));
+  const storage = { imageSize: 16 * 2 ** 30 };
   const make = (changes: Partial<LinuxOptions> = {}) =>
-    runtimeAt(directory, runRoot, { storage: { imageSize: 16 * 2 ** 30 }, ...options, ...changes });
+    runtimeAt(directory, runRoot, { storage, ...options, ...changes });
+  if (!fromNothing && options.storage === undefined)
+    await prepareStore(directory, "of-runtimes", async (dataDir) => {
+      const first = runtimeAt(dataDir, runRoot, { storage });
+      await first.open();
+      await first.shutdown();
+    });
   let runtime = make();
   undo.defer(() => runtime.shutdown());
   await runtime.open();

@@ -1,14 +1,11 @@
 /** The guest built with the address and undefined behaviour sanitisers, and their reports. */
 
-import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { demand } from "../runner/needs.ts";
-import { eventually, root, type Undo } from "./harness.ts";
-
-const run = promisify(execFile);
+import { makeSanitizedGuest } from "./guest-program.ts";
+import { eventually, type Undo } from "./harness.ts";
 
 export interface SanitizedGuest {
   binary: string;
@@ -25,10 +22,9 @@ export async function sanitizedGuest(undo: Undo): Promise<SanitizedGuest> {
   demand("the command make", "the command cc");
   const folder = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
   undo.defer(() => rm(folder, { recursive: true, force: true }));
-  const build = join(folder, "build");
-  await run("make", ["-s", "-C", join(root, "guest"), `BUILD=${build}`, "sanitize"]);
+  const binary = join(folder, "sandkeep-guest-sanitize");
+  await makeSanitizedGuest(binary);
   const options = `log_path=${join(folder, "report")}:halt_on_error=1`;
-  const binary = join(build, "sandkeep-guest-sanitize");
   return {
     binary,
     env: { ASAN_OPTIONS: `${options}:quarantine_size_mb=8`, UBSAN_OPTIONS: `${options}:print_stacktrace=1` },
