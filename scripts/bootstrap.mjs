@@ -46,7 +46,7 @@ function installPackages() {
     fail(`Cannot run on ${process.arch} with Node ${process.versions.node}: install Node 24`);
 }
 
-/** From here on npm runs everything with the Node of node_modules; it must be what nodejs.org published. */
+/** From here on npm runs everything with the Node of node_modules; it must have the digest that we know. */
 function checkPackagedNode() {
   const refusal = refusalOf(join(root, "node_modules"));
   if (refusal !== undefined) fail(refusal);

@@ -1,5 +1,5 @@
 /**
- * Checks that the Node of the npm packages is the one that nodejs.org published, by the digests in node-digests.txt.
+ * Checks the Node of the npm packages against the digests in node-digests.txt.
  * Plain JavaScript without dependencies, run by the host's own Node: the packaged one must not run before this check.
  */
 
@@ -18,7 +18,7 @@ export function refusalOf(modules, digests = nodeDigests()) {
   if (!existsSync(program)) return undefined;
   const found = createHash("sha256").update(readFileSync(program)).digest("hex");
   if (found === digests[name]) return undefined;
-  return `Cannot run ${program}: it is not the Node that nodejs.org published, its SHA-256 is ${found} instead of ${digests[name]}`;
+  return `Cannot run ${program}: it is not the Node of scripts/node-digests.txt, its SHA-256 is ${found} instead of ${digests[name]}`;
 }
 
 /** The SHA-256 of bin/node by package. */

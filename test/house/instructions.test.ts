@@ -8,8 +8,12 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { root } from "../harness/harness.ts";
 
-/** packages that npx may be given, each the vendor's own or a development dependency of this repository */
-const known = ["sandbox", "@modelcontextprotocol/inspector", "vitest"];
+const manifest: { devDependencies: Record<string, string> } = JSON.parse(
+  readFileSync(join(root, "package.json"), "utf8"),
+);
+
+/** what npx may be given: the vendor's own packages in the version that our tests use, and a tool of this repository */
+const known = [versioned("sandbox-cli-4"), versioned("@modelcontextprotocol/inspector"), "vitest"];
 
 const documents = readdirSync(root).filter((name) => name.endsWith(".md"));
 const files = [...documents, ...["docs", "examples", "src", "scripts", "bin", ".ci"].flatMap(filesBelow)]
@@ -35,11 +39,28 @@ test("no instruction has npx, or npm, fetch a package that is called sandkeep", 
   expect(matching(installing)).toEqual([]);
 });
 
-test("npx is given only packages that we know", () => {
-  const given = matching(/\bnpx( -{1,2}\S+)* (?<name>@?[a-z][\w/.-]*)/);
+test("npx is given only packages that we know, in a fixed version", () => {
+  const given = matching(/\bnpx( -{1,2}\S+)* (?<name>@?[a-z][\w/.@-]*)/);
   expect(given.filter(({ name }) => !known.includes(name))).toEqual([]);
   expect(given.length).toBeGreaterThan(0);
 });
+
+test("the documents name the Node that a vendor's SDK needs where a reader installs it", () => {
+  const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"));
+  const textOf = (path: string) => files.find((file) => file.path === path)?.text;
+  // The SDK states no version of Node itself; this dependency of it does.
+  const oldest = packages["node_modules/undici"].engines.node.replace(">=", "");
+  expect(textOf("README.md")).toContain(`this program needs Node ${oldest} or later`);
+  expect(textOf("docs/vercel.md")).toContain(`\`@vercel/sandbox\` needs Node ${oldest} or later`);
+  expect(packages["node_modules/e2b"].engines.node).toMatch(`>=${oldest}`);
+  expect(textOf("docs/e2b.md")).toContain(`need Node ${oldest} or later`);
+});
+
+/** a development dependency as npx takes it: name@version */
+function versioned(dependency: string): string {
+  const version = manifest.devDependencies[dependency] ?? "";
+  return version.startsWith("npm:") ? version.slice("npm:".length) : `${dependency}@${version}`;
+}
 
 /** the places where a pattern occurs, and what its group `name` is there */
 function matching(pattern: RegExp): { path: string; text: string; name: string }[] {
