@@ -212,12 +212,14 @@ async function key(args: string[]): Promise<void> {
   await keyCommand(args, { environment: process.env, dataDirs: await dataDirs(), now: Date.now, print, warn });
 }
 
-async function mcp(args: string[]): Promise<void> {
+async function mcp(args: string[]): Promise<number | undefined> {
   const { mcpCommand } = await import("./cli/commands/mcp.ts");
-  await mcpCommand(args, {
+  return mcpCommand(args, {
     environment: process.env,
     dataDirs: await dataDirs(),
     version: version(),
+    input: process.stdin,
+    output: process.stdout,
     program: installed() ?? { command: process.execPath, args: [import.meta.filename] },
     print,
     warn,

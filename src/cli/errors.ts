@@ -8,6 +8,9 @@ export class CliError extends Error {
   }
 }
 
+/** Nothing answers at the daemon's address: it may do so later, with the same settings. */
+export class NoAnswer extends CliError {}
+
 /** The daemon answered with a refusal. */
 export class Refusal extends CliError {
   /** HTTP status */

@@ -1,12 +1,18 @@
 /** The command line's client of the daemon's HTTP API, with a key. */
 
-import { CliError, Refusal } from "../errors.ts";
+import { CliError, NoAnswer, Refusal } from "../errors.ts";
 import { unreachable } from "./reachability.ts";
 
 export interface ClientOptions {
   /** where the daemon is: scheme, host and port */
   url: string;
   key?: string;
+}
+
+/** Whose sandboxes a command is for. */
+export interface Scope {
+  team?: string | undefined;
+  project?: string | undefined;
 }
 
 export interface Health {
@@ -68,7 +74,7 @@ export class Client {
   }
 
   /** Rejects with the daemon's message if it does not accept the key or does not know the team or project. */
-  async requireAccess({ team, project }: { team?: string | undefined; project?: string | undefined }): Promise<void> {
+  async requireAccess({ team, project }: Scope): Promise<void> {
     const query = new URLSearchParams({
       ...(team !== undefined && { team }),
       ...(project !== undefined && { project }),
@@ -79,6 +85,20 @@ export class Client {
       "GET",
       `/sandkeep/v1/caller?${query}`,
     );
+  }
+
+  /** Checks that the address is a daemon's and accepts the key. A daemon that may do so later is only a warning. */
+  async requireUsable(scope: Scope, warn: (sentence: string) => void): Promise<Health | undefined> {
+    let health: Health | undefined;
+    try {
+      health = await this.health();
+      await this.requireAccess(scope);
+    } catch (error) {
+      const isBusy = error instanceof Refusal && error.status >= 429;
+      if (!(error instanceof NoAnswer || isBusy)) throw error;
+      warn(error.message);
+    }
+    return health;
   }
 
   /** The daemon's public health answer; otherwise throws an error that says why there is none. */

@@ -1,7 +1,7 @@
 /** Turns a failed fetch to the daemon into a sentence and a hint, by the cause of the error. */
 
 import { codeOf } from "../../base/error-code.ts";
-import { CliError } from "../errors.ts";
+import { CliError, NoAnswer } from "../errors.ts";
 
 export function unreachable(url: string, error: unknown): CliError {
   const { host, hostname } = new URL(url);
@@ -18,9 +18,9 @@ export function unreachable(url: string, error: unknown): CliError {
       `Cannot reach the daemon at "${url}": the certificate of "${host}" is not trusted (${code})`,
       "NODE_EXTRA_CA_CERTS names a file with further certificates to trust",
     );
-  if (code === "TimeoutError") return new CliError(`Cannot reach the daemon at "${url}": it does not answer in time`);
+  if (code === "TimeoutError") return new NoAnswer(`Cannot reach the daemon at "${url}": it does not answer in time`);
   const why = code === "ECONNREFUSED" || code === "" ? "" : ` (${code})`;
-  return new CliError(
+  return new NoAnswer(
     `Cannot reach the daemon at "${url}": nothing answers there${why}`,
     "start it with: sandkeep serve",
   );

@@ -2,7 +2,7 @@
  * Tests of `sandkeep env`: the lines that a shell evaluates, and the errors without a key or for an unknown service.
  */
 
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../../test/harness/harness.ts";
 import { type Authority, deriveAuthority, openAuthority } from "../../egress/intercept/authority.ts";
+import { CliError } from "../errors.ts";
 import { type EnvContext, envCommand } from "./env.ts";
 
 const key = 'sk_it\'s a "key" $HOME';
@@ -54,7 +55,7 @@ test("the daemon's domain wins over the environment's", async () => {
   expect([evaluated(lines, {}).SANDKEEP_DOMAIN, warnings]).toEqual(["sk.example", []]);
 });
 
-test("a key or project that the daemon refuses is a warning, and the settings are printed anyway", async () => {
+test("a key or project that the daemon refuses is an error, and no settings are printed", async () => {
   await using server = await serving((path) =>
     path.startsWith("/health")
       ? [200, '{"status":"ok","domain":"localhost"}']
@@ -62,35 +63,39 @@ test("a key or project that the daemon refuses is a warning, and the settings ar
         ? [404, '{"error":{"message":"Project not found."}}']
         : [401, '{"error":{"message":"Not authorized"}}'],
   );
-  const environment = { SANDKEEP_API_KEY: "sk_bad" };
-  const bad = await run(["vercel", "--url", server.url], environment);
-  expect(bad.warnings).toEqual([`Cannot use the daemon at "${server.url}" with this API key: Not authorized`]);
-  expect(evaluated(bad.lines, {}).SANDKEEP_DOMAIN).toBe("localhost");
-  const { warnings } = await run(["vercel", "--project", "nope", "--url", server.url], environment);
-  expect(warnings).toEqual([
-    `Cannot use the daemon at "${server.url}" with this API key in the project "nope": Project not found.`,
-  ]);
+  const refused = `Cannot use the daemon at "${server.url}" with this API key`;
+  expect(await failure(["vercel", "--url", server.url])).toBe(`${refused}: Not authorized`);
+  expect(await failure(["vercel", "--project", "nope", "--url", server.url])).toBe(
+    `${refused} in the project "nope": Project not found.`,
+  );
+});
+
+test("a daemon that is too busy to answer is a warning", async () => {
+  await using server = await serving((path) => (path === "/health" ? [200, '{"status":"ok"}'] : [503, "{}"]));
+  const { lines, warnings } = await run(["e2b", "--url", server.url], { SANDKEEP_API_KEY: key });
+  expect(warnings).toEqual([`Cannot use the daemon at "${server.url}" with this API key: the daemon says 503`]);
+  expect(evaluated(lines, {}).E2B_API_URL).toBe(server.url);
 });
 
 test("a daemon that speaks HTTP instead of TLS is distinguished from no daemon", async () => {
   await using server = await serving('{"status":"ok"}');
   const url = server.url.replace("http:", "https:");
-  expect((await run(["vercel", "--url", url], { SANDKEEP_API_KEY: key })).warnings).toEqual([
+  expect(await failure(["vercel", "--url", url])).toBe(
     `Cannot reach the daemon at "${url}": something answers there, but not with TLS\nhint: if the daemon speaks HTTP there, its address is ${server.url}`,
-  ]);
+  );
 });
 
 test("Veryfront has variables of its own", async () => {
-  const environment = { SANDKEEP_API_KEY: key, SANDKEEP_URL: "https://keep.example" };
+  const environment = { SANDKEEP_API_KEY: key, SANDKEEP_URL: "http://127.0.0.1:1" };
   expect(evaluated((await run(["veryfront"], environment)).lines, {})).toMatchObject({
-    VERYFRONT_API_URL: "https://keep.example",
+    VERYFRONT_API_URL: "http://127.0.0.1:1",
     VERYFRONT_API_TOKEN: key,
   });
 });
 
 test("E2B has variables of its own, the key in hexadecimal digits, and the preload for its first version", async () => {
-  const environment = { SANDKEEP_API_KEY: key, SANDKEEP_URL: "https://keep.example", SANDKEEP_DOMAIN: "box.example" };
-  const url = "https://keep.example";
+  const environment = { SANDKEEP_API_KEY: key, SANDKEEP_URL: "http://127.0.0.1:1", SANDKEEP_DOMAIN: "box.example" };
+  const url = "http://127.0.0.1:1";
   expect(evaluated((await run(["e2b"], environment)).lines, {})).toMatchObject({
     E2B_API_URL: url,
     E2B_SANDBOX_URL: url,
@@ -106,7 +111,7 @@ test("the key is read from the first data directory that has one", async () => {
   const [empty, full] = [await tempDir(), await tempDir()];
   await mkdir(join(full, "data"));
   await writeFile(join(full, "data/api-key"), "sk_from_file\n");
-  const { lines } = await run(["veryfront"], {}, [empty, join(full, "data")]);
+  const { lines } = await run(["veryfront", "--url=http://127.0.0.1:1"], {}, [empty, join(full, "data")]);
   expect(lines).toContain("export VERYFRONT_API_TOKEN=sk_from_file");
   await expect(run(["veryfront", "--data-dir", empty], {}, [join(full, "data")])).rejects.toThrow(
     /^Cannot find an API key: .*api-key"\nhint: /,
@@ -122,20 +127,27 @@ test("a daemon that does not answer is a warning, which the shell does not evalu
 });
 
 test("an unknown host name, an untrusted certificate and another server are distinguished", async () => {
-  const warningAt = async (url: string) => (await run(["veryfront", "--url", url], { SANDKEEP_API_KEY: key })).warnings;
-  expect(await warningAt("http://no-such-host.invalid")).toEqual([
-    expect.stringMatching(
-      /^Cannot reach .*: no address is known for "no-such-host.invalid" \((ENOTFOUND|EAI_AGAIN)\)$/,
-    ),
-  ]);
+  expect(await failure(["veryfront", "--url", "http://no-such-host.invalid"])).toMatch(
+    /^Cannot reach .*: no address is known for "no-such-host.invalid" \((ENOTFOUND|EAI_AGAIN)\)$/,
+  );
   await using tls = await serving('{"status":"ok"}', unknownAuthority());
-  expect(await warningAt(tls.url)).toEqual([
-    expect.stringMatching(/: the certificate of "localhost:\d+" is not trusted \(\w+\)\nhint: NODE_EXTRA_CA_CERTS/),
-  ]);
+  expect(await failure(["veryfront", "--url", tls.url])).toMatch(
+    /: the certificate of "localhost:\d+" is not trusted \(\w+\)\nhint: NODE_EXTRA_CA_CERTS/,
+  );
   await using other = await serving("<html>");
-  expect(await warningAt(other.url)).toEqual([
+  expect(await failure(["veryfront", "--url", other.url])).toBe(
     `Cannot use "${other.url}": something answers there, but not Sandkeep (/health says 200)`,
-  ]);
+  );
+});
+
+test("eval fails if there are no settings to evaluate", async () => {
+  const lines: string[] = [];
+  await expect(envCommand(["vercel"], contextOf({}, { print: (line) => void lines.push(line) }))).rejects.toThrow(
+    "Cannot find an API key",
+  );
+  const shell = (script: string) => spawnSync("/bin/sh", ["-c", script, "sh", lines.join("\n")], { encoding: "utf8" });
+  expect(shell('eval "$1" && echo works || echo fails').stdout).toBe("fails\n");
+  expect(shell('set -e; eval "$1"; echo works')).toMatchObject({ status: 1, stdout: "", stderr: "" });
 });
 
 test.each([
@@ -153,17 +165,35 @@ test.each([
 async function run(args: string[], environment: NodeJS.ProcessEnv, dataDirs: string[] = []) {
   const lines: string[] = [];
   const warnings: string[] = [];
-  const context: EnvContext = {
+  const print = (line: string) => void lines.push(line);
+  const warn = (line: string) => void warnings.push(line);
+  await envCommand(args, contextOf(environment, { dataDirs, print, warn }));
+  return { lines, warnings };
+}
+
+/** the error message of a command that prints no settings */
+async function failure(args: string[]): Promise<string> {
+  const printed: string[] = [];
+  const context = contextOf({ SANDKEEP_API_KEY: key }, { print: (line) => void printed.push(line) });
+  const error = await envCommand(args, context).then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(printed).toEqual([expect.stringMatching(/^false #/)]);
+  return error instanceof CliError ? error.message : String(error);
+}
+
+function contextOf(environment: NodeJS.ProcessEnv, others: Partial<EnvContext>): EnvContext {
+  return {
     environment,
     preload: "file:///preload.mjs",
     pythonPath: "/our folder/python",
     token: (secret, { teamId, projectId }) => `${secret} of ${teamId}/${projectId}`,
-    dataDirs,
-    print: (line) => void lines.push(line),
-    warn: (line) => void warnings.push(line),
+    dataDirs: [],
+    print: () => undefined,
+    warn: () => undefined,
+    ...others,
   };
-  await envCommand(args, context);
-  return { lines, warnings };
 }
 
 /** a server on loopback with one answer, or one for each path; over TLS if there is an authority */

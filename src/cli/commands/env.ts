@@ -9,7 +9,8 @@ import { shellWord } from "../print/output.ts";
 
 export const envUsage = `Usage: eval "$(sandkeep env <service>)"
 
-Prints lines for a shell that point a service's unmodified SDK and CLI at your daemon.
+Prints lines for a shell that point a service's unmodified SDK and CLI at your daemon. If the daemon refuses the key, or
+another server answers, it prints an error message and no settings, and eval fails.
 
 Services:
   vercel       @vercel/sandbox, sandbox, and vercel-sandbox of Python
@@ -35,7 +36,19 @@ export interface EnvContext extends KeyPlaces {
   warn(line: string): void;
 }
 
+/** A shell ignores the exit code of the command inside eval "$(…)": this line makes eval itself fail. */
+const failed = "false # sandkeep printed no settings: its error message says why";
+
 export async function envCommand(args: string[], context: EnvContext): Promise<void> {
+  try {
+    await printSettings(args, context);
+  } catch (error) {
+    context.print(failed);
+    throw error;
+  }
+}
+
+async function printSettings(args: string[], context: EnvContext): Promise<void> {
   const { values, positionals } = readArgs(args, envUsage, {
     url: { type: "string" },
     team: { type: "string" },
@@ -53,28 +66,10 @@ export async function envCommand(args: string[], context: EnvContext): Promise<v
   const url = daemonUrl(values.url, context.environment);
   const key = apiKey(values["data-dir"], context);
   const scope = { teamId: values.team ?? "team_default", projectId: values.project ?? "prj_default" };
-  const domain = await domainOf(new Client({ url, key }), values, context);
+  const health = await new Client({ url, key }).requireUsable(values, context.warn);
+  // The daemon's own domain may differ from the environment's.
+  const domain = health?.domain ?? (context.environment.SANDKEEP_DOMAIN || undefined);
   for (const line of lines({ url, key, scope, context, domain })) context.print(line);
-}
-
-/**
- * The daemon's domain, which may differ from the environment's. Problems with the daemon, or with the key, team and
- * project, are only warnings.
- */
-async function domainOf(
-  client: Client,
-  scope: { team?: string | undefined; project?: string | undefined },
-  { environment, warn }: EnvContext,
-): Promise<string | undefined> {
-  let domain: string | undefined;
-  try {
-    ({ domain } = await client.health());
-    await client.requireAccess(scope);
-  } catch (error) {
-    if (!(error instanceof CliError)) throw error;
-    warn(error.message);
-  }
-  return domain ?? (environment.SANDKEEP_DOMAIN || undefined);
 }
 
 interface Connection {

@@ -5,7 +5,7 @@
  */
 
 import { resolve } from "node:path";
-import { ProtocolError, Server } from "@modelcontextprotocol/server";
+import { ProtocolError, ProtocolErrorCode, Server, type Transport } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { didYouMean } from "../../base/similar.ts";
 import { readArgs } from "../args.ts";
@@ -13,7 +13,7 @@ import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { ask, type McpDaemon, McpRefusal } from "../client/mcp-daemon.ts";
 import { patientTransport } from "../client/patient-transport.ts";
-import { CliError, Refusal } from "../errors.ts";
+import { CliError } from "../errors.ts";
 import { clientConfig, clientNames, type Program } from "../print/mcp-clients.ts";
 
 export const mcpUsage = `Usage: sandkeep mcp [options]
@@ -44,43 +44,62 @@ const options = {
 
 export interface McpContext extends KeyPlaces {
   version: string;
+  input: NodeJS.ReadableStream;
+  output: NodeJS.WriteStream;
   /** how to start this program again from anywhere */
   program: Program;
   print(line: string): void;
   warn(line: string): void;
 }
 
-/** resolves once it serves; it ends with its input */
-export async function mcpCommand(args: string[], context: McpContext): Promise<void> {
-  const { values, positionals } = readArgs(args, mcpUsage, options);
-  if (values.help) return context.print(mcpUsage.trimEnd());
-  const [command, ...rest] = positionals;
-  if (command === "config") return config(rest, values, context);
-  if (command !== undefined) throw new CliError(`Cannot serve "${positionals.join(" ")}"\n\n${mcpUsage.trimEnd()}`);
-  const daemon = {
-    url: daemonUrl(values.url, context.environment),
-    key: apiKey(values["data-dir"], context),
-    path: pathOf(values),
-    ...(values["policy-ceiling"] !== undefined && {
-      headers: { "sandkeep-policy-ceiling": values["policy-ceiling"] },
-    }),
-  };
-  await requireProject(daemon, values.project);
-  serveStdio(() => relay(daemon, context.version), {
-    transport: patientTransport(process.stdin, process.stdout),
-    onerror: (error) => context.warn(error.message),
-  });
-}
+/** how long a busy daemon may take to answer at the start, in ms */
+const patience = 10_000;
 
 /**
- * Ignores a daemon that does not answer yet, or refuses the key: that may change before the first call, which reports
- * it.
+ * Resolves once it serves; it ends with its input. If the daemon cannot be used, it answers every request with the
+ * reason, which clients show, and then resolves with an exit code.
  */
-async function requireProject({ url, key }: McpDaemon, project: string | undefined): Promise<void> {
-  if (project === undefined) return;
-  await new Client({ url, key }).requireAccess({ project }).catch((error) => {
-    if (error instanceof Refusal && [403, 404].includes(error.status)) throw error;
+export async function mcpCommand(args: string[], context: McpContext): Promise<number | undefined> {
+  const { values, positionals } = readArgs(args, mcpUsage, options);
+  if (values.help) return void context.print(mcpUsage.trimEnd());
+  const [command, ...rest] = positionals;
+  if (command === "config") return void config(rest, values, context);
+  if (command !== undefined) throw new CliError(`Cannot serve "${positionals.join(" ")}"\n\n${mcpUsage.trimEnd()}`);
+  const path = pathOf(values);
+  const transport = patientTransport(context.input, context.output);
+  let daemon: McpDaemon;
+  try {
+    const found = { url: daemonUrl(values.url, context.environment), key: apiKey(values["data-dir"], context) };
+    const headers = ceilingHeaders(values);
+    daemon = { ...found, path, ...(headers && { headers }) };
+    const client = new Client(found);
+    await client.health(patience);
+    await client.requireAccess({ project: values.project });
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    context.warn(error.message);
+    await answerWith(error.message, transport);
+    return 1;
+  }
+  serveStdio(() => relay(daemon, context.version), {
+    transport,
+    onerror: (error) => context.warn(error.message),
   });
+  return undefined;
+}
+
+/** answers every request with an error until the input ends */
+async function answerWith(message: string, transport: Transport): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    transport.onclose = resolve;
+  });
+  transport.onmessage = (request) => {
+    if (!("id" in request) || !("method" in request)) return;
+    const error = { code: ProtocolErrorCode.InternalError, message };
+    void transport.send({ jsonrpc: "2.0", id: request.id, error }).catch(() => undefined);
+  };
+  await transport.start();
+  await closed;
 }
 
 type Values = Partial<Record<keyof typeof options, string | undefined>>;
@@ -90,6 +109,10 @@ function pathOf({ tools = "sandkeep", project }: Values): string {
     throw new CliError(`Cannot serve the tools "${tools}": there are ${Object.keys(paths).join(" and ")}`);
   }
   return `${paths[tools]}${project === undefined ? "" : `?${new URLSearchParams({ project })}`}`;
+}
+
+function ceilingHeaders({ "policy-ceiling": ceiling }: Values): Record<string, string> | undefined {
+  return ceiling === undefined ? undefined : { "sandkeep-policy-ceiling": ceiling };
 }
 
 const paths: Record<string, string> = { sandkeep: "/mcp", veryfront: "/mcp/veryfront" };
@@ -103,12 +126,15 @@ function config([client = "", ...rest]: string[], values: Values, context: McpCo
     throw new CliError(`Cannot configure "${[client, ...rest].join(" ")}"${why}\n\n${mcpUsage.trimEnd()}`);
   }
   pathOf(values);
+  const url = daemonUrl(values.url, context.environment);
+  // Without a key to read here, the program that the client starts has none either.
+  apiKey(values["data-dir"], context);
   const { SANDKEEP_API_KEY: key, SANDKEEP_DATA_DIR, NODE_EXTRA_CA_CERTS: certificates } = context.environment;
   // A client starts programs with few variables, and in another directory. The key takes precedence over the directory.
   const dataDir = values["data-dir"] ?? (key ? undefined : SANDKEEP_DATA_DIR || undefined);
   const given: Values = {
     ...values,
-    url: daemonUrl(values.url, context.environment),
+    url,
     "data-dir": dataDir === undefined ? undefined : resolve(dataDir),
   };
   const flags = (Object.keys(options) as (keyof Values)[]).flatMap((name) => {

@@ -60,7 +60,8 @@ describe("installed by this host's npm", () => {
   test("the files that it tells a shell to load into other programs exist", async ({ skip }) => {
     skip(reason !== undefined, reason);
     const env = { PATH: installation.path, SANDKEEP_API_KEY: "sk_x", NODE_OPTIONS: "", PYTHONPATH: "" };
-    const script = 'eval "$(sandkeep env vercel 2>/dev/null)" && echo "$NODE_OPTIONS" && echo "$PYTHONPATH"';
+    const script =
+      'eval "$(sandkeep env vercel --url http://127.0.0.1:1 2>/dev/null)" && echo "$NODE_OPTIONS" && echo "$PYTHONPATH"';
     const { stdout } = await execute("sh", ["-c", script], { env });
     const [preload = "", pythonPath] = stdout.split("\n");
     expect(existsSync(fileURLToPath(preload.replace("--import=", "")))).toBe(true);

@@ -166,11 +166,9 @@ describe.each(eras)("over standard input and output, in %s", (era) => {
 });
 
 describe("sandkeep mcp", () => {
-  test("says what is wrong when there is no daemon, or no key for it", async () => {
-    const nobody = await program("2025-11-25", { SANDKEEP_URL: "http://127.0.0.1:9" });
-    await expect(nobody.listTools()).rejects.toThrow(/Cannot reach the daemon at "http:\/\/127.0.0.1:9"/);
-    const stranger = await program("2025-11-25", { SANDKEEP_API_KEY: "sk_nobody_has_this_key" });
-    await expect(stranger.listTools()).rejects.toThrow(/does not know this API key/);
+  test("says what is wrong if the daemon does not know the key, or there is none", async () => {
+    const stranger = program("2025-11-25", { SANDKEEP_API_KEY: "sk_nobody_has_this_key" });
+    await expect(stranger).rejects.toThrow(`Cannot use the daemon at "${daemon().url}" with this API key`);
     const empty = await tempDir();
     const none = await run(process.execPath, [main, "mcp", "--data-dir", empty], {});
     expect(none).toMatchObject({
