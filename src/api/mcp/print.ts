@@ -1,7 +1,7 @@
 /** Prints the core's objects for the tools' answers. */
 
 import { z } from "zod";
-import type { Route, Snapshot } from "../../core/model/sandbox.ts";
+import type { Route, Sandbox, Snapshot } from "../../core/model/sandbox.ts";
 import type { Booted } from "../../core/sandboxes/sandboxes.ts";
 import { portUrl } from "../kit/port-url.ts";
 import { policy, printPolicy } from "./policy.ts";
@@ -18,6 +18,7 @@ export const sandboxFields = {
   status: z
     .enum(["pending", "running", "snapshotting", "stopping", "stopped", "failed", "aborted"])
     .describe("Commands and files work while it is running."),
+  image: z.string().describe("The image that it boots from."),
   cwd: z.string().describe("Where commands start and relative paths begin."),
   vcpus: z.int(),
   memory_mib: z.int(),
@@ -31,6 +32,15 @@ export const sandboxFields = {
     .union([z.string(), nothing])
     .describe("What resume_sandbox would start from; null when there is none."),
 };
+
+/** what a new sandbox says if it has another runtime than its caller asked for */
+export const note = z.string().optional().describe("What differs from what was asked for.");
+
+export function runtimeNote(asked: string | undefined, { image, runtime }: Sandbox["base"]): string | undefined {
+  if (asked === undefined || asked === runtime) return undefined;
+  const instead = `No image named "${asked}" is here, so the default image "${image}" runs, which may have other versions`;
+  return `${instead}: run node --version or python3 --version to see them.`;
+}
 
 export const routeFields = { sandbox: z.string(), ...portFields };
 
@@ -47,6 +57,7 @@ export function printSandbox({ sandbox: it, session }: Booted, dialect: McpDiale
     sandbox: it.name,
     session_id: session.id,
     status: session.state,
+    image: it.base.imageName ?? it.base.image,
     cwd: session.cwd,
     vcpus: session.vcpus,
     memory_mib: session.memory,

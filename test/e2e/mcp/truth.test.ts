@@ -112,6 +112,17 @@ describe("create_sandbox", () => {
     expect(await refusal(client, "create_sandbox", { git_url, git_ref: "nowhere" })).toMatch(/^Cannot clone/);
   });
 
+  test("`If no image has it, the default image runs, and note says so`", async () => {
+    expect((await propertiesOf("create_sandbox")).runtime?.description).toMatch(
+      /If no image has it, the default image runs, and note says so\.$/,
+    );
+    const own = await call(client, "create_sandbox", { runtime: "node24" });
+    expect([own.image, own.note]).toEqual(["host", undefined]);
+    const other = await call(client, "create_sandbox", { runtime: "python3.13" });
+    expect(other).toMatchObject({ image: "host", note: expect.stringMatching(/^No image named "python3.13" is here/) });
+    for (const { sandbox } of [own, other]) await call(client, "delete_sandbox", { sandbox });
+  });
+
   test("`Processors, each with 2 GiB of memory`, `Whether its files survive a stop`, `sudo inside`", async () => {
     const made = await call(client, "create_sandbox", { vcpus: 1, persistent: false });
     expect(made).toMatchObject({ vcpus: 1, memory_mib: 2048, persistent: false });

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { SessionState } from "../../../core/model/sandbox.ts";
 import type { CreateSpec } from "../../../core/sandboxes/sandboxes.ts";
 import { find, handle, ownerOf } from "../handle.ts";
-import { printSandbox, printSnapshot, sandboxFields, snapshotFields } from "../print.ts";
+import { note, printSandbox, printSnapshot, runtimeNote, sandboxFields, snapshotFields } from "../print.ts";
 import { text } from "../schema.ts";
 import { forkSettings, settings, settingsOf, tags, undoIfAborted } from "../settings.ts";
 import { additive, destructive, idempotent, type McpLimits, readOnly, type Tool, tool } from "../tool.ts";
@@ -23,7 +23,7 @@ export function sandboxTools(limits: McpLimits): Tool[] {
         "it runs. Use it to run code, install packages or start servers. Returns its name, which the other tools take " +
         "as sandbox, its working directory (cwd) and expires_at, when it stops by itself.",
       input: z.strictObject({ ...settings(limits), ...origin }).superRefine(requireOneOrigin),
-      output: z.strictObject(sandboxFields),
+      output: z.strictObject({ ...sandboxFields, note }),
       // A repository is cloned from the network.
       hints: { ...additive, openWorldHint: true },
       async run({ image, runtime, snapshot_id, git_url, git_ref, persistent, ...rest }, call) {
@@ -35,7 +35,8 @@ export function sandboxTools(limits: McpLimits): Tool[] {
           source: sourceOf({ snapshot_id, git_url, git_ref }),
         });
         await undoIfAborted(call, made.sandbox);
-        return printSandbox(made, call);
+        const other = runtimeNote(runtime, made.sandbox.base);
+        return { ...printSandbox(made, call), ...(other !== undefined && { note: other }) };
       },
     }),
     tool({
@@ -84,7 +85,10 @@ export function sandboxTools(limits: McpLimits): Tool[] {
 /** what a new sandbox starts from */
 const origin = {
   image: text(255).regex(/^\S+$/).optional().describe("Image to boot from. Default: the host's default image."),
-  runtime: text(64).min(1).optional().describe("Runtime of the default image, such as node24 or python3.13."),
+  runtime: text(64)
+    .min(1)
+    .optional()
+    .describe("node24, node22, node26 or python3.13. If no image has it, the default image runs, and note says so."),
   snapshot_id: text(128).min(1).optional().describe("Snapshot to start from, as snapshot_sandbox returned it."),
   git_url: text(4096)
     .regex(/^https?:\/\/\S+$/)
