@@ -4,7 +4,7 @@ import type { Context } from "../context.ts";
 import { trustEnvironment, trusted } from "../images/trust.ts";
 import { messageOf, SandkeepError } from "../model/errors.ts";
 import type { Session } from "../model/sandbox.ts";
-import type { Machine } from "../ports/runtime.ts";
+import type { EgressJournal, Machine, Runtime } from "../ports/runtime.ts";
 import { openEnvironment } from "./environments.ts";
 
 export type Source =
@@ -24,9 +24,12 @@ export type Source =
 const timeLimit = 10 * 60_000;
 const longestComplaint = 2000;
 
-/** runs inside the sandbox, as the session's user, so the network policy applies */
+/**
+ * Runs inside the sandbox, as the session's user, so the network policy applies. If it was refused, the error has the
+ * reason that is in the egress log too.
+ */
 export async function fetchSource(
-  context: Pick<Context, "hostRoots" | "sandboxEnv" | "seal" | "redact">,
+  context: Pick<Context, "hostRoots" | "sandboxEnv" | "seal" | "redact"> & { runtime: Pick<Runtime, "egress"> },
   machine: Machine,
   session: Session,
   source: Exclude<Source, { kind: "snapshot" }>,
@@ -34,8 +37,20 @@ export async function fetchSource(
   const own = openEnvironment(session.env, context.seal);
   const base = { ...trustEnvironment(session.networkPolicy, context), ...own };
   if (source.kind === "git" && source.password !== undefined) context.redact?.(source.password);
-  if (source.kind === "git") await clone(machine, { ...session, env: base }, source);
-  else await unpack(machine, { ...session, env: base }, source.url);
+  try {
+    if (source.kind === "git") await clone(machine, { ...session, env: base }, source);
+    else await unpack(machine, { ...session, env: base }, source.url);
+  } catch (cause) {
+    const reason = await refusalOf(context.runtime.egress(machine.id));
+    if (reason === undefined || !(cause instanceof SandkeepError)) throw cause;
+    throw new SandkeepError(cause.code, `${cause.message}. ${reason}`, { cause });
+  }
+}
+
+/** why the last connection that was refused was; nothing else than the source has run in the machine yet */
+async function refusalOf(journal: EgressJournal | undefined): Promise<string | undefined> {
+  const { lines } = (await journal?.lines({ after: 0, limit: 1000 }).catch(() => undefined)) ?? { lines: [] };
+  return lines.flatMap((line) => ("reason" in line && line.reason !== undefined ? [line.reason] : [])).at(-1);
 }
 
 async function clone(machine: Machine, session: Session, source: Extract<Source, { kind: "git" }>): Promise<void> {

@@ -97,6 +97,9 @@ describe.each(Object.entries(sdks))("SDK %s", (version, { Sandbox }) => {
         json: { error: { message: expect.stringContaining("wrong") } },
       });
     }
+    const closed = Sandbox.create({ ...auth(), source: { type: "git", url: "http://10.1.2.3/repo.git" } });
+    const why = "10.1.2.3 is private (SANDKEEP_EGRESS_ALLOW=10.1.2.3/32 would open it)";
+    await expect(closed).rejects.toMatchObject({ json: { error: { message: expect.stringContaining(`. ${why}`) } } });
     const denied = Sandbox.create({
       ...auth(),
       networkPolicy: "deny-all",
