@@ -4,11 +4,12 @@
  * is removed with the package, or in the data directory if another user owns that folder.
  */
 
-import { execFile } from "node:child_process";
+import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { text } from "node:stream/consumers";
 import { advice, type HostNeed, missing } from "../../scripts/host-needs.mjs";
 import { SandkeepError } from "../core/model/errors.ts";
 
@@ -52,18 +53,60 @@ export function isForCompiling({ why }: HostNeed): boolean {
 
 async function compile(sources: string, folder: string): Promise<void> {
   mkdirSync(folder, { recursive: true, mode: 0o755 });
+  removeAbandoned(folder);
   // Two processes may compile at the same time; either result is fine.
-  const build = mkdtempSync(join(folder, "make-"));
+  const build = mkdtempSync(join(folder, `make-${process.pid}-`));
+  // A group of its own, so that compilers end with it.
+  const make = spawn("make", ["-s", "-C", sources, `BUILD=${build}`], {
+    detached: true,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  using interruption = new Interruption(() => {
+    if (make.pid !== undefined && make.exitCode === null) process.kill(-make.pid, "SIGTERM");
+  });
   try {
-    await promisify(execFile)("make", ["-s", "-C", sources, `BUILD=${build}`], { encoding: "utf8" });
+    const [said, [code]] = await Promise.all([text(make.stderr), once(make, "close")]);
+    if (interruption.signal !== undefined) throw refusal(`${interruption.signal} ended it`);
+    if (code !== 0) throw refusal(`make failed\n${said}`.trimEnd());
     renameSync(join(build, name), join(folder, name));
-  } catch (cause) {
-    const said = cause instanceof Error && "stderr" in cause ? `\n${cause.stderr}`.trimEnd() : "";
-    throw new SandkeepError("unsupported", `Cannot compile the native program: make failed${said}`, { cause });
   } finally {
     rmSync(build, { recursive: true, force: true });
   }
 }
+
+function refusal(why: string): SandkeepError {
+  return new SandkeepError("unsupported", `Cannot compile the native program: ${why}`);
+}
+
+/** removes what processes left that were killed while they compiled */
+function removeAbandoned(folder: string): void {
+  for (const entry of readdirSync(folder)) {
+    const [, pid] = /^make-(?:(\d+)-)?\w{6}$/.exec(entry) ?? [];
+    if (entry.startsWith("make-") && !(pid !== undefined && existsSync(`/proc/${pid}`)))
+      rmSync(join(folder, entry), { recursive: true, force: true });
+  }
+}
+
+/** Calls a function instead of ending this process at a signal, until it is disposed of. */
+class Interruption implements Disposable {
+  /** the first signal that came */
+  signal: NodeJS.Signals | undefined;
+  readonly #onSignal: (signal: NodeJS.Signals) => void;
+
+  constructor(end: () => void) {
+    this.#onSignal = (signal) => {
+      this.signal ??= signal;
+      end();
+    };
+    for (const signal of interruptions) process.on(signal, this.#onSignal);
+  }
+
+  [Symbol.dispose](): void {
+    for (const signal of interruptions) process.off(signal, this.#onSignal);
+  }
+}
+
+const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 function packageFolder(root: string): string {
   return join(root, "guest/build");
