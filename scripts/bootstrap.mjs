@@ -22,7 +22,7 @@ const purposes = ["run", ...(testing ? ["test"] : []), ...(benching ? ["bench"] 
 
 // Checked first: to prepare everything for a start that is refused would take long.
 if (!checking && !testing && !benching && process.getuid?.() !== 0)
-  fail("Cannot serve: making sandboxes takes root\nhint: sudo npm start, with the flags that you gave after --");
+  fail("Cannot serve: making sandboxes needs root\nhint: sudo npm start, with the flags that you gave after --");
 installPackages();
 checkPackagedNode();
 // Checking the code needs nothing of the host.

@@ -121,3 +121,13 @@ test.each([
   });
   expect(existsSync(other)).toBe(false);
 });
+
+test("serve refuses a run directory whose sockets would have too long paths before it makes anything", async () => {
+  const folder = await tempDir();
+  const runDir = join(folder, "r".repeat(70));
+  const args = [main, "serve", "--port", "0", "--data-dir", join(folder, "data"), "--run-dir", runDir];
+  await expect(run(process.execPath, args)).rejects.toMatchObject({
+    stderr: expect.stringContaining(`Cannot use the run directory "${runDir}": its path has `),
+  });
+  expect(readdirSync(folder)).toEqual([]);
+});

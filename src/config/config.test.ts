@@ -99,7 +99,8 @@ test.each([
   [["--store-size", "1M"], {}, /it must be a size of at least 1G, such as 32G$/],
   [["--port", "6000"], {}, /Cannot use --port "6000": .*fetch\(\) refuses this one/],
   [[], { SANDKEEP_DURABILITY: "maybe" }, /^Cannot use SANDKEEP_DURABILITY "maybe": it must be power or process$/],
-  [["--nonsense"], {}, /Cannot serve: Unknown option '--nonsense'/],
+  [["--nonsense"], {}, /Cannot serve: Unknown option '--nonsense' \(/],
+  [["--pool-hott=1"], {}, /Cannot serve: Unknown option '--pool-hott'. Did you mean "--pool-hot"\? \(/],
   [["surprise"], {}, /Cannot serve: Unexpected argument 'surprise'/],
 ])("a bad value is a sentence that names the setting: %j %j", (args, environment, sentence) => {
   expect(() => readConfig(args, environment)).toThrow(sentence);

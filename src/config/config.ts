@@ -7,6 +7,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { z } from "zod";
+import { optionProblem } from "../base/option-problem.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 import { logFormats, logLevels } from "../log/log-line.ts";
 import { imageSettings } from "./image-settings.ts";
@@ -410,7 +411,7 @@ function flagsIn(args: string[]): Record<string, string | boolean | undefined> {
   try {
     return parseArgs({ args, options, allowPositionals: false }).values;
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message.split(". ")[0] : String(cause);
+    const why = optionProblem(cause, Object.keys(options));
     throw new SandkeepError("invalid", `Cannot serve: ${why} (sandkeep serve --help shows what there is)`, { cause });
   }
 }

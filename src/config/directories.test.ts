@@ -5,7 +5,15 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../test/harness/harness.ts";
-import { dataDirectory, makeDirectory, requireUsedDirectory, runDirectory } from "./directories.ts";
+import { findCgroups } from "../runtime/linux/host/cgroup.ts";
+import { places, planMachine } from "../runtime/linux/machines/plan.ts";
+import {
+  dataDirectory,
+  longestRunDirectory,
+  makeDirectory,
+  requireUsedDirectory,
+  runDirectory,
+} from "./directories.ts";
 
 test("a directory is made with those above it for its owner only, and undone where it is still empty", async () => {
   const parent = await tempDir();
@@ -53,4 +61,19 @@ test("a directory that no daemon has used is refused, and nothing is made in it"
   );
   await writeFile(join(path, "ledger.jsonl"), "");
   requireUsedDirectory(dataDirectory(path), "recover");
+});
+
+test("a run directory whose sockets the kernel would refuse is refused, and the longest that works is not", () => {
+  const longest = `/${"ü".repeat((longestRunDirectory - 1) / 2)}`;
+  expect(runDirectory(longest)).toMatchObject({ path: longest });
+  expect(() => runDirectory(`${longest}/x`)).toThrow(
+    `Cannot use the run directory "${longest}/x": its path has 71 bytes, and sockets in it can be used only up to 69\nhint: --run-dir or SANDKEEP_RUN_DIR names another one`,
+  );
+  const host = findCgroups("30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", () => "cpu memory pids");
+  const at = places("/data", longest);
+  const keeper = `${at.egress}.4194304`;
+  const lengths = [planMachine(at, host, `m${"f".repeat(16)}`, 0).socket, keeper].map((path) =>
+    Buffer.byteLength(path),
+  );
+  expect(Math.max(...lengths)).toBe(107);
 });

@@ -18,8 +18,22 @@ export function dataDirectory(path: string): NamedDirectory {
   return { path, what: "data directory", setting: "--data-dir or SANDKEEP_DATA_DIR" };
 }
 
+/** bytes of the longest path that the kernel accepts for a socket, and of the longest name of one in a run directory */
+const longestSocketPath = 107;
+const longestSocketName = "/0123456789ab/m/m0123456789abcdef.sock".length;
+/** bytes that the path of a run directory may have */
+export const longestRunDirectory = longestSocketPath - longestSocketName;
+
+/** throws if the paths of sockets in it would be too long for the kernel */
 export function runDirectory(path: string): NamedDirectory {
-  return { path, what: "run directory", setting: "--run-dir or SANDKEEP_RUN_DIR" };
+  const setting = "--run-dir or SANDKEEP_RUN_DIR";
+  const length = Buffer.byteLength(path);
+  if (length <= longestRunDirectory) return { path, what: "run directory", setting };
+  const why = `its path has ${length} bytes, and sockets in it can be used only up to ${longestRunDirectory}`;
+  throw new SandkeepError(
+    "invalid",
+    `Cannot use the run directory "${path}": ${why}\nhint: ${setting} names another one`,
+  );
 }
 
 /** files that every start leaves in a data directory, and of which a loss may leave only some */

@@ -19,7 +19,6 @@ import { createApi } from "../api/server.ts";
 import { writeDurably } from "../base/durable-file.ts";
 import { after } from "../base/waits.ts";
 import type { RecoveryPlace } from "../cli/offline/recover.ts";
-import { shellWord } from "../cli/print/output.ts";
 import { type Config, readConfig, serveUsage } from "../config/config.ts";
 import { dataDirectory, makeDirectory, requireUsedDirectory, runDirectory } from "../config/directories.ts";
 import { egressSettingsOf, type TrustedRoots, trustedRootsOf } from "../config/network-settings.ts";
@@ -47,8 +46,9 @@ import { DiskRoom } from "../runtime/linux/storage/disk-room.ts";
 import { lockDirectory } from "../store/engines/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
-import { greeting, rootHint } from "./greeting.ts";
+import { commandLine, greeting, rootHint } from "./greeting.ts";
 import { closeServer, listenOn, requireFree, urlHost } from "./listening.ts";
+import { domainUrlOf, type Place, publicUrlOf } from "./place.ts";
 import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
 import { handleSignals, ignoreBrokenPipes } from "./signals.ts";
 import { logUncaughtErrors, restart } from "./uncaught-errors.ts";
@@ -75,7 +75,7 @@ export async function serve(args: string[]): Promise<void> {
   }
   const config = readConfig(args, process.env);
   if (process.getuid?.() !== 0) {
-    throw new SandkeepError("forbidden", `Cannot serve: making sandboxes takes root\n${rootHint(args, process.env)}`);
+    throw new SandkeepError("forbidden", `Cannot serve: making sandboxes needs root\n${rootHint(args, process.env)}`);
   }
   // Before `npm start` in a clone, bootstrap.mjs has said so.
   if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) warn(line);
@@ -132,7 +132,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
     const guest = await nativeProgram({ root, dataDir: config.dataDir, say: progress });
     const room = await DiskRoom.open({ ...reserveOf(config), say: warn });
     undo.defer(async () => room.close());
-    const files = new DirectoryRecoveryFiles(config.dataDir);
+    const files = recoveryFilesOf(config);
     const store = await openStoreOf(config, files);
     undo.defer(() => store.close());
     const belonging = belongingOf(config, store, files);
@@ -202,7 +202,7 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   requireUsedDirectory(dataDirectory(config.dataDir), "recover");
   undo.defer(makeDirectory(runDirectory(config.runDir)));
   undo.defer(lockDirectory(config.dataDir, "recover"));
-  const files = new DirectoryRecoveryFiles(config.dataDir);
+  const files = recoveryFilesOf(config);
   const location = storeLocation(config);
   const isMissing = "path" in location && !existsSync(location.path);
   const store = await openStore(isMissing && !create ? { path: ":memory:" } : location, {
@@ -220,6 +220,7 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   return {
     context,
     belonging: belongingOf(config, store, files),
+    serveCommand: commandLine("serve", config, process.env),
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };
 }
@@ -241,11 +242,15 @@ function sealOf({ dataDir }: Config): Seal {
   return redacting(openSeal(join(dataDir, "secret.key")));
 }
 
+function recoveryFilesOf(config: Config): DirectoryRecoveryFiles {
+  return new DirectoryRecoveryFiles(config.dataDir, commandLine("recover", config, process.env));
+}
+
 function openStoreOf(config: Config, files: DirectoryRecoveryFiles): Promise<Store> {
   const location = storeLocation(config);
   if ("path" in location && files.identity() !== undefined && !existsSync(location.path)) {
-    const recover = `sandkeep recover --data-dir ${shellWord(config.dataDir)}`;
-    const how = `Restore it from a backup; or run "${recover}", which lists what is here, and "${recover} --adopt", which makes a new one of it`;
+    const { recoverCommand } = files;
+    const how = `Restore it from a backup; or run "${recoverCommand}", which lists what is here, and "${recoverCommand} --adopt", which makes a new one of it`;
     throw new SandkeepError(
       "conflict",
       `Cannot serve "${config.dataDir}": its database "${location.path}" is missing. ${how}`,
@@ -343,23 +348,6 @@ function regionsOf({ regions: [first, ...others] }: Config): readonly [string, .
 function trustOf({ pems, bundle }: TrustedRoots): Pick<Context, "hostRoots"> {
   if (pems.length === 0) return {};
   return { hostRoots: { pems, bundle, pem: pems.join(""), addToJava: (store) => withCertificates(store, pems) } };
-}
-
-/** Where the daemon is found. */
-interface Place {
-  config: Config;
-  /** the one it listens on, once it does */
-  port: number;
-}
-
-function publicUrlOf({ config, port }: Place): string {
-  return config.publicUrl ?? `http://${urlHost(config.host)}:${port}`;
-}
-
-/** where labels lead to sandboxes: what stands before the daemon stands before them too */
-function domainUrlOf(place: Place): string {
-  const url = new URL(publicUrlOf(place));
-  return `${url.protocol}//${place.config.domain}${url.port === "" ? "" : `:${url.port}`}`;
 }
 
 /** an authority for each sandbox, and the proof of who it is */

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { clients } from "../api/default-dialect.ts";
 import { readConfig } from "../config/config.ts";
 import { launcher } from "../installation/installation.ts";
-import { greeting, rootHint } from "./greeting.ts";
+import { commandLine, greeting, rootHint } from "./greeting.ts";
 
 test("the suggested command has the flags and variables that were given", () => {
   const environment = { SANDKEEP_PORT: "7811", SANDKEEP_API_KEY: "secret", HOME: "/" };
@@ -23,4 +23,10 @@ test.each([
 ])("that keys are sent in the clear is said where others can reach it: %j", (args, isSaid) => {
   const said = greeting({ url: "http://127.0.0.1:7700" }, readConfig(args, {}), {}, clients);
   expect(said.includes("without encryption")).toBe(isSaid);
+});
+
+test("a suggested command has the directories of the settings, if they are not the usual ones", () => {
+  const config = readConfig(["--data-dir", "/my data", "--run-dir", "/run/other"], {});
+  expect(commandLine("recover", config, {})).toBe(`${launcher} recover --data-dir '/my data' --run-dir /run/other`);
+  expect(commandLine("serve", readConfig([], {}, true), {})).toBe(`${launcher} serve --data-dir /var/lib/sandkeep`);
 });

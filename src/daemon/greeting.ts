@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { shellWord } from "../cli/print/output.ts";
-import { type Config, settings } from "../config/config.ts";
+import { type Config, readConfig, settings } from "../config/config.ts";
 import { ownCommand } from "../installation/installation.ts";
 
 /** Of a daemon that has started. */
@@ -55,6 +55,12 @@ function exposure({ host, publicUrl = "" }: Config): string[] {
   if (isLocal || publicUrl.startsWith("https:")) return [];
   const how = "put a proxy with TLS before it, and give its address as SANDKEEP_PUBLIC_URL";
   return [`It listens on ${host} without encryption, so that keys can be read on the way: ${how}`, ""];
+}
+
+/** a command line of this Sandkeep for the directories of these settings, to be copied into a shell */
+export function commandLine(verb: string, { dataDir, runDir }: Config, environment: NodeJS.ProcessEnv): string {
+  const run = runDir === readConfig([], {}).runDir ? [] : ["--run-dir", runDir];
+  return [ownCommand(environment), verb, "--data-dir", dataDir, ...run].map(shellWord).join(" ");
 }
 
 const sudoPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -19,10 +19,12 @@ import { SandkeepError } from "../core/model/errors.ts";
 import type { DescribedKind, Description, RecoveryFiles } from "../core/ports/recovery-files.ts";
 
 export class DirectoryRecoveryFiles implements RecoveryFiles {
+  readonly recoverCommand: string;
   readonly #dataDir: string;
 
-  constructor(dataDir: string) {
+  constructor(dataDir: string, recoverCommand = "sandkeep recover") {
     this.#dataDir = dataDir;
+    this.recoverCommand = recoverCommand;
   }
 
   describe(kind: DescribedKind, id: string, description: Description): void {
@@ -54,7 +56,7 @@ export class DirectoryRecoveryFiles implements RecoveryFiles {
     if (text === undefined) return undefined;
     const id = parse(text)?.id;
     if (typeof id === "string" && id !== "") return id;
-    const how = `restore it from a backup, or delete it and run "sandkeep recover --adopt"`;
+    const how = `restore it from a backup, or delete it and run "${this.recoverCommand} --adopt"`;
     throw new SandkeepError("internal", `Cannot read "${path}": it is damaged (${how})`);
   }
 

@@ -49,7 +49,7 @@ test("a good host has no complaints, and the diagnosis lists the isolation of a 
 test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ["system", { platform: "darwin" }, /Linux/],
   ["system", { arch: "ia32" }, /x64 and arm64/],
-  ["user", { root: false }, /takes root/, "sudo sandkeep serve"],
+  ["user", { root: false }, /needs root/, "sudo sandkeep serve"],
   ["privileges", { lackingCapabilities: ["SYS_ADMIN"] }, /CAP_SYS_ADMIN/, "run the container with --privileged"],
   ["kernel", { kernel: "5.15.0" }, /cannot map/],
   ["user namespaces", { userNamespaces: false }, /off/, "sysctl -w user.max_user_namespaces=65536"],
@@ -70,7 +70,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
     "apt-get install -y --no-install-recommends gcc libc6-dev make",
   ],
   ["store", { store: { ...good.store, writable: false } }, /cannot be written/],
-  ["disk", { store: { ...good.store, free: 1e6 } }, /only 1 MB left, with which no daemon can start/],
+  ["disk", { store: { ...good.store, free: 1e6 } }, /only 1 MB free: too little for a daemon to start/],
   ["Node", { node: "20.1.0" }, /too old/, "npm start, which brings its own Node 24"],
 ])("without a requirement no sandbox can run: %s %j", (name, facts, detail, fix) => {
   const { ok, isolation, findings } = diagnose({ ...good, ...facts });
@@ -82,14 +82,19 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
 
 test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ["kernel", { kernel: "5.19.0" }, /tested from 6\.1/],
-  ["limits inside", { fuse: false }, /no \/dev\/fuse: .* only as of its start/, "modprobe fuse"],
+  ["limits inside", { fuse: false }, /\/dev\/fuse is missing: .* as they were at the start/, "modprobe fuse"],
   [
     "clock inside",
     { timeNamespaces: false },
     /count from the start of the host/,
     "sysctl -w user.max_time_namespaces=65536",
   ],
-  ["egress log", { lackingLogs: ["nft_log"] }, /no nft_log: what deny-all refuses is not/, "modprobe -a nft_log"],
+  [
+    "egress log",
+    { lackingLogs: ["nft_log"] },
+    /no nft_log: the log does not show what deny-all refuses/,
+    "modprobe -a nft_log",
+  ],
   [
     "store",
     { store: { ...good.store, mkfs: false } },
@@ -98,24 +103,24 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ],
   ["store", { store: { ...good.store, btrfs: false } }, /no btrfs/, "modprobe btrfs"],
   ["store", { store: { ...good.store, loop: false } }, /loop/, "modprobe loop"],
-  ["disk", { store: { ...good.store, free: 3e9 } }, /only 3 GB free, of which 2 GB are kept in reserve/],
+  ["disk", { store: { ...good.store, free: 3e9 } }, /only 3 GB free, with a reserve of 2 GB/],
   [
     "disk",
     { store: { ...good.store, free: 1e9 } },
-    /1 GB left of the 2 GB .* sandboxes cannot grow/,
+    /1 GB free, less than the reserve of 2 GB: sandboxes cannot grow/,
     "du -xh /d | sort -h | tail",
   ],
-  ["store", { store: { ...good.store, readOnly: true } }, /read-only, since a write to its disk has failed/],
+  ["store", { store: { ...good.store, readOnly: true } }, /read-only, because a write to its disk failed/],
   [
     "kernel.pid_max",
     { limits: { ...good.limits, processes: 10_000 } },
-    /32768 is too small for 10 sandboxes/,
+    /32768 is too small if 10 sandboxes/,
     "sysctl -w kernel.pid_max=104096",
   ],
   [
     "kernel.pty.max",
     { limits: { ...good.limits, sandboxes: 50 } },
-    /4096 is too small for 50 sandboxes/,
+    /4096 is too small if 50 sandboxes/,
     "sysctl -w kernel.pty.max=4224",
   ],
   ["builds", { builds: ["The launcher (process 7) is of another build"] }, /process 7/, "sandkeep upgrade"],
@@ -123,7 +128,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   [
     "packages",
     { packages: [{ name: "git", why: "is git inside" }] },
-    /without git is git inside/,
+    /missing: git, which is git inside/,
     "apt-get install -y --no-install-recommends git",
   ],
 ])("without an option a sandbox still runs: %s %j", (name, facts, detail, fix) => {

@@ -7,11 +7,11 @@ import type { HostFacts } from "../host/host.ts";
 
 export const doctorUsage = `Usage: sandkeep doctor [--json]
 
-Says what isolation this host can give a sandbox, what is missing, and the command that adds it. Changes nothing.
-Exits with 1 when sandboxes cannot run here.
+Shows what isolation sandboxes have on this host, what is missing, and the command that adds it. Changes nothing.
+Exits with 1 if sandboxes cannot run here. Each line begins with ok, with !! if sandboxes run with less, or with NO.
 
 Options:
-  --json                   print everything that was found out, for programs
+  --json                   print all findings as JSON
   --data-dir <directory>   where the daemon keeps its data (SANDKEEP_DATA_DIR)
 `;
 
@@ -28,7 +28,10 @@ export async function doctorCommand(args: string[], { facts, print }: DoctorCont
     print(doctorUsage.trimEnd());
     return 0;
   }
-  if (positionals.length > 0) throw new CliError(`Cannot examine "${positionals[0]}"\n\n${doctorUsage.trimEnd()}`);
+  if (positionals.length > 0)
+    throw new CliError(
+      `Cannot examine "${positionals[0]}": doctor examines this host, and takes no name\n\n${doctorUsage.trimEnd()}`,
+    );
   const found = await facts(values["data-dir"]);
   const diagnosis = diagnose(found);
   if (values.json) print(JSON.stringify({ ...diagnosis, facts: found }, null, 2));
@@ -46,6 +49,6 @@ function report({ ok, isolation, findings }: Diagnosis): string[] {
   });
   const end = ok
     ? ["Sandboxes can run here. Each has:", ...isolation.map((phrase) => `  - ${phrase}`)]
-    : ["Sandboxes cannot run here: put right what says NO."];
+    : ["Sandboxes cannot run here: first fix the lines that begin with NO."];
   return [...lines, "", ...end];
 }

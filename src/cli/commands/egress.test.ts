@@ -16,17 +16,22 @@ test("a missing log prints no table, and the error names the request", async () 
 test("a missing key is an error about that key", async () => {
   const context = await refusing("Key not found.");
   await expect(keyCommand(["rm", "nosuch"], context)).rejects.toThrow(
-    /^Cannot revoke the key "nosuch": Key not found\.$/,
+    /^Cannot delete the key "nosuch": Key not found\.$/,
   );
-  await expect(keyCommand(["ls"], context)).rejects.toThrow(/^Cannot list the keys: Key not found\.$/);
+  for (const verb of ["ls", "list"])
+    await expect(keyCommand([verb], context)).rejects.toThrow(/^Cannot list the keys: Key not found\.$/);
+  for (const verb of ["delete", "remove"])
+    await expect(keyCommand([verb, "nosuch"], context)).rejects.toThrow(/^Cannot delete the key "nosuch": Key not/);
 });
 
 test("a misspelt verb of key suggests the right one", async () => {
   const context = await refusing("");
   await expect(keyCommand(["creat", "ci"], context)).rejects.toThrow(
-    /^Cannot do "key creat ci": there is no such command\. Did you mean "create"\?\n\nUsage/,
+    /^Cannot do "key creat": there is no such command\. Did you mean "create"\?\n\nUsage/,
   );
-  await expect(keyCommand(["create"], context)).rejects.toThrow(/^Cannot do "key create"\n\nUsage/);
+  await expect(keyCommand(["create"], context)).rejects.toThrow(/^Cannot do "key create": it takes one name\n\nUsage/);
+  await expect(keyCommand([], context)).rejects.toThrow(/^Cannot do "key": it must be followed by create, ls, rm\n/);
+  await expect(egressCommand([], context)).rejects.toThrow(/^Cannot show an egress log: name one sandbox or session\n/);
 });
 
 /** the context of a command whose daemon answers 404 to everything */

@@ -50,7 +50,7 @@ export async function egressCommand(args: string[], context: EgressContext): Pro
   if (values.help) return context.print(egressUsage.trimEnd());
   const [name, ...rest] = positionals;
   if (name === undefined || name === "" || rest.length > 0) {
-    throw new CliError(`Cannot show the egress of "${positionals.join(" ")}"\n\n${egressUsage.trimEnd()}`);
+    throw new CliError(`Cannot show an egress log: name one sandbox or session\n\n${egressUsage.trimEnd()}`);
   }
   if (values.suggest && values.follow) throw new CliError("Cannot suggest a policy for what is yet to come");
   const client = new Client({

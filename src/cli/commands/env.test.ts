@@ -151,12 +151,13 @@ test("eval fails if there are no settings to evaluate", async () => {
 });
 
 test.each([
-  [[], /Cannot print settings for ""/],
+  [[], /Cannot print settings: name one service, vercel, e2b or veryfront\n/],
   [["vercell"], /Cannot print settings for "vercell": there is no such service. Did you mean "vercel"\?\n/],
   [["aws"], /Cannot print settings for "aws"/],
   [["constructor"], /Cannot print settings for "constructor"/],
-  [["vercel", "e2b"], /Cannot print settings for "vercel e2b"/],
-  [["vercel", "--what"], /Unknown option '--what'/],
+  [["vercel", "e2b"], /Cannot print settings: name one service/],
+  [["vercel", "--what"], /Unknown option '--what'\n/],
+  [["vercel", "--ulr=x"], /Unknown option '--ulr'. Did you mean "--url"\?\n/],
   [["vercel", "--url", "localhost:1"], /Cannot use "localhost:1" as the daemon's address/],
 ])("invalid arguments are a clear error: %j", async (args, sentence) => {
   await expect(run(args, { SANDKEEP_API_KEY: key })).rejects.toThrow(sentence);

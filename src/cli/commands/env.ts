@@ -59,9 +59,7 @@ async function printSettings(args: string[], context: EnvContext): Promise<void>
   const [service = "", ...rest] = positionals;
   const lines = Object.hasOwn(services, service) ? services[service] : undefined;
   if (!lines || rest.length > 0) {
-    const meant = didYouMean(positionals.join(" "), Object.keys(services));
-    const why = meant === "" ? "" : `: there is no such service. ${meant}`;
-    throw new CliError(`Cannot print settings for "${positionals.join(" ")}"${why}\n\n${envUsage.trimEnd()}`);
+    throw new CliError(`${noSuchService(positionals)}\n\n${envUsage.trimEnd()}`);
   }
   const url = daemonUrl(values.url, context.environment);
   const key = apiKey(values["data-dir"], context);
@@ -70,6 +68,14 @@ async function printSettings(args: string[], context: EnvContext): Promise<void>
   // The daemon's own domain may differ from the environment's.
   const domain = health?.domain ?? (context.environment.SANDKEEP_DOMAIN || undefined);
   for (const line of lines({ url, key, scope, context, domain })) context.print(line);
+}
+
+function noSuchService([service, ...rest]: string[]): string {
+  const known = Object.keys(services);
+  if (service === undefined || rest.length > 0)
+    return `Cannot print settings: name one service, ${known.slice(0, -1).join(", ")} or ${known.at(-1)}`;
+  const meant = didYouMean(service, known);
+  return `Cannot print settings for "${service}": there is no such service${meant === "" ? "" : `. ${meant}`}`;
 }
 
 interface Connection {

@@ -1,16 +1,16 @@
 /** `sandkeep key`: creates keys with limits, lists them and deletes them. */
 
-import { didYouMean } from "../../base/similar.ts";
 import { readArgs } from "../args.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { CliError } from "../errors.ts";
+import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
 
 export const keyUsage = `Usage: sandkeep key create <name> [limits]
        sandkeep key ls
        sandkeep key rm <id>
 
-Makes, lists and deletes the keys of your team. A new key's secret is printed once, on standard output.
+Makes, lists and deletes the keys of your team; list and delete mean the same as ls and rm. A new key's secret is printed once, on standard output.
 
 Limits:
   --project <id or name>       it is for this project only
@@ -42,6 +42,9 @@ const options = {
   "data-dir": { type: "string" },
 } as const;
 
+/** how many names each takes */
+const verbs: Record<string, number> = { create: 1, ls: 0, rm: 1 };
+
 // docs/keys.md defines the daemon's answers.
 interface Key {
   id: string;
@@ -58,13 +61,14 @@ interface Key {
 export async function keyCommand(args: string[], context: KeyContext): Promise<void> {
   const { values, positionals } = readArgs(args, keyUsage, options);
   if (values.help) return context.print(keyUsage.trimEnd());
-  const [verb, name, ...rest] = positionals;
-  const wantsName = verb === "create" || verb === "rm";
-  if ((!wantsName && verb !== "ls") || (name !== undefined) !== wantsName || rest.length > 0) {
-    const verbs = ["create", "ls", "rm"];
-    const meant = verbs.includes(verb ?? "") ? "" : didYouMean(verb ?? "", verbs);
-    const why = meant === "" ? "" : `: there is no such command. ${meant}`;
-    throw new CliError(`Cannot do "key ${positionals.join(" ")}"${why}\n\n${keyUsage.trimEnd()}`);
+  const [given = "", name, ...rest] = positionals;
+  const verb = verbOf(given);
+  const names = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
+  if (names === undefined) {
+    throw new CliError(`${unknownVerb("key", given, Object.keys(verbs))}\n\n${keyUsage.trimEnd()}`);
+  }
+  if ((name === undefined ? 0 : 1 + rest.length) !== names) {
+    throw new CliError(`Cannot do "key ${given}": it takes ${namesInWords(names)}\n\n${keyUsage.trimEnd()}`);
   }
   const expiresAt = values.expires === undefined ? undefined : context.now() + durationOf(values.expires);
   const client = new Client({
@@ -74,7 +78,7 @@ export async function keyCommand(args: string[], context: KeyContext): Promise<v
   if (verb === "ls") return list(client, values.json ?? false, context);
   if (verb === "rm")
     return void (await client.call(
-      `revoke the key "${name}"`,
+      `delete the key "${name}"`,
       "DELETE",
       `/sandkeep/v1/keys/${encodeURIComponent(name ?? "")}`,
     ));

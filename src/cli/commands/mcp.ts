@@ -121,9 +121,7 @@ const paths: Record<string, string> = { sandkeep: "/mcp", veryfront: "/mcp/veryf
 function config([client = "", ...rest]: string[], values: Values, context: McpContext): void {
   const known = clientNames.find((name) => name === client);
   if (!known || rest.length > 0) {
-    const meant = didYouMean(client, clientNames);
-    const why = meant === "" ? "" : `: there is no such client. ${meant}`;
-    throw new CliError(`Cannot configure "${[client, ...rest].join(" ")}"${why}\n\n${mcpUsage.trimEnd()}`);
+    throw new CliError(`${noSuchClient([client, ...rest])}\n\n${mcpUsage.trimEnd()}`);
   }
   pathOf(values);
   const url = daemonUrl(values.url, context.environment);
@@ -152,6 +150,12 @@ function config([client = "", ...rest]: string[], values: Values, context: McpCo
   });
   context.warn(place);
   for (const line of lines) context.print(line);
+}
+
+function noSuchClient([client = "", ...rest]: string[]): string {
+  if (client === "" || rest.length > 0) return `Cannot configure a client: name one of ${clientNames.join(", ")}`;
+  const meant = didYouMean(client, clientNames);
+  return `Cannot configure "${client}": there is no such client${meant === "" ? "" : `. ${meant}`}`;
 }
 
 /** a server that passes every request on to the daemon */

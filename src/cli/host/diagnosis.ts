@@ -38,10 +38,10 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     finding("system", platform === "linux" && ["x64", "arm64"].includes(arch), `${platform} on ${arch}`, {
       missing: "Sandkeep runs on Linux, on x64 and arm64",
     }),
-  ({ root }) => finding("user", root, "root", { missing: "making sandboxes takes root", fix: "sudo sandkeep serve" }),
+  ({ root }) => finding("user", root, "root", { missing: "making sandboxes needs root", fix: "sudo sandkeep serve" }),
   ({ root, lackingCapabilities }) =>
     finding("privileges", !root || lackingCapabilities.length === 0, root ? "all of root's" : "those of your user", {
-      missing: `root lacks ${lackingCapabilities.map((name) => `CAP_${name}`).join(", ")}, as it does in a container`,
+      missing: `root lacks ${lackingCapabilities.map((name) => `CAP_${name}`).join(", ")}, as in most containers`,
       fix: "run the container with --privileged",
     }),
   ({ kernel }) => {
@@ -75,20 +75,21 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
   },
   ({ lackingLogs }) => {
     const name = "egress log";
-    if (lackingLogs.length === 0) return { name, state: "ok", detail: "tells what the kernel refuses, too" };
-    const detail = `the kernel has no ${lackingLogs.join(" and no ")}: what deny-all refuses is not in it`;
+    if (lackingLogs.length === 0) return { name, state: "ok", detail: "also shows what the kernel refuses" };
+    const detail = `the kernel has no ${lackingLogs.join(" and no ")}: the log does not show what deny-all refuses`;
     return { name, state: "warning", detail, fix: `modprobe -a ${lackingLogs.join(" ")}` };
   },
   ({ fuse }) => {
     const name = "limits inside";
     if (fuse) return { name, state: "ok", detail: "/proc shows each sandbox's own memory, processors and load" };
-    const detail = "there is no /dev/fuse: /proc shows a sandbox's limits, but what is in use only as of its start";
+    const detail =
+      "/dev/fuse is missing: /proc inside shows the right limits, but memory and load as they were at the start";
     return { name, state: "warning", detail, fix: "modprobe fuse" };
   },
   ({ timeNamespaces }) => {
     const name = "clock inside";
     if (timeNamespaces) return { name, state: "ok", detail: "uptime counts from each sandbox's own start" };
-    const detail = "there are no time namespaces: uptime and ps inside count from the start of the host";
+    const detail = "the kernel has no time namespaces: uptime and ps inside count from the start of the host";
     return { name, state: "warning", detail, fix: "sysctl -w user.max_time_namespaces=65536" };
   },
   ({ guest }) =>
@@ -101,13 +102,13 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     const name = "disk";
     const [free, reserve] = [sizeInWords(store.free), sizeInWords(store.reserve)];
     if (store.free < leastToStart) {
-      return { name, state: "missing", detail: `only ${free} left, with which no daemon can start` };
+      return { name, state: "missing", detail: `only ${free} free: too little for a daemon to start` };
     }
     if (store.free < store.reserve) {
-      const detail = `${free} left of the ${reserve} that are kept in reserve: sandboxes cannot grow`;
+      const detail = `${free} free, less than the reserve of ${reserve}: sandboxes cannot grow`;
       return { name, state: "warning", detail, fix: `du -xh ${store.path} | sort -h | tail` };
     }
-    const detail = `${free} free, of which ${reserve} are kept in reserve`;
+    const detail = `${free} free, with a reserve of ${reserve}`;
     if (store.free >= 5 * gigabyte) return { name, state: "ok", detail };
     return { name, state: "warning", detail: `only ${detail}` };
   },
@@ -122,14 +123,14 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
   ({ view }) => (view ? hostFiles(view) : []),
   ({ packages }) => {
     const names = [...new Set(packages.map(({ name }) => name))];
-    const why = packages.map((need) => `${need.name} ${need.why}`).join(", ");
+    const why = packages.map((need) => `${need.name}, which ${need.why}`).join("; ");
     if (names.length === 0) return { name: "packages", state: "ok", detail: "all there" };
     const fix = `apt-get install -y --no-install-recommends ${names.join(" ")}`;
-    return { name: "packages", state: "warning", detail: `without ${why}`, fix };
+    return { name: "packages", state: "warning", detail: `missing: ${why}`, fix };
   },
   ({ builds }) => {
     const name = "builds";
-    if (builds.length === 0) return { name, state: "ok", detail: "no process of an earlier build goes on" };
+    if (builds.length === 0) return { name, state: "ok", detail: "every process is of this build" };
     return builds.map((detail) => ({ name, state: "warning", detail, fix: "sandkeep upgrade" }) as const);
   },
   ({ node }) =>
@@ -143,12 +144,12 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
 function hostFiles({ shown, masked, unpackaged }: NonNullable<HostFacts["view"]>): Finding[] {
   const hidden =
     masked.length === 0
-      ? "nothing in them is closed to other users of this host"
-      : `hidden in them, as it is closed to other users of this host: ${listed(masked)}`;
+      ? "every user of this host can read all of these"
+      : `hidden, because other users of this host cannot read it: ${listed(masked)}`;
   const others = {
     name: "host's files",
     state: "ok",
-    detail: `of no package, and shown: ${listed(unpackaged)}`,
+    detail: `shown, although it belongs to no package: ${listed(unpackaged)}`,
   } as const;
   return [
     {
@@ -171,13 +172,14 @@ function listed(paths: string[]): string {
 function storage({ store, root }: HostFacts): Finding {
   const name = "store";
   if (store.readOnly) {
-    const detail = "read-only, since a write to its disk has failed; a daemon mends it once the disk has room";
+    const detail =
+      "read-only, because a write to its disk failed; a daemon makes it writable again when the disk has room";
     return { name, state: "warning", detail };
   }
   if (root && !store.writable) return { name, state: "missing", detail: `"${store.path}" cannot be written to` };
   if (store.onBtrfs) return { name, state: "ok", detail: `btrfs at ${store.path}` };
   if (store.btrfs && store.mkfs && store.loop) return { name, state: "ok", detail: `a btrfs image in ${store.path}` };
-  const lost = "a plain folder: disk limits are watched rather than enforced, and live snapshots copy";
+  const lost = "a plain folder: Sandkeep checks disk limits instead of the kernel, and snapshots copy files";
   if (!store.btrfs)
     return { name, state: "warning", detail: `${lost}; the kernel has no btrfs`, fix: "modprobe btrfs" };
   if (!store.mkfs)
@@ -188,11 +190,11 @@ function storage({ store, root }: HostFacts): Finding {
 function isolationOf({ cgroups, store }: HostFacts): string[] {
   const enforced = store.onBtrfs || (store.btrfs && store.mkfs && store.loop);
   return [
-    "namespaces of its own for users, processes, mounts, network, IPC and host name; root inside is nobody outside",
+    "namespaces of its own for users, processes, mounts, network, IPC and host name; root inside is an unprivileged user outside",
     "a filter on system calls, and no capability over the host",
     `cpu, memory and processes limited by cgroups of version ${cgroups.version}`,
-    `its disk use ${enforced ? "limited by btrfs" : "watched, and no more written above its limit"}`,
-    "no network but through the daemon's proxy, which holds it to its policy",
+    `a limit on its disk use, ${enforced ? "which btrfs enforces" : "which Sandkeep checks again and again"}`,
+    "no network except through the daemon's proxy, which enforces its policy",
     "the host's kernel, shared by all sandboxes: not a virtual machine",
   ];
 }

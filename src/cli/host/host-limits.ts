@@ -67,7 +67,7 @@ export function hostLimits(limits: HostLimits): Finding[] {
   return small.map((name) => ({
     name,
     state: "warning",
-    detail: `${limits.settings[name]} is too small for ${limits.sandboxes} sandboxes (SANDKEEP_MAX_SANDBOXES) that use all they may`,
+    detail: `${limits.settings[name]} is too small if ${limits.sandboxes} sandboxes (SANDKEEP_MAX_SANDBOXES) use all that they may`,
     fix: `sysctl -w ${name}=${needed[name](limits)}`,
   }));
 }

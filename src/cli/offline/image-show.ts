@@ -18,15 +18,34 @@ export async function described({ images, layers }: Stores, image: ImageRecord):
   return `${image.name}${owner}  ${count} ${count === 1 ? "layer" : "layers"}  ${megabytes(total)}${common}  ${when}`;
 }
 
+/** a list of the images as JSON, with what `described` shows */
+export async function listedAsJson(stores: Stores, images: ImageRecord[]): Promise<string> {
+  const rows = images.map(async (image) => {
+    const { name, owner, digest, parts, layers, createdAt } = image;
+    return {
+      ...{ name, owner, digest: digest && `sha256:${digest}`, layers: parts?.length ?? layers.length },
+      ...{ size: await sizeOf(stores, image), createdAt: new Date(createdAt).toISOString() },
+    };
+  });
+  return plainJson(await Promise.all(rows));
+}
+
 /** all stored facts of an image, as JSON */
 export async function inspected(stores: Stores, image: ImageRecord): Promise<string> {
   const { name, owner, digest, source, env, user, cwd, config, parts, createdAt } = image;
-  const { total, shared } = await sizesOf(stores, image);
-  const size = { total, shared, own: total - shared };
+  const size = await sizeOf(stores, image);
   const record = { name, owner, digest: digest && `sha256:${digest}`, source, size, user, cwd, env, config, parts };
-  const text = JSON.stringify({ ...record, createdAt: new Date(createdAt).toISOString() }, null, 2);
-  // JSON escapes only the ASCII control characters.
-  return text.replaceAll(/[\x7f-\x9f\p{Cf}\u2028\u2029]/gu, (sign) =>
+  return plainJson({ ...record, createdAt: new Date(createdAt).toISOString() }, 2);
+}
+
+async function sizeOf(stores: Stores, image: ImageRecord): Promise<{ total: number; shared: number; own: number }> {
+  const { total, shared } = await sizesOf(stores, image);
+  return { total, shared, own: total - shared };
+}
+
+/** JSON itself escapes only the ASCII control characters */
+function plainJson(value: unknown, indent?: number): string {
+  return JSON.stringify(value, null, indent).replaceAll(/[\x7f-\x9f\p{Cf}\u2028\u2029]/gu, (sign) =>
     JSON.stringify(sign).slice(1, -1) === sign ? escaped(sign) : sign,
   );
 }

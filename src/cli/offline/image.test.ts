@@ -49,12 +49,18 @@ const emptyTar = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6
 
 test("an image is imported, listed and deleted", async () => {
   const at = await store();
+  const size = { total: expect.any(Number), shared: expect.any(Number), own: expect.any(Number) };
+  const common = { size, createdAt: expect.stringMatching(/^\d{4}-.*Z$/) };
   expect(await run(at, ["list"])).toEqual([]);
   expect((await run(at, ["import", "-", "--no-node"], await savedImage())).join()).toMatch(
     /^saved:1 {2}1 layer {2}1 MB/,
   );
   await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
   expect((await run(at, ["list"])).map((line) => line.split(" ", 1)[0])).toEqual(["mine", "saved:1"]);
+  expect(JSON.parse((await run(at, ["ls", "--json"])).join())).toEqual([
+    { name: "mine", digest: expect.stringMatching(/^sha256:/), layers: 1, ...common },
+    { name: "saved:1", digest: expect.stringMatching(/^sha256:/), layers: 1, ...common },
+  ]);
   expect(await run(at, ["delete", "mine"])).toEqual([
     "deleted mine; layers that a sandbox or snapshot needs go with these",
   ]);
@@ -94,6 +100,10 @@ test("invalid arguments are an error with the usage", async () => {
   for (const args of [["frob"], ["import"], ["delete", "a", "b"], ["import", "x", "--frob"], ["build", "windows"]]) {
     expect(await refusal(run(at, args)), args.join(" ")).toMatch(/^invalid: .*\n\nUsage:/s);
   }
+  expect(await refusal(run(at, ["lst"]))).toMatch(/: there is no such command. Did you mean "ls"\?\n/);
+  expect(await refusal(run(at, ["exprt"]))).toMatch(/: there is no such command. Did you mean "export"\?\n/);
+  expect(await refusal(run(at, ["constructor"]))).toMatch(/: there is no such command\n/);
+  expect(await refusal(run(at, ["prune", "--json"]))).toMatch(/Cannot print JSON for "image prune"/);
   expect((await run(at, [])).join()).toMatch(/^Usage:/);
   expect((await run(at, ["--help"])).join()).toMatch(/^Usage:/);
 });

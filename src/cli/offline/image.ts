@@ -9,8 +9,10 @@ import { buildDebian } from "../../runtime/linux/images/debian.ts";
 import { hostImage } from "../../runtime/linux/images/host.ts";
 import { importImage } from "../../runtime/linux/oci/import.ts";
 import { pruneDownloads } from "../../runtime/linux/registry/downloads.ts";
+import { optionProblem } from "../args.ts";
+import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
 import { type PullContext, pull } from "./image-pull.ts";
-import { described, history, imageNamed, inspected } from "./image-show.ts";
+import { described, history, imageNamed, inspected, listedAsJson } from "./image-show.ts";
 import type { OfflineStore } from "./offline-store.ts";
 
 export const imageUsage = `Usage:
@@ -25,7 +27,7 @@ export const imageUsage = `Usage:
   sandkeep image from-snapshot <snapshot> <name>
   sandkeep image export <name> [-o <file>]
       both ask the running daemon
-  sandkeep image ls
+  sandkeep image ls [--json]
   sandkeep image inspect <name> [--team <team>]
   sandkeep image history <name> [--team <team>]
   sandkeep image rm <name> [--team <team>]
@@ -37,7 +39,10 @@ export const imageUsage = `Usage:
   sandkeep image aliases
   sandkeep image unalias <pattern>
 
+list and delete mean the same as ls and rm.
+
 Options:
+  --json                   print JSON (ls)
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)
   --run-dir <directory>    where its sockets are (SANDKEEP_RUN_DIR, /run/sandkeep)
 `;
@@ -55,11 +60,12 @@ export interface ImageContext extends Omit<PullContext, "registries"> {
 export async function imageCommand(args: string[], context: ImageContext): Promise<void> {
   const { values, positionals } = parse(args);
   const [verb = "", ...rest] = positionals;
-  const command = commands[verb];
   if (values.help || args.length === 0) return context.print(imageUsage.trimEnd());
-  if (!command) throw usageError(`Cannot do "image ${verb}": there is no such command`);
+  const command = Object.hasOwn(commands, verbOf(verb)) ? commands[verbOf(verb)] : undefined;
+  if (!command) throw usageError(unknownVerb("image", verb, [...Object.keys(commands), ...ofDaemon]));
   if (rest.length !== command.operands)
-    throw usageError(`Cannot do "image ${verb}": it takes ${command.operands} names`);
+    throw usageError(`Cannot do "image ${verb}": it takes ${namesInWords(command.operands)}`);
+  if (values.json && command.run !== list) throw usageError(`Cannot print JSON for "image ${verb}": --json is for ls`);
   const create = command.makesStore ?? false;
   const store = await context.open({ dataDir: values["data-dir"], runDir: values["run-dir"], create });
   try {
@@ -69,8 +75,12 @@ export async function imageCommand(args: string[], context: ImageContext): Promi
   }
 }
 
+/** verbs that the running daemon carries out (image-build.ts) */
+const ofDaemon = ["from-snapshot", "export"];
+
 const options = {
   help: { type: "boolean", short: "h" },
+  json: { type: "boolean" },
   "data-dir": { type: "string" },
   "run-dir": { type: "string" },
   name: { type: "string" },
@@ -125,7 +135,6 @@ const commands: Record<string, ImageCommand> = {
     },
   },
   ls: { operands: 0, run: list },
-  list: { operands: 0, run: list },
   inspect: {
     operands: 1,
     async run({ store, context, values, operand }) {
@@ -139,7 +148,6 @@ const commands: Record<string, ImageCommand> = {
     },
   },
   rm: { operands: 1, run: remove },
-  delete: { operands: 1, run: remove },
   prune: {
     operands: 0,
     async run({ store, context }) {
@@ -172,8 +180,9 @@ const commands: Record<string, ImageCommand> = {
   },
 };
 
-async function list({ store, context }: Job): Promise<void> {
+async function list({ store, context, values }: Job): Promise<void> {
   const images = (await store.images.list()).filter(({ owner }) => owner !== stepsOwner);
+  if (values.json) return context.print(await listedAsJson(store, images));
   for (const image of images) context.print(await described(store, image));
 }
 
@@ -203,7 +212,7 @@ function parse(args: string[]) {
   try {
     return parseArgs({ args, options, allowPositionals: true });
   } catch (cause) {
-    throw usageError((cause instanceof Error ? cause.message : String(cause)).split(". ")[0] ?? "");
+    throw usageError(optionProblem(cause, Object.keys(options)));
   }
 }
 

@@ -53,7 +53,8 @@ export async function openOfflineStore(options: OfflineStoreOptions): Promise<Of
   const dataDir = resolve(options.dataDir);
   const { runRoot, reserve, conventions } = options;
   await endOrphans(runRoot, guest);
-  const run = join(runRoot, `admin-${processTag()}`);
+  // Short, as its socket must not have a longer path than those of a daemon.
+  const run = join(runRoot, `a-${processTag(2)}`);
   await using undo = new AsyncDisposableStack();
   const mountedBefore = isMounted(join(dataDir, "store"));
   const { path: store, volumes } = await openStorage({ dataDir });
@@ -110,7 +111,7 @@ function openLauncher(run: string, guest: string, env: Record<string, string> = 
 /** stops the launchers of commands that were killed */
 async function endOrphans(runRoot: string, guest: string): Promise<void> {
   const names = await readdir(runRoot).catch((): string[] => []);
-  for (const name of names.filter((name) => name.startsWith("admin-") && !isTagAlive(name.slice("admin-".length)))) {
+  for (const name of names.filter((name) => /^(a|admin)-/.test(name) && !isTagAlive(name.replace(/^\w+-/, "")))) {
     const launcher = await openLauncher(join(runRoot, name), guest);
     await launcher.shutdown();
     await rm(join(runRoot, name), { recursive: true, force: true });

@@ -4,10 +4,11 @@ import { parseArgs } from "node:util";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { type AdoptionContext, adoptUnknown } from "../../core/recovery/adoption.ts";
 import { type Belonging, bindAnyway } from "../../core/recovery/identity.ts";
-import { entriesOf, takeInventory, type Unknown } from "../../core/recovery/unknown.ts";
+import { takeInventory, type Unknown } from "../../core/recovery/unknown.ts";
+import { optionProblem } from "../args.ts";
 import { damagedRecords } from "./damaged-records.ts";
 
-export const recoverUsage = `Usage: sandkeep recover [--adopt]
+export const recoverUsage = `Usage: sandkeep recover [--adopt] [--json]
 
 Lists the machines, snapshots and drives of the data directory that the database does not know, and records that are
 damaged and have no good copy. The daemon must not run.
@@ -15,6 +16,7 @@ The database is the one that "sandkeep serve" would use (SANDKEEP_DATABASE_URL, 
 
 Options:
   --adopt                  put them on record, and bind the data directory and the database to each other
+  --json                   print JSON
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR)
   --run-dir <directory>    where its sockets are (SANDKEEP_RUN_DIR)
 `;
@@ -23,6 +25,8 @@ Options:
 export interface RecoveryPlace extends AsyncDisposable {
   context: AdoptionContext;
   belonging: Belonging;
+  /** the command line that starts the daemon on these directories */
+  serveCommand: string;
 }
 
 export interface RecoverContext {
@@ -34,59 +38,102 @@ export interface RecoverContext {
 }
 
 export async function recoverCommand(args: string[], context: RecoverContext): Promise<void> {
-  const { adopt = false, help, ...places } = parse(args);
+  const { adopt = false, json = false, help, ...places } = parse(args);
   if (help) return context.print(recoverUsage.trimEnd());
   const passed = Object.entries(places).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
   await using place = await context.open(passed, { create: adopt });
   const { unknown } = await takeInventory(place.context.store, place.context.runtime);
-  for (const line of listed(unknown, place.context)) context.print(line);
-  for (const path of damagedRecords(place.belonging.directory)) context.print(damaged(path));
-  if (!adopt) {
-    if (entriesOf(unknown).length > 0) context.print('Run "sandkeep recover --adopt" to put all of it on record.');
-    return;
-  }
-  await bindAnyway(place.belonging, context.freshIdentity());
-  const { sandboxes, sessions, snapshots, drives, left } = await adoptUnknown(place.context);
-  for (const sentence of left) context.print(`left: ${sentence}`);
-  for (const name of sandboxes) context.print(`adopted sandbox "${name}"`);
-  context.print(
-    `Adopted ${sandboxes.length} sandboxes, ${sessions} sessions, ${snapshots} snapshots, ${drives} drives.`,
-  );
-  context.print(
-    'Start the daemon with "sandkeep serve". Keys of teams and the list of past commands are not recovered.',
-  );
+  const found: Found = {
+    unknown: itemsOf(unknown, place.context),
+    damaged: damagedRecords(place.belonging.directory),
+  };
+  if (!json) for (const line of listed(found)) context.print(line);
+  const adopted = adopt ? await adoptAll(place, context.freshIdentity()) : undefined;
+  if (json) return context.print(JSON.stringify({ ...found, ...(adopted && { adopted }) }));
+  if (adopted) for (const line of report(adopted, place)) context.print(line);
+  else if (found.unknown.length > 0)
+    context.print(`To put all of it on record, run: ${place.context.files.recoverCommand} --adopt`);
 }
 
-function damaged(path: string): string {
-  const record = path.slice(0, -".damaged".length);
-  return `damaged   "${path}": restore "${record}" from a backup, or delete the damaged file to give up what it was about`;
+/** What `recover` lists. */
+interface Found {
+  unknown: Item[];
+  /** paths of damaged records */
+  damaged: string[];
 }
 
-function listed(unknown: Unknown, { files }: AdoptionContext): string[] {
-  if (entriesOf(unknown).length === 0) return ["Nothing is unknown to the database."];
+/** A machine, snapshot or drive that the database does not know; times are ISO 8601, sizes bytes. */
+type Item =
+  | { kind: "machine"; id: string; sandbox?: string; endedAt?: string }
+  | { kind: "snapshot"; id: string; sandbox?: string; size: number; createdAt: string }
+  | { kind: "drive"; id: string; name?: string };
+
+type Adopted = Awaited<ReturnType<typeof adoptUnknown>>;
+
+async function adoptAll({ belonging, context }: RecoveryPlace, freshIdentity: string): Promise<Adopted> {
+  await bindAnyway(belonging, freshIdentity);
+  return adoptUnknown(context);
+}
+
+function itemsOf(unknown: Unknown, { files }: AdoptionContext): Item[] {
   const ofSandbox = (kind: "machine" | "snapshot", id: string) => {
-    const name = files.description(kind, id)?.sandbox?.name;
-    return name === undefined ? "of an unknown sandbox" : `of sandbox "${name}"`;
+    const sandbox = files.description(kind, id)?.sandbox?.name;
+    return sandbox === undefined ? {} : { sandbox };
+  };
+  const ofDrive = (id: string) => {
+    const name = files.description("drive", id)?.drive?.name;
+    return name === undefined ? {} : { name };
   };
   return [
-    ...unknown.live.map((id) => `machine   ${id}  ${ofSandbox("machine", id)}, running`),
-    ...unknown.ended.map(
-      ({ machineId, endedAt }) =>
-        `machine   ${machineId}  ${ofSandbox("machine", machineId)}, ended ${new Date(endedAt).toISOString()}`,
-    ),
-    ...unknown.snapshots.map(
-      ({ id, size, createdAt }) =>
-        `snapshot  ${id}  ${ofSandbox("snapshot", id)}, ${Math.ceil(size / 1e6)} MB, ${new Date(createdAt).toISOString()}`,
-    ),
-    ...unknown.drives.map(
-      (id) => `drive     ${id}  "${files.description("drive", id)?.drive?.name ?? "of no known name"}"`,
-    ),
+    ...unknown.live.map((id) => ({ kind: "machine" as const, id, ...ofSandbox("machine", id) })),
+    ...unknown.ended.map(({ machineId: id, endedAt }) => {
+      return { kind: "machine" as const, id, ...ofSandbox("machine", id), endedAt: iso(endedAt) };
+    }),
+    ...unknown.snapshots.map(({ id, size, createdAt }) => {
+      return { kind: "snapshot" as const, id, ...ofSandbox("snapshot", id), size, createdAt: iso(createdAt) };
+    }),
+    ...unknown.drives.map((id) => ({ kind: "drive" as const, id, ...ofDrive(id) })),
   ];
+}
+
+function listed({ unknown, damaged }: Found): string[] {
+  const items = unknown.length === 0 ? ["The database knows everything that is here."] : unknown.map(lineOf);
+  return [...items, ...damaged.map(damagedLine)];
+}
+
+function report({ sandboxes, sessions, snapshots, drives, left }: Adopted, { serveCommand }: RecoveryPlace): string[] {
+  return [
+    ...left.map((sentence) => `left: ${sentence}`),
+    ...sandboxes.map((name) => `adopted sandbox "${name}"`),
+    `Adopted ${sandboxes.length} sandboxes, ${sessions} sessions, ${snapshots} snapshots, ${drives} drives.`,
+    "Keys of teams and the list of past commands are not recovered.",
+    `To start the daemon, run: ${serveCommand}`,
+  ];
+}
+
+function lineOf(item: Item): string {
+  const start = `${item.kind.padEnd(8)}  ${item.id}  `;
+  if (item.kind === "drive") return `${start}${item.name === undefined ? "of unknown name" : `"${item.name}"`}`;
+  const sandbox = item.sandbox === undefined ? "of an unknown sandbox" : `of sandbox "${item.sandbox}"`;
+  if (item.kind === "snapshot") {
+    return `${start}${sandbox}, ${Math.ceil(item.size / 1e6)} MB, ${item.createdAt}`;
+  }
+  return `${start}${sandbox}, ${item.endedAt === undefined ? "running" : `ended ${item.endedAt}`}`;
+}
+
+function damagedLine(path: string): string {
+  const record = path.slice(0, -".damaged".length);
+  return `damaged   "${path}": restore "${record}" from a backup, or delete the damaged file and lose what it describes`;
+}
+
+function iso(at: number): string {
+  return new Date(at).toISOString();
 }
 
 function parse(args: string[]) {
   const options = {
     adopt: { type: "boolean" },
+    json: { type: "boolean" },
     help: { type: "boolean", short: "h" },
     "data-dir": { type: "string" },
     "run-dir": { type: "string" },
@@ -94,7 +141,7 @@ function parse(args: string[]) {
   try {
     return parseArgs({ args, options }).values;
   } catch (cause) {
-    const why = (cause instanceof Error ? cause.message : String(cause)).split(". ")[0];
+    const why = optionProblem(cause, Object.keys(options));
     throw new SandkeepError("invalid", `Cannot recover: ${why}\n\n${recoverUsage}`, { cause });
   }
 }

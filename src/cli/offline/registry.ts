@@ -3,6 +3,8 @@
 import { parseArgs } from "node:util";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { type Credentials, checkRegistry } from "../../runtime/linux/registry/credentials.ts";
+import { optionProblem } from "../args.ts";
+import { unknownVerb, verbOf } from "../verbs.ts";
 import { shown } from "./shown.ts";
 
 export const registryUsage = `Usage:
@@ -27,12 +29,13 @@ export interface RegistryContext {
 
 export async function registryCommand(args: string[], context: RegistryContext): Promise<void> {
   const { values, positionals } = parse(args);
-  const [verb = "", registry = "", ...rest] = positionals;
+  const [given = "", registry = "", ...rest] = positionals;
   if (values.help || args.length === 0) return context.print(registryUsage.trimEnd());
-  const command = commands[verb];
-  if (!command) throw usageError(`Cannot do "registry ${verb}": there is no such command`);
+  const verb = verbOf(given);
+  const command = Object.hasOwn(commands, verb) ? commands[verb] : undefined;
+  if (!command) throw usageError(unknownVerb("registry", given, Object.keys(commands)));
   if (rest.length > 0 || (registry === "") !== (verb === "ls")) {
-    throw usageError(`Cannot do "registry ${verb}": it takes ${verb === "ls" ? "no name" : "the name of a registry"}`);
+    throw usageError(`Cannot do "registry ${given}": it takes ${verb === "ls" ? "no name" : "the name of a registry"}`);
   }
   await command({ context, credentials: context.open(values["data-dir"]), registry, user: values.user });
 }
@@ -86,7 +89,7 @@ function parse(args: string[]) {
   try {
     return parseArgs({ args, options, allowPositionals: true });
   } catch (cause) {
-    throw usageError((cause instanceof Error ? cause.message : String(cause)).split(". ")[0] ?? "");
+    throw usageError(optionProblem(cause, Object.keys(options)));
   }
 }
 

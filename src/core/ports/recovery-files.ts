@@ -18,6 +18,9 @@ export interface Description {
 }
 
 export interface RecoveryFiles {
+  /** the command line that lists what the database does not know; with --adopt after it, it also puts that on record */
+  readonly recoverCommand: string;
+
   /** replaces an earlier description */
   describe(kind: DescribedKind, id: string, description: Description): void;
   /** undefined if there is none or it is unreadable */

@@ -23,23 +23,24 @@ export interface Belonging {
   database: string;
 }
 
-const remedy = (where: string) =>
-  `Start with ${where}; or run "sandkeep recover", which lists what is here, and "sandkeep recover --adopt", which puts it on record`;
+const remedy = ({ files: { recoverCommand } }: Belonging, where: string) =>
+  `Start with ${where}; or run "${recoverCommand}", which lists what is here, and "${recoverCommand} --adopt", which puts it on record`;
 
 /** whether the two are bound to each other; throws if one of them belongs to another */
-export async function areBound({ store, files, directory, database }: Belonging): Promise<boolean> {
+export async function areBound(belonging: Belonging): Promise<boolean> {
+  const { store, files, directory, database } = belonging;
   const [here, there] = [files.identity(), await store.identity()];
   if (here === undefined && there === undefined) return false;
   if (here === there) return true;
   if (there === undefined) {
     throw new SandkeepError(
       "conflict",
-      `Cannot serve "${directory}": it has been used with another database than ${database}, which is new or empty. ${remedy("the database that it was used with")}`,
+      `Cannot serve "${directory}": it has been used with another database than ${database}, which is new or empty. ${remedy(belonging, "the database that it was used with")}`,
     );
   }
   throw new SandkeepError(
     "conflict",
-    `Cannot serve "${directory}": the database ${database} belongs to another data directory. ${remedy("the database or the directory that it was used with")}`,
+    `Cannot serve "${directory}": the database ${database} belongs to another data directory. ${remedy(belonging, "the database or the directory that it was used with")}`,
   );
 }
 
@@ -51,13 +52,13 @@ export async function bindFirst(belonging: Belonging, runtime: Runtime, fresh: s
   if (known === 0 && machines + unknown.snapshots.length > 0) {
     throw new SandkeepError(
       "conflict",
-      `Cannot serve "${directory}": it holds ${machines} machines and ${unknown.snapshots.length} snapshots, and the database ${database} knows none of them. ${remedy("the database that it was used with")}`,
+      `Cannot serve "${directory}": it holds ${machines} machines and ${unknown.snapshots.length} snapshots, and the database ${database} knows none of them. ${remedy(belonging, "the database that it was used with")}`,
     );
   }
   if (known === 0 && (await store.liveRuntimeSnapshots()).length > 0) {
     throw new SandkeepError(
       "conflict",
-      `Cannot serve "${directory}": the database ${database} knows snapshots, and none of them is here. ${remedy("the directory that it was used with")}`,
+      `Cannot serve "${directory}": the database ${database} knows snapshots, and none of them is here. ${remedy(belonging, "the directory that it was used with")}`,
     );
   }
   await store.setIdentity(fresh);

@@ -24,7 +24,7 @@ export class Quarantine {
 
   /** at the start: reports unknown items, and stops machines of creates that were never acknowledged */
   async open(options: { keepAll: boolean }): Promise<void> {
-    const { runtime, notice, logError } = this.#context;
+    const { runtime, files, limits, notice, logError } = this.#context;
     const { unknown } = await takeInventory(this.#context.store, runtime);
     for (const id of [...unknown.live, ...unknown.ended.map(({ machineId }) => machineId)]) {
       if (options.keepAll || this.#descriptions.has("machine", id)) continue;
@@ -32,7 +32,7 @@ export class Quarantine {
       await runtime.forget(id).catch(logError);
     }
     const kept = await this.#refresh();
-    if (entriesOf(kept).length > 0) notice(sentence(kept, this.#context.limits.quarantine));
+    if (entriesOf(kept).length > 0) notice(sentence(kept, limits.quarantine, files.recoverCommand));
   }
 
   /** periodically: deletes items that have been here for the configured time */
@@ -92,14 +92,14 @@ export class Quarantine {
   }
 }
 
-function sentence({ live, ended, snapshots, drives }: Unknown, time: number): string {
+function sentence({ live, ended, snapshots, drives }: Unknown, time: number, recover: string): string {
   const what = [
     count(live.length + ended.length, "machine"),
     count(snapshots.length, "snapshot"),
     count(drives.length, "drive"),
   ].filter((phrase) => phrase !== "");
   const until = time === 0 ? "for ever" : `for ${Math.round(time / 3_600_000)} hours`;
-  return `The database does not know ${what.join(", ")} of the data directory. They are kept ${until}; stop the daemon and run "sandkeep recover" to list them, "sandkeep recover --adopt" to have them back`;
+  return `The database does not know ${what.join(", ")} of the data directory. They are kept ${until}; stop the daemon and run "${recover}" to list them, "${recover} --adopt" to have them back`;
 }
 
 function count(number: number, noun: string): string {

@@ -32,7 +32,7 @@ test("without root npm start says so before it installs or compiles anything", (
     status: 1,
     stdout: "",
     stderr:
-      "sandkeep: Cannot serve: making sandboxes takes root\nhint: sudo npm start, with the flags that you gave after --\n",
+      "sandkeep: Cannot serve: making sandboxes needs root\nhint: sudo npm start, with the flags that you gave after --\n",
   });
 });
 
@@ -47,6 +47,6 @@ test("without root the error is a sentence and not a stack trace", (context) => 
   expect({ status, stdout, stderr }).toEqual({
     status: 1,
     stdout: "",
-    stderr: `sandkeep: Cannot serve: making sandboxes takes root\nhint: sudo ${root}/bin/sandkeep serve; "doctor" instead of "serve" says what else is missing\n`,
+    stderr: `sandkeep: Cannot serve: making sandboxes needs root\nhint: sudo ${root}/bin/sandkeep serve; "doctor" instead of "serve" says what else is missing\n`,
   });
 });

@@ -68,7 +68,7 @@ test("on a disk that is filled from outside growth is refused with 507, and ever
       /^sandkeep: Cannot bring in an image: the host's disk has [\d.]+ MiB left, and 160 MiB/,
     ),
   });
-  expect(stdout).toMatch(/!! {2}disk .*left of the .* that are kept in reserve: sandboxes cannot grow/);
+  expect(stdout).toMatch(/!! {2}disk .* free, less than the reserve of .*: sandboxes cannot grow/);
   disk.empty();
   await allowsGrowth();
   await eventually("it can write", async () => (await sh(session, "head -c 1000000 /dev/zero > more")) === 0);

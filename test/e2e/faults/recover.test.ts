@@ -35,13 +35,25 @@ test("a start without the database file is refused, and everything is there agai
   moveDatabase("away");
 
   const refused = await daemon.start().catch((error: Error) => error.message);
-  expect(refused).toMatch(
-    /its database ".*sandkeep\.db" is missing\. Restore it from a backup; or run "sandkeep recover --data-dir /,
-  );
+  expect(refused).toMatch(/its database ".*sandkeep\.db" is missing\. Restore it from a backup; or run "/);
   expect(existsSync(join(daemon.dataDir, "sandkeep.db"))).toBe(false);
 
-  const listed = recover();
+  // The command of the message has the directories of this daemon.
+  const [, command = ""] = /or run "([^"]+)", which lists/.exec(String(refused)) ?? [];
+  const listed = spawnSync("/bin/sh", ["-c", command], { env: { PATH: process.env.PATH }, encoding: "utf8" });
   expect(listed).toMatchObject({ status: 0, stderr: "" });
+  expect(listed.stdout).toContain(`To put all of it on record, run: ${command} --adopt\n`);
+  expect(JSON.parse(recover("--json").stdout)).toEqual({
+    unknown: [
+      { kind: "machine", id: running, sandbox: "running" },
+      { kind: "machine", id: stopped, sandbox: "stopped", endedAt: expect.any(String) },
+      {
+        ...{ kind: "snapshot", id: expect.any(String), sandbox: "stopped" },
+        ...{ size: expect.any(Number), createdAt: expect.any(String) },
+      },
+    ],
+    damaged: [],
+  });
   expect(listed.stdout).toMatch(/^machine {3}sbx_\w+ {2}of sandbox "running", running$/m);
   expect(listed.stdout).toMatch(/^snapshot {2}\w+ {2}of sandbox "stopped", \d+ MB, /m);
   expect(existsSync(join(daemon.dataDir, "sandkeep.db"))).toBe(false);

@@ -67,9 +67,9 @@ export class Claims {
 
 const claimFile = z.object({ layers: z.array(z.string()) });
 
-/** a name that identifies the process that made something: its pid, its start tick, and a random part */
-export function processTag(): string {
-  return `${process.pid}-${startTick(process.pid) ?? 0}-${randomBytes(6).toString("hex")}`;
+/** a name that identifies the process that made something: its pid, its start tick, and random bytes */
+export function processTag(random = 6): string {
+  return `${process.pid}-${startTick(process.pid) ?? 0}-${randomBytes(random).toString("hex")}`;
 }
 
 /** whether the process of a tag still runs; a pid alone may belong to another process by now */
