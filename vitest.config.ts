@@ -1,6 +1,7 @@
 /** How the tests run: which files, how many at once, how long one may take, and what is printed at the end. */
 
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/runner/order.ts";
 import { ClosingLine } from "./test/runner/reporter.ts";
 import { folders, unitTests } from "./test/runner/tiers.ts";
 
@@ -22,6 +23,7 @@ export default defineConfig({
     // compute, so one more than the cores of a small machine keeps both busy.
     pool: "forks",
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     // Against hanging only, and therefore long: a busy host makes a test slow, not wrong.
     testTimeout: 300_000,
     hookTimeout: 300_000,
