@@ -55,7 +55,9 @@ test("a packaged Node that differs from the published one is refused, even after
   for (const attempt of [1, 2]) {
     const { status, stderr } = run([]);
     expect([attempt, status]).toEqual([attempt, 1]);
-    expect(stderr).toMatch(/^sandkeep: Cannot run .*: it is not the Node of scripts\/node-digests\.txt, its SHA-256 is/);
+    expect(stderr).toMatch(
+      /^sandkeep: Cannot run .*: it is not the Node of scripts\/node-digests\.txt, its SHA-256 is/,
+    );
   }
   expect(refusalOf(join(folder, "node_modules"))).toMatch(
     /^Cannot run .* it is not the Node of scripts\/node-digests.txt/,
