@@ -95,7 +95,7 @@ const sockets: WebSocket[] = [];
 
 beforeEach(async () => {
   pty = new Pty();
-  client = apiClient(pty.methods(), { interactive: { tokenLife: 60_000, grace: 20 } });
+  client = apiClient(pty.methods());
   await listen();
 });
 
@@ -257,6 +257,9 @@ describe("a terminal", () => {
   });
 
   test("that no client reconnects to is hung up", async () => {
+    server.close();
+    client = apiClient(pty.methods(), { interactive: { tokenLife: 60_000, grace: 20 } });
+    await listen();
     const { socket } = await connected(await issue());
     socket.send(JSON.stringify(start));
     await until(() => pty.starts.length > 0);
