@@ -27,7 +27,7 @@
  *               directories before what is in them, "" is the path itself, others are relative to it. With contents,
  *               DATA*, END follow each ENTRY_FILE: exactly `size` bytes, cut or filled up with zeros if it changes
  *   WHITEOUT  str path                                                 -> OK                        (privileged only)
- *   SETXATTR  str path, str name, bytes value                          -> OK                        (privileged only)
+ *   SETXATTR  str path, str name, bytes value                          -> OK; the overlay's own only when privileged
  *   USAGE     str path                                  -> OK { u64 bytes, u64 inodes }             (privileged only)
  *
  *   ENTRY     str path, u8 type (enum entry_type), u64 size, u32 permission bits, u32 uid, u32 gid, u64 modified ms,
@@ -258,8 +258,9 @@ static int handle_whiteout(struct file_session *s, struct reader *r) {
   return answer_result(s, mknod(s->path, S_IFCHR, makedev(0, 0)), "white out", s->path);
 }
 
-static bool may_set(const char *name) {
-  return strncmp(name, "trusted.overlay.", 16) == 0 || strncmp(name, "user.", 5) == 0 ||
+/* What a copy of files may have. Inside a sandbox the kernel decides as for any program of the same user. */
+static bool may_set(const struct file_session *s, const char *name) {
+  return (s->privileged && strncmp(name, "trusted.overlay.", 16) == 0) || strncmp(name, "user.", 5) == 0 ||
          strcmp(name, "security.capability") == 0;
 }
 
@@ -275,7 +276,7 @@ static int handle_setxattr(struct file_session *s, struct reader *r) {
   }
   memcpy(name, text.data, text.length);
   name[text.length] = 0;
-  if (!may_set(name)) return answer_fail(s, EPERM, "set an attribute of", s->path, "its name is not one of a layer's");
+  if (!may_set(s, name)) return answer_fail(s, EPERM, "set an attribute of", s->path, "its name is not allowed");
   return answer_result(s, lsetxattr(s->path, name, value.data, value.length, 0), "set an attribute of", s->path);
 }
 
@@ -293,7 +294,7 @@ static int handle(struct file_session *s, const struct header *header, const uin
       {WIRE_LINK, false, handle_link},         {WIRE_UTIME, false, handle_utime},
       {WIRE_FIFO, false, handle_fifo},         {WIRE_WATCH, false, handle_watch},
       {WIRE_WALK, false, handle_walk},         {WIRE_WHITEOUT, true, handle_whiteout},
-      {WIRE_SETXATTR, true, handle_setxattr},  {WIRE_USAGE, true, handle_usage},
+      {WIRE_SETXATTR, false, handle_setxattr},  {WIRE_USAGE, true, handle_usage},
   };
   s->id = header->id;
   s->path_error = 0;

@@ -79,7 +79,7 @@ enum wire_type {
   WIRE_WATCH = 45,
   WIRE_WALK = 46,
   WIRE_WHITEOUT = 47, /* FILES_AT only */
-  WIRE_SETXATTR = 48, /* FILES_AT only */
+  WIRE_SETXATTR = 48,
   WIRE_ENTRY = 49,    /* answer to STAT, LIST, WALK: one file's facts */
   WIRE_CHANGED = 50,  /* answer to WATCH: one change */
   WIRE_USAGE = 51,    /* FILES_AT only: bytes and inodes below a path */

@@ -96,28 +96,38 @@ export class WireError extends Error {
 
 /** Builds one frame, field by field. */
 export class FrameWriter {
-  #components: Buffer[] = [];
-  #length = 0;
+  /** the header's place comes first */
+  #buffer = Buffer.allocUnsafe(firstRoom);
+  #length = headerLength;
 
   u8(value: number): this {
-    return this.#number(1, (b) => b.writeUInt8(value));
+    const at = this.#grow(1);
+    this.#buffer.writeUInt8(value, at);
+    return this;
   }
   u16(value: number): this {
-    return this.#number(2, (b) => b.writeUInt16LE(value));
+    const at = this.#grow(2);
+    this.#buffer.writeUInt16LE(value, at);
+    return this;
   }
   u32(value: number): this {
-    return this.#number(4, (b) => b.writeUInt32LE(value));
+    const at = this.#grow(4);
+    this.#buffer.writeUInt32LE(value, at);
+    return this;
   }
   u64(value: number | bigint): this {
-    return this.#number(8, (b) => b.writeBigUInt64LE(BigInt(value)));
+    const at = this.#grow(8);
+    this.#buffer.writeBigUInt64LE(BigInt(value), at);
+    return this;
   }
   bytes(value: Uint8Array): this {
     this.u32(value.length);
     return this.raw(value);
   }
-  str(value: string): this {
+  /** a text, or bytes that may be no text */
+  str(value: string | Buffer): this {
     if (value.includes("\0")) throw new WireError("A text holds a NUL byte");
-    return this.bytes(Buffer.from(value));
+    return this.bytes(typeof value === "string" ? Buffer.from(value) : value);
   }
   list(values: readonly string[]): this {
     if (values.length > 0xffff) throw new WireError("A list has more than 65,535 entries");
@@ -126,26 +136,43 @@ export class FrameWriter {
     return this;
   }
   raw(value: Uint8Array): this {
-    this.#components.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength));
-    this.#length += value.length;
+    const at = this.#grow(value.length);
+    this.#buffer.set(value, at);
     return this;
   }
   frame(type: number, id: number): Buffer {
-    if (this.#length > maxPayload) throw new WireError(`A frame of ${this.#length} bytes is longer than ${maxPayload}`);
-    const header = Buffer.alloc(headerLength);
-    header.writeUInt32LE(this.#length, 0);
-    header.writeUInt8(type, 4);
-    header.writeUInt32LE(id, 5);
-    return Buffer.concat([header, ...this.#components], headerLength + this.#length);
+    putHeader(this.#buffer, this.#length - headerLength, type, id);
+    return this.#buffer.subarray(0, this.#length);
   }
 
-  #number(size: number, put: (buffer: Buffer) => void): this {
-    const buffer = Buffer.alloc(size);
-    put(buffer);
-    this.#components.push(buffer);
-    this.#length += size;
-    return this;
+  /** room for that many more bytes; returns their place */
+  #grow(count: number): number {
+    const at = this.#length;
+    this.#length += count;
+    const length = this.#length - headerLength;
+    if (length > maxPayload) throw new WireError(`A frame of ${length} bytes is longer than ${maxPayload}`);
+    if (this.#length > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(this.#length, 2 * this.#buffer.length));
+      larger.set(this.#buffer.subarray(0, at));
+      this.#buffer = larger;
+    }
+    return at;
   }
+}
+
+/** the header of a frame whose payload follows by itself */
+export function frameHeader(length: number, type: number, id: number): Buffer {
+  const header = Buffer.allocUnsafe(headerLength);
+  putHeader(header, length, type, id);
+  return header;
+}
+
+const firstRoom = 128;
+
+function putHeader(buffer: Buffer, length: number, type: number, id: number): void {
+  buffer.writeUInt32LE(length, 0);
+  buffer.writeUInt8(type, 4);
+  buffer.writeUInt32LE(id, 5);
 }
 
 /** Reads the fields of a payload in order; throws WireError where they do not fit. */
@@ -175,10 +202,11 @@ export class FrameReader {
     const start = this.#take(length);
     return this.#payload.subarray(start, start + length);
   }
-  str(): string {
+  /** as text, or with "latin1" as one character for each byte */
+  str(as: "utf8" | "latin1" = "utf8"): string {
     const bytes = this.bytes();
     if (bytes.includes(0)) throw new WireError("A text holds a NUL byte");
-    return bytes.toString("utf8");
+    return bytes.toString(as);
   }
   list(): string[] {
     const count = this.u16();

@@ -4,12 +4,14 @@ import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { pack } from "tar-stream";
+import { type Header, pack } from "tar-stream";
 import { vercelConventions } from "../../src/api/vercel/conventions.ts";
-import type { TarHeader } from "../../src/runtime/linux/files/tar.ts";
 import type { TestStore } from "./layer-tools.ts";
 
-export type Member = Partial<TarHeader> & { name: string; content?: string };
+/** A member's header, with the extended fields that tar-stream writes and its type lacks. */
+export type TarHeader = Partial<Omit<Header, "name" | "pax">> & { name: string; pax?: Record<string, string> };
+
+export type Member = TarHeader & { content?: string };
 
 export async function tarOf(members: Member[]): Promise<Buffer> {
   const tar = pack();

@@ -3,8 +3,9 @@
 import { createReadStream } from "node:fs";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
-import { type Pack, pack } from "tar-stream";
 import { type Ignored, ignoredBy } from "../../base/path-patterns.ts";
+import { byteString, bytesOf, shownText } from "../../base/tar/byte-string.ts";
+import { TarWriter } from "../../base/tar/writer.ts";
 import { CliError } from "../errors.ts";
 
 export interface ContextOptions {
@@ -19,17 +20,12 @@ export interface ContextOptions {
 export async function* packContext({ directory, file, extra = {} }: ContextOptions): AsyncGenerator<Buffer> {
   const ignored = await ignoredFor(directory, file);
   const always = new Set([file, ".dockerignore", `${file}.dockerignore`]);
-  const tar = pack();
-  const filling = fill(tar, directory, (path) => ignored(path) && !always.has(path), extra).then(
-    () => tar.finalize(),
-    (error) => tar.destroy(error),
-  );
-  try {
-    for await (const chunk of tar) yield chunk as Buffer; // a packer only ever makes buffers
-    await filling;
-  } finally {
-    tar.destroy();
+  const tar = new TarWriter();
+  for (const [name, content] of Object.entries(extra)) {
+    yield* tar.small({ name: byteString(name), mode: 0o600 }, Buffer.from(content));
   }
+  yield* walk(tar, byteString(directory), "", (path) => ignored(path) && !always.has(path));
+  yield* tar.end();
 }
 
 async function ignoredFor(directory: string, file: string | undefined): Promise<Ignored> {
@@ -42,50 +38,35 @@ async function ignoredFor(directory: string, file: string | undefined): Promise<
   }
 }
 
-async function fill(tar: Pack, directory: string, ignored: Ignored, extra: Record<string, string>): Promise<void> {
-  for (const [name, content] of Object.entries(extra)) {
-    await entry(tar, { name, mode: 0o600, mtime: new Date(0) }, content);
-  }
-  await walk(tar, directory, "", ignored);
-}
-
-async function walk(tar: Pack, directory: string, below: string, ignored: Ignored): Promise<void> {
-  for (const name of (await readdir(join(directory, below))).sort()) {
+/** paths are byte strings, as a name need not be text */
+async function* walk(tar: TarWriter, directory: string, below: string, ignored: Ignored): AsyncGenerator<Buffer> {
+  for (const name of (await readdir(bytesOf(join(directory, below)), "latin1")).sort()) {
     const path = below === "" ? name : `${below}/${name}`;
-    const whole = join(directory, path);
+    const whole = bytesOf(join(directory, path));
     const facts = await lstat(whole);
-    const header = { name: path, mode: facts.mode & 0o7777, mtime: facts.mtime, uid: 0, gid: 0 };
+    const isIgnored = ignored(shownText(path));
+    const member = { name: path, mode: facts.mode & 0o7777, modifiedAt: facts.mtimeMs };
     // An ignored directory may hold a file that a later rule includes again.
     if (facts.isDirectory()) {
-      if (!ignored(path)) await entry(tar, { ...header, type: "directory" });
-      await walk(tar, directory, path, ignored);
-    } else if (ignored(path)) continue;
+      if (!isIgnored) yield* tar.member({ ...member, type: "directory" });
+      yield* walk(tar, directory, path, ignored);
+    } else if (isIgnored) continue;
     else if (facts.isSymbolicLink()) {
-      await entry(tar, { ...header, type: "symlink", linkname: await readlink(whole) });
-    } else if (facts.isFile()) await file(tar, { ...header, size: facts.size }, whole);
+      yield* tar.member({ ...member, type: "symlink", target: await readlink(whole, "latin1") });
+    } else if (facts.isFile()) yield* tar.member({ ...member, size: facts.size }, exactly(whole, facts.size));
   }
 }
 
-type Header = Parameters<Pack["entry"]>[0];
-
-function entry(tar: Pack, header: Header, content = ""): Promise<void> {
-  return new Promise((resolve, reject) => {
-    tar.entry(header, content, (error) => (error ? reject(error) : resolve()));
-  });
+/** exactly as many bytes as its header says, even if the file grows or shrinks meanwhile */
+async function* exactly(path: Buffer, size: number): AsyncGenerator<Buffer> {
+  let left = size;
+  if (size > 0) {
+    for await (const chunk of createReadStream(path, { end: size - 1 }) as AsyncIterable<Buffer>) {
+      left -= chunk.length;
+      yield chunk;
+    }
+  }
+  for (; left > 0; left -= Math.min(left, zeros.length)) yield zeros.subarray(0, left);
 }
 
-/** sends exactly as many bytes as its header says, even if the file grows meanwhile */
-function file(tar: Pack, header: Header & { size: number }, path: string): Promise<void> {
-  if (header.size === 0) return entry(tar, header);
-  return new Promise((resolve, reject) => {
-    const sink = tar.entry(header, (error) => (error ? reject(error) : resolve()));
-    const source = createReadStream(path, { end: header.size - 1 });
-    source.on("error", reject);
-    source.on("data", (chunk) => {
-      if (sink.write(chunk)) return;
-      source.pause();
-      sink.once("drain", () => source.resume());
-    });
-    source.on("end", () => sink.end(null));
-  });
-}
+const zeros = Buffer.alloc(64 << 10);

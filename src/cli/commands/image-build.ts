@@ -6,6 +6,7 @@ import { readFile, rm, stat } from "node:fs/promises";
 import { isAbsolute, relative, resolve, sep } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
+import { TarWriter } from "../../base/tar/writer.ts";
 import { readArgs } from "../args.ts";
 import { packContext } from "../client/build-context.ts";
 import { Client } from "../client/client.ts";
@@ -183,11 +184,9 @@ async function fromInput(input: AsyncIterable<Uint8Array>, file = "Dockerfile"):
 }
 
 async function* packText(name: string, text: string): AsyncGenerator<Buffer> {
-  const { pack } = await import("tar-stream");
-  const tar = pack();
-  tar.entry({ name }, text);
-  tar.finalize();
-  for await (const chunk of tar) yield chunk as Buffer; // a packer only ever makes buffers
+  const tar = new TarWriter();
+  yield* tar.small({ name }, Buffer.from(text));
+  yield* tar.end();
 }
 
 function buildArgs(given: string[], environment: NodeJS.ProcessEnv): Record<string, string> {

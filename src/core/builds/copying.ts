@@ -61,7 +61,7 @@ export function machineFiles(files: Files): CopyFiles {
   return {
     find: (path) => foundInside(files, path),
     names: async (directory) => (await files.list(directory)).map(({ name }) => name).sort(),
-    archive: (path) => files.archive(path),
+    archive: (path) => files.archive(path, { attributes: true }),
   };
 }
 
@@ -127,6 +127,7 @@ export async function copyInto(
   const given = action.owner === undefined ? undefined : await ownerIds(machine, action.owner);
   const options: ExtractOptions = {
     owner: given ?? (action.from === "context" ? { uid: 0, gid: 0 } : "archived"),
+    attributes: true,
     ...(action.mode !== undefined && { mode: action.mode }),
   };
   for (const match of matches) {

@@ -272,8 +272,8 @@ export interface Files {
   watch(path: string, options?: { recursive?: boolean; signal?: AbortSignal }): Promise<AsyncIterable<FileChange>>;
   /** unpacks a tar stream (gzip or not) below a directory, which is made if missing */
   extract(directory: string, tar: AsyncIterable<Uint8Array>, options?: ExtractOptions): Promise<void>;
-  /** packs a file or directory; names inside are relative to it */
-  archive(path: string, options?: { gzip?: boolean }): Readable;
+  /** packs a file or directory, with `attributes` also the extended ones; names inside are relative to it */
+  archive(path: string, options?: { gzip?: boolean; attributes?: boolean }): Readable;
 }
 
 export interface ExtractOptions {
@@ -281,6 +281,8 @@ export interface ExtractOptions {
   anywhere?: boolean;
   /** as root: owner of everything that is unpacked; "archived": the owners in the archive */
   owner?: { uid: number; gid: number } | "archived";
+  /** with `owner`: whether the extended attributes in the archive are restored; default false */
+  attributes?: boolean;
   /** with `owner`: permission bits of everything; default those in the archive */
   mode?: number;
   /** with `owner`: new name of the archive's only file */

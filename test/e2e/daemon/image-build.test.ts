@@ -65,7 +65,10 @@ test("a Dockerfile with stages becomes an image that sandboxes boot from", async
 
 test("files are put where Docker's documents say, and steps run as the user and in the directory that the file says", async () => {
   await project("places", {
-    Dockerfile: `FROM host
+    Dockerfile: `FROM host AS odd
+USER root
+RUN mkdir /odd && cd /odd && python3 -c 'import os; open(b"caf\\xe9", "w"); os.setxattr(b"caf\\xe9", "user.raw", b"\\xff\\0")'
+FROM host
 USER root
 WORKDIR /w/there
 WORKDIR ..
@@ -78,6 +81,9 @@ ADD plain.gz kept/
 COPY --chown=1000:7 --chmod=0750 dir owned/
 COPY link linked/
 SHELL ["/bin/bash", "-euc"]
+COPY --from=odd /odd /odd
+COPY odd /odd
+RUN python3 -c 'import os; print(sorted(os.listdir(b"/odd")), os.getxattr(b"/odd/caf\\xe9", "user.raw"))'
 RUN test "$(pwd)" = /w && find . -type f | sort | xargs stat -c '%n %a %u:%g' > /facts && cat /facts
 ENV NAME=value
 USER 1000
@@ -94,7 +100,11 @@ RUN touch made && id -u && stat -c %u . && echo $NAME
     ["-c", "chmod 600 a.txt && ln -s dir link && tar -czf bundle.tar.gz dir && gzip -c a.txt > plain.gz"],
     { cwd: at },
   );
+  await mkdir(join(at, "odd"));
+  await writeFile(Buffer.from(`${at}/odd/\xff`, "latin1"), "");
   const { stderr } = await build("places", "--network", "none");
+  // Names that are no text and attributes of any bytes stay what they are.
+  expect(stderr).toContain(`[b'caf\\xe9', b'\\xff'] b'\\xff\\x00'`);
   expect(stderr).toContain(`./copied/sub/c 644 0:0
 ./kept/plain.gz 644 0:0
 ./linked/sub/c 644 0:0

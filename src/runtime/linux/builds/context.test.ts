@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { extract, pack } from "tar-stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { TarHeader } from "../files/tar.ts";
+import type { TarHeader } from "../../../../test/harness/image-archives.ts";
 import { receiveContext } from "./context.ts";
 
 let scratch = "";
@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(scratch, { recursive: true }));
 
-type Entry = Partial<TarHeader> & { name: string; content?: string };
+type Entry = TarHeader & { content?: string };
 
 async function tarOf(entries: Entry[]): Promise<Buffer> {
   const tar = pack();

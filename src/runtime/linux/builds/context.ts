@@ -7,19 +7,19 @@
 import { createHash } from "node:crypto";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { join, posix } from "node:path";
-import { type Extract, extract } from "tar-stream";
+import { byteString, shownText, textOf } from "../../../base/tar/byte-string.ts";
+import { type ReadMember, readTar } from "../../../base/tar/reader.ts";
+import { TarWriter } from "../../../base/tar/writer.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { BuildContext, ContextEntry } from "../../../core/ports/image-builds.ts";
 import { decompressed } from "../files/decompress.ts";
-import { TarOutput, written } from "../files/tar.ts";
 import { processTag } from "../layers/claims.ts";
 
-type Member = Extract extends AsyncIterable<infer Source> ? Source : never;
-
+/** paths and targets are byte strings */
 type Node =
-  | { type: "directory"; mode: number; modifiedAt: Date; children: Set<string> }
-  | { type: "file"; mode: number; modifiedAt: Date; start: number; size: number; sha256: string }
-  | { type: "symlink"; mode: number; modifiedAt: Date; target: string };
+  | { type: "directory"; mode: number; modifiedAt: number; children: Set<string> }
+  | { type: "file"; mode: number; modifiedAt: number; start: number; size: number; sha256: string }
+  | { type: "symlink"; mode: number; modifiedAt: number; target: string };
 
 const mostEntries = 200_000;
 const longestPath = 4096;
@@ -86,27 +86,28 @@ class Context implements BuildContext {
   }
 
   find(path: string): ContextEntry | undefined {
-    const found = this.#follow(path);
+    const found = this.#follow(byteString(path));
     const node = found === undefined ? undefined : this.#node(found);
-    if (found === undefined || !node || node.type === "symlink") return undefined;
-    return { path: found, type: node.type };
+    const text = found === undefined ? undefined : textOf(found);
+    if (text === undefined || !node || node.type === "symlink") return undefined;
+    return { path: text, type: node.type };
   }
 
+  /** without names that are no text: no instruction can spell them, but copies of directories have them */
   names(directory: string): string[] {
-    const node = this.#nodes.get(directory);
-    if (node?.type !== "directory") return [];
-    return [...node.children].filter((name) => this.#node(below(directory, name))).sort();
+    const names = this.#names(byteString(directory)).map(textOf);
+    return names.filter((name) => name !== undefined).sort();
   }
 
   async text(path: string): Promise<string | undefined> {
-    const node = this.#nodes.get(path);
+    const node = this.#nodes.get(byteString(path));
     if (node?.type !== "file") return undefined;
     if (node.size > largestText) throw refusal(`"${path}" is larger than ${largestText} bytes`);
     return Buffer.concat(await Array.fromAsync(this.#contents(node.start, node.size))).toString();
   }
 
   async unpacked(path: string): Promise<AsyncIterable<Uint8Array> | undefined> {
-    const node = this.#nodes.get(path);
+    const node = this.#nodes.get(byteString(path));
     if (node?.type !== "file") return undefined;
     const contents = () => this.#contents(node.start, node.size);
     const head = await beginning(contents());
@@ -123,7 +124,7 @@ class Context implements BuildContext {
     const known = this.#digests.get(path);
     if (known !== undefined) return known;
     const hash = createHash("sha256");
-    for (const { name, node } of this.#below(path)) {
+    for (const { name, node } of this.#below(byteString(path))) {
       const what = node.type === "file" ? node.sha256 : node.type === "symlink" ? node.target : "";
       hash.update(JSON.stringify([name, node.type, node.mode, what]));
     }
@@ -133,20 +134,16 @@ class Context implements BuildContext {
   }
 
   async *archive(path: string): AsyncGenerator<Buffer> {
-    const output = new TarOutput();
-    try {
-      for (const { name, node } of this.#below(path)) {
-        if (name === "") continue;
-        const header = { name, mode: node.mode | 0o100000, uid: 0, gid: 0, mtime: node.modifiedAt, type: node.type };
-        if (node.type === "file") {
-          const contents = this.#contents(node.start, node.size);
-          yield* output.member({ ...header, size: node.size }, { contents });
-        } else yield* output.member({ ...header, ...(node.type === "symlink" && { linkname: node.target }) }, {});
-      }
-      yield* output.end();
-    } finally {
-      output.close();
+    const output = new TarWriter();
+    for (const { name, node } of this.#below(byteString(path))) {
+      if (name === "") continue;
+      const { type, mode, modifiedAt } = node;
+      const member = { name, type, mode, modifiedAt };
+      if (type === "file") {
+        yield* output.member({ ...member, size: node.size }, this.#contents(node.start, node.size));
+      } else yield* output.member({ ...member, ...(type === "symlink" && { target: node.target }) });
     }
+    yield* output.end();
   }
 
   close(): Promise<void> {
@@ -165,15 +162,21 @@ class Context implements BuildContext {
       // A directory that is ignored may contain a file that is not.
       if (found && (name === "" || !this.#isIgnored(at) || found.type === "directory")) yield { name, node: found };
       if (found?.type === "directory") {
-        for (const child of this.names(at).reverse()) waiting.push(below(name, child));
+        for (const child of this.#names(at).reverse()) waiting.push(below(name, child));
       }
     }
+  }
+
+  #names(directory: string): string[] {
+    const node = this.#nodes.get(directory);
+    if (node?.type !== "directory") return [];
+    return [...node.children].filter((name) => this.#node(below(directory, name))).sort();
   }
 
   #isIgnored(path: string): boolean {
     const known = this.#ignored.get(path);
     if (known !== undefined) return known;
-    const isIgnored = this.#rules(path);
+    const isIgnored = this.#rules(shownText(path));
     this.#ignored.set(path, isIgnored);
     return isIgnored;
   }
@@ -270,53 +273,39 @@ class Contents {
 }
 
 async function indexOf(tar: AsyncIterable<Uint8Array>, contents: Contents): Promise<Map<string, Node>> {
-  const nodes = new Map<string, Node>([["", newDirectory(0o755, new Date(0))]]);
-  const parser = extract();
-  let fed: unknown;
-  const feeding = feed(parser, tar, contents.longestTar).catch((error) => {
-    fed = error;
-    parser.destroy();
-  });
+  const nodes = new Map<string, Node>([["", newDirectory(0o755, 0)]]);
   let names = 0;
-  try {
-    for await (const member of parser) {
-      const name = cleanName(member.header.name);
-      names += name.length + (member.header.linkname?.length ?? 0);
-      if (names > longestNames) throw refusal("the names of its files are too long");
-      const node = await nodeOf(member, nodes, contents);
-      if (node) put(nodes, name, node);
-      if (nodes.size > mostEntries) throw refusal(`it has more than ${mostEntries} files`);
-      member.resume();
-    }
-  } catch (error) {
-    throw fed ?? error;
-  } finally {
-    parser.destroy();
-    await feeding;
+  for await (const member of readTar(bounded(decompressed(tar), contents.longestTar))) {
+    const name = cleanName(member.name);
+    names += name.length + member.target.length;
+    if (names > longestNames) throw refusal("the names of its files are too long");
+    const node = await nodeOf(member, nodes, contents);
+    if (node) put(nodes, name, node);
+    if (nodes.size > mostEntries) throw refusal(`it has more than ${mostEntries} files`);
   }
-  if (fed !== undefined) throw fed;
   return nodes;
 }
 
 /** undefined for a type that no build can copy, such as a socket */
-async function nodeOf(member: Member, nodes: Map<string, Node>, contents: Contents): Promise<Node | undefined> {
-  const { name, type, linkname = "", mtime } = member.header;
-  const facts = { mode: (member.header.mode ?? 0o644) & 0o7777, modifiedAt: mtime ?? new Date(0) };
+async function nodeOf(member: ReadMember, nodes: Map<string, Node>, contents: Contents): Promise<Node | undefined> {
+  const { name, type, target, mode } = member;
+  const facts = { mode, modifiedAt: Math.max(member.modifiedAt, 0) };
   const isDirectory = type === "directory" || (type === "file" && name.endsWith("/"));
   if (isDirectory) return newDirectory(facts.mode, facts.modifiedAt);
   if (type === "symlink") {
-    if (linkname === "" || linkname.length > longestPath) throw refusal(`"${shown(name)}" links to nothing`);
-    return { type, ...facts, target: linkname };
+    if (target === "" || target.length > longestPath) throw refusal(`"${shown(name)}" links to nothing`);
+    return { type, ...facts, target };
   }
   if (type === "link") {
-    const node = nodes.get(cleanName(linkname));
+    const node = nodes.get(cleanName(target));
     if (node?.type !== "file") throw refusal(`"${shown(name)}" is a link to a file that is not there`);
     return { ...node };
   }
-  if (type !== "file" && type !== "contiguous-file") return undefined;
+  if (type !== "file") return undefined;
+  if (member.isSparse) throw refusal(`"${shown(name)}" is a sparse file`);
   const hash = createHash("sha256");
   const start = contents.length;
-  for await (const chunk of member as AsyncIterable<Buffer>) {
+  for await (const chunk of member.contents()) {
     hash.update(chunk);
     await contents.write(chunk);
   }
@@ -340,19 +329,17 @@ function put(nodes: Map<string, Node>, path: string, node: Node): void {
   nodes.set(path, node);
 }
 
-function newDirectory(mode: number, modifiedAt: Date): Node & { type: "directory" } {
+function newDirectory(mode: number, modifiedAt: number): Node & { type: "directory" } {
   return { type: "directory", mode, modifiedAt, children: new Set() };
 }
 
-async function feed(parser: Extract, tar: AsyncIterable<Uint8Array>, longest: number): Promise<void> {
+async function* bounded(tar: AsyncIterable<Uint8Array>, longest: number): AsyncGenerator<Uint8Array> {
   let length = 0;
-  for await (const chunk of decompressed(tar)) {
-    if (parser.destroyed) return;
+  for await (const chunk of tar) {
     length += chunk.length;
     if (length > longest) throw refusal(`its archive is larger than ${longest} bytes`);
-    await written(parser, chunk);
+    yield chunk;
   }
-  parser.end(null);
 }
 
 function cleanName(name: string): string {
@@ -373,7 +360,7 @@ function parentOf(path: string): string {
 }
 
 function shown(name: string): string {
-  return name.slice(0, 200);
+  return shownText(name.slice(0, 200));
 }
 
 function refusal(why: string, cause?: unknown): SandkeepError {

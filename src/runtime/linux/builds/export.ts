@@ -9,9 +9,10 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
+import { TarWriter } from "../../../base/tar/writer.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ImageConfig } from "../../../core/model/image.ts";
-import { archiveTar, TarOutput } from "../files/tar.ts";
+import { archiveTar } from "../files/tar.ts";
 import type { ImageRecord, ImageStore } from "../images/images.ts";
 import { withBase } from "../layers/bases.ts";
 import { processTag } from "../layers/claims.ts";
@@ -113,51 +114,46 @@ async function* hashed(source: AsyncIterable<Buffer>, hash: ReturnType<typeof cr
 }
 
 async function* archive(image: ImageRecord, layer: PackedLayer): AsyncGenerator<Buffer> {
-  const output = new TarOutput();
-  const small = (name: string, content: Buffer) =>
-    output.member(header(name, content.length), { contents: once(content) });
-  try {
-    const config = json(configOf(image, layer.diffId));
-    const media = "application/vnd.oci.image";
-    const configBlob = {
-      mediaType: `${media}.config.v1+json`,
-      digest: `sha256:${sha256(config)}`,
-      size: config.length,
-    };
-    const layerBlob = { mediaType: `${media}.layer.v1.tar+gzip`, digest: `sha256:${layer.digest}`, size: layer.size };
-    const manifest = json({
-      schemaVersion: 2,
-      mediaType: `${media}.manifest.v1+json`,
-      config: configBlob,
-      layers: [layerBlob],
-    });
-    const [repository = "", tag = "latest"] = splitName(image.name);
-    const index = {
-      schemaVersion: 2,
-      mediaType: `${media}.index.v1+json`,
-      manifests: [
-        {
-          mediaType: `${media}.manifest.v1+json`,
-          digest: `sha256:${sha256(manifest)}`,
-          size: manifest.length,
-          platform: { architecture, os: "linux" },
-          annotations: { "org.opencontainers.image.ref.name": tag, "io.containerd.image.name": `${repository}:${tag}` },
-        },
-      ],
-    };
-    const saved = [
-      { Config: blobPath(sha256(config)), RepoTags: [`${repository}:${tag}`], Layers: [blobPath(layer.digest)] },
-    ];
-    yield* small("oci-layout", json({ imageLayoutVersion: "1.0.0" }));
-    yield* small("index.json", json(index));
-    yield* small("manifest.json", json(saved));
-    yield* small(blobPath(sha256(config)), config);
-    yield* small(blobPath(sha256(manifest)), manifest);
-    yield* output.member(header(blobPath(layer.digest), layer.size), { contents: contentsOf(layer.file, layer.size) });
-    yield* output.end();
-  } finally {
-    output.close();
-  }
+  const output = new TarWriter();
+  const small = (name: string, content: Buffer) => output.small({ name }, content);
+  const config = json(configOf(image, layer.diffId));
+  const media = "application/vnd.oci.image";
+  const configBlob = {
+    mediaType: `${media}.config.v1+json`,
+    digest: `sha256:${sha256(config)}`,
+    size: config.length,
+  };
+  const layerBlob = { mediaType: `${media}.layer.v1.tar+gzip`, digest: `sha256:${layer.digest}`, size: layer.size };
+  const manifest = json({
+    schemaVersion: 2,
+    mediaType: `${media}.manifest.v1+json`,
+    config: configBlob,
+    layers: [layerBlob],
+  });
+  const [repository = "", tag = "latest"] = splitName(image.name);
+  const index = {
+    schemaVersion: 2,
+    mediaType: `${media}.index.v1+json`,
+    manifests: [
+      {
+        mediaType: `${media}.manifest.v1+json`,
+        digest: `sha256:${sha256(manifest)}`,
+        size: manifest.length,
+        platform: { architecture, os: "linux" },
+        annotations: { "org.opencontainers.image.ref.name": tag, "io.containerd.image.name": `${repository}:${tag}` },
+      },
+    ],
+  };
+  const saved = [
+    { Config: blobPath(sha256(config)), RepoTags: [`${repository}:${tag}`], Layers: [blobPath(layer.digest)] },
+  ];
+  yield* small("oci-layout", json({ imageLayoutVersion: "1.0.0" }));
+  yield* small("index.json", json(index));
+  yield* small("manifest.json", json(saved));
+  yield* small(blobPath(sha256(config)), config);
+  yield* small(blobPath(sha256(manifest)), manifest);
+  yield* output.member({ name: blobPath(layer.digest), size: layer.size }, contentsOf(layer.file, layer.size));
+  yield* output.end();
 }
 
 const architecture = process.arch === "arm64" ? "arm64" : "amd64";
@@ -213,14 +209,6 @@ async function* contentsOf(file: FileHandle, size: number): AsyncGenerator<Buffe
     yield buffer.subarray(0, bytesRead);
     at += bytesRead;
   }
-}
-
-async function* once(content: Buffer): AsyncGenerator<Buffer> {
-  yield content;
-}
-
-function header(name: string, size: number) {
-  return { name, size, type: "file" as const, mode: 0o644, mtime: new Date(0) };
 }
 
 function blobPath(digest: string): string {

@@ -30,6 +30,7 @@ async function snapshotIn(at: TestStore, builds: LinuxImageBuilds): Promise<stri
     await files.write("/bin/tool", Buffer.from("#!"), { mode: 0o4755, exactMode: true, parents: true, owner });
     await files.link("/bin/tool", "/bin/same");
     await files.symlink("../bin/tool", "/bin/soft");
+    await files.symlink(notText, Buffer.concat([Buffer.from("/odd-"), notText]));
     await files.setAttribute("/bin/tool", "user.note", Buffer.from("text"));
     await files.setAttribute("/bin/tool", "user.raw", Buffer.from([0xff, 0, 0x80]));
     await files.setAttribute("/bin/tool", "security.capability", capability);
@@ -48,6 +49,7 @@ async function snapshotIn(at: TestStore, builds: LinuxImageBuilds): Promise<stri
 }
 
 const owner = { uid: 7, gid: 8 };
+const notText = Buffer.from([0x63, 0xe9, 0xff]);
 /** cap_net_raw, permitted and effective */
 const capability = Buffer.from("0100000200200000000000000000000000000000", "hex");
 
@@ -134,6 +136,8 @@ test("an exported image is imported with its modes, owners, attributes and hard 
   );
   const [directory = ""] = await at.layers.lowerDirs([again.base ?? ""]);
   expect((await stat(join(directory, "bin/tool"))).nlink).toBe(2);
+  const odd = Buffer.concat([Buffer.from(`${directory}/odd-`), notText]);
+  expect(await readlink(odd, "buffer")).toEqual(notText);
 });
 
 test("an export that is left, or has no room, closes its file whether it is being packed or read", async () => {

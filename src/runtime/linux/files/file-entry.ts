@@ -41,10 +41,11 @@ export interface Attribute {
   value: Buffer;
 }
 
-export function decodeEntry(payload: Buffer): Entry {
+/** with "latin1", names are byte strings, so that names which are no text stay what they are */
+export function decodeEntry(payload: Buffer, as: "utf8" | "latin1" = "utf8"): Entry {
   const reader = new FrameReader(payload);
   const entry: Entry = {
-    path: reader.str(),
+    path: reader.str(as),
     type: pick(types, reader.u8()),
     size: reader.u64(),
     mode: reader.u32(),
@@ -54,11 +55,11 @@ export function decodeEntry(payload: Buffer): Entry {
     links: reader.u32(),
     major: reader.u32(),
     minor: reader.u32(),
-    target: reader.str(),
+    target: reader.str(as),
     attributes: [],
   };
   const count = reader.u16();
-  for (let i = 0; i < count; i++) entry.attributes.push({ name: reader.str(), value: reader.bytes() });
+  for (let i = 0; i < count; i++) entry.attributes.push({ name: reader.str(as), value: reader.bytes() });
   reader.done();
   return entry;
 }

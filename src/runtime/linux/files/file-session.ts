@@ -3,8 +3,8 @@
  * payload. Callers may make requests without waiting for answers; each is sent whole before the next. Nothing is read
  * off the connection while the consumer of an answer is slow.
  *
- * Paths are absolute and sent as UTF-8. A name that is not UTF-8 is received with U+FFFD in place of the bad bytes, and
- * cannot be used in requests.
+ * Paths are absolute. A text is sent as UTF-8; a path that is no text is given as its bytes. Names that are not UTF-8 are
+ * received with U+FFFD in place of the bad bytes, except where a caller asks for byte strings.
  */
 
 import type { Duplex } from "node:stream";
@@ -17,26 +17,13 @@ import {
   FrameParser,
   FrameReader,
   FrameWriter,
+  frameHeader,
   Type,
   WireError,
 } from "../../../protocols/guest-frames.ts";
 import { failure } from "../guest-wire/failure.ts";
 import { decodeChange, decodeEntry, type Entry } from "./file-entry.ts";
-
-export interface WriteRequest {
-  /** permission bits of a new file; default 0o644 */
-  mode?: number;
-  parents?: boolean;
-  append?: boolean;
-  /** fail if it exists */
-  exclusive?: boolean;
-  /** replace anything but a directory with a new file */
-  replace?: boolean;
-  /** set `mode` also on a file that exists, and its setuid, setgid and sticky bits */
-  exactMode?: boolean;
-  owner?: { uid: number; gid: number };
-  modifiedAt?: number;
-}
+import { type Path, type WriteRequest, writeFields } from "./write-request.ts";
 
 /** A write under way. */
 export interface Writing {
@@ -59,6 +46,7 @@ export class FileSession {
   #lastId = 0;
   #sending: Promise<void> = Promise.resolve();
   #lost: Error | undefined;
+  #isCorked = false;
 
   /** takes over a connection; no other code may read from it or write to it */
   constructor(socket: Duplex) {
@@ -82,12 +70,12 @@ export class FileSession {
     for await (const frame of this.#stream(Type.read, (f) => f.str(path).u64(offset).u64(length))) yield frame.payload;
   }
 
-  async write(path: string, data: Contents, request?: WriteRequest): Promise<void> {
+  async write(path: Path, data: Contents, request?: WriteRequest): Promise<void> {
     const { sent, done } = this.beginWrite(path, data, request);
     await Promise.all([sent, done]);
   }
 
-  beginWrite(path: string, data: Contents, request: WriteRequest = {}): Writing {
+  beginWrite(path: Path, data: Contents, request: WriteRequest = {}): Writing {
     const id = this.#nextId();
     const head = requestFrame(Type.write, id, (frame) => writeFields(frame, path, request));
     let answered = false;
@@ -102,19 +90,21 @@ export class FileSession {
     return { sent, done };
   }
 
-  async stat(path: string, options: { follow?: boolean } = {}): Promise<Entry> {
+  async stat(path: Path, options: { follow?: boolean } = {}): Promise<Entry> {
     const id = this.#nextId();
     const answer = this.#receive(id, Type.entry);
     this.#send(Type.stat, id, (frame) => frame.str(path).u8(options.follow === false ? 0 : 1));
     return decoded(decodeEntry, await answer);
   }
 
-  async *list(path: string): AsyncGenerator<Entry> {
-    for await (const frame of this.#stream(Type.list, (f) => f.str(path))) yield decoded(decodeEntry, frame.payload);
+  /** with `bytes`, names are byte strings */
+  async *list(path: Path, options: { bytes?: boolean } = {}): AsyncGenerator<Entry> {
+    const decode = options.bytes ? decodeBytes : decodeEntry;
+    for await (const frame of this.#stream(Type.list, (f) => f.str(path))) yield decoded(decode, frame.payload);
   }
 
   /** whether this made the directory; false when it existed, which is an error without `recursive` */
-  async mkdir(path: string, options: { mode?: number; recursive?: boolean } = {}): Promise<boolean> {
+  async mkdir(path: Path, options: { mode?: number; recursive?: boolean } = {}): Promise<boolean> {
     const { mode = 0o755, recursive = false } = options;
     const answer = await this.#ask(Type.mkdir, (f) =>
       f
@@ -129,7 +119,7 @@ export class FileSession {
     await this.#ask(Type.move, (f) => f.str(from).str(to));
   }
 
-  async remove(path: string, options: { recursive?: boolean; force?: boolean } = {}): Promise<void> {
+  async remove(path: Path, options: { recursive?: boolean; force?: boolean } = {}): Promise<void> {
     const { recursive = false, force = false } = options;
     await this.#ask(Type.remove, (f) =>
       f
@@ -139,11 +129,11 @@ export class FileSession {
     );
   }
 
-  async chmod(path: string, mode: number): Promise<void> {
+  async chmod(path: Path, mode: number): Promise<void> {
     await this.#ask(Type.chmod, (f) => f.str(path).u32(mode));
   }
 
-  async chown(path: string, uid: number, gid: number, options: { follow?: boolean } = {}): Promise<void> {
+  async chown(path: Path, uid: number, gid: number, options: { follow?: boolean } = {}): Promise<void> {
     await this.#ask(Type.chown, (f) =>
       f
         .str(path)
@@ -153,16 +143,16 @@ export class FileSession {
     );
   }
 
-  async symlink(target: string, path: string): Promise<void> {
+  async symlink(target: Path, path: Path): Promise<void> {
     await this.#ask(Type.symlink, (f) => f.str(target).str(path));
   }
 
   /** another name for a file; a symlink is linked itself, not its target */
-  async link(from: string, to: string): Promise<void> {
+  async link(from: Path, to: Path): Promise<void> {
     await this.#ask(Type.link, (f) => f.str(from).str(to));
   }
 
-  async utime(path: string, modifiedAt: number, options: { follow?: boolean } = {}): Promise<void> {
+  async utime(path: Path, modifiedAt: number, options: { follow?: boolean } = {}): Promise<void> {
     await this.#ask(Type.utime, (f) =>
       f
         .str(path)
@@ -171,7 +161,7 @@ export class FileSession {
     );
   }
 
-  async fifo(path: string, mode: number): Promise<void> {
+  async fifo(path: Path, mode: number): Promise<void> {
     await this.#ask(Type.fifo, (f) => f.str(path).u32(mode));
   }
 
@@ -183,8 +173,13 @@ export class FileSession {
     return changes(frames);
   }
 
-  async *walk(path: string, options: { contents?: boolean; attributes?: boolean } = {}): AsyncGenerator<WalkStep> {
+  /** with `bytes`, names are byte strings */
+  async *walk(
+    path: string,
+    options: { contents?: boolean; attributes?: boolean; bytes?: boolean } = {},
+  ): AsyncGenerator<WalkStep> {
     const { contents = false, attributes = false } = options;
+    const decode = options.bytes ? decodeBytes : decodeEntry;
     let inFile = false;
     // An END ends the contents of a file that has begun, else the walk.
     const isLast = (frame: Frame) => {
@@ -202,18 +197,19 @@ export class FileSession {
     for await (const frame of frames) {
       // Other frames belong to contents that were not read.
       if (frame.type !== Type.entry) continue;
-      const entry = decoded(decodeEntry, frame.payload);
+      const entry = decoded(decode, frame.payload);
       yield contents && entry.type === "file" ? { entry, contents: untilEnd(frames) } : { entry };
     }
   }
 
-  /** only on a connection begun by FILES_AT, as are the two methods below */
-  async whiteout(path: string): Promise<void> {
-    await this.#ask(Type.whiteout, (f) => f.str(path));
+  /** an extended attribute; those of the overlay only on a connection begun by FILES_AT */
+  async setAttribute(path: Path, name: Path, value: Uint8Array): Promise<void> {
+    await this.#ask(Type.setxattr, (f) => f.str(path).str(name).bytes(value));
   }
 
-  async setAttribute(path: string, name: string, value: Uint8Array): Promise<void> {
-    await this.#ask(Type.setxattr, (f) => f.str(path).str(name).bytes(value));
+  /** only on a connection begun by FILES_AT, as is the method below */
+  async whiteout(path: Path): Promise<void> {
+    await this.#ask(Type.whiteout, (f) => f.str(path));
   }
 
   /** bytes on disk and inodes at and below a path */
@@ -287,15 +283,15 @@ export class FileSession {
     try {
       for await (const piece of data instanceof Uint8Array ? [data] : data) {
         for (let at = 0; at < piece.length && !over(); at += chunkLength) {
-          await this.#put(new FrameWriter().raw(piece.subarray(at, at + chunkLength)).frame(Type.data, id));
+          const chunk = piece.subarray(at, at + chunkLength);
+          await this.#put(frameHeader(chunk.length, Type.data, id), chunk);
         }
         if (over()) return false;
       }
       isWhole = true;
       return true;
     } finally {
-      const end = isWhole ? new FrameWriter() : new FrameWriter().u8(1);
-      await this.#put(end.frame(Type.end, id));
+      await this.#put(isWhole ? frameHeader(0, Type.end, id) : new FrameWriter().u8(1).frame(Type.end, id));
     }
   }
 
@@ -308,10 +304,20 @@ export class FileSession {
     return turn;
   }
 
-  /** resolves when the connection can take more */
-  async #put(bytes: Buffer): Promise<void> {
+  /** resolves when the connection can take more; what is put in one turn of the event loop is sent together */
+  async #put(...pieces: Uint8Array[]): Promise<void> {
     if (this.#lost) throw this.#lost;
-    if (!this.#socket.write(bytes)) await drained(this.#socket);
+    if (!this.#isCorked) {
+      this.#isCorked = true;
+      this.#socket.cork();
+      process.nextTick(() => {
+        this.#isCorked = false;
+        this.#socket.uncork();
+      });
+    }
+    let isFull = false;
+    for (const piece of pieces) isFull = !this.#socket.write(piece);
+    if (isFull) await drained(this.#socket);
     if (this.#lost) throw this.#lost;
   }
 
@@ -356,17 +362,6 @@ const toTheEnd = 2n ** 64n - 1n;
 // With frames of up to 128 KiB, at most 512 KiB wait for a slow consumer.
 const queuedFrames = 4;
 
-const flags = { parents: 1, append: 2, exclusive: 4, replace: 8, exactMode: 16, owner: 32, modifiedAt: 64 } as const;
-
-function writeFields(frame: FrameWriter, path: string, request: WriteRequest): FrameWriter {
-  let bits = 0;
-  for (const [name, bit] of Object.entries(flags)) if (request[name as keyof typeof flags]) bits |= bit;
-  if (request.modifiedAt !== undefined) bits |= flags.modifiedAt;
-  const { uid = 0, gid = 0 } = request.owner ?? {};
-  const { mode = 0o644, modifiedAt = 0 } = request;
-  return frame.str(path).u32(mode).u32(bits).u32(uid).u32(gid).u64(modifiedAt);
-}
-
 function isEnd(frame: Frame): boolean {
   return frame.type === Type.end;
 }
@@ -379,6 +374,10 @@ function requestFrame(type: number, id: number, fill: Fill): Buffer {
     const why = cause instanceof RangeError ? "a number does not fit its field" : messageOf(cause);
     throw new SandkeepError("invalid", `Cannot ask for that file: ${why}`, { cause });
   }
+}
+
+function decodeBytes(payload: Buffer): Entry {
+  return decodeEntry(payload, "latin1");
 }
 
 /** reads the type in an ENTRY without parsing the rest */

@@ -311,7 +311,9 @@ describe("users and roots", () => {
     const session = await plain.connect();
     onTestFinished(() => session.close());
     expect(await refusal(session.whiteout(join(directory, "w")))).toMatch(/^forbidden: .*only the launcher/);
-    expect(await refusal(session.setAttribute(directory, "user.x", Buffer.from("1")))).toMatch(/^forbidden: /);
+    for (const name of ["user.x", "trusted.overlay.opaque", "security.selinux"]) {
+      expect(await refusal(session.setAttribute(directory, name, Buffer.from("1")))).toMatch(/^forbidden: /);
+    }
     expect(await refusal(session.usage(directory))).toMatch(/^forbidden: /);
   });
 

@@ -52,10 +52,10 @@ export function filesOver(open: OpenSession, explained: (error: unknown) => unkn
     chown: (path, uid, gid) => once((session) => session.chown(path, uid, gid)),
     watch: async (path, options) => watch(await open("user"), path, options),
     async extract(directory, tar, options) {
-      const { owner: whose, mode, as } = options ?? {};
+      const { owner: whose, mode, as, attributes = false } = options ?? {};
       if (whose !== undefined) {
         const owners = whose === "archived" ? { archivedOwners: true } : { owner: whose };
-        const facts = { ...owners, ...(mode !== undefined && { mode }), ...(as !== undefined && { as }) };
+        const facts = { ...owners, attributes, ...(mode !== undefined && { mode }), ...(as !== undefined && { as }) };
         return once((session) => extractTar(session, directory, tar, facts), "root");
       }
       if (!options?.anywhere) return once((session) => extractTar(session, directory, tar));
@@ -63,7 +63,8 @@ export function filesOver(open: OpenSession, explained: (error: unknown) => unkn
       return once((session) => extractTar(session, directory, tar, { owner }), "root");
     },
     archive(path, options) {
-      const tar = bytes(during((session) => archiveTar(session, path)));
+      const { attributes = false } = options ?? {};
+      const tar = bytes(during((session) => archiveTar(session, path, { attributes })));
       if (!options?.gzip) return tar;
       // pipeline() ends each side with the other's error, and the reader of the result gets it.
       return pipeline(tar, createGzip(), () => undefined);

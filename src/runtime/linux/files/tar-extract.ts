@@ -7,15 +7,17 @@
  */
 
 import { posix } from "node:path";
-import { type Extract, extract } from "tar-stream";
+import { byteString, bytesOf } from "../../../base/tar/byte-string.ts";
+import { TarError, type TarType } from "../../../base/tar/header.ts";
+import { type ReadMember, readTar } from "../../../base/tar/reader.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { FileOwner } from "../../../core/ports/runtime.ts";
 import { Answers } from "./answers.ts";
 import { decompressed } from "./decompress.ts";
 import type { Entry } from "./file-entry.ts";
-import type { FileSession, WriteRequest } from "./file-session.ts";
-import { attributesOf, type TarHeader, written } from "./tar.ts";
-import { cleanName, type Kind, kindOf, MadeNames, modeOf, ownerOf, parentOf, refusal, timeOf } from "./tar-member.ts";
+import type { FileSession } from "./file-session.ts";
+import { cleanName, kindOf, MadeNames, ownerOf, parentOf, refusal, timeOf } from "./tar-member.ts";
+import type { WriteRequest } from "./write-request.ts";
 
 export interface ExtractOptions {
   /**
@@ -33,11 +35,15 @@ export interface ExtractOptions {
   owner?: FileOwner;
   /** on a connection of root: everything gets its owner from the archive */
   archivedOwners?: boolean;
+  /** without `layer`: extended attributes that are valid anywhere are restored as well */
+  attributes?: boolean;
   /** permission bits of everything; default what the archive says */
   mode?: number;
   /** a new name for the archive's only file */
   as?: string;
-  /** whether to skip a member, by its path below the directory */
+  /** the tar is not compressed: a compressed tar in it is no tar */
+  isPlain?: boolean;
+  /** whether to skip a member, by its path below the directory, a byte string */
   leaveOut?: (path: string) => boolean;
 }
 
@@ -48,23 +54,14 @@ export async function extractTar(
   tar: AsyncIterable<Uint8Array>,
   options: ExtractOptions = {},
 ): Promise<void> {
-  const members = extract();
   const target = new Target(session, directory, options);
   await target.begin();
-  let fed: unknown;
-  // Not awaited: it ends with the parser, or when the source yields its next piece.
-  void feed(members, tar).catch((error) => {
-    fed = error;
-    members.destroy(new Error(messageOf(error)));
-  });
   try {
-    for await (const member of members) await target.take(member);
+    for await (const member of readTar(options.isPlain ? tar : decompressed(tar))) await target.take(member);
     await target.finish();
   } catch (error) {
-    // An error of the archive's source explains any error of the parser that follows.
-    throw fed ?? (isSandkeepError(error) ? error : notTar(error));
+    throw error instanceof TarError ? notTar(error) : error;
   } finally {
-    members.destroy();
     await target.settled();
   }
 }
@@ -74,9 +71,7 @@ const inFlight = 64;
 /** most characters of names of an archive's directories and symlinks to remember */
 const longestMemory = 32 << 20;
 
-type Member = Extract extends AsyncIterable<infer Source> ? Source : never;
-
-/** The directory that an archive is unpacked in, and the facts to remember about earlier members. */
+/** The directory that an archive is unpacked in, and the facts to remember about earlier members. Names are byte strings. */
 class Target {
   readonly #session: FileSession;
   readonly #directory: string;
@@ -84,6 +79,8 @@ class Target {
   readonly #oci: boolean;
   /** the names that the archive itself has made, if it lies on other files */
   readonly #made: MadeNames | undefined;
+  /** the names of extended attributes that are restored */
+  readonly #allowed: RegExp | undefined;
   readonly #mostMembers: number;
   #members = 0;
   readonly #forOwner: FileOwner | undefined;
@@ -102,15 +99,17 @@ class Target {
 
   constructor(session: FileSession, directory: string, options: ExtractOptions) {
     this.#session = session;
-    this.#directory = directory;
+    this.#directory = byteString(directory);
     this.#layer = options.layer ?? false;
     this.#oci = this.#layer && (options.oci ?? false);
     this.#made = this.#oci && options.onto ? new MadeNames() : undefined;
+    this.#allowed = this.#layer && !this.#made ? layerAttribute : plainAttribute;
+    if (!this.#layer && !options.attributes) this.#allowed = undefined;
     this.#mostMembers = options.mostMembers ?? Number.POSITIVE_INFINITY;
     this.#forOwner = options.owner;
     this.#archivedOwners = this.#layer || (options.archivedOwners ?? false);
     this.#mode = options.mode;
-    this.#as = options.as;
+    this.#as = options.as === undefined ? undefined : byteString(options.as);
     this.#leaveOut = options.leaveOut;
   }
 
@@ -120,30 +119,26 @@ class Target {
     await this.#answers.all();
   }
 
-  async take(member: Member): Promise<void> {
-    // tar-stream passes its extended fields through, which its type lacks.
-    const header = member.header as TarHeader;
-    const kind = kindOf(header);
+  async take(member: ReadMember): Promise<void> {
+    const kind = kindOf(member);
     if (++this.#members > this.#mostMembers) {
       throw new SandkeepError("limit", `Cannot extract the archive: it has more than ${this.#mostMembers} members`);
     }
-    const name = this.#as ?? cleanName(header.name, header.name);
-    this.#refuseBelowSymlink(name, header.name);
-    if (this.#leaveOut?.(name)) return void member.resume();
-    const isWhiteout = this.#oci && posix.basename(name).startsWith(".wh.");
-    if (!isWhiteout) await this.#layOver(kind, name);
-    if (isWhiteout) await this.#ociWhiteout(name);
-    else if (kind === "file") await this.#file(name, header, member);
-    else await this.#other(kind, name, header);
-    member.resume();
+    const name = this.#as ?? cleanName(member.name, member.name);
+    this.#refuseBelowSymlink(name, member.name);
+    if (this.#leaveOut?.(name)) return;
+    if (this.#oci && posix.basename(name).startsWith(".wh.")) return this.#ociWhiteout(name);
+    await this.#layOver(kind, name);
+    if (kind === "file") await this.#file(name, member);
+    else await this.#other(kind, name, member);
   }
 
   /** waits for every answer, then sets modes and times of directories, which writing their members has changed */
   async finish(): Promise<void> {
     await this.#answers.all();
-    for (const { path, header, made } of this.#directories.reverse()) {
+    for (const { path, facts, made } of this.#directories.reverse()) {
       if (!this.#layer && !(await made)) continue;
-      await this.#facts(path, header, true);
+      await this.#facts(path, facts, true);
     }
     await this.#answers.all();
   }
@@ -153,14 +148,12 @@ class Target {
     await this.#answers.all().catch(() => undefined);
   }
 
-  async #file(name: string, header: TarHeader, member: Member): Promise<void> {
-    if (name === "") throw refusal(header.name, "it has no name");
+  async #file(name: string, member: ReadMember): Promise<void> {
+    if (name === "") throw refusal(member.name, "it has no name");
     const path = this.#path(name);
     this.#symlinks.delete(name);
-    if (this.#forOwner) await this.#makeWay(posix.dirname(path));
-    // A member yields only buffers, which tar-stream's type does not say.
-    const contents = member as AsyncIterable<Buffer>;
-    const { sent, done } = this.#session.beginWrite(path, contents, this.#writeRequest(header));
+    if (this.#forOwner) await this.#makeWay(this.#whole(parentOf(name)));
+    const { sent, done } = this.#session.beginWrite(path, member.contents(), this.#writeRequest(member));
     try {
       if (!(await sent)) await done;
     } catch (error) {
@@ -170,50 +163,51 @@ class Target {
       throw error;
     }
     await this.#answers.add(done);
-    await this.#attributes(path, header);
+    await this.#attributes(path, member);
   }
 
-  async #other(kind: Kind, name: string, header: TarHeader): Promise<void> {
-    if (kind === "directory") return this.#makeDirectory(name, header);
-    if (name === "") throw refusal(header.name, "it has no name");
+  async #other(kind: TarType, name: string, member: ReadMember): Promise<void> {
+    if (kind === "directory") return this.#makeDirectory(name, member);
+    if (name === "") throw refusal(member.name, "it has no name");
     const path = this.#path(name);
-    if (kind === "link") return this.#link(name, header);
-    const make = this.#maker(kind, path, header);
+    if (kind === "link") return this.#link(name, member);
+    const make = this.#maker(kind, path, member);
     await this.#clear(name);
     if (kind === "symlink") this.#rememberSymlink(name);
     await this.#answers.add(make());
-    if (kind === "symlink") await this.#own(path, header);
-    if (kind === "fifo") await this.#facts(path, header, false);
+    if (kind === "symlink") await this.#own(path, member);
+    if (kind === "fifo") await this.#facts(path, member, false);
   }
 
-  #maker(kind: Kind, path: string, header: TarHeader): () => Promise<void> {
-    if (kind === "symlink") return () => this.#session.symlink(header.linkname ?? "", path);
-    if (kind === "fifo") return () => this.#session.fifo(path, this.#modeOf(header));
-    const isWhiteout = kind === "character-device" && header.devmajor === 0 && header.devminor === 0;
+  #maker(kind: TarType, path: Buffer, member: ReadMember): () => Promise<void> {
+    if (kind === "symlink") return () => this.#session.symlink(bytesOf(member.target), path);
+    if (kind === "fifo") return () => this.#session.fifo(path, this.#modeOf(member));
+    const isWhiteout = kind === "character-device" && member.major === 0 && member.minor === 0;
     // On top of existing layers, #layOver() has already removed the entry of that name.
     if (this.#made && isWhiteout) return async () => undefined;
     if (this.#layer && isWhiteout) return () => this.#session.whiteout(path);
-    throw refusal(header.name, "device nodes are not allowed");
+    throw refusal(member.name, "device nodes are not allowed");
   }
 
-  async #makeDirectory(name: string, header: TarHeader): Promise<void> {
+  async #makeDirectory(name: string, member: ReadMember): Promise<void> {
     // A directory over one of the archive's own symlinks would be the target of that symlink.
-    if (this.#symlinks.has(name)) throw refusal(header.name, "the archive made a symlink of that name");
+    if (this.#symlinks.has(name)) throw refusal(member.name, "the archive made a symlink of that name");
     // The target itself belongs to the caller; in a layer it is the root.
     if (name === "" && !this.#layer) return;
     const path = this.#path(name);
-    this.#remember(path);
-    if (this.#forOwner) await this.#makeWay(posix.dirname(path));
-    const made = this.#session.mkdir(path, { recursive: true, mode: this.#modeOf(header) | 0o700 });
-    this.#directories.push({ path, header, made });
+    this.#remember(name);
+    if (this.#forOwner) await this.#makeWay(this.#whole(parentOf(name)));
+    const made = this.#session.mkdir(path, { recursive: true, mode: this.#modeOf(member) | 0o700 });
+    const { uid, gid, mode, modifiedAt } = member;
+    this.#directories.push({ path, facts: { name: member.name, uid, gid, mode, modifiedAt }, made });
     await this.#answers.add(made);
-    await this.#attributes(path, header);
+    await this.#attributes(path, member);
   }
 
-  async #link(name: string, header: TarHeader): Promise<void> {
-    const from = cleanName(header.linkname ?? "", header.name);
-    if (from === "") throw refusal(header.name, "it links to nothing");
-    this.#refuseBelowSymlink(from, header.name);
+  async #link(name: string, member: ReadMember): Promise<void> {
+    const from = cleanName(member.target, member.name);
+    if (from === "") throw refusal(member.name, "it links to nothing");
+    this.#refuseBelowSymlink(from, member.name);
     if (from === name) return;
     await this.#clear(name);
     // A link to a symlink is another name of that symlink.
@@ -222,7 +216,7 @@ class Target {
   }
 
   /** removes an entry of the layers below that has this name and cannot be merged with the member */
-  async #layOver(kind: Kind, name: string): Promise<void> {
+  async #layOver(kind: TarType, name: string): Promise<void> {
     const made = this.#made;
     if (!made || name === "" || made.has(name)) return;
     this.#remember(name);
@@ -234,7 +228,7 @@ class Target {
   }
 
   /** the entry at a path, once all earlier requests are done */
-  async #below(path: string): Promise<Entry | undefined> {
+  async #below(path: Buffer): Promise<Entry | undefined> {
     await this.#answers.all();
     return this.#session.stat(path, { follow: false }).catch((error) => {
       if (isSandkeepError(error, "not-found")) return undefined;
@@ -250,7 +244,7 @@ class Target {
     if (!made.has(name)) return this.#session.remove(path, { recursive: true, force: true });
     if (there.type !== "directory") return;
     const names: string[] = [];
-    for await (const { path } of this.#session.list(this.#path(name))) names.push(path);
+    for await (const entry of this.#session.list(path, { bytes: true })) names.push(entry.path);
     for (const child of names) await this.#deleteBelow(made, posix.join(name, child));
   }
 
@@ -286,64 +280,69 @@ class Target {
     const parent = parentOf(name);
     if (parent === this.#parent) return;
     this.#parent = parent;
-    await this.#makeWay(this.#path(parent));
+    await this.#makeWay(this.#whole(parent));
   }
 
   /** makes a directory and its parents; one by one if they need an owner, to know which are new */
   async #makeWay(path: string): Promise<void> {
     const owner = this.#forOwner;
-    if (!owner) return this.#answers.add(this.#session.mkdir(path, { recursive: true }));
+    if (!owner) return this.#answers.add(this.#session.mkdir(bytesOf(path), { recursive: true }));
     if (this.#ways.has(path)) return;
     await this.#makeWay(posix.dirname(path));
     this.#remember(path);
     this.#ways.add(path);
-    const made = this.#session.mkdir(path, { recursive: true });
-    const give = () => this.#session.chown(path, owner.uid, owner.gid, { follow: false });
+    const made = this.#session.mkdir(bytesOf(path), { recursive: true });
+    const give = () => this.#session.chown(bytesOf(path), owner.uid, owner.gid, { follow: false });
     await this.#answers.add(made.then((isNew) => (isNew ? give() : undefined)));
   }
 
-  #writeRequest(header: TarHeader): WriteRequest {
-    const request: WriteRequest = { mode: this.#modeOf(header), parents: true, replace: true, exactMode: true };
-    const owner = this.#ownerOf(header);
+  #writeRequest(member: ReadMember): WriteRequest {
+    const request: WriteRequest = { mode: this.#modeOf(member), parents: true, replace: true, exactMode: true };
+    const owner = this.#ownerOf(member);
     if (owner) request.owner = owner;
-    request.modifiedAt = timeOf(header);
+    request.modifiedAt = timeOf(member);
     return request;
   }
 
-  async #facts(path: string, header: TarHeader, directory: boolean): Promise<void> {
-    await this.#own(path, header);
-    const mode = this.#modeOf(header);
+  async #facts(path: Buffer, member: Facts, directory: boolean): Promise<void> {
+    await this.#own(path, member);
+    const mode = this.#modeOf(member);
     // mkdir has set these bits; this sets the others, and removes bits that only the unpacking needed.
     const settled = directory && !this.#layer && mode === ((mode | 0o700) & 0o777);
     if (!settled) await this.#answers.add(this.#session.chmod(path, mode));
-    await this.#answers.add(this.#session.utime(path, timeOf(header), { follow: false }));
+    await this.#answers.add(this.#session.utime(path, timeOf(member), { follow: false }));
   }
 
   /** before the mode, because a change of owner clears some of its bits */
-  async #own(path: string, header: TarHeader): Promise<void> {
-    const owner = this.#ownerOf(header);
+  async #own(path: Buffer, member: Facts): Promise<void> {
+    const owner = this.#ownerOf(member);
     if (owner) await this.#answers.add(this.#session.chown(path, owner.uid, owner.gid, { follow: false }));
   }
 
   /** undefined where everything belongs to the connection's own user */
-  #ownerOf(header: TarHeader): FileOwner | undefined {
-    return this.#archivedOwners ? ownerOf(header) : this.#forOwner;
+  #ownerOf(member: Facts): FileOwner | undefined {
+    return this.#archivedOwners ? ownerOf(member) : this.#forOwner;
   }
 
-  #modeOf(header: TarHeader): number {
-    return this.#mode ?? modeOf(header);
+  #modeOf({ mode }: Facts): number {
+    return this.#mode ?? mode;
   }
 
-  async #attributes(path: string, header: TarHeader): Promise<void> {
-    if (!this.#layer) return;
-    const allowed = this.#made ? plainAttribute : layerAttribute;
-    for (const { name, value } of attributesOf(header).filter(({ name }) => allowed.test(name))) {
-      await this.#answers.add(this.#session.setAttribute(path, name, value));
+  async #attributes(path: Buffer, { attributes }: ReadMember): Promise<void> {
+    if (!this.#allowed || attributes.length === 0) return;
+    const allowed = this.#allowed;
+    for (const { name, value } of attributes.filter(({ name }) => allowed.test(name))) {
+      await this.#answers.add(this.#session.setAttribute(path, bytesOf(name), value));
     }
   }
 
-  #path(name: string): string {
+  /** the whole path, as a byte string */
+  #whole(name: string): string {
     return posix.join(this.#directory, name);
+  }
+
+  #path(name: string): Buffer {
+    return bytesOf(this.#whole(name));
   }
 
   #rememberSymlink(name: string): void {
@@ -366,9 +365,12 @@ class Target {
   }
 }
 
+/** what a member says of its owner, mode and time */
+type Facts = Pick<ReadMember, "name" | "uid" | "gid" | "mode" | "modifiedAt">;
+
 interface MadeDirectory {
-  path: string;
-  header: TarHeader;
+  path: Buffer;
+  facts: Facts;
   /** whether this created it */
   made: Promise<boolean>;
 }
@@ -379,16 +381,7 @@ const layerAttribute = /^(user\..+|security\.capability|trusted\.overlay\.(opaqu
 /** Attributes of files outside of an overlay. */
 const plainAttribute = /^(user\..+|security\.capability)$/;
 
-/** feeds the archive's bytes to the parser, as fast as it reads them */
-async function feed(members: Extract, tar: AsyncIterable<Uint8Array>): Promise<void> {
-  for await (const chunk of decompressed(tar)) {
-    if (members.destroyed) return;
-    await written(members, chunk);
-  }
-  members.end(null);
-}
-
-function notTar(cause: unknown): SandkeepError {
+function notTar(cause: TarError): SandkeepError {
   return new SandkeepError("invalid", `Cannot extract the archive: it is no whole tar file (${messageOf(cause)})`, {
     cause,
   });

@@ -1,23 +1,20 @@
-/** Parses and validates the header of a tar's member, and tracks the names that an archive has made. */
+/** Validates the header of a tar's member, and tracks the names that an archive has made. Names are byte strings. */
 
 import { posix } from "node:path";
+import { shownText } from "../../../base/tar/byte-string.ts";
+import type { TarType } from "../../../base/tar/header.ts";
+import type { ReadMember } from "../../../base/tar/reader.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { FileOwner } from "../../../core/ports/runtime.ts";
-import type { TarHeader } from "./tar.ts";
-
-export type Kind = NonNullable<TarHeader["type"]>;
 
 const latestTime = 8_640_000_000_000_000;
 
-export function kindOf(header: TarHeader): Kind {
+export function kindOf(member: ReadMember): TarType {
   // Before POSIX a directory was a file whose name ended in a slash.
-  if (header.type === "file" && header.name.endsWith("/")) return "directory";
-  if (Object.keys(header.pax ?? {}).some((key) => key.startsWith("GNU.sparse."))) {
-    throw refusal(header.name, "sparse files are not supported");
-  }
-  if (header.type === "contiguous-file") return "file";
-  if (!header.type) throw refusal(header.name, "its type is not supported");
-  return header.type;
+  if (member.type === "file" && member.name.endsWith("/")) return "directory";
+  if (member.isSparse) throw refusal(member.name, "sparse files are not supported");
+  if (!member.type) throw refusal(member.name, "its type is not supported");
+  return member.type;
 }
 
 /** the name relative to the target, "" for the target itself; `member` is the name for errors */
@@ -33,26 +30,20 @@ export function parentOf(name: string): string {
   return parent === "." ? "" : parent;
 }
 
-export function modeOf(header: TarHeader): number {
-  return (header.mode ?? 0o644) & 0o7777;
-}
-
-export function ownerOf(header: TarHeader): FileOwner {
-  const ids = { uid: Number(header.pax?.uid ?? header.uid ?? 0), gid: Number(header.pax?.gid ?? header.gid ?? 0) };
+export function ownerOf({ name, uid, gid }: Pick<ReadMember, "name" | "uid" | "gid">): FileOwner {
   // A sandbox has this many user ids; a higher one could not be shown in it.
   const fits = (id: number) => Number.isInteger(id) && id >= 0 && id <= 65_535;
-  if (!fits(ids.uid) || !fits(ids.gid)) throw refusal(header.name, "its owner is not between 0 and 65535");
-  return ids;
+  if (!fits(uid) || !fits(gid)) throw refusal(name, "its owner is not between 0 and 65535");
+  return { uid, gid };
 }
 
 /** in ms; a time out of range is clamped to what a file can have */
-export function timeOf(header: TarHeader): number {
-  const ms = header.pax?.mtime === undefined ? header.mtime?.getTime() : Number(header.pax.mtime) * 1000;
-  return ms !== undefined && ms > 0 ? Math.floor(Math.min(ms, latestTime)) : 0;
+export function timeOf({ modifiedAt }: Pick<ReadMember, "modifiedAt">): number {
+  return modifiedAt > 0 ? Math.floor(Math.min(modifiedAt, latestTime)) : 0;
 }
 
 export function refusal(member: string, why: string): SandkeepError {
-  return new SandkeepError("invalid", `Cannot extract "${member.slice(0, 300)}": ${why}`);
+  return new SandkeepError("invalid", `Cannot extract "${shownText(member.slice(0, 300))}": ${why}`);
 }
 
 /** Names that an archive has made, with all their parent directories. */

@@ -7,10 +7,10 @@
 import { constants } from "node:fs";
 import { type FileHandle, lstat, open, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Extract, extract } from "tar-stream";
+import { shownText } from "../../../base/tar/byte-string.ts";
+import { type ReadMember, readTar } from "../../../base/tar/reader.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { decompressed } from "../files/decompress.ts";
-import { written } from "../files/tar.ts";
 import { processTag } from "../layers/claims.ts";
 import { largestJson, refusal } from "./manifest.ts";
 
@@ -108,48 +108,23 @@ async function tarBlobs(file: FileHandle): Promise<Blobs> {
 }
 
 type Place = { start: number; size: number } | { link: string };
-type Member = Extract extends AsyncIterable<infer Source> ? Source : never;
 
 async function placesIn(file: FileHandle): Promise<Map<string, Place>> {
   const places = new Map<string, Place>();
-  const parser = extract();
-  let fed: unknown;
-  const feeding = feed(parser, file).catch((error) => {
-    fed = error;
-    parser.destroy();
-  });
-  try {
-    for await (const member of parser) {
-      const name = member.header.name.replace(/^(\.\/)+/, "");
-      const place = placeOf(member, name);
-      if (place && isPlainPath(name)) places.set(name, place);
-      if (places.size > mostMembers) throw refusal(`it has more than ${mostMembers} files`);
-      member.resume();
-    }
-  } catch (error) {
-    throw fed ?? error;
-  } finally {
-    parser.destroy();
-    await feeding;
+  for await (const member of readTar(range(file, 0, Number.POSITIVE_INFINITY))) {
+    const name = shownText(member.name).replace(/^(\.\/)+/, "");
+    const place = placeOf(member, name);
+    if (place && isPlainPath(name)) places.set(name, place);
+    if (places.size > mostMembers) throw refusal(`it has more than ${mostMembers} files`);
   }
   return places;
 }
 
-function placeOf(member: Member, name: string): Place | undefined {
-  const { type, size, linkname } = member.header;
-  // A member's content follows its header, which is one block.
-  if (type === "file") return { start: member.offset + 512, size };
-  if (type === "link") return { link: linkname };
-  if (type === "symlink") return { link: join(name, "..", linkname) };
+function placeOf({ type, size, start, target }: ReadMember, name: string): Place | undefined {
+  if (type === "file") return { start, size };
+  if (type === "link") return { link: shownText(target) };
+  if (type === "symlink") return { link: join(name, "..", shownText(target)) };
   return undefined;
-}
-
-async function feed(parser: Extract, file: FileHandle): Promise<void> {
-  for await (const chunk of range(file, 0, Number.POSITIVE_INFINITY)) {
-    if (parser.destroyed) return;
-    await written(parser, chunk);
-  }
-  parser.end(null);
 }
 
 /** the bytes between two offsets, or from the current position; stops at the end of the file */

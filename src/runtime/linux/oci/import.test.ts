@@ -266,6 +266,13 @@ describe("a bad image is refused with a clear error and leaves nothing", () => {
       },
       says: /^invalid: .*below a symlink/,
     },
+    "a compressed tar in a compressed layer, whose size nothing would limit": {
+      make: async () => {
+        const inner = gzipSync(await tarOf([{ name: "f", content: "x" }]));
+        return tarOfFiles(dockerFiles({ layers: [inner], packed: gzipSync }));
+      },
+      says: /^invalid: .*no whole tar file/,
+    },
     "an /etc that is no directory": {
       make: async () => {
         const link: Member = { name: "etc", type: "symlink", linkname: "/somewhere" };

@@ -101,6 +101,7 @@ export async function unpackRootfs(job: UnpackJob, tar: AsyncIterable<Uint8Array
     const devices = new Devices();
     await extractTar(files, "/", plain.through(decompressed(tar)), {
       layer: true,
+      isPlain: true,
       leaveOut: devices.leaveOut,
       mostMembers,
     });
@@ -125,6 +126,7 @@ async function unpackLayer(
     await extractTar(files, "/", tar, {
       layer: true,
       oci: true,
+      isPlain: true,
       onto: onto && below !== undefined,
       leaveOut: devices.leaveOut,
       mostMembers,
