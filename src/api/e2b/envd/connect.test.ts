@@ -1,7 +1,7 @@
 /** Connect's framing: complete, broken, compressed and too long messages, and the answers. */
 
 import { gzipSync } from "node:zlib";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { z } from "zod";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import {
@@ -88,18 +88,36 @@ test("a stream begins with one message, however it is split, and ends with an en
   const bytes = [...whole].map((byte) => Buffer.from([byte]));
   for (const pieces of [[whole], bytes, [whole.subarray(0, 3), whole.subarray(3)]]) {
     const given = request(pieces, stream);
-    expect(await answers(serverStream(given, { schema, keepalive, logError, messages: echo }))).toEqual([
+    expect(await answers(await serverStream(given, { schema, keepalive, logError, messages: echo }))).toEqual([
       { flags: 0, message: { text: "hi" } },
       { flags: 2, message: {} },
     ]);
   }
 });
 
+test("an answer begins only when its request is complete", async () => {
+  let finish = () => {};
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(envelope({ text: "hi" }));
+      finish = () => controller.close();
+    },
+  });
+  const given = new Request("http://127.0.0.1/", { method: "POST", headers: stream, body, duplex: "half" });
+  const begun = vi.fn();
+  const response = Promise.resolve(serverStream(given, { schema, keepalive, logError, messages: echo }));
+  const read = response.finally(begun);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(begun).not.toHaveBeenCalled();
+  finish();
+  expect(await answers(await read)).toHaveLength(2);
+});
+
 test("an envelope may be compressed", async () => {
   const packed = gzipSync(JSON.stringify({ text: "packed" }));
   const head = Buffer.from([1, 0, 0, 0, packed.length]);
   const given = request([head, packed], { ...stream, "connect-content-encoding": "gzip" });
-  const [first] = await answers(serverStream(given, { schema, keepalive, logError, messages: echo }));
+  const [first] = await answers(await serverStream(given, { schema, keepalive, logError, messages: echo }));
   expect(first?.message).toEqual({ text: "packed" });
 });
 
@@ -112,7 +130,7 @@ test.each([
   ["compressed in no known way", [Buffer.from([1, 0, 0, 0, 1, 1])], "unimplemented"],
   ["with a message that is no JSON", [Buffer.from([0, 0, 0, 0, 1, 0x7b])], "invalid_argument"],
 ])("a stream %s ends with an error, and the status stays 200", async (_, pieces, code) => {
-  const response = serverStream(request(pieces, stream), { schema, keepalive, logError, messages: echo });
+  const response = await serverStream(request(pieces, stream), { schema, keepalive, logError, messages: echo });
   expect(response.status).toBe(200);
   expect(await answers(response)).toEqual(said(code));
 });
@@ -123,7 +141,7 @@ test("a stream that fails sends the messages before the failure, and the reason"
     throw new SandkeepError("not-found", "There is no such thing");
   };
   const given = request([envelope({ text: "x" })], stream);
-  expect(await answers(serverStream(given, { schema, keepalive, logError, messages }))).toEqual([
+  expect(await answers(await serverStream(given, { schema, keepalive, logError, messages }))).toEqual([
     { flags: 0, message: { text: "first" } },
     ...said("not_found", "There is no such thing"),
   ]);
@@ -136,7 +154,8 @@ test("a silent stream is kept alive", async () => {
     yield { text: "late" };
   };
   const given = request([envelope({ text: "x" })], stream);
-  const body = serverStream(given, { schema, keepalive: { ...keepalive, after: 5 }, logError, messages }).body;
+  const patient = { ...keepalive, after: 5 };
+  const { body } = await serverStream(given, { schema, keepalive: patient, logError, messages });
   const reader = body?.getReader();
   const first = await reader?.read();
   expect(
@@ -156,13 +175,15 @@ test("a stream ends when the daemon stops, with an error that tells its client t
     await new Promise((resolve) => (signal.aborted ? resolve(undefined) : signal.addEventListener("abort", resolve)));
   };
   const given = request([envelope({ text: "x" })], stream);
-  const told = await answers(serverStream(given, { schema, keepalive, logError, ending: ending.signal, messages }));
+  const told = await answers(
+    await serverStream(given, { schema, keepalive, logError, ending: ending.signal, messages }),
+  );
   expect(told.slice(1)).toEqual(said("unavailable"));
 });
 
 test("many messages get one answer", async () => {
   const given = request([envelope({ text: "a" }), envelope({ text: "b" })], stream);
-  const response = clientStream(given, schema, { logError }, async (received) => {
+  const response = await clientStream(given, schema, { logError }, async (received) => {
     const texts: string[] = [];
     for await (const { text } of received) texts.push(text);
     return { texts };

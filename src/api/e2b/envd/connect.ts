@@ -93,37 +93,64 @@ export interface ServerStream<S extends z.ZodType> extends Reporter {
   messages: (message: z.output<S>, signal: AbortSignal) => AsyncIterable<object>;
 }
 
-/** answers a call of one message with any number of messages */
-export function serverStream<S extends z.ZodType>(request: Request, stream: ServerStream<S>): Response {
+/**
+ * Answers a call of one message with any number of messages. It reads the message first: there are clients that send no
+ * more of their request once the answer has begun.
+ */
+export async function serverStream<S extends z.ZodType>(request: Request, stream: ServerStream<S>): Promise<Response> {
   const { schema, keepalive, ending, messages, logError } = stream;
+  const received = await settled(onlyMessage(request, schema));
   const answers = async function* (signal: AbortSignal) {
-    requireType(request, "application/connect+json");
-    const sent = envelopes(request);
-    const first = await sent.next();
-    if (first.done) throw new ConnectError("invalid_argument", "Cannot answer: the request has no message");
-    // Read the body to its end: otherwise the connection is cut instead of reused.
-    const second = await sent.next();
-    if (!second.done) throw new ConnectError("invalid_argument", "Cannot answer: the request has several messages");
-    yield* messages(messageOf(first.value, schema), signal);
+    yield* messages(resultOf(received), signal);
   };
   return streamAnswer(answers, { keepalive, ending, logError });
 }
 
-/** answers a call of any number of messages with one message */
-export function clientStream<S extends z.ZodType>(
+async function onlyMessage<S extends z.ZodType>(request: Request, schema: S): Promise<z.output<S>> {
+  requireType(request, "application/connect+json");
+  const sent = envelopes(request);
+  const first = await sent.next();
+  if (first.done) throw new ConnectError("invalid_argument", "Cannot answer: the request has no message");
+  // Read the body to its end: otherwise the connection is cut instead of reused.
+  const second = await sent.next();
+  if (!second.done) throw new ConnectError("invalid_argument", "Cannot answer: the request has several messages");
+  return messageOf(first.value, schema);
+}
+
+/** answers a call of any number of messages with one message, which is sent when all of them are read */
+export async function clientStream<S extends z.ZodType>(
   request: Request,
   schema: S,
   { logError }: Reporter,
   answer: (messages: AsyncIterable<z.output<S>>) => Promise<object>,
-): Response {
+): Promise<Response> {
   const received = async function* () {
     for await (const bytes of envelopes(request)) yield messageOf(bytes, schema);
   };
-  const answers = async function* () {
+  const answerAll = async () => {
     requireType(request, "application/connect+json");
-    yield await answer(received());
+    return answer(received());
+  };
+  const answered = await settled(answerAll());
+  const answers = async function* () {
+    yield resultOf(answered);
   };
   return streamAnswer(answers, { keepalive: undefined, ending: undefined, logError });
+}
+
+type Settled<T> = { value: T } | { error: unknown };
+
+/** so that an error can be sent as the end of a stream */
+function settled<T>(promise: Promise<T>): Promise<Settled<T>> {
+  return promise.then(
+    (value) => ({ value }),
+    (error: unknown) => ({ error }),
+  );
+}
+
+function resultOf<T>(result: Settled<T>): T {
+  if ("error" in result) throw result.error;
+  return result.value;
 }
 
 interface StreamOptions extends Reporter {

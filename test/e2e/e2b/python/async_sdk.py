@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import sys
 
 import e2b
 from e2b import AsyncSandbox
@@ -71,3 +73,6 @@ async def main():
 
 
 asyncio.run(main())
+sys.stdout.flush()
+# The SDK's HTTP client has threads of its own. On a busy machine they abort the process if they call Python while it ends.
+os._exit(0)
