@@ -20,6 +20,9 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const [checking, testing, benching] = ["--check", "--test", "--bench"].map((flag) => process.argv.includes(flag));
 const purposes = ["run", ...(testing ? ["test"] : []), ...(benching ? ["bench"] : [])];
 
+// The egress process is not root's, and must be able to read Node and our code.
+process.umask(0o022);
+
 // Checked first: to prepare everything for a start that is refused would take long.
 if (!checking && !testing && !benching && process.getuid?.() !== 0)
   fail("Cannot serve: making sandboxes needs root\nhint: sudo npm start, with the flags that you gave after --");

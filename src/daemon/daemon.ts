@@ -41,6 +41,7 @@ import type { Log } from "../log/log.ts";
 import { about, inRequest, type RequestLog } from "../log/request-scope.ts";
 import { type LinuxOptions, LinuxRuntime } from "../runtime/linux/driver.ts";
 import { withCertificates } from "../runtime/linux/images/java-store.ts";
+import { realCommand } from "../runtime/linux/network/egress-view.ts";
 import { pullerOptions } from "../runtime/linux/registry/access.ts";
 import { DiskRoom } from "../runtime/linux/storage/disk-room.ts";
 import { lockDirectory } from "../store/engines/directory-lock.ts";
@@ -64,6 +65,8 @@ export interface Daemon {
 
 /** how long a daemon may take to stop after a second signal, in ms */
 const forcedTimeout = 2000;
+const egressCommand = [process.execPath, egressMain];
+
 /** how long a failed start may take to undo its steps, in ms */
 const undoTimeout = 10_000;
 
@@ -122,6 +125,8 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
   let stopsAll = false;
   try {
     await requireFreeAddress(config);
+    // Throws if its user could not run it.
+    realCommand(egressCommand);
     for (const directory of [dataDirectory(config.dataDir), runDirectory(config.runDir)]) {
       const removeMade = makeDirectory(directory);
       undo.defer(() => (hasStarted ? undefined : removeMade()));
@@ -282,7 +287,7 @@ function runtimeOf(config: Config, found: HostDetails): LinuxRuntime {
     runRoot: config.runDir,
     conventions: conventions.image,
     ...found,
-    egress: [process.execPath, egressMain],
+    egress: egressCommand,
     egressSettings: () => ({ ...egressSettingsOf(config), forwardHeaders: conventions.forwardHeaders }),
     pool: { hot: config.poolHot, warm: config.poolWarm },
     defaultImage: config.defaultImage,

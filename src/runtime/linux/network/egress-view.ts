@@ -35,8 +35,10 @@ export function realCommand([node = "", main = "", ...rest]: readonly string[]):
   const files = [realpathSync(node), realpathSync(main)];
   const closed = files.find((path) => (statSync(path).mode & 0o004) === 0);
   if (closed !== undefined) {
-    const why = `its user is not root, and "${closed}" is not readable to everybody`;
-    throw new SandkeepError("conflict", `Cannot start the egress process: ${why}`);
+    const why = `it does not run as root, and other users cannot read "${closed}"`;
+    const folder = packageOf(files[1] ?? "");
+    const opened = closed.startsWith(`${folder}/`) ? folder : closed;
+    throw new SandkeepError("conflict", `Cannot start the egress process: ${why}\nhint: chmod -R a+rX "${opened}"`);
   }
   return [...files, ...rest];
 }
