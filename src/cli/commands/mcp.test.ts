@@ -9,12 +9,12 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { Readable } from "node:stream";
+import { PassThrough, Readable } from "node:stream";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { expect, onTestFinished, test } from "vitest";
 import { root, tempDir } from "../../../test/harness/harness.ts";
-import { mcpCommand } from "./mcp.ts";
+import { type McpContext, mcpCommand } from "./mcp.ts";
 
 test("the printed configuration has the variables that a client needs", async () => {
   const dataDir = join(await tempDir(), "data dir");
@@ -75,6 +75,27 @@ test("a project that the daemon does not know is refused at the start", async ()
   });
 });
 
+test("requests before the end of the input are answered, also if it ends while the daemon is asked", async () => {
+  const server = createServer(({ url }, response) => {
+    // The input has ended by then.
+    if (url === "/health") setTimeout(() => response.end('{"status":"ok"}'), 100);
+    else response.end("{}");
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
+  const request = `${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params })}\n`;
+  const output = new PassThrough();
+  const code = await mcpCommand(["--url", `http://127.0.0.1:${(server.address() as AddressInfo).port}`], {
+    ...context({ SANDKEEP_API_KEY: "sk_x" }),
+    input: Readable.from([Buffer.from(request)]),
+    output: output as unknown as NodeJS.WriteStream,
+  });
+  expect(code).toBe(undefined);
+  const [answer] = await once(output, "data");
+  expect(JSON.parse(String(answer))).toMatchObject({ id: 1, result: { serverInfo: { name: "sandkeep" } } });
+});
+
 test("requests before the end of the input are answered, with the reason if the daemon cannot be used", () => {
   const clientInfo = { name: "test", version: "1" };
   const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo };
@@ -117,14 +138,23 @@ async function run(args: string[], environment: NodeJS.ProcessEnv) {
   const folder = await tempDir();
   await writeFile(join(folder, "api-key"), "sk_of_a_file\n");
   const code = await mcpCommand(args, {
-    environment,
+    ...context(environment),
     dataDirs: [folder],
-    version: "0",
-    input: Readable.from([]),
-    output: process.stdout,
-    program: { command: "/usr/local/bin/sandkeep", args: [] },
     print: (line) => void lines.push(line),
     warn: (line) => void warnings.push(line),
   });
   return { code, lines, warnings };
+}
+
+function context(environment: NodeJS.ProcessEnv): McpContext {
+  return {
+    environment,
+    dataDirs: [],
+    version: "0",
+    input: Readable.from([]),
+    output: process.stdout,
+    program: { command: "/usr/local/bin/sandkeep", args: [] },
+    print: () => undefined,
+    warn: () => undefined,
+  };
 }

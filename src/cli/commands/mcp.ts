@@ -66,7 +66,8 @@ export async function mcpCommand(args: string[], context: McpContext): Promise<n
   if (command === "config") return void config(rest, values, context);
   if (command !== undefined) throw new CliError(`Cannot serve "${positionals.join(" ")}"\n\n${mcpUsage.trimEnd()}`);
   const path = pathOf(values);
-  const transport = patientTransport(context.input, context.output);
+  // Made only when it is read from: it takes its input for answered when that ends and nothing was asked.
+  const transport = () => patientTransport(context.input, context.output);
   let daemon: McpDaemon;
   try {
     const found = { url: daemonUrl(values.url, context.environment), key: apiKey(values["data-dir"], context) };
@@ -78,11 +79,11 @@ export async function mcpCommand(args: string[], context: McpContext): Promise<n
   } catch (error) {
     if (!(error instanceof CliError)) throw error;
     context.warn(error.message);
-    await answerWith(error.message, transport);
+    await answerWith(error.message, transport());
     return 1;
   }
   serveStdio(() => relay(daemon, context.version), {
-    transport,
+    transport: transport(),
     onerror: (error) => context.warn(error.message),
   });
   return undefined;
