@@ -1,6 +1,7 @@
 /** Composes the services of the core: those that the APIs call, and those that run in the background. */
 
-import { eachBounded, Turns } from "../base/limited-concurrency.ts";
+import { eachBounded } from "../base/each-bounded.ts";
+import { FairSemaphore } from "../base/fair-semaphore.ts";
 import { Access, type AccessOptions } from "./access/access.ts";
 import { type Guarded, guarded } from "./access/permissions.ts";
 import { Builds } from "./builds/builds.ts";
@@ -73,7 +74,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   };
   const boots = new Boots(context, transitions, descriptions, watch);
   const drives = new Drives(context, descriptions, (id, boot) => boots.bootOther(id, boot));
-  const turns = new Turns(stopsAtOnce, longestTurn);
+  const turns = new FairSemaphore({ ofAll: stopsAtOnce, patience: longestTurn });
   const sandboxes = new Sandboxes({
     context,
     transitions,

@@ -114,7 +114,7 @@ export function volumeFiles(dialect: Dialect): Hono<Env> {
   async function openDrive(c: E2bContext, write: boolean): Promise<OpenDrive> {
     const id = c.req.param("id") ?? "";
     if (!ids.drive.test(id)) throw new Refusal(404, `Volume "${id.slice(0, 128)}" not found`);
-    return core.drives.open(c.get("owner"), id, { write });
+    return core.drives.open(c.get("owner"), id, { write, signal: c.req.raw.signal });
   }
 
   async function* closing(drive: OpenDrive, path: string): AsyncGenerator<Uint8Array> {

@@ -4,7 +4,7 @@ import { posix } from "node:path";
 import type { Hono } from "hono";
 import type { OpenDrive } from "../../core/drives/drives.ts";
 import { isSandkeepError } from "../../core/model/errors.ts";
-import type { Drive, Owner } from "../../core/model/sandbox.ts";
+import type { Drive } from "../../core/model/sandbox.ts";
 import type { FileInfo } from "../../core/ports/runtime.ts";
 import { byteBody, json } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
@@ -66,7 +66,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.get("/v1/volumes/:id/files", async (c) => {
     const { prefix, recursive, limit } = queryOf(c, schemas.volumeFilesQuery);
     const { id } = await volumeIn(c);
-    const files = await using(ownerOf(c), id, (drive) => filesBelow(drive, prefix, recursive, limit));
+    const files = await using(c, id, (drive) => filesBelow(drive, prefix, recursive, limit));
     return json({ volume_id: id, files: files.map((file) => entry(file)) });
   });
 
@@ -74,7 +74,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { path } = queryOf(c, schemas.volumeFileQuery);
     const { id } = await volumeIn(c);
     const inside = placeOf(path);
-    await changing(ownerOf(c), id, ({ files, root }) =>
+    await changing(c, id, ({ files, root }) =>
       readable(path, () => files.remove(`${root}${inside}`, { recursive: true })),
     );
     return json({ message: "File deleted", volume_id: id, path: inside.slice(1) });
@@ -86,7 +86,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { file, path, overwrite } = await formOf(c, schemas.volumeUploadForm);
     const inside = placeOf(path);
     const bytes = new Uint8Array(await file.arrayBuffer());
-    await changing(ownerOf(c), id, async ({ files, root }) => {
+    await changing(c, id, async ({ files, root }) => {
       await requireNoLink(files, root, inside);
       if (!overwrite && (await isThere(files.stat(`${root}${inside}`)))) {
         throw new Refusal(409, `Cannot write "${path}": it is there, and overwrite is false`);
@@ -100,7 +100,7 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { path } = queryOf(c, schemas.volumeFileQuery);
     const { id } = await volumeIn(c);
     const inside = placeOf(path);
-    const drive = await core.drives.open(ownerOf(c), id);
+    const drive = await core.drives.open(ownerOf(c), id, { signal: c.req.raw.signal });
     const bytes = closing(drive, `${drive.root}${inside}`);
     // Read the first bytes now: if the file cannot be opened, the status can still say so.
     const first = await readable(path, () => bytes.next());
@@ -109,16 +109,16 @@ export function volumeRoutes(app: Hono<Env>, dialect: Dialect): void {
     });
   });
 
-  const changing = <T>(owner: Owner, id: string, work: (drive: OpenDrive) => Promise<T>) =>
-    using(owner, id, work, { write: true });
+  const changing = <T>(c: InstavmContext, id: string, work: (drive: OpenDrive) => Promise<T>) =>
+    using(c, id, work, { write: true });
 
   async function using<T>(
-    owner: Owner,
+    c: InstavmContext,
     id: string,
     work: (drive: OpenDrive) => Promise<T>,
     options: { write?: boolean } = {},
   ): Promise<T> {
-    const drive = await core.drives.open(owner, id, options);
+    const drive = await core.drives.open(ownerOf(c), id, { ...options, signal: c.req.raw.signal });
     try {
       return await work(drive);
     } finally {

@@ -1,7 +1,7 @@
 /** Images made here, from a build plan or a snapshot. They belong to the caller's team. */
 
 import type { Readable } from "node:stream";
-import { Shares, Turns } from "../../base/limited-concurrency.ts";
+import { FairSemaphore } from "../../base/fair-semaphore.ts";
 import { Queue } from "../../base/queue.ts";
 import { unlessAborted } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
@@ -49,9 +49,9 @@ const mostExports = { ofTeam: 2, ofAll: 8 };
 
 export class Builds {
   readonly #context: Context;
-  readonly #turns = new Turns(mostAtOnce, 2 ** 31 - 1);
-  readonly #contexts = new Shares(mostContexts);
-  readonly #exports = new Shares(mostExports);
+  readonly #turns = new FairSemaphore({ ofAll: mostAtOnce });
+  readonly #contexts = new FairSemaphore(mostContexts);
+  readonly #exports = new FairSemaphore(mostExports);
   readonly #ending = new AbortController();
   /** builds that run or wait, each until all its work has stopped */
   readonly #builds = new Set<Promise<void>>();
@@ -66,7 +66,7 @@ export class Builds {
   async receive({ teamId }: Owner, tar: AsyncIterable<Uint8Array>): Promise<BuildContext> {
     const { runtime } = this.#context;
     runtime.requireRoom();
-    const release = this.#contexts.take(teamId);
+    const release = this.#contexts.tryEnter(teamId);
     if (!release) throw tooMany("take the files of a build", "builds");
     return runtime.imageBuilds.receive(tar, release);
   }
@@ -116,7 +116,7 @@ export class Builds {
   async export(caller: Caller, name: string, signal?: AbortSignal): Promise<Readable> {
     const image = await this.#context.runtime.images.get(name, caller.teamId);
     if (!image) throw new SandkeepError("not-found", `Cannot export image "${name}": there is none of that name`);
-    const release = this.#exports.take(caller.teamId);
+    const release = this.#exports.tryEnter(caller.teamId);
     if (!release) throw tooMany(`export image "${name}"`, "exports");
     try {
       const ends = [this.#ending.signal, caller.ended, signal].filter((each) => each !== undefined);
@@ -146,7 +146,7 @@ export class Builds {
     try {
       if (this.#running >= mostAtOnce) await tell({ type: "waiting" });
       const build = () => this.#inTime(spec, signal, tell, (...job) => this.#build(owner, spec, ...job));
-      await this.#turns.take(owner.teamId, build, signal);
+      await this.#turns.run(owner.teamId, build, signal);
     } finally {
       await spec.context?.close();
     }

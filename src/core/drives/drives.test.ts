@@ -23,6 +23,13 @@ test("a team has four drives open at a time, others of it wait, and those of ano
   const open = (teamId: string) => drives.open({ teamId, projectId: "prj" }, "drive");
   const four = await Promise.all(Array.from({ length: 4 }, () => open("team_a")));
   const fifth = open("team_a");
+  const left = new AbortController();
+  const many = Array.from({ length: 300 }, () =>
+    drives.open({ teamId: "team_a", projectId: "prj" }, "drive", { signal: left.signal }).catch(({ code }) => code),
+  );
+  expect(await Promise.race(many)).toBe("limit");
+  left.abort();
+  expect(new Set(await Promise.all(many))).toEqual(new Set(["limit", "gone"]));
   await open("team_b");
   expect(booted).toBe(5);
   await four[0]?.close();

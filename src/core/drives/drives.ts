@@ -1,6 +1,6 @@
 /** Drives: durable volumes of a project, mounted into sessions. */
 
-import { Lines } from "../../base/limited-concurrency.ts";
+import { FairSemaphore, QueueFull } from "../../base/fair-semaphore.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type { Drive, Owner } from "../model/sandbox.ts";
@@ -16,12 +16,21 @@ const fileRoot = "/drive";
 const fileMemory = 512 * 2 ** 20;
 /** drives whose files one team has at hand at a time; who opens another waits until one is closed */
 const mostOpen = 4;
+/** requests of one team that wait to open a drive */
+const mostWaiting = 256;
 
 /** A drive whose files can be accessed, below `root`. */
 export interface OpenDrive {
   files: Files;
   root: string;
   close(): Promise<void>;
+}
+
+export interface OpenDriveOptions {
+  /** whether the caller may change the files, which permissions.ts checks; close() then waits for the disk */
+  write?: boolean;
+  /** gives up waiting */
+  signal?: AbortSignal;
 }
 
 /** boots a machine that counts among those that may run, or refuses */
@@ -34,7 +43,7 @@ export class Drives {
   readonly #open = new Map<string, number>();
 
   readonly #boot: BootCounted;
-  readonly #lines = new Lines(mostOpen);
+  readonly #turns = new FairSemaphore({ ofTeam: mostOpen, waiting: mostWaiting });
 
   constructor(context: Context, descriptions: Descriptions, boot: BootCounted) {
     this.#context = context;
@@ -129,11 +138,10 @@ export class Drives {
   }
 
   /**
-   * its files, by a machine of their own that has nothing else and reaches nobody; whoever opens closes. A session that
-   * writes to the drive at the same time sees what is written here, and the other way round. Who means to change them
-   * says so (`write`), which permissions.ts looks at; closing then waits for the disk
+   * gives access to its files through a machine of its own without a network; the caller must close it. A session that
+   * writes to the drive at the same time sees what is written here, and the other way round
    */
-  async open(owner: Owner, id: string, { write = false } = {}): Promise<OpenDrive> {
+  async open(owner: Owner, id: string, { write = false, signal }: OpenDriveOptions = {}): Promise<OpenDrive> {
     const { runtime, ids, logError } = this.#context;
     const drive = await this.byId(owner, id);
     const spec: MachineSpec = {
@@ -146,7 +154,10 @@ export class Drives {
     };
     // counted as open first, so that it is not deleted meanwhile
     this.#opened(drive.id, 1);
-    const leave = await this.#line(owner.teamId);
+    const leave = await this.#turn(owner, drive.name, signal).catch((error) => {
+      this.#opened(drive.id, -1);
+      throw error;
+    });
     const close = async () => {
       await runtime.machine(spec.id)?.stop().catch(logError);
       await runtime.forget(spec.id).catch(logError);
@@ -183,16 +194,17 @@ export class Drives {
     return drive;
   }
 
-  /** waits for a place among those whom the team lets open at a time; what comes back gives it up */
-  async #line(teamId: string): Promise<() => void> {
-    const { promise: left, resolve: leave } = Promise.withResolvers<void>();
-    await new Promise<void>((begin) => {
-      void this.#lines.take(teamId, () => {
-        begin();
-        return left;
-      });
-    });
-    return leave;
+  /** waits until the team may open another drive; the result ends that */
+  async #turn({ teamId }: Owner, name: string, signal: AbortSignal | undefined): Promise<() => void> {
+    try {
+      return await this.#turns.enter(teamId, signal);
+    } catch (cause) {
+      const [code, why] =
+        cause instanceof QueueFull
+          ? (["limit", `${mostWaiting} other requests of this team wait already`] as const)
+          : (["gone", "the client has gone"] as const);
+      throw new SandkeepError(code, `Cannot open drive "${name}": ${why}`, { cause });
+    }
   }
 
   /** makes its volume and puts it on record, or neither */

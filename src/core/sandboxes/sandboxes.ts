@@ -1,7 +1,7 @@
 /** Sandboxes: create, find, change, resume, fork and delete them, each by its name within its project. */
 
 import { definedOf } from "../../base/defined.ts";
-import type { Turns } from "../../base/limited-concurrency.ts";
+import type { FairSemaphore } from "../../base/fair-semaphore.ts";
 import { SingleFlight } from "../../base/single-flight.ts";
 import { after } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
@@ -102,7 +102,7 @@ export interface SandboxesOptions {
   retention: Retention;
   drives: Drives;
   /** limits how many sessions callers stop at once */
-  turns: Turns;
+  turns: FairSemaphore;
   /** call when the time at which a session expires has changed */
   expiryChanged: () => void;
 }
@@ -197,7 +197,7 @@ export class Sandboxes {
   /** stops it if it runs; `orphanSnapshots` says whether all or only unnamed snapshots are deleted too */
   async delete(owner: Owner, name: string, { orphanSnapshots }: DeleteOptions = {}): Promise<Sandbox> {
     const sandbox = await this.#find(owner, name);
-    return this.#options.turns.take(owner.teamId, () => this.#delete(sandbox, orphanSnapshots ?? false));
+    return this.#options.turns.run(owner.teamId, () => this.#delete(sandbox, orphanSnapshots ?? false));
   }
 
   /** the number of items in a list, without reading it */

@@ -1,6 +1,6 @@
 /** Sessions by id: every key of the owning team may use them. */
 
-import type { Turns } from "../../base/limited-concurrency.ts";
+import type { FairSemaphore } from "../../base/fair-semaphore.ts";
 import type { Context } from "../context.ts";
 import { beginTrust, trusted } from "../images/trust.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
@@ -24,7 +24,7 @@ export interface SessionsOptions {
   endings: Endings;
   captures: Captures;
   /** limits how many sessions callers stop at once */
-  turns: Turns;
+  turns: FairSemaphore;
   /** resolves when the session's boot has succeeded or failed */
   booted: (sessionId: string) => Promise<void>;
   /** call when the time at which a session expires has changed */
@@ -141,7 +141,7 @@ export class Sessions {
     const session = await this.get(caller, id);
     if (session.state === "pending") await this.#options.booted(id);
     const stop = () => this.#options.endings.stop(session, "asked", "It was asked to stop");
-    const ended = await this.#options.turns.take(caller.teamId, stop);
+    const ended = await this.#options.turns.run(caller.teamId, stop);
     const { state, requestedStopAt } = ended.session;
     // A session that ended by itself gets the time of this request.
     const changes = { requestedStopAt: this.#context.now() };

@@ -3,7 +3,7 @@
  */
 
 import { join } from "node:path";
-import { eachBounded } from "../../../base/limited-concurrency.ts";
+import { eachBounded } from "../../../base/each-bounded.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ImageRecord } from "../images/images.ts";
 import type { ImageContent } from "../oci/content.ts";

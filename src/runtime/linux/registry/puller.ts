@@ -3,7 +3,7 @@
  * meanwhile, few at a time. A pull that takes long holds up none of another team, and none takes longer than it may.
  */
 
-import { Lines, Turns } from "../../../base/limited-concurrency.ts";
+import { FairSemaphore, QueueFull } from "../../../base/fair-semaphore.ts";
 import { SingleFlight } from "../../../base/single-flight.ts";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
 import type { ImageInfo } from "../../../core/ports/runtime.ts";
@@ -28,20 +28,22 @@ export interface PullerOptions {
 const mostPulls = 4;
 /** pulls at a time that one team waits for; its further ones begin when one of these is over, however long that takes */
 const mostOfTeam = 4;
+/** images that one team may wait for besides */
+const mostWaiting = 64;
 
 export class Puller {
   readonly #stores: ImageStores;
   readonly #options: PullerOptions;
   readonly #pulls = new SingleFlight<ImageInfo>();
   /** the same for each team by itself, so that no team waits in the line of another */
-  readonly #ofTeams = new SingleFlight<ImageInfo>();
-  readonly #lines = new Lines(mostOfTeam);
-  readonly #turns: Turns;
+  readonly #flights = new SingleFlight<ImageInfo>();
+  readonly #ofTeam = new FairSemaphore({ ofTeam: mostOfTeam, waiting: mostWaiting });
+  readonly #ofAll: FairSemaphore;
 
   constructor(stores: ImageStores, options: PullerOptions) {
     this.#stores = stores;
     this.#options = options;
-    this.#turns = new Turns(mostPulls, options.patience ?? 5_000);
+    this.#ofAll = new FairSemaphore({ ofAll: mostPulls, patience: options.patience ?? 5_000 });
   }
 
   /** undefined where it is no name of an image that callers may pull, or leads to another reference than `onlyIf` */
@@ -51,10 +53,9 @@ export class Puller {
     // What the team, or the host from elsewhere, has under this name comes before what a registry has.
     const there = await this.#stores.images.get(storedName(reference), team);
     if (there && (there.owner !== undefined || there.source?.reference !== fullName(reference))) return there;
-    const pull = () => this.#turns.take(team, () => this.#pull(reference));
-    return this.#ofTeams.run(`${team} ${fullName(reference)}`, () =>
-      this.#lines.take(team, () => this.#pulls.run(fullName(reference), pull)),
-    );
+    const pull = () => this.#ofAll.run(team, () => this.#pull(reference));
+    const inTurn = () => this.#ofTeam.run(team, () => this.#pulls.run(fullName(reference), pull));
+    return this.#flights.run(`${team} ${fullName(reference)}`, () => inTurn().catch(explained(reference)));
   }
 
   #allowed(name: string): Reference | undefined {
@@ -84,4 +85,12 @@ export class Puller {
       clearTimeout(timer);
     }
   }
+}
+
+function explained(reference: Reference): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof QueueFull)) throw error;
+    const why = `this team waits for ${mostWaiting} other images already`;
+    throw new SandkeepError("limit", `Cannot pull "${fullName(reference)}": ${why}`, { cause: error });
+  };
 }
