@@ -166,6 +166,7 @@ export function guarded(
     kill: changesSession,
     cancel: changesSession,
     write: worksInSession,
+    append: worksInSession,
     feed: worksInSession,
     closeStdin: worksInSession,
     resize: worksInSession,

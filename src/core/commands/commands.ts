@@ -213,15 +213,22 @@ export class Commands {
     await this.#mustProcess(await this.#alive(caller, sessionId, id)).write(data);
   }
 
+  /** writes after everything that was sent before; false if the command does not read it within `patience` ms */
+  async append(caller: Caller, sessionId: string, id: string, data: Uint8Array, patience: number): Promise<boolean> {
+    return this.#input(caller, sessionId, id, async (process) => {
+      const timeout = AbortSignal.timeout(patience);
+      await unlessAborted(process.write(data), timeout);
+      return !timeout.aborted;
+    });
+  }
+
   /**
    * Writes to standard input at an offset, so that a caller may repeat a write; without an offset, appends. Then closes
    * the input if `close` is set. If the command does not read within `patience` ms, the input stays open.
    */
   async feed(caller: Caller, sessionId: string, id: string, input: Input): Promise<Fed> {
-    const command = await this.#alive(caller, sessionId, id);
-    const timeout = AbortSignal.timeout(input.patience);
-    try {
-      const process = this.#mustProcess(command);
+    return this.#input(caller, sessionId, id, async (process, command) => {
+      const timeout = AbortSignal.timeout(input.patience);
       const { data, offset } = input;
       if (offset === undefined) await unlessAborted(process.write(data), timeout);
       const taken =
@@ -231,6 +238,19 @@ export class Commands {
       const isTaken = !timeout.aborted || (offset !== undefined && taken >= offset + data.length);
       if (input.close && isTaken) await process.closeStdin();
       return { command, taken, isTaken };
+    });
+  }
+
+  /** uses a running command's standard input, and explains why it has none */
+  async #input<T>(
+    caller: Caller,
+    sessionId: string,
+    id: string,
+    use: (process: Process, command: Command) => Promise<T>,
+  ): Promise<T> {
+    const command = await this.#alive(caller, sessionId, id);
+    try {
+      return await use(this.#mustProcess(command), command);
     } catch (error) {
       if (!isSandkeepError(error, "gone")) throw error;
       const { exitCode } = await this.get(caller, sessionId, id);

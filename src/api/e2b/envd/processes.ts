@@ -219,12 +219,8 @@ export function processMethods(service: Service): Record<string, Method> {
     }
     const data = input?.stdin ?? input?.pty;
     if (!data) throw new ConnectError("invalid_argument", "Cannot send input: the message has none");
-    const { isTaken } = await core.commands.feed(owner, session.id, id, {
-      data,
-      close: false,
-      patience: inputPatience,
-    });
-    if (!isTaken) throw new ConnectError("deadline_exceeded", "Cannot send input: the process does not read it");
+    if (!(await core.commands.append(owner, session.id, id, data, inputPatience)))
+      throw new ConnectError("deadline_exceeded", "Cannot send input: the process does not read it");
   }
 }
 
