@@ -15,15 +15,15 @@ const usage = `Usage: sandkeep <command>
 
 Commands:
   serve    run the daemon
-  recover  list what the database does not know of the data directory, and put it on record
+  recover  list what the database lacks of the data directory, and add it
   image    pull, import, build, list and delete the images that sandboxes boot from
   registry log in to and out of registries that images are pulled from
   egress   show a sandbox's outbound connections, whether each was allowed, and a policy for them
-  key      make, list and delete keys, with limits if you like
+  key      create, list and delete keys, with or without limits
   env      print the settings that point a service's own SDK and CLI at the daemon
   mcp      serve the daemon's MCP tools over standard input and output
   upgrade  replace the processes that outlived an upgrade of the package
-  doctor   say what isolation this host can give, and what is missing
+  doctor   show what isolation this host can give, and what is missing
   help     show this; before a command, show that command's
 
 Options:

@@ -111,7 +111,7 @@ function foreignHost(request: Request): Response {
   const host = (request.headers.get("host") ?? "").slice(0, 253);
   const how = "set SANDKEEP_PUBLIC_URL or SANDKEEP_ALLOWED_HOSTS if it is";
   return json(
-    { error: { code: "forbidden", message: `Cannot answer to "${host}": it is no name of this daemon; ${how}` } },
+    { error: { code: "forbidden", message: `Cannot answer to "${host}": it is not a name of this daemon; ${how}` } },
     403,
   );
 }

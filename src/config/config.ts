@@ -72,7 +72,7 @@ const schema = z.object({
     .register(about, {
       env: "SANDKEEP_DATABASE_URL",
       value: "url",
-      meaning: "the PostgreSQL database to remember things in",
+      meaning: "the PostgreSQL database to use",
       preset: "SQLite, in a file of the data directory",
       secret: true,
     }),
@@ -95,7 +95,7 @@ const schema = z.object({
   publicUrl: origin().optional().register(about, {
     env: "SANDKEEP_PUBLIC_URL",
     value: "url",
-    meaning: "where clients reach the daemon when something stands before it, such as a proxy that speaks TLS",
+    meaning: "where clients reach the daemon if it is behind another server, such as a proxy that speaks TLS",
     preset: "http:// with the address and the port that it listens on",
   }),
   allowedHosts: list(domain()).register(about, {
@@ -186,7 +186,7 @@ const schema = z.object({
   maxOpenFiles: whole(1000, Number.MAX_SAFE_INTEGER).optional().register(about, {
     env: "SANDKEEP_MAX_OPEN_FILES",
     value: "count",
-    meaning: "open files on the host from which on the sandbox that holds most loses processes",
+    meaning: "number of open files on the host above which the sandbox with the most loses processes",
     preset: "half of fs.file-max",
   }),
   maxSandboxes: whole(1, 1_000_000).default(1000).register(about, {
@@ -213,7 +213,7 @@ const schema = z.object({
     .register(about, {
       env: "SANDKEEP_MAX_DRIVE_SIZE",
       value: "size",
-      meaning: "most a drive may be made to hold",
+      meaning: "largest size of a drive",
       preset: "16T",
     }),
 
@@ -314,7 +314,7 @@ const schema = z.object({
     .register(about, {
       env: "SANDKEEP_DRAIN_TIMEOUT",
       value: "duration",
-      meaning: "how long a daemon that is told to stop goes on with requests that are under way",
+      meaning: "how long a stopping daemon waits for requests that are under way",
       preset: "10s",
     }),
   stopAll: z.stringbool("true or false").default(false).register(about, {

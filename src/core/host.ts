@@ -63,5 +63,5 @@ export class Host {
 /** refuses every team but the default one, whose key the daemon makes at its first start */
 function requireOperator({ teamId }: Caller): void {
   if (teamId === defaultTeam.id) return;
-  throw new SandkeepError("forbidden", "Not authorized: this takes a key of the team that runs this daemon");
+  throw new SandkeepError("forbidden", "Not authorized: this needs a key of the team that runs this daemon");
 }

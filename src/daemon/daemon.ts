@@ -108,7 +108,7 @@ export async function serve(args: string[]): Promise<void> {
     await restart({ stop, asked, args: [...process.argv.slice(1), ...port], env });
     process.exit(0);
   }
-  process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes go on …\n");
+  process.stdout.write(config.stopAll ? "Stopping all sandboxes …\n" : "Stopping; sandboxes keep running …\n");
   forced.addEventListener("abort", () => {
     process.stdout.write("Stopping now …\n");
     // What is not closed by then is as if the daemon had been killed, which loses nothing.

@@ -192,7 +192,7 @@ const project = { id: owner.projectId, uuid: "0", teamId: team.id, name: "defaul
 
 const usual: Overrides = {
   "access.authenticate": async (secret: string) => {
-    if (secret !== key) throw new SandkeepError("unauthenticated", "Nobody has this key");
+    if (secret !== key) throw new SandkeepError("unauthenticated", "No team has this key");
     return { teamId: owner.teamId };
   },
   "access.team": async (_: Caller, wanted?: string) => {

@@ -32,7 +32,8 @@ export function authenticated({ core, logError }: Dialect): Hono<Env> {
   app.notFound(() => errorResponse(new Refusal(404, "There is nothing at this address"), logError));
   app.use(async (c, next) => {
     const given = c.req.header("x-api-key") || bearerOf(c.req.raw);
-    if (!/^\S{1,8192}$/.test(given)) throw new SandkeepError("unauthenticated", "That is no key");
+    if (!/^\S{1,8192}$/.test(given))
+      throw new SandkeepError("unauthenticated", "Cannot authenticate: the key is malformed");
     const caller = await core.access.authenticate(keyOf(given), addressOf(c.req.raw));
     abortWhenEnded(c.req.raw, caller.ended);
     requireRead(caller, c.req);

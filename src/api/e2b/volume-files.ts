@@ -203,7 +203,7 @@ async function* prompt(bytes: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8A
       const result = await within(next, patience);
       if (!result) {
         next.catch(() => undefined);
-        throw new Refusal(408, `Cannot go on with the upload: nothing came for ${patience / 1000} s`);
+        throw new Refusal(408, `Cannot continue the upload: no data came for ${patience / 1000} s`);
       }
       if (result.done) return;
       yield result.value;

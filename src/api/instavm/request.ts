@@ -58,7 +58,8 @@ export function router({ core, logError }: Dialect): Hono<Env> {
       const owner = await ownerWith(core, c.req.raw, key ?? bearerOf(c.req.raw));
       requireRead(owner, c.req, /^\/download\/?$/);
       c.set("owner", owner);
-    } else if (!takesKeyInBody(c.req.method, c.req.path)) throw new SandkeepError("unauthenticated", "There is no key");
+    } else if (!takesKeyInBody(c.req.method, c.req.path))
+      throw new SandkeepError("unauthenticated", "Cannot authenticate: there is no key");
     await next();
   });
   return app;
@@ -66,7 +67,7 @@ export function router({ core, logError }: Dialect): Hono<Env> {
 
 export function ownerOf(c: InstavmContext): Owner {
   const owner = c.get("owner");
-  if (!owner) throw new SandkeepError("unauthenticated", "There is no key");
+  if (!owner) throw new SandkeepError("unauthenticated", "Cannot authenticate: there is no key");
   return owner;
 }
 
@@ -76,7 +77,8 @@ export async function ownerByBody(c: InstavmContext, { core }: Dialect, key: str
   if (key === undefined && byHeader) return byHeader;
   if (key === undefined) throw new Unprocessable([{ loc: ["body", "api_key"], msg: words.missing, type: "missing" }]);
   const byBody = await ownerWith(core, c.req.raw, key);
-  if (byHeader && byHeader.keyId !== byBody.keyId) throw new SandkeepError("unauthenticated", "Two different keys");
+  if (byHeader && byHeader.keyId !== byBody.keyId)
+    throw new SandkeepError("unauthenticated", "Cannot authenticate: the header and the body have different keys");
   requireRead(byBody, c.req);
   return byBody;
 }
@@ -170,7 +172,8 @@ const kinds = {
 };
 
 async function ownerWith(core: Core, request: Request, key: string): Promise<Owner> {
-  if (!/^\S{1,8192}$/.test(key)) throw new SandkeepError("unauthenticated", "That is no key");
+  if (!/^\S{1,8192}$/.test(key))
+    throw new SandkeepError("unauthenticated", "Cannot authenticate: the key is malformed");
   const caller = await core.access.authenticate(key, addressOf(request));
   abortWhenEnded(request, caller.ended);
   return core.access.owner(caller, {});

@@ -93,7 +93,7 @@ const clientKey = "client";
 /** the client that authenticated() accepted */
 export function clientOf(authInfo: AuthInfo | undefined): Client {
   const client = authInfo?.extra?.[clientKey];
-  if (!client) throw new SandkeepError("internal", "A request has come in past the door");
+  if (!client) throw new SandkeepError("internal", "Cannot tell the caller: the request was not authenticated");
   return client as Client; // what authenticated() put there
 }
 
@@ -114,5 +114,5 @@ export function metadataResponse(request: Request, resource: string, publicUrl: 
 }
 
 function invalidToken(): OAuthError {
-  return new OAuthError(OAuthErrorCode.InvalidToken, "Nobody has this key");
+  return new OAuthError(OAuthErrorCode.InvalidToken, "Cannot authenticate: no team has this key");
 }

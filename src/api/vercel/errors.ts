@@ -141,7 +141,8 @@ export const daemonCloses = {
   stream: "error",
   data: {
     code: "sandbox_stream_closed",
-    message: "Sandbox stream was closed: the daemon is stopping. The command goes on, and its logs can be read again.",
+    message:
+      "Sandbox stream was closed: the daemon is stopping. The command keeps running, and its logs can be read again.",
   },
 };
 

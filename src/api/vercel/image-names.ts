@@ -19,7 +19,7 @@ export const defaultImageName = `${managedFolder}universal`;
 /** the images that may serve a caller who names this one */
 export function wantedImage(text: string): WantedImage {
   const { repository, tag, digest } = partsOf(text);
-  if (tag !== undefined && !/^\w[\w.-]{0,127}$/.test(tag)) throw badRequest(invalid(text, "its tag is none"));
+  if (tag !== undefined && !/^\w[\w.-]{0,127}$/.test(tag)) throw badRequest(invalid(text, "its tag is not valid"));
   if (digest !== undefined && !/^sha256:[0-9a-f]{64}$/i.test(digest)) {
     throw badRequest(invalid(text, "its digest is not sha256: and 64 hexadecimal digits"));
   }

@@ -45,7 +45,7 @@ export class Client {
       rest = whole.pop() ?? "";
       for (const line of whole.filter((each) => each !== "")) {
         if (line.startsWith('{"error":'))
-          throw new CliError(sent ? `${wordsOf(line)}` : `Cannot ${what} any further: ${wordsOf(line)}`);
+          throw new CliError(sent ? `${wordsOf(line)}` : `Cannot continue to ${what}: ${wordsOf(line)}`);
         yield JSON.parse(line);
       }
     }

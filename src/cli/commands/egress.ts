@@ -21,14 +21,14 @@ import {
 
 export const egressUsage = `Usage: sandkeep egress <sandbox or session> [options]
 
-Shows what was decided about each attempt of a sandbox to reach the world, and how many bytes went to and came from
-each host, and came in and went out through each of its ports. A sandbox stands for its last session.
+Shows a sandbox's outbound connections, whether each was allowed, and the traffic with each host and through each of
+its ports. The name of a sandbox stands for its last session.
 
 Options:
-  -f, --follow             go on until the session has ended
-  --suggest                print the least network policy that would have allowed what was seen, and notes on stderr
+  -f, --follow             continue until the session has ended
+  --suggest                print the narrowest network policy that would have allowed these connections, and notes on stderr
   --json                   one JSON value a line
-  --project <id>           of which project the sandbox is (your team's first)
+  --project <id>           the project of the sandbox (your team's first)
   --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
@@ -52,7 +52,7 @@ export async function egressCommand(args: string[], context: EgressContext): Pro
   if (name === undefined || name === "" || rest.length > 0) {
     throw new CliError(`Cannot show an egress log: name one sandbox or session\n\n${egressUsage.trimEnd()}`);
   }
-  if (values.suggest && values.follow) throw new CliError("Cannot suggest a policy for what is yet to come");
+  if (values.suggest && values.follow) throw new CliError("Cannot suggest a policy while following the log");
   const client = new Client({
     url: daemonUrl(values.url, context.environment),
     key: apiKey(values["data-dir"], context),

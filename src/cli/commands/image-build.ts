@@ -34,7 +34,7 @@ Options of build:
 
 Options:
   -o, --output <file>      where an archive goes; - is standard output (-)
-  --project <id>           of which project the key's limits count (your team's first)
+  --project <id>           the project whose limits of the key apply (your team's first)
   --url <url>              where the daemon is (SANDKEEP_URL, else http://127.0.0.1 with SANDKEEP_PORT or 7700)
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;

@@ -14,7 +14,7 @@ Makes, lists and deletes the keys of your team; list and delete mean the same as
 
 Limits:
   --project <id or name>       it is for this project only
-  --read-only                  it may look at everything and change nothing
+  --read-only                  it may read everything and change nothing
   --policy-ceiling <policy>    sandboxes that it makes or uses reach no more than this: allow-all, deny-all, or
                                domains and ranges, such as "registry.npmjs.org,*.github.com,203.0.113.0/24"
   --expires <duration>         until when it works: 90m, 12h, 30d

@@ -7,7 +7,7 @@ import { CliError } from "../errors.ts";
 
 export const upgradeUsage = `Usage: sandkeep upgrade [--json]
 
-After an upgrade of the package and a restart of the daemon, replaces the processes of the earlier build that go on:
+After an upgrade of the package and a restart of the daemon, replaces the processes of the earlier build that still run:
 
   - the egress process, at once: connections that sandboxes have open to the outside are cut off
   - the launcher, if no sandbox runs; otherwise the daemon does so when the last one ends

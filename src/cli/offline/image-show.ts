@@ -71,7 +71,7 @@ export async function imageNamed({ images }: Stores, name: string, team?: string
   const image = await images.get(team === undefined ? name : imageKey({ name, owner: team }));
   if (image) return image;
   const whose = team === undefined ? "" : ` of the team "${team}"`;
-  throw new SandkeepError("not-found", `Cannot show image "${name}"${whose}: there is none of that name`);
+  throw new SandkeepError("not-found", `Cannot show image "${name}"${whose}: there is no such image`);
 }
 
 /** bytes of its unpacked layers, and how many of them other images share */

@@ -31,9 +31,9 @@ export const imageUsage = `Usage:
   sandkeep image inspect <name> [--team <team>]
   sandkeep image history <name> [--team <team>]
   sandkeep image rm <name> [--team <team>]
-      the disk is given back at once, but for what sandboxes and snapshots need
+      frees its disk space at once, except what sandboxes and snapshots need
   sandkeep image prune
-      deletes what no image, sandbox or snapshot needs, and the beginnings of downloads that broke off
+      deletes what no image, sandbox or snapshot needs, and downloads that were cut off
   sandkeep image alias <pattern> <name>
       lets callers find an image under another name too; a * in the pattern stands for any text
   sandkeep image aliases

@@ -12,7 +12,7 @@ export const registryUsage = `Usage:
       reads the password from standard input, or asks for it on a terminal; it is sealed in the data directory
   sandkeep registry logout <registry>
   sandkeep registry ls
-      what was logged in to here, and with docker login
+      lists the logins made here, and those of docker login
 
 Options:
   --data-dir <directory>   where Sandkeep keeps everything (SANDKEEP_DATA_DIR, /var/lib/sandkeep)

@@ -121,7 +121,7 @@ export class Access {
     const key = await this.#context.store.findKey(hash);
     if (!key) {
       this.#wrongKeys.add(address, hash);
-      throw new SandkeepError("unauthenticated", "Cannot authenticate: nobody has this key");
+      throw new SandkeepError("unauthenticated", "Cannot authenticate: no team has this key");
     }
     return this.#remember(key);
   }
@@ -207,7 +207,7 @@ export class Access {
   async renameKey(caller: Caller, id: string, name: string): Promise<Omit<ApiKey, "hash">> {
     requireUnlimited(caller, "changing a key");
     const renamed = await this.#context.store.renameKey(caller.teamId, id, name);
-    if (!renamed) throw new SandkeepError("not-found", `Cannot rename key "${id}": there is none`);
+    if (!renamed) throw new SandkeepError("not-found", `Cannot rename key "${id}": there is no such key`);
     const { hash: _, ...key } = renamed;
     return key;
   }
@@ -217,7 +217,7 @@ export class Access {
     const deleted = await this.#context.store.deleteKey(caller.teamId, id);
     this.#forgetAll();
     if (deleted) return this.#lifetimes.end(id);
-    throw new SandkeepError("not-found", `Cannot delete key "${id}": there is none`);
+    throw new SandkeepError("not-found", `Cannot delete key "${id}": there is no such key`);
   }
 
   async #insertKey(

@@ -253,7 +253,7 @@ export class Build {
     const { signal, deadline, context } = this.#job;
     signal.throwIfAborted();
     if (context.now() < deadline) return;
-    throw new SandkeepError("timeout", "Cannot build the image: it took longer than it may");
+    throw new SandkeepError("timeout", "Cannot build the image: it exceeded its time limit");
   }
 
   /** the same error, with the failed step in its message */

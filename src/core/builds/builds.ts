@@ -89,7 +89,7 @@ export class Builds {
     try {
       yield* events;
     } finally {
-      left.abort(new SandkeepError("gone", "Cannot build the image: whoever asked for it has gone"));
+      left.abort(new SandkeepError("gone", "Cannot build the image: the client has gone"));
       await working;
       this.#builds.delete(working);
     }
@@ -106,7 +106,10 @@ export class Builds {
     const { store, runtime } = this.#context;
     const snapshot = await store.getSnapshot(snapshotId);
     if (snapshot?.teamId !== caller.teamId || snapshot.runtimeId === undefined) {
-      throw new SandkeepError("not-found", `Cannot make an image of snapshot "${snapshotId}": there is none`);
+      throw new SandkeepError(
+        "not-found",
+        `Cannot make an image of snapshot "${snapshotId}": there is no such snapshot`,
+      );
     }
     runtime.requireRoom();
     return runtime.imageBuilds.publishSnapshot(snapshot.runtimeId, { name, owner: caller.teamId });
@@ -115,7 +118,7 @@ export class Builds {
   /** a tar that other tools load; only whole images can be packed, not those that need this host's own files */
   async export(caller: Caller, name: string, signal?: AbortSignal): Promise<Readable> {
     const image = await this.#context.runtime.images.get(name, caller.teamId);
-    if (!image) throw new SandkeepError("not-found", `Cannot export image "${name}": there is none of that name`);
+    if (!image) throw new SandkeepError("not-found", `Cannot export image "${name}": there is no such image`);
     const release = this.#exports.tryEnter(caller.teamId);
     if (!release) throw tooMany(`export image "${name}"`, "exports");
     try {
@@ -161,7 +164,7 @@ export class Builds {
     work: (signal: AbortSignal, tell: (event: BuildProgress) => Promise<void>) => Promise<void>,
   ): Promise<void> {
     const late = new AbortController();
-    const error = new SandkeepError("timeout", "Cannot build the image: it took longer than it may");
+    const error = new SandkeepError("timeout", "Cannot build the image: it exceeded its time limit");
     const timer = setTimeout(() => late.abort(error), longestOf(spec) + grace).unref();
     const either = AbortSignal.any([signal, late.signal]);
     this.#running++;

@@ -96,8 +96,8 @@ test("addresses that are denied on purpose or not public are noted and not sugge
   expect(notes).toEqual([
     "93.184.216.66 stays denied: 93.184.216.66 is in 93.184.216.66/32, which the policy denies",
     "169.254.169.254 port 80 is refused under every policy: 169.254.169.254 is link-local",
-    '"-x.test" is not in this policy: it is no domain that one can name',
-    '"93.184.216.34" is not in this policy: it is no domain that one can name',
+    '"-x.test" is not in this policy: it is not a valid domain name',
+    '"93.184.216.34" is not in this policy: it is not a valid domain name',
   ]);
 });
 
@@ -127,7 +127,7 @@ test("under deny-all the suggestion comes from refused attempts; a service is al
   expect(policy.domains.map(({ domain }) => domain)).toEqual(["a.test", "b.test"]);
   expect(policy.allowedCidrs).toEqual(["93.184.216.34/32"]);
   expect(notes).toEqual([
-    "93.184.216.34/32 is for 93.184.216.34 port 443: under deny-all nobody saw what it would have spoken; with https its name would do",
+    "93.184.216.34/32 is for 93.184.216.34 port 443: under deny-all its protocol stays unknown; for HTTPS its name would be enough",
     "93.184.216.34/32 is for 93.184.216.34 port 123: datagrams are allowed by subnet only",
     "10.0.0.1 port 80 is refused under every policy: 10.0.0.1 is private",
     "93.184.216.35 is refused under every policy: no policy lets ICMP out",

@@ -30,7 +30,7 @@ export function suggestPolicy(lines: Iterable<EgressLine>): PolicySuggestion {
     else {
       const { name, subnet, note } = needOf(line);
       if (name !== undefined && isDomain(name)) names.add(name);
-      else if (name !== undefined) notes.add(`"${name}" is not in this policy: it is no domain that one can name`);
+      else if (name !== undefined) notes.add(`"${name}" is not in this policy: it is not a valid domain name`);
       if (subnet !== undefined) subnets.add(subnet);
       if (note !== undefined) notes.add(note);
     }
@@ -87,7 +87,7 @@ const why: Record<Exclude<EgressDecision["protocol"], "dns" | "https" | "icmp" |
   udp: "datagrams are allowed by subnet only",
 };
 
-const unread = "under deny-all nobody saw what it would have spoken; with https its name would do";
+const unread = "under deny-all its protocol stays unknown; for HTTPS its name would be enough";
 
 /**
  * whether the API accepts it as a domain, wildcards aside; an address is not one, though programs may use it as a name

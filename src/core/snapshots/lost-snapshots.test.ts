@@ -31,7 +31,7 @@ test("a sandbox that was lost with the host before a snapshot starts again from 
   const { begins, said } = await asked(uncaptured, [lost]);
   expect(begins).toBe(true);
   expect(said).toEqual([
-    `Sandbox "${sandbox.name}" begins anew from its image: its files were lost before they were on the disk`,
+    `Sandbox "${sandbox.name}" starts again from its image: its files were lost before they were on the disk`,
   ]);
 });
 
@@ -49,7 +49,7 @@ test("such a sandbox also starts again after failed starts in between", async ()
 test.each([true, false])("a sandbox that never ran starts from its image (persistent: %s)", async (persistent) => {
   expect(await asked({ ...uncaptured, persistent }, [failed, failed])).toEqual({
     begins: true,
-    said: [`Sandbox "${sandbox.name}" begins anew from its image: it has never run`],
+    said: [`Sandbox "${sandbox.name}" starts again from its image: it has never run`],
   });
 });
 

@@ -38,7 +38,7 @@ export async function startsWithoutSnapshot(context: Context, sandbox: Sandbox):
     throw new SandkeepError("conflict", `Cannot resume sandbox: ${why}. "sandkeep recover" lists such records.`);
   }
   const why = last ? "its files were lost before they were on the disk" : "it has never run";
-  notice(`Sandbox "${sandbox.name}" begins anew from its image: ${why}`);
+  notice(`Sandbox "${sandbox.name}" starts again from its image: ${why}`);
   return true;
 }
 
@@ -73,7 +73,7 @@ async function settleLost({ store, now, notice, events }: Context, lost: Snapsho
   const intact = (await store.snapshotsOf(sandbox.id)).find(
     ({ state, runtimeId }) => state === "created" && there.has(runtimeId),
   );
-  if (!intact) return notice(`${what}, and there is none before it to resume from`);
+  if (!intact) return notice(`${what}, and there is no earlier one to resume from`);
   await store.updateSandbox(sandbox.id, { currentSnapshotId: intact.id, updatedAt: at });
   notice(`${what}: it resumes from "${intact.id}" of ${new Date(intact.createdAt).toISOString()}`);
 }

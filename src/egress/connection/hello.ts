@@ -84,7 +84,7 @@ function readNames(data: Buffer): Hello {
   if (outer.bad || !outer.done || list.bad || !list.done || type !== 0) return invalid("its server name is malformed");
   // Bytes beyond ASCII become characters that no host name has.
   const name = hostName(bytes.toString("latin1"));
-  if (name === undefined) return invalid("its server name is none");
+  if (name === undefined) return invalid("its server name is not valid");
   // An address is not a name (RFC 6066): a hello with one names no host.
   return /^[\d.]+$/.test(name) ? { state: "complete" } : { state: "complete", name };
 }

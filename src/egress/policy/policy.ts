@@ -74,7 +74,7 @@ const resolverPorts = [53, 853];
 export function judgeAddress(policy: Policy, attempt: Attempt, addresses: AddressRules): Verdict | undefined {
   const { address, port } = attempt;
   if (policy.kind === "unknown") return unknownPolicy;
-  if (port === 0) return { allowed: false, reason: "port 0 is none", cause: { kind: "unsupported" } };
+  if (port === 0) return { allowed: false, reason: "port 0 is not valid", cause: { kind: "unsupported" } };
   const range = policy.kind === "custom" ? rangeOf(policy.matcher, address) : undefined;
   if (range && !range.allowed) {
     const { text } = range.cidr;

@@ -333,7 +333,7 @@ export class LinuxRuntime implements Runtime {
   /** ends all machines, whose file system has failed, and mounts the store again */
   async #rescue(): Promise<void> {
     const reason = `The store "${this.#places.store}" became read-only, or lost what it could not write`;
-    this.#logError(new Error(`${reason}: ending its sandboxes, whose files are kept, and mounting it anew`));
+    this.#logError(new Error(`${reason}: ending its sandboxes, whose files are kept, and mounting it again`));
     await shutDown([
       () => Promise.all([...this.#registry.live.values()].map((machine) => machine.lose(reason))),
       () => this.#letGo(),

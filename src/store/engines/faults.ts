@@ -47,7 +47,8 @@ const faultOfCode: Record<string, Fault> = {
 
 const sentences: Record<Fault, (cause: Error) => SandkeepError> = {
   taken: (cause) => new SandkeepError("exists", "Cannot record this: its id or name is taken", { cause }),
-  orphan: (cause) => new SandkeepError("not-found", "Cannot record this: what it belongs to is unknown", { cause }),
+  orphan: (cause) =>
+    new SandkeepError("not-found", "Cannot record this: the item that it belongs to does not exist", { cause }),
   full: (cause) => new SandkeepError("no-room", "Cannot record this: the disk of the database is full", { cause }),
   failed: (cause) =>
     new SandkeepError("unavailable", `Cannot use the database: its disk has failed (${cause.message})`, { cause }),

@@ -137,7 +137,7 @@ export class DatabaseLock {
     this.#isClosed = true;
     await client.end();
     const why = "the connection to it was lost, and another daemon has used it since";
-    this.#lost(new SandkeepError("conflict", `Cannot go on with the database: ${why}`));
+    this.#lost(new SandkeepError("conflict", `Cannot continue with the database: ${why}`));
     return true;
   }
 }

@@ -24,7 +24,7 @@ describe("a name of another host", () => {
       for (const path of paths) {
         const { status, body } = await ask("GET", path, { host });
         expect(status, path).toBe(403);
-        expect(body, path).toMatch(/Cannot answer to .*: it is no name of this daemon/);
+        expect(body, path).toMatch(/Cannot answer to .*: it is not a name of this daemon/);
       }
       expect((await ask("GET", "/health", { host })).status).toBe(200);
     },

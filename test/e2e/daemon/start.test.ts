@@ -19,7 +19,7 @@ test("a first start prints its progress while it takes seconds, and SIGTERM to n
   expect(daemon.said()).toContain(`Making the store for sandboxes in ${daemon.dataDir} …\n`);
   expect(daemon.said()).toContain("Making the default image from this host's /usr …\n");
   await daemon.stop();
-  expect(daemon.said()).toContain("Stopping; sandboxes go on …\n");
+  expect(daemon.said()).toContain("Stopping; sandboxes keep running …\n");
   // npm is gone, and so is what it started.
   await expect(fetch(`${daemon.url}/health`)).rejects.toThrow("fetch failed");
 });

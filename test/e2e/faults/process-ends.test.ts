@@ -23,7 +23,7 @@ test("the log warns of each process that is killed, and everything keeps running
     return `The network process (process ${pid}) was ended by signal 9; another one is started, with another egress process`;
   });
   await expectWarning("sandkeep-guest", "launcher", (pid, next) => {
-    return `The launcher (process ${pid}) was ended by SIGKILL; process ${next} has taken its place, and sandboxes go on`;
+    return `The launcher (process ${pid}) was ended by SIGKILL; process ${next} has taken its place, and sandboxes keep running`;
   });
   const path = `/v2/sandboxes/sessions/${session}`;
   const ran = await raw(daemon(), "POST", `${path}/cmd`, { body: { command: "true", args: [], wait: true } });

@@ -166,7 +166,7 @@ function streamAnswer(
     const either = ending ? AbortSignal.any([signal, ending]) : signal;
     try {
       for await (const answer of answers(either)) yield envelope(answer);
-      if (ending?.aborted) throw new ConnectError("unavailable", "Cannot go on: the daemon is stopping");
+      if (ending?.aborted) throw new ConnectError("unavailable", "Cannot continue: the daemon is stopping");
       yield envelope({}, flag.end);
     } catch (error) {
       if (signal.aborted) return;

@@ -163,7 +163,7 @@ test("a directory is listed to 32 levels and 10,000 entries, and deeper is refus
   const refused = await answer(33);
   expect([refused?.status, await refused?.json()]).toEqual([
     400,
-    { code: "invalid_argument", message: "Cannot list so deep: the depth is at most 32" },
+    { code: "invalid_argument", message: "Cannot list so many levels: the depth is at most 32" },
   ]);
   expect(asked).toEqual([{ depth: 32, most: 10_000 }]);
 });

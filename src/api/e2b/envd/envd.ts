@@ -90,7 +90,7 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
     if (route) return route(call, connection);
     const method = methods.get(pathname);
     if (!method) throw new Refusal(404, "There is nothing at this address");
-    if (request.method !== "POST") throw new Refusal(405, "This address takes POST");
+    if (request.method !== "POST") throw new Refusal(405, "This address accepts only POST");
     return method({ ...call, user: userOf(request) });
   }
 

@@ -27,7 +27,7 @@ export function filesystemMethods(service: Service): Record<string, Method> {
     ListDir: (call) =>
       unary(call.request, messages.listDir, report, async ({ path, depth }) => {
         if (depth > deepest) {
-          throw new ConnectError("invalid_argument", `Cannot list so deep: the depth is at most ${deepest}`);
+          throw new ConnectError("invalid_argument", `Cannot list so many levels: the depth is at most ${deepest}`);
         }
         const bounds = { depth: Math.max(depth, 1), most: mostEntries };
         const entries = await userFiles.list(...about(call), { path, user: call.user }, bounds);

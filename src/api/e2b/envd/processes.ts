@@ -66,8 +66,7 @@ export function processMethods(service: Service): Record<string, Method> {
         for await (const { start, data } of received) {
           if (start) command = (await running(call, start.process)).command;
           if (!data) continue;
-          if (!command)
-            throw new ConnectError("invalid_argument", "Cannot send input: no message said to which process");
+          if (!command) throw new ConnectError("invalid_argument", "Cannot send input: no message names the process");
           await send(call, command, data.input);
         }
         return {};

@@ -69,7 +69,7 @@ export class Watchers {
     if (lost === 0) return events;
     throw new ConnectError(
       "resource_exhausted",
-      `Cannot tell all changes: ${lost} were lost, as nobody asked for them`,
+      `Cannot return all changes: ${lost} were lost, because they were not read in time`,
     );
   }
 

@@ -87,7 +87,7 @@ const readCommandOutput = tool({
   description:
     "Read what a command has written, from an offset on. Use it for commands that run in the background or wrote more " +
     "than one answer holds; it works after their end too. Offsets count bytes of stdout and stderr together: begin " +
-    "with 0, go on with next_offset. With wait_seconds it first waits for the command's end. Returns status, " +
+    "with 0, continue with next_offset. With wait_seconds it first waits for the command's end. Returns status, " +
     "exit_code, stdout and stderr.",
   input: z.strictObject({
     ...handle,

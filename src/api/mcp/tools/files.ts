@@ -108,7 +108,7 @@ const listFiles = tool({
       }),
     ),
     total: z.int().min(0).describe("Entries of the directory."),
-    next_offset: z.union([z.int().min(0), none]).describe("Where to go on; null after the last entry."),
+    next_offset: z.union([z.int().min(0), none]).describe("Where to continue; null after the last entry."),
   }),
   hints: readOnly,
   async run({ path: name, offset, limit, ...args }, call) {
@@ -155,7 +155,7 @@ const searchFiles = tool({
         text: z.union([z.string(), none]).describe("The line, cut when it is long."),
       }),
     ),
-    has_more: z.boolean().describe("Whether there may be more: narrow the search, or raise limit."),
+    has_more: z.boolean().describe("Whether there may be more matches: narrow the search, or raise limit."),
   }),
   hints: readOnly,
   async run({ sandbox, ...spec }, call) {

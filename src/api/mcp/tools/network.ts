@@ -12,7 +12,7 @@ export const networkTools: Tool[] = [
     name: "expose_port",
     title: "Expose a port",
     description:
-      "Give a port of a sandbox a URL. Use it to show a web server that runs inside: whoever knows the URL and can connect " +
+      "Give a port of a sandbox a URL. Use it to show a web server that runs inside: anyone who knows the URL and can connect " +
       "to the host of its name reaches it without a key, while the sandbox runs and the server listens on that port. A name " +
       "below localhost works on the sandboxes' host only. Returns the URL; a port that has one keeps it.",
     input: z.strictObject({ ...handle, port: port.describe("Port that the server listens on.") }),
@@ -30,7 +30,7 @@ export const networkTools: Tool[] = [
     description:
       "Narrow what a running sandbox may reach, at once and for open connections too; its later runs and its forks keep " +
       "it. Use it to close the network before you run code that you do not trust. A wider policy is refused, unless " +
-      "whoever set up this connection allowed it. Returns the policy in force.",
+      "the person who set up this connection allowed it. Returns the policy in force.",
     input: z.strictObject({ ...handle, network_policy: describedPolicy }),
     output: z.strictObject({ sandbox: z.string(), network_policy: policy }),
     hints: { ...additive, idempotentHint: true, destructiveHint: true },

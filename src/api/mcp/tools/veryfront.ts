@@ -167,7 +167,7 @@ export const veryfrontTools: Tool[] = [
     name: "start_sandbox_command_job",
     title: "Start a command job in a session",
     description:
-      "Start a command in a sandbox session and return at once; list_sandbox_background_commands tells how it does.",
+      "Start a command in a sandbox session and return at once; list_sandbox_background_commands shows its status.",
     input: z.strictObject(commandInput),
     output: z.looseObject(jobFields),
     hints: { ...destructive, openWorldHint: true },

@@ -94,7 +94,9 @@ test("an image made from a snapshot stays when the snapshot is deleted", async (
   await at.snapshots.collect();
   const files = await flattenMain("dump", ...(await at.layers.lowerDirs([image.base ?? ""])));
   expect(files).toContain("./bin/tool 104755 7:8");
-  await expect(builds.publishSnapshot(snapshotId, { name: "x", owner: "team_a" })).rejects.toThrow("there is none");
+  await expect(builds.publishSnapshot(snapshotId, { name: "x", owner: "team_a" })).rejects.toThrow(
+    "there is no such snapshot",
+  );
   await expect(builds.publishSnapshot(snapshotId, { name: "NO", owner: "team_a" })).rejects.toThrow("Cannot name");
 });
 

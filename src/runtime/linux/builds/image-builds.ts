@@ -105,7 +105,7 @@ export class LinuxImageBuilds implements ImageBuilds {
   async export(key: string, signal?: AbortSignal): Promise<Readable> {
     const { images, layers } = this.#options;
     const image = await images.get(key);
-    if (!image) throw new SandkeepError("not-found", `Cannot export image "${key}": there is none of that name`);
+    if (!image) throw new SandkeepError("not-found", `Cannot export image "${key}": there is no such image`);
     const requireRoom = () => this.#options.room?.require("export an image");
     requireRoom();
     return exportImage({ images, layers, scratch: this.#scratch, requireRoom }, image, signal);

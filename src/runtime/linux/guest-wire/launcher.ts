@@ -336,7 +336,7 @@ export class Launcher implements LayerTools {
       const taken = this.#options.orphans().map((orphan) => channel.request(Type.readopt, readoptPayload(orphan)));
       // a machine that died with the launcher is found dead when it is next used
       await Promise.allSettled(taken);
-      tell(`process ${this.pid} has taken its place, and sandboxes go on`);
+      tell(`process ${this.pid} has taken its place, and sandboxes keep running`);
       return channel;
     });
     this.#channel.catch((error) => {

@@ -61,10 +61,7 @@ export class Builds implements BuildsPort {
   async replace(): Promise<ReplacedParts> {
     if (this.#isReplaced()) {
       const why = "another build was installed since this daemon began";
-      throw new SandkeepError(
-        "conflict",
-        `Cannot upgrade: ${why}; restart the daemon first, sandboxes go on meanwhile`,
-      );
+      throw new SandkeepError("conflict", `Cannot upgrade: ${why}; restart the daemon first; sandboxes keep running`);
     }
     const before = this.#otherBuilds();
     await this.#replaceIdle();

@@ -54,8 +54,8 @@ export function otherBuilds({ launcherPid, guest, egress }: OwnProcesses): Other
 
 /** a sentence for each */
 export function sentences({ launcher, egress, netd }: OtherBuilds): string[] {
-  const goesOn = "goes on; it is replaced when the last sandbox ends";
-  const how = netd === undefined ? goesOn : `goes on; "sandkeep upgrade" replaces it`;
+  const goesOn = "keeps running; it is replaced when the last sandbox ends";
+  const how = netd === undefined ? goesOn : `keeps running; "sandkeep upgrade" replaces it`;
   return [
     ...(launcher === undefined ? [] : [`The launcher (process ${launcher}) is of another build and ${goesOn}`]),
     ...(egress === undefined ? [] : [`The egress process (process ${egress}) is older than its program and ${how}`]),

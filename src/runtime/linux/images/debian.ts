@@ -47,7 +47,7 @@ export async function buildDebian(stores: ImageStores, options: DebianOptions = 
   const suite = options.suite ?? release.VERSION_CODENAME ?? "stable";
   const packages = [...debianPackages, ...(options.packages ?? [])];
   if (![suite, ...packages].every((word) => /^[a-z0-9][a-z0-9.+-]*$/.test(word))) {
-    throw new SandkeepError("invalid", "Cannot build the image: a suite or package has a name that none can have");
+    throw new SandkeepError("invalid", "Cannot build the image: the name of a suite or package is not valid");
   }
   const sources = options.suite === undefined ? await hostSources() : [];
   stores.requireRoom?.("bring in an image");

@@ -135,7 +135,7 @@ export class ImageStore implements Images {
   async deleteAlias(pattern: string): Promise<void> {
     const { [pattern]: image, ...others } = await this.aliases();
     if (image === undefined) {
-      throw new SandkeepError("not-found", `Cannot delete the alias "${pattern}": there is none of that name`);
+      throw new SandkeepError("not-found", `Cannot delete the alias "${pattern}": there is no such alias`);
     }
     await writeKept(this.#aliases, others);
   }
@@ -152,7 +152,7 @@ export class ImageStore implements Images {
   /** deletes the name; snapshots and machines that began with it keep their layers */
   async delete(name: string): Promise<void> {
     if (!(await this.get(name)) || imageName(name) !== name) {
-      throw new SandkeepError("not-found", `Cannot delete image "${name}": there is none of that name`);
+      throw new SandkeepError("not-found", `Cannot delete image "${name}": there is no such image`);
     }
     await removeKept(this.#namePath(name));
   }

@@ -243,7 +243,7 @@ export class SnapshotStore implements Snapshots {
 
   async #must(id: string, verb: string): Promise<SnapshotRecord> {
     const snapshot = await this.get(id);
-    if (!snapshot) throw new SandkeepError("not-found", `Cannot ${verb} snapshot "${id}": there is none`);
+    if (!snapshot) throw new SandkeepError("not-found", `Cannot ${verb} snapshot "${id}": there is no such snapshot`);
     return snapshot;
   }
 

@@ -76,7 +76,7 @@ async function fromSnapshot(stores: Stores, id: string, claim: (layer: string) =
 async function fromImage(stores: Stores, name: string, claim: (layer: string) => Promise<void>): Promise<BootRoot> {
   const { images, layers } = stores;
   const image = await images.get(name);
-  if (!image) throw new SandkeepError("not-found", `Cannot boot from image "${name}": there is none`);
+  if (!image) throw new SandkeepError("not-found", `Cannot boot from image "${name}": there is no such image`);
   const { base, below } = await foundation(stores, image);
   for (const id of base === undefined ? below : [base, ...below]) await claim(id);
   if (base !== undefined) await layers.lowerDirs([base]);

@@ -79,7 +79,7 @@ export class Credentials {
 
   async delete(registry: string): Promise<void> {
     const { [registry]: there, ...others } = await this.#own();
-    if (!there) throw new SandkeepError("not-found", `Cannot log out of "${registry}": nobody has logged in there`);
+    if (!there) throw new SandkeepError("not-found", `Cannot log out of "${registry}": there is no login for it`);
     await this.#write(others);
   }
 
@@ -107,7 +107,7 @@ export class Credentials {
 
 export function checkRegistry(registry: string): void {
   if (isRegistry(registry)) return;
-  throw new SandkeepError("invalid", `Cannot use the registry ${JSON.stringify(registry)}: it is no host name`);
+  throw new SandkeepError("invalid", `Cannot use the registry ${JSON.stringify(registry)}: it is not a host name`);
 }
 
 type Registries = z.infer<typeof registriesFile>["registries"];

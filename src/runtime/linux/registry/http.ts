@@ -148,7 +148,10 @@ function stalled(url: URL, idle: number): SandkeepError {
 }
 
 function tooSlow(url: URL, window: number): SandkeepError {
-  return new SandkeepError("timeout", `Cannot go on with "${url.host}": it sent almost nothing for ${window / 1000} s`);
+  return new SandkeepError(
+    "timeout",
+    `Cannot continue with "${url.host}": it sent almost nothing for ${window / 1000} s`,
+  );
 }
 
 function failure(url: URL, cause: unknown, signal: AbortSignal | undefined): SandkeepError {

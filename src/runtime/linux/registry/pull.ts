@@ -154,7 +154,7 @@ async function withDownloads(
     await coming;
     return image;
   } finally {
-    stop.abort(new SandkeepError("unavailable", "Cannot pull the image: it was given up"));
+    stop.abort(new SandkeepError("unavailable", "Cannot pull the image: the pull was cancelled"));
     await coming.catch(() => undefined);
     for (const download of downloads.values()) await download.close();
   }

@@ -280,7 +280,7 @@ async function takeRoom(image: string): Promise<void> {
     await run("fallocate", ["--length", String(statSync(image).size), image]);
   } catch (cause) {
     const how = "free room on its disk, or start without SANDKEEP_STORE_SIZE";
-    throw new SandkeepError("no-room", `Cannot take the room of the store "${image}": ${messageOf(cause)}; ${how}`, {
+    throw new SandkeepError("no-room", `Cannot reserve the room of the store "${image}": ${messageOf(cause)}; ${how}`, {
       cause,
     });
   }

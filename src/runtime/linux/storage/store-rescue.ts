@@ -58,7 +58,7 @@ async function mountedAnew(storage: StorageOptions, path: string): Promise<Stora
     const opened = await openStorage(storage).catch((error: unknown) => error);
     if (!(opened instanceof Error) && !isReadOnly(path)) return opened as Storage;
     if (Date.now() > deadline)
-      throw opened instanceof Error ? opened : readOnly(path, "is so after it was mounted anew");
+      throw opened instanceof Error ? opened : readOnly(path, "is still so after it was mounted again");
     if (!(opened instanceof Error)) await closeStorage(storage.dataDir, longestUnmount);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
