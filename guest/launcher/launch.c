@@ -39,11 +39,11 @@
 
 #include "confinement/confine.h"
 #include "files/files.h"
-#include "launcher/foreign_stores.h"
 #include "launcher/machine.h"
 #include "layers/flatten.h"
 #include "layers/volume.h"
 #include "netd/netd.h"
+#include "sandbox/foreign_stores.h"
 #include "shared/connection.h"
 #include "view/view.h"
 

@@ -29,10 +29,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/device.h"
-#include "launcher/mountapi.h"
 #include "layers/volume.h"
 #include "netd/netd.h"
+#include "sandbox/device.h"
+#include "shared/mountapi.h"
 
 static struct machine *find(struct machines *all, struct span name) {
   for (struct machine *m = all->first; m; m = m->next) {
@@ -267,21 +267,21 @@ void machine_prepare(struct machines *all, struct connection *from, uint32_t id,
 static void on_answer(struct source *source, uint32_t events) {
   (void)events;
   struct machine *m = ((struct machine_source *)source)->machine;
-  struct trouble trouble;
-  bool ready = sandbox_answer(&m->sandbox, &trouble);
+  struct failure failure;
+  bool ready = sandbox_answer(&m->sandbox, &failure);
   machine_unwatch(&m->answer);
   close(m->sandbox.control);
   m->sandbox.control = -1;
   int error = ready ? machine_hide_numbers(m) : 0;
   if (error) {
-    trouble = (struct trouble){.error = error, .what = WIRE_WHAT_SYSTEM};
-    snprintf(trouble.sentence, sizeof trouble.sentence, "Cannot hide the host's numbers: %s", strerror(error));
+    failure = (struct failure){.error = error, .what = WIRE_WHAT_SYSTEM};
+    snprintf(failure.sentence, sizeof failure.sentence, "Cannot hide the host's numbers: %s", strerror(error));
     ready = false;
   }
   if (ready) m->state = MACHINE_RUNNING;
   if (!m->activator) return;
   if (ready) connection_ok(m->activator, m->activator_id);
-  else connection_fail(m->activator, m->activator_id, trouble.error, trouble.what, "%s", trouble.sentence);
+  else connection_fail(m->activator, m->activator_id, failure.error, failure.what, "%s", failure.sentence);
   m->activator = NULL;
 }
 
@@ -306,23 +306,23 @@ static void read_mounts(struct reader *r, struct activate_request *q) {
   }
 }
 
-/* the root, then the others; returns how many are open, all of them or fewer with the trouble */
-static size_t open_mounts(const struct machine *m, struct activate_request *q, int *mounts, struct trouble *trouble) {
+/* the root, then the others; returns how many are open, all of them or fewer with the failure */
+static size_t open_mounts(const struct machine *m, struct activate_request *q, int *mounts, struct failure *failure) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/ns/user", m->sandbox.pid);
   int user_namespace = open(path, O_RDONLY | O_CLOEXEC);
   if (user_namespace < 0) {
-    *trouble = (struct trouble){.error = ESRCH, .what = WIRE_WHAT_SYSTEM, .sentence = "Cannot start the sandbox: it died"};
+    *failure = (struct failure){.error = ESRCH, .what = WIRE_WHAT_SYSTEM, .sentence = "Cannot start the sandbox: it died"};
     return 0;
   }
   char attach_at[4096];
   snprintf(attach_at, sizeof attach_at, "%s/layer", m->all->run);
   struct overlay o = {.layers = q->layers, .volume = q->volume, .user_namespace = user_namespace, .base = m->base, .attach_at = attach_at};
   size_t count = 0;
-  mounts[0] = overlay_mount(&o, trouble);
+  mounts[0] = overlay_mount(&o, failure);
   if (mounts[0] >= 0) count = 1;
   for (uint32_t i = 0; count == i + 1 && i < q->options.mount_count; i++) {
-    mounts[count] = overlay_bind(q->directories[i], user_namespace, q->read_only[i], trouble);
+    mounts[count] = overlay_bind(q->directories[i], user_namespace, q->read_only[i], failure);
     if (mounts[count] >= 0) count++;
   }
   close(user_namespace);
@@ -342,12 +342,12 @@ static size_t open_counts(struct activate_request *q, int *mounts, size_t count)
 
 static void activate(struct machine *m, struct connection *from, uint32_t id, struct activate_request *q) {
   int mounts[SANDBOX_DESCRIPTORS];
-  struct trouble trouble = {0};
-  size_t count = open_mounts(m, q, mounts, &trouble);
+  struct failure failure = {0};
+  size_t count = open_mounts(m, q, mounts, &failure);
   bool complete = count > q->options.mount_count;
   if (complete) count = open_counts(q, mounts, count);
   if (!complete) {
-    connection_fail(from, id, trouble.error, trouble.what, "%s", trouble.sentence);
+    connection_fail(from, id, failure.error, failure.what, "%s", failure.sentence);
   } else {
     int error = sandbox_activate(&m->sandbox, mounts, &q->options);
     if (!error) error = loop_add(&m->answer.source, m->sandbox.control, EPOLLIN, on_answer);

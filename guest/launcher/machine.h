@@ -13,8 +13,8 @@
 #ifndef SANDKEEP_MACHINE_H
 #define SANDKEEP_MACHINE_H
 
-#include "launcher/sandbox.h"
 #include "network/net.h"
+#include "sandbox/sandbox.h"
 #include "shared/connection.h"
 
 struct machines;

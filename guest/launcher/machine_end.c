@@ -82,11 +82,11 @@ void machine_died(struct source *source, uint32_t events) {
   waitid((idtype_t)P_PIDFD, (id_t)m->sandbox.pidfd, &info, WEXITED | WNOHANG);
   raise(SIGCHLD); /* the loop that reaps children may have stopped before this one */
   if (m->activator) {
-    struct trouble trouble;
-    if (m->sandbox.control < 0 || sandbox_answer(&m->sandbox, &trouble)) {
-      trouble = (struct trouble){.error = ESRCH, .what = WIRE_WHAT_SYSTEM, .sentence = "Cannot start the sandbox: it died"};
+    struct failure failure;
+    if (m->sandbox.control < 0 || sandbox_answer(&m->sandbox, &failure)) {
+      failure = (struct failure){.error = ESRCH, .what = WIRE_WHAT_SYSTEM, .sentence = "Cannot start the sandbox: it died"};
     }
-    connection_fail(m->activator, m->activator_id, trouble.error, trouble.what, "%s", trouble.sentence);
+    connection_fail(m->activator, m->activator_id, failure.error, failure.what, "%s", failure.sentence);
   }
   emptied(m);
   netd_drop(m->all->netd, m->name);

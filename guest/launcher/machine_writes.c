@@ -18,7 +18,7 @@
 #include <sys/resource.h>
 
 #include "launcher/machine.h"
-#include "launcher/sandbox.h"
+#include "sandbox/sandbox.h"
 
 /* every process of the machine but its agent, which has output to keep */
 static int limit_all(const char *list, const struct machine *m, bool allowed) {

@@ -21,7 +21,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "launcher/mountapi.h"
+#include "shared/mountapi.h"
 
 /* newer than some headers: extents belong to the subvolume that wrote them, so a snapshot costs no accounting */
 #define QUOTA_ENABLE_SIMPLE 4

@@ -12,7 +12,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "launcher/mountapi.h"
+#include "shared/mountapi.h"
 #include "view/view.h"
 #include "view/view_files.h"
 

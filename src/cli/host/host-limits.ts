@@ -25,7 +25,7 @@ const hostProcesses = 4096;
 const hostTerminals = 1024;
 /** the kernel's maximum for processes on a 64-bit machine */
 const mostProcesses = 4_194_304;
-/** most of each sandbox (guest/launcher/sandbox.c, guest/agent/spawn.c) */
+/** most of each sandbox (guest/sandbox/sandbox.c, guest/agent/spawn.c) */
 const terminals = 64;
 const files = 65_536;
 /** bytes of compiled filters: of every sandbox's own, and of all that one may install (guest/confinement/filters.h) */

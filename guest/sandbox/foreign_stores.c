@@ -1,6 +1,6 @@
 /* foreign_stores.c: finds the stores of other daemons in the list of mounts, and unmounts them. */
 #define _GNU_SOURCE
-#include "launcher/foreign_stores.h"
+#include "sandbox/foreign_stores.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* device.c: makes the file system of device.h. */
 #define _GNU_SOURCE
-#include "launcher/device.h"
+#include "sandbox/device.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "launcher/mountapi.h"
+#include "shared/mountapi.h"
 
 static const struct {
   const char *path;

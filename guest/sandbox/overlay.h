@@ -16,17 +16,17 @@ struct overlay {
 };
 
 /* what went wrong, for the answer */
-struct trouble {
+struct failure {
   int error;
   enum wire_what what;
   char sentence[512];
 };
 
-/* an idmapped clone of a directory, attached nowhere yet; -1 and the trouble */
-int overlay_bind(const char *directory, int user_namespace, bool read_only, struct trouble *trouble);
+/* an idmapped clone of a directory, attached nowhere yet; -1 and the failure */
+int overlay_bind(const char *directory, int user_namespace, bool read_only, struct failure *failure);
 
-/* returns the fd of a mount that is attached nowhere yet, or -1 and fills in the trouble */
-int overlay_mount(const struct overlay *o, struct trouble *trouble);
+/* returns the fd of a mount that is attached nowhere yet, or -1 and fills in the failure */
+int overlay_mount(const struct overlay *o, struct failure *failure);
 
 /* "descriptor", "name" or "list": how layers are named to the kernel at first, for trying the ways of older kernels */
 void overlay_begin_with(const char *name);

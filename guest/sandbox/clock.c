@@ -1,6 +1,6 @@
 /* clock.c: see clock.h. */
 #define _GNU_SOURCE
-#include "launcher/clock.h"
+#include "sandbox/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "launcher/overlay.h"
+#include "sandbox/overlay.h"
 
 #define SANDBOX_IDS 65536u
 #define SANDBOX_NO_NEW_PRIVS 1u
@@ -75,6 +75,6 @@ int sandbox_clone(const struct sandbox_spec *spec, struct sandbox *out);
 /* hands over the root mount, then those of `options`, then the folders of `counted`; the answer arrives on `control` */
 int sandbox_activate(struct sandbox *s, const int *mounts, const struct sandbox_options *options);
 /* reads the answer: true when ready, otherwise what failed; call when `control` is readable */
-bool sandbox_answer(struct sandbox *s, struct trouble *trouble);
+bool sandbox_answer(struct sandbox *s, struct failure *failure);
 
 #endif

@@ -1,13 +1,13 @@
 /* proc.c: the masks of proc.h. */
 #define _GNU_SOURCE
-#include "launcher/proc.h"
+#include "sandbox/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <unistd.h>
 
-#include "launcher/mountapi.h"
+#include "shared/mountapi.h"
 
 /* Files that tell of the host or reach into it. Those that this kernel lacks are passed over. */
 static const char *const masked[] = {

@@ -5,7 +5,7 @@
  * belongs to 0 or 1000, the sandbox sees 0 or 1000, and the host sees ids that no other sandbox has.
  */
 #define _GNU_SOURCE
-#include "launcher/overlay.h"
+#include "sandbox/overlay.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,14 +22,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "launcher/mountapi.h"
+#include "shared/mountapi.h"
 
 #define MOST_LAYERS 480 /* the kernel takes 500 */
 
-static void tell(struct trouble *t, int error, enum wire_what what, const char *sentence, ...)
+static void tell(struct failure *t, int error, enum wire_what what, const char *sentence, ...)
     __attribute__((format(printf, 4, 5)));
 
-static void tell(struct trouble *t, int error, enum wire_what what, const char *sentence, ...) {
+static void tell(struct failure *t, int error, enum wire_what what, const char *sentence, ...) {
   t->error = error;
   t->what = what;
   va_list args;
@@ -46,7 +46,7 @@ static const char *layer_problem(int error) {
 }
 
 /* a clone of the directory's mount, idmapped; read-only unless it is the volume */
-static int clone_layer(const char *path, int user_namespace, uint64_t attributes, struct trouble *t) {
+static int clone_layer(const char *path, int user_namespace, uint64_t attributes, struct failure *t) {
   struct stat facts;
   int error = stat(path, &facts) < 0 ? errno : S_ISDIR(facts.st_mode) ? 0 : ENOTDIR;
   if (error) {
@@ -61,18 +61,18 @@ static int clone_layer(const char *path, int user_namespace, uint64_t attributes
   return -1;
 }
 
-int overlay_bind(const char *directory, int user_namespace, bool read_only, struct trouble *t) {
+int overlay_bind(const char *directory, int user_namespace, bool read_only, struct failure *t) {
   uint64_t attributes = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | (read_only ? MOUNT_ATTR_RDONLY : 0);
   return clone_layer(directory, user_namespace, attributes, t);
 }
 
-static bool set(int fs, const char *key, const char *value, struct trouble *t) {
+static bool set(int fs, const char *key, const char *value, struct failure *t) {
   if (sys_fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0) == 0) return true;
   tell(t, errno, WIRE_WHAT_SYSTEM, "Cannot mount the sandbox's root: the kernel refuses %s=%s: %s", key, value, strerror(errno));
   return false;
 }
 
-static bool set_flag(int fs, const char *key, struct trouble *t) {
+static bool set_flag(int fs, const char *key, struct failure *t) {
   if (sys_fsconfig(fs, FSCONFIG_SET_FLAG, key, NULL, 0) == 0) return true;
   tell(t, errno, WIRE_WHAT_SYSTEM, "Cannot mount the sandbox's root: the kernel refuses %s: %s", key, strerror(errno));
   return false;
@@ -106,7 +106,7 @@ static void close_clones(struct clones *c) {
   }
 }
 
-static bool open_lower(const struct overlay *o, struct clones *c, struct trouble *t) {
+static bool open_lower(const struct overlay *o, struct clones *c, struct failure *t) {
   for (char *const *layer = o->layers; *layer; layer++) {
     if (c->count == MOST_LAYERS) {
       tell(t, E2BIG, WIRE_WHAT_LAYER, "Cannot boot: there are more than %d layers", MOST_LAYERS);
@@ -121,7 +121,7 @@ static bool open_lower(const struct overlay *o, struct clones *c, struct trouble
 }
 
 /* "fs" and "work" must be reached through one and the same mount, so the volume is cloned and both opened below it */
-static bool open_upper(const struct overlay *o, struct clones *c, struct trouble *t) {
+static bool open_upper(const struct overlay *o, struct clones *c, struct failure *t) {
   c->volume = clone_layer(o->volume, o->user_namespace, MOUNT_ATTR_NODEV, t);
   if (c->volume < 0) return false;
   c->upper = openat(c->volume, "fs", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -131,7 +131,7 @@ static bool open_upper(const struct overlay *o, struct clones *c, struct trouble
   return false;
 }
 
-static bool set_layer(int fs, const char *key, int fd, struct trouble *t) {
+static bool set_layer(int fs, const char *key, int fd, struct failure *t) {
   char name[16];
   snprintf(name, sizeof name, "%d", fd);
   if (way != BY_DESCRIPTOR) return set(fs, key, name, t);
@@ -140,7 +140,7 @@ static bool set_layer(int fs, const char *key, int fd, struct trouble *t) {
   return false;
 }
 
-static bool set_lower(int fs, const struct clones *c, struct trouble *t) {
+static bool set_lower(int fs, const struct clones *c, struct failure *t) {
   char list[256];
   size_t used = 0;
   for (size_t i = 0; i < c->count; i++) {
@@ -159,7 +159,7 @@ static bool set_lower(int fs, const struct clones *c, struct trouble *t) {
 }
 
 /* all on one folder of our own: they hide each other there, but are only reached by their descriptors */
-static bool attach(const struct overlay *o, const struct clones *c, size_t *attached, struct trouble *t) {
+static bool attach(const struct overlay *o, const struct clones *c, size_t *attached, struct failure *t) {
   if (way == BY_DESCRIPTOR) return true;
   for (size_t i = 0; i <= c->count; i++) {
     int fd = i < c->count ? c->lower[i] : c->volume;
@@ -182,7 +182,7 @@ static void detach(const struct overlay *o, size_t attached) {
  * not be stored: for the moment of the mount we are the sandbox's root for files, and the securebit keeps the
  * kernel from taking the file capabilities away with it.
  */
-static bool create_as(int fs, uid_t base, struct trouble *t) {
+static bool create_as(int fs, uid_t base, struct failure *t) {
   int bits = prctl(PR_GET_SECUREBITS);
   prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP);
   setfsgid(base);
@@ -200,7 +200,7 @@ static bool create_as(int fs, uid_t base, struct trouble *t) {
   return false;
 }
 
-static int mount_clones(const struct overlay *o, const struct clones *c, struct trouble *t) {
+static int mount_clones(const struct overlay *o, const struct clones *c, struct failure *t) {
   int fs = sys_fsopen("overlay", FSOPEN_CLOEXEC);
   if (fs < 0) {
     tell(t, errno, WIRE_WHAT_SYSTEM, "Cannot mount the sandbox's root: this kernel has no overlayfs");
@@ -219,7 +219,7 @@ static int mount_clones(const struct overlay *o, const struct clones *c, struct 
   return root;
 }
 
-int overlay_mount(const struct overlay *o, struct trouble *t) {
+int overlay_mount(const struct overlay *o, struct failure *t) {
   struct clones *c = calloc(1, sizeof *c);
   if (!c) {
     tell(t, ENOMEM, WIRE_WHAT_SYSTEM, "Cannot mount the sandbox's root: out of memory");

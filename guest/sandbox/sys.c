@@ -1,6 +1,6 @@
 /* sys.c: see sys.h. */
 #define _GNU_SOURCE
-#include "launcher/sys.h"
+#include "sandbox/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/mountapi.h"
+#include "shared/mountapi.h"
 
 /* the processors that programs may count on, as the kernel writes it; glibc counts those that are online */
 static int show_processors(uint32_t count) {

@@ -2,7 +2,7 @@
 #ifndef SANDKEEP_SYS_H
 #define SANDKEEP_SYS_H
 
-#include "launcher/sandbox.h"
+#include "sandbox/sandbox.h"
 
 /*
  * In the root that is being built: mounts it. The mounts of `spec->views` have descriptors from `first_view` on, and

@@ -1,6 +1,6 @@
 /* sandbox.c: see sandbox.h. The parent's half is above, the child's below in the order it happens. */
 #define _GNU_SOURCE
-#include "launcher/sandbox.h"
+#include "sandbox/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,10 +29,10 @@
 #include "agent/grants.h"
 #include "confinement/caps.h"
 #include "confinement/seccomp.h"
-#include "launcher/clock.h"
-#include "launcher/mountapi.h"
-#include "launcher/proc.h"
-#include "launcher/sys.h"
+#include "sandbox/clock.h"
+#include "sandbox/proc.h"
+#include "sandbox/sys.h"
+#include "shared/mountapi.h"
 #include "shared/title.h"
 #include "view/view.h"
 #include "view/view_disk.h"
@@ -133,19 +133,19 @@ int sandbox_activate(struct sandbox *s, const int *mounts, const struct sandbox_
   return sendmsg(s->control, &message, MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-bool sandbox_answer(struct sandbox *s, struct trouble *trouble) {
+bool sandbox_answer(struct sandbox *s, struct failure *failure) {
   struct answer answer;
   ssize_t n = recv(s->control, &answer, sizeof answer, 0);
   if (n == (ssize_t)sizeof answer && answer.error == 0) return true;
-  trouble->what = WIRE_WHAT_SYSTEM;
+  failure->what = WIRE_WHAT_SYSTEM;
   if (n == (ssize_t)sizeof answer) {
-    trouble->what = answer.what;
+    failure->what = answer.what;
     answer.step[sizeof answer.step - 1] = 0;
-    trouble->error = answer.error;
-    snprintf(trouble->sentence, sizeof trouble->sentence, "Cannot start the sandbox: %s: %s", answer.step, strerror(answer.error));
+    failure->error = answer.error;
+    snprintf(failure->sentence, sizeof failure->sentence, "Cannot start the sandbox: %s: %s", answer.step, strerror(answer.error));
   } else {
-    trouble->error = ESRCH;
-    snprintf(trouble->sentence, sizeof trouble->sentence, "Cannot start the sandbox: its first process died");
+    failure->error = ESRCH;
+    snprintf(failure->sentence, sizeof failure->sentence, "Cannot start the sandbox: its first process died");
   }
   return false;
 }
