@@ -10,7 +10,7 @@ import { isResolver, serveDns } from "./dns/dns.ts";
 import { answerQuestion } from "./dns/questions.ts";
 import { newTurns } from "./fairness/turns.ts";
 import { type Actors, attributed, beforeRefusal, type Search } from "./log/actors.ts";
-import type { Complain } from "./log/complaints.ts";
+import type { LogError } from "./log/error-log.ts";
 import { decisionOf } from "./log/kernel-refusal.ts";
 import type { EgressEvent, EgressLog } from "./log/log.ts";
 import { type Machine, Machines } from "./machines.ts";
@@ -23,7 +23,7 @@ export interface EgressOptions {
   log: EgressLog;
   now: () => number;
   actors: Actors;
-  complain: Complain;
+  logError: LogError;
 }
 
 type Tcp = Extract<NetdMessage, { kind: "tcp" }>;
@@ -222,7 +222,7 @@ export class Egress {
       return answer;
     } catch (error) {
       // A malformed query or answer concerns only its sender.
-      this.#options.complain("Cannot answer a question of a sandbox:", error);
+      this.#options.logError("Cannot answer a question of a sandbox:", error);
       return undefined;
     }
   }
@@ -235,7 +235,7 @@ export class Egress {
     try {
       await task;
     } catch (error) {
-      this.#options.complain("Cannot serve a sandbox:", error);
+      this.#options.logError("Cannot serve a sandbox:", error);
     }
   }
 }

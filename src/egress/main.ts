@@ -13,7 +13,7 @@ import { replies } from "./channel.ts";
 import { openControl } from "./control.ts";
 import { Egress } from "./egress.ts";
 import { Actors } from "./log/actors.ts";
-import { newComplaints, tell } from "./log/complaints.ts";
+import { limitedErrorLog, writeError } from "./log/error-log.ts";
 import { LogFiles } from "./log/log-file.ts";
 import { newSettings, settingsIn } from "./settings.ts";
 
@@ -23,7 +23,7 @@ const env = process.env;
 const file = descriptorIn(env.SANDKEEP_EGRESS_SETTINGS_FD) ?? env.SANDKEEP_EGRESS_SETTINGS;
 const socket = descriptorIn(env.SANDKEEP_EGRESS_SOCKET_FD) ?? env.SANDKEEP_EGRESS_SOCKET;
 const logs = env.SANDKEEP_EGRESS_LOGS;
-const complain = newComplaints(now);
+const logError = limitedErrorLog(now);
 const noLog = { decided: () => {}, ended: () => {}, moved: () => {}, unseen: () => {}, flush: async () => {} };
 const egress = new Egress({
   settings: newSettings(settingsIn(file), now),
@@ -31,11 +31,11 @@ const egress = new Egress({
   log: logs === undefined ? noLog : new LogFiles({ directory: logs, now: Date.now }),
   now,
   actors: new Actors(),
-  complain,
+  logError,
 });
 
 // An unforeseen error costs one connection; ending the process would cut off all sandboxes.
-process.on("uncaughtException", (error) => complain("Cannot serve a sandbox's request:", error));
+process.on("uncaughtException", (error) => logError("Cannot serve a sandbox's request:", error));
 process.on("message", (message, handle) => {
   egress.handle(readNetdMessage(message), handle instanceof Socket ? handle : undefined);
 });
@@ -43,7 +43,7 @@ process.on("message", (message, handle) => {
 process.on("disconnect", () => process.exit(0));
 if (socket !== undefined) {
   // Without it only machines with a policy of their own are cut off.
-  openControl(socket, egress).catch((error) => tell("Cannot receive policies:", error));
+  openControl(socket, egress).catch((error) => writeError("Cannot receive policies:", error));
 }
 
 function descriptorIn(text: string | undefined): number | undefined {

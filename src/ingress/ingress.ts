@@ -140,7 +140,11 @@ class Connections {
     this.#patience = patience;
   }
 
-  async open(subdomain: string | undefined, { headers }: IncomingMessage, signal: AbortSignal): Promise<Way> {
+  async open(
+    subdomain: string | undefined,
+    { headers }: IncomingMessage,
+    signal: AbortSignal,
+  ): Promise<PortConnection> {
     if (subdomain === undefined) throw new SandkeepError("not-found", "Cannot connect: the host names no sandbox");
     let counted: string | undefined;
     let isOver = false;
@@ -148,7 +152,7 @@ class Connections {
       isOver = true;
       if (counted !== undefined) this.#leave(counted);
     });
-    const enter = async (): Promise<Way> => {
+    const enter = async (): Promise<PortConnection> => {
       const { open, port } = await this.#routes.connect(subdomain);
       if (isOver) throw new SandkeepError("conflict", "Cannot connect: the client did not wait");
       if (port?.isPrivate) this.#permit(port.sandbox, headers);
@@ -180,7 +184,7 @@ class Connections {
     return sandbox;
   }
 
-  async #dial(dialled: Promise<Way>, signal: AbortSignal): Promise<Way> {
+  async #dial(dialled: Promise<PortConnection>, signal: AbortSignal): Promise<PortConnection> {
     const { promise: over, reject } = Promise.withResolvers<never>();
     const giveUp = () => reject(new SandkeepError("conflict", "Cannot connect: the sandbox does not accept"));
     const timer = setTimeout(giveUp, this.#patience);
@@ -209,7 +213,7 @@ class Connections {
 }
 
 /** A connection into a sandbox, and the host that requests on it name, where that is not the client's. */
-interface Way {
+interface PortConnection {
   way: Duplex;
   host: string | undefined;
 }

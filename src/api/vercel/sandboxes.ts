@@ -2,7 +2,7 @@
 
 import type { Hono } from "hono";
 import type { z } from "zod";
-import type { Home } from "../../core/images/images.ts";
+import type { CommandDefaults } from "../../core/images/images.ts";
 import type { Owner } from "../../core/model/sandbox.ts";
 import type { Booted, CreateSpec, ForkSpec, UpdateSpec } from "../../core/sandboxes/sandboxes.ts";
 import { json, undoIfGone } from "../kit/http.ts";
@@ -157,7 +157,7 @@ export function createSpec(version: string, { source, runtime, image, projectId:
 }
 
 /** user and directory of the hosted images; runtimes use those of our default image */
-const imageHome: Home = {
+const imageHome: CommandDefaults = {
   user: "ubuntu",
   cwd: "/vercel",
   instead: { user: "vercel-sandbox", cwd: "/vercel/sandbox" },

@@ -39,7 +39,7 @@ Options:
   --data-dir <directory>   where the daemon's api-key file is, unless SANDKEEP_API_KEY is set
 `;
 
-export interface ImageBuildWorld extends KeyPlaces {
+export interface ImageBuildContext extends KeyPlaces {
   input: AsyncIterable<Uint8Array>;
   output: NodeJS.WritableStream;
   print(line: string): void;
@@ -72,7 +72,7 @@ const options = {
 
 type Values = ReturnType<typeof read>["values"];
 
-export async function imageBuildCommand(args: string[], context: ImageBuildWorld): Promise<void> {
+export async function imageBuildCommand(args: string[], context: ImageBuildContext): Promise<void> {
   const { values, positionals } = read(args);
   if (values.help) return context.print(imageBuildUsage.trimEnd());
   const [verb = "", ...operands] = positionals;
@@ -110,7 +110,7 @@ type Line =
   | { type: "done"; took: number }
   | { type: "built"; image: Image | null };
 
-async function build(client: Client, directory: string, values: Values, context: ImageBuildWorld): Promise<void> {
+async function build(client: Client, directory: string, values: Values, context: ImageBuildContext): Promise<void> {
   const how = values.progress ?? "plain";
   if (!["plain", "quiet", "json"].includes(how))
     throw new CliError(`Cannot show progress as "${how}": say plain, quiet or json`);
@@ -239,7 +239,12 @@ class PlainProgress {
 }
 
 /** leaves no partial archive behind on failure */
-async function exported(client: Client, name: string, file: string, { output, print }: ImageBuildWorld): Promise<void> {
+async function exported(
+  client: Client,
+  name: string,
+  file: string,
+  { output, print }: ImageBuildContext,
+): Promise<void> {
   const query = new URLSearchParams({ name });
   const bytes = await client.bytes("export the image", `/sandkeep/v1/images/archive?${query}`);
   if (file === "-") return pipeline(bytes, output, { end: false });

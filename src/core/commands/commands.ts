@@ -52,7 +52,7 @@ export interface CommandProcess {
 }
 
 /** How much of a command's standard input has arrived. */
-export interface Fed {
+export interface InputResult {
   command: Command;
   /** bytes that the command's pipe has accepted since the command's start */
   taken: number;
@@ -226,7 +226,7 @@ export class Commands {
    * Writes to standard input at an offset, so that a caller may repeat a write; without an offset, appends. Then closes
    * the input if `close` is set. If the command does not read within `patience` ms, the input stays open.
    */
-  async feed(caller: Caller, sessionId: string, id: string, input: Input): Promise<Fed> {
+  async feed(caller: Caller, sessionId: string, id: string, input: Input): Promise<InputResult> {
     return this.#input(caller, sessionId, id, async (process, command) => {
       const timeout = AbortSignal.timeout(input.patience);
       const { data, offset } = input;

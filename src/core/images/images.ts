@@ -14,7 +14,7 @@ const ownRuntime = "node24";
 export interface WantedBase {
   runtime?: string | undefined;
   image?: string | WantedImage | undefined;
-  home?: Home | undefined;
+  home?: CommandDefaults | undefined;
 }
 
 /** An image that a caller asks for, as its dialect understands the name. */
@@ -32,7 +32,7 @@ export interface WantedImage {
 }
 
 /** User and directory of commands in the default image, if its own are those in `instead`. */
-export interface Home {
+export interface CommandDefaults {
   user: string;
   cwd: string;
   instead: { user: string; cwd: string };

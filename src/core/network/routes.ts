@@ -24,7 +24,7 @@ export function systemRoute({ shortId }: Pick<Session, "shortId">): Route {
 }
 
 /** A connection to a port of a sandbox that can be opened. */
-export interface Way {
+export interface PortConnection {
   open(): Promise<Duplex>;
   /** what is true of the port */
   port?: {
@@ -109,7 +109,7 @@ export class Routes {
    * the target of a label; throws `not-found` if no sandbox has it, `gone` if its session is over. open() throws
    * `conflict` if nothing listens on the port
    */
-  async connect(subdomain: string): Promise<Way> {
+  async connect(subdomain: string): Promise<PortConnection> {
     const place = (await this.#numbered(subdomain)) ?? (await this.#behind(subdomain));
     const { port, sessionId, state, sandbox, isNumbered = false } = place;
     const { isPrivate = false, ...ingress } = sandbox.ingress ?? {};

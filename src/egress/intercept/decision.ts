@@ -29,7 +29,7 @@ export interface Incoming {
 }
 
 /** What all requests of one connection have in common. */
-export interface Circumstances {
+export interface ConnectionContext {
   host: string;
   port: number;
   rules: readonly RequestRule[];
@@ -77,10 +77,10 @@ export interface FixedAnswer {
 }
 
 /** before a byte of its body is read */
-export function decide(circumstances: Circumstances, incoming: Incoming): Decision {
-  const problem = problemOf(circumstances, incoming);
+export function decide(context: ConnectionContext, incoming: Incoming): Decision {
+  const problem = problemOf(context, incoming);
   if (problem) return { answer: problem };
-  const { rules, host, origin } = circumstances;
+  const { rules, host, origin } = context;
   let found: RequestRule | undefined;
   try {
     found = ruleFor(rules, incoming);
@@ -91,7 +91,7 @@ export function decide(circumstances: Circumstances, incoming: Incoming): Decisi
   const action = found?.action;
   const rule = found && { rule: { index: rules.indexOf(found), kind: found.action.kind } };
   if (action?.kind === "respond") return { ...rule, answer: givenAnswer(action) };
-  if (action?.kind === "forward") return { ...rule, ...forwarded(circumstances, incoming, action.url) };
+  if (action?.kind === "forward") return { ...rule, ...forwarded(context, incoming, action.url) };
   // Its answer would be what the host was sent, secrets included (RFC 9110, 9.3.8).
   if (action && mirrors.includes(incoming.method.toUpperCase())) {
     return { ...rule, answer: refusal(405, `Cannot send ${incoming.method} to a host whose rules set headers`) };
@@ -125,8 +125,8 @@ function outgoing(incoming: Incoming): Omit<Outgoing, "authority" | "headers"> {
   return { method, target, hasBody, scheme: "https", secret: [], takesTrailers: takesTrailers(incoming.headers) };
 }
 
-function forwarded(circumstances: Circumstances, incoming: Incoming, to: string): Decision {
-  const { host, port, identity, forwardHeaders: names, forwardUpstream } = circumstances;
+function forwarded(context: ConnectionContext, incoming: Incoming, to: string): Decision {
+  const { host, port, identity, forwardHeaders: names, forwardUpstream } = context;
   if (!names) return { answer: refusal(502, `Cannot forward to "${to}": the names of its headers are not set`) };
   if (!identity) return { answer: refusal(502, `Cannot forward to "${to}": the sandbox has no identity`) };
   const url = new URL(to);
@@ -160,7 +160,10 @@ function lengthOf(body: string): Header {
   return ["content-length", String(Buffer.byteLength(body))];
 }
 
-function problemOf({ host, port }: Circumstances, { authorities, target, method }: Incoming): FixedAnswer | undefined {
+function problemOf(
+  { host, port }: ConnectionContext,
+  { authorities, target, method }: Incoming,
+): FixedAnswer | undefined {
   const [authority = "", ...more] = authorities;
   if (more.some((other) => other !== authority)) return refusal(400, "Cannot serve a request that names two hosts");
   const named = authority.toLowerCase().replace(/\.?(:\d+)?$/, "$1");

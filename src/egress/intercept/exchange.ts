@@ -9,7 +9,7 @@ import { messageOf } from "../../core/model/errors.ts";
 import { pour } from "../connection/pour.ts";
 import type { Answer, Client, Outgoing } from "./client.ts";
 import {
-  type Circumstances,
+  type ConnectionContext,
   decide,
   type FixedAnswer,
   type Incoming,
@@ -37,18 +37,18 @@ export interface Answering {
 }
 
 /** never throws: the program and `seen` get the result */
-export function exchange(circumstances: Circumstances, incoming: Incoming, answering: Answering): void {
-  circumstances.asked();
-  const { share } = circumstances;
-  answering.over(share.request(requestCost, () => begin(circumstances, incoming, answering)));
+export function exchange(context: ConnectionContext, incoming: Incoming, answering: Answering): void {
+  context.asked();
+  const { share } = context;
+  answering.over(share.request(requestCost, () => begin(context, incoming, answering)));
 }
 
-function begin(circumstances: Circumstances, incoming: Incoming, answering: Answering): void {
-  const { share } = circumstances;
+function begin(context: ConnectionContext, incoming: Incoming, answering: Answering): void {
+  const { share } = context;
   const seen: SeenRequest = seenOf(incoming);
   /** whether the program has got, or is getting, all of its answer */
   let whole = false;
-  const decision = decide(circumstances, incoming);
+  const decision = decide(context, incoming);
   if (decision.rule) seen.rule = decision.rule;
   incoming.body.on("data", (chunk: Buffer) => {
     seen.sent += chunk.length;
@@ -56,7 +56,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
   // Counting must not start the stream before it has a reader.
   incoming.body.pause();
   incoming.body.on("error", () => undefined);
-  answering.over(() => circumstances.seen(seen));
+  answering.over(() => context.seen(seen));
   if ("answer" in decision) answerWith(decision.answer);
   else void relay(decision.origin, decision.request);
 
@@ -94,7 +94,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
     try {
       pass(client, request);
     } catch (error) {
-      fail(unsendable(circumstances.host, error));
+      fail(unsendable(context.host, error));
     }
   }
 
@@ -154,7 +154,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
       writable = answering.begin(answer.status, answer.reason, endToEnd(answer.headers));
     } catch (error) {
       abort(constants.NGHTTP2_CANCEL);
-      fail(new Unreachable(`Cannot pass on the answer of "${circumstances.host}": ${messageOf(error)}`));
+      fail(new Unreachable(`Cannot pass on the answer of "${context.host}": ${messageOf(error)}`));
       return;
     }
     const { body } = answer;
@@ -189,7 +189,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, answering: Answ
   }
 
   function cut(why: string, code: number): void {
-    seen.problem ??= `Cannot pass on what "${circumstances.host}" says: ${why}`;
+    seen.problem ??= `Cannot pass on what "${context.host}" says: ${why}`;
     answering.cut(code);
   }
 }

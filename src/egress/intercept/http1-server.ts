@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { TLSSocket } from "node:tls";
 import { pairs } from "../../base/http-headers.ts";
-import type { Circumstances, Incoming } from "./decision.ts";
+import type { ConnectionContext, Incoming } from "./decision.ts";
 import { type Answering, exchange } from "./exchange.ts";
 import { type Header, without } from "./headers.ts";
 import { longestHead } from "./http1-client.ts";
@@ -11,7 +11,7 @@ import { endWith, isUpgrade, upgrade } from "./upgrade.ts";
 
 /** The program behind a connection, and how to cut it off. */
 export interface Http1Connection {
-  circumstances: Circumstances;
+  context: ConnectionContext;
   reset(): void;
   /** requests that have no whole answer yet; the first of them is under way, the others have not begun */
   queue: (() => void)[];
@@ -35,7 +35,7 @@ server.on("request", (request, response) => handle(request, response, false));
 server.on("checkContinue", (request, response) => handle(request, response, true));
 server.on("upgrade", (request, socket, head) => {
   const connection = connections.get(socket);
-  if (connection) upgrade(connection.circumstances, incomingOf(request), socket, head);
+  if (connection) upgrade(connection.context, incomingOf(request), socket, head);
   else socket.destroy();
 });
 server.on("connect", (_request, socket) => {
@@ -63,10 +63,10 @@ function handle(request: IncomingMessage, response: ServerResponse, expectsConti
     const problem = `Cannot take a body with the Transfer-Encoding "${encoding}"`;
     return void response.writeHead(501, { "content-type": "text/plain" }).end(`${problem}\n`);
   }
-  const { circumstances, queue } = connection;
+  const { context, queue } = connection;
   const begin = () => {
     if (!response.destroyed)
-      exchange(circumstances, incomingOf(request), answeringOn(request, response, connection, expectsContinue));
+      exchange(context, incomingOf(request), answeringOn(request, response, connection, expectsContinue));
   };
   response.once("close", () => {
     queue.shift();

@@ -5,7 +5,7 @@ import type { TLSSocket } from "node:tls";
 import { pairs } from "../../base/http-headers.ts";
 import type { Allowance } from "../fairness/allowance.ts";
 import type { Watched } from "../fairness/load-watch.ts";
-import type { Circumstances, Incoming } from "./decision.ts";
+import type { ConnectionContext, Incoming } from "./decision.ts";
 import { type Answering, exchange } from "./exchange.ts";
 import { headerObject, valuesOf } from "./headers.ts";
 import { longestHead } from "./http1-client.ts";
@@ -28,9 +28,9 @@ export interface Http2Options {
   costlyFrames: Allowance;
 }
 
-export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, options: Http2Options): ServerHttp2Session {
+export function serveHttp2(socket: TLSSocket, context: ConnectionContext, options: Http2Options): ServerHttp2Session {
   const { room = mostRoom, costlyFrames } = options;
-  const { share } = circumstances;
+  const { share } = context;
   const session = performServerHandshake(socket, {
     ...mostResets,
     maxHeaderListPairs: mostHeaders,
@@ -67,7 +67,7 @@ export function serveHttp2(socket: TLSSocket, circumstances: Circumstances, opti
     if (stream.closed) return costlyFrame();
     if (share.isFull) return refuse(stream);
     stream.once("aborted", costlyFrame);
-    exchange(circumstances, incomingOf(stream, flags, raw), answeringOn(stream));
+    exchange(context, incomingOf(stream, flags, raw), answeringOn(stream));
   });
   return session;
 }

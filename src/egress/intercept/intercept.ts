@@ -14,7 +14,7 @@ import type { ForwardIdentity, RequestRule } from "../../core/network/network-po
 import type { Allowance } from "../fairness/allowance.ts";
 import type { TimeShare } from "../fairness/turns.ts";
 import type { Authority } from "./authority.ts";
-import type { Circumstances, SeenRequest } from "./decision.ts";
+import type { ConnectionContext, SeenRequest } from "./decision.ts";
 import { type Http1Connection, serveHttp1 } from "./http1-server.ts";
 import { mostStreams, serveHttp2 } from "./http2-server.ts";
 import { trustedContext, Upstream } from "./upstream.ts";
@@ -102,7 +102,7 @@ export function intercept(options: Interception): Promise<void> {
       // What Node's own TLS server says to a connection that it has accepted; HTTP/2 waits for it.
       Object.assign(socket, { secureConnecting: false });
       if (socket.alpnProtocol === "h2") {
-        const session = serveHttp2(socket, serve(true).circumstances, options);
+        const session = serveHttp2(socket, serve(true).context, options);
         // Data that the session has buffered is useless once the connection is cut.
         session.once("close", () => socket.destroy());
         // A program that has ended its side only waits for answers that come soon. Most such programs are gone, which
@@ -113,7 +113,7 @@ export function intercept(options: Interception): Promise<void> {
           socket.once("close", () => clearTimeout(late));
         });
       } else {
-        http1 = { circumstances: serve(false).circumstances, reset, queue: [] };
+        http1 = { context: serve(false).context, reset, queue: [] };
         serveHttp1(socket, http1);
       }
     });
@@ -172,7 +172,7 @@ function meansOf({
 }
 
 interface Served {
-  circumstances: Circumstances;
+  context: ConnectionContext;
   close(): void;
 }
 
@@ -203,7 +203,7 @@ function towards(
     return made;
   };
   return {
-    circumstances: { host, port, rules, identity, forwardHeaders, origin, forwardUpstream, share, asked, seen },
+    context: { host, port, rules, identity, forwardHeaders, origin, forwardUpstream, share, asked, seen },
     close() {
       origin.close();
       for (const forward of forwards.values()) forward.close();

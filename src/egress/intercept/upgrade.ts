@@ -6,7 +6,7 @@ import { headOf, offersHttp2, pairs } from "../../base/http-headers.ts";
 import { pour, pourBoth } from "../connection/pour.ts";
 import type { TimeShare } from "../fairness/turns.ts";
 import {
-  type Circumstances,
+  type ConnectionContext,
   decide,
   type FixedAnswer,
   type Incoming,
@@ -26,18 +26,18 @@ export function isUpgrade({ headers }: IncomingMessage): boolean {
 }
 
 /** `head` is what the program sent after its request */
-export function upgrade(circumstances: Circumstances, incoming: Incoming, inside: Duplex, head: Buffer): void {
-  circumstances.asked();
+export function upgrade(context: ConnectionContext, incoming: Incoming, inside: Duplex, head: Buffer): void {
+  context.asked();
   inside.on("error", () => inside.destroy());
   // It may last for ever, so it does not count towards the limit of requests.
-  void circumstances.share.turn(requestCost).then(() => begin(circumstances, incoming, inside, head));
+  void context.share.turn(requestCost).then(() => begin(context, incoming, inside, head));
 }
 
-function begin(circumstances: Circumstances, incoming: Incoming, inside: Duplex, head: Buffer): void {
+function begin(context: ConnectionContext, incoming: Incoming, inside: Duplex, head: Buffer): void {
   if (inside.destroyed) return;
   const seen = seenOf(incoming);
-  inside.once("close", () => circumstances.seen(seen));
-  const decision = decide(circumstances, incoming);
+  inside.once("close", () => context.seen(seen));
+  const decision = decide(context, incoming);
   if (decision.rule) seen.rule = decision.rule;
   if ("answer" in decision) {
     answer(decision.answer);
@@ -52,7 +52,7 @@ function begin(circumstances: Circumstances, incoming: Incoming, inside: Duplex,
       const onward = sendUpgrade(outside, request, valuesOf(incoming.headers, "upgrade").join(", "));
       onward.once("upgrade", (response, upstream, first) => {
         inside.write(headOf(response.statusCode ?? 101, response.statusMessage ?? "", upgradeHeaders(response)));
-        join(inside, head, upstream, first, seen, circumstances.share);
+        join(inside, head, upstream, first, seen, context.share);
         seen.status = response.statusCode ?? 101;
       });
       onward.once("response", (response) => {
@@ -61,13 +61,13 @@ function begin(circumstances: Circumstances, incoming: Incoming, inside: Duplex,
         const headers: Header[] = [...endToEnd(pairs(response.rawHeaders)), ["Connection", "close"]];
         inside.write(headOf(seen.status, response.statusMessage ?? "", headers));
         response.on("error", () => inside.destroy());
-        pour(response, inside, circumstances.share);
+        pour(response, inside, context.share);
         response.once("end", () => inside.end());
       });
       onward.on("error", () => inside.destroy());
       onward.end();
     })
-    .catch((error) => answer(refusal(502, unsendable(circumstances.host, error).message)));
+    .catch((error) => answer(refusal(502, unsendable(context.host, error).message)));
 
   function answer({ status, headers, body, problem }: FixedAnswer): void {
     if (inside.destroyed) return;

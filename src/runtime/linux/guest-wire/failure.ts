@@ -48,7 +48,7 @@ export function errnoOf(error: unknown): number | undefined {
 }
 
 /** The state of the store when something in it has failed. */
-export interface StoreLook {
+export interface StoreState {
   isReadOnly(): boolean;
   /** a sentence about the shortage of room; undefined if there is enough */
   shortage(): string | undefined;
@@ -59,7 +59,7 @@ export interface StoreLook {
  * itself; other errors are returned unchanged. The kernel may report another error in that case, for example when a root is
  * mounted, so internal errors count too. `look` is only called for errors that may have this cause
  */
-export function ofFailedStore(error: unknown, what: string, look: StoreLook): unknown {
+export function ofFailedStore(error: unknown, what: string, look: StoreState): unknown {
   const number = numberOf(error) ?? 0;
   const isOurs = error instanceof SandkeepError && error.code === "internal";
   if (!isOurs && !failedStore.has(number) && !full.has(number)) return error;

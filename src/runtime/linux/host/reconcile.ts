@@ -9,7 +9,7 @@ import type { LaunchedMachine } from "../guest-wire/launcher.ts";
 import type { Places } from "../machines/plan.ts";
 import { existingCgroups } from "./cgroup.ts";
 
-export interface Reality {
+export interface HostState {
   places: Places;
   /** the runtime's own folder in each cgroup tree */
   cgroupParents: string[];
@@ -33,7 +33,7 @@ export async function lasting(compare: () => Promise<Discrepancy[]>): Promise<Di
   return found;
 }
 
-export function realThings(reality: Reality): Thing[] {
+export function realThings(reality: HostState): Thing[] {
   const { places } = reality;
   return [
     ...existingCgroups(reality.cgroupParents).map((name): Thing => ({ kind: "cgroup", name })),
@@ -45,7 +45,7 @@ export function realThings(reality: Reality): Thing[] {
 }
 
 /** mounts below our folders, in the host's view and in the launcher's, but for the two that belong there */
-function strayMounts({ places, launcherPid }: Reality): string[] {
+function strayMounts({ places, launcherPid }: HostState): string[] {
   const expected = new Set([places.store, join(places.run, "dev")]);
   const points = ["self", `${launcherPid}`].flatMap((pid) => mountPoints(`/proc/${pid}/mountinfo`));
   const below = (point: string) =>

@@ -20,7 +20,7 @@ export interface BaseStores {
 }
 
 /** the layers mounted for machines of an image, besides their own volume */
-export interface Foundation {
+export interface BaseLayers {
   /** the layer to copy; undefined where a machine begins with an empty volume */
   base: string | undefined;
   /** layers below the volume, topmost first; none where the volume is complete by itself */
@@ -28,7 +28,7 @@ export interface Foundation {
 }
 
 /** for a machine that boots from the image; makes the base if it is missing */
-export async function foundation(stores: BaseStores, image: ImageRecord): Promise<Foundation> {
+export async function foundation(stores: BaseStores, image: ImageRecord): Promise<BaseLayers> {
   const { layers } = stores;
   if (!layers.hasVolumes) return { base: undefined, below: image.layers };
   const { base } = await withBase(stores, image);

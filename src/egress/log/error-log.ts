@@ -6,24 +6,24 @@
 import { messageOf } from "../../core/model/errors.ts";
 import { newAllowance } from "../fairness/allowance.ts";
 
-export type Complain = (sentence: string, error: unknown) => void;
+export type LogError = (sentence: string, error: unknown) => void;
 
 /** writes the first errors, then one a second with the number of those left out */
-export function newComplaints(now: () => number, write: Complain = tell): Complain {
+export function limitedErrorLog(now: () => number, write: LogError = writeError): LogError {
   const allowance = newAllowance({ atOnce: 20, perSecond: 1, now });
-  let untold = 0;
+  let leftOut = 0;
   return (sentence, error) => {
     if (!allowance.take()) {
-      untold++;
+      leftOut++;
       return;
     }
-    write(untold === 0 ? sentence : `${sentence} (and ${untold} times something else)`, error);
-    untold = 0;
+    write(leftOut === 0 ? sentence : `${sentence} (and ${leftOut} other errors)`, error);
+    leftOut = 0;
   };
 }
 
 /** in the form that runtime/linux/host/launcher-log.ts reads */
-export function tell(sentence: string, error: unknown): void {
+export function writeError(sentence: string, error: unknown): void {
   const { stack } = error instanceof Error ? error : {};
   console.error(JSON.stringify({ process: "egress", sentence: `${sentence} ${messageOf(error)}`, stack }));
 }
