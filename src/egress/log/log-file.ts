@@ -24,6 +24,7 @@ import {
   type TrafficCounts,
   writeTrafficCounts,
 } from "../../protocols/traffic-counts.ts";
+import { writeError } from "./error-log.ts";
 import type { EgressEvent, EgressLog } from "./log.ts";
 
 export interface LogFilesOptions {
@@ -176,7 +177,7 @@ export class LogFiles implements EgressLog {
       log.dropped = 0;
       log.end = undefined;
       log.hostsChanged = false;
-      if (codeOf(error) !== "ENOENT") console.error(`Cannot write the egress log of machine "${machine}":`, error);
+      if (codeOf(error) !== "ENOENT") writeError(`Cannot write the egress log of machine "${machine}":`, error);
     }
   }
 
