@@ -65,6 +65,19 @@ describe("failure", () => {
     });
   });
 
+  test("so is a reached limit of the store, for which Node has no name", () => {
+    const number = -constants.errno.EDQUOT;
+    const words = `Unknown system error ${number}`;
+    const limited = Object.assign(new Error(`${words}, rename '/data/store/machines/m1/volume'`), {
+      errno: number,
+      code: words,
+    });
+    expect(typed(limited, "Cannot keep the files")).toMatchObject({
+      code: "no-room",
+      message: "Cannot keep the files: EDQUOT: disk quota exceeded",
+    });
+  });
+
   const { EIO, EROFS, ENOENT } = constants.errno;
   const ofNode = (errno: number) => Object.assign(new Error("it failed"), { errno: -errno });
 
@@ -126,7 +139,8 @@ describe("failure", () => {
   });
 
   test("what seems to be missing while the store is mounted anew is not said to be missing", () => {
-    for (const error of [failed(ENOENT, What.path), failed(EIO, What.system), ofNode(ENOENT)]) {
+    const readOnlyPath = typed(ofNode(EROFS), "Cannot keep it");
+    for (const error of [failed(ENOENT, What.path), failed(EIO, What.system), ofNode(ENOENT), readOnlyPath]) {
       expect(ofClosedStore(error, undefined)).toMatchObject({ code: "unavailable" });
       expect(ofClosedStore(error, shortage)).toMatchObject({
         code: "no-room",

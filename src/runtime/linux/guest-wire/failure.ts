@@ -38,8 +38,16 @@ export function typed(error: unknown, what: string): unknown {
   if (!(error instanceof Error) || error instanceof SandkeepError) return error;
   const number = ofNode(error);
   if (number === undefined) return error;
-  const [name, why] = getSystemErrorMap().get(-number) ?? [`errno ${number}`, "unknown error"];
-  return new SandkeepError(codeOf(number, What.system), `${what}: ${name}: ${why}`, { cause: error });
+  const [name, why] = getSystemErrorMap().get(-number) ?? unnamed(number);
+  // While room is short, the store itself has a limit: see growth-stop.ts.
+  const code = full.has(number) ? "no-room" : codeOf(number, What.system);
+  return new SandkeepError(code, `${what}: ${name}: ${why}`, { cause: error });
+}
+
+/** the name and meaning of an error that Node does not know */
+function unnamed(number: number): [string, string] {
+  const why = number === numbers.EDQUOT ? "disk quota exceeded" : "unknown error";
+  return [names.get(number) ?? `errno ${number}`, why];
 }
 
 /** the kernel's number behind an error, if it came out of a FAIL frame */
@@ -80,7 +88,8 @@ export function ofFailedStore(error: unknown, what: string, look: StoreState): u
 
 /** the same for a store that was unmounted meanwhile, where files seem to be missing; "gone" stays as it is */
 export function ofClosedStore(error: unknown, shortage: string | undefined): unknown {
-  if (error instanceof SandkeepError && error.code !== "not-found" && error.code !== "internal") return error;
+  const isOther = error instanceof SandkeepError && error.code !== "not-found" && error.code !== "internal";
+  if (isOther && !failedStore.has(numberOf(error) ?? 0)) return error;
   const why = "their store became read-only and is being mounted again";
   if (shortage === undefined) return new SandkeepError("unavailable", `Cannot use sandboxes: ${why}`, { cause: error });
   return new SandkeepError("no-room", `Cannot use sandboxes: ${why}, which needs room: ${shortage}`, { cause: error });
@@ -132,8 +141,9 @@ function numberOf(error: unknown): number | undefined {
 /** the kernel's number in an error of Node's own; some of its calls negate it and some do not */
 function ofNode(error: Error): number | undefined {
   const { errno, code = "E" } = error as NodeJS.ErrnoException;
-  // Errors of zlib have numbers of their own, and codes such as Z_BUF_ERROR.
-  return errno === undefined || !code.startsWith("E") ? undefined : Math.abs(errno);
+  // Errors of zlib have numbers of their own, and codes such as Z_BUF_ERROR. Node has no name for some of the kernel's.
+  const isKernels = code.startsWith("E") || code.startsWith("Unknown system error");
+  return errno === undefined || !isKernels ? undefined : Math.abs(errno);
 }
 
 /** what the kernel says of a write to a store that is read-only */
