@@ -30,6 +30,7 @@ import { recover } from "./sessions/recovery.ts";
 import { Sessions } from "./sessions/sessions.ts";
 import { Transitions } from "./sessions/transitions.ts";
 import { Captures } from "./snapshots/captures.ts";
+import { settleLostSnapshots } from "./snapshots/lost-snapshots.ts";
 import { Retention } from "./snapshots/retention.ts";
 import { SnapshotService } from "./snapshots/snapshots.ts";
 
@@ -122,6 +123,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     host: new Host(context),
     async open({ keepAll = false } = {}) {
       await recover({ context, transitions, activity, endings, commands, descriptions, watch });
+      context.runtime.onLoss(() => void settleLostSnapshots(context).catch(context.logError));
       await quarantine.open({ keepAll });
       expiry.open();
       retention.collect();

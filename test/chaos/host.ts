@@ -11,7 +11,8 @@ export async function expectNothingStray(scene: Scene): Promise<void> {
   const { dataDir } = scene.daemon;
   await eventually("nothing is left over", () => {
     for (const name of ours) expect([name, processesCalled(scene, name).length]).toEqual([name, 1]);
-    expect(mountsOf(dataDir).map((line) => line.split(" ")[4])).toEqual([`${dataDir}/store`]);
+    const store = `${dataDir}/store`;
+    expect(mountsOf(dataDir).map((line) => line.split(" ")[4])).toEqual([store, `${store}/monitor/mount`]);
     expect(loopDevicesOn(dataDir)).toHaveLength(1);
     expect(cgroupsOf(dataDir).length).toBeGreaterThan(0);
     expect(firstProcesses(scene).filter(({ pid }) => !isAlive(pid))).toEqual([]);

@@ -110,7 +110,7 @@ export async function powerCycle(scene: Scene): Promise<void> {
     });
   }
   await run("find", [runDir, "-mindepth", "1", "-delete"]);
-  await eventually("the store is unmounted", () => run("umount", [join(dataDir, "store")]));
+  await eventually("the store is unmounted", () => run("umount", ["--recursive", join(dataDir, "store")]));
   await disk.restart();
   writeFileSync(bootId, randomUUID());
   await daemon.start();

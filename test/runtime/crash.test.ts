@@ -8,7 +8,10 @@ import { createInterface } from "node:readline";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Machine } from "../../src/core/ports/runtime.ts";
-import { places } from "../../src/runtime/linux/machines/plan.ts";
+import { thisHostsCgroups } from "../../src/runtime/linux/host/cgroup.ts";
+import { freeze } from "../../src/runtime/linux/machines/freezer.ts";
+import type { LinuxMachine } from "../../src/runtime/linux/machines/machine.ts";
+import { places, planMachine } from "../../src/runtime/linux/machines/plan.ts";
 import { bootFor, dismiss, expectReconciled } from "../conformance/runtime/host.ts";
 import { gather, run, sh, start, until } from "../conformance/runtime/run.ts";
 import { eventually } from "../harness/harness.ts";
@@ -31,6 +34,17 @@ describe("a daemon that is killed", () => {
     expect(runtime.ends().map(({ machineId }) => machineId)).toContain(machine.id);
     await dismiss(host(), machine.id);
     await expectReconciled(host());
+  });
+
+  test("in the middle of a snapshot leaves its machine frozen, and the next one thaws it", async () => {
+    const machine = await bootFor(host());
+    const { record } = host().runtime.machine(machine.id) as LinuxMachine;
+    const plan = planMachine(places(host().directory, runRoot), thisHostsCgroups(), record.name, 0);
+    await freeze(plan.cgroup, true);
+    await host().runtime.close();
+    await reopened();
+    expect((await run(found(machine.id), ["echo", "thawed"])).stdout).toBe("thawed\n");
+    await dismiss(host(), machine.id);
   });
 
   test("leaves machines and commands running, and the next one finds them with their whole output", async () => {

@@ -27,6 +27,8 @@ export interface Runtime {
   machine(id: string): Machine | undefined;
   /** number of machines found at open() with damaged records, so that only their files are known */
   damaged(): number;
+  /** calls the listener whenever data was lost while the daemon runs: machines have ended, and snapshots may be suspects */
+  onLoss(listener: () => void): void;
   /** the ends of all machines that are not forgotten yet */
   ends(): MachineEnd[];
   /** how a machine ended, unless it is forgotten */
@@ -339,6 +341,10 @@ export interface Snapshots {
   list(): Promise<SnapshotInfo[]>;
   /** restores snapshots that are missing from the list but whose files exist; returns their ids */
   restore(ids: string[]): Promise<string[]>;
+  /** ids of snapshots whose files may be incomplete: the disk failed, or the host did, before they were flushed */
+  suspects(): Promise<string[]>;
+  /** a suspect counts as complete from now on, because there is nothing better */
+  trust(id: string): Promise<void>;
   /** deletes its layers once nothing else needs them */
   delete(id: string): Promise<void>;
   /** deletes layers that nothing needs; returns their ids */

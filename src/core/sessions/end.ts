@@ -203,6 +203,8 @@ export class Endings {
     const kept = end?.snapshot ?? (ending.capture && (await runtime.salvage(session.id)));
     const snapshot = kept && ending.capture && (await this.#retention.record(session, kept, ending.capture));
     if (ending.capture && !kept) return this.#finish(session, "lost", end, filesGone, undefined);
+    // The disk or the host failed first, so some of its last files may be missing.
+    if (ending.capture && end?.cause === "host") return this.#finish(session, "lost", end, end, snapshot);
     return this.#finish(session, "ended", end, ending, snapshot);
   }
 

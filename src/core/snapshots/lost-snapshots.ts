@@ -1,6 +1,6 @@
 /**
- * Stored snapshots whose files are gone, which only a loss of power or of the disk can cause. Each is marked as failed,
- * and its sandbox resumes from the newest intact snapshot. A sandbox that was never captured, or never ran, starts
+ * Stored snapshots whose files are gone or incomplete, which only a loss of power or of the disk can cause. Each is
+ * marked as failed, and its sandbox resumes from the newest intact snapshot. An incomplete one without an older one stays. A sandbox that was never captured, or never ran, starts
  * again from its image.
  */
 
@@ -13,6 +13,7 @@ const batch = 20;
 
 export async function settleLostSnapshots(context: Context): Promise<void> {
   const { store, runtime } = context;
+  const suspects = await runtime.snapshots.suspects();
   const there = new Set((await runtime.snapshots.list()).map(({ id }) => id));
   const missing = (await store.liveRuntimeSnapshots()).filter((runtimeId) => !there.has(runtimeId));
   for (const restored of await runtime.snapshots.restore(missing)) there.add(restored);
@@ -21,6 +22,13 @@ export async function settleLostSnapshots(context: Context): Promise<void> {
     for (const snapshot of await store.snapshotsOfRuntime(runtimeId)) {
       if (snapshot.state === "created") await settleLost(context, snapshot, there);
     }
+  }
+  const intact = new Set([...there].filter((runtimeId) => !suspects.includes(runtimeId)));
+  for (const runtimeId of suspects) {
+    for (const snapshot of await store.snapshotsOfRuntime(runtimeId)) {
+      if (snapshot.state === "created") await settleSuspect(context, snapshot, intact);
+    }
+    await runtime.snapshots.trust(runtimeId);
   }
 }
 
@@ -62,13 +70,27 @@ async function lastStarted({ store }: Context, sandbox: Sandbox): Promise<Sessio
   return undefined;
 }
 
-async function settleLost({ store, now, notice, events }: Context, lost: Snapshot, there: Set<string>): Promise<void> {
+async function settleSuspect(context: Context, suspect: Snapshot, intact: Set<string>): Promise<void> {
+  const { store, notice } = context;
+  const others = await store.snapshotsOf(suspect.sandboxId);
+  if (others.some(({ state, runtimeId }) => state === "created" && intact.has(runtimeId)))
+    return settleLost(context, suspect, intact, "are incomplete");
+  const what = `Snapshot "${suspect.id}" of sandbox "${suspect.sandboxName}" may lack its last files`;
+  notice(`${what}, as they could not be written to the disk, and there is none before it to resume from`);
+}
+
+async function settleLost(
+  { store, now, notice, events }: Context,
+  lost: Snapshot,
+  there: Set<string>,
+  how = "are gone",
+): Promise<void> {
   const at = now();
   await store.updateSnapshot(lost.id, { state: "failed", updatedAt: at, expiresAt: undefined });
   const about = { sandbox: lost.sandboxName, snapshotId: lost.id, sessionId: lost.sessionId };
   events.publish(lost.projectId, { type: "snapshot.failed", ...about });
   const sandbox = await store.getSandbox(lost.sandboxId);
-  const what = `The files of snapshot "${lost.id}" of sandbox "${lost.sandboxName}" are gone`;
+  const what = `The files of snapshot "${lost.id}" of sandbox "${lost.sandboxName}" ${how}`;
   if (sandbox?.currentSnapshotId !== lost.id) return notice(what);
   const intact = (await store.snapshotsOf(sandbox.id)).find(
     ({ state, runtimeId }) => state === "created" && there.has(runtimeId),

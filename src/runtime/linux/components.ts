@@ -5,6 +5,7 @@ import { chmodSync, mkdirSync, realpathSync, renameSync, unwatchFile, watchFile,
 import { cpus } from "node:os";
 import { join } from "node:path";
 import type { ImageConventions } from "../../core/model/conventions.ts";
+import { messageOf } from "../../core/model/errors.ts";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
 import type { Limits } from "../../core/ports/runtime.ts";
 import { Launcher } from "./guest-wire/launcher.ts";
@@ -39,9 +40,10 @@ import type { DiskRoom } from "./storage/disk-room.ts";
 import { DiskWatch } from "./storage/disk-watch.ts";
 import { DriveStore } from "./storage/drives.ts";
 import { GrowthStop } from "./storage/growth-stop.ts";
-import { isReadOnly } from "./storage/storage.ts";
+import { isMounted, isReadOnly } from "./storage/storage.ts";
 import { StoreHealth } from "./storage/store-health.ts";
 import { Volumes } from "./storage/volumes.ts";
+import { WriteMonitor } from "./storage/write-monitor.ts";
 
 export interface Components {
   machines: MachineRegistry;
@@ -80,6 +82,8 @@ export interface Components {
   /** whether the runtime has let go of these components: it may have mounted its store again since, with others */
   isClosed: boolean;
   health: StoreHealth;
+  /** undefined where it cannot be mounted */
+  monitor: WriteMonitor | undefined;
 }
 
 /** what machines may use of the host besides their limits */
@@ -127,7 +131,7 @@ export interface ComponentsOptions extends Bounds {
   hasVolumes: boolean;
   /** whether the store is a file system of its own, with nothing else in it */
   isOwnStore: boolean;
-  /** whether the store was not mounted before: what was not flushed is lost, if it failed */
+  /** whether the store was not mounted before, or was mounted anew because it failed: data not flushed may be lost */
   isNewlyMounted: boolean;
   room?: DiskRoom;
   machines: MachineRegistry;
@@ -195,7 +199,16 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   });
   await masks.open();
   undo.defer(() => masks.close());
+  const monitor = await openMonitor(options);
+  undo.defer(async () => monitor?.close());
+  const health = new StoreHealth({
+    monitor,
+    sync: () => launcher.sync(store),
+    isReadOnly: () => isReadOnly(store),
+  });
+  const requireWhole = () => health.requireWhole();
   const layers = new LayerStore(store, launcher, {
+    requireWhole,
     volumes: options.hasVolumes,
     bootId: options.bootId,
     shared: join(options.dataDir, "shared"),
@@ -209,7 +222,10 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     images.pull = (name, team, how) => puller.pull(name, team, how);
   }
   const snapshots = new SnapshotStore({ store, layers, images, machines: () => machineNeeds(layers, machines.all()) });
-  const sync = async (volume: string) => (options.durability === "power" ? launcher.sync(volume) : undefined);
+  const sync = async (volume: string) => {
+    if (options.durability === "power") await health.flush(() => launcher.sync(volume));
+    await requireWhole();
+  };
   const drives = new DriveStore(store, volumes, logError, (what) => options.room?.require(what), sync);
   await drives.open();
   await Promise.all([layers.open(), images.open()]);
@@ -228,18 +244,13 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     newName,
     hostCpus,
   });
-  const health = new StoreHealth({
-    sync: () => launcher.sync(store),
-    lastShort: () => options.room?.lastShort(),
-    isReadOnly: () => isReadOnly(store),
-  });
   const capturer = new Capturer({
     layers,
     snapshots,
     volumes,
     durable: options.durability === "power",
     isReadOnly: () => health.hasFailed,
-    requireWhole: () => health.requireWhole(),
+    requireWhole,
   });
   const pool = new Pool({
     size: options.pool,
@@ -336,9 +347,24 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
     growthStop,
     isClosed: false,
     health,
+    monitor,
     imageWatch: new ImageWatch(images.folder, () => snapshots.collect(), logError),
   };
   return opened;
+}
+
+/** where the overlay cannot be mounted, as in a full store, every capture flushes the store instead */
+async function openMonitor({
+  places: { store },
+  isNewlyMounted,
+  warn,
+}: ComponentsOptions): Promise<WriteMonitor | undefined> {
+  try {
+    return await WriteMonitor.open({ store, isMounted, isUnused: isNewlyMounted });
+  } catch (error) {
+    warn(`Cannot watch what the kernel writes to "${store}", so stops and snapshots take longer: ${messageOf(error)}`);
+    return undefined;
+  }
 }
 
 /** what a new launcher takes over; prepared machines without a root ended with the old one */

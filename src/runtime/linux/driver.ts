@@ -50,7 +50,7 @@ import { defaultLimits, type LinuxOptions } from "./options.ts";
 import type { DriveStore } from "./storage/drives.ts";
 import { tellOfDamage } from "./storage/kept-record.ts";
 import { closeStorage, reclaim, type Storage } from "./storage/storage.ts";
-import { storeError } from "./storage/store-error.ts";
+import { lossOf, storeError } from "./storage/store-error.ts";
 import { openWritable, StoreWatch } from "./storage/store-rescue.ts";
 import { vitalsOf } from "./vitals.ts";
 
@@ -66,7 +66,10 @@ export class LinuxRuntime implements Runtime {
   #damaged = 0;
   #setAside: MachinePlan[] = [];
   readonly damaged = (): number => this.#damaged;
+  #tellLoss = (): void => undefined;
   #components: Components | undefined;
+  /** whether leftovers are being undone: a machine that boots meanwhile has no record yet, and would be one */
+  #isAdopting = false;
   #hasMounted = false;
   #storeWatch: StoreWatch | undefined;
   readonly #logError: LogError;
@@ -82,6 +85,10 @@ export class LinuxRuntime implements Runtime {
 
   get #durability(): Durability {
     return this.#options.durability ?? "power";
+  }
+
+  onLoss(listener: () => void): void {
+    this.#tellLoss = listener;
   }
 
   requireRoom(): void {
@@ -108,18 +115,24 @@ export class LinuxRuntime implements Runtime {
     }
   }
 
-  async #openAll(): Promise<void> {
+  async #openAll({ hasLost = false } = {}): Promise<void> {
     const { dataDir, guest, room, conventions, roots = [], progress = () => undefined } = this.#options;
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     const options = { dataDir, progress, ...this.#options.storage };
-    const storage = await openWritable({ storage: options, places: this.#places, guest, room });
+    const storage = await openWritable({ storage: options, places: this.#places, guest, room, hasLost });
     this.#hasMounted = storage.isNewlyMounted;
     const { machines, spares, sockets } = this.#places;
     for (const folder of [machines, spares, sockets]) mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const components = await this.#openComponents(storage);
+    const components = await this.#openComponents({ ...storage, isNewlyMounted: storage.isNewlyMounted || hasLost });
+    this.#isAdopting = true;
     this.#components = components;
-    if (components.ledger.isDamaged) this.#logError(new Error(await rebuildLedger(components, this.#places, dataDir)));
-    await this.#adopt(components);
+    try {
+      if (components.ledger.isDamaged)
+        this.#logError(new Error(await rebuildLedger(components, this.#places, dataDir)));
+      await this.#adopt(components, { isNewlyMounted: storage.isNewlyMounted || hasLost });
+    } finally {
+      this.#isAdopting = false;
+    }
     await components.builds.open();
     if (this.#defaultImage === hostImage)
       await ensureHostImage(components.layers, components.images, { conventions, roots, progress });
@@ -221,6 +234,7 @@ export class LinuxRuntime implements Runtime {
 
   async boot(wanted: MachineSpec): Promise<Machine> {
     const components = this.#open();
+    if (this.#isAdopting) throw ofClosedStore(undefined, this.#options.room?.shortage());
     this.requireRoom();
     const spec = checkSpec(wanted, this.#limits);
     if (this.#registry.live.has(spec.id) || this.#registry.ended.has(spec.id) || this.#booting.has(spec.id)) {
@@ -332,15 +346,18 @@ export class LinuxRuntime implements Runtime {
 
   /** ends all machines, whose file system has failed, and mounts the store again */
   async #rescue(): Promise<void> {
-    const reason = `The store "${this.#places.store}" became read-only, or lost what it could not write`;
-    this.#logError(new Error(`${reason}: ending its sandboxes, whose files are kept, and mounting it again`));
+    const { live } = this.#registry;
+    const reason = lossOf(this.#places.store);
+    const sessions = live.size === 0 ? "" : `, which are those of the sessions ${[...live.keys()].join(", ")}`;
+    this.#logError(new Error(`${reason}: ending its machines${sessions}, and mounting it again; their files are kept`));
     await shutDown([
-      () => Promise.all([...this.#registry.live.values()].map((machine) => machine.lose(reason))),
+      () => Promise.all([...live.values()].map((machine) => machine.lose(reason))),
       () => this.#letGo(),
     ]).catch(this.#logError);
     this.#components = undefined;
-    this.#registry.live.clear();
-    await this.#openAll();
+    live.clear();
+    await this.#openAll({ hasLost: true });
+    this.#tellLoss();
   }
 
   #openComponents(storage: Storage): Promise<Components> {
@@ -361,8 +378,9 @@ export class LinuxRuntime implements Runtime {
     });
   }
 
-  async #adopt(components: Components): Promise<void> {
+  async #adopt(components: Components, { isNewlyMounted }: { isNewlyMounted: boolean }): Promise<void> {
     const { live, ended, damaged, setAside } = await adopt({
+      isNewlyMounted,
       places: this.#places,
       bootId: this.#bootId,
       components,

@@ -71,6 +71,7 @@ export function letGo(components: Components): Promise<void> {
   components.diskWatch.close();
   components.imageWatch.close();
   components.growthStop?.close();
+  components.monitor?.close();
   components.filesWatch.close();
   components.filterWatch.close();
   components.kernelMemoryWatch.close();
@@ -113,6 +114,6 @@ function explained(error: unknown, store: string): unknown {
   const isReadOnly =
     errnoOf(error) === constants.errno.EROFS || (error as NodeJS.ErrnoException | undefined)?.code === "EROFS";
   if (!isReadOnly) return error;
-  const how = `look into the kernel's log for what made it so, free room on its disk, then run "umount ${store}" and start again`;
+  const how = `look into the kernel's log for what made it so, free room on its disk, then run "umount --recursive ${store}" and start again`;
   return new SandkeepError("unsupported", `Cannot use the store "${store}": it is read-only; ${how}`, { cause: error });
 }

@@ -21,13 +21,14 @@ const clients = 3;
 const together = isShort ? 4 : 1;
 
 const { "the power goes off": _, ...withoutPower } = faults;
+const ofHostDisk = CHAOS_HOST_DISK ? faultsOfHostDisk : {};
 /** the server of PostgreSQL is not on the disk that loses power */
-const ofPostgres = { ...withoutPower, ...faultsOfPostgres };
+const ofPostgres = { ...withoutPower, ...faultsOfPostgres, ...ofHostDisk };
 
 type Case = [string, SceneOptions["database"], Record<string, Fault>];
 
 test.each<Case>([
-  ["SQLite", "sqlite", { ...faults, ...(CHAOS_HOST_DISK && faultsOfHostDisk) }],
+  ["SQLite", "sqlite", { ...faults, ...ofHostDisk }],
   // test/e2e/faults/postgres.test.ts tests restarts and killed backends one by one.
   ...(isShort ? [] : [["PostgreSQL", "postgres", ofPostgres] satisfies Case]),
 ])(

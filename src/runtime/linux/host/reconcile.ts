@@ -7,6 +7,7 @@ import type { Discrepancy } from "../../../core/ports/runtime.ts";
 import type { Thing } from "../../../protocols/ledger-line.ts";
 import type { LaunchedMachine } from "../guest-wire/launcher.ts";
 import type { Places } from "../machines/plan.ts";
+import { monitorPoint } from "../storage/write-monitor.ts";
 import { existingCgroups } from "./cgroup.ts";
 
 export interface HostState {
@@ -44,9 +45,9 @@ export function realThings(reality: HostState): Thing[] {
   ];
 }
 
-/** mounts below our folders, in the host's view and in the launcher's, but for the two that belong there */
+/** mounts below our folders, in the host's view and in the launcher's, but for those that belong there */
 function strayMounts({ places, launcherPid }: HostState): string[] {
-  const expected = new Set([places.store, join(places.run, "dev")]);
+  const expected = new Set([places.store, monitorPoint(places.store), join(places.run, "dev")]);
   const points = ["self", `${launcherPid}`].flatMap((pid) => mountPoints(`/proc/${pid}/mountinfo`));
   const below = (point: string) =>
     [places.store, places.run].some((root) => point === root || point.startsWith(`${root}/`));

@@ -57,17 +57,13 @@ export class Capturer {
     const { layers, snapshots, durable } = this.#options;
     const claim = layers.hold();
     try {
-      const { id, snapshot } = await this.#draft(plan, record);
+      const { id, snapshot } = await this.#draft(plan, record, { isFlushed: durable });
       const made = { id, size: snapshot.size, origin: plan.name, snapshot };
       await this.#withRoom(plan, record.spec.line, 0, () => layers.adopt(claim, plan.volume, made));
+      await this.#secure(id);
       const measure = () => this.#measure(layers.volume(id), record);
-      if (durable && layers.hasVolumes) {
-        // The kernel writes all of a volume to the disk before it copies it.
-        await layers.spare(id);
-        await this.#options.requireWhole();
+      if (durable && layers.hasVolumes)
         return await snapshots.publish({ ...snapshot, size: (await measure()) ?? snapshot.size });
-      }
-      if (durable) await layers.sync();
       await snapshots.publish(snapshot);
       snapshots.settle(snapshot.id, measure);
       return snapshot;
@@ -94,13 +90,22 @@ export class Capturer {
     return record.ended.snapshot;
   }
 
+  /** throws if the kernel could not write something of a layer; if captures are durable, the layer is on the disk then */
+  async #secure(id: string): Promise<void> {
+    const { layers, durable, requireWhole } = this.#options;
+    // The kernel writes all of a volume to the disk before it copies it.
+    if (durable) await (layers.hasVolumes ? layers.spare(id) : layers.sync());
+    await requireWhole();
+  }
+
   /** pauses the machine while its volume is copied */
   async #live({ plan, record }: LinuxMachine): Promise<SnapshotInfo> {
     const { layers, snapshots, durable } = this.#options;
+    const isFlushed = durable || layers.hasVolumes;
     const claim = layers.hold();
     try {
       const snapshot = await frozen(plan, async () => {
-        const { id, snapshot } = await this.#draft(plan, record);
+        const { id, snapshot } = await this.#draft(plan, record, { isFlushed });
         const made = { id, size: snapshot.size, snapshot };
         await this.#withRoom(plan, record.spec.line, record.spec.limits.disk, () =>
           layers.capture(claim, plan.volume, made),
@@ -109,8 +114,10 @@ export class Capturer {
         return { ...snapshot, size: size ?? snapshot.size };
       });
       if (durable && !layers.hasVolumes) await layers.sync();
-      if (layers.hasVolumes) await this.#options.requireWhole();
-      return await snapshots.publish(snapshot);
+      await this.#options.requireWhole();
+      await snapshots.publish(snapshot);
+      if (!isFlushed) snapshots.settle(snapshot.id, async () => undefined);
+      return snapshot;
     } finally {
       await claim.release();
     }
@@ -119,21 +126,32 @@ export class Capturer {
   /** the snapshot that an orphaned layer was made for; a layer of an older version does not record it */
   async #adopted(record: MachineRecord, layer: LayerInfo): Promise<SnapshotInfo> {
     const { snapshots, layers } = this.#options;
+    // The daemon may have died before, or the disk may have failed.
+    await this.#secure(layer.id);
     const known = recordIn(layer);
-    if (known) return (await snapshots.get(known.id)) ?? snapshots.publish(known);
+    if (known) {
+      const published = (await snapshots.get(known.id)) ?? (await snapshots.publish(known));
+      if (published.unflushed) snapshots.settle(known.id, async () => undefined);
+      return published;
+    }
     const chain = [layer.id, ...(record.snapshotLayers ?? [])];
     return snapshots.record({ ...origins(record), layers: chain, size: await layers.size(chain) });
   }
 
   /** the ids and the record of a snapshot that a volume is about to become */
-  async #draft(plan: MachinePlan, record: MachineRecord): Promise<{ id: string; snapshot: SnapshotRecord }> {
+  async #draft(
+    plan: MachinePlan,
+    record: MachineRecord,
+    { isFlushed }: { isFlushed: boolean },
+  ): Promise<{ id: string; snapshot: SnapshotRecord }> {
     const { volumes } = this.#options;
     const id = newLayerId();
     // where the kernel does not count bytes, walks the files, which takes longer the more there are
     const own = (await volumes.usage(plan.volume)) ?? (await volumes.measure(join(plan.volume, "fs")));
     const size = own + (await this.#inherited(record));
     const layers = [id, ...(record.snapshotLayers ?? [])];
-    return { id, snapshot: draftRecord({ ...origins(record), layers, size }) };
+    const draft = { ...origins(record), layers, size, ...(!isFlushed && { unflushed: true }) };
+    return { id, snapshot: draftRecord(draft) };
   }
 
   /** a snapshot's size once all of it is on the disk; undefined where the kernel does not count bytes */

@@ -55,6 +55,8 @@ export interface Masks {
 export interface LayerStoreOptions {
   /** default: nothing is hidden */
   masks?: Masks;
+  /** throws if the kernel could not write some data of the store; default: does not ask */
+  requireWhole?: () => Promise<void>;
   /** whether the store has subvolumes; default false */
   volumes?: boolean;
   /** the id of the host's current boot; default the kernel's */
@@ -69,6 +71,7 @@ export class LayerStore {
   readonly #trash: Trash;
   readonly #tools: LayerTools;
   readonly #masks: Masks | undefined;
+  readonly #requireWhole: () => Promise<void>;
   readonly #claims: Claims;
   /** whether the store has subvolumes, so that layers are copied in constant time */
   readonly hasVolumes: boolean;
@@ -86,6 +89,7 @@ export class LayerStore {
     this.hasVolumes = options.volumes ?? false;
     this.bootId = options.bootId ?? hostBootId();
     this.#masks = options.masks;
+    this.#requireWhole = options.requireWhole ?? (async () => undefined);
     this.empty = join(store, "empty");
     this.#layers = join(store, "layers");
     this.#building = join(store, "building");
@@ -335,8 +339,9 @@ export class LayerStore {
   }
 
   /** resolves when everything in the store is on the disk */
-  sync(): Promise<void> {
-    return this.#tools.sync(this.#layers);
+  async sync(): Promise<void> {
+    await this.#tools.sync(this.#layers);
+    await this.#requireWhole();
   }
 
   /** resolves when everything in the trash is deleted */
@@ -371,6 +376,7 @@ export class LayerStore {
     try {
       const made = await build(files);
       await this.#tools.sync(directory);
+      await this.#requireWhole();
       return made;
     } finally {
       files.close();

@@ -46,6 +46,35 @@ async function contents(at: TestStore, layers: string[]): Promise<string[]> {
   );
 }
 
+describe("snapshots that were acknowledged before they were flushed", () => {
+  test("once flushed they are like all others", async () => {
+    const { at, snapshot } = await withSnapshot(write("/a", "1"));
+    await at.snapshots.publish({ ...snapshot, whole: false, unflushed: true });
+    at.snapshots.settle(snapshot.id, async () => undefined);
+    await at.snapshots.flushed();
+    expect(await at.snapshots.get(snapshot.id)).not.toHaveProperty("unflushed");
+    await at.snapshots.open({ isNewlyMounted: true });
+    expect(await at.snapshots.suspects()).toEqual([]);
+  });
+
+  test("after a failed flush they stay unflushed, and are suspects when the store was mounted anew", async () => {
+    const { at, snapshot } = await withSnapshot(write("/a", "1"));
+    await at.snapshots.publish({ ...snapshot, whole: false, unflushed: true });
+    at.layers.sync = async () => {
+      throw new Error("No space left on device");
+    };
+    at.snapshots.settle(snapshot.id, async () => 1);
+    await at.snapshots.flushed();
+    expect(await at.snapshots.get(snapshot.id)).toMatchObject({ unflushed: true, size: snapshot.size });
+    await at.snapshots.open({ isNewlyMounted: true });
+    expect(await at.snapshots.suspects()).toEqual([snapshot.id]);
+    await at.snapshots.trust(snapshot.id);
+    expect(await at.snapshots.suspects()).toEqual([]);
+    await at.snapshots.open({ isNewlyMounted: true });
+    expect(await at.snapshots.suspects()).toEqual([]);
+  });
+});
+
 describe("keeping", () => {
   test("a snapshot keeps its layers and its image's, also when the name is gone, and releases them", async () => {
     const { at, snapshot } = await withSnapshot(write("/a", "1"));

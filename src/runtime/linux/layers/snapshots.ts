@@ -24,9 +24,11 @@ export interface SnapshotRecord extends SnapshotInfo {
    * image: so in every store without subvolumes, and in records of older versions
    */
   whole: boolean;
+  /** whether its files may be in the kernel's memory only: it was acknowledged before they were flushed */
+  unflushed?: boolean | undefined;
 }
 
-export type SnapshotDraft = Pick<SnapshotRecord, "image" | "layers" | "size" | "whole">;
+export type SnapshotDraft = Pick<SnapshotRecord, "image" | "layers" | "size" | "whole" | "unflushed">;
 
 /** a record with a new id, not written yet */
 export function draftRecord(draft: SnapshotDraft): SnapshotRecord {
@@ -69,6 +71,8 @@ export class SnapshotStore implements Snapshots {
   readonly #settling = new Map<string, Promise<void>>();
   /** snapshots of older versions whose layers are being merged, by id */
   readonly #merging = new Map<string, Promise<SnapshotRecord>>();
+  /** snapshots whose files may have been lost before they were flushed, by id */
+  readonly #suspects = new Set<string>();
   #unflushed = false;
   readonly #flushing = new SharedRun<void>();
 
@@ -99,6 +103,27 @@ export class SnapshotStore implements Snapshots {
         (error: unknown) => isSandkeepError(error),
       );
       if (isDamaged) setAside(this.#path(id));
+    }
+    await this.#findSuspects(isNewlyMounted);
+  }
+
+  async suspects(): Promise<string[]> {
+    return [...this.#suspects];
+  }
+
+  async trust(id: string): Promise<void> {
+    const snapshot = await this.get(id);
+    if (snapshot) await writeJson(this.#path(id), { ...snapshot, unflushed: undefined });
+    this.#suspects.delete(id);
+  }
+
+  /** flushes the snapshots that an earlier daemon could not: if the store was not mounted anew, they are in memory */
+  async #findSuspects(isNewlyMounted: boolean): Promise<void> {
+    for (const { id, layers, unflushed } of await this.list()) {
+      if (!unflushed) continue;
+      const layer = await this.#layers.get(layers[0] ?? "").catch(() => undefined);
+      if (isNewlyMounted || layer?.bootId !== this.#layers.bootId) this.#suspects.add(id);
+      else this.settle(id, async () => undefined);
     }
   }
 
@@ -194,7 +219,8 @@ export class SnapshotStore implements Snapshots {
 
   /** resolves when all snapshots recorded so far are on the disk, and measured */
   async flushed(): Promise<void> {
-    await this.#flushing.current;
+    // What could not be flushed stays marked as such.
+    await this.#flushing.current?.catch(() => undefined);
     await Promise.all(this.#settling.values());
   }
 
@@ -202,8 +228,8 @@ export class SnapshotStore implements Snapshots {
     await this.#flushed();
     const size = await measure();
     const snapshot = await this.get(id);
-    // Otherwise the snapshot was deleted meanwhile, or its size is unknown.
-    if (snapshot && size !== undefined) await this.publish({ ...snapshot, size });
+    // Otherwise the snapshot was deleted meanwhile.
+    if (snapshot) await this.publish({ ...snapshot, size: size ?? snapshot.size, unflushed: undefined });
   }
 
   async #imageOf({ id, image }: SnapshotRecord): Promise<ImageRecord> {
@@ -256,8 +282,7 @@ export class SnapshotStore implements Snapshots {
   async #flushAll(): Promise<void> {
     while (this.#unflushed) {
       this.#unflushed = false;
-      // A store that cannot be flushed shows in every other operation; the kernel keeps trying.
-      await this.#layers.sync().catch(() => undefined);
+      await this.#layers.sync();
     }
   }
 
@@ -273,6 +298,7 @@ const snapshotFile = z.object({
   size: z.number(),
   createdAt: z.number(),
   whole: z.boolean().default(false),
+  unflushed: z.boolean().optional(),
 });
 
 function isSnapshotId(id: string): boolean {

@@ -14,6 +14,8 @@ import type { LaunchedMachine } from "../guest-wire/launcher.ts";
 import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
 import type { Ledger } from "../host/ledger.ts";
 import { isReadable, mendCopy } from "../storage/kept-record.ts";
+import { lossOf } from "../storage/store-error.ts";
+import { freeze } from "./freezer.ts";
 import { LinuxMachine } from "./machine.ts";
 import { type MachinePlan, orphanPlan, type Places, planMachine, slotOf } from "./plan.ts";
 import { type MachineFolder, readRecords, writeRecord, writeSpare } from "./record-files.ts";
@@ -22,6 +24,8 @@ export interface AdoptOptions {
   places: Places;
   /** which boot of the host this is */
   bootId: string;
+  /** whether the store was mounted anew: no machine outlives that */
+  isNewlyMounted: boolean;
   components: Components;
 }
 
@@ -153,6 +157,8 @@ async function reconnect(
   if (record.bootId !== bootId) return undefined;
   const machine = new LinuxMachine(components, plan, record);
   try {
+    // A daemon that was killed in the middle of a snapshot left it frozen.
+    await freeze(plan.cgroup, false);
     await machine.open();
     if (!launched) {
       if (!isInCgroup(record.pid, plan.cgroup)) throw new Error("its pid belongs to another process");
@@ -170,19 +176,26 @@ async function reconnect(
 
 /** records that the machine is dead; its files stay until they are salvaged or forgotten */
 async function recordDeath(options: AdoptOptions, plan: MachinePlan, record: MachineRecord): Promise<void> {
-  const { launcher, maker } = options.components;
+  const { launcher, maker, warn, store } = options.components;
   killProcesses(plan.cgroup);
   await launcher.kill(plan.name);
-  const host = record.bootId !== options.bootId;
+  const isOfEarlierBoot = record.bootId !== options.bootId;
+  const host = isOfEarlierBoot || options.isNewlyMounted;
   const usage = { ...readUsage(plan.cgroup), network: { received: 0, sent: 0 } };
   record.ended = {
     machineId: record.id,
     cause: host ? "host" : usage.outOfMemoryKills > 0 ? "out-of-memory" : "crash",
     endedAt: Date.now(),
-    reason: host ? "The host was restarted" : "It died while the daemon was not running",
+    reason: isOfEarlierBoot
+      ? "The host was restarted"
+      : host
+        ? lossOf(store)
+        : "It died while the daemon was not running",
     usage,
   };
   writeRecord(plan.folder, record);
+  if (host && !isOfEarlierBoot)
+    warn(`${lossOf(store)}, so a sandbox has ended; its files are kept`, { session: record.id });
   await maker.release(plan);
 }
 

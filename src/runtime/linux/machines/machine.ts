@@ -25,7 +25,7 @@ import { filesOver } from "../files/files.ts";
 import { Agent, type AgentOptions } from "../guest-wire/agent.ts";
 import { typed } from "../guest-wire/failure.ts";
 import { type CgroupUsage, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
-import { storeError } from "../storage/store-error.ts";
+import { lossOf, storeError } from "../storage/store-error.ts";
 import { releaseMachine } from "./machine-registry.ts";
 import { isPlainName, isTerminalSize, type MachinePlan, modeOf } from "./plan.ts";
 import { writeRecord } from "./record-files.ts";
@@ -238,6 +238,9 @@ export class LinuxMachine implements Machine {
     const usage = this.#usage(readUsage(this.plan.cgroup));
     const end: MachineEnd = { machineId: this.id, ...why, endedAt: Date.now(), usage };
     const captured = snapshot === true ? await refusal(() => this.#capture(end)) : undefined;
+    // What salvage() finds later is not all that the machine had.
+    const { health, store } = this.#components;
+    if (captured !== undefined && health.hasFailed) Object.assign(end, { cause: "host", reason: lossOf(store) });
     this.record.ended = end;
     let recorded = await refusal(() => writeRecord(this.plan.folder, this.record));
     this.#agent.end();

@@ -50,7 +50,6 @@ export class DiskRoom {
   /** the place that is short of room, and by how much; undefined while there is plenty */
   #shortage: Shortage | undefined;
   #places: DiskVitals[] = [];
-  #lastShort: number | undefined;
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
   #store: string | undefined;
@@ -85,12 +84,6 @@ export class DiskRoom {
     return this.#shortage !== undefined;
   }
 
-  /** the last time a check found too little room, in ms of performance.now(); undefined if none ever did */
-  lastShort(): number | undefined {
-    this.shortage();
-    return this.#lastShort;
-  }
-
   /** the results of the last check */
   get places(): DiskVitals[] {
     return this.#places;
@@ -116,7 +109,6 @@ export class DiskRoom {
   shortage(): string | undefined {
     const { dataDir } = this.#options;
     const short = this.#shortage ?? shortageIn({ dataDir, store: this.#store, reserve: this.#reserve });
-    if (short) this.#lastShort = performance.now();
     return short && inSentence(short);
   }
 
@@ -159,7 +151,6 @@ export class DiskRoom {
       store && shortageOf("store", { free: freeOf(store), held: 0, reserve: reserveIn(store), before }),
     ].find((shortage) => shortage !== undefined);
     this.#shortage = now;
-    if (now) this.#lastShort = performance.now();
     this.#places = [
       { place: "disk", free: disk + held, reserve: this.#reserve },
       ...(store ? [{ place: "store", free: freeOf(store), reserve: reserveIn(store) } as const] : []),

@@ -29,6 +29,7 @@ import { promisify } from "node:util";
 import { z } from "zod";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { readJson, writeJson } from "./json-file.ts";
+import { monitorPoint } from "./write-monitor.ts";
 
 export type StorageKind = "btrfs" | "image" | "directory";
 
@@ -85,15 +86,17 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
 export async function closeStorage(dataDir: string, longest = patience): Promise<void> {
   const path = join(dataDir, "store");
   const deadline = Date.now() + longest;
-  while (isMounted(path)) {
-    // the mounts of machines that have just ended take a moment to go away
-    const failure = await run("umount", [path]).then(
-      () => undefined,
-      (error: unknown) => error,
-    );
-    if (failure === undefined) return;
-    if (Date.now() > deadline) throw failure;
-    await new Promise((resolve) => setTimeout(resolve, 20));
+  for (const point of [monitorPoint(path), path]) {
+    while (isMounted(point)) {
+      // the mounts of machines that have just ended take a moment to go away
+      const failure = await run("umount", [point]).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      if (failure === undefined) break;
+      if (Date.now() > deadline) throw failure;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   }
 }
 
@@ -147,7 +150,7 @@ export async function remountWritable(path: string): Promise<void> {
   await run("mount", ["-o", "remount,rw", path]).catch(() => undefined);
 }
 
-function isMounted(path: string): boolean {
+export function isMounted(path: string): boolean {
   return existsSync(path) && mountLine(path) !== undefined;
 }
 

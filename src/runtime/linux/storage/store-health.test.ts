@@ -5,54 +5,52 @@ import { StoreHealth } from "./store-health.ts";
 
 const noSpace = () => Object.assign(new Error("Cannot sync the store"), { errno: -28 });
 
-function healthOf() {
-  const state: { lastShort: number | undefined; lost: Error | undefined; flushes: number } = {
-    lastShort: undefined,
-    lost: undefined,
+function healthOf({ hasMonitor = true } = {}) {
+  const state: { hasLost: boolean; unreported: Error | undefined; flushes: number } = {
+    hasLost: false,
+    unreported: undefined,
     flushes: 0,
   };
   const health = new StoreHealth({
-    lastShort: () => state.lastShort,
+    monitor: hasMonitor ? { hasLost: () => state.hasLost } : undefined,
     isReadOnly: () => false,
     async sync() {
       state.flushes++;
-      const { lost } = state;
+      const { unreported } = state;
       // As the kernel does: it reports a loss only once.
-      state.lost = undefined;
-      if (lost) throw lost;
+      state.unreported = undefined;
+      if (unreported) throw unreported;
     },
   });
   return { state, health };
 }
 
-test("a capture waits for a flush only if the disk was short of room since the last one", async () => {
+test("a capture asks the monitor and flushes nothing, and fails after a loss", async () => {
   const { state, health } = healthOf();
   await health.requireWhole();
-  expect(state.flushes).toBe(0);
-  state.lastShort = performance.now();
-  await health.requireWhole();
-  await health.requireWhole();
-  expect(state.flushes).toBe(1);
+  expect(health.hasFailed).toBe(false);
+  state.hasLost = true;
+  for (let n = 0; n < 2; n++) await expect(health.requireWhole()).rejects.toThrow("EROFS");
+  expect([health.hasFailed, state.flushes]).toEqual([true, 0]);
 });
 
-test("every capture after a loss of data fails, no matter which one flushed first", async () => {
+test("without a monitor every capture flushes the store, and all captures after a loss fail", async () => {
+  const { state, health } = healthOf({ hasMonitor: false });
+  await health.requireWhole();
+  await health.requireWhole();
+  expect([health.hasFailed, state.flushes]).toEqual([false, 2]);
+  state.unreported = noSpace();
+  await expect(health.requireWhole()).rejects.toThrow("Cannot sync the store");
+  for (let n = 0; n < 2; n++) await expect(health.requireWhole()).rejects.toThrow("EROFS");
+  expect([health.hasFailed, state.flushes]).toEqual([true, 3]);
+});
+
+test("a flush that got no answer does not fail the store", async () => {
   const { state, health } = healthOf();
-  state.lastShort = performance.now();
-  state.lost = noSpace();
+  state.unreported = new Error("The connection to the launcher has ended");
+  await expect(health.flush()).rejects.toThrow("has ended");
+  expect(health.hasFailed).toBe(false);
+  state.unreported = noSpace();
   await expect(health.flush()).rejects.toThrow("Cannot sync the store");
   expect(health.hasFailed).toBe(true);
-  const other = healthOf();
-  Object.assign(other.state, { lastShort: performance.now(), lost: noSpace() });
-  await expect(other.health.requireWhole()).rejects.toThrow("EROFS");
-  for (let n = 0; n < 2; n++) await expect(health.requireWhole()).rejects.toThrow("EROFS");
-});
-
-test("a flush that got no answer does not fail the store, and the next capture flushes again", async () => {
-  const { state, health } = healthOf();
-  state.lastShort = performance.now();
-  state.lost = new Error("The connection to the launcher has ended");
-  await expect(health.requireWhole()).rejects.toThrow("has ended");
-  expect(health.hasFailed).toBe(false);
-  await health.requireWhole();
-  expect(state.flushes).toBe(2);
 });

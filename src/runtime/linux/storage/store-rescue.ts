@@ -26,6 +26,8 @@ export interface RescueOptions {
   /** the guest binary */
   guest: string;
   room?: DiskRoom | undefined;
+  /** whether the store has lost data, so that it is mounted anew even if it is writable; default false */
+  hasLost?: boolean;
 }
 
 /** how long the mounts of ended machines may take to go away, in ms */
@@ -34,19 +36,21 @@ const longestUnmount = 15_000;
 const pause = 1000;
 const longestPause = 60_000;
 
-/** the store, mounted writable; if it is read-only, ends every machine on it unless a remount is enough */
-export async function openWritable({ storage, places, guest, room }: RescueOptions): Promise<Storage> {
+/** the store, mounted writable; if it has failed, ends every machine on it unless a remount is enough */
+export async function openWritable({ storage, places, guest, room, hasLost }: RescueOptions): Promise<Storage> {
   const path = places.store;
   const found = await openStorage(storage);
-  if (!isReadOnly(path)) return found;
-  room?.require(`use the store "${path}", which is read-only`);
-  await remountWritable(path);
-  if (!isReadOnly(path)) return openStorage(storage);
+  if (!hasLost) {
+    if (!isReadOnly(path)) return found;
+    room?.require(`use the store "${path}", which is read-only`);
+    await remountWritable(path);
+    if (!isReadOnly(path)) return openStorage(storage);
+  }
   try {
     await endMachines(places, guest);
     await closeStorage(storage.dataDir, longestUnmount);
   } catch (cause) {
-    throw readOnly(path, `it cannot be unmounted: ${messageOf(cause)}`, cause);
+    throw failed(path, `it cannot be unmounted: ${messageOf(cause)}`, cause);
   }
   return mountedAnew(storage, path);
 }
@@ -58,7 +62,7 @@ async function mountedAnew(storage: StorageOptions, path: string): Promise<Stora
     const opened = await openStorage(storage).catch((error: unknown) => error);
     if (!(opened instanceof Error) && !isReadOnly(path)) return opened as Storage;
     if (Date.now() > deadline)
-      throw opened instanceof Error ? opened : readOnly(path, "is still so after it was mounted again");
+      throw opened instanceof Error ? opened : failed(path, "is still so after it was mounted again");
     if (!(opened instanceof Error)) await closeStorage(storage.dataDir, longestUnmount);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
@@ -129,9 +133,8 @@ function foldersIn(path: string): string[] {
   }
 }
 
-function readOnly(path: string, why: string, cause?: unknown): SandkeepError {
-  const how = `look into the kernel's log for what made it so, then run "umount ${path}" and start again`;
-  return new SandkeepError("unsupported", `Cannot use the store "${path}": it is read-only, and ${why}; ${how}`, {
-    cause,
-  });
+function failed(path: string, why: string, cause?: unknown): SandkeepError {
+  const how = `look into the kernel's log for what made it so, then run "umount --recursive ${path}" and start again`;
+  const what = "it is read-only or has lost data";
+  return new SandkeepError("unsupported", `Cannot use the store "${path}": ${what}, and ${why}; ${how}`, { cause });
 }
