@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { messageOf } from "../../src/core/model/errors.ts";
+import { Launcher } from "../../src/runtime/linux/guest-wire/launcher.ts";
 import { run } from "../conformance/runtime/run.ts";
 import { eventually, root, tempDir } from "../harness/harness.ts";
 import { agentPid, expectNothingLeft, launcherPid, processesOf } from "../harness/linux-host.ts";
@@ -50,6 +51,30 @@ test("a machine can be stopped though no launcher can be started", async () => {
   await rename(`${guest}.away`, guest);
   await host.runtime.forget(machine.id);
   expect(await (await host.reopen()).reconcile()).toEqual([]);
+});
+
+test("a launcher that lives and does not answer is replaced, and requests are answered", async () => {
+  await using undo = new AsyncDisposableStack();
+  const said: string[] = [];
+  const options = { run: await tempDir(undo), binary: guestBinary, egress: ["/bin/sleep", "infinity"], env: {} };
+  const launcher = await Launcher.open({
+    ...options,
+    orphans: () => [],
+    patience: 1000,
+    died: (sentence) => void said.push(sentence),
+  });
+  undo.defer(() => launcher.shutdown());
+  const { pid } = launcher;
+  process.kill(pid, "SIGSTOP");
+  // A daemon that starts meanwhile neither waits for ever nor starts a second launcher.
+  await expect(Launcher.open({ ...options, orphans: () => [], patience: 100 })).rejects.toThrow(
+    /^Cannot talk to the launcher: it has not answered for 0.1 s; the process that listens at ".*launch.sock" may be stopped$/,
+  );
+  expect(await launcher.machines()).toEqual([]);
+  expect(launcher.pid).not.toBe(pid);
+  expect(said).toEqual([
+    `The launcher (process ${pid}) did not answer and was killed; process ${launcher.pid} has taken its place, and sandboxes go on`,
+  ]);
 });
 
 test("a dead launcher does not prevent shutting down", async () => {

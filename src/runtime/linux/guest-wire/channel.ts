@@ -17,6 +17,7 @@ import {
 } from "../../../protocols/guest-frames.ts";
 import { FileSession } from "../files/file-session.ts";
 import { errnoOf, failure } from "./failure.ts";
+import { answers } from "./silence.ts";
 
 export interface ChannelEvents {
   /** a frame that answers no request */
@@ -32,6 +33,17 @@ export class OtherWireVersion extends SandkeepError {
     super("conflict", `Cannot talk to ${name}: ${what}; use that version, or stop its sandboxes with it`, { cause });
   }
 }
+
+/** The other side lives and does not answer, as after SIGSTOP. */
+export class Unanswered extends SandkeepError {
+  constructor(name: string, path: string, patience: number) {
+    const what = `it has not answered for ${patience / 1000} s`;
+    super("unavailable", `Cannot talk to ${name}: ${what}; the process that listens at "${path}" may be stopped`);
+  }
+}
+
+/** how long the other side may take to agree on the version, in ms */
+const longestHello = 20_000;
 
 interface Pending {
   resolve(reader: FrameReader): void;
@@ -57,14 +69,16 @@ export class Channel {
   }
 
   /** connects and agrees on the version; `name` stands in error sentences */
-  static async open(path: string, name: string, events: ChannelEvents = {}): Promise<Channel> {
+  static async open(path: string, name: string, events: ChannelEvents = {}, patience = longestHello): Promise<Channel> {
     let channel: Channel | undefined;
     const socket = await dial(path, name, (chunk) => {
       if (channel) channel.#take(chunk);
     });
     channel = new Channel(socket, name, events);
+    const hello = channel.request(Type.hello, new FrameWriter().u32(wireVersion));
     try {
-      await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
+      if (!(await answers(hello, patience))) throw new Unanswered(name, path, patience);
+      await hello;
     } catch (error) {
       channel.close();
       throw errnoOf(error) === constants.errno.EPROTO ? new OtherWireVersion(name, error) : error;

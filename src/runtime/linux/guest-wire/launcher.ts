@@ -13,8 +13,9 @@ import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from ".
 import type { FileSession } from "../files/file-session.ts";
 import type { LayerTools } from "../layers/layers.ts";
 import type { ActivatePlan, OrphanPlan, PreparePlan } from "../machines/plan.ts";
-import { Channel, type ChannelEvents, dial, OtherWireVersion, openFiles } from "./channel.ts";
+import { Channel, type ChannelEvents, dial, OtherWireVersion, openFiles, Unanswered } from "./channel.ts";
 import { errnoOf, failure, withoutFolders } from "./failure.ts";
+import { Silence } from "./silence.ts";
 
 export interface LauncherOptions {
   /** its own folder, on a tmpfs */
@@ -27,6 +28,8 @@ export interface LauncherOptions {
   env: Record<string, string>;
   /** machines that live, asked when the launcher has died and a new one is started */
   orphans: () => OrphanPlan[];
+  /** how long it may leave requests without an answer, in ms; default 20,000 */
+  patience?: number;
   /** called with a sentence when it has died though nothing asked it to, and another one has taken its place or cannot */
   died?: (sentence: string) => void;
 }
@@ -54,10 +57,19 @@ export class Launcher implements LayerTools {
   #replaced: Promise<void> | undefined;
   /** how the last one ended that this process started, where that is known */
   #end: ChildEnd | undefined;
+  readonly #silence: Silence;
   pid = 0;
+  /** whether the connection to it is open, so that the number above is its own */
+  #isConnected = false;
 
   private constructor(options: LauncherOptions) {
     this.#options = options;
+    this.#silence = new Silence({
+      waiting: () => this.#underWay.size,
+      ask: async () => (await this.#channel).request(Type.machines),
+      silent: () => this.#killSilent(),
+      ...(options.patience !== undefined && { patience: options.patience }),
+    });
     this.#channel = this.#connect();
   }
 
@@ -70,6 +82,7 @@ export class Launcher implements LayerTools {
 
   close(): void {
     this.#closing = true;
+    this.#silence.close();
     void this.#channel.then(
       (channel) => channel.close(),
       () => undefined,
@@ -289,6 +302,7 @@ export class Launcher implements LayerTools {
     while (this.#replaced) await this.#replaced;
     const answer = ask();
     this.#underWay.add(answer);
+    this.#silence.watch();
     return answer.finally(() => this.#underWay.delete(answer));
   }
 
@@ -298,7 +312,7 @@ export class Launcher implements LayerTools {
       try {
         return await this.#connectOnce();
       } catch (error) {
-        if (attempt === attempts || this.#closing) throw error;
+        if (attempt === attempts || this.#closing || error instanceof Unanswered) throw error;
       }
     }
   }
@@ -310,12 +324,14 @@ export class Launcher implements LayerTools {
         if (isOpen) this.#lost();
       },
     };
-    const there = await Channel.open(socketOf(this.#options), "the launcher", events).catch(unlessOtherVersion);
+    const { patience } = this.#options;
+    const there = await Channel.open(socketOf(this.#options), "the launcher", events, patience).catch(unlessAlive);
     const channel = there ?? (await start(this.#options, events, (end) => this.#ended(end)));
     const hello = await channel.request(Type.hello, new FrameWriter().u32(wireVersion));
     hello.u32();
     this.pid = hello.u32();
     isOpen = true;
+    this.#isConnected = true;
     return channel;
   }
 
@@ -324,6 +340,7 @@ export class Launcher implements LayerTools {
    * the next request tries again
    */
   #lost(): void {
+    this.#isConnected = false;
     if (this.#closing) return;
     this.#isMissing = false;
     const { pid: before } = this;
@@ -345,8 +362,15 @@ export class Launcher implements LayerTools {
     });
   }
 
+  /** a launcher that lives and does not answer, as after SIGSTOP, makes room for another one */
+  #killSilent(): void {
+    if (!this.#isConnected) return;
+    this.#end = { pid: this.pid, how: "did not answer and was killed" };
+    process.kill(this.pid, "SIGKILL");
+  }
+
   #ended(end: ChildEnd): void {
-    this.#end = end;
+    if (this.#end?.pid !== end.pid) this.#end = end;
   }
 }
 
@@ -358,9 +382,9 @@ function socketOf(options: LauncherOptions): string {
   return join(options.run, "launch.sock");
 }
 
-/** a launcher of another version holds machines that a second launcher would take for dead */
-function unlessOtherVersion(error: unknown): undefined {
-  if (error instanceof OtherWireVersion) throw error;
+/** a launcher of another version, or one that is stopped, holds machines that a second launcher would take for dead */
+function unlessAlive(error: unknown): undefined {
+  if (error instanceof OtherWireVersion || error instanceof Unanswered) throw error;
 }
 
 /** How a process ended. */
