@@ -81,7 +81,7 @@ function missingOf(path: string): string[] {
   return [...missingOf(dirname(path)), path];
 }
 
-/** A full disk is no reason to refuse it: what is there already can be served, and whoever needs room says so. */
+/** A full disk is no reason to refuse it: existing sandboxes can be served, and each operation checks for room. */
 function probe(path: string): void {
   try {
     rmdirSync(mkdtempSync(join(path, ".sandkeep-")));

@@ -18,7 +18,7 @@ export interface RequestOptions {
   dropped?: string | undefined;
 }
 
-/** What the program in the sandbox is told. */
+/** What the request tells the program in the sandbox. */
 export function requestHeaders(request: IncomingMessage, options: RequestOptions = {}): RawHeaders {
   const dropped = connectionHeaders(request.headers.connection);
   if (options.dropped !== undefined) dropped.add(options.dropped);
@@ -56,7 +56,7 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 
 const forwardedNames = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "forwarded"];
 
-/** Who asked for what. Only a proxy on this very host is believed when it says that somebody else asked. */
+/** The client and its request. Only a proxy on this host is trusted to name another client. */
 function forwardedHeaders({ headers, socket }: IncomingMessage): RawHeaders {
   const peer = plainAddress(socket.remoteAddress ?? "");
   const before = isLoopback(peer) ? headers : {};

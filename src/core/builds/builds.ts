@@ -62,7 +62,7 @@ export class Builds {
     this.#context = context;
   }
 
-  /** takes the files of a build; whoever does not build with them has to close them */
+  /** takes the files of a build; a caller that does not build with them must close them */
   async receive({ teamId }: Owner, tar: AsyncIterable<Uint8Array>): Promise<BuildContext> {
     const { runtime } = this.#context;
     runtime.requireRoom();
@@ -156,7 +156,7 @@ export class Builds {
     if (this.#context.now() - this.#prunedAt > longestBuild) await this.prune().catch(this.#context.logError);
   }
 
-  /** a caller that reads nothing must not keep a turn: what is told waits for it only as long as the build may take */
+  /** a caller that reads nothing must not keep a turn: events wait for it only as long as the build may take */
   async #inTime(
     spec: BuildSpec,
     signal: AbortSignal,

@@ -134,7 +134,7 @@ function agreeOnTls(outside: Socket, signal: AbortSignal): Promise<void> {
     const received = (chunk: Buffer) => {
       outside.off("close", refuse);
       outside.pause();
-      // More than the one letter would have come before TLS began, from whoever is in between.
+      // More than the one letter would have come before TLS began, from a machine in between.
       if (chunk.length === 1 && chunk[0] === 0x53) resolve();
       else refuse();
     };

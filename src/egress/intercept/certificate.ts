@@ -8,7 +8,7 @@ import { isIP } from "node:net";
 import { bits, boolean, integer, objectId, octets, sequence, set, tagged, text, time } from "./der.ts";
 
 export interface CertificateSpec {
-  /** common name of whom it is for and of who signs it */
+  /** common names of its subject and of its issuer */
   subject: string;
   issuer: string;
   serial: Buffer;

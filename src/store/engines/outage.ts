@@ -2,7 +2,7 @@
  * Statements that a lost connection to PostgreSQL cut off: tried again where that can do no harm, otherwise `unavailable`.
  *
  * Harmless is what certainly did not happen: no connection could be had, the statement only reads, or it was part of a
- * transaction whose commit was not sent. Of a commit, and of a statement that writes by itself, nobody knows.
+ * transaction whose commit was not sent. Whether a commit, or a statement that writes by itself, took effect is unknown.
  */
 
 import { setTimeout as pause } from "node:timers/promises";

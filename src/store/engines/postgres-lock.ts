@@ -93,7 +93,7 @@ export class DatabaseLock {
       connectionTimeoutMillis: connectPatience,
       keepAlive: true,
     });
-    // Unheard, it would end the program; that it ended is heard by whoever holds it.
+    // Without a listener, the event would end the program; the holder of the lock notices the end itself.
     client.on("error", () => undefined);
     await client.connect();
     return client;

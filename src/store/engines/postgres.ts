@@ -15,7 +15,7 @@ export function openPool(url: string, lock: () => DatabaseLock | undefined): pg.
   const settings = { connectionString: url, types: { getTypeParser }, idleTimeoutMillis: 0, ...limits };
   // A connection stays once it is made: making one takes longer than most of what it is for.
   const pool = new pg.Pool({ ...settings, Client: clientUnder(lock) });
-  // A connection that breaks is replaced by whoever needs one next; unheard, the event would end the program.
+  // The next query replaces a broken connection; without a listener, the event would end the program.
   pool.on("error", () => undefined);
   pool.on("connect", rememberStatements);
   return pool;

@@ -91,7 +91,7 @@ export class ProcessNotes {
     return note;
   }
 
-  /** forgets those that nobody may ask for any more, and with the last one its session */
+  /** forgets notes that no client may read any more, and with the last one its session */
   #sweep(): void {
     const oldest = this.#now() - memory;
     for (const [id, { sessionId, at }] of this.#ended) {

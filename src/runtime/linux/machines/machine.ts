@@ -208,7 +208,7 @@ export class LinuxMachine implements Machine {
     if (this.#stopping) throw new SandkeepError("gone", `Cannot ${what} on machine "${this.id}": it has stopped`);
   }
 
-  /** the agent is gone though nobody asked: its files are kept for whoever wants them back */
+  /** the agent is gone without a stop: the files stay, so that they can be salvaged */
   async #died(): Promise<void> {
     if (this.#stopping) return;
     const { outOfMemoryKills } = readUsage(this.plan.cgroup);

@@ -107,7 +107,7 @@ export interface OrphanPlan {
 export const idsPerMachine = 65_536;
 /** above what users, subuids and systemd's containers are given by convention */
 const firstBase = 0x7000_0000;
-/** users and groups on the host of the processes that carry the network: nobody's, and below those of all machines */
+/** users and groups of the network processes on the host: no other process has them, and all machines' ids are above */
 export const egressUser = firstBase - 2;
 export const netdUser = firstBase - 3;
 /** how many machines can have ids of their own at once */

@@ -165,7 +165,7 @@ export class Pool {
     }
   }
 
-  /** a prepared machine that ends while it waits is of no use to anybody */
+  /** removes a prepared machine that has died while it waited */
   #died(entry: Entry): void {
     const at = this.#preparedMachines.hot.indexOf(entry);
     if (at < 0) return;

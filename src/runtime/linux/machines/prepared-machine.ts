@@ -1,6 +1,6 @@
 /**
- * Prepared machines: everything that can be made before anybody knows what for. A cold prepared machine has its namespaces, cgroups
- * and network; a hot one is booted from an image as well, so that using it costs a few writes.
+ * Prepared machines: everything that can be made before a caller asks. A cold prepared machine has its namespaces,
+ * cgroups and network; a hot one is booted from an image as well, so that using it costs a few writes.
  */
 
 import { chownSync, mkdirSync, rmSync } from "node:fs";
@@ -146,7 +146,7 @@ export class MachinePreparer {
     return agent;
   }
 
-  /** applies the caller's limits, drives and other wishes to a prepared machine */
+  /** applies the caller's limits, drives and other settings to a prepared machine */
   async fit(prepared: PreparedMachine, wanted: Requirements): Promise<void> {
     const { launcher, volumes } = this.#options;
     const { plan, limits } = prepared;
