@@ -4,11 +4,12 @@
  * is removed with the package, or in the data directory if another user owns that folder.
  */
 
-import { spawn } from "node:child_process";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { advice, type HostNeed, missing } from "../../scripts/host-needs.mjs";
 import { SandkeepError } from "../core/model/errors.ts";
@@ -54,15 +55,17 @@ export function isForCompiling({ why }: HostNeed): boolean {
 async function compile(sources: string, folder: string): Promise<void> {
   mkdirSync(folder, { recursive: true, mode: 0o755 });
   removeAbandoned(folder);
+  let make: ChildProcessByStdio<null, null, Readable> | undefined;
+  // Before there is anything that a signal could leave behind.
+  using interruption = new Interruption(() => {
+    if (make?.pid !== undefined && make.exitCode === null) process.kill(-make.pid, "SIGTERM");
+  });
   // Two processes may compile at the same time; either result is fine.
   const build = mkdtempSync(join(folder, `make-${process.pid}-`));
   // A group of its own, so that compilers end with it.
-  const make = spawn("make", ["-s", "-C", sources, `BUILD=${build}`], {
+  make = spawn("make", ["-s", "-C", sources, `BUILD=${build}`], {
     detached: true,
     stdio: ["ignore", "ignore", "pipe"],
-  });
-  using interruption = new Interruption(() => {
-    if (make.pid !== undefined && make.exitCode === null) process.kill(-make.pid, "SIGTERM");
   });
   try {
     const [said, [code]] = await Promise.all([text(make.stderr), once(make, "close")]);
