@@ -5,14 +5,19 @@
 
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { powerCycle, type Scene, setScene } from "../../chaos/scene.ts";
 import { type RawAnswer, raw } from "../clients.ts";
 
 describe.each(["power", "process"] as const)("with SANDKEEP_DURABILITY=%s", (durability) => {
+  const undo = new AsyncDisposableStack();
+  let scene: Scene;
+  beforeAll(async () => {
+    scene = await setScene(undo, { database: "sqlite", durability, random: () => 0 });
+  });
+  afterAll(() => undo.disposeAsync());
+
   test("every acknowledged change of the database is there, also the last", async () => {
-    await using undo = new AsyncDisposableStack();
-    const scene = await setScene(undo, { database: "sqlite", durability, random: () => 0 });
     const { daemon } = scene;
     await answered(scene, "POST", "/v3/sandboxes", { name: "first" });
     await powerLoss(scene);
@@ -25,8 +30,6 @@ describe.each(["power", "process"] as const)("with SANDKEEP_DURABILITY=%s", (dur
 
   const promise = durability === "power" ? "has its files" : "has its files, or those of the snapshot before";
   test(`a sandbox whose stop was acknowledged ${promise}`, async () => {
-    await using undo = new AsyncDisposableStack();
-    const scene = await setScene(undo, { database: "sqlite", durability, random: () => 0 });
     const { daemon } = scene;
     await answered(scene, "POST", "/v3/sandboxes", { name: "stopped" });
     for (const text of ["before", "after"]) {
