@@ -2,7 +2,7 @@
 
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { refusal } from "../../../../test/harness/file-guest.ts";
 import { tempDir } from "../../../../test/harness/harness.ts";
 import { openSeal } from "../../../daemon/secrets.ts";
@@ -18,13 +18,14 @@ test("logins are sealed, listed without their passwords, and found before those 
     "helper.test": {},
     "broken.test": auth("nothing"),
   };
-  await writeFile(dockerFile, JSON.stringify({ auths, credsStore: "desktop" }));
+  await writeFile(dockerFile, JSON.stringify({ auths, credsStore: "not/a name" }));
   const warnings: string[] = [];
   const seal = openSeal(join(folder, "secret.key"));
   const warn = (sentence: string) => void warnings.push(sentence);
   const credentials = new Credentials({ dataDir: folder, seal, dockerFile, warn });
   expect(await credentials.find("docker.io")).toEqual({ user: "hub", password: "one" });
   expect(await credentials.find("helper.test")).toBeUndefined();
+  expect(warnings.splice(0)[0]).toMatch(/that is no name of a program$/);
   await credentials.put("registry.test", { user: "own", password: "s3cret-three" });
   expect(await credentials.find("registry.test")).toEqual({ user: "own", password: "s3cret-three" });
   expect(await credentials.list()).toEqual([
@@ -48,4 +49,48 @@ test("logins are sealed, listed without their passwords, and found before those 
   await writeFile(dockerFile, "{");
   expect(await credentials.find("docker.io")).toBeUndefined();
   expect(warnings[0]).toMatch(/^Cannot use the credentials in /);
+});
+
+test("programs that keep logins for Docker are asked, and one that cannot be used causes a warning", async () => {
+  const folder = await tempDir();
+  const dockerFile = join(folder, "config.json");
+  const credHelpers = { "index.docker.io": "hub", "long.test": "long", "token.test": "token", "none.test": "none" };
+  await writeFile(dockerFile, JSON.stringify({ credHelpers, credsStore: "all" }));
+  const program = async (name: string, script: string) => {
+    await writeFile(join(folder, `docker-credential-${name}`), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  };
+  const answer = (user: string) => `echo '{"ServerURL":"x","Username":"${user}","Secret":"s3cret"}'`;
+  await program(
+    "hub",
+    `test "$1 $(cat)" = "get https://index.docker.io/v1/" && test -z "$SANDKEEP_KEY" && ${answer("hub")}`,
+  );
+  await program(
+    "all",
+    `test "$(cat)" = other.test && ${answer("all")} || { echo credentials not found in it; exit 1; }`,
+  );
+  await program("token", answer("<token>"));
+  await program("long", "exec head -c 100000 /dev/zero");
+  const path = process.env.PATH;
+  process.env.PATH = `${folder}:${path}`;
+  process.env.SANDKEEP_KEY = "leaked";
+  onTestFinished(() => {
+    process.env.PATH = path;
+    delete process.env.SANDKEEP_KEY;
+  });
+  const warnings: string[] = [];
+  const warn = (sentence: string) => void warnings.push(sentence);
+  const seal = openSeal(join(folder, "secret.key"));
+  const credentials = new Credentials({ dataDir: folder, seal, dockerFile, warn });
+  expect(await credentials.find("docker.io")).toEqual({ user: "hub", password: "s3cret" });
+  expect(await credentials.find("other.test")).toEqual({ user: "all", password: "s3cret" });
+  expect(await credentials.find("unknown.test")).toBeUndefined();
+  expect(warnings).toEqual([]);
+  for (const registry of ["token.test", "long.test", "none.test"]) {
+    expect(await credentials.find(registry)).toBeUndefined();
+  }
+  expect(warnings).toEqual([
+    'Cannot use the program "docker-credential-token" for "token.test": it has an identity token, which is not supported',
+    'Cannot use the program "docker-credential-long" for "long.test": its answer is too long',
+    expect.stringMatching(/^Cannot use the program "docker-credential-none" for "none.test": .*ENOENT/),
+  ]);
 });

@@ -3,7 +3,9 @@
  * login`. A file of credentials never makes a pull fail: an unreadable one causes a warning and a pull without a login.
  *
  *   <data>/registries.json   { "registries": { host: { "user": …, "secret": sealed, "createdAt": ms } } }
- *   ~/.docker/config.json    { "auths": { host: { "auth": base64 of user:password } } }; Docker's registry has a URL there
+ *   ~/.docker/config.json    { "auths": { host: { "auth": base64 of user:password } }, "credHelpers": { host: name },
+ *                            "credsStore": name }; Docker's registry has a URL there, and the names are of programs that
+ *                            keep passwords (login-program.ts)
  */
 
 import { readFileSync } from "node:fs";
@@ -13,6 +15,7 @@ import { z } from "zod";
 import type { Seal } from "../../../core/context.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { isMissing, readJson, writeJson } from "../storage/json-file.ts";
+import { askProgram } from "./login-program.ts";
 import { isRegistry } from "./reference.ts";
 
 export interface Login {
@@ -49,13 +52,15 @@ export class Credentials {
   async find(registry: string): Promise<Login | undefined> {
     const own = (await this.#own())[registry];
     if (own) return { user: own.user, password: this.#options.seal.open(own.secret) };
-    return this.#dockers()[registry];
+    const { logins, helpers, store } = this.#dockers();
+    const helper = helpers[registry] ?? store;
+    return logins[registry] ?? (helper ? askProgram(helper, registry, this.#options.warn) : undefined);
   }
 
   async list(): Promise<KnownLogin[]> {
     const own = Object.entries(await this.#own()).map(([registry, { user }]) => ({ registry, user, from: "sandkeep" }));
     const there = new Set(own.map(({ registry }) => registry));
-    const dockers = Object.entries(this.#dockers())
+    const dockers = Object.entries(this.#dockers().logins)
       .filter(([registry]) => !there.has(registry))
       .map(([registry, { user }]) => ({ registry, user, from: "docker" }));
     return [...own, ...dockers].sort((a, b) => (a.registry < b.registry ? -1 : 1)) as KnownLogin[];
@@ -92,15 +97,22 @@ export class Credentials {
     await chmod(this.#path, 0o600);
   }
 
-  #dockers(): Record<string, Login> {
+  #dockers(): DockerLogins {
     const { dockerFile, warn } = this.#options;
-    if (dockerFile === undefined) return {};
+    const nothing = { logins: {}, helpers: {}, store: undefined };
+    if (dockerFile === undefined) return nothing;
     try {
-      const { auths = {} } = dockerConfig.parse(JSON.parse(readFileSync(dockerFile, "utf8")));
-      return Object.fromEntries(Object.entries(auths).flatMap(([key, entry]) => loginOf(key, entry.auth)));
+      const { auths, credHelpers, credsStore } = dockerConfig.parse(JSON.parse(readFileSync(dockerFile, "utf8")));
+      const logins = Object.entries(auths ?? {}).flatMap(([key, entry]) => loginOf(key, entry.auth));
+      const helpers = Object.entries(credHelpers ?? {}).map(([key, name]) => [registryOf(key), name]);
+      return {
+        logins: Object.fromEntries(logins),
+        helpers: Object.fromEntries(helpers),
+        store: credsStore ?? undefined,
+      };
     } catch (error) {
       if (!isMissing(error)) warn(`Cannot use the credentials in "${dockerFile}": ${messageOf(error).split("\n")[0]}`);
-      return {};
+      return nothing;
     }
   }
 }
@@ -116,22 +128,31 @@ const registriesFile = z.object({
   registries: z.record(z.string(), z.object({ user: z.string(), secret: z.string(), createdAt: z.number() })),
 });
 
-/** entries without `auth` keep their password in another program, which is not called */
+/** The logins in Docker's file, by registry, and the programs that have others. */
+interface DockerLogins {
+  logins: Record<string, Login>;
+  helpers: Record<string, string>;
+  /** the program for all other registries */
+  store: string | undefined;
+}
+
 const dockerConfig = z.object({
-  auths: z
-    .record(z.string(), z.object({ auth: z.string().nullish() }))
-    .nullish()
-    .transform((auths) => auths ?? {}),
+  auths: z.record(z.string(), z.object({ auth: z.string().nullish() })).nullish(),
+  credHelpers: z.record(z.string(), z.string()).nullish(),
+  credsStore: z.string().nullish(),
 });
 
-function loginOf(key: string, auth: string | null | undefined): [string, Login][] {
-  if (!auth) return [];
+function registryOf(key: string): string {
   const host = key
     .replace(/^https?:\/\//, "")
     .replace(/\/.*$/, "")
     .toLowerCase();
-  const registry = host === "index.docker.io" ? "docker.io" : host;
+  return host === "index.docker.io" ? "docker.io" : host;
+}
+
+function loginOf(key: string, auth: string | null | undefined): [string, Login][] {
+  if (!auth) return [];
   const text = Buffer.from(auth, "base64").toString();
   const at = text.indexOf(":");
-  return at < 1 ? [] : [[registry, { user: text.slice(0, at), password: text.slice(at + 1) }]];
+  return at < 1 ? [] : [[registryOf(key), { user: text.slice(0, at), password: text.slice(at + 1) }]];
 }
