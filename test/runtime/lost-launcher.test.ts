@@ -72,9 +72,8 @@ test("a launcher that lives and does not answer is replaced, and requests are an
   );
   expect(await launcher.machines()).toEqual([]);
   expect(launcher.pid).not.toBe(pid);
-  expect(said).toEqual([
-    `The launcher (process ${pid}) did not answer and was killed; process ${launcher.pid} has taken its place, and sandboxes go on`,
-  ]);
+  const what = `The launcher (process ${pid}) did not answer and was killed; process ${launcher.pid} has taken its place`;
+  expect(said).toEqual([expect.stringContaining(what)]);
 });
 
 test("a dead launcher does not prevent shutting down", async () => {

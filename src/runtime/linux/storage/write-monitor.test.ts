@@ -29,6 +29,8 @@ afterAll(() => undo.disposeAsync());
 
 async function opened(): Promise<WriteMonitor> {
   const { isNewlyMounted } = await openStorage({ dataDir, kind: "image", imageSize: 600 * mebibyte });
+  // A commit while the disk is full would make the store read-only, where no loss goes unseen.
+  execFileSync("mount", ["-o", "remount,commit=300", store]);
   return WriteMonitor.open({ store, isMounted, isUnused: isNewlyMounted });
 }
 
