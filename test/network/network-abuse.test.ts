@@ -178,7 +178,7 @@ for i in range(3000):
   expect(await egress()).toBe(process);
 });
 
-test("each of a million packets that the kernel refuses is counted, in few lines, at no cost for the neighbour", async () => {
+test("each of 250,000 packets that the kernel refuses is counted, in few lines, at no cost for the neighbour", async () => {
   const process = await egress();
   await probe.add("barred");
   const flood = probe.spawn(
@@ -187,7 +187,7 @@ test("each of a million packets that the kernel refuses is counted, in few lines
     `
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 print("begun", flush=True)
-for i in range(1000000):
+for i in range(250_000):
     try: s.sendto(b"x" * 20, ("${webAddress}", 1 + i % 60000))
     except PermissionError: pass
 print("done", flush=True)
@@ -201,9 +201,9 @@ print("done", flush=True)
   const events = await eventually("all are counted", async () => {
     const all = await probe.eventsNow("barred");
     const sum = all.reduce((total, { count = 0, dropped = 0 }) => total + count + dropped, 0);
-    return sum >= 1_000_000 && { all, sum };
+    return sum >= 250_000 && { all, sum };
   });
-  expect(events.sum).toBe(1_000_000);
+  expect(events.sum).toBe(250_000);
   expect(events.all.length).toBeLessThan(10_000);
   expect(await egress()).toBe(process);
 });

@@ -27,11 +27,19 @@ beforeAll(async () => {
   neighbour = await host.boot({ limits });
 });
 
-beforeEach(async () => {
+beforeEach(() => bootVictim(limits));
+
+async function bootVictim(limits: Limits): Promise<void> {
   victim = await host.boot({ limits });
   hog = await install(victim, "hog");
   await victim.files().write("/var/tmp/kept", Buffer.from("still here"));
-});
+}
+
+/** for a test that needs less than the usual */
+async function replaceVictim(changes: Partial<Limits>): Promise<void> {
+  await victim.stop();
+  await bootVictim({ ...limits, ...changes });
+}
 
 /** After every attack: the neighbour works, the agent answers, and a stop keeps the files. */
 afterEach(async () => {
@@ -95,6 +103,8 @@ test.each(users)(
   "descriptors of every process of %s use up the sandbox's memory, not the host's table",
   async (user) => {
     const [, , most = 0] = readFileSync("/proc/sys/fs/file-nr", "utf8").split("\t").map(Number);
+    // It takes seconds to fill more.
+    await replaceVictim({ memory: 96 * megabyte });
     const command = await start(user, "files-everywhere");
     await Promise.race([command.exited, firstLine(command)]);
     const [open = 0] = readFileSync("/proc/sys/fs/file-nr", "utf8").split("\t").map(Number);
@@ -119,6 +129,8 @@ test.each(users)("a disk that %s has filled can still be captured, running and s
 });
 
 test.each(users)("empty files that %s makes end at the limit of the disk", async (user) => {
+  // It takes seconds to fill more.
+  await replaceVictim({ disk: 24 * megabyte });
   const said = (await run(victim, user, [hog, "inodes", "/var/tmp/many"], { timeLimit: 180_000 })).out;
   expect(said).toMatch(/Disk quota exceeded|No space left/);
   expect((await run(victim, user, ["rm", "-rf", "/var/tmp/many"])).code).toBe(0);
