@@ -71,11 +71,11 @@ function playRound(root: string, steps: Step[]): void {
     }
     layers.unshift(layer);
   }
+  const wanted = dump(merged, layers);
   // Every range of two layers or more; the last layer stands for an image and stays below what is flattened.
   for (const [from, to] of ranges(depth - 1)) {
     const flat = makeLayer(root, `flat${from}-${to}`);
     run(tool, "flatten", flat, ...layers.slice(from, to));
-    const wanted = dump(merged, layers);
     const got = dump(merged, [...layers.slice(0, from), flat, ...layers.slice(to)]);
     comparisons++;
     if (wanted !== got) {
