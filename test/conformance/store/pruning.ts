@@ -206,6 +206,23 @@ export function pruningSuite(host: () => StoreHost): void {
       expect((await store.sessionBehind(projectId, left.length - 1))?.at).toBe(noon - 5);
     });
 
+    test("leave exact counts where runs that have become short are joined", async () => {
+      const store = await freshStore(host());
+      const owner = await newOwner(store);
+      const { projectId } = owner;
+      const times = Array.from({ length: 3 * shortRun + 30 }, (_, i) => noon + i);
+      const all = await fill(store, owner, times);
+      expect(await store.countSessions({ projectId })).toBe(all.length);
+      const gone = all.filter((_, i) => i % 4 > 0).map(({ id }) => id);
+      for (let i = 0; i < gone.length; i += 100) await store.pruneSessions(gone.slice(i, i + 100));
+      await store.compactCounts(projectId);
+      const left = all.filter((_, i) => i % 4 === 0);
+      for (const span of [{}, { after: { at: noon + 150 } }, { before: { at: noon + 320 } }])
+        expect(await store.countSessions({ projectId, ...span }), JSON.stringify(span)).toBe(
+          left.filter((one) => isIn(one, span)).length,
+        );
+    });
+
     test("leave counts and totals of pages that match the rows, after random changes", async () => {
       const store = await freshStore(host());
       const owner = await newOwner(store);
