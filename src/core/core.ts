@@ -14,6 +14,7 @@ import { ProjectEvents } from "./events/project-events.ts";
 import { SessionFiles } from "./files/files.ts";
 import { UserFiles } from "./files/user-files.ts";
 import { Host } from "./host.ts";
+import type { Session } from "./model/sandbox.ts";
 import { EgressLogs } from "./network/egress-log.ts";
 import { NetworkPolicies } from "./network/policies.ts";
 import { Routes } from "./network/routes.ts";
@@ -25,6 +26,7 @@ import { Activity } from "./sessions/activity.ts";
 import { Boots } from "./sessions/boot.ts";
 import { Endings } from "./sessions/end.ts";
 import { Expiry, stopsAtOnce } from "./sessions/expiry.ts";
+import { Pauses } from "./sessions/pauses.ts";
 import { Pruning } from "./sessions/pruning.ts";
 import { recover } from "./sessions/recovery.ts";
 import { Sessions } from "./sessions/sessions.ts";
@@ -62,8 +64,10 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   const endings = new Endings(context, transitions, retention, captures);
   const activity = new Activity(context);
   const pruning = new Pruning(context, descriptions);
-  const expiry = new Expiry({ context, endings, retention, activity, quarantine, pruning });
+  const adoptCommands = (session: Session) => commands.adopt(session);
   const expiryChanged = () => expiry.changed();
+  const pauses = new Pauses({ context, transitions, endings, captures, adoptCommands, expiryChanged });
+  const expiry = new Expiry({ context, endings, retention, activity, pauses, quarantine, pruning });
   clock.move = async (by) => {
     context.notice(`The clock was set by ${Math.round(by / 1000)} s: sessions keep the time that they had left`);
     await context.store.moveSessions(by).catch(context.logError);
@@ -82,6 +86,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     boots,
     endings,
     captures,
+    pauses,
     retention,
     drives,
     turns,
@@ -92,6 +97,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     activity,
     endings,
     captures,
+    pauses,
     turns,
     booted: (id) => boots.settled(id),
     expiryChanged,
@@ -122,7 +128,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     policies: new NetworkPolicies(context, services.sandboxes, services.sessions),
     host: new Host(context),
     async open({ keepAll = false } = {}) {
-      await recover({ context, transitions, activity, endings, commands, descriptions, watch });
+      await recover({ context, transitions, activity, endings, commands, pauses, descriptions, watch });
       context.runtime.onLoss(() => void settleLostSnapshots(context).catch(context.logError));
       await quarantine.open({ keepAll });
       expiry.open();

@@ -35,7 +35,7 @@ export class Host {
     const { readOnly: _, ...limits } = caller.scope ?? {};
     requireUnlimited({ ...caller, scope: limits }, "a look at the numbers of the whole host");
     const { runtime, store } = this.#context;
-    const sessions = { pending: 0, running: 0, snapshotting: 0, stopping: 0 };
+    const sessions = { pending: 0, running: 0, paused: 0, snapshotting: 0, stopping: 0 };
     for (const { state } of await store.openSessions()) if (state in sessions) sessions[state as keyof OpenSessions]++;
     return { ...runtime.vitals(), sessions };
   }

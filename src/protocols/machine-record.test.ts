@@ -37,6 +37,7 @@ const full: Required<MachineRecord> = {
   volume: { whole: true, inherited: 10 },
   snapshotLayers: ["s"],
   networkUnsure: true,
+  paused: true,
   ended: {
     machineId: "s1",
     cause: "asked",
@@ -48,7 +49,7 @@ const full: Required<MachineRecord> = {
 };
 
 test("a record is read as it was written, with every field and with the fewest", () => {
-  const { volume: _volume, snapshotLayers: _layers, networkUnsure: _unsure, ended, ...least } = full;
+  const { volume: _volume, snapshotLayers: _layers, networkUnsure: _unsure, paused: _paused, ended, ...least } = full;
   const { line: _line, ...leastSpec } = spec;
   const { snapshot: _snapshot, ...leastEnd } = ended;
   const { disk: _disk, ...leastUsage } = usage;

@@ -41,6 +41,8 @@ export interface MachineRecord {
   snapshotLayers?: string[];
   /** set while its network changes: the current network may be the one in `spec` or another one */
   networkUnsure?: true;
+  /** set while it is paused: its processes are frozen, and stay so until it is resumed */
+  paused?: true;
   ended?: RecordedEnd;
 }
 
@@ -123,6 +125,7 @@ const schema: z.ZodType<MachineRecord> = z.looseObject({
   volume: z.looseObject({ whole: z.boolean(), inherited: z.number() }).exactOptional(),
   snapshotLayers: z.array(z.string()).exactOptional(),
   networkUnsure: z.literal(true).exactOptional(),
+  paused: z.literal(true).exactOptional(),
   ended: ended.exactOptional(),
 });
 

@@ -1,11 +1,11 @@
 /**
- * The lifecycle of a sandbox on E2B's API: timeouts, pause, resume and fork. A pause is a stop that keeps the files:
- * programs end, and a resume does not start them again.
+ * The lifecycle of a sandbox on E2B's API: timeouts, pause, resume and fork. A pause keeps memory and files, and programs
+ * go on at the resume. Without memory it is a stop that keeps the files.
  */
 
 import type { Hono } from "hono";
-import type { Booted } from "../../core/sandboxes/sandboxes.ts";
-import { isOver } from "../../core/sessions/states.ts";
+import type { Booted, Resumed } from "../../core/sandboxes/sandboxes.ts";
+import { isAsleep } from "../../core/sessions/states.ts";
 import { json } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { noSandbox, refusalOf } from "./errors.ts";
@@ -22,30 +22,32 @@ export function lifecycleRoutes(app: Hono<Env>, dialect: Dialect): void {
   for (const path of ["/sandboxes/:id/connect", "/v2/sandboxes/:id/connect"]) {
     app.post(path, async (c) => {
       queryOf(c, schemas.emptyQuery);
-      const { timeout = usualTime.connect } = await bodyOf(c, dialect, schemas.connectBody);
-      const { resumed, ...booted } = await running(c, timeout * 1000);
+      const { timeout = usualTime.connect, memory } = await bodyOf(c, dialect, schemas.connectBody);
+      const { resumed, ...booted } = await running(c, timeout * 1000, memory);
       return json(wire.sandbox(booted, accessTo(dialect, booted, c.get("owner"))), resumed ? 201 : 200);
     });
   }
 
   app.post("/sandboxes/:id/resume", async (c) => {
     queryOf(c, schemas.emptyQuery);
-    const { timeout = usualTime.old, autoPause } = await bodyOf(c, dialect, schemas.resumeBody);
+    const { timeout = usualTime.old, autoPause, memory } = await bodyOf(c, dialect, schemas.resumeBody);
     const { sandbox, session } = await sandboxOf(c, dialect);
-    if (!isOver(session.state)) throw new Refusal(409, "Cannot resume the sandbox: it runs already");
+    if (!isAsleep(session.state)) throw new Refusal(409, "Cannot resume the sandbox: it runs already");
     if (autoPause !== undefined && autoPause !== sandbox.persistent) {
-      await core.sandboxes.update(c.get("owner"), sandbox.name, { persistent: autoPause });
+      const changes = { persistent: autoPause, onTimeout: autoPause ? ("pause" as const) : undefined };
+      await core.sandboxes.update(c.get("owner"), sandbox.name, changes);
     }
-    const booted = await running(c, timeout * 1000);
+    const booted = await running(c, timeout * 1000, memory);
     return json(wire.sandbox(booted, accessTo(dialect, booted, c.get("owner"))), 201);
   });
 
   app.post("/sandboxes/:id/pause", async (c) => {
     queryOf(c, schemas.emptyQuery);
-    await bodyOf(c, dialect, schemas.pauseBody);
+    const { memory = true } = await bodyOf(c, dialect, schemas.pauseBody);
     const { session } = await sandboxOf(c, dialect);
-    if (isOver(session.state)) throw new Refusal(409, "Cannot pause the sandbox: it is paused already");
-    await core.sessions.snapshot(c.get("owner"), session.id);
+    if (isAsleep(session.state)) throw new Refusal(409, "Cannot pause the sandbox: it is paused already");
+    if (memory) await core.sessions.pause(c.get("owner"), session.id);
+    else await core.sessions.snapshot(c.get("owner"), session.id);
     return nothing();
   });
 
@@ -89,9 +91,9 @@ export function lifecycleRoutes(app: Hono<Env>, dialect: Dialect): void {
   });
 
   /** the running sandbox, with at least this time left */
-  async function running(c: E2bContext, time: number): Promise<Booted & { resumed: boolean }> {
+  async function running(c: E2bContext, time: number, memory?: boolean): Promise<Resumed> {
     const { sandbox } = await sandboxOf(c, dialect);
-    const booted = await core.sandboxes.resume(c.get("owner"), sandbox.name, { timeout: time });
+    const booted = await core.sandboxes.resume(c.get("owner"), sandbox.name, { timeout: time, memory });
     if (booted.resumed) return booted;
     const session = await core.sessions.endIn(c.get("owner"), booted.session.id, time, { later: true });
     return { ...booted, session };
@@ -100,7 +102,7 @@ export function lifecycleRoutes(app: Hono<Env>, dialect: Dialect): void {
   /** the sandbox, which must be running: for this vendor a paused sandbox has no timeout */
   async function awake(c: E2bContext): Promise<Booted> {
     const booted = await sandboxOf(c, dialect);
-    if (isOver(booted.session.state)) throw noSandbox(c.req.param("id") ?? "");
+    if (isAsleep(booted.session.state)) throw noSandbox(c.req.param("id") ?? "");
     return booted;
   }
 }

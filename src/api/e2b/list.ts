@@ -1,14 +1,18 @@
 /** The lists of sandboxes on E2B's API: running and paused ones in pages, and the older list of running ones. */
 
 import type { Hono } from "hono";
+import type { SessionState } from "../../core/model/sandbox.ts";
 import type { SandboxFilter } from "../../core/ports/store.ts";
-import { openStates, overStates } from "../../core/sessions/states.ts";
+import { isAsleep, openStates, overStates } from "../../core/sessions/states.ts";
 import { json } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { type Dialect, type Env, queryOf } from "./request.ts";
 import * as wire from "./wire.ts";
 
-const states = { running: openStates, paused: overStates };
+const states = {
+  running: openStates.filter((state) => !isAsleep(state)),
+  paused: ["paused", ...overStates],
+} satisfies Record<string, SessionState[]>;
 /** most sandboxes in the list without pages */
 const longest = 1000;
 
@@ -29,7 +33,7 @@ export function listRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { items, next } = await core.sandboxes.listWithSessions(owner, { ...wanted, ...page });
     const headers: Record<string, string> = next === undefined ? {} : { "x-next-token": next };
     if (state.includes("running")) {
-      headers["x-total-running"] = String(await core.sandboxes.count(owner, { ...filter, states: openStates }));
+      headers["x-total-running"] = String(await core.sandboxes.count(owner, { ...filter, states: states.running }));
     }
     return json(
       items.filter(({ session }) => wire.isThere(session)).map((each) => wire.listed(each, limits)),
@@ -42,7 +46,7 @@ export function listRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { metadata } = queryOf(c, schemas.runningQuery);
     const query = {
       ...tagsOf(metadata),
-      states: openStates,
+      states: states.running,
       limit: longest,
       order: "desc",
       sortBy: "createdAt",

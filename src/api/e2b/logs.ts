@@ -4,7 +4,7 @@
  */
 
 import type { Hono } from "hono";
-import type { Command } from "../../core/model/sandbox.ts";
+import type { Command, Session } from "../../core/model/sandbox.ts";
 import type { Booted } from "../../core/sandboxes/sandboxes.ts";
 import { json } from "../kit/http.ts";
 import { type Dialect, type E2bContext, type Env, queryOf, sandboxOf } from "./request.ts";
@@ -49,8 +49,12 @@ export function logRoutes(app: Hono<Env>, dialect: Dialect): void {
   /** the entries of the current or last session, oldest first */
   async function entriesOf(c: E2bContext): Promise<Entry[]> {
     const booted = await sandboxOf(c, dialect);
-    const commands = await core.commands.list(c.get("owner"), booted.session.id);
-    return [...sessionEntries(booted), ...commands.flatMap(commandEntries)].sort((one, other) => one.at - other.at);
+    const owner = c.get("owner");
+    const commands = await core.commands.list(owner, booted.session.id);
+    const { items } = await core.sessions.ofSandbox(owner, booted.sandbox.name, { limit: 2, order: "desc" });
+    return [...sessionEntries(booted, items[1]), ...commands.flatMap(commandEntries)].sort(
+      (one, other) => one.at - other.at,
+    );
   }
 }
 
@@ -58,12 +62,27 @@ function printed({ at, level, message, fields }: Entry): object {
   return { timestamp: wire.time(at), level, message, fields: { logger, ...fields } };
 }
 
-function sessionEntries({ session }: Booted): Entry[] {
-  const { startedAt, stoppedAt, endReason = "" } = session;
+function sessionEntries({ session }: Booted, before: Session | undefined): Entry[] {
+  const { startedAt, pausedAt, resumedAt, stoppedAt, endReason = "" } = session;
   return [
-    ...(startedAt === undefined ? [] : [entry(startedAt, "info", "Sandbox started")]),
-    ...(stoppedAt === undefined ? [] : [entry(stoppedAt, "info", "Sandbox paused", { reason: endReason })]),
+    ...(startedAt === undefined ? [] : [startEntry(startedAt, before)]),
+    ...(resumedAt === undefined ? [] : [entry(resumedAt, "info", "Sandbox resumed")]),
+    ...(pausedAt === undefined ? [] : [entry(pausedAt, "info", "Sandbox paused")]),
+    ...(stoppedAt === undefined
+      ? []
+      : [
+          entry(stoppedAt, "info", pausedAt === undefined ? "Sandbox paused" : "Sandbox stopped", {
+            reason: endReason,
+          }),
+        ]),
   ];
+}
+
+/** says if the session before was paused and its memory is gone */
+function startEntry(at: number, before: Session | undefined): Entry {
+  if (before?.state !== "aborted" || before.pausedAt === undefined) return entry(at, "info", "Sandbox started");
+  const fields = { reason: before.endReason ?? "" };
+  return entry(at, "warn", "Sandbox resumed from its files: its memory is gone", fields);
 }
 
 function commandEntries({ id, name, args, cwd, startedAt, endedAt, exitCode }: Command): Entry[] {

@@ -8,7 +8,7 @@ import { isIP } from "node:net";
 import type { Hono } from "hono";
 import { type Cidr, covers, parseCidr } from "../../core/network/cidr.ts";
 import type { DomainRule, NetworkPolicy } from "../../core/network/network-policy.ts";
-import { isOver } from "../../core/sessions/states.ts";
+import { isAsleep } from "../../core/sessions/states.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
 import type { Network } from "./schemas.ts";
@@ -27,7 +27,7 @@ export function networkRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { allow_internet_access: internet, ...egress } = await bodyOf(c, dialect, schemas.networkBody);
     const networkPolicy = policyOf(egress, internet);
     const { sandbox, session } = await sandboxOf(c, dialect);
-    if (isOver(session.state)) throw new Refusal(409, "Cannot change the network of the sandbox: it is paused");
+    if (isAsleep(session.state)) throw new Refusal(409, "Cannot change the network of the sandbox: it is paused");
     await core.sessions.setNetworkPolicy(c.get("owner"), session.id, networkPolicy);
     const { isPrivate, host: maskRequestHost } = sandbox.ingress ?? {};
     const ingress = { ...(isPrivate && { allowPublicTraffic: false }), ...(maskRequestHost && { maskRequestHost }) };

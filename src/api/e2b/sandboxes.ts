@@ -64,6 +64,7 @@ type CreateBody = z.output<Schemas["createBody"]>;
 
 async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: number): Promise<CreateSpec> {
   const { templateID, timeout = usual, metadata, envVars, autoPause = false, autoResume, volumeMounts } = body;
+  const { autoPauseMemory = true } = body;
   const { network, allow_internet_access: internet } = body;
   const snapshot = await snapshotCalled(dialect, owner, templateID);
   const isPrivate = network?.allowPublicTraffic === false;
@@ -76,6 +77,7 @@ async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: n
     timeout: timeout * 1000,
     // At its timeout, a sandbox keeps its files only if it pauses.
     persistent: autoPause,
+    ...(autoPause && autoPauseMemory && { onTimeout: "pause" }),
     // The snapshot of each pause replaces the one before.
     keepLastSnapshots: { count: 1, deleteEvicted: true },
     networkPolicy: policyOf(network ?? {}, internet),

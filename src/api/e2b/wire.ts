@@ -3,7 +3,7 @@
 import type { Sandbox, Session, Snapshot, TagValue } from "../../core/model/sandbox.ts";
 import { labelOf } from "../../core/model/sandbox-label.ts";
 import type { Booted } from "../../core/sandboxes/sandboxes.ts";
-import { isOver } from "../../core/sessions/states.ts";
+import { isAsleep, isOver } from "../../core/sessions/states.ts";
 
 /** the version of envd that clients see: they may use all of its functions */
 export const envdVersion = "0.6.4";
@@ -11,9 +11,9 @@ export const envdVersion = "0.6.4";
 /** the name of the default template */
 export const defaultTemplate = "base";
 
-/** the state of a sandbox that exists: paused when its session has ended with its files kept */
+/** the state of a sandbox that exists: paused with its memory, or when its session has ended with its files kept */
 export function stateOf(session: Session): "running" | "paused" {
-  return isOver(session.state) ? "paused" : "running";
+  return isAsleep(session.state) ? "paused" : "running";
 }
 
 /** whether the sandbox exists for this vendor: one that has ended without a snapshot does not */
@@ -59,7 +59,7 @@ export function listed({ sandbox: it, session }: Booted, limits: { disk: number 
     ...identity(it),
     // The sandbox's creation, which pauses do not change: lists are sorted by it.
     startedAt: time(it.createdAt),
-    endAt: time(session.expiresAt ?? session.stoppedAt ?? startedAt + session.timeout),
+    endAt: time(session.expiresAt ?? session.stoppedAt ?? session.pausedAt ?? startedAt + session.timeout),
     cpuCount: it.vcpus,
     memoryMB: it.memory,
     diskSizeMB: Math.floor(limits.disk / 2 ** 20),

@@ -8,7 +8,7 @@ import type { z } from "zod";
 import { SandkeepError } from "../../core/model/errors.ts";
 import type { Owner } from "../../core/model/sandbox.ts";
 import type { WantedMount } from "../../core/sandboxes/sandboxes.ts";
-import { isOver } from "../../core/sessions/states.ts";
+import { isAsleep, isOver } from "../../core/sessions/states.ts";
 import { json } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { policyOf } from "./egress.ts";
@@ -54,7 +54,7 @@ export function vmRoutes(app: Hono<Env>, dialect: Dialect): void {
     const owner = ownerOf(c);
     const { session, sandbox } = await vmOf(dialect, owner, c.req.param("id"));
     const timeout = seconds === undefined ? undefined : seconds * 1000;
-    if (timeout !== undefined && !isOver(session.state)) await core.sessions.setTimeout(owner, session.id, timeout);
+    if (timeout !== undefined && !isAsleep(session.state)) await core.sessions.setTimeout(owner, session.id, timeout);
     const changes = { ...(metadata && { tags: metadata }), ...(timeout !== undefined && { timeout }) };
     await orNotFound(core.sandboxes.update(owner, sandbox.name, changes), "VM");
     return answer(await vmOf(dialect, owner, session.id));

@@ -12,6 +12,7 @@ import type { Vm } from "./request.ts";
 const statuses: Record<SessionState, VmStatus> = {
   pending: "pending",
   running: "active",
+  paused: "suspended",
   snapshotting: "stopping",
   stopping: "stopping",
   stopped: "killed",

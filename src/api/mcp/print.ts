@@ -16,8 +16,8 @@ export const sandboxFields = {
   sandbox: z.string().describe("Its name, by which the other tools know it."),
   session_id: z.string().describe("Its session: each run has another."),
   status: z
-    .enum(["pending", "running", "snapshotting", "stopping", "stopped", "failed", "aborted"])
-    .describe("Commands and files work while it is running."),
+    .enum(["pending", "running", "paused", "snapshotting", "stopping", "stopped", "failed", "aborted"])
+    .describe("Commands and files work while it is running; resume_sandbox continues a paused one."),
   image: z.string().describe("The image that it boots from."),
   cwd: z.string().describe("Where commands start and relative paths begin."),
   vcpus: z.int(),

@@ -30,6 +30,7 @@ const codes: Partial<Record<ErrorCase, string>> = {
   "exists sandbox": "name_taken",
   "conflict session stopping": "stopping",
   "conflict session snapshotting": "snapshotting",
+  "conflict session paused": "paused",
   "conflict snapshot": "no_snapshot",
   "conflict command": "no_input",
   "conflict drive": "attached",

@@ -6,7 +6,7 @@ import { SandkeepError } from "../../core/model/errors.ts";
 import { metricsText } from "./metrics.ts";
 
 const vitals = {
-  machines: { running: 3, hot: 2, warm: 1 },
+  machines: { running: 3, paused: 2, hot: 2, warm: 1 },
   disk: {
     places: [
       { place: "disk" as const, free: 5_000_000_000, reserve: 2_147_483_648 },
@@ -16,7 +16,7 @@ const vitals = {
   },
   openFiles: { now: 1000, most: 50_000 },
   tcpMemory: { now: 4096, most: 8192 },
-  sessions: { pending: 0, running: 3, snapshotting: 0, stopping: 1 },
+  sessions: { pending: 0, running: 3, paused: 2, snapshotting: 0, stopping: 1 },
 };
 
 test("each metric has its help, its type and its values", async () => {
@@ -36,6 +36,7 @@ test("each metric has its help, its type and its values", async () => {
   );
   expect(text).toContain('sandkeep_disk_free_bytes{place="store"} 1000000\n');
   expect(text).toContain('sandkeep_sessions{state="stopping"} 1\n');
+  expect(text).toContain("\nsandkeep_paused_machines 2\n");
   const line = /^(# (HELP \w+ .+|TYPE \w+ gauge)|\w+(\{\w+="\w+"\})? \d+)$/;
   expect(text.endsWith("\n")).toBe(true);
   expect(

@@ -56,6 +56,11 @@ function metricsOf({ machines, disk, openFiles, tcpMemory, sessions }: Vitals): 
     ...(disk ? ofDisk : []),
     { name: "sandkeep_machines", help: "Sandboxes that run", values: [{ value: machines.running }] },
     {
+      name: "sandkeep_paused_machines",
+      help: "Sandboxes that are paused and keep their memory",
+      values: [{ value: machines.paused }],
+    },
+    {
       name: "sandkeep_pooled_machines",
       help: "Machines that wait in the pool, booted from the default image (hot) or without a root (warm)",
       values: (["hot", "warm"] as const).map((kind) => ({ labels: { kind }, value: machines[kind] })),

@@ -67,6 +67,12 @@ const wordings: ErrorTable<Wording> = {
     message: "Sandbox has stopped execution and is no longer available",
   },
   "gone snapshot": { status: 410, code: "snapshot_not_found" },
+  // Clients resume a sandbox when they get this, as they do with a stopped one.
+  "conflict session paused": {
+    status: 410,
+    code: "sandbox_stopped",
+    message: "Sandbox is paused and is not available until it is resumed",
+  },
   "conflict session stopping": {
     status: 422,
     code: "sandbox_stopping",

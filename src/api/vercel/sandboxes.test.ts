@@ -280,7 +280,7 @@ describe("list", () => {
   test.each([
     ["running", ["pending", "running"]],
     ["stopping", ["snapshotting", "stopping"]],
-    ["stopped", ["stopped", "failed", "aborted"]],
+    ["stopped", ["paused", "stopped", "failed", "aborted"]],
   ])("status %s means the states %j", async (status, states) => {
     const { ask, asked } = apiClient();
     await ask("GET", `/api/v2/sandboxes?status=${status}`);

@@ -20,10 +20,11 @@ import { portPathUrl, portUrl } from "../kit/port-url.ts";
 import { pinnedName } from "./image-names.ts";
 import { policyToWire } from "./network-policy.ts";
 
-/** sandboxes have only three statuses, sessions all seven */
+/** sandboxes have only three statuses; a paused one runs again when a client resumes it, like a stopped one */
 const sandboxStatus: Record<SessionState, SandboxStatus> = {
   pending: "running",
   running: "running",
+  paused: "stopped",
   snapshotting: "stopping",
   stopping: "stopping",
   stopped: "stopped",
@@ -36,6 +37,11 @@ export type SandboxStatus = "running" | "stopping" | "stopped";
 /** the states that a filter by status means */
 export function statesOf(status: SandboxStatus): SessionState[] {
   return (Object.keys(sandboxStatus) as SessionState[]).filter((state) => sandboxStatus[state] === status);
+}
+
+/** sessions have all our states but one, which this vendor does not know */
+export function sessionStatus(state: SessionState): Exclude<SessionState, "paused"> {
+  return state === "paused" ? "stopped" : state;
 }
 
 /** this host's architecture, which every sandbox has */
@@ -91,7 +97,7 @@ export function session(it: Session): object {
     timeout: it.timeout,
     region: it.region,
     cwd: it.cwd,
-    status: it.state,
+    status: sessionStatus(it.state),
     requestedAt: it.requestedAt,
     createdAt: it.createdAt,
     updatedAt: it.updatedAt,
@@ -104,7 +110,7 @@ export function session(it: Session): object {
     networkPolicy: policyToWire(it.networkPolicy),
     ...optional("startedAt", it.startedAt),
     ...optional("requestedStopAt", it.requestedStopAt),
-    ...optional("stoppedAt", it.stoppedAt),
+    ...optional("stoppedAt", it.stoppedAt ?? it.pausedAt),
     ...optional("abortedAt", it.abortedAt),
     ...optional("snapshottedAt", it.snapshottedAt),
     ...optional("duration", it.duration),

@@ -28,6 +28,7 @@ const wordings: Partial<Record<ErrorCase, string>> = {
   unauthenticated: "Not authorized: the token is missing or invalid",
   "gone session": "The sandbox session has ended",
   "conflict session": "The sandbox session is ending",
+  "conflict session paused": "The sandbox session is paused, and goes on when its sandbox is resumed",
   "invalid executable": "Cannot run the command: the sandbox's image has no bash",
   internal: "An internal error occurred",
 };

@@ -42,6 +42,8 @@ export interface Place {
 const statuses: Record<SessionState, WireSession["status"]> = {
   pending: "provisioning",
   running: "running",
+  // This vendor has no word for it. Commands are refused with the reason.
+  paused: "running",
   snapshotting: "deleting",
   stopping: "deleting",
   stopped: "deleting",

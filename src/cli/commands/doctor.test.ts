@@ -20,6 +20,7 @@ const good: HostFacts = {
   tproxy: true,
   lackingLogs: [],
   fuse: true,
+  freezer: true,
   cgroups: { version: 2, controllers: ["cpu", "io", "memory", "pids"] },
   guest: { compiled: true, compiler: true },
   store: {
@@ -83,6 +84,7 @@ test.each<[string, Partial<HostFacts>, RegExp, string?]>([
 test.each<[string, Partial<HostFacts>, RegExp, string?]>([
   ["kernel", { kernel: "5.19.0" }, /tested from 6\.1/],
   ["limits inside", { fuse: false }, /\/dev\/fuse is missing: .* as they were at the start/, "modprobe fuse"],
+  ["pauses", { freezer: false }, /a pause keeps files only/, "mount -t cgroup2 none /sys/fs/cgroup/unified"],
   [
     "clock inside",
     { timeNamespaces: false },

@@ -86,6 +86,13 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
       "/dev/fuse is missing: /proc inside shows the right limits, but memory and load as they were at the start";
     return { name, state: "warning", detail, fix: "modprobe fuse" };
   },
+  ({ freezer, memory }) => {
+    const name = "pauses";
+    const place = memory.swap > 0 ? "which goes to the swap" : "which stays in RAM, as there is no swap";
+    if (freezer) return { name, state: "ok", detail: `keep the memory of sandboxes, ${place}` };
+    const detail = "no cgroup freezer is mounted: a pause keeps files only, and programs end";
+    return { name, state: "warning", detail, fix: "mount -t cgroup2 none /sys/fs/cgroup/unified" };
+  },
   ({ timeNamespaces }) => {
     const name = "clock inside";
     if (timeNamespaces) return { name, state: "ok", detail: "uptime counts from each sandbox's own start" };

@@ -25,6 +25,8 @@ export interface HostFacts {
   /** whether a sandbox can have its own files in /proc */
   fuse: boolean;
   cgroups: { version: 1 | 2; controllers: string[] };
+  /** whether sandboxes can be paused with their memory: by version 2 of cgroups, or by a controller of version 1 */
+  freezer: boolean;
   /** whether the native program is compiled, and whether it can be */
   guest: { compiled: boolean; compiler: boolean };
   store: {
@@ -94,6 +96,7 @@ export function readHost(known: HostKnowledge): HostFacts {
     ].flat(),
     fuse: existsSync("/dev/fuse") && known.kernelHas("CONFIG_FUSE_FS", "fuse"),
     cgroups: { version: cgroupVersion(), controllers: known.cgroupControllers() },
+    freezer: / cgroup2 /.test(text("/proc/self/mounts")) || known.cgroupControllers().includes("freezer"),
     guest: { compiled: known.compiled, compiler: known.onPath("cc") && known.onPath("make") },
     store: storeFacts(known),
     memory: { total: meminfo("MemTotal"), available: meminfo("MemAvailable"), swap: meminfo("SwapTotal") },

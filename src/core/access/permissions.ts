@@ -139,6 +139,7 @@ export function guarded(
     use: worksInSession,
     heartbeat: changesSession,
     stop: changesSession,
+    pause: changesSession,
     extend: changesSession,
     setTimeout: changesSession,
     endIn: changesSession,

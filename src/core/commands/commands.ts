@@ -11,6 +11,7 @@ import type { Caller, Command, Owner, Session } from "../model/sandbox.ts";
 import type { ExitStatus, Machine, OutputChunk, OutputOptions, Process } from "../ports/runtime.ts";
 import { openEnvironment } from "../sandboxes/environments.ts";
 import type { Activity } from "../sessions/activity.ts";
+import { notRunning } from "../sessions/end.ts";
 import type { Running, Sessions } from "../sessions/sessions.ts";
 import { isOver } from "../sessions/states.ts";
 import { userIds } from "./user-ids.ts";
@@ -158,12 +159,14 @@ export class Commands {
       const command = await this.get(caller, sessionId, id);
       if (command.exitCode !== undefined) return command;
       const exited = this.#process(command)?.exited.catch(() => undefined);
-      if (exited) await unlessAborted(exited, signal);
+      const pausing = this.#context.runtime.machine(command.sessionId)?.pausing;
+      if (exited) await unlessAborted(unlessAborted(exited, signal), pausing);
       signal?.throwIfAborted();
       const now = await this.get(caller, sessionId, id);
       if (now.exitCode !== undefined) return now;
-      const { state } = await this.#sessions.get(caller, command.sessionId);
-      if (isOver(state)) return this.get(caller, sessionId, id);
+      const session = await this.#sessions.get(caller, command.sessionId);
+      if (isOver(session.state)) return this.get(caller, sessionId, id);
+      if (pausing?.aborted) throw notRunning({ ...session, state: "paused" });
       // The session is ending: read the store again once the session or the command has changed.
       await unlessAborted(Promise.race([changed, after(longestChange)]), signal);
     }

@@ -39,7 +39,7 @@ export type ErrorCode =
  *   invalid user         the user does not exist inside the sandbox
  *   not-found sandbox, not-found drive
  *   exists sandbox       the sandbox's name is in use
- *   conflict session     the session is ending; `state` says how
+ *   conflict session     the session is ending or paused; `state` says which
  *   conflict snapshot    the sandbox cannot run again: it has no snapshot
  *   conflict command     the command takes no standard input
  *   conflict drive       the drive is in use
@@ -53,14 +53,14 @@ export interface Subject {
   kind: "sandbox" | "session" | "snapshot" | "drive" | "command" | "executable" | "directory" | "user" | "key";
   /** its name, if the error is about a particular one */
   name?: string;
-  /** state of a session that is ending */
-  state?: EndingState;
+  /** state of a session that cannot be used now */
+  state?: UnusableState;
 }
 
-type EndingState = "stopping" | "snapshotting";
+type UnusableState = "stopping" | "snapshotting" | "paused";
 
 /** A code, or a code and what the error is about: the key of a dialect's table. */
-export type ErrorCase = ErrorCode | `${ErrorCode} ${Subject["kind"]}` | `conflict session ${EndingState}`;
+export type ErrorCase = ErrorCode | `${ErrorCode} ${Subject["kind"]}` | `conflict session ${UnusableState}`;
 
 export class SandkeepError extends Error {
   override readonly name = "SandkeepError";
@@ -84,7 +84,7 @@ export function notFound(kind: "sandbox" | "drive", name: string): SandkeepError
 
 /** for a host that runs as many sandboxes as it may */
 export function tooMany(most: number): SandkeepError {
-  const message = `Cannot start a sandbox: ${most} run already, and no more may`;
+  const message = `Cannot start a sandbox: ${most} run or are paused already, and no more may`;
   return new SandkeepError("limit", message, { about: { kind: "sandbox" } });
 }
 

@@ -55,6 +55,8 @@ export interface Sandbox extends Owned {
   /** longest a session may run */
   timeout: number;
   lifetime?: Lifetime;
+  /** "pause": a session whose time is over is paused with its memory, instead of stopped */
+  onTimeout?: "pause";
   networkPolicy: NetworkPolicy;
   networkId?: string;
   /** default environment of every command; values are sealed (environments.ts) */
@@ -151,7 +153,15 @@ export interface Totals {
   durationMs: number;
 }
 
-export type SessionState = "pending" | "running" | "snapshotting" | "stopping" | "stopped" | "failed" | "aborted";
+export type SessionState =
+  | "pending"
+  | "running"
+  | "paused"
+  | "snapshotting"
+  | "stopping"
+  | "stopped"
+  | "failed"
+  | "aborted";
 
 /** Why a session is over. */
 export type EndCause = "asked" | "timeout" | "out-of-memory" | "policy" | "host" | "crash";
@@ -167,6 +177,7 @@ export interface Session extends Owned {
   vcpus: number;
   /** MiB */
   memory: number;
+  /** counted from its start or its last resume; while it is paused, the time that a resume gives it */
   timeout: number;
   lifetime?: Lifetime;
   region: string;
@@ -181,15 +192,21 @@ export interface Session extends Owned {
   createdAt: number;
   updatedAt: number;
   startedAt?: number;
+  /** when its last pause ended: its timeout counts from then */
+  resumedAt?: number;
   /** when it is stopped unless extended; only while it runs */
   expiresAt?: number;
+  /** set while it is paused, and afterwards if it ended so */
+  pausedAt?: number;
+  /** how long its earlier pauses took together */
+  pausedMs?: number;
   /** its last use, if its lifetime depends on that */
   lastActivityAt?: number;
   requestedStopAt?: number;
   stoppedAt?: number;
   abortedAt?: number;
   snapshottedAt?: number;
-  /** set once it has ended */
+  /** how long it ran, without its pauses; set once it has ended, like the fields below */
   duration?: number;
   cpuMs?: number;
   ingressBytes?: number;

@@ -6,7 +6,7 @@ import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type { Ids } from "../model/ids.ts";
 import type { Owner, Route, Sandbox, Session, SessionState } from "../model/sandbox.ts";
 import { idOfLabel, labelOf } from "../model/sandbox-label.ts";
-import { isOver } from "../sessions/states.ts";
+import { isAsleep } from "../sessions/states.ts";
 
 /** a port with a label keeps it */
 export function routesFor(ids: Pick<Ids, "subdomain">, ports: number[], before: Route[]): Route[] {
@@ -90,7 +90,7 @@ export class Routes {
   /** whether a sandbox runs, for outside callers that know only its id */
   async isRunning(sandboxId: string): Promise<boolean> {
     const sandbox = await this.#context.store.getSandbox(sandboxId);
-    return sandbox !== undefined && !isOver(sandbox.state);
+    return sandbox !== undefined && !isAsleep(sandbox.state);
   }
 
   #inTurn<T>(owner: Owner, name: string, work: () => Promise<T>): Promise<T> {
@@ -113,21 +113,25 @@ export class Routes {
     const place = (await this.#numbered(subdomain)) ?? (await this.#behind(subdomain));
     const { port, sessionId, state, sandbox, isNumbered = false } = place;
     const { isPrivate = false, ...ingress } = sandbox.ingress ?? {};
-    const wakes = isNumbered && isOver(state) && ingress.wakes === true;
+    const wakes = isNumbered && ingress.wakes === true;
     const host = isNumbered ? ingress.host?.replaceAll(/\$\{PORT\}/g, String(port)) : undefined;
     const machineOf = (id: string) => this.#context.runtime.machine(id);
-    const machine = isOver(state) ? undefined : machineOf(sessionId);
+    const machine = isAsleep(state) ? undefined : machineOf(sessionId);
     const stopped = () => new SandkeepError("gone", `The sandbox behind "${subdomain}" has stopped`);
     if (!machine && !wakes) throw stopped();
     return {
       port: { sandbox: labelOf(sandbox.id), isPrivate, host },
       open: async () => {
-        const there = machine ?? machineOf(await this.#wake(sandbox));
-        if (!there) throw stopped();
+        // It may have been paused since.
+        const there = machine?.isPaused ? undefined : machine;
+        if (!there && !wakes) throw stopped();
+        const awake = there ?? machineOf(await this.#wake(sandbox));
+        if (!awake) throw stopped();
         try {
-          return await there.connect(port);
+          return await awake.connect(port);
         } catch (cause) {
           if (isSandkeepError(cause, "gone")) throw cause;
+          if (isSandkeepError(cause, "conflict", "session")) throw stopped();
           throw new SandkeepError("conflict", `Nothing in the sandbox listens on port ${port}`, { cause });
         }
       },

@@ -61,8 +61,8 @@ export interface Runtime {
 
 /** The resources that a host uses, and those that it keeps free. */
 export interface Vitals {
-  /** machines that run, and those ready in the pool */
-  machines: { running: number; hot: number; warm: number };
+  /** machines that run, those that are paused, and those ready in the pool */
+  machines: { running: number; paused: number; hot: number; warm: number };
   /** in bytes; unset if the disk is not watched */
   disk?: { places: DiskVitals[]; isGrowthStopped: boolean };
   /** on the whole host, and the limit above which machines lose processes */
@@ -158,8 +158,19 @@ export interface Machine {
   setNetwork(network: MachineNetwork): Promise<void>;
   usage(): Promise<Usage>;
 
-  /** captures the file system without stopping the machine */
+  /** captures the file system without stopping the machine, paused or not */
   snapshot(): Promise<SnapshotInfo>;
+  /**
+   * stops every process where it is, keeps the memory, and captures the file system. Requests and streams that are open
+   * fail with `conflict`, and so does everything but snapshot(), setNetwork(), usage(), resume() and stop(). Machines that
+   * an earlier daemon has paused are found paused. Throws `unsupported` where the host cannot do this
+   */
+  pause(): Promise<SnapshotInfo>;
+  /** every process goes on where it was; commands are followed as before. No error for a machine that is not paused */
+  resume(): Promise<void>;
+  readonly isPaused: boolean;
+  /** aborts when the machine is paused; another one after each resume */
+  readonly pausing: AbortSignal;
   /** ends every process; with `snapshot` keeps the file system, otherwise deletes it */
   stop(options?: { snapshot?: boolean }): Promise<MachineEnd>;
   /** settles when the machine has ended, for any reason */

@@ -9,6 +9,7 @@ import type { Context } from "../context.ts";
 import type { Sandbox, Session, Snapshot } from "../model/sandbox.ts";
 import type { Description } from "../ports/recovery-files.ts";
 import type { SnapshotInfo } from "../ports/runtime.ts";
+import { isOver } from "../sessions/states.ts";
 import { takeInventory } from "./unknown.ts";
 
 export type AdoptionContext = Pick<Context, "store" | "runtime" | "ids" | "now" | "files" | "limits" | "defaultImage">;
@@ -39,8 +40,8 @@ export async function adoptUnknown(context: AdoptionContext): Promise<Adoption> 
     // The newest description has the newest settings.
     if (sandbox.updatedAt >= group.sandbox.updatedAt) group.sandbox = sandbox;
     const there = group.sessions.get(session.id);
-    // A running session counts more than one that left a snapshot.
-    if (!there || session.state === "running") group.sessions.set(session.id, session);
+    // A session with a machine counts more than one that left a snapshot.
+    if (!there || !isOver(session.state)) group.sessions.set(session.id, session);
     groups.set(sandbox.id, group);
     return group;
   };
@@ -77,14 +78,21 @@ function ofMachine(context: AdoptionContext, id: string) {
   const sandbox = described?.sandbox ?? inventedSandbox(context, id, at);
   const base = described?.session ?? { ...sessionOf(context, sandbox, at), id };
   const { timeout } = base;
+  const startedAt = base.startedAt ?? at;
+  const owner = ownerOf(context, described);
+  if (runtime.machine(id)?.isPaused) {
+    const { expiresAt: _, ...paused } = base;
+    const session: Session = { ...paused, state: "paused", startedAt, pausedAt: now(), snapshottedAt: now() };
+    return { owner, sandbox, session };
+  }
   const session: Session = {
     ...base,
     state: "running",
-    startedAt: base.startedAt ?? at,
+    startedAt,
     // No caller could extend it meanwhile.
     ...(base.lifetime !== "unlimited" && { expiresAt: Math.max(base.expiresAt ?? 0, now() + timeout) }),
   };
-  return { owner: ownerOf(context, described), sandbox, session };
+  return { owner, sandbox, session };
 }
 
 function ofSnapshot(context: AdoptionContext, info: SnapshotInfo, described: Description | undefined) {

@@ -37,6 +37,7 @@ export function newSandbox(owner: Owner, spec: Draft, given: Given): Sandbox {
     ...sizeOf(spec.vcpus ?? limits.defaultVcpus, spec.memory),
     timeout,
     ...(spec.lifetime !== undefined && { lifetime: spec.lifetime }),
+    ...(spec.onTimeout !== undefined && { onTimeout: spec.onTimeout }),
     networkPolicy: spec.networkPolicy ?? allowAll,
     ...(spec.networkId !== undefined && { networkId: spec.networkId }),
     env: spec.env ?? {},

@@ -26,6 +26,7 @@ import type { Page, SandboxChanges, SandboxFilter, SandboxQuery } from "../ports
 import { type Boots, sizeOf } from "../sessions/boot.ts";
 import { type Endings, notRunning } from "../sessions/end.ts";
 import { sessionOf } from "../sessions/new-session.ts";
+import type { Pauses } from "../sessions/pauses.ts";
 import { isOver } from "../sessions/states.ts";
 import type { Transitions } from "../sessions/transitions.ts";
 import type { Captures } from "../snapshots/captures.ts";
@@ -49,6 +50,7 @@ export interface ForkSpec {
   ports?: number[] | undefined;
   timeout?: number | undefined;
   lifetime?: Lifetime | undefined;
+  onTimeout?: Sandbox["onTimeout"];
   vcpus?: number | undefined;
   /** MiB; default by its number of processors */
   memory?: number | undefined;
@@ -93,12 +95,27 @@ export interface Booted {
   session: Session;
 }
 
+export interface Resumed extends Booted {
+  /** false if the session ran already */
+  resumed: boolean;
+}
+
+export interface ResumeOptions {
+  /** whether a sandbox without a snapshot starts again from its image */
+  fresh?: boolean | undefined;
+  /** timeout of the session, unless it runs already; by default the sandbox's, or what a paused session had left */
+  timeout?: number | undefined;
+  /** whether a paused session goes on with its memory, or ends and a new one starts with its files; default true */
+  memory?: boolean | undefined;
+}
+
 export interface SandboxesOptions {
   context: Context;
   transitions: Transitions;
   boots: Boots;
   endings: Endings;
   captures: Captures;
+  pauses: Pauses;
   retention: Retention;
   drives: Drives;
   /** limits how many sessions callers stop at once */
@@ -114,7 +131,7 @@ export class Sandboxes {
   readonly #options: SandboxesOptions;
   readonly #context: Context;
   /** resumes under way, by sandbox */
-  readonly #resumes = new SingleFlight<Booted & { resumed: boolean }>();
+  readonly #resumes = new SingleFlight<Resumed>();
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
@@ -160,15 +177,8 @@ export class Sandboxes {
     return { ...page, items: pairs.flatMap(({ sandbox, session }) => (session ? [{ sandbox, session }] : [])) };
   }
 
-  /**
-   * the running session, or a new one from the sandbox's snapshot; waits for a stop that is under way. `fresh`: a
-   * sandbox without a snapshot starts again from its image. `timeout`: the timeout of a new session
-   */
-  async resume(
-    owner: Owner,
-    name: string,
-    options: { fresh?: boolean | undefined; timeout?: number | undefined } = {},
-  ): Promise<Booted & { resumed: boolean }> {
+  /** the running session, the paused one, which goes on, or a new one from the sandbox's snapshot; waits for a stop */
+  async resume(owner: Owner, name: string, options: ResumeOptions = {}): Promise<Resumed> {
     const { id } = await this.#find(owner, name);
     const there = this.#resumes.get(id);
     if (there) return { ...(await there), resumed: false };
@@ -216,6 +226,7 @@ export class Sandboxes {
       ports: origin.routes.filter(({ closed }) => !closed).map(({ port }) => port),
       timeout: origin.timeout,
       lifetime: origin.lifetime,
+      onTimeout: origin.onTimeout,
       vcpus: origin.vcpus,
       ...(changes.vcpus === undefined && { memory: origin.memory }),
       persistent: origin.persistent,
@@ -308,11 +319,8 @@ export class Sandboxes {
     return { sandbox: { ...sandbox, state: running.state, stateChangedAt: running.updatedAt }, session: running };
   }
 
-  async #resume(
-    owner: Owner,
-    name: string,
-    { fresh = false, timeout }: { fresh?: boolean | undefined; timeout?: number | undefined },
-  ): Promise<Booted & { resumed: boolean }> {
+  async #resume(owner: Owner, name: string, options: ResumeOptions): Promise<Resumed> {
+    const { fresh = false, timeout, memory = true } = options;
     if (timeout !== undefined) this.#requireTimeout(timeout);
     for (;;) {
       const { currentSessionId } = await this.#find(owner, name);
@@ -320,6 +328,12 @@ export class Sandboxes {
       const { sandbox, session } = await this.get(owner, name);
       const hasDied = this.#context.runtime.end(session.id) !== undefined;
       if (session.state === "running" && !hasDied) return { sandbox, session, resumed: false };
+      if (session.state === "paused" && !hasDied) {
+        const running = memory ? await this.#options.pauses.resume(session, timeout) : undefined;
+        if (running) return { ...(await this.#with(running)), resumed: true };
+        if (!memory) await this.#options.endings.stop(session, "asked", "It was resumed from its files");
+        continue;
+      }
       if (!isOver(session.state)) {
         await this.#settle(session.id, changed);
         continue;

@@ -55,11 +55,11 @@ function fixture({ drives = [] as string[], lost = 0 } = {}) {
 test("boots under way count, so that concurrent creates do not exceed the limit", async () => {
   const { boots, boot, open } = fixture();
   const first = [boot("sbx_1"), boot("sbx_2")];
-  expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run already, and no more may");
+  expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run or are paused already, and no more may");
   await expect(boot("sbx_3")).rejects.toMatchObject({ code: "limit" });
   open();
   await Promise.all(first);
-  expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run already, and no more may");
+  expect(() => boots.requireRoom()).toThrow("Cannot start a sandbox: 2 run or are paused already, and no more may");
 });
 
 test("machines of no session count among the others while they boot, and are refused like them", async () => {
@@ -67,7 +67,7 @@ test("machines of no session count among the others while they boot, and are ref
   const { promise, resolve } = Promise.withResolvers<Machine>();
   const other = boots.bootOther("sbx_1", () => promise);
   const second = boot("sbx_2");
-  expect(() => boots.requireRoom()).toThrow("2 run already");
+  expect(() => boots.requireRoom()).toThrow("2 run or are paused already");
   await expect(boots.bootOther("sbx_3", () => promise)).rejects.toMatchObject({ code: "limit" });
   resolve({} as Machine);
   await other;

@@ -12,6 +12,7 @@ import type { EndCause, Session, Snapshot } from "../model/sandbox.ts";
 import type { Machine, MachineEnd } from "../ports/runtime.ts";
 import type { Captures } from "../snapshots/captures.ts";
 import type { Retention } from "../snapshots/retention.ts";
+import { ranFor } from "./lifetime.ts";
 import { isOver } from "./states.ts";
 import type { Transitions } from "./transitions.ts";
 
@@ -103,8 +104,11 @@ export class Endings {
       const isKept = await this.#isKept(current);
       const kept = isKept ? await this.#context.runtime.salvage(session.id) : undefined;
       const snapshot = kept && (await this.#retention.record(current, kept, { method: "automatic" }));
-      const isGone = isKept && !kept && end.cause !== "host";
-      const why = isGone ? filesGone : { cause: end.cause, reason: end.reason };
+      const isPaused = current.state === "paused";
+      const isGone = isKept && !kept && !isPaused && end.cause !== "host";
+      const why = isGone
+        ? filesGone
+        : { cause: end.cause, reason: isPaused ? this.#lostMemory(current, end) : end.reason };
       return this.#finish(current, "lost", end, why, snapshot);
     });
   }
@@ -180,7 +184,8 @@ export class Endings {
     if (!session || isOver(session.state) || this.#flights.has(id)) return;
     const { runtime } = this.#context;
     if (session.state === "stopping" || session.state === "snapshotting") await this.resume(session);
-    const end = session.state === "running" && !runtime.machine(id) ? runtime.end(id) : undefined;
+    const isUp = session.state === "running" || session.state === "paused";
+    const end = isUp && !runtime.machine(id) ? runtime.end(id) : undefined;
     if (end) await this.lost(session, end);
   }
 
@@ -188,9 +193,16 @@ export class Endings {
     this.#retries.close();
   }
 
-  /** whether to keep its files: if the session or its sandbox is persistent */
+  /** says what a paused session has lost, and returns it as the reason of its end */
+  #lostMemory({ sandboxName }: Session, { reason }: MachineEnd): string {
+    const what = "its memory is gone, and it resumes from its files";
+    this.#context.notice(`Sandbox "${sandboxName}" ended while it was paused: ${reason}; ${what}`);
+    return `${reason} while it was paused: ${what}`;
+  }
+
+  /** whether to keep its files: if it is paused, or the session or its sandbox is persistent */
   async #isKept(session: Session): Promise<boolean> {
-    if (session.persistent) return true;
+    if (session.persistent || session.pausedAt !== undefined) return true;
     const sandbox = await this.#context.store.getSandbox(session.sandboxId);
     return sandbox?.persistent ?? false;
   }
@@ -224,9 +236,10 @@ export class Endings {
     const happened = event === "lost" && session.state === "pending" ? "boot-failed" : event;
     const final = await this.#transitions.apply(session, happened, {
       ...(happened === "lost" ? { abortedAt: at, stoppedAt: at } : { stoppedAt: at }),
-      snapshottedAt: snapshot && (session.snapshottedAt ?? at),
+      // A paused session was captured before.
+      snapshottedAt: snapshot || session.pausedAt !== undefined ? (session.snapshottedAt ?? at) : undefined,
       expiresAt: undefined,
-      duration: at - (session.startedAt ?? session.requestedAt),
+      duration: ranFor(session, at),
       cpuMs: Math.round(end?.usage.cpuTime ?? 0),
       ingressBytes: end?.usage.network.received ?? 0,
       egressBytes: end?.usage.network.sent ?? 0,
@@ -278,14 +291,16 @@ export function notRunning(session: Session): SandkeepError {
   const what = `Cannot use session "${session.id}"`;
   switch (session.state) {
     case "stopping":
-      return ending("stopping", `${what}: it is stopping`);
+      return unusable("stopping", `${what}: it is stopping`);
     case "snapshotting":
-      return ending("snapshotting", `${what}: it is being captured, and stops then`);
+      return unusable("snapshotting", `${what}: it is being captured, and stops then`);
+    case "paused":
+      return unusable("paused", `${what}: it is paused, and goes on when its sandbox is resumed`);
     default:
       return new SandkeepError("gone", `${what}: it has stopped`, { about: { kind: "session" } });
   }
 }
 
-function ending(state: "stopping" | "snapshotting", message: string): SandkeepError {
+function unusable(state: "stopping" | "snapshotting" | "paused", message: string): SandkeepError {
   return new SandkeepError("conflict", message, { about: { kind: "session", state } });
 }

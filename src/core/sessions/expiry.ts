@@ -1,14 +1,16 @@
 /**
- * Ends sessions when their time is over. The store knows when the next one is due, so a restart loses nothing, and a
+ * Ends or pauses sessions when their time is over. The store knows when the next one is due, so a restart loses nothing, and a
  * session that was extended meanwhile is simply not due.
  */
 
 import type { Context } from "../context.ts";
+import { isSandkeepError } from "../model/errors.ts";
 import type { Session } from "../model/sandbox.ts";
 import type { Quarantine } from "../recovery/quarantine.ts";
 import type { Retention } from "../snapshots/retention.ts";
 import type { Activity } from "./activity.ts";
 import type { Endings } from "./end.ts";
+import type { Pauses } from "./pauses.ts";
 import type { Pruning } from "./pruning.ts";
 
 /** most stops at once; more would not finish sooner, and would slow down requests */
@@ -28,6 +30,7 @@ export interface ExpiryOptions {
   endings: Endings;
   retention: Retention;
   activity: Activity;
+  pauses: Pauses;
   quarantine: Quarantine;
   pruning: Pruning;
 }
@@ -37,6 +40,7 @@ export class Expiry {
   readonly #endings: Endings;
   readonly #retention: Retention;
   readonly #activity: Activity;
+  readonly #pauses: Pauses;
   readonly #quarantine: Quarantine;
   readonly #pruning: Pruning;
   #timer: NodeJS.Timeout | undefined;
@@ -47,18 +51,19 @@ export class Expiry {
   #again = false;
   #closed = false;
 
-  constructor({ context, endings, retention, activity, quarantine, pruning }: ExpiryOptions) {
+  constructor({ context, endings, retention, activity, pauses, quarantine, pruning }: ExpiryOptions) {
     this.#context = context;
     this.#endings = endings;
     this.#retention = retention;
     this.#activity = activity;
+    this.#pauses = pauses;
     this.#quarantine = quarantine;
     this.#pruning = pruning;
   }
 
   open(): void {
     this.changed();
-    this.#every(retentionRound, () => Promise.all([this.#retention.expire(), this.#retention.deleteOutdated()]));
+    this.#every(retentionRound, () => this.#clearUp());
     this.#every(quarantineRound, () => this.#quarantine.round());
     const prune = () => this.#pruning.round();
     void prune().catch(this.#context.logError);
@@ -117,16 +122,33 @@ export class Expiry {
     this.#wake(wait);
   }
 
+  async #clearUp(): Promise<void> {
+    // Before its snapshot expires: a paused session must not outlive it.
+    await this.#pauses.expire();
+    await Promise.all([this.#retention.expire(), this.#retention.deleteOutdated()]);
+  }
+
+  /** pauses it if its sandbox says so and the host has room for its snapshot, or else stops it */
+  async #end(session: Session): Promise<unknown> {
+    const sandbox = await this.#context.store.getSandbox(session.sandboxId);
+    const about = { sandbox: session.sandboxName, session: session.id };
+    const log = (error: unknown) => {
+      // A session that ends for another reason needs no pause.
+      if (!isSandkeepError(error, "conflict", "session")) this.#context.logError(error, about);
+    };
+    if (sandbox?.onTimeout === "pause" && (await this.#pauses.pause(session).catch(log))) return;
+    return this.#endings.stop(session, "timeout", `Its time of ${session.timeout} ms was over`);
+  }
+
   #stop(session: Session): void {
     this.#stopping.add(session.id);
-    const reason = `Its time of ${session.timeout} ms was over`;
     const done = (wait: number) => {
       clearTimeout(late);
       if (this.#stopping.delete(session.id)) this.#wake(wait);
     };
     // a stop that hangs must not block others
     const late = setTimeout(done, longestStop, 0).unref();
-    this.#endings.stop(session, "timeout", reason).then(
+    this.#end(session).then(
       () => done(0),
       (error: unknown) => {
         this.#context.logError(error, { sandbox: session.sandboxName, session: session.id });

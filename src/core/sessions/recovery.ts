@@ -14,6 +14,7 @@ import type { Descriptions } from "../recovery/descriptions.ts";
 import { settleLostSnapshots } from "../snapshots/lost-snapshots.ts";
 import type { Activity } from "./activity.ts";
 import type { Endings } from "./end.ts";
+import type { Pauses } from "./pauses.ts";
 import type { Transitions } from "./transitions.ts";
 
 /** most ids in one statement */
@@ -25,6 +26,7 @@ export interface RecoveryOptions {
   activity: Activity;
   endings: Endings;
   commands: Commands;
+  pauses: Pauses;
   descriptions: Descriptions;
   /** starts to watch a live machine */
   watch: (machine: Machine) => void;
@@ -49,7 +51,7 @@ export async function recover(options: RecoveryOptions): Promise<void> {
 }
 
 async function recoverSession(options: RecoveryOptions, session: Session): Promise<void> {
-  const { context, activity, endings, commands, descriptions, watch } = options;
+  const { context, activity, endings, commands, pauses, descriptions, watch } = options;
   const machine = context.runtime.machine(session.id);
   // complete a pending delete: what it has deleted cannot be restored
   if (session.state !== "pending" && (await isDeleted(context, session))) {
@@ -61,11 +63,19 @@ async function recoverSession(options: RecoveryOptions, session: Session): Promi
     case "pending":
       return undoBoot(options, session);
     case "running":
+    case "paused":
       if (!machine) {
         await endings.lost(session, context.runtime.end(session.id) ?? vanished(context, session));
         return;
       }
       watch(machine);
+      if (session.state === "paused") {
+        await describe(context, descriptions, session);
+        await restoreNetwork(context, session, machine);
+        return pauses.found(session, machine);
+      }
+      // A daemon died during a snapshot, or before it stored a pause.
+      await machine.resume();
       await describe(context, descriptions, session);
       await commands.adopt(session);
       await activity.use(session);

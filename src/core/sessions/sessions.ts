@@ -13,8 +13,9 @@ import { openEnvironment } from "../sandboxes/environments.ts";
 import type { Captures } from "../snapshots/captures.ts";
 import type { Activity } from "./activity.ts";
 import { type Endings, notRunning } from "./end.ts";
-import { expiryOf } from "./lifetime.ts";
+import { expiryOf, ranFor, runsSince } from "./lifetime.ts";
 import { type Load, Loads } from "./load.ts";
+import type { Pauses } from "./pauses.ts";
 import { isOver } from "./states.ts";
 import { type Timeline, type TimelineQuery, timeline } from "./timeline.ts";
 
@@ -23,6 +24,7 @@ export interface SessionsOptions {
   activity: Activity;
   endings: Endings;
   captures: Captures;
+  pauses: Pauses;
   /** limits how many sessions callers stop at once */
   turns: FairSemaphore;
   /** resolves when the session's boot has succeeded or failed */
@@ -154,7 +156,16 @@ export class Sessions {
     return this.setTimeout(caller, id, session.timeout + duration);
   }
 
-  /** counts from the session's start, even if it is over then */
+  /**
+   * stops every program where it is, keeps memory and files, and lets no time pass, until its sandbox is resumed. A host
+   * that cannot do this keeps the files, and the session is over
+   */
+  async pause(caller: Caller, id: string): Promise<Session> {
+    const { session } = await this.#running(caller, id);
+    return this.#options.pauses.pause(session);
+  }
+
+  /** counts from the session's start or last resume, even if it is over then */
   async setTimeout(caller: Caller, id: string, timeout: number): Promise<Session> {
     const { session } = await this.running(caller, id);
     if (session.lifetime === "unlimited") return session;
@@ -178,19 +189,27 @@ export class Sessions {
     const { session } = await this.running(caller, id);
     const at = await (this.#context.settledNow ?? this.#context.now)();
     if (later && (session.expiresAt === undefined || session.expiresAt >= at + duration)) return session;
-    return this.setTimeout(caller, id, at - (session.startedAt ?? session.requestedAt) + duration);
+    return this.setTimeout(caller, id, at - runsSince(session) + duration);
   }
 
-  /** takes effect at once, for this session only */
+  /** takes effect at once, for this session only, also while it is paused */
   async setNetworkPolicy(caller: Caller, id: string, policy: NetworkPolicy): Promise<Session> {
-    const networkPolicy = sealPolicy(policy, this.#context.seal.seal);
-    await this.use(caller, id, async ({ session, machine }) => {
-      const network = networkOf(this.#context, session, networkPolicy);
-      beginTrust(machine, network, this.#context);
-      await Promise.all([machine.setNetwork(network), trusted(machine)]);
-    });
-    const changes = { networkPolicy, updatedAt: this.#context.now() };
-    const changed = await this.#context.store.updateSession(id, ["running"], changes);
+    const { runtime, store, now, seal } = this.#context;
+    const networkPolicy = sealPolicy(policy, seal.seal);
+    const found = await this.get(caller, id);
+    const paused = found.state === "paused" ? runtime.machine(id) : undefined;
+    if (paused) {
+      this.#options.pauses.policyChanged(id);
+      await paused.setNetwork(networkOf(this.#context, found, networkPolicy));
+    } else {
+      await this.use(caller, id, async ({ session, machine }) => {
+        const network = networkOf(this.#context, session, networkPolicy);
+        beginTrust(machine, network, this.#context);
+        await Promise.all([machine.setNetwork(network), trusted(machine)]);
+      });
+    }
+    const changes = { networkPolicy, updatedAt: now() };
+    const changed = await store.updateSession(id, ["running", "paused"], changes);
     if (!changed) throw notRunning(await this.get(caller, id));
     this.#context.events.publish(changed.projectId, { type: "policy.changed", sessionId: id });
     return changed;
@@ -206,16 +225,19 @@ export class Sessions {
     return this.#options.endings.capture(session, options.expiration);
   }
 
-  /** captures its file system without stopping it */
+  /** captures its file system without stopping it; a paused session stays paused */
   async checkpoint(
     caller: Caller,
     id: string,
     options: { name?: string | undefined; expiration?: number | undefined } = {},
   ): Promise<{ snapshot: Snapshot; session: Session }> {
-    return this.use(caller, id, async ({ session, machine }) => {
+    const take = async ({ session, machine }: Running) => {
       const snapshot = await this.#options.captures.take({ ...options, session, machine, refusal: notRunning });
       return { snapshot, session };
-    });
+    };
+    const session = await this.get(caller, id);
+    const machine = session.state === "paused" ? this.#context.runtime.machine(id) : undefined;
+    return machine ? take({ session, machine }) : this.use(caller, id, take);
   }
 
   /** the decrypted variables that every command gets */
@@ -227,12 +249,11 @@ export class Sessions {
   /** its use so far, or up to its end */
   async usage(caller: Caller, id: string): Promise<Totals> {
     const session = await this.get(caller, id);
-    const machine = session.state === "running" ? this.#context.runtime.machine(id) : undefined;
+    const machine = isOver(session.state) ? undefined : this.#context.runtime.machine(id);
     const usage = await machine?.usage();
-    const since = session.startedAt ?? session.requestedAt;
     return {
       cpuMs: Math.round(usage?.cpuTime ?? session.cpuMs ?? 0),
-      durationMs: session.duration ?? (usage ? this.#context.now() - since : 0),
+      durationMs: session.duration ?? (usage ? ranFor(session, this.#context.now()) : 0),
       ingressBytes: usage?.network.received ?? session.ingressBytes ?? 0,
       egressBytes: usage?.network.sent ?? session.egressBytes ?? 0,
     };

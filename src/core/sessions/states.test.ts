@@ -2,9 +2,18 @@
 
 import { describe, expect, test } from "vitest";
 import type { SessionState } from "../model/sandbox.ts";
-import { isOver, type SessionEvent, transitions } from "./states.ts";
+import { isAsleep, isOver, type SessionEvent, transitions } from "./states.ts";
 
-const states: SessionState[] = ["pending", "running", "snapshotting", "stopping", "stopped", "failed", "aborted"];
+const states: SessionState[] = [
+  "pending",
+  "running",
+  "paused",
+  "snapshotting",
+  "stopping",
+  "stopped",
+  "failed",
+  "aborted",
+];
 const events = Object.keys(transitions) as SessionEvent[];
 
 /** undefined if the event cannot happen in that state */
@@ -32,10 +41,20 @@ describe("a session", () => {
     for (const event of events) expect(nextState(state, event)).toBeUndefined();
   });
 
-  test("never returns to a state it was in", () => {
+  test("is paused and resumed as often as its callers want, and may end while it is paused", () => {
+    expect(nextState("running", "pause")).toBe("paused");
+    expect(nextState("paused", "resume")).toBe("running");
+    expect(nextState("paused", "stop")).toBe("stopping");
+    expect(nextState("paused", "discard")).toBe("stopping");
+    expect(nextState("paused", "lost")).toBe("aborted");
+    expect(isOver("paused")).toBe(false);
+    expect((["paused", "stopped", "running"] as const).map(isAsleep)).toEqual([true, true, false]);
+  });
+
+  test("never returns to a state it was in, except by a resume", () => {
     const reach = (state: SessionState, seen: SessionState[]): void => {
       expect(seen).not.toContain(state);
-      for (const event of events) {
+      for (const event of events.filter((each) => each !== "resume")) {
         const next = nextState(state, event);
         if (next && next !== state) reach(next, [...seen, state]);
       }
@@ -43,8 +62,8 @@ describe("a session", () => {
     for (const state of states) reach(state, []);
   });
 
-  test("can be stopped or captured only while it runs", () => {
-    expect(transitions.stop.from).toEqual(["running"]);
+  test("can be captured at its end only while it runs, and stopped also while it is paused", () => {
+    expect(transitions.stop.from).toEqual(["running", "paused"]);
     expect(transitions.capture.from).toEqual(["running"]);
   });
 });

@@ -1,4 +1,4 @@
-/** Captures of sessions that go on running: snapshots of their file systems, frozen for a moment. */
+/** Captures of sessions that do not end: snapshots of their file systems, frozen for a moment or for a pause. */
 
 import type { Context } from "../context.ts";
 import type { Session, Snapshot } from "../model/sandbox.ts";
@@ -10,6 +10,8 @@ export interface CaptureSpec {
   machine: Machine;
   name?: string | undefined;
   expiration?: number | undefined;
+  /** whether the machine stays frozen afterwards */
+  pauses?: boolean;
   /** the error if the session has begun to end meanwhile */
   refusal: (session: Session) => Error;
 }
@@ -44,10 +46,16 @@ export class Captures {
     await this.#flights.get(sessionId);
   }
 
-  async #take({ session, machine, name, expiration, refusal }: CaptureSpec): Promise<Snapshot> {
+  async #take({ session, machine, name, expiration, pauses, refusal }: CaptureSpec): Promise<Snapshot> {
     // Read after the flight is registered: an end that begins later waits for the flight.
     const current = await this.#context.store.getSession(session.id);
-    if (current?.state !== "running") throw refusal(current ?? session);
-    return this.#retention.record(session, await machine.snapshot(), { method: "manual", name, expiration });
+    if (current?.state !== "running" && current?.state !== "paused") throw refusal(current ?? session);
+    const kept = await (pauses ? machine.pause() : machine.snapshot());
+    try {
+      return await this.#retention.record(session, kept, { method: "manual", name, expiration });
+    } catch (error) {
+      if (pauses) await machine.resume().catch(this.#context.logError);
+      throw error;
+    }
   }
 }

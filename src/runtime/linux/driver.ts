@@ -219,7 +219,7 @@ export class LinuxRuntime implements Runtime {
   }
 
   vitals(): Vitals {
-    return vitalsOf(this.#open(), this.#registry.live.size, this.#options.room);
+    return vitalsOf(this.#open(), this.#options.room);
   }
 
   get drives(): DriveStore {

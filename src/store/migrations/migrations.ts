@@ -18,6 +18,7 @@ import { up as sealedEnvironments } from "./0008-sealed-environments.ts";
 import { up as driveOrigins } from "./0009-drive-origins.ts";
 import { up as retentionIndex } from "./0010-retention-index.ts";
 import { up as waysIn } from "./0011-ways-in.ts";
+import { up as pauses } from "./0012-pauses.ts";
 import type { Migration, MigrationContext } from "./migration.ts";
 
 /** by name; names begin with consecutive numbers from 0001 */
@@ -35,6 +36,7 @@ export const migrations: Migrations = {
   "0009-drive-origins": driveOrigins,
   "0010-retention-index": retentionIndex,
   "0011-ways-in": waysIn,
+  "0012-pauses": pauses,
 };
 
 /** updates the database to this program's schema; refuses one that a newer program wrote */

@@ -42,6 +42,7 @@ const sandboxes = mapping<Omit<Sandbox, "totals">>({
   memory: "real",
   timeout: "whole",
   lifetime: "text",
+  onTimeout: "text",
   networkPolicy: "json",
   networkId: "text",
   env: "json",

@@ -59,7 +59,10 @@ const sessions = mapping<Session>({
   createdAt: "whole",
   updatedAt: "whole",
   startedAt: "whole",
+  resumedAt: "whole",
   expiresAt: "whole",
+  pausedAt: "whole",
+  pausedMs: "whole",
   lastActivityAt: "whole",
   requestedStopAt: "whole",
   stoppedAt: "whole",
@@ -214,6 +217,7 @@ export function sessionStore(engine: Pick<Engine, "db" | "among">, runs: Runs, n
         .updateTable("sessions")
         .set((eb) => ({
           started_at: eb("started_at", "+", by),
+          resumed_at: eb("resumed_at", "+", by),
           last_activity_at: eb("last_activity_at", "+", by),
           expires_at: eb("expires_at", "+", by),
         }))

@@ -66,6 +66,21 @@ test("a sandbox is the same through every API, until its end", async () => {
   const [seen] = await asE2b();
   expect(seen).toMatchObject({ state: "running", metadata: { team: "blue", run: "7" } });
 
+  // Paused through E2B: each API has a word for it, and says why commands do not run.
+  await E2bSandbox.pause(seen?.sandboxId ?? "", e2b);
+  const vercelWord = async () => (await Sandbox.get({ ...vercel, name: "shared", resume: false })).status;
+  expect(await vercelWord()).toBe("stopped");
+  expect((await Sandbox1.get({ ...vercel, sandboxId: sessionId })).status).toBe("stopped");
+  expect(await found()).toMatchObject([{ sandbox_id: sessionId, status: "suspended", end_at: null }]);
+  expect(await asE2b()).toMatchObject([{ sandboxId: seen?.sandboxId, state: "paused" }]);
+  expect(await listed()).toEqual([both, both]);
+  await expect(attached.readFile("file")).rejects.toThrow("is paused, and goes on when its sandbox is resumed");
+  const refused = await raw(daemon(), "POST", `/v2/sandboxes/sessions/${sessionId}/cmd`, { body: { command: "true" } });
+  expect(refused).toMatchObject({ status: 410, json: { error: { code: "sandbox_stopped" } } });
+  // Vercel's SDK resumes it by itself, in the same session.
+  expect((await sandbox.readFileToBuffer({ path: "file" }))?.toString()).toBe("from version 1\n");
+  expect([await vercelWord(), sandbox.currentSession().sessionId]).toEqual(["running", sessionId]);
+
   // Ended through Veryfront; each API reports it in its own words.
   await attached.close();
   expect((await raw(daemon(), "GET", `/sandbox-sessions/${sessionId}`)).status).toBe(404);

@@ -222,8 +222,7 @@ test("every port is reached by its number, a private one with its token, and tra
   expect((await get({ host: closed.getHost(3000).replace("3000-", "3001-"), ...token }))[0]).toBe(502);
   await Promise.all([open.pause(), closed.pause()]);
   expect((await get({ ...byHost(closed), ...token }))[0]).toBe(410);
-  // Its programs ended with the pause, so nothing listens; but it runs.
-  expect((await get(byHost(open)))[0]).toBe(502);
+  expect(await get(byHost(open))).toEqual([200, "localhost:3000 /a"]);
   expect(await open.getInfo()).toMatchObject({ state: "running", lifecycle: { onTimeout: "pause", autoResume: true } });
   await Promise.all([open.kill(), closed.kill()]);
   expect((await get(byHost(open)))[0]).toBe(404);

@@ -12,7 +12,7 @@
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { Owner, Session } from "../../../core/model/sandbox.ts";
 import { idOfLabel } from "../../../core/model/sandbox-label.ts";
-import { isOver } from "../../../core/sessions/states.ts";
+import { isAsleep } from "../../../core/sessions/states.ts";
 import type { Mount } from "../../kit/dialect.ts";
 import { hostnameOf } from "../../kit/hosts.ts";
 import { abortWhenEnded, type Connection, json } from "../../kit/http.ts";
@@ -112,9 +112,9 @@ function envd(dialect: Dialect): Mount["app"]["fetch"] {
     try {
       const { currentSessionId, name, ingress } = await core.sandboxes.byId(owner, idOfLabel(label) ?? "");
       const session = await core.sessions.get(owner, currentSessionId);
-      if (!isOver(session.state)) return session;
-      const isAsleep = ingress?.wakes && session.snapshottedAt !== undefined;
-      return isAsleep ? (await core.sandboxes.resume(owner, name)).session : undefined;
+      if (!isAsleep(session.state)) return session;
+      const wakes = ingress?.wakes && session.snapshottedAt !== undefined;
+      return wakes ? (await core.sandboxes.resume(owner, name)).session : undefined;
     } catch (error) {
       if (isSandkeepError(error, "not-found")) issued.forget(label);
       if (isSandkeepError(error, "not-found") || isSandkeepError(error, "forbidden", "sandbox")) return undefined;

@@ -122,7 +122,7 @@ function sourceOf({ snapshot_id, git_url, git_ref }: CreateSource): CreateSpec["
 
 const states: Record<"running" | "stopped", SessionState[]> = {
   running: ["pending", "running"],
-  stopped: ["snapshotting", "stopping", "stopped", "failed", "aborted"],
+  stopped: ["paused", "snapshotting", "stopping", "stopped", "failed", "aborted"],
 };
 
 const unbounded: Tool[] = [

@@ -29,7 +29,7 @@ type Version = [major: number, minor: number, patch: number];
 function statusFor(state: SessionState, agent = ""): SessionState {
   const word = laterWords[state];
   const [, ...numbers] = /(?:^| )vercel\/sandbox\/(\d+)\.(\d+)\.(\d+)/.exec(agent) ?? [];
-  return word && isOlder(numbers.map(Number), word.since) ? word.before : state;
+  return word && isOlder(numbers.map(Number), word.since) ? word.before : wire.sessionStatus(state);
 }
 
 /** a client without a version counts as new */

@@ -60,9 +60,13 @@ export class FileSession {
     await this.#ask(type, (frame) => frame.str(name));
   }
 
-  close(): void {
-    this.#fail(lost());
+  close(reason?: Error): void {
+    this.#fail(lost(reason));
     this.#socket.destroy();
+  }
+
+  whenClosed(call: () => void): void {
+    this.#socket.once("close", call);
   }
 
   async *read(path: string, options: { offset?: number; length?: number } = {}): AsyncGenerator<Buffer> {

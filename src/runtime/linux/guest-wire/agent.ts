@@ -55,7 +55,13 @@ export class Agent {
   readonly #running = new Map<string, LinuxProcess>();
   readonly #ended = new Map<string, LinuxProcess>();
   readonly #budget: JournalBudget;
+  /** ends each connection for files or to a port */
+  readonly #connections = new Set<(reason: Error) => void>();
   #channel: Channel | undefined;
+  /** set while its machine is frozen: why nothing can be asked */
+  #paused: SandkeepError | undefined;
+  /** a connection that a frozen agent has not accepted, and that closes when the agent dies */
+  #sentinel: Socket | undefined;
   #closing = false;
   #isGone = false;
   #gone: () => void = () => {};
@@ -87,9 +93,39 @@ export class Agent {
     this.#budget.recount();
   }
 
+  /** for a machine that an earlier daemon has frozen: only notices when the agent is gone */
+  async openPaused(): Promise<void> {
+    this.pause();
+    const socket = await dial(this.#options.socket, "the sandbox");
+    this.#sentinel = socket;
+    socket.on("error", () => undefined);
+    socket.once("close", () => {
+      if (this.#sentinel === socket) this.#closed();
+    });
+  }
+
+  /** the machine is frozen: everything that waits for the agent ends with an error, and nothing new is asked */
+  pause(): void {
+    const reason = machinePaused();
+    this.#paused = reason;
+    for (const process of this.#running.values()) process.pause(reason);
+    this.#channel?.interrupt(reason);
+    for (const end of this.#connections) end(reason);
+    this.#connections.clear();
+  }
+
+  /** the machine goes on; throws if the agent does not answer */
+  async resume(): Promise<void> {
+    if (!this.#channel) await this.open();
+    this.#paused = undefined;
+    this.#dropSentinel();
+    for (const process of this.#running.values()) process.pause(undefined);
+  }
+
   /** disconnects from the agent, which keeps running */
   close(): void {
     this.#closing = true;
+    this.#dropSentinel();
     this.#channel?.close();
     const reason = new SandkeepError("gone", "Cannot follow the command: the runtime was closed");
     for (const process of this.#running.values()) process.release(reason);
@@ -99,6 +135,7 @@ export class Agent {
   /** the machine has ended, and every command with it */
   end(): void {
     this.#closing = true;
+    this.#dropSentinel();
     this.#channel?.close();
     for (const process of this.#running.values()) {
       const exit = unlessUnreadable(() => readInfo(this.journal, process.id))?.exit;
@@ -147,6 +184,7 @@ export class Agent {
     if (!info) return undefined;
     const process = new LinuxProcess(this, id).started(info.pid, info.startedAt);
     if (info.exit) process.finished(info.exit);
+    else if (this.#paused) process.pause(this.#paused);
     else process.lost(machineGone(), journalEnd(this.journal, id));
     return process;
   }
@@ -219,12 +257,18 @@ export class Agent {
 
   /** a file session as the given user */
   files(user: string): Promise<FileSession> {
-    return openFiles(this.#options.socket, "the sandbox", Type.files, user);
+    return openFiles(this.#options.socket, "the sandbox", Type.files, user, (session) => {
+      session.whenClosed(this.#connected((reason) => session.close(reason)));
+    });
   }
 
   /** a byte stream to a port inside */
   async connect(port: number): Promise<Socket> {
     const socket = await dial(this.#options.socket, "the sandbox");
+    socket.once(
+      "close",
+      this.#connected(() => socket.destroy()),
+    );
     socket.write(new FrameWriter().u16(port).frame(Type.dial, 1));
     try {
       await dialAnswer(socket);
@@ -244,7 +288,20 @@ export class Agent {
     }
   }
 
+  /** registers how to end a connection; returns how to forget it */
+  #connected(end: (reason: Error) => void): () => void {
+    this.#connections.add(end);
+    return () => this.#connections.delete(end);
+  }
+
+  #dropSentinel(): void {
+    const socket = this.#sentinel;
+    this.#sentinel = undefined;
+    socket?.destroy();
+  }
+
   #request(type: number, payload?: FrameWriter): Promise<FrameReader> {
+    if (this.#paused) return Promise.reject(this.#paused);
     if (!this.#channel) return Promise.reject(machineGone());
     return this.#channel.request(type, payload);
   }
@@ -296,7 +353,7 @@ export class Agent {
   #closed(): void {
     this.#channel = undefined;
     if (this.#closing) return;
-    this.open().catch(() => {
+    (this.#paused ? this.openPaused() : this.open()).catch(() => {
       if (this.#closing) return;
       this.end();
       this.#isGone = true;
@@ -319,6 +376,12 @@ function tooOld(error: unknown): unknown {
   if (errnoOf(error) !== constants.errno.ENOSYS) return error;
   const message = "Cannot write to the command's standard input: an older release started the sandbox";
   return new SandkeepError("unsupported", message, { cause: error });
+}
+
+/** why a paused machine does nothing; about its session, which has the same id */
+export function machinePaused(): SandkeepError {
+  const message = "Cannot use the sandbox: it is paused, and goes on when it is resumed";
+  return new SandkeepError("conflict", message, { about: { kind: "session", state: "paused" } });
 }
 
 function machineGone(): SandkeepError {

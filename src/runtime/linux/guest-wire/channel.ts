@@ -102,6 +102,12 @@ export class Channel {
     this.#end();
   }
 
+  /** fails the open requests, whose answers are ignored; the connection stays */
+  interrupt(reason: Error): void {
+    for (const pending of this.#pending.values()) pending.reject(reason);
+    this.#pending.clear();
+  }
+
   #take(chunk: Buffer): void {
     try {
       for (const frame of this.#parser.push(chunk)) this.#dispatch(frame);
@@ -131,14 +137,19 @@ export class Channel {
   }
 }
 
-/** a connection that begins with FILES (as a user) or FILES_AT (below a directory) and is a file session from then on */
+/**
+ * a connection that begins with FILES (as a user) or FILES_AT (below a directory) and is a file session from then on;
+ * `connected` gets it before it has begun
+ */
 export async function openFiles(
   path: string,
   name: string,
   type: typeof Type.files | typeof Type.filesAt,
   argument: string,
+  connected: (session: FileSession) => void = () => undefined,
 ): Promise<FileSession> {
   const session = new FileSession(await dial(path, name));
+  connected(session);
   try {
     await session.begin(type, argument);
     return session;
@@ -155,7 +166,7 @@ const patience = 5000;
 export async function dial(path: string, name: string, taken?: (chunk: Buffer) => void): Promise<Socket> {
   for (let attempt = 0; ; attempt++) {
     try {
-      return await connected(path, taken);
+      return await connectedTo(path, taken);
     } catch (cause) {
       if (codeOf(cause) !== "EAGAIN" || attempt === patience) {
         throw new SandkeepError("gone", `Cannot connect to ${name}: nothing answers`, { cause });
@@ -168,7 +179,7 @@ export async function dial(path: string, name: string, taken?: (chunk: Buffer) =
 /** Node would make a buffer of 64 KiB for each answer of a few bytes: one for all of them does, as each is copied out */
 const arrivals = Buffer.allocUnsafeSlow(64 << 10);
 
-function connected(path: string, taken?: (chunk: Buffer) => void): Promise<Socket> {
+function connectedTo(path: string, taken?: (chunk: Buffer) => void): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const onread = taken && {
       buffer: arrivals,

@@ -216,10 +216,12 @@ export function processesIn(cgroup: MachineCgroup): number[] {
 }
 
 /** ends every process of a machine that no launcher knows any more, as far as this host can */
-export function killProcesses(cgroup: MachineCgroup): void {
-  if (cgroup.unified === undefined) return;
+export function killProcesses({ unified, freezer }: MachineCgroup): void {
+  if (unified === undefined && freezer === undefined) return;
   try {
-    writeFileSync(join(cgroup.unified, "cgroup.kill"), "1");
+    if (unified !== undefined) writeFileSync(join(unified, "cgroup.kill"), "1");
+    // On v1 a frozen process ends only once it is thawed.
+    else if (freezer !== undefined) writeFileSync(join(freezer, "freezer.state"), "THAWED");
   } catch (error) {
     // a folder that is gone has no processes
     if (codeOf(error) !== "ENOENT") throw error;

@@ -36,13 +36,17 @@ export class Capturer {
     this.#options = options;
   }
 
-  /** captures a machine that goes on, one capture after the other */
-  async live(machine: LinuxMachine): Promise<SnapshotInfo> {
-    const { name } = machine.plan;
+  /** captures a machine that goes on or is paused, one capture after the other */
+  live(machine: LinuxMachine): Promise<SnapshotInfo> {
+    return this.between(machine, () => this.#live(machine));
+  }
+
+  /** does something with a machine while none of its captures runs */
+  async between<T>({ plan: { name } }: LinuxMachine, work: () => Promise<T>): Promise<T> {
     const before = this.#captures.get(name);
     const capture = (async () => {
       await before?.catch(() => undefined);
-      return this.#live(machine);
+      return work();
     })();
     this.#captures.set(name, capture);
     try {
@@ -98,13 +102,14 @@ export class Capturer {
     await requireWhole();
   }
 
-  /** pauses the machine while its volume is copied */
-  async #live({ plan, record }: LinuxMachine): Promise<SnapshotInfo> {
+  /** stops the machine while its volume is copied; a paused one stays frozen */
+  async #live(machine: LinuxMachine): Promise<SnapshotInfo> {
     const { layers, snapshots, durable } = this.#options;
+    const { plan, record } = machine;
     const isFlushed = durable || layers.hasVolumes;
     const claim = layers.hold();
     try {
-      const snapshot = await frozen(plan, async () => {
+      const snapshot = await frozen(machine, async () => {
         const { id, snapshot } = await this.#draft(plan, record, { isFlushed });
         const made = { id, size: snapshot.size, snapshot };
         await this.#withRoom(plan, record.spec.line, record.spec.limits.disk, () =>
@@ -205,11 +210,12 @@ function isFull(error: unknown): boolean {
   return (error as NodeJS.ErrnoException)?.errno === -constants.errno.EDQUOT;
 }
 
-async function frozen<T>(plan: MachinePlan, use: () => Promise<T>): Promise<T> {
+async function frozen<T>(machine: LinuxMachine, use: () => Promise<T>): Promise<T> {
+  const { cgroup } = machine.plan;
   try {
-    await freeze(plan.cgroup, true);
+    await freeze(cgroup, true);
     return await use();
   } finally {
-    await freeze(plan.cgroup, false);
+    if (!machine.isPaused) await freeze(cgroup, false);
   }
 }

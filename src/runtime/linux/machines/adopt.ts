@@ -15,7 +15,7 @@ import { type CgroupHost, isInCgroup, killProcesses, readUsage } from "../host/c
 import type { Ledger } from "../host/ledger.ts";
 import { isReadable, mendCopy } from "../storage/kept-record.ts";
 import { lossOf } from "../storage/store-error.ts";
-import { freeze } from "./freezer.ts";
+import { freeze, isFrozen } from "./freezer.ts";
 import { LinuxMachine } from "./machine.ts";
 import { type MachinePlan, orphanPlan, type Places, planMachine, slotOf } from "./plan.ts";
 import { type MachineFolder, readRecords, writeRecord, writeSpare } from "./record-files.ts";
@@ -157,9 +157,12 @@ async function reconnect(
   if (record.bootId !== bootId) return undefined;
   const machine = new LinuxMachine(components, plan, record);
   try {
-    // A daemon that was killed in the middle of a snapshot left it frozen.
-    await freeze(plan.cgroup, false);
-    await machine.open();
+    // A daemon that was killed in the middle of a snapshot left it frozen, too.
+    if (record.paused && isFrozen(plan.cgroup)) await machine.openPaused();
+    else {
+      await freeze(plan.cgroup, false);
+      await machine.open();
+    }
     if (!launched) {
       if (!isInCgroup(record.pid, plan.cgroup)) throw new Error("its pid belongs to another process");
       await components.launcher.readopt(orphanPlan(plan, record.pid, record.spec.network));

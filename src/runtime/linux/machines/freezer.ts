@@ -1,6 +1,9 @@
-/** Freezes a machine for the moment of a snapshot: none of its processes writes a file until it is thawed. */
+/**
+ * Freezes a machine, for the moment of a snapshot or for as long as it is paused: none of its processes runs until it is
+ * thawed. It stays frozen when the daemon ends.
+ */
 
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { MachineCgroup } from "../host/cgroup.ts";
@@ -10,6 +13,17 @@ import { kernelText } from "../host/kernel-file.ts";
 const longest = 2000;
 /** after how long each thread is checked, in ms */
 const patience = 40;
+
+/** whether this host can freeze machines; older kernels have no freezer in their v2 tree */
+export function canFreeze({ unified, freezer }: MachineCgroup): boolean {
+  return unified !== undefined ? existsSync(join(unified, "cgroup.freeze")) : freezer !== undefined;
+}
+
+/** whether the machine was frozen and not thawed since, by any daemon */
+export function isFrozen({ unified, freezer }: MachineCgroup): boolean {
+  if (unified !== undefined) return kernelText(join(unified, "cgroup.freeze")).trim() === "1";
+  return freezer !== undefined && /^FR/.test(kernelText(join(freezer, "freezer.state")));
+}
 
 /** freezes or thaws every process of the machine; resolves once that is done */
 export async function freeze(cgroup: MachineCgroup, frozen: boolean): Promise<void> {

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import type { Duplex } from "node:stream";
 import { codeOf } from "../../../base/error-code.ts";
 import { Retries } from "../../../base/retries.ts";
+import { within } from "../../../base/waits.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type {
   ExecSpec,
@@ -22,14 +23,18 @@ import type { Ancestry } from "../../../protocols/egress-control.ts";
 import type { MachineRecord } from "../../../protocols/machine-record.ts";
 import type { Components } from "../components.ts";
 import { filesOver } from "../files/files.ts";
-import { Agent, type AgentOptions } from "../guest-wire/agent.ts";
+import { Agent, type AgentOptions, machinePaused } from "../guest-wire/agent.ts";
 import { typed } from "../guest-wire/failure.ts";
 import { type CgroupUsage, isInCgroup, killProcesses, readUsage } from "../host/cgroup.ts";
 import { lossOf, storeError } from "../storage/store-error.ts";
+import { canFreeze, freeze } from "./freezer.ts";
 import { releaseMachine } from "./machine-registry.ts";
+import { type MemoryReclaim, reclaimMemory } from "./memory-reclaim.ts";
 import { isPlainName, isTerminalSize, type MachinePlan, modeOf } from "./plan.ts";
 import { writeRecord } from "./record-files.ts";
 
+/** how long a pause waits for commands that are being started, in ms */
+const longestStart = 1000;
 const noTraffic: Usage["network"] = { received: 0, sent: 0 };
 
 export class LinuxMachine implements Machine {
@@ -43,6 +48,11 @@ export class LinuxMachine implements Machine {
   #stopping: Promise<MachineEnd> | undefined;
   #network = noTraffic;
   #networkChange: Promise<void> = Promise.resolve();
+  #isPaused = false;
+  #pausing = new AbortController();
+  /** commands that the agent is starting */
+  readonly #starting = new Set<Promise<unknown>>();
+  #reclaiming: MemoryReclaim | undefined;
 
   constructor(components: Components, plan: MachinePlan, record: MachineRecord, agent?: Agent) {
     this.#components = components;
@@ -61,6 +71,21 @@ export class LinuxMachine implements Machine {
     return this.#agent.open();
   }
 
+  /** takes over a machine that is frozen; throws when its agent is dead */
+  async openPaused(): Promise<void> {
+    this.#isPaused = true;
+    this.#pausing.abort();
+    await this.#agent.openPaused();
+  }
+
+  get isPaused(): boolean {
+    return this.#isPaused;
+  }
+
+  get pausing(): AbortSignal {
+    return this.#pausing.signal;
+  }
+
   /** disconnects without stopping the machine */
   close(): void {
     this.#agent.close();
@@ -77,10 +102,14 @@ export class LinuxMachine implements Machine {
   async exec(spec: ExecSpec): Promise<Process> {
     this.#mustRun("run a command");
     checkExec(spec);
+    const starting = this.#agent.exec(spec, this.record.image.env);
+    this.#starting.add(starting);
     try {
-      return await this.#agent.exec(spec, this.record.image.env);
+      return await starting;
     } catch (error) {
       throw storeError(this.#components, error, `run "${spec.argv[0]}"`);
+    } finally {
+      this.#starting.delete(starting);
     }
   }
 
@@ -155,11 +184,59 @@ export class LinuxMachine implements Machine {
   }
 
   async snapshot(): Promise<SnapshotInfo> {
-    this.#mustRun("take a snapshot");
+    this.#mustLive("take a snapshot");
     this.#components.room?.require("take a snapshot");
     return this.#components.capturer.live(this).catch((error) => {
       const refused = typed(error, `Cannot take a snapshot of machine "${this.id}"`);
       throw storeError(this.#components, refused, `take a snapshot of machine "${this.id}"`);
+    });
+  }
+
+  async pause(): Promise<SnapshotInfo> {
+    this.#mustRun("pause");
+    if (!canFreeze(this.plan.cgroup)) {
+      throw new SandkeepError("unsupported", "Cannot pause the sandbox: this host's kernel has no freezer for it");
+    }
+    this.#components.room?.require("pause a sandbox");
+    this.#isPaused = true;
+    try {
+      // A command that the frozen agent has not started would start at the resume, after its caller got an error.
+      await within(Promise.allSettled(this.#starting), longestStart);
+      const snapshot = await this.#components.capturer.live(this);
+      this.record.paused = true;
+      writeRecord(this.plan.folder, this.record);
+      this.#agent.pause();
+      this.#pausing.abort();
+      this.#reclaiming = reclaimMemory(this.plan.cgroup, this.spec.limits.memory);
+      return snapshot;
+    } catch (error) {
+      await this.resume().catch(() => undefined);
+      const refused = typed(error, `Cannot pause machine "${this.id}"`);
+      throw storeError(this.#components, refused, `pause machine "${this.id}"`);
+    }
+  }
+
+  async resume(): Promise<void> {
+    this.#mustLive("resume");
+    if (!this.#isPaused) return;
+    this.#reclaiming?.stop();
+    await this.#setFrozen(false);
+    try {
+      await this.#agent.resume();
+    } catch (error) {
+      if (!this.#stopping) await this.#setFrozen(true).catch(() => undefined);
+      throw typed(error, `Cannot resume machine "${this.id}"`);
+    }
+    this.#pausing = new AbortController();
+    delete this.record.paused;
+    // A record that still says so does no harm: the next daemon sees that nothing is frozen.
+    await refusal(() => writeRecord(this.plan.folder, this.record));
+  }
+
+  async #setFrozen(frozen: boolean): Promise<void> {
+    await this.#components.capturer.between(this, async () => {
+      await freeze(this.plan.cgroup, frozen);
+      this.#isPaused = frozen;
     });
   }
 
@@ -175,7 +252,7 @@ export class LinuxMachine implements Machine {
   }
 
   async #changeNetwork(network: MachineNetwork): Promise<void> {
-    this.#mustRun("change the network");
+    this.#mustLive("change the network");
     const mode = modeOf(network);
     if (typeof network !== "string") await this.#components.egress.set(this.plan.name, network);
     if (mode !== this.record.spec.network || this.record.networkUnsure) await this.#changeMode(mode);
@@ -205,6 +282,12 @@ export class LinuxMachine implements Machine {
   }
 
   #mustRun(what: string): void {
+    this.#mustLive(what);
+    if (this.#isPaused) throw machinePaused();
+  }
+
+  /** also a paused machine lives */
+  #mustLive(what: string): void {
     if (this.#stopping) throw new SandkeepError("gone", `Cannot ${what} on machine "${this.id}": it has stopped`);
   }
 
@@ -233,6 +316,8 @@ export class LinuxMachine implements Machine {
   async #end(why: Pick<MachineEnd, "cause" | "reason">, snapshot: boolean | "keep"): Promise<MachineEnd> {
     await this.#readCounters();
     // Without a launcher, too: a stop that failed here could never be tried again.
+    this.#reclaiming?.stop();
+    if (this.#isPaused) this.#killFrozen();
     const isKilled = await this.#components.launcher.kill(this.plan.name).catch(() => false);
     if (!isKilled) killFirst(this.record.pid, this.plan.cgroup);
     const usage = this.#usage(readUsage(this.plan.cgroup));
@@ -258,6 +343,13 @@ export class LinuxMachine implements Machine {
       typed(first, `Cannot stop machine "${this.id}" in order`),
       `stop machine "${this.id}" in order`,
     );
+  }
+
+  /** on v1 a frozen process ends only once it is thawed: the first one is killed before, so that nothing runs on */
+  #killFrozen(): void {
+    const { cgroup } = this.plan;
+    if (cgroup.unified !== undefined) return;
+    killFirst(this.record.pid, cgroup);
   }
 
   /** a record that says it runs would be believed by the next daemon: written as soon as there is room */
@@ -288,12 +380,12 @@ export function agentFor(plan: MachinePlan, limits: Pick<AgentOptions, "outputLi
 
 /** without the launcher; all others of a machine go with its first process */
 function killFirst(pid: number, cgroup: MachinePlan["cgroup"]): void {
-  killProcesses(cgroup);
   try {
     if (isInCgroup(pid, cgroup)) process.kill(pid, "SIGKILL");
   } catch (error) {
     if (codeOf(error) !== "ESRCH") throw error;
   }
+  killProcesses(cgroup);
 }
 
 /** why a step failed, if it did */

@@ -19,6 +19,8 @@ export class LinuxProcess implements Process, OutputState {
   #reject: (error: Error) => void = () => {};
   #lost = false;
   #released: Error | undefined;
+  /** set while its machine is paused */
+  #paused: Error | undefined;
 
   constructor(agent: Agent, id: string) {
     this.#agent = agent;
@@ -36,8 +38,10 @@ export class LinuxProcess implements Process, OutputState {
   }
 
   async changed(signal?: AbortSignal): Promise<void> {
-    if (!this.ended && !this.#released) await once(this.#changes, "change", signal ? { signal } : {});
-    if (this.#released) throw this.#released;
+    const stopped = () => this.#released ?? (this.ended ? undefined : this.#paused);
+    if (!this.ended && !stopped()) await once(this.#changes, "change", signal ? { signal } : {});
+    const reason = stopped();
+    if (reason) throw reason;
   }
 
   started(pid: number, startedAt: number): this {
@@ -74,6 +78,12 @@ export class LinuxProcess implements Process, OutputState {
     this.#released = reason;
     this.#changes.emit("change");
     this.#reject(reason);
+  }
+
+  /** its machine is paused: readers that wait for more get this error; without one, it goes on */
+  pause(reason: Error | undefined): void {
+    this.#paused = reason;
+    this.#changes.emit("change");
   }
 
   output(options: OutputOptions = {}): AsyncIterable<OutputChunk> {
