@@ -51,7 +51,7 @@ import { commandLine, greeting, rootHint } from "./greeting.ts";
 import { closeServer, listenOn, requireFree, urlHost } from "./listening.ts";
 import { domainUrlOf, type Place, publicUrlOf } from "./place.ts";
 import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
-import { handleSignals, ignoreBrokenPipes } from "./signals.ts";
+import { finishStart, handleSignals, ignoreBrokenPipes } from "./signals.ts";
 import { logUncaughtErrors, restart } from "./uncaught-errors.ts";
 
 export interface Daemon {
@@ -88,16 +88,17 @@ export async function serve(args: string[]): Promise<void> {
   const env = { ...process.env };
   // Programs that it runs, such as mount, would inherit them.
   for (const name of secretSettings) delete process.env[name];
-  const daemon = await startDaemon(config, log).catch((error: unknown) => {
+  const { asked, forced } = handleSignals();
+  const start = finishStart(startDaemon(config, log), { asked, forced });
+  const { started: daemon, isWanted } = await start.catch((error: unknown) => {
     // For people it is said where every command says it; a program that reads the log finds it there.
     if (config.logFormat === "pretty") throw error;
     logError(error);
     process.exit(1);
   });
   const broken = logUncaughtErrors(logError);
-  const { asked, forced } = handleSignals();
   // A program that reads this line may stop the daemon at once.
-  process.stdout.write(greeting(daemon, config, process.env, clients));
+  if (isWanted) process.stdout.write(greeting(daemon, config, process.env, clients));
   // Node does this at its exit, which a daemon that is killed does not reach.
   setImmediate(flushCompileCache);
   const isBroken = await Promise.race([asked.then(() => false), broken.then(() => true)]);

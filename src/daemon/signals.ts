@@ -34,6 +34,35 @@ export function handleSignals(source: NodeJS.EventEmitter = process, now = () =>
   return { asked, forced: forced.signal };
 }
 
+/** how long a start may take after a signal, in ms */
+const startTimeout = 10_000;
+
+/**
+ * A signal does not end a start half way, which would leave behind what the start has made: the daemon can be stopped
+ * in order once it has started. A second signal, or a start that takes too long, ends the program.
+ */
+export async function finishStart<T>(
+  start: Promise<T>,
+  { asked, forced }: Ending,
+  exit: () => void = () => process.exit(1),
+): Promise<{ started: T; isWanted: boolean }> {
+  let isWanted = true;
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
+  forced.addEventListener("abort", exit);
+  void asked.then(() => {
+    isWanted = false;
+    if (!isOver) timer = setTimeout(exit, startTimeout);
+  });
+  try {
+    return { started: await start, isWanted };
+  } finally {
+    isOver = true;
+    clearTimeout(timer);
+    forced.removeEventListener("abort", exit);
+  }
+}
+
 /** the exit code that a shell shows for a program that SIGPIPE ended */
 export const brokenPipe = 141;
 

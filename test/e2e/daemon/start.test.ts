@@ -1,9 +1,12 @@
 /** `npm start`, as a person or a service manager runs it in a clone: its output, and that it ends with its daemon. */
 
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
 import { afterAll, expect, test } from "vitest";
 import { startDaemon } from "../../harness/daemon.ts";
-import { eventually, root } from "../../harness/harness.ts";
+import { eventually, root, tempDir } from "../../harness/harness.ts";
 import { needs } from "../../runner/needs.ts";
 import { hostNpm } from "./installed.ts";
 
@@ -22,6 +25,24 @@ test("a first start prints its progress while it takes seconds, and SIGTERM to n
   expect(daemon.said()).toContain("Stopping; sandboxes keep running …\n");
   // npm is gone, and so is what it started.
   await expect(fetch(`${daemon.url}/health`)).rejects.toThrow("fetch failed");
+});
+
+test("Ctrl-C during the first start leaves no mount and no half-made store", async (context) => {
+  needs(context, "root", "the guest binary");
+  const [dataDir, runDir] = [await tempDir(undo), await mkdtemp("/run/sandkeep-e2e-")];
+  undo.defer(() => rm(runDir, { recursive: true, force: true }));
+  const env = { ...process.env, SANDKEEP_DATA_DIR: dataDir, SANDKEEP_RUN_DIR: runDir, SANDKEEP_PORT: "0" };
+  const child = spawn(`${root}/bin/sandkeep`, ["serve", "--stop-all"], { env, stdio: ["ignore", "pipe", "inherit"] });
+  let said = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    if (!said.includes("Making the store") && text.includes("Making the store")) child.kill("SIGINT");
+    said += text;
+  });
+  const [code] = await once(child, "close");
+  expect(said).toContain("Stopping all sandboxes …\n");
+  expect(said).not.toContain("sandkeep env");
+  expect(code).toBe(0);
+  expect(readFileSync("/proc/self/mounts", "utf8")).not.toContain(dataDir);
 });
 
 test("without root npm start says so before it installs or compiles anything", (context) => {
