@@ -41,7 +41,7 @@ test("upgrade replaces the egress process at once, and the launcher when the las
   await daemon.stop();
   await daemon.start();
   expect(daemon.complaints()).toContain(
-    `The launcher (process ${before.launcher}) is of another build and goes on; it is replaced when the last sandbox ends`,
+    `The launcher (process ${before.launcher}) is of another build and keeps running; it is replaced when the last sandbox ends`,
   );
   expect(await doctor()).toContain(`The egress process (process ${before.egress}) is older than its program`);
 
