@@ -215,7 +215,9 @@ test.for<Policy>(["deny-all", { allow: [] }])(
       allow: ["web.test"],
       subnets: { allow: [`${webAddress6}/128`, `${otherAddress}/32`] },
     });
-    expect(suggestion.stderr).toContain(`${otherAddress}/32 is for ${otherAddress} port 80: under deny-all nobody saw`);
+    expect(suggestion.stderr).toContain(
+      `${otherAddress}/32 is for ${otherAddress} port 80: under deny-all its protocol stays unknown`,
+    );
     await sandbox.updateNetworkPolicy(policy);
     expect(await reach()).toEqual([true, true, true, false]);
     await sandbox.stop();
@@ -254,7 +256,8 @@ for n in range(10): u.send(b"y" * 100); u.recv(100)
   expect(totals.packets).toEqual({ bytesIn, bytesOut });
   for (const way of ["bytesIn", "bytesOut"]) {
     expect(totals.packets[way]).toBeGreaterThan(totals.payload[way]);
-    expect(totals.packets[way]).toBeLessThan(totals.payload[way] * 1.1 + 10_000);
+    // On a busy host packets are smaller and some are sent twice; counted twice they would be twice as much.
+    expect(totals.packets[way]).toBeLessThan(totals.payload[way] * 1.5 + 10_000);
   }
 });
 
