@@ -20,7 +20,7 @@ test("a launcher of another build is reported, runs while a sandbox needs it, an
   const before = launcherPid(host());
   const runtime = await host().reopen({ guest, logError, pool: { hot: 1, warm: 1 } });
   await runtime.ready();
-  expect(said.join("\n")).toContain(`The launcher (process ${before}) is of another build and goes on`);
+  expect(said.join("\n")).toContain(`The launcher (process ${before}) is of another build and keeps running`);
   expect(runtime.builds.others()).toEqual({ launcher: { pid: before, machines: [machine.id] } });
   expect(await runtime.builds.replace()).toEqual({});
   expect(launcherPid(host())).toBe(before);
