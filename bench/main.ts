@@ -1,7 +1,7 @@
 /**
- * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|egress|expiry …]`: measures the promises
- * of SPECIFICATION.md on this machine, beside comparable tools. It asserts nothing, and prints by how much a goal is
- * missed.
+ * `npm run bench [boot|exec|snapshots|images|density|store|lists|pruning|http|pause|egress|expiry …]`: measures the
+ * promises of SPECIFICATION.md on this machine, beside comparable tools. It asserts nothing, and prints by how much a
+ * goal is missed.
  */
 
 import { rm } from "node:fs/promises";
@@ -14,6 +14,7 @@ import { benchExpiry } from "./expiry.ts";
 import { benchHttp } from "./http.ts";
 import { benchImages } from "./images.ts";
 import { benchLists } from "./lists.ts";
+import { benchPauses } from "./pauses.ts";
 import { benchPruning } from "./pruning.ts";
 import { benchSnapshots } from "./snapshots.ts";
 import { benchStore } from "./store.ts";
@@ -49,6 +50,7 @@ const parts: Record<string, (undo: AsyncDisposableStack) => Promise<string>> = {
   lists: (undo) => benchLists(undo, 1_000_000),
   pruning: (undo) => benchPruning(undo, 1_000_000),
   http: (undo) => benchHttp(undo),
+  pause: (undo) => benchPauses(undo),
   egress: (undo) => benchEgress(undo),
   expiry: (undo) => benchExpiry(undo, { all: 10_000, live: 1000 }),
 };
