@@ -255,7 +255,8 @@ static struct command *fresh(struct commands *all, struct span name, uint64_t bo
   if (!c) return NULL;
   memcpy(c->name, name.data, name.length);
   c->out.source.fd = c->err.source.fd = c->in.source.fd = c->status.source.fd = c->peer = -1;
-  if (limit) c->deadline = loop_now() + limit;
+  c->limited_at = loop_now();
+  if (limit) c->deadline = c->limited_at + limit;
   journal_open(&c->journal, all->journal_directory, c->name, bound);
   c->next = all->first;
   all->first = c;
@@ -378,10 +379,22 @@ void commands_waited(struct commands *all, pid_t pid, int status, const struct r
   }
 }
 
+/* ms between two looks at the clock while a deadline is pending, and by how much a look may be late on a busy machine */
+#define LOOK_EVERY 1000
+#define LATE 2000
+
+/* ms that went by while the agent was frozen, as it is in a paused machine: it was due to look at the clock long before */
+static int64_t frozen_for(struct commands *all, int64_t now) {
+  int64_t late = all->next_look ? now - all->next_look : 0;
+  return late > LATE ? late : 0;
+}
+
 int commands_expire(struct commands *all) {
   int64_t now = loop_now(), next = -1;
+  int64_t frozen = frozen_for(all, now);
   for (struct command *c = all->first; c; c = c->next) {
     if (!c->deadline || c->waited) continue;
+    if (c->limited_at < all->next_look) c->deadline += frozen;
     if (c->deadline <= now) {
       c->flags |= COMMAND_TIMED_OUT;
       c->deadline = 0;
@@ -391,7 +404,9 @@ int commands_expire(struct commands *all) {
       next = c->deadline - now;
     }
   }
-  return next > 3600000 ? 3600000 : (int)next;
+  if (next > LOOK_EVERY) next = LOOK_EVERY;
+  all->next_look = next < 0 ? 0 : now + next;
+  return (int)next;
 }
 
 static bool is_over(const struct command *c) {

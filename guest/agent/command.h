@@ -67,6 +67,8 @@ struct command {
   struct rusage usage;
   /* loop_now() at which it is killed; 0 for never */
   int64_t deadline;
+  /* loop_now() when the deadline was set */
+  int64_t limited_at;
   uint32_t flags;
   uint64_t kills_before;
   bool grew;
@@ -82,6 +84,8 @@ struct commands {
   int memory_events;
   /* tells every listener that a command has ended */
   void (*ended)(const struct command *c, uint32_t code, uint32_t signal);
+  /* loop_now() at which the deadlines are checked next, 0 without any */
+  int64_t next_look;
 };
 
 /* all answer on the connection themselves */
@@ -107,7 +111,10 @@ void command_write_exit(struct writer *w, const struct command *c, uint32_t code
 void commands_forget(struct commands *all, const struct connection *c);
 /* to be called for each process that was waited for */
 void commands_waited(struct commands *all, pid_t pid, int status, const struct rusage *usage);
-/* kills what has passed its time limit; returns ms until the next one, -1 when there is none */
+/*
+ * kills what has passed its time limit, without the time in which the machine was paused; returns ms until the next call, -1
+ * when there is no limit
+ */
 int commands_expire(struct commands *all);
 /* frees what is over; once a pass */
 void commands_sweep(struct commands *all);

@@ -1,5 +1,6 @@
 /** Pauses: a paused machine keeps its memory and uses no processor, and everything goes on where it was. */
 
+import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { eventually } from "../../harness/harness.ts";
 import { bootFor, provesNothingIsLeft, type RuntimeHost } from "./host.ts";
@@ -34,8 +35,10 @@ export function pausesSuite(host: () => RuntimeHost): void {
       const closed = new Promise((resolve) => socket.once("close", resolve));
       expect(machine.pausing.aborted).toBe(false);
       await sh(machine, "echo before > /data");
+      const limited = await start(machine, ["sleep", "1000"], { timeLimit: 5000 });
 
       const snapshot = await machine.pause();
+      const pausedAt = Date.now();
       expect([machine.isPaused, machine.pausing.aborted, command.exit]).toEqual([true, true, undefined]);
       for (const error of await Promise.all(open)) expect(error).toMatchObject(paused);
       await closed;
@@ -52,6 +55,8 @@ export function pausesSuite(host: () => RuntimeHost): void {
       expect((await sh(copy, "cat /data")).stdout).toBe("before\n");
       await host().runtime.snapshots.delete(second.id);
 
+      // Longer than the time limit of a command, which does not count it.
+      await delay(Math.max(limited.startedAt + 5200, pausedAt + 3500) - Date.now());
       await Promise.all([machine.resume(), machine.resume()]);
       await machine.resume();
       expect([machine.isPaused, machine.pausing.aborted]).toEqual([false, false]);
@@ -63,6 +68,8 @@ export function pausesSuite(host: () => RuntimeHost): void {
       again.destroy();
       expect((await sh(machine, "cat /data")).stdout).toBe("before\n");
       await server.signal(9);
+      expect(limited.exit).toBeUndefined();
+      expect(await limited.exited).toMatchObject({ timedOut: true });
       await command.closeStdin();
       expect(await command.exited).toMatchObject({ code: 0 });
     });
