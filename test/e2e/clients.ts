@@ -21,6 +21,14 @@ export const sdks: Record<"3.5.0" | "2.9.2", Sdk> = {
   "2.9.2": sdk2 as unknown as Sdk,
 };
 
+/** pauses the sandbox with this tag, on the one API that has a verb for it */
+export async function pauseTagged(daemon: TestDaemon, tag: string, value: string): Promise<void> {
+  const headers = { "x-api-key": daemon.key };
+  const { json } = await raw(daemon, "GET", `/v2/sandboxes?metadata=${tag}%3D${value}`, { headers });
+  const { status } = await raw(daemon, "POST", `/sandboxes/${json[0]?.sandboxID}/pause`, { headers, body: {} });
+  if (status !== 204) throw new Error(`The sandbox was not paused: ${status}`);
+}
+
 export const preload = pathToFileURL(join(root, "src/redirect/preload.mjs")).href;
 /** where Node keeps what it compiled of the vendors' command lines: large programs, which start a third faster with it */
 export const compileCache = join(root, "node_modules/.cache/sandkeep-compiled");

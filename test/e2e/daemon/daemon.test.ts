@@ -13,7 +13,7 @@ import { daemonOfFile, startDaemon, type TestDaemon } from "../../harness/daemon
 import { eventually, root } from "../../harness/harness.ts";
 import { expectNothingLeft } from "../../harness/linux-host.ts";
 import { startPostgres } from "../../harness/postgres.ts";
-import { credentials, fetchTo, raw, sdks } from "../clients.ts";
+import { credentials, fetchTo, pauseTagged, raw, sdks } from "../clients.ts";
 
 const daemon = daemonOfFile();
 const { Sandbox } = sdks["3.5.0"];
@@ -95,7 +95,9 @@ test("a session whose time ends while the daemon is down is stopped with its fil
 test("a daemon with --stop-all stops its sandboxes, and nothing is lost", async () => {
   const kept = await Sandbox.create(auth());
   const lost = await Sandbox.create({ ...auth(), persistent: false });
-  await kept.writeFiles([{ path: "kept", content: "kept" }]);
+  const paused = await Sandbox.create({ ...auth(), persistent: false, tags: { stopped: "while-paused" } });
+  for (const sandbox of [kept, paused]) await sandbox.writeFiles([{ path: "kept", content: "kept" }]);
+  await pauseTagged(daemon(), "stopped", "while-paused");
   await daemon().stop();
   await daemon().start({ SANDKEEP_STOP_ALL: "true" });
   await daemon().stop();
@@ -105,8 +107,10 @@ test("a daemon with --stop-all stops its sandboxes, and nothing is lost", async 
   for (const sandbox of [kept, lost]) {
     expect((await Sandbox.get({ ...auth(), name: sandbox.name })).status).toBe("stopped");
   }
-  expect(String(await kept.readFileToBuffer({ path: "kept" }))).toBe("kept");
-  await Promise.all([kept.delete(), lost.delete()]);
+  for (const sandbox of [kept, paused]) {
+    expect(String(await sandbox.readFileToBuffer({ path: "kept" }))).toBe("kept");
+  }
+  await Promise.all([kept.delete(), lost.delete(), paused.delete()]);
 });
 
 test("a proxy in front of the daemon also serves its sandboxes, and this host still reaches them directly", async () => {

@@ -130,13 +130,20 @@ test("a sandbox pauses at the end of its time, and goes on when traffic arrives 
 });
 
 test("a paused sandbox outlives kill -9 of the daemon; one whose machine is gone resumes from its files and says so", async () => {
+  // The machine of the first one dies while there is no daemon.
+  const early = await Sandbox.create();
+  const before = firstProcesses();
   const [kept, lost] = await Promise.all([Sandbox.create(), Sandbox.create()]);
-  const [command, gone] = await Promise.all([started(kept), started(lost)]);
+  const [command, gone] = await Promise.all([started(kept), started(lost), early.files.write("kept", "kept")]);
   const [secret] = (await ask(kept, command.pid)).split(" ");
   const machines = firstProcesses();
-  await Promise.all([kept.pause(), lost.pause()]);
+  await Promise.all([kept.pause(), lost.pause(), early.pause()]);
   await daemon().kill9();
+  for (const pid of before) process.kill(pid, "SIGKILL");
   await daemon().start();
+  expect((await early.getInfo()).state).toBe("paused");
+  expect(await (await Sandbox.connect(early.sandboxId)).files.read("kept")).toBe("kept");
+  await early.kill();
   expect((await kept.getInfo()).state).toBe("paused");
   const again = await Sandbox.connect(kept.sandboxId);
   expect(await ask(again, command.pid)).toBe(`${secret} 2`);

@@ -11,7 +11,7 @@ import { beforeEach, expect, test } from "vitest";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually, root, tempDir } from "../../harness/harness.ts";
 import { startPostgres } from "../../harness/postgres.ts";
-import { raw } from "../clients.ts";
+import { pauseTagged, raw } from "../clients.ts";
 import { create, read, write } from "./kept-files.ts";
 
 const undoable = () => new AsyncDisposableStack();
@@ -31,6 +31,9 @@ test("a start without the database file is refused, and everything is there agai
   await write(daemon, stopped, "kept", "of the stopped one");
   await raw(daemon, "POST", `/v2/sandboxes/sessions/${stopped}/stop`);
   const before = (await raw(daemon, "GET", "/v2/sandboxes/stopped")).json;
+  const paused = await create(daemon, "paused", { tags: { is: "paused" } });
+  await write(daemon, paused, "/dev/shm/kept", "in memory");
+  await pauseTagged(daemon, "is", "paused");
   await daemon.stop();
   moveDatabase("away");
 
@@ -43,22 +46,27 @@ test("a start without the database file is refused, and everything is there agai
   const listed = spawnSync("/bin/sh", ["-c", command], { env: { PATH: process.env.PATH }, encoding: "utf8" });
   expect(listed).toMatchObject({ status: 0, stderr: "" });
   expect(listed.stdout).toContain(`To put all of it on record, run: ${command} --adopt\n`);
-  expect(JSON.parse(recover("--json").stdout)).toEqual({
-    unknown: [
-      { kind: "machine", id: running, sandbox: "running" },
-      { kind: "machine", id: stopped, sandbox: "stopped", endedAt: expect.any(String) },
-      {
-        ...{ kind: "snapshot", id: expect.any(String), sandbox: "stopped" },
-        ...{ size: expect.any(Number), createdAt: expect.any(String) },
-      },
-    ],
-    damaged: [],
+  const snapshotOf = (sandbox: string) => ({
+    ...{ kind: "snapshot", id: expect.any(String), sandbox },
+    ...{ size: expect.any(Number), createdAt: expect.any(String) },
   });
+  const { unknown, damaged } = JSON.parse(recover("--json").stdout);
+  expect(damaged).toEqual([]);
+  expect(unknown).toHaveLength(5);
+  expect(unknown).toEqual(
+    expect.arrayContaining([
+      { kind: "machine", id: running, sandbox: "running" },
+      { kind: "machine", id: paused, sandbox: "paused" },
+      { kind: "machine", id: stopped, sandbox: "stopped", endedAt: expect.any(String) },
+      snapshotOf("stopped"),
+      snapshotOf("paused"),
+    ]),
+  );
   expect(listed.stdout).toMatch(/^machine {3}sbx_\w+ {2}of sandbox "running", running$/m);
   expect(listed.stdout).toMatch(/^snapshot {2}\w+ {2}of sandbox "stopped", \d+ MB, /m);
   expect(existsSync(join(daemon.dataDir, "sandkeep.db"))).toBe(false);
 
-  expect(recover("--adopt").stdout).toContain("Adopted 2 sandboxes, 2 sessions, 1 snapshots, 0 drives.");
+  expect(recover("--adopt").stdout).toContain("Adopted 3 sandboxes, 3 sessions, 2 snapshots, 0 drives.");
   await daemon.start();
   const now = (await raw(daemon, "GET", "/v2/sandboxes/stopped")).json;
   expect(now.sandbox).toMatchObject({ tags: { a: "b" }, currentSnapshotId: before.sandbox.currentSnapshotId });
@@ -69,6 +77,13 @@ test("a start without the database file is refused, and everything is there agai
     status: "running",
   });
   expect(await read(daemon, "running", "kept")).toBe("of the running one");
+  // A paused one is still paused, with its memory.
+  expect((await raw(daemon, "GET", "/v2/sandboxes/paused")).json).toMatchObject({ sandbox: { status: "stopped" } });
+  expect(await read(daemon, "paused", "/dev/shm/kept")).toBe("in memory");
+  expect((await raw(daemon, "GET", "/v2/sandboxes/paused")).json.session).toMatchObject({
+    id: paused,
+    status: "running",
+  });
 });
 
 test("a start with another database is refused, and nothing is stopped or deleted", async () => {
