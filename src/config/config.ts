@@ -192,7 +192,7 @@ const schema = z.object({
   maxSandboxes: whole(1, 1_000_000).default(1000).register(about, {
     env: "SANDKEEP_MAX_SANDBOXES",
     value: "count",
-    meaning: "most sandboxes that run at the same time",
+    meaning: "most sandboxes that run or are paused at the same time",
   }),
   diskReserve: size(64 * mebibyte)
     .optional()

@@ -62,7 +62,7 @@ export interface CoreLimits {
   defaultTimeout: number;
   maxTimeout: number;
   defaultVcpus: number;
-  /** most sandboxes that run at once */
+  /** most sandboxes that run or are paused at once */
   maxSandboxes: number;
   /** bytes of a sandbox's own files */
   disk: number;

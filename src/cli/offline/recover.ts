@@ -64,7 +64,7 @@ interface Found {
 
 /** A machine, snapshot or drive that the database does not know; times are ISO 8601, sizes bytes. */
 type Item =
-  | { kind: "machine"; id: string; sandbox?: string; endedAt?: string }
+  | { kind: "machine"; id: string; sandbox?: string; isPaused?: true; endedAt?: string }
   | { kind: "snapshot"; id: string; sandbox?: string; size: number; createdAt: string }
   | { kind: "drive"; id: string; name?: string };
 
@@ -75,7 +75,7 @@ async function adoptAll({ belonging, context }: RecoveryPlace, freshIdentity: st
   return adoptUnknown(context);
 }
 
-function itemsOf(unknown: Unknown, { files }: AdoptionContext): Item[] {
+function itemsOf(unknown: Unknown, { files, runtime }: AdoptionContext): Item[] {
   const ofSandbox = (kind: "machine" | "snapshot", id: string) => {
     const sandbox = files.description(kind, id)?.sandbox?.name;
     return sandbox === undefined ? {} : { sandbox };
@@ -85,7 +85,10 @@ function itemsOf(unknown: Unknown, { files }: AdoptionContext): Item[] {
     return name === undefined ? {} : { name };
   };
   return [
-    ...unknown.live.map((id) => ({ kind: "machine" as const, id, ...ofSandbox("machine", id) })),
+    ...unknown.live.map((id) => {
+      const isPaused = runtime.machine(id)?.isPaused;
+      return { kind: "machine" as const, id, ...ofSandbox("machine", id), ...(isPaused && { isPaused }) };
+    }),
     ...unknown.ended.map(({ machineId: id, endedAt }) => {
       return { kind: "machine" as const, id, ...ofSandbox("machine", id), endedAt: iso(endedAt) };
     }),
@@ -118,7 +121,8 @@ function lineOf(item: Item): string {
   if (item.kind === "snapshot") {
     return `${start}${sandbox}, ${Math.ceil(item.size / 1e6)} MB, ${item.createdAt}`;
   }
-  return `${start}${sandbox}, ${item.endedAt === undefined ? "running" : `ended ${item.endedAt}`}`;
+  if (item.endedAt !== undefined) return `${start}${sandbox}, ended ${item.endedAt}`;
+  return `${start}${sandbox}, ${item.isPaused ? "paused" : "running"}`;
 }
 
 function damagedLine(path: string): string {

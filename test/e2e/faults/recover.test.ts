@@ -56,13 +56,14 @@ test("a start without the database file is refused, and everything is there agai
   expect(unknown).toEqual(
     expect.arrayContaining([
       { kind: "machine", id: running, sandbox: "running" },
-      { kind: "machine", id: paused, sandbox: "paused" },
+      { kind: "machine", id: paused, sandbox: "paused", isPaused: true },
       { kind: "machine", id: stopped, sandbox: "stopped", endedAt: expect.any(String) },
       snapshotOf("stopped"),
       snapshotOf("paused"),
     ]),
   );
   expect(listed.stdout).toMatch(/^machine {3}sbx_\w+ {2}of sandbox "running", running$/m);
+  expect(listed.stdout).toMatch(/^machine {3}sbx_\w+ {2}of sandbox "paused", paused$/m);
   expect(listed.stdout).toMatch(/^snapshot {2}\w+ {2}of sandbox "stopped", \d+ MB, /m);
   expect(existsSync(join(daemon.dataDir, "sandkeep.db"))).toBe(false);
 
