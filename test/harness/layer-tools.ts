@@ -3,12 +3,13 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { connect } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { SandkeepError } from "../../src/core/model/errors.ts";
+import { FrameParser, FrameReader, FrameWriter, Type } from "../../src/protocols/guest-frames.ts";
 import { FileSession } from "../../src/runtime/linux/files/file-session.ts";
 import { ImageStore } from "../../src/runtime/linux/images/images.ts";
 import { LayerStore, type LayerTools } from "../../src/runtime/linux/layers/layers.ts";
@@ -36,6 +37,8 @@ export interface LayerToolsHandle {
   flattenMain(...args: string[]): Promise<string>;
   /** `volumes`: simulates subvolumes by copying file by file */
   store(options?: { volumes?: boolean }): Promise<TestStore>;
+  /** a store whose large layers are unpacked by threads, as with a launcher */
+  threadedStore(): Promise<TestStore & { sessions(): number }>;
 }
 
 /** builds the tools for the tests of a file */
@@ -63,7 +66,34 @@ export function useLayerTools(): LayerToolsHandle {
     filesAt: (directory) => serve(join(programs, "files_serve"), directory),
     flatten: async (layers, into) => void (await flattenMain("flatten", into, ...layers)),
   };
-  return { tools, flattenMain, store: async (options) => openStore(join(await tempDir(), "store"), tools, options) };
+  return {
+    tools,
+    flattenMain,
+    store: async (options) => openStore(join(await tempDir(), "store"), tools, options),
+    async threadedStore() {
+      const folder = await tempDir();
+      const filesSocket = join(folder, "socket");
+      let count = 0;
+      const server = createServer((connection) => {
+        count++;
+        void relay(connection, join(programs, "files_serve"));
+      }).listen(filesSocket);
+      await once(server, "listening");
+      onTestFinished(() => void server.close());
+      const store = await openStore(join(folder, "store"), { ...tools, filesSocket }, { volumes: true });
+      return { ...store, sessions: () => count };
+    },
+  };
+}
+
+/** answers FILES_AT as the launcher does: with a process of its own for the connection */
+async function relay(connection: Socket, program: string): Promise<void> {
+  const [first] = new FrameParser().push(await once(connection, "data").then(([chunk]) => chunk));
+  if (!first) return void connection.destroy();
+  const { socket } = await start(program, new FrameReader(first.payload).str());
+  connection.write(new FrameWriter().frame(Type.ok, first.id));
+  connection.pipe(socket).pipe(connection);
+  connection.once("close", () => socket.destroy());
 }
 
 /** the sources for building guest/test/flatten_main.c */
@@ -87,6 +117,11 @@ async function openStore(path: string, tools: LayerTools, options: { volumes?: b
 
 /** one process that serves one directory to one session and ends with it */
 async function serve(program: string, directory: string): Promise<FileSession> {
+  return new FileSession((await start(program, directory)).socket);
+}
+
+/** a process that answers file requests below a directory, and a connection to it; it ends with the connection */
+async function start(program: string, directory: string): Promise<{ socket: Socket }> {
   const folder = await mkdtemp(join(tmpdir(), "sandkeep-test-"));
   const path = join(folder, "socket");
   const child = spawn(program, ["serve", path, "chroot", directory, "privileged"], {
@@ -101,5 +136,5 @@ async function serve(program: string, directory: string): Promise<FileSession> {
     child.kill();
     void rm(folder, { recursive: true, force: true });
   });
-  return new FileSession(socket);
+  return { socket };
 }

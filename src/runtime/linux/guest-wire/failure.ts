@@ -55,6 +55,11 @@ export function errnoOf(error: unknown): number | undefined {
   return error instanceof SandkeepError && error.cause instanceof KernelError ? error.cause.errno : undefined;
 }
 
+/** the cause of an error that the kernel gave a number, for an error that another thread described */
+export function kernelError(errno: number): Error {
+  return new KernelError(errno);
+}
+
 /** The state of the store when something in it has failed. */
 export interface StoreState {
   isReadOnly(): boolean;

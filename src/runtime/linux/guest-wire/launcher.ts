@@ -238,6 +238,11 @@ export class Launcher implements LayerTools {
     return (await this.#ask(Type.volumeUsage, new FrameWriter().str(path))).u64();
   }
 
+  /** the socket of filesAt(), for other threads */
+  get filesSocket(): string {
+    return socketOf(this.#options);
+  }
+
   /** file requests below a directory, as the host's root, with nothing above it in reach */
   filesAt(directory: string): Promise<FileSession> {
     return openFiles(socketOf(this.#options), "the launcher", Type.filesAt, directory).catch((error) => {

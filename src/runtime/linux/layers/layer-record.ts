@@ -3,6 +3,12 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
 
+/** Where a layer is filled, for another thread: a directory, and the socket on which file sessions begin, if there is one. */
+export interface FillPlace {
+  directory: string;
+  socket: string | undefined;
+}
+
 export interface LayerInfo {
   id: string;
   createdAt: number;

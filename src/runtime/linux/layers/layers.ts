@@ -23,7 +23,7 @@ import { isMissing, makePrivate, readJson, syncDirectory, writeJson } from "../s
 import { fileSystemOf } from "../storage/storage.ts";
 import { Trash } from "../storage/trash.ts";
 import { type Claim, Claims, isTagAlive, processTag } from "./claims.ts";
-import { isLayerId, type LayerInfo, layerFile, type MadeLayer, newLayerId } from "./layer-record.ts";
+import { type FillPlace, isLayerId, type LayerInfo, layerFile, type MadeLayer, newLayerId } from "./layer-record.ts";
 import { canShareFrom, SharedLayers } from "./shared-layers.ts";
 import { Spares } from "./spares.ts";
 import { copyVolume, createVolume, unlessThere } from "./volume-copies.ts";
@@ -35,6 +35,8 @@ export interface LayerTools {
   snapshotVolume(from: string, to: string): Promise<void>;
   /** a session for file requests below a directory, as root, that reaches nothing above it */
   filesAt(directory: string): Promise<FileSession>;
+  /** the socket on which other threads open such sessions themselves; undefined if they cannot */
+  readonly filesSocket?: string | undefined;
   /** resolves when all data of the path's file system is on the disk */
   sync(path: string): Promise<void>;
   /** merges layers into an empty directory; the result is on the disk when this resolves */
@@ -226,7 +228,7 @@ export class LayerStore {
   async grow(
     claim: Claim,
     from: string | undefined,
-    build: (files: FileSession) => Promise<{ id: string; size: number }>,
+    build: (files: FileSession, place: FillPlace) => Promise<{ id: string; size: number }>,
   ): Promise<LayerInfo> {
     return this.#build(claim, (directory) => this.#filled(directory, build), from);
   }
@@ -371,10 +373,10 @@ export class LayerStore {
   }
 
   /** the result of `build`, once all its writes are on the disk */
-  async #filled<T>(directory: string, build: (files: FileSession) => Promise<T>): Promise<T> {
+  async #filled<T>(directory: string, build: (files: FileSession, place: FillPlace) => Promise<T>): Promise<T> {
     const files = await this.#tools.filesAt(directory);
     try {
-      const made = await build(files);
+      const made = await build(files, { directory, socket: this.#tools.filesSocket });
       await this.#tools.sync(directory);
       await this.#requireWhole();
       return made;

@@ -12,7 +12,8 @@ import { type ReadMember, readTar } from "../../../base/tar/reader.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { decompressed } from "../files/decompress.ts";
 import { processTag } from "../layers/claims.ts";
-import { largestJson, refusal } from "./manifest.ts";
+import { largestJson } from "./manifest.ts";
+import { refusal } from "./refusal.ts";
 
 export interface Blobs {
   has(name: string): Promise<boolean>;

@@ -23,7 +23,7 @@ import type { LayerStore } from "../layers/layers.ts";
 import { type ArchiveSource, openBlobs } from "./blobs.ts";
 import type { ImageContent } from "./content.ts";
 import { readSavedImage, type SavedImage } from "./layouts.ts";
-import { refusal } from "./manifest.ts";
+import { refusal } from "./refusal.ts";
 import { Allowance, layersInReach, type Unpacked, type UnpackJob, unpackLayers, unpackRootfs } from "./unpack.ts";
 
 export interface ImageStores {

@@ -21,8 +21,8 @@ import {
   parse,
   readConfig,
   readManifest,
-  refusal,
 } from "./manifest.ts";
+import { refusal } from "./refusal.ts";
 
 /** an image in an archive, with the names it was saved under */
 export interface SavedImage extends ImageContent {

@@ -7,6 +7,7 @@
 import { z } from "zod";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { ImageConfig } from "../../../core/model/image.ts";
+import { refusal } from "./refusal.ts";
 
 /** Part of an image in a manifest. */
 export interface Descriptor {
@@ -96,10 +97,6 @@ export function checkLayers(layers: unknown[], { diffIds }: ReadConfig): void {
 
 export function parse<T>(name: string, content: Buffer, schema: z.ZodType<T>): T {
   return check(name, json(name, content), schema);
-}
-
-export function refusal(why: string, cause?: unknown): SandkeepError {
-  return new SandkeepError("invalid", `Cannot import the image: ${why}`, { cause });
 }
 
 export function hexOf(digest: string): string {

@@ -21,7 +21,8 @@ import type { Claim } from "../layers/claims.ts";
 import type { LayerInfo } from "../layers/layer-record.ts";
 import type { LayerStore } from "../layers/layers.ts";
 import type { ContentLayer } from "./content.ts";
-import { refusal } from "./manifest.ts";
+import { Counted, Devices, mostMembers, readLayer, type TarLimits, unpackTar } from "./layer-tar.ts";
+import { unpackInThread } from "./unpack-in-thread.ts";
 
 /** The inputs of an unpack, and its outputs. */
 export interface UnpackJob {
@@ -45,8 +46,6 @@ export interface Unpacked {
 
 /** most bytes of all unpacked layers of an image */
 export const largestImage = 64 * 2 ** 30;
-/** most files and directories of one layer */
-const mostMembers = 4_000_000;
 /** bytes between two checks of the room on the disk */
 const lookEvery = 64 << 20;
 
@@ -61,7 +60,9 @@ export async function unpackLayers(job: UnpackJob, layers: ContentLayer[]): Prom
     const there = await job.layers.get(id);
     if (!there) job.progress(`layer ${index + 1} of ${layers.length}: ${layer.diffId.slice(0, 12)}`);
     const info = there ?? (await unpackLayer(job, layer, { id, below, bytes }));
-    if (there && !job.inReach.has(id) && !job.made.includes(id)) await readLayer(job, layer, bytes);
+    if (there && !job.inReach.has(id) && !job.made.includes(id)) {
+      await readLayer(layer, layer.open(), limitsOf(job, bytes));
+    }
     parts.push({
       diffId: layer.diffId,
       ...(layer.digest !== undefined && { digest: layer.digest }),
@@ -96,7 +97,8 @@ export async function layersInReach(images: Pick<ImageStore, "list">, owner: str
 
 /** the tar (compressed or not) of a whole root file system, as one layer */
 export async function unpackRootfs(job: UnpackJob, tar: AsyncIterable<Uint8Array>): Promise<Unpacked> {
-  const plain = new Counted(new Allowance(job));
+  const bytes = new Allowance(job);
+  const plain = new Counted((count) => bytes.take(count));
   const fill = async (files: FileSession) => {
     const devices = new Devices();
     await extractTar(files, "/", plain.through(decompressed(tar)), {
@@ -105,7 +107,7 @@ export async function unpackRootfs(job: UnpackJob, tar: AsyncIterable<Uint8Array
       leaveOut: devices.leaveOut,
       mostMembers,
     });
-    devices.report(job.progress);
+    reportDevices(devices.count, job.progress);
     const diffId = plain.digest();
     return { id: job.layers.hasVolumes ? `chain-${diffId}` : `sha256-${diffId}`, size: plain.length };
   };
@@ -119,45 +121,39 @@ async function unpackLayer(
   layer: ContentLayer,
   { id, below, bytes }: { id: string; below: string | undefined; bytes: Allowance },
 ): Promise<LayerInfo> {
-  const onto = job.layers.hasVolumes;
-  const fill = async (files: FileSession) => {
-    const { tar, check } = checkedTar(job, layer, bytes);
-    const devices = new Devices();
-    await extractTar(files, "/", tar, {
-      layer: true,
-      oci: true,
-      isPlain: true,
-      onto: onto && below !== undefined,
-      leaveOut: devices.leaveOut,
-      mostMembers,
-    });
-    devices.report(job.progress);
-    return { id, size: check() };
-  };
-  const made = await job.layers.grow(job.claim, onto ? below : undefined, fill);
+  const isOnto = job.layers.hasVolumes;
+  const onto = isOnto && below !== undefined;
+  const limits = limitsOf(job, bytes);
+  const made = await job.layers.grow(job.claim, isOnto ? below : undefined, async (files, { directory, socket }) => {
+    const file = isLarge(layer) && socket !== undefined ? await layer.file?.() : undefined;
+    const { name, diffId, digest, packedSize, isChecked } = layer;
+    const digests = { name, diffId, digest, packedSize, isChecked: isChecked ?? false };
+    const { size, devices } =
+      file && socket !== undefined
+        ? await unpackInThread({ socket, directory, layer: digests, onto }, file, limits)
+        : await unpackTar(files, digests, { source: layer.open(), onto, limits });
+    reportDevices(devices, job.progress);
+    await layer.used?.();
+    return { id, size };
+  });
   job.made.push(made.id);
   return made;
 }
 
-/** only sees that it can be had, and is what its digests say */
-async function readLayer(job: UnpackJob, layer: ContentLayer, bytes: Allowance): Promise<void> {
-  const { tar, check } = checkedTar(job, layer, bytes);
-  for await (const _ of tar);
-  check();
+/** bytes of a layer's file from which on a thread of its own is worth starting */
+const largeFrom = 4 << 20;
+
+function isLarge({ packedSize = 0 }: ContentLayer): boolean {
+  return packedSize >= largeFrom;
 }
 
-/** the plain tar of a layer; `check` refuses it once it has been read, or says how long it is */
-function checkedTar(job: UnpackJob, layer: ContentLayer, bytes: Allowance) {
-  const packed = layer.isChecked ? undefined : new Counted(new Allowance(job), layer.packedSize);
-  const plain = new Counted(bytes);
-  const check = () => {
-    const isPackedWrong = packed && layer.digest !== undefined && packed.digest() !== layer.digest;
-    if (plain.digest() !== layer.diffId || isPackedWrong)
-      throw refusal(`layer "${layer.name}" is not what its digest says`);
-    return plain.length;
-  };
-  const file = packed ? packed.through(layer.open()) : layer.open();
-  return { tar: plain.through(decompressed(file)), check };
+function limitsOf(job: UnpackJob, bytes: Allowance): TarLimits {
+  const packed = new Allowance(job);
+  return { take: (count) => bytes.take(count), takePacked: (count) => packed.take(count) };
+}
+
+function reportDevices(count: number, progress: (sentence: string) => void): void {
+  if (count > 0) progress(`left out ${count} entries below /dev: a sandbox has a /dev of its own`);
 }
 
 /** of each layer, or of it and all below it: the same wherever these come from, and in no other order */
@@ -190,56 +186,5 @@ export class Allowance {
     if (this.#taken < this.#nextLook) return;
     this.#nextLook = this.#taken + lookEvery;
     this.#job.requireRoom();
-  }
-}
-
-/** A stream whose bytes are counted and digested on their way. */
-class Counted {
-  readonly #hash = createHash("sha256");
-  readonly #allowance: Allowance;
-  /** exact number of bytes to expect */
-  readonly #wanted: number | undefined;
-  #digest: string | undefined;
-  length = 0;
-
-  constructor(allowance: Allowance, wanted?: number) {
-    this.#allowance = allowance;
-    this.#wanted = wanted;
-  }
-
-  async *through(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-    for await (const chunk of source) {
-      this.length += chunk.length;
-      this.#allowance.take(chunk.length);
-      if (this.#wanted !== undefined && this.length > this.#wanted) throw this.#wrongSize();
-      this.#hash.update(chunk);
-      yield chunk;
-    }
-    if (this.#wanted !== undefined && this.length !== this.#wanted) throw this.#wrongSize();
-  }
-
-  /** valid after the stream has ended */
-  digest(): string {
-    this.#digest ??= this.#hash.digest("hex");
-    return this.#digest;
-  }
-
-  #wrongSize(): SandkeepError {
-    return refusal(`a layer does not have the ${this.#wanted} bytes that its manifest says`);
-  }
-}
-
-/** An image's files below /dev: left out, because every sandbox has its own /dev. */
-class Devices {
-  #count = 0;
-
-  readonly leaveOut = (path: string): boolean => {
-    if (!path.startsWith("dev/")) return false;
-    this.#count++;
-    return true;
-  };
-
-  report(progress: (sentence: string) => void): void {
-    if (this.#count > 0) progress(`left out ${this.#count} entries below /dev: a sandbox has a /dev of its own`);
   }
 }

@@ -17,7 +17,8 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { isSandkeepError, SandkeepError } from "../../../core/model/errors.ts";
 import { isTagAlive, processTag } from "../layers/claims.ts";
-import { refusal } from "../oci/manifest.ts";
+import type { LayerFile } from "../oci/content.ts";
+import { refusal } from "../oci/refusal.ts";
 import { makePrivate } from "../storage/json-file.ts";
 import type { Repository } from "./client.ts";
 
@@ -47,6 +48,8 @@ const mostAttempts = 5;
 /** how long the beginning of a blob is kept, in ms */
 const keepFor = 24 * 3_600_000;
 const pieceLength = 1 << 20;
+/** bytes to receive before they are written */
+const writeLength = 256 << 10;
 
 /** makes the folder, and deletes files not used for a day; leftovers of dead processes become beginnings */
 export async function openDownloads(folder: string, now = Date.now()): Promise<void> {
@@ -102,6 +105,7 @@ export class Download {
   async run(): Promise<void> {
     try {
       this.#file = await this.#begin();
+      this.#changes.emit("change");
       await this.#fill(this.#file);
       if (this.#isResumed && !this.#isRight()) {
         await this.#restart(this.#file);
@@ -138,6 +142,35 @@ export class Download {
       at += bytesRead;
       yield buffer.subarray(0, bytesRead);
     }
+  }
+
+  /** the file for another thread, once it is open */
+  async file(): Promise<LayerFile> {
+    while (!this.#file && this.#state === "coming") await once(this.#changes, "change");
+    if (typeof this.#state === "object") throw this.#state.error;
+    if (!this.#file) throw new SandkeepError("internal", "Cannot read the layer: its file is closed");
+    return { fd: this.#file.fd, start: 0, growth: (signal) => this.#growth(signal) };
+  }
+
+  async *#growth(signal: AbortSignal): AsyncGenerator<{ length: number; isWhole: boolean }> {
+    for (let told = -1; !signal.aborted; ) {
+      if (typeof this.#state === "object") throw this.#state.error;
+      const isWhole = this.#state === "whole";
+      const isReadable = isWhole || !this.#isResumed;
+      if (isReadable && (isWhole || this.#length > told)) {
+        told = this.#length;
+        yield { length: told, isWhole };
+        if (isWhole) return;
+      } else await once(this.#changes, "change", { signal }).catch(() => undefined);
+    }
+  }
+
+  /** deletes the file of a blob that was read, before anything writes it to the disk; waits until it is checked */
+  async drop(): Promise<void> {
+    while (this.#state === "coming") await once(this.#changes, "change");
+    if (typeof this.#state === "object") throw this.#state.error;
+    await this.close();
+    this.#file = undefined;
   }
 
   /** closes the file: deletes a complete or bad one, and keeps a beginning for the next time */
@@ -186,18 +219,41 @@ export class Download {
     const { from, answer } = await this.#repository.blob(this.#blob.digest, this.#length);
     try {
       if (from !== this.#length) await this.#restart(file);
-      for await (const chunk of answer.body) {
-        if (this.#length + chunk.length > this.#blob.size) throw this.#wrongSize();
-        this.#options.requireRoom();
-        await file.appendFile(chunk);
-        this.#hash.update(chunk);
-        this.#length += chunk.length;
-        this.#options.received(chunk.length);
-        this.#changes.emit("change");
+      let chunks: Buffer[] = [];
+      let length = 0;
+      const keep = async () => {
+        const received = chunks;
+        [chunks, length] = [[], 0];
+        await this.#append(file, received);
+      };
+      try {
+        for await (const chunk of answer.body) {
+          length += chunk.length;
+          if (this.#length + length > this.#blob.size) throw this.#wrongSize();
+          chunks.push(chunk);
+          if (length >= writeLength) await keep();
+        }
+      } finally {
+        // What came before a connection broke need not come again.
+        await keep();
       }
     } finally {
       answer.discard();
     }
+  }
+
+  /** without a copy of the chunks: garbage of this size is what a pull would cost most */
+  async #append(file: FileHandle, chunks: Buffer[]): Promise<void> {
+    if (chunks.length === 0) return;
+    this.#options.requireRoom();
+    const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
+    const { bytesWritten } = await file.writev(chunks);
+    // The kernel may take less, as where the disk is nearly full.
+    if (bytesWritten < length) await file.appendFile(Buffer.concat(chunks).subarray(bytesWritten));
+    for (const chunk of chunks) this.#hash.update(chunk);
+    this.#length += length;
+    this.#options.received(length);
+    this.#changes.emit("change");
   }
 
   async #restart(file: FileHandle): Promise<void> {

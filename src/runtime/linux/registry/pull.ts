@@ -15,8 +15,8 @@ import {
   type Manifest,
   readConfig,
   readManifest,
-  refusal,
 } from "../oci/manifest.ts";
+import { refusal } from "../oci/refusal.ts";
 import { largestImage, layersInReach, missingLayers } from "../oci/unpack.ts";
 import { Repository, type RepositoryOptions } from "./client.ts";
 import { Download, mostDownloads, openDownloads } from "./downloads.ts";
@@ -137,19 +137,26 @@ async function withDownloads(
       return [digest, new Download(repository, blob, { folder, registry, requireRoom, received, signal })] as const;
     }),
   );
-  const open = (digest: string) => () => {
+  const downloadOf = (digest: string) => {
     const download = downloads.get(digest);
     // The layer was in the store a moment ago; another process has deleted it.
     if (!download)
       throw new SandkeepError("conflict", "Cannot pull the image: its layers were deleted meanwhile; pull it again");
-    return download.read();
+    return download;
   };
+  const uses = (digest: string) => layers.filter((layer) => layer.digest === digest).length;
   const coming = eachBounded(mostDownloads, downloads.values(), (download) => download.run());
   coming.catch((error) => {
     for (const download of downloads.values()) download.abandon(error);
   });
   try {
-    const ready = layers.map((layer) => ({ ...layer, isChecked: true, open: open(layer.digest) }));
+    const ready = layers.map((layer) => ({
+      ...layer,
+      isChecked: true,
+      open: () => downloadOf(layer.digest).read(),
+      file: async () => downloadOf(layer.digest).file(),
+      used: async () => (uses(layer.digest) === 1 ? downloadOf(layer.digest).drop() : undefined),
+    }));
     const image = await use({ ...content, layers: ready });
     await coming;
     return image;
