@@ -106,8 +106,8 @@ static bool is_member(char *members, const char *name) {
   return false;
 }
 
-/* adds the groups that list the user; or, with `wanted`, the one group of that name. Returns 0 or why not */
-static int scan_groups(struct identity *out, const char *wanted) {
+/* adds the groups that list the user; or, with `wanted`, finds the one group of that name. Returns 0 or why not */
+static int scan_groups(struct identity *out, const char *wanted, unsigned *found) {
   static struct lines l;
   if (!open_plain(&l, "/etc/group")) return ENOENT;
   int error = ENOENT;
@@ -115,7 +115,10 @@ static int scan_groups(struct identity *out, const char *wanted) {
     char *f[FIELDS];
     unsigned id;
     if (cut(l.line, f) < 4 || !parse_id(f[2], &id)) continue;
-    if (wanted ? strcmp(f[0], wanted) == 0 : is_member(f[3], out->name)) {
+    if (wanted && strcmp(f[0], wanted) == 0) {
+      error = 0;
+      *found = id;
+    } else if (!wanted && is_member(f[3], out->name)) {
       error = add_group(out, id) ? 0 : E2BIG;
     }
   }
@@ -123,17 +126,25 @@ static int scan_groups(struct identity *out, const char *wanted) {
   return error;
 }
 
+/* the number of a group that is given by its name or its number */
+static int find_group(const char *group, unsigned *id) {
+  int error = parse_id(group, id) ? 0 : scan_groups(NULL, group, id);
+  return !error && *id > 65534 ? ENOENT : error;
+}
+
 static int find_user(const char *user, struct identity *out) {
-  char text[64];
+  char text[256];
   if (snprintf(text, sizeof text, "%s", user) >= (int)sizeof text) return ENOENT;
   char *colon = strchr(text, ':');
   unsigned uid, gid;
   if (colon) *colon = 0;
-  if (colon && (!parse_id(text, &uid) || !parse_id(colon + 1, &gid))) return ENOENT;
+  int error = colon ? find_group(colon + 1, &gid) : 0;
+  if (error) return error;
   if (strcmp(text, "root") == 0) snprintf(text, sizeof text, "0"); /* an image without passwd has a root too */
-  if (!parse_id(text, &uid)) return find_passwd(text, NULL, out) ? 0 : ENOENT;
-  if (uid > 65534 || (colon && gid > 65534)) return ENOENT;
-  if (!find_passwd(NULL, &uid, out)) {
+  bool numbered = parse_id(text, &uid);
+  if (numbered && uid > 65534) return ENOENT;
+  if (!find_passwd(numbered ? NULL : text, &uid, out)) {
+    if (!numbered) return ENOENT;
     out->uid = uid;
     out->gid = uid;
     snprintf(out->name, sizeof out->name, "%u", uid);
@@ -149,12 +160,11 @@ int identity_find(const char *user, char *const *extra, struct identity *out) {
   int error = find_user(*user ? user : "0", out);
   if (error) return error;
   add_group(out, out->gid);
-  scan_groups(out, NULL);
+  scan_groups(out, NULL, NULL);
   for (; extra && *extra; extra++) {
     unsigned id;
-    if (!parse_id(*extra, &id)) error = scan_groups(out, *extra);
-    else if (id > 65534) error = ENOENT;
-    else error = add_group(out, id) ? 0 : E2BIG;
+    error = find_group(*extra, &id);
+    if (!error && !add_group(out, id)) error = E2BIG;
     if (error) return error;
   }
   return 0;

@@ -19,7 +19,8 @@ struct identity {
 };
 
 /*
- * user: a name, a number, or "number:number"; empty means root. extra: names or numbers of further groups, or NULL.
+ * user: a name or number, and after a colon perhaps a group's, which is then the first one; empty means root. extra:
+ * names or numbers of further groups, or NULL.
  * Returns 0, ENOENT when there is no such user or group, or another errno. The files are the sandbox's and may be
  * anything: call it in a process that may hang or die without harm to others.
  */

@@ -4,6 +4,7 @@
  * These sandboxes belong to no project, appear in no list, and are deleted when their step ends.
  */
 
+import { unlessAborted } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
 import { memoryPerVcpu } from "../context.ts";
 import { beginTrust, trustEnvironment, trusted } from "../images/trust.ts";
@@ -58,6 +59,8 @@ export interface BuildJob {
   images: ReadonlyMap<string, { image: string; digest: string }>;
   network: NetworkPolicy;
   useCache: boolean;
+  /** the steps that builds are making, by their keys; a key includes the team */
+  underWay: Map<string, Promise<void>>;
   vcpus: number;
   /** when the build must have finished */
   deadline: number;
@@ -175,12 +178,25 @@ export class Build {
     return (await Promise.all(sources.map((each) => matchesOf(files, each, this.#copySteps)))).flat();
   }
 
+  /** a step that another build is making right now is waited for, and made here only if it fails there */
   async #cachedOr(key: string, make: () => Promise<Root>): Promise<Root> {
-    const { context, useCache, tell } = this.#job;
-    const image = useCache ? await context.runtime.imageBuilds.find(key) : undefined;
-    if (image === undefined) return make();
-    await tell({ type: "cached" });
-    return { image, key };
+    const { context, useCache, tell, underWay, signal } = this.#job;
+    if (!useCache) return make();
+    for (let other = underWay.get(key); other; other = underWay.get(key)) {
+      await unlessAborted(other, signal);
+      this.#requireTime();
+    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    underWay.set(key, promise);
+    try {
+      const image = await context.runtime.imageBuilds.find(key);
+      if (image === undefined) return await make();
+      await tell({ type: "cached" });
+      return { image, key };
+    } finally {
+      underWay.delete(key);
+      resolve();
+    }
   }
 
   /** boots from the parent, changes its files, and stores the result under the key */
@@ -223,14 +239,12 @@ export class Build {
     // Only programs need the certificates; copying files does not.
     beginTrust(machine, machineNetwork(network), context, { rooted: !context.hostRoots });
     await trusted(machine);
-    const [name = "", group] = user.split(":");
     const process = await machine.exec({
       id: "run",
       argv,
       cwd: cwd || "/",
       env: { ...trustEnvironment(network, context), ...env },
-      user: name,
-      ...(group !== undefined && { groups: [group] }),
+      user,
       timeLimit: Math.max(1, deadline - context.now()),
       outputLimit,
     });

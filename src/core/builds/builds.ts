@@ -7,7 +7,7 @@ import { unlessAborted } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
 import { resolveBase } from "../images/images.ts";
 import { SandkeepError } from "../model/errors.ts";
-import { imageKey, plainConfig } from "../model/image.ts";
+import { imageKey, plainConfig, userOf } from "../model/image.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
 import { allowAll, type NetworkPolicy } from "../network/network-policy.ts";
 import type { BuildContext, NewImage } from "../ports/image-builds.ts";
@@ -53,6 +53,7 @@ export class Builds {
   readonly #contexts = new FairSemaphore(mostContexts);
   readonly #exports = new FairSemaphore(mostExports);
   readonly #ending = new AbortController();
+  readonly #underWay = new Map<string, Promise<void>>();
   /** builds that run or wait, each until all its work has stopped */
   readonly #builds = new Set<Promise<void>>();
   #running = 0;
@@ -201,6 +202,7 @@ export class Builds {
       images: new Map([...found].map(([name, image]) => [name, { image: imageKey(image), digest: digestOf(image) }])),
       network,
       useCache: spec.useCache ?? true,
+      underWay: this.#underWay,
       vcpus: spec.vcpus ?? limits.defaultVcpus,
       deadline: now() + longestOf(spec),
       signal,
@@ -242,7 +244,7 @@ export class Builds {
       name,
       owner,
       env,
-      user: user.split(":", 1)[0] || "root",
+      user: userOf({ user }),
       cwd: cwd || "/",
       config: {
         ...plainConfig(),

@@ -9,7 +9,7 @@ import type { NetworkPolicy } from "../network/network-policy.ts";
 import type { BuildAction } from "./build-plan.ts";
 
 /** increased when the meaning of a step changes */
-const version = 1;
+const version = 2;
 
 /** the key of a stage's base; includes the team, so that teams never share cached steps */
 export function baseKey(teamId: string, base: { digest: string } | "scratch"): string {

@@ -388,7 +388,8 @@ export class Commands {
 /** the variables that sudo sets about its caller; without ids for a user that the sandbox does not know */
 async function sudoEnvironment(machine: Machine, user: string): Promise<Record<string, string>> {
   const ids = await userIds(machine, user).catch(() => undefined);
-  return { SUDO_USER: user, ...(ids && { SUDO_UID: `${ids.uid}`, SUDO_GID: `${ids.gid}` }) };
+  const [name = user] = user.split(":", 1);
+  return { SUDO_USER: name, ...(ids && { SUDO_UID: `${ids.uid}`, SUDO_GID: `${ids.gid}` }) };
 }
 
 function processOf(command: Command, { pid, end, exit }: Process): CommandProcess {

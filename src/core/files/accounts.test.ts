@@ -80,3 +80,15 @@ test.each([
 ])('the path "%s" of a user resolves to %s', (path, where) => {
   expect(inHome("/home/u", "/work", path)).toBe(where);
 });
+
+test("a user is found as images name it: by name or number, with or without a group", () => {
+  const accounts = new Accounts("app:x:1000:1000::/home/app:/bin/sh\n", "www:x:33:\n");
+  const app = { name: "app", uid: 1000, gid: 1000, home: "/home/app" };
+  expect(accounts.user("1000")).toEqual(app);
+  expect(accounts.user("app:www")).toEqual({ ...app, gid: 33 });
+  expect(accounts.user("1000:44")).toEqual({ ...app, gid: 44 });
+  expect(accounts.user("1001")).toEqual({ name: "1001", uid: 1001, gid: 1001, home: "/" });
+  for (const none of ["", "nobody-here", "app:none", "70000", "app:70000", ":33"]) {
+    expect(accounts.user(none), none).toBeUndefined();
+  }
+});

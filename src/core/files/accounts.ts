@@ -73,8 +73,20 @@ export class Accounts {
     }
   }
 
+  /** by a name or a number, and perhaps a group after a colon, as images name their users */
   user(name: string): Account | undefined {
-    return this.#users.get(name);
+    const [user = "", group] = name.split(":", 2);
+    const account = this.#users.get(user) ?? this.#numbered(user);
+    if (!account || group === undefined) return account;
+    const gid = numberOf(group) ?? [...this.#groups].find(([, each]) => each === group)?.[0];
+    return gid === undefined ? undefined : { ...account, gid };
+  }
+
+  /** a number without a name is its own group, and at home in the root */
+  #numbered(text: string): Account | undefined {
+    const uid = numberOf(text);
+    if (uid === undefined) return undefined;
+    return this.#users.get(this.#names.get(uid) ?? "") ?? { name: text, uid, gid: uid, home: "/" };
   }
 
   /**

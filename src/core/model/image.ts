@@ -58,6 +58,12 @@ export interface ImageSource {
   index?: string | undefined;
 }
 
+/** the user of commands: as the image says, with its group; "app:" is the same as "app" */
+export function userOf({ user }: Pick<ImageConfig, "user">): string {
+  const [name = "", group = ""] = user.split(":", 2);
+  return group === "" ? name || "root" : `${name || "root"}:${group}`;
+}
+
 export function plainConfig(): ImageConfig {
   return { user: "", cwd: "", entrypoint: [], command: [], ports: [], volumes: [], labels: {}, history: [] };
 }

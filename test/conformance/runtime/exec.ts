@@ -55,6 +55,9 @@ export function execSuite(host: () => RuntimeHost): void {
       expect(await id("1500")).toBe(await id("ann"));
       expect(await id("ann", ["crew", "4444"])).toContain("1600 4242 4300 4444");
       expect(await id("3333")).toMatch(/^3333\n/);
+      // As images name their users: the group is the first one then.
+      expect(await id("ann:crew")).toMatch(/^1500\n4242\n4242 4300\n/);
+      expect(await id("1500:crew")).toBe(await id("ann:4242"));
       expect((await sh(machine(), "touch /root/x || echo refused", { user: "ann" })).stdout).toBe("refused\n");
     });
 
@@ -182,6 +185,8 @@ export function execSuite(host: () => RuntimeHost): void {
       ["a working directory closed to the user", { cwd: "/root/closed", user: "nobody" }, "directory"],
       ["a user who is unknown", { user: "nosuchuser" }, "user"],
       ["a uid outside of the sandbox", { user: "70000" }, "user"],
+      ["a user with a group that is unknown", { user: "root:nosuchgroup" }, "user"],
+      ["a user with a gid outside of the sandbox", { user: "root:70000" }, "user"],
       ["a group that is unknown", { groups: ["nosuchgroup"] }, "user"],
       ["a gid outside of the sandbox", { groups: ["70000"] }, "user"],
       [

@@ -86,9 +86,10 @@ COPY odd /odd
 RUN python3 -c 'import os; print(sorted(os.listdir(b"/odd")), os.getxattr(b"/odd/caf\\xe9", "user.raw"))'
 RUN test "$(pwd)" = /w && find . -type f | sort | xargs stat -c '%n %a %u:%g' > /facts && cat /facts
 ENV NAME=value
-USER 1000
+RUN echo 'extra:x:777:' >> /etc/group
+USER 1000:extra
 WORKDIR /w/mine
-RUN touch made && id -u && stat -c %u . && echo $NAME
+RUN touch made && id -u && stat -c %u:%g . made && echo $NAME
 `,
     "a.txt": "a",
     "b.txt": "b",
@@ -115,7 +116,14 @@ RUN touch made && id -u && stat -c %u . && echo $NAME
 ./there/a.txt 600 0:0
 ./unpacked/dir/sub/c 644 0:0
 `);
-  expect(stderr).toContain("\n1000\n1000\nvalue\n");
+  expect(stderr).toContain("\n1000\n1000:777\n1000:777\nvalue\n");
+});
+
+test("of two builds of the same step at once, one makes it and the other waits for it", async () => {
+  await project("twins", { Dockerfile: "FROM host\nRUN sleep 2; echo ma''de\n" });
+  const twins = await Promise.all(["twin:1", "twin:2"].map((name) => build("twins", "-t", name)));
+  const said = twins.map(({ stderr }) => stderr).join("");
+  expect([said.match(/^made$/gm), said.match(/cached/g)]).toEqual([["made"], ["cached"]]);
 });
 
 test("a key builds only as far as its limits reach", async () => {

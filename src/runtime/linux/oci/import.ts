@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import type { ImageConventions } from "../../../core/model/conventions.ts";
-import { type ImageConfig, type ImageSource, plainConfig } from "../../../core/model/image.ts";
+import { type ImageConfig, type ImageSource, plainConfig, userOf } from "../../../core/model/image.ts";
 import type { EtcFile } from "../images/etc.ts";
 import { hasGlibc, writeFitting } from "../images/fitting.ts";
 import { checkImageName, type ImageRecord, type ImageStore, layersOf } from "../images/images.ts";
@@ -98,7 +98,7 @@ export async function bringIn(
   checkImageName(options.name);
   return withNewLayers(stores, options, async (job) => {
     const unpacked = await unpackLayers(job, layers);
-    const user = config.user.split(":", 1)[0] || "root";
+    const user = userOf(config);
     return finish(stores, job, { ...unpacked, config, env, user, cwd: config.cwd || "/" }, options);
   });
 }
