@@ -77,9 +77,16 @@ test("a sandbox is the same through every API, until its end", async () => {
   await expect(attached.readFile("file")).rejects.toThrow("is paused, and goes on when its sandbox is resumed");
   const refused = await raw(daemon(), "POST", `/v2/sandboxes/sessions/${sessionId}/cmd`, { body: { command: "true" } });
   expect(refused).toMatchObject({ status: 410, json: { error: { code: "sandbox_stopped" } } });
+  // Its policy can be changed, and is in force when it goes on.
+  const policy = await raw(daemon(), "POST", `/v2/sandboxes/sessions/${sessionId}/network-policy`, {
+    body: { mode: "deny-all" },
+  });
+  expect(policy).toMatchObject({ status: 200, json: { session: { networkPolicy: { mode: "deny-all" } } } });
   // Vercel's SDK resumes it by itself, in the same session.
   expect((await sandbox.readFileToBuffer({ path: "file" }))?.toString()).toBe("from version 1\n");
   expect([await vercelWord(), sandbox.currentSession().sessionId]).toEqual(["running", sessionId]);
+  const dialled = await sandbox.runCommand("bash", ["-c", "exec 3<>/dev/tcp/192.0.2.1/80"]);
+  expect([dialled.exitCode, await dialled.stderr()]).toEqual([1, expect.stringContaining("Connection refused")]);
 
   // Ended through Veryfront; each API reports it in its own words.
   await attached.close();
