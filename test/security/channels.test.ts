@@ -29,11 +29,16 @@ describe.each(users)("of %s", (user) => {
   }, 60_000);
 
   test("no file of /proc/net changes with a neighbour's traffic", async () => {
-    const before = await networkFiles(receiver, user);
-    expect(Object.keys(before).length).toBeGreaterThan(20);
-    expect(await shell(sender, user, `python3 -c '${traffic}'`)).toBe("200\n");
-    const after = await networkFiles(receiver, user);
-    expect(Object.keys(before).filter((file) => before[file] !== after[file])).toEqual([]);
+    let changed: string[] | undefined;
+    // A socket of the runtime itself may come or go once; what traffic changes, it changes every time.
+    for (let round = 0; round < 3 && changed?.length !== 0; round++) {
+      const before = await networkFiles(receiver, user);
+      expect(Object.keys(before).length).toBeGreaterThan(20);
+      expect(await shell(sender, user, `python3 -c '${traffic}'`)).toBe("200\n");
+      const after = await networkFiles(receiver, user);
+      changed = Object.keys(before).filter((file) => before[file] !== after[file]);
+    }
+    expect(changed).toEqual([]);
   }, 60_000);
 
   test("the masks over files of /proc cannot be changed", async () => {
