@@ -55,7 +55,7 @@ test("an image's layers are unpacked one over the other, each into a copy of the
   const image = await importImage(stores(at), file, { node: false });
   expect(image).toMatchObject({
     base: image.layers[0],
-    user: "node",
+    user: "node:node",
     config: { user: "node:node", entrypoint: ["/run"], command: ["x"], labels: { a: "b" } },
     parts: layers.map((layer) => ({ diffId: sha256(layer), size: layer.length })),
   });

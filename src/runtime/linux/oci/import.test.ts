@@ -59,7 +59,7 @@ describe("a whole image", () => {
       const config = { config: { Env: ["PATH=/bin", "A=b=c"], User: "node:node", WorkingDir: "/data" } };
       const saved = await fileOf(at, await tarOfFiles(dockerFiles({ ...image, config })));
       const first = await importImage(stores(at), saved, { node: false });
-      expect(first).toMatchObject({ name: "tiny", env: { PATH: "/bin", A: "b=c" }, user: "node", cwd: "/data" });
+      expect(first).toMatchObject({ name: "tiny", env: { PATH: "/bin", A: "b=c" }, user: "node:node", cwd: "/data" });
       expect(first.layers.slice(1)).toEqual(image.layers.map((layer) => `sha256-${sha256(layer)}`).reverse());
       const shows = await merged(at, first.layers);
       expect(shows).not.toMatch(/etc\/old 1|data\/a|data\/b|\.wh\./);
