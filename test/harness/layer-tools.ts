@@ -91,6 +91,8 @@ async function relay(connection: Socket, program: string): Promise<void> {
   const [first] = new FrameParser().push(await once(connection, "data").then(([chunk]) => chunk));
   if (!first) return void connection.destroy();
   const { socket } = await start(program, new FrameReader(first.payload).str());
+  // A thread that is ended leaves in the middle of a file.
+  for (const each of [connection, socket]) each.on("error", () => each.destroy());
   connection.write(new FrameWriter().frame(Type.ok, first.id));
   connection.pipe(socket).pipe(connection);
   connection.once("close", () => socket.destroy());
