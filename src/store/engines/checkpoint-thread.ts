@@ -16,6 +16,9 @@ export interface Outcome {
 
 /** from how many pages on the log begins anew: it never does by itself while there is always somebody who writes */
 const longLog = 4000;
+/** how often what came meanwhile is copied before that, and how many pages need not be */
+const mostPasses = 5;
+const shortRest = 100;
 
 const database = new DatabaseSync(workerData as string);
 database.exec("pragma synchronous = normal");
@@ -31,10 +34,23 @@ parentPort?.on("message", (order: Order) => {
   }
 });
 
+/** copies what the log holds while others go on; returns how many pages it had */
+function copied(): number {
+  const { log } = database.prepare("pragma wal_checkpoint(passive)").get() as { log: number };
+  return log;
+}
+
 function isCheckpointed(): boolean {
   try {
-    const { log } = database.prepare("pragma wal_checkpoint(passive)").get() as { log: number };
-    if (log >= longLog) database.exec("pragma wal_checkpoint(restart)");
+    let log = copied();
+    if (log < longLog) return true;
+    // The less is left, the shorter those who write must wait.
+    for (let pass = 0; pass < mostPasses; pass++) {
+      const before = log;
+      log = copied();
+      if (log - before < shortRest) break;
+    }
+    database.exec("pragma wal_checkpoint(restart)");
     return true;
   } catch {
     return false;
