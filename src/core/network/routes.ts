@@ -1,6 +1,7 @@
 /** Inbound routes: labels that reach ports of sandboxes from outside. */
 
 import type { Duplex } from "node:stream";
+import { OrderedWork } from "../../base/ordered-work.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, notFound, SandkeepError } from "../model/errors.ts";
 import type { Ids } from "../model/ids.ts";
@@ -48,8 +49,8 @@ interface Place {
 
 export class Routes {
   readonly #context: Context;
-  /** the last change of each sandbox's routes; changes run one after the other */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  /** changes of routes, by sandbox */
+  readonly #changes = new OrderedWork();
 
   /** resumes a stopped sandbox; returns the id of its session */
   readonly #wake: (sandbox: Sandbox) => Promise<string>;
@@ -94,15 +95,7 @@ export class Routes {
   }
 
   #inTurn<T>(owner: Owner, name: string, work: () => Promise<T>): Promise<T> {
-    const key = `${owner.projectId} ${name}`;
-    const turn = (this.#turns.get(key) ?? Promise.resolve()).then(work);
-    const over = turn
-      .catch(() => undefined)
-      .finally(() => {
-        if (this.#turns.get(key) === over) this.#turns.delete(key);
-      });
-    this.#turns.set(key, over);
-    return turn;
+    return this.#changes.run(`${owner.projectId} ${name}`, work);
   }
 
   /**

@@ -6,6 +6,7 @@
  * between, the next one makes the machine agree with the store.
  */
 
+import { OrderedWork } from "../../base/ordered-work.ts";
 import type { Context } from "../context.ts";
 import { beginTrust, trusted } from "../images/trust.ts";
 import { isSandkeepError } from "../model/errors.ts";
@@ -33,8 +34,8 @@ export interface PausesOptions {
 export class Pauses {
   readonly #options: PausesOptions;
   readonly #context: Context;
-  /** the last pause or resume of each session; they run one after the other */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  /** pauses and resumes, by session */
+  readonly #work = new OrderedWork();
   /** sessions that an earlier daemon has paused: nothing follows their commands yet */
   readonly #found = new Set<string>();
   /** paused sessions whose programs may not trust what their network policy needs */
@@ -47,7 +48,7 @@ export class Pauses {
 
   /** the session is paused when this resolves; where the host cannot freeze it, it has stopped and kept its files */
   pause(session: Session): Promise<Session> {
-    return this.#inTurn(session.id, () => this.#pause(session));
+    return this.#work.run(session.id, () => this.#pause(session));
   }
 
   /**
@@ -55,7 +56,7 @@ export class Pauses {
    * counts from now; by default the session gets the time that it had left
    */
   resume(session: Session, timeout?: number): Promise<Session | undefined> {
-    return this.#inTurn(session.id, () => this.#resume(session.id, timeout));
+    return this.#work.run(session.id, () => this.#resume(session.id, timeout));
   }
 
   /** takes over a paused session of an earlier daemon, which may have died before or after the machine was frozen */
@@ -145,17 +146,6 @@ export class Pauses {
       if (isSandkeepError(error, "unavailable")) return apply();
       throw error;
     });
-  }
-
-  #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
-    const turn = (this.#turns.get(id) ?? Promise.resolve()).then(work);
-    const over = turn
-      .catch(() => undefined)
-      .finally(() => {
-        if (this.#turns.get(id) === over) this.#turns.delete(id);
-      });
-    this.#turns.set(id, over);
-    return turn;
   }
 }
 

@@ -1,5 +1,6 @@
 /** Captures of sessions that do not end: snapshots of their file systems, frozen for a moment or for a pause. */
 
+import { OrderedWork } from "../../base/ordered-work.ts";
 import type { Context } from "../context.ts";
 import type { Session, Snapshot } from "../model/sandbox.ts";
 import type { Machine } from "../ports/runtime.ts";
@@ -19,8 +20,8 @@ export interface CaptureSpec {
 export class Captures {
   readonly #context: Context;
   readonly #retention: Retention;
-  /** captures under way, by session; the last one includes all before it */
-  readonly #flights = new Map<string, Promise<unknown>>();
+  /** captures, by session */
+  readonly #captures = new OrderedWork();
 
   constructor(context: Context, retention: Retention) {
     this.#context = context;
@@ -29,25 +30,16 @@ export class Captures {
 
   /** in sequence, so that the sandbox resumes from the newest */
   take(spec: CaptureSpec): Promise<Snapshot> {
-    const { id } = spec.session;
-    const before = this.#flights.get(id) ?? Promise.resolve();
-    const flight = before.catch(() => undefined).then(() => this.#take(spec));
-    const settled = flight
-      .catch(() => undefined)
-      .finally(() => {
-        if (this.#flights.get(id) === settled) this.#flights.delete(id);
-      });
-    this.#flights.set(id, settled);
-    return flight;
+    return this.#captures.run(spec.session.id, () => this.#take(spec));
   }
 
   /** an end waits for this before its own capture: an older capture must not be recorded after it */
-  async settled(sessionId: string): Promise<void> {
-    await this.#flights.get(sessionId);
+  settled(sessionId: string): Promise<void> {
+    return this.#captures.settled(sessionId);
   }
 
   async #take({ session, machine, name, expiration, pauses, refusal }: CaptureSpec): Promise<Snapshot> {
-    // Read after the flight is registered: an end that begins later waits for the flight.
+    // Read after the capture is registered: an end that begins later waits for it.
     const current = await this.#context.store.getSession(session.id);
     if (current?.state !== "running" && current?.state !== "paused") throw refusal(current ?? session);
     const kept = await (pauses ? machine.pause() : machine.snapshot());

@@ -3,6 +3,7 @@
 import { lstatSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
+import { OrderedWork } from "../../../base/ordered-work.ts";
 import type { SnapshotInfo } from "../../../core/ports/runtime.ts";
 import type { MachineRecord } from "../../../protocols/machine-record.ts";
 import { readOnlyError } from "../guest-wire/failure.ts";
@@ -29,8 +30,8 @@ export interface CapturerOptions {
 
 export class Capturer {
   readonly #options: CapturerOptions;
-  /** the running capture of each live machine, by name; each capture leaves its record in the volume */
-  readonly #captures = new Map<string, Promise<unknown>>();
+  /** captures of live machines, by name: each leaves its record in the volume */
+  readonly #captures = new OrderedWork();
 
   constructor(options: CapturerOptions) {
     this.#options = options;
@@ -42,18 +43,8 @@ export class Capturer {
   }
 
   /** does something with a machine while none of its captures runs */
-  async between<T>({ plan: { name } }: LinuxMachine, work: () => Promise<T>): Promise<T> {
-    const before = this.#captures.get(name);
-    const capture = (async () => {
-      await before?.catch(() => undefined);
-      return work();
-    })();
-    this.#captures.set(name, capture);
-    try {
-      return await capture;
-    } finally {
-      if (this.#captures.get(name) === capture) this.#captures.delete(name);
-    }
+  between<T>({ plan: { name } }: LinuxMachine, work: () => Promise<T>): Promise<T> {
+    return this.#captures.run(name, work);
   }
 
   /** captures a machine without processes: its volume becomes the layer, whatever is in it */
