@@ -3,8 +3,9 @@
  * makes the log long, and wait for the disk twice meanwhile; every request would wait with it.
  */
 
-import { extname, join } from "node:path";
 import { Worker } from "node:worker_threads";
+import { siblingProgram } from "../../base/sibling-program.ts";
+import { SharedRun } from "../../base/single-flight.ts";
 import type { Order, Outcome } from "./checkpoint-thread.ts";
 
 /** how many commits go by between two checkpoints */
@@ -12,13 +13,13 @@ const commitsBetween = 100;
 /** how long the thread stays without work, in ms */
 const lingersFor = 10_000;
 
-const program = join(import.meta.dirname, `checkpoint-thread${extname(import.meta.filename)}`);
+const program = siblingProgram(import.meta, "checkpoint-thread");
 
 export class Checkpoints {
   readonly #path: string;
   #commits = 0;
   #thread: Worker | undefined;
-  #running: Promise<void> | undefined;
+  readonly #runs = new SharedRun<void>();
   #answer: ((outcome?: Outcome) => void) | undefined;
   #idle: NodeJS.Timeout | undefined;
   /** how many want that none begins */
@@ -31,18 +32,16 @@ export class Checkpoints {
   /** counts a commit, and begins a checkpoint when it is time for one */
   committed(): void {
     this.#commits++;
-    if (this.#commits < commitsBetween || this.#running || this.#held > 0) return;
+    if (this.#commits < commitsBetween || this.#runs.current || this.#held > 0) return;
     this.#commits = 0;
-    this.#running = this.#run().finally(() => {
-      this.#running = undefined;
-    });
+    void this.#runs.run(() => this.#run());
   }
 
   /** does work that must not meet a checkpoint */
   async without<T>(work: () => Promise<T>): Promise<T> {
     this.#held++;
     try {
-      await this.#running;
+      await this.#runs.current;
       return await work();
     } finally {
       this.#held--;
@@ -52,7 +51,7 @@ export class Checkpoints {
   /** ends the thread, which would otherwise keep the log's files open */
   async close(): Promise<void> {
     this.#held++;
-    await this.#running;
+    await this.#runs.current;
     await this.#end();
   }
 

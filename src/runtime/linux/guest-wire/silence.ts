@@ -3,6 +3,8 @@
  * process is asked a question while requests wait for it, and no answer within a time is reported.
  */
 
+import { after } from "../../../base/waits.ts";
+
 export interface SilenceOptions {
   /** number of requests that wait for an answer */
   waiting: () => number;
@@ -10,9 +12,11 @@ export interface SilenceOptions {
   ask: () => Promise<unknown>;
   /** called when there was no answer */
   silent: () => void;
-  /** how long a request may wait before the process is asked, and how long it may take to answer, in ms; default 20,000 */
+  /** how long a request may wait before the process is asked, and how long it may take to answer, in ms */
   patience?: number;
 }
+
+const usualPatience = 20_000;
 
 export class Silence {
   readonly #options: SilenceOptions;
@@ -24,7 +28,7 @@ export class Silence {
 
   /** call this whenever a request begins to wait */
   watch(): void {
-    this.#timer ??= setTimeout(() => void this.#look(), this.#options.patience ?? 20_000).unref();
+    this.#timer ??= setTimeout(() => void this.#look(), this.#options.patience ?? usualPatience).unref();
   }
 
   close(): void {
@@ -32,7 +36,7 @@ export class Silence {
   }
 
   async #look(): Promise<void> {
-    const { waiting, ask, silent, patience = 20_000 } = this.#options;
+    const { waiting, ask, silent, patience = usualPatience } = this.#options;
     if (waiting() > 0 && !(await answers(ask(), patience))) silent();
     this.#timer = undefined;
     if (waiting() > 0) this.watch();
@@ -50,10 +54,6 @@ export async function answers(request: Promise<unknown>, patience: number): Prom
     isAnswered = true;
   });
   // Twice: if this process itself was stopped meanwhile, the first time is over before an answer could be read.
-  for (let half = 0; half < 2 && !isAnswered; half++) await Promise.race([done, pause(patience / 2)]);
+  for (let half = 0; half < 2 && !isAnswered; half++) await Promise.race([done, after(patience / 2)]);
   return isAnswered;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref());
 }

@@ -1,11 +1,14 @@
 /** Starts a thread that unpacks one large layer, keeps to the limits of the image meanwhile, and ends with it. */
 
 import { Worker } from "node:worker_threads";
+import { siblingProgram } from "../../../base/sibling-program.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import { kernelError } from "../guest-wire/failure.ts";
 import type { LayerFile } from "./content.ts";
 import type { TarLimits, UnpackedTar } from "./layer-tar.ts";
 import type { FromThread, ThreadTask, ToThread } from "./layer-thread.ts";
+
+const program = siblingProgram(import.meta, "layer-thread");
 
 /** resolves when the layer is unpacked and has its digests; the error of a file that does not come is passed on */
 export async function unpackInThread(
@@ -15,8 +18,6 @@ export async function unpackInThread(
 ): Promise<UnpackedTar> {
   const { fd, start } = file;
   const workerData: ThreadTask = { ...task, file: { fd, start } };
-  // Beside this module, in the sources and in a package.
-  const program = new URL(`./layer-thread${import.meta.url.slice(import.meta.url.lastIndexOf("."))}`, import.meta.url);
   const thread = new Worker(program, { workerData, resourceLimits: { maxYoungGenerationSizeMb: 8 } });
   const ended = new Promise<void>((resolve) => thread.once("exit", () => resolve()));
   const left = new AbortController();

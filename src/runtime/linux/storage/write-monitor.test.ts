@@ -34,17 +34,22 @@ async function opened(): Promise<WriteMonitor> {
   return WriteMonitor.open({ store, isMounted, isUnused: isNewlyMounted });
 }
 
-test("a loss is known to every later daemon until the store is mounted anew, also if another program heard of it", async (context) => {
-  needs(context, ...needed);
-  const first = await opened();
-  expect(first.hasLost()).toBe(false);
-  const path = join(store, "file");
+/** writes a file whose data the kernel cannot put on the disk, which is full for a while */
+function loseData(name: string): void {
+  const path = join(store, name);
   const file = openSync(path, "w");
   writeSync(file, Buffer.alloc(20 * mebibyte, 1));
   disk.fill(0);
   expect(() => execFileSync("sync", [path], { stdio: "ignore" })).toThrow();
   closeSync(file);
   disk.empty();
+}
+
+test("a loss is known to every later daemon until the store is mounted anew, also if another program heard of it", async (context) => {
+  needs(context, ...needed);
+  const first = await opened();
+  expect(first.hasLost()).toBe(false);
+  loseData("file");
   expect(first.hasLost()).toBe(true);
   first.close();
   if (!isReadOnly(store))
@@ -64,13 +69,7 @@ test("a loss from before the monitor was mounted is known, as long as no other p
   const { isNewlyMounted } = await openStorage({ dataDir, kind: "image", imageSize: 600 * mebibyte });
   expect(isNewlyMounted).toBe(false);
   execFileSync("umount", [monitorPoint(store)]);
-  const path = join(store, "other");
-  const file = openSync(path, "w");
-  writeSync(file, Buffer.alloc(20 * mebibyte, 1));
-  disk.fill(0);
-  expect(() => execFileSync("sync", [path], { stdio: "ignore" })).toThrow();
-  closeSync(file);
-  disk.empty();
+  loseData("other");
   for (let n = 0; n < 2; n++) {
     const monitor = await opened();
     expect(monitor.hasLost()).toBe(true);
