@@ -12,7 +12,7 @@ import { vercelConventions } from "../src/api/vercel/conventions.ts";
 import type { LinuxRuntime } from "../src/runtime/linux/driver.ts";
 import { pullImage } from "../src/runtime/linux/registry/pull.ts";
 import { parseReference } from "../src/runtime/linux/registry/reference.ts";
-import { type RegistryOfTest, startRegistry } from "../test/harness/registry.ts";
+import { type RegistryOfTest, startRegistry } from "../test/harness/images/registry.ts";
 import { interleaved, median, table, verdict } from "./measure.ts";
 
 const run = promisify(execFile);

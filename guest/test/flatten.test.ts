@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { compileGuest, sanitizers } from "../../test/harness/guest-program.ts";
 import { root, tempDir } from "../../test/harness/harness.ts";
-import { flattenSources } from "../../test/harness/layer-tools.ts";
+import { flattenSources } from "../../test/harness/images/layer-tools.ts";
 import { needs } from "../../test/runner/needs.ts";
 
 const run = promisify(execFile);

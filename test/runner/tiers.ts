@@ -7,7 +7,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /** modules that require root, run programs of the host, or start a server of its packages */
-const hostModules = ["test/harness/layer-tools.ts", "test/runner/needs.ts", "test/harness/postgres.ts"];
+const hostModules = ["test/harness/images/layer-tools.ts", "test/runner/needs.ts", "test/harness/postgres.ts"];
 
 /** Test files of every tier are in these folders. */
 export const folders = ["src", "test", "guest", "scripts"];

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { launcher } from "../../../src/installation/installation.ts";
 import { startDaemon, type TestDaemon } from "../../harness/daemon.ts";
 import { eventually } from "../../harness/harness.ts";
-import { type RegistryOfTest, startRegistry } from "../../harness/registry.ts";
+import { type RegistryOfTest, startRegistry } from "../../harness/images/registry.ts";
 import { demand } from "../../runner/needs.ts";
 import { type AnySandbox, accessTo, sdks } from "../clients.ts";
 

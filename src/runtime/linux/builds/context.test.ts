@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { extract, pack } from "tar-stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { TarHeader } from "../../../../test/harness/image-archives.ts";
+import type { TarHeader } from "../../../../test/harness/images/image-archives.ts";
 import { receiveContext } from "./context.ts";
 
 let scratch = "";

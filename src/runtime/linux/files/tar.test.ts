@@ -10,7 +10,7 @@ import { pack } from "tar-stream";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { all, refusal, startFileGuest, useFileGuest } from "../../../../test/harness/file-guest.ts";
 import { tempDir } from "../../../../test/harness/harness.ts";
-import type { TarHeader } from "../../../../test/harness/image-archives.ts";
+import type { TarHeader } from "../../../../test/harness/images/image-archives.ts";
 import { filesOver } from "./files.ts";
 import { archiveTar } from "./tar.ts";
 import { extractTar } from "./tar-extract.ts";

@@ -1,7 +1,7 @@
 /** Builds a real Debian image: needs a package mirror and most of a minute. */
 
 import { expect, test } from "vitest";
-import { useLayerTools } from "../../../../test/harness/layer-tools.ts";
+import { useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { needs } from "../../../../test/runner/needs.ts";
 import { vercelConventions } from "../../../api/vercel/conventions.ts";
 import { buildDebian } from "./debian.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { refusal } from "../../../../test/harness/file-guest.ts";
-import { type TestStore, useLayerTools } from "../../../../test/harness/layer-tools.ts";
+import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { needs } from "../../../../test/runner/needs.ts";
 import { vercelConventions } from "../../../api/vercel/conventions.ts";
 import { ensureHostImage } from "./host.ts";

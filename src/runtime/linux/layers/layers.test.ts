@@ -4,7 +4,7 @@ import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { all, refusal } from "../../../../test/harness/file-guest.ts";
-import { type TestStore, useLayerTools } from "../../../../test/harness/layer-tools.ts";
+import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { type LayerInfo, newLayerId } from "./layer-record.ts";
 
 const { flattenMain, store } = useLayerTools();

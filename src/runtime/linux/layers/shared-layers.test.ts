@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempDir } from "../../../../test/harness/harness.ts";
-import { useLayerTools } from "../../../../test/harness/layer-tools.ts";
+import { useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { SharedLayers } from "./shared-layers.ts";
 
 const { tools } = useLayerTools();

@@ -12,8 +12,8 @@ import {
   stores,
   tarOf,
   tarOfFiles,
-} from "../../../../test/harness/image-archives.ts";
-import { useLayerTools } from "../../../../test/harness/layer-tools.ts";
+} from "../../../../test/harness/images/image-archives.ts";
+import { useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { importImage } from "./import.ts";
 
 const { store, flattenMain } = useLayerTools();

@@ -16,8 +16,8 @@ import {
   stores,
   tarOf,
   tarOfFiles,
-} from "../../../../test/harness/image-archives.ts";
-import { type TestStore, useLayerTools } from "../../../../test/harness/layer-tools.ts";
+} from "../../../../test/harness/images/image-archives.ts";
+import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
 import { ownNode } from "../images/node-runtime.ts";
 import { ImageView } from "../images/view.ts";
 import { importImage, importRootfs } from "./import.ts";

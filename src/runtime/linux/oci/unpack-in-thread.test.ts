@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { refusal } from "../../../../test/harness/file-guest.ts";
-import { sha256, stores, tarOf } from "../../../../test/harness/image-archives.ts";
-import { type TestStore, useLayerTools } from "../../../../test/harness/layer-tools.ts";
-import { TestRegistry } from "../../../../test/harness/test-registry.ts";
+import { sha256, stores, tarOf } from "../../../../test/harness/images/image-archives.ts";
+import { type TestStore, useLayerTools } from "../../../../test/harness/images/layer-tools.ts";
+import { TestRegistry } from "../../../../test/harness/images/test-registry.ts";
 import { pullImage } from "../registry/pull.ts";
 import { parseReference } from "../registry/reference.ts";
 

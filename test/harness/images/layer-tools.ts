@@ -8,14 +8,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
-import { SandkeepError } from "../../src/core/model/errors.ts";
-import { FrameParser, FrameReader, FrameWriter, Type } from "../../src/protocols/guest-frames.ts";
-import { FileSession } from "../../src/runtime/linux/files/file-session.ts";
-import { ImageStore } from "../../src/runtime/linux/images/images.ts";
-import { LayerStore, type LayerTools } from "../../src/runtime/linux/layers/layers.ts";
-import { SnapshotStore } from "../../src/runtime/linux/layers/snapshots.ts";
-import { compileGuest, fileSources, sanitizers } from "./guest-program.ts";
-import { tempDir } from "./harness.ts";
+import { SandkeepError } from "../../../src/core/model/errors.ts";
+import { FrameParser, FrameReader, FrameWriter, Type } from "../../../src/protocols/guest-frames.ts";
+import { FileSession } from "../../../src/runtime/linux/files/file-session.ts";
+import { ImageStore } from "../../../src/runtime/linux/images/images.ts";
+import { LayerStore, type LayerTools } from "../../../src/runtime/linux/layers/layers.ts";
+import { SnapshotStore } from "../../../src/runtime/linux/layers/snapshots.ts";
+import { compileGuest, fileSources, sanitizers } from "../guest-program.ts";
+import { tempDir } from "../harness.ts";
 
 const run = promisify(execFile);
 

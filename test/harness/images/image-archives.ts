@@ -5,7 +5,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { type Header, pack } from "tar-stream";
-import { vercelConventions } from "../../src/api/vercel/conventions.ts";
+import { vercelConventions } from "../../../src/api/vercel/conventions.ts";
 import type { TestStore } from "./layer-tools.ts";
 
 /** A member's header, with the extended fields that tar-stream writes and its type lacks. */

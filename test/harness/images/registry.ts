@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { Undo } from "./harness.ts";
+import type { Undo } from "../harness.ts";
 
 const run = promisify(execFile);
 
