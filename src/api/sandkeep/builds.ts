@@ -1,4 +1,4 @@
-/** Routes that build images from a Dockerfile, make images from snapshots, and export images as archives. */
+/** Routes that build images from a Dockerfile, make images from snapshots, and list, delete and export images. */
 
 import { arch } from "node:os";
 import type { Hono } from "hono";
@@ -40,7 +40,7 @@ const buildQuery = z.strictObject({
 const buildArgs = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string());
 
 const snapshotBody = z.strictObject({ name: z.string().min(1).max(160) });
-const archiveQuery = z.strictObject({ name: z.string().min(1).max(160) });
+const imageQuery = z.strictObject({ name: z.string().min(1).max(160) });
 
 /** longest silence of a stream, in ms */
 const patience = 15_000;
@@ -87,8 +87,19 @@ export function buildRoutes(app: Hono<Env>, { core, logError }: Dialect): void {
     return json({ image: printImage(image) }, 201);
   });
 
+  app.get("/images", async (c) => {
+    const images = await core.builds.list(c.get("caller"));
+    return json({ images: images.map((image) => ({ ...printImage(image), own: image.owner !== undefined })) });
+  });
+
+  app.delete("/images", async (c) => {
+    const { name } = parsed(imageQuery, queryParameters(c));
+    await core.builds.delete(c.get("caller"), name);
+    return new Response(null, { status: 204 });
+  });
+
   app.get("/images/archive", async (c) => {
-    const { name } = parsed(archiveQuery, queryParameters(c));
+    const { name } = parsed(imageQuery, queryParameters(c));
     const archive = await core.builds.export(c.get("caller"), name, c.req.raw.signal);
     const bytes = archive[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>; // a stream of bytes
     const body = byteBody({ bytes, logError, connection: c.env as Connection });

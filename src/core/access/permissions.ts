@@ -237,6 +237,8 @@ export function guarded(
       await aboutSnapshot(caller, id);
     },
     export: reads,
+    list: reads,
+    delete: makesImages,
   };
   const events: Checks<ProjectEvents> = { page: reads, follow: reads };
   const routes: Checks<Routes> = { expose: changes, withdraw: changes, find: reads };

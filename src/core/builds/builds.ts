@@ -116,6 +116,20 @@ export class Builds {
     return runtime.imageBuilds.publishSnapshot(snapshot.runtimeId, { name, owner: caller.teamId });
   }
 
+  /** the images that the team may boot: its own and the host's */
+  list(caller: Caller): Promise<ImageInfo[]> {
+    return this.#context.runtime.images.list(caller.teamId);
+  }
+
+  /** deletes an image of the team's own; sandboxes and snapshots that need its files keep them */
+  async delete(caller: Caller, name: string): Promise<void> {
+    const { images } = this.#context.runtime;
+    const key = imageKey({ name, owner: caller.teamId });
+    const image = (await images.list(caller.teamId)).find((each) => imageKey(each) === key);
+    if (!image) throw new SandkeepError("not-found", `Cannot delete image "${name}": the team has no such image`);
+    await images.delete(key);
+  }
+
   /** a tar that other tools load; only whole images can be packed, not those that need this host's own files */
   async export(caller: Caller, name: string, signal?: AbortSignal): Promise<Readable> {
     const image = await this.#context.runtime.images.get(name, caller.teamId);

@@ -138,6 +138,23 @@ test("a key builds only as far as its limits reach", async () => {
   const ceiling = await key({ policyCeiling: "deny-all" });
   expect((await post("", tar, ceiling)).status).toBe(200);
   expect((await post("?network=allow-all", tar, ceiling)).status).toBe(403);
+  // A team lists the host's images too, and deletes its own.
+  const images = (how: object, name = "", secret = daemon().key) =>
+    fetch(`${daemon().url}/sandkeep/v1/images${name}`, { headers: { authorization: `Bearer ${secret}` }, ...how });
+  const listed = async () => ((await (await images({})).json()) as { images: { name: string; own: boolean }[] }).images;
+  expect(await listed()).toContainEqual(expect.objectContaining({ name: "host", own: false }));
+  expect(await listed()).toContainEqual(expect.objectContaining({ name: "twin:2", own: true }));
+  expect((await images({ method: "DELETE" }, "?name=twin:2", await key({ readOnly: true }))).status).toBe(403);
+  for (const [name, status] of [
+    ["twin:2", 204],
+    ["twin:2", 404],
+    ["host", 404],
+    ["~x~y", 404],
+  ] as const) {
+    expect((await images({ method: "DELETE" }, `?name=${name}`)).status, name).toBe(status);
+  }
+  expect((await images({ method: "DELETE" })).status).toBe(400);
+  expect((await listed()).map(({ name }) => name)).not.toContain("twin:2");
 });
 
 test("steps that were built before are used again until something that they depend on changes", async () => {
