@@ -68,6 +68,21 @@ test("an image is imported, listed and deleted", async () => {
   expect(await refusal(run(at, ["delete", "mine"]))).toMatch(/^not-found: Cannot delete image "mine"/);
 });
 
+test("an image of a team has its own place beside the host's image of the same name", async () => {
+  const at = await store();
+  const team = ["--team", "team_a"];
+  await run(at, ["import", "-", "--no-node", ...team], await savedImage());
+  expect((await run(at, ["ls"])).join()).toMatch(/^saved:1 \(team_a\) {2}1 layer/);
+  expect(await refusal(run(at, ["inspect", "saved:1"]))).toMatch(/^not-found/);
+  expect(await refusal(run(at, ["inspect", "saved:1", "--team", "team_b"]))).toMatch(/^not-found.*team_b/);
+  expect(JSON.parse((await run(at, ["inspect", "saved:1", ...team])).join())).toMatchObject({ owner: "team_a" });
+  await run(at, ["import", "-", "--no-node"], await savedImage());
+  expect(await run(at, ["history", "saved:1", ...team])).toHaveLength(1);
+  await run(at, ["rm", "saved:1", ...team]);
+  expect((await run(at, ["ls"])).join()).toMatch(/^saved:1 {2}1 layer/);
+  expect(await at.images.get("saved:1", "team_a")).not.toHaveProperty("owner");
+});
+
 test("an image gets further names, which can be listed, replaced and deleted", async () => {
   const at = await store();
   await run(at, ["import", "-", "--no-node", "--name", "mine"], await savedImage());
