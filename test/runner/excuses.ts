@@ -1,6 +1,6 @@
 /** The valid reasons for skipping a test. Any other skip fails the run: a test that never runs proves nothing. */
 
-const registries = ["the npm registry", "PyPI"] as const;
+const registries = ["the npm registry", "PyPI", "Debian's archive"] as const;
 
 export type Registry = (typeof registries)[number];
 
