@@ -20,9 +20,12 @@ test("for people a line is the sentence and what it is about", () => {
   const { lines, log } = logTo({ format: "pretty" });
   log.warn("Cannot do it: no room");
   log.error({ session: "sbx_1", sandbox: "demo", err: new Error("x") }, "Cannot stop it: x");
+  const cause = new Error("ENOENT, open '/x'");
+  log.error({ err: new SandkeepError("internal", "Cannot stop it: ENOENT", { cause }) }, "Cannot stop it: ENOENT");
   expect(lines).toEqual([
     "sandkeep: Cannot do it: no room\n",
     "sandkeep: Cannot stop it: x   sandbox=demo session=sbx_1\n",
+    "sandkeep: Cannot stop it: ENOENT (ENOENT, open '/x')\n",
   ]);
 });
 
