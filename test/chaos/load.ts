@@ -3,6 +3,7 @@
  * without an answer may have taken effect or not.
  */
 
+import { labelOf } from "../../src/core/model/sandbox-label.ts";
 import { type RawAnswer, raw } from "../e2e/clients.ts";
 import type { TestDaemon } from "../harness/daemon.ts";
 import { eventually } from "../harness/harness.ts";
@@ -121,6 +122,7 @@ export class Load {
       [2, () => this.#tag(sandbox, mark)],
       [3, () => this.#end(sandbox, "stop")],
       [1, () => this.#end(sandbox, "snapshot")],
+      [3, () => this.#freeze(sandbox)],
       [1, () => this.#fork(sandbox, `chaos-fork-${mark}`)],
       [1, () => this.#delete(sandbox)],
     ]);
@@ -254,6 +256,16 @@ export class Load {
     if (!answer.json.snapshot) this.known.violations.push(`${how} of ${sandbox.name} kept nothing`);
     else sandbox.snapshots.push(answer.json.snapshot.id);
     captured(sandbox, session);
+  }
+
+  /** pauses it; its commands go on in the next turn that uses it */
+  async #freeze(sandbox: KnownSandbox): Promise<void> {
+    const session = await this.#session(sandbox);
+    if (session === undefined) return;
+    const vm = await this.#call("GET", `/v1/vms/${session}`);
+    if (vm?.status !== 200) return;
+    const answer = await this.#call("POST", `/sandboxes/${labelOf(vm.json.session_id)}/pause`, {});
+    if (answer?.status === 204) captured(sandbox, session);
   }
 
   async #fork(sandbox: KnownSandbox, name: string): Promise<void> {

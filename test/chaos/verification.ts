@@ -44,10 +44,18 @@ export async function runningSessions(daemon: TestDaemon): Promise<Listed[]> {
   return sessions.filter(({ status }) => status === "running");
 }
 
+/** those that are shown as stopped, but have not ended */
+export async function pausedSessions(daemon: TestDaemon): Promise<Listed[]> {
+  const sessions = await listed(daemon, "/v2/sandboxes/sessions", "sessions");
+  return sessions.filter(({ status, duration }) => status === "stopped" && duration === undefined);
+}
+
 interface Listed {
   id: string;
   name: string;
   status: string;
+  /** set once it has ended */
+  duration?: number;
   currentSessionId: string;
 }
 

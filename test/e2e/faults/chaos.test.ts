@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 import { type Fault, faults, faultsOfHostDisk, faultsOfPostgres } from "../../chaos/faults.ts";
 import { expectNothingStray } from "../../chaos/host.ts";
 import { runtimeOf, type Scene, type SceneOptions, setScene } from "../../chaos/scene.ts";
-import { runningSessions, verify } from "../../chaos/verification.ts";
+import { pausedSessions, runningSessions, verify } from "../../chaos/verification.ts";
 import { eventually } from "../../harness/harness.ts";
 import { randomFrom } from "../../harness/random.ts";
 
@@ -80,7 +80,9 @@ function drawnFrom(table: Record<string, Fault>, random: () => number): [string,
 
 /** checks that the next daemon finds everything that exists, and nothing else */
 async function expectReconciled(scene: Scene): Promise<void> {
-  const alive = (await runningSessions(scene.daemon)).map(({ id }) => id).sort();
+  const idsOf = (items: { id: string }[]) => items.map(({ id }) => id).sort();
+  const alive = idsOf(await runningSessions(scene.daemon));
+  const paused = idsOf(await pausedSessions(scene.daemon));
   await scene.daemon.stop();
   const runtime = await runtimeOf(scene);
   try {
@@ -89,8 +91,9 @@ async function expectReconciled(scene: Scene): Promise<void> {
       expect(await runtime.reconcile()).toEqual([]);
       return true;
     });
-    const machines = runtime.machines().map(({ id }) => id);
-    expect(machines.sort()).toEqual(alive);
+    const machines = runtime.machines();
+    expect(idsOf(machines.filter(({ isPaused }) => !isPaused))).toEqual(alive);
+    expect(idsOf(machines.filter(({ isPaused }) => isPaused))).toEqual(paused);
   } finally {
     await runtime.close();
   }
