@@ -22,6 +22,7 @@ import type { Machine } from "./ports/runtime.ts";
 import { Descriptions } from "./recovery/descriptions.ts";
 import { Quarantine } from "./recovery/quarantine.ts";
 import { Sandboxes } from "./sandboxes/sandboxes.ts";
+import { Secrets } from "./secrets/secrets.ts";
 import { Activity } from "./sessions/activity.ts";
 import { Boots } from "./sessions/boot.ts";
 import { Endings } from "./sessions/end.ts";
@@ -35,6 +36,7 @@ import { Captures } from "./snapshots/captures.ts";
 import { settleLostSnapshots } from "./snapshots/lost-snapshots.ts";
 import { Retention } from "./snapshots/retention.ts";
 import { SnapshotService } from "./snapshots/snapshots.ts";
+import { Templates } from "./templates/templates.ts";
 
 /** how long one caller's stop may hold up others, in ms */
 const longestTurn = 5000;
@@ -104,6 +106,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
   });
   const commands = new Commands(context, sessions, activity);
   const builds = new Builds(context);
+  const templates = new Templates(context, builds);
   const services = guarded(
     {
       sandboxes,
@@ -115,6 +118,8 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       snapshots: new SnapshotService(context, retention),
       drives,
       builds,
+      templates,
+      secrets: new Secrets(context),
       routes: new Routes(context, async ({ teamId, projectId, name }) => {
         return (await sandboxes.resume({ teamId, projectId }, name)).session.id;
       }),
@@ -129,6 +134,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     host: new Host(context),
     async open({ keepAll = false } = {}) {
       await recover({ context, transitions, activity, endings, commands, pauses, descriptions, watch });
+      await templates.open();
       context.runtime.onLoss(() => void settleLostSnapshots(context).catch(context.logError));
       await quarantine.open({ keepAll });
       expiry.open();
@@ -137,6 +143,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
     },
     async close() {
       await builds.close();
+      await templates.close();
       await expiry.close();
       await pruning.close();
       endings.close();

@@ -12,9 +12,11 @@ import { idempotencyStore } from "./queries/idempotency.ts";
 import { pruningStore } from "./queries/pruning.ts";
 import { runsOf } from "./queries/runs.ts";
 import { sandboxStore } from "./queries/sandboxes.ts";
+import { secretStore } from "./queries/secrets.ts";
 import { sessionStore } from "./queries/sessions.ts";
 import { snapshotStore } from "./queries/snapshots.ts";
 import { teamStore } from "./queries/teams.ts";
+import { templateStore } from "./queries/templates.ts";
 
 export type { StoreLocation };
 
@@ -52,6 +54,8 @@ export async function openStore(location: StoreLocation, options: StoreOptions =
     ...pruningStore(engine, runs),
     ...snapshotStore(db, runs),
     ...driveStore(db),
+    ...templateStore(db),
+    ...secretStore(db),
     ...idempotencyStore(db),
   };
   const flushed = engine.flushed ? flushing(sql, engine.flushed) : sql;

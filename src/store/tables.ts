@@ -2,6 +2,8 @@
 
 import type { Generated, Kysely } from "kysely";
 import type { Command, Drive, Project, Sandbox, Session, Snapshot, Team } from "../core/model/sandbox.ts";
+import type { Secret } from "../core/model/secret.ts";
+import type { Template, TemplateBuild } from "../core/model/template.ts";
 import type { ApiKey } from "../core/ports/store.ts";
 import type { Row } from "./queries/rows.ts";
 
@@ -27,6 +29,19 @@ export interface Tables {
   commands: Row<Command>;
   snapshots: Row<Snapshot>;
   drives: Row<Drive>;
+  templates: Row<Template>;
+  template_builds: Row<TemplateBuild>;
+  template_tags: { template_id: string; tag: string; build_id: string; created_at: number };
+  template_logs: {
+    build_id: string;
+    number: number;
+    at: number;
+    /** index in logLevels */
+    level: number;
+    message: string;
+    step: number | null;
+  };
+  secrets: Row<Secret>;
   idempotent_requests: { key: string; began_at: number; status: number | null; body: string | null };
 }
 

@@ -22,6 +22,7 @@ import { snapshotsSuite } from "./store/snapshots.ts";
 import { spansSuite } from "./store/spans.ts";
 import { tagsSuite } from "./store/tags.ts";
 import { teamsSuite } from "./store/teams.ts";
+import { templatesSuite } from "./store/templates.ts";
 
 interface Databases {
   empty(): Promise<StoreLocation>;
@@ -94,6 +95,7 @@ for (const [name, start] of Object.entries(engines)) {
       commandsSuite,
       snapshotsSuite,
       drivesSuite,
+      templatesSuite,
       idempotencySuite,
       listsSuite,
       spansSuite,

@@ -150,6 +150,9 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
     "egress",
     "snapshots",
     "drives",
+    "builds",
+    "templates",
+    "secrets",
     "routes",
     "events",
     "host",
@@ -191,6 +194,8 @@ const team = { id: owner.teamId, slug: "default", createdAt: time };
 const project = { id: owner.projectId, uuid: "0", teamId: team.id, name: "default", createdAt: time };
 
 const usual: Overrides = {
+  "templates.use": async () => undefined,
+  "templates.lookUp": async () => undefined,
   "access.authenticate": async (secret: string) => {
     if (secret !== key) throw new SandkeepError("unauthenticated", "No team has this key");
     return { teamId: owner.teamId };

@@ -14,8 +14,11 @@ import { portNames } from "./ports.ts";
 import { authenticated, type Dialect, type Env } from "./request.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
 import { schemas } from "./schemas.ts";
+import { secretRoutes } from "./secrets.ts";
 import { snapshotRoutes } from "./snapshots.ts";
 import { teamRoutes } from "./teams.ts";
+import { templateRoutes } from "./templates/templates.ts";
+import { templateFiles } from "./templates/uploads.ts";
 import { volumeFiles } from "./volume-files.ts";
 import { volumeRoutes } from "./volumes.ts";
 
@@ -31,6 +34,7 @@ export function createE2b(service: Service): ApiDialect {
     mounts: [
       ...envdMounts(dialect),
       { path: /^\/volumecontent\//, app: volumeFiles(dialect), forPages: true },
+      { path: /^\/template-files\//, app: templateFiles(dialect) },
       { path: paths, app, forPages: true },
       { path: versionedPaths, headers: (headers) => headers.has("x-api-key"), app, forPages: true },
     ],
@@ -49,6 +53,8 @@ function controlPlane(dialect: Dialect): Hono<Env> {
   snapshotRoutes(app, dialect);
   logRoutes(app, dialect);
   volumeRoutes(app, dialect);
+  templateRoutes(app, dialect);
+  secretRoutes(app, dialect);
   teamRoutes(app, dialect);
   missingRoutes(app);
   return app;

@@ -10,8 +10,16 @@ const known = {
   "sandboxes.byId": async () => sandbox,
   "sessions.get": async () => session,
   "snapshots.list": async () => ({ items: [] }),
+  "templates.get": async () => undefined,
+  "templates.build": async () => undefined,
+  "templates.start": async () => undefined,
 };
-const reading = ["access.authenticate", "access.owner", "sandboxes.byId", "sessions.get", "snapshots.list"];
+const reading = [
+  ...["access.authenticate", "access.owner", "sandboxes.byId", "sessions.get", "snapshots.list"],
+  ...["templates.use", "templates.lookUp", "templates.get", "templates.build"],
+];
+const build = "/v2/templates/abcdefghij0123456789/builds/00000000-0000-4000-8000-000000000000";
+const hash = "0".repeat(64);
 
 async function ask(method: string, path: string, body?: unknown) {
   const client = apiClient(known);
@@ -69,6 +77,61 @@ const bodies: [string, string, unknown[]][] = [
   ["PUT", `/sandboxes/${id}/network`, [{ allowOut: ["a.b"] }, { allowPublicTraffic: false }, { denyOut: "all" }]],
   ["POST", `/sandboxes/${id}/snapshots`, [{ name: "" }, { name: "a b" }, { name: "../x" }]],
   ["POST", "/volumes", [{}, { name: "a b" }, { name: "" }]],
+  [
+    "POST",
+    "/v3/templates",
+    [
+      {},
+      { name: "" },
+      { name: 1 },
+      { name: "a", cpuCount: 0 },
+      { name: "a", cpuCount: 10_000 },
+      { name: "a", memoryMB: 1 },
+      { name: "a", minFreeDiskMb: 10 ** 12 },
+      { name: "a", tags: "b" },
+      { name: "a", other: 1 },
+    ],
+  ],
+  [
+    "POST",
+    build,
+    [
+      "[]",
+      { fromImage: "a", fromTemplate: "b" },
+      { fromImage: "a", fromImageRegistry: { type: "registry", username: "a", password: "b" } },
+      { steps: [{ type: "ONBUILD", args: ["x"] }] },
+      { steps: [{ type: "constructor", args: ["x"] }] },
+      { steps: [{ type: "RUN", args: [] }] },
+      { steps: [{ type: "RUN", args: ["true", "a b"] }] },
+      { steps: [{ type: "RUN", args: ["a\0b"] }] },
+      { steps: [{ type: "COPY", args: ["a", "/b", "", ""] }] },
+      { steps: [{ type: "COPY", args: ["a"], filesHash: hash }] },
+      { steps: [{ type: "COPY", args: ["a", "/b", "", "9"], filesHash: hash }] },
+      { steps: [{ type: "COPY", args: ["a", "/b", "-x", ""], filesHash: hash }] },
+      { steps: [{ type: "COPY", args: ["a", "/b"], filesHash: "../../etc" }] },
+      { steps: [{ type: "WORKDIR", args: [] }] },
+      { steps: [{ type: "USER", args: ["$(id)"] }] },
+      { steps: [{ type: "ENV", args: ["A"] }] },
+      { steps: [{ type: "ENV", args: ["A=B", "c"] }] },
+      { startCmd: 1 },
+      { other: true },
+    ],
+  ],
+  ["PATCH", "/v2/templates/a", [{}, { public: "yes" }, { public: true, name: "b" }]],
+  ["POST", "/templates/tags", [{}, { target: "a" }, { target: "a", tags: [] }]],
+  ["DELETE", "/templates/tags", [{}, { name: "a", tags: [1] }]],
+  [
+    "POST",
+    "/secrets",
+    [
+      {},
+      { name: "a" },
+      { name: "a{b}", value: "c" },
+      { name: "", value: "c" },
+      { name: "a", value: "b", metadata: { c: 1 } },
+    ],
+  ],
+  ["POST", "/secrets/a", [{}, { value: "" }, { name: "b", value: "c" }]],
 ];
 
 test.each(bodies.flatMap(([method, path, list]) => list.map((body) => [method, path, body] as const)))(
@@ -100,6 +163,14 @@ test.each([
   `/v2/sandboxes/${id}/logs?direction=up`,
   `/v2/sandboxes/${id}/logs?level=loud`,
   "/snapshots?limit=1000",
+  "/v2/templates?limit=0",
+  "/templates?limit=1",
+  `/templates/a/files/${"z".repeat(64)}`,
+  `${build.slice(3)}/status?logsOffset=-1`,
+  `${build.slice(3)}/status?limit=101`,
+  `${build.slice(3)}/logs?direction=up`,
+  `${build.slice(3)}/logs?source=other`,
+  "/secrets?limit=0",
 ])("GET %s", async (path) => {
   const { status, json, changes } = await ask("GET", path);
   expect([status, json.code, changes]).toEqual([400, 400, []]);
@@ -124,12 +195,9 @@ test.each([
 });
 
 test.each([
-  ["POST", "/v3/templates"],
-  ["POST", "/v2/templates/a/builds/b"],
-  ["GET", "/templates/a/files/b"],
-  ["PATCH", "/v2/templates/a"],
-  ["GET", "/secrets"],
-  ["POST", "/secrets/a"],
+  ["POST", "/templates"],
+  ["POST", "/templates/a"],
+  ["POST", "/templates/a/builds/b"],
   ["GET", "/teams/a/metrics"],
   ["POST", "/api-keys"],
   ["DELETE", "/access-tokens/a"],

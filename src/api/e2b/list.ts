@@ -1,7 +1,8 @@
 /** The lists of sandboxes on E2B's API: running and paused ones in pages, and the older list of running ones. */
 
 import type { Hono } from "hono";
-import type { SessionState } from "../../core/model/sandbox.ts";
+import type { Owner, SessionState } from "../../core/model/sandbox.ts";
+import { templateImage } from "../../core/model/template.ts";
 import type { SandboxFilter } from "../../core/ports/store.ts";
 import { isAsleep, openStates, overStates } from "../../core/sessions/states.ts";
 import { json } from "../kit/http.ts";
@@ -26,7 +27,7 @@ export function listRoutes(app: Hono<Env>, dialect: Dialect): void {
     const filter: Omit<SandboxFilter, "projectId"> = {
       ...tagsOf(query.metadata),
       ...(startedAfter !== undefined && { createdAfter: Date.parse(startedAfter) }),
-      ...(template !== undefined && { imageName: template === wire.defaultTemplate ? null : template }),
+      ...(template !== undefined && (await templateFilter(dialect, owner, template))),
     };
     const wanted = { ...filter, states: [...new Set(state)].flatMap((each) => [...states[each]]), kept: true };
     const page = { limit, order, sortBy: "createdAt" as const, ...(nextToken !== undefined && { cursor: nextToken }) };
@@ -54,6 +55,17 @@ export function listRoutes(app: Hono<Env>, dialect: Dialect): void {
     const { items } = await core.sandboxes.listWithSessions(c.get("owner"), query);
     return json(items.map((each) => wire.listed(each, limits)));
   });
+}
+
+/** an image has the name of its template's id, or its own */
+async function templateFilter(
+  { core }: Dialect,
+  owner: Owner,
+  name: string,
+): Promise<Pick<SandboxFilter, "imageName" | "imageNamePrefix">> {
+  const template = await core.templates.lookUp(owner, name);
+  if (template) return { imageNamePrefix: templateImage({ templateId: template.id, id: "" }) };
+  return { imageName: name === wire.defaultTemplate ? null : name };
 }
 
 /**

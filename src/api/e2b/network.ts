@@ -12,6 +12,7 @@ import { isAsleep } from "../../core/sessions/states.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
 import type { Network } from "./schemas.ts";
+import { withSecrets } from "./secrets.ts";
 import type { Notes } from "./wire.ts";
 
 type Egress = Pick<Network, "allowOut" | "denyOut" | "rules">;
@@ -25,7 +26,8 @@ export function networkRoutes(app: Hono<Env>, dialect: Dialect): void {
   app.put("/sandboxes/:id/network", async (c) => {
     queryOf(c, schemas.emptyQuery);
     const { allow_internet_access: internet, ...egress } = await bodyOf(c, dialect, schemas.networkBody);
-    const networkPolicy = policyOf(egress, internet);
+    const rules = await withSecrets(dialect, c.get("owner"), egress.rules);
+    const networkPolicy = policyOf({ ...egress, rules }, internet);
     const { sandbox, session } = await sandboxOf(c, dialect);
     if (isAsleep(session.state)) throw new Refusal(409, "Cannot change the network of the sandbox: it is paused");
     await core.sessions.setNetworkPolicy(c.get("owner"), session.id, networkPolicy);

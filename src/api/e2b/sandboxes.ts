@@ -11,6 +11,7 @@ import { Refusal } from "../kit/refusal.ts";
 import { notesFor, policyOf } from "./network.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
+import { withSecrets } from "./secrets.ts";
 import { snapshotCalled } from "./snapshots.ts";
 import { accessToken, trafficToken } from "./tokens.ts";
 import * as wire from "./wire.ts";
@@ -67,30 +68,39 @@ async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: n
   const { autoPauseMemory = true } = body;
   const { network, allow_internet_access: internet } = body;
   const snapshot = await snapshotCalled(dialect, owner, templateID);
+  const rules = await withSecrets(dialect, owner, network?.rules);
+  const networkPolicy = policyOf({ ...network, rules }, internet);
+  const mounts = volumeMounts && (await mountsOf(dialect, owner, volumeMounts));
+  // Last, because it counts the use.
+  const template = snapshot ? undefined : await dialect.core.templates.use(owner, templateID, { counts: true });
   const isPrivate = network?.allowPublicTraffic === false;
   const host = network?.maskRequestHost;
   return {
-    base: { image: templateImage(templateID) },
+    base: { image: template?.image ?? templateImage(templateID) },
     ...(snapshot && { source: { kind: "snapshot", snapshotId: snapshot.id } }),
-    user: "user",
-    cwd: "/home/user",
+    // A template's image has its own.
+    ...(template
+      ? { vcpus: template.build.vcpus, memory: template.build.memory }
+      : { user: "user", cwd: "/home/user" }),
     timeout: timeout * 1000,
     // At its timeout, a sandbox keeps its files only if it pauses.
     persistent: autoPause,
     ...(autoPause && autoPauseMemory && { onTimeout: "pause" }),
     // The snapshot of each pause replaces the one before.
     keepLastSnapshots: { count: 1, deleteEvicted: true },
-    networkPolicy: policyOf(network ?? {}, internet),
+    networkPolicy,
     ingress: {
       anyPort: true,
       ...(isPrivate && { isPrivate }),
       ...(host !== undefined && { host }),
       ...(autoResume?.enabled && { wakes: true }),
     },
-    notes: { e2b: notesFor(network ?? undefined, internet) },
+    notes: {
+      e2b: { ...notesFor(network ?? undefined, internet), ...(template && { template: template.template.name }) },
+    },
     ...(metadata && { tags: metadata }),
     ...(envVars && { env: envVars }),
-    ...(volumeMounts && { mounts: await mountsOf(dialect, owner, volumeMounts) }),
+    ...(mounts && { mounts }),
   };
 }
 

@@ -65,6 +65,7 @@ export function schemas(limits: Pick<ServiceLimits, "timeout">) {
   };
   return {
     emptyQuery: z.strictObject({}),
+    pageQuery: z.strictObject(page),
     emptyBody: z.strictObject({}),
     createBody: z
       .strictObject({

@@ -1,6 +1,5 @@
 /**
- * Snapshots on E2B's API. A sandbox keeps running while one is taken. The route that deletes templates also deletes
- * snapshots, since a sandbox can start from either. Requested snapshots have a name; those of pauses have none and are
+ * Snapshots on E2B's API. A sandbox keeps running while one is taken; templates.ts deletes them. Requested snapshots have a name; those of pauses have none and are
  * not shown.
  */
 
@@ -10,8 +9,7 @@ import type { Owner, Snapshot } from "../../core/model/sandbox.ts";
 import { idOfLabel } from "../../core/model/sandbox-label.ts";
 import { json } from "../kit/http.ts";
 import { ids } from "../kit/ids.ts";
-import { Refusal } from "../kit/refusal.ts";
-import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
+import { bodyOf, type Dialect, type Env, queryOf, sandboxOf } from "./request.ts";
 import * as wire from "./wire.ts";
 
 const forEver = 0;
@@ -41,14 +39,6 @@ export function snapshotRoutes(app: Hono<Env>, dialect: Dialect): void {
       ...(nextToken !== undefined && { cursor: nextToken }),
     });
     return json(items.map(wire.snapshot), 200, next === undefined ? {} : { "x-next-token": next });
-  });
-
-  app.delete("/templates/:id", async (c) => {
-    queryOf(c, schemas.emptyQuery);
-    const snapshot = await snapshotCalled(dialect, c.get("owner"), c.req.param("id"));
-    if (!snapshot) throw new Refusal(404, `Template "${c.req.param("id").slice(0, 128)}" not found`);
-    await core.snapshots.delete(c.get("owner"), snapshot.id);
-    return nothing();
   });
 }
 

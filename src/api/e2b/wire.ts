@@ -2,6 +2,7 @@
 
 import type { Sandbox, Session, Snapshot, TagValue } from "../../core/model/sandbox.ts";
 import { labelOf } from "../../core/model/sandbox-label.ts";
+import { templateOfImage } from "../../core/model/template.ts";
 import type { Booted } from "../../core/sandboxes/sandboxes.ts";
 import { isAsleep, isOver } from "../../core/sessions/states.ts";
 
@@ -22,7 +23,12 @@ export function isThere(session: Session): boolean {
 }
 
 /** settings that are stored with a sandbox, to show them as the client gave them */
-export type Notes = { allowInternetAccess?: boolean; network?: { [key: string]: TagValue } };
+export type Notes = {
+  allowInternetAccess?: boolean;
+  /** name of its template */
+  template?: string;
+  network?: { [key: string]: TagValue };
+};
 
 export function notesOf({ notes }: Sandbox): Notes {
   return (notes?.e2b ?? {}) as Notes; // written by this dialect alone
@@ -80,8 +86,9 @@ export function time(ms: number): string {
 
 /** older clients require `clientID` */
 function identity(it: Sandbox): object {
-  const template = it.base.imageName ?? defaultTemplate;
-  return { templateID: template, alias: template, sandboxID: labelOf(it.id), clientID: "sandkeep" };
+  const image = it.base.imageName ?? defaultTemplate;
+  const templateID = templateOfImage(image) ?? image;
+  return { templateID, alias: notesOf(it).template ?? templateID, sandboxID: labelOf(it.id), clientID: "sandkeep" };
 }
 
 /** tags of other wires may not be strings */

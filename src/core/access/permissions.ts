@@ -25,8 +25,11 @@ import type { EgressLogs } from "../network/egress-log.ts";
 import { allowAll, type NetworkPolicy, openPolicy } from "../network/network-policy.ts";
 import type { Routes } from "../network/routes.ts";
 import type { CreateSpec, ForkSpec, Sandboxes, UpdateSpec } from "../sandboxes/sandboxes.ts";
+import type { Secrets } from "../secrets/secrets.ts";
 import type { Sessions } from "../sessions/sessions.ts";
 import type { SnapshotService } from "../snapshots/snapshots.ts";
+import type { Recipe } from "../templates/template-runs.ts";
+import type { Templates } from "../templates/templates.ts";
 
 /** Throws if the call is not permitted; may return other arguments to use instead. */
 type Check = (caller: never, ...args: never[]) => unknown;
@@ -52,6 +55,8 @@ export interface Guarded {
   snapshots: SnapshotService;
   drives: Drives;
   builds: Builds;
+  templates: Templates;
+  secrets: Secrets;
   routes: Routes;
   events: ProjectEvents;
 }
@@ -236,9 +241,46 @@ export function guarded(
       makesImages(caller);
       await aboutSnapshot(caller, id);
     },
+    keepUpload: makesImages,
+    hasUpload: reads,
     export: reads,
     list: reads,
     delete: makesImages,
+  };
+  const templates: Checks<Templates> = {
+    request: makesImages,
+    start(owner: Owner, templateId: string, buildId: string, recipe: Recipe) {
+      makesImages(owner);
+      const networkPolicy = policyFor(owner, recipe.networkPolicy);
+      requirePolicy(owner, networkPolicy ?? allowAll, allowAll);
+      return [owner, templateId, buildId, { ...recipe, networkPolicy }];
+    },
+    build: reads,
+    log: reads,
+    get: reads,
+    lookUp: reads,
+    list: reads,
+    builds: reads,
+    tags: reads,
+    assignTags: makesImages,
+    removeTags: makesImages,
+    publish: makesImages,
+    delete: makesImages,
+    use: reads,
+  };
+  /** every project of the team shares them */
+  const changesSecrets = (caller: Caller) => {
+    requireChange(caller);
+    requireWholeTeam(caller, "a secret");
+  };
+  const secrets: Checks<Secrets> = {
+    create: changesSecrets,
+    get: reads,
+    update: changesSecrets,
+    delete: changesSecrets,
+    list: reads,
+    // The caller chooses where the value is sent.
+    filled: changesSecrets,
   };
   const events: Checks<ProjectEvents> = { page: reads, follow: reads };
   const routes: Checks<Routes> = { expose: changes, withdraw: changes, find: reads };
@@ -258,6 +300,8 @@ export function guarded(
     snapshots: checked(services.snapshots, snapshots, tell(undefined)),
     drives: checked(services.drives, drives, tell(undefined)),
     builds: checked(services.builds, builds, tell(undefined)),
+    templates: checked(services.templates, templates, tell(undefined)),
+    secrets: checked(services.secrets, secrets, tell(undefined)),
     routes: checked(services.routes, routes, tell(undefined)),
     events: checked(services.events, events, tell(undefined)),
   };

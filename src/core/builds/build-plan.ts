@@ -3,6 +3,8 @@
  * image. A Dockerfile is one way to write a plan; a plain list of steps becomes a plan with one stage.
  */
 
+import type { StartCommand } from "../model/image.ts";
+
 /** What a stage begins with: an image by name, the result of an earlier stage by its index, or nothing. */
 export type StageBase = { image: string } | { stage: number } | "scratch";
 
@@ -33,6 +35,7 @@ export interface ImageSettings {
   labels: Record<string, string>;
   stopSignal?: string | undefined;
   shell?: string[] | undefined;
+  start?: StartCommand | undefined;
 }
 
 export interface BuildStep {
@@ -40,6 +43,8 @@ export interface BuildStep {
   text: string;
   /** its line, if it comes from a file */
   line?: number;
+  /** whether this step and those after it run even if their results are cached */
+  force?: boolean;
   action: BuildAction;
 }
 
@@ -55,8 +60,8 @@ export interface RunAction {
   cwd: string;
 }
 
-/** Where files are copied from: the build's context, an earlier stage, or an image. */
-export type CopySource = "context" | StageBase;
+/** Where files are copied from: the build's context, files that the team sent before, an earlier stage, or an image. */
+export type CopySource = "context" | { upload: string } | StageBase;
 
 export interface CopyAction {
   kind: "copy";
@@ -85,11 +90,18 @@ export interface DirectoryAction {
   kind: "directory";
   path: string;
   user: string;
+  /** whether programs show this user's name from now on, if its number has several */
+  shows?: boolean;
 }
 
 /** Changes no file. */
 export interface SettingAction {
   kind: "setting";
+}
+
+/** whether a client sent the files */
+export function isSent(from: CopySource): from is "context" | { upload: string } {
+  return from === "context" || (typeof from === "object" && "upload" in from);
 }
 
 /** indexes of the stages that the target needs, in build order */
@@ -106,7 +118,7 @@ export function neededStages({ stages, target }: Pick<BuildPlan, "stages" | "tar
 /** the bases that a stage begins with or copies from */
 export function basesOf(stage: BuildStage): StageBase[] {
   const copied = stage.steps.flatMap(({ action }) =>
-    action.kind === "copy" && action.from !== "context" ? [action.from] : [],
+    action.kind === "copy" && !isSent(action.from) ? [action.from] : [],
   );
   return [stage.base, ...copied];
 }

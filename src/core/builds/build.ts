@@ -7,6 +7,7 @@
 import { unlessAborted } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
 import { memoryPerVcpu } from "../context.ts";
+import { showName } from "../images/shown-name.ts";
 import { beginTrust, trustEnvironment, trusted } from "../images/trust.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../model/errors.ts";
 import { allowsNothing, hasRules, type NetworkPolicy } from "../network/network-policy.ts";
@@ -17,6 +18,7 @@ import {
   type BuildStage,
   type BuildStep,
   type CopyAction,
+  isSent,
   neededStages,
   type RunAction,
   type StageBase,
@@ -55,6 +57,8 @@ export interface BuildJob {
   teamId: string;
   plan: BuildPlan;
   files: BuildContext | undefined;
+  /** opens files that the team sent before; the build closes them */
+  upload: (name: string) => Promise<BuildContext>;
   /** the images that the plan names, by name: the image to boot and the digest of its content */
   images: ReadonlyMap<string, { image: string; digest: string }>;
   network: NetworkPolicy;
@@ -78,6 +82,9 @@ export class Build {
   readonly #results = new Map<number, Root>();
   readonly #total: number;
   readonly #copySteps = copySteps();
+  readonly #uploads = new Map<string, BuildContext>();
+  /** whether a step was forced, so that the rest runs too */
+  #forced = false;
   #index = 0;
 
   constructor(job: BuildJob) {
@@ -88,6 +95,14 @@ export class Build {
 
   /** returns the key of the image with the target's files */
   async run(): Promise<string> {
+    try {
+      return await this.#run();
+    } finally {
+      for (const files of this.#uploads.values()) await files.close().catch(this.#job.context.logError);
+    }
+  }
+
+  async #run(): Promise<string> {
     const { plan, tell } = this.#job;
     for (const message of plan.notes) await tell({ type: "note", message });
     for (const index of neededStages(plan)) {
@@ -105,6 +120,7 @@ export class Build {
     for (const step of stage.steps) {
       this.#requireTime();
       const { text, line } = step;
+      this.#forced ||= step.force ?? false;
       await tell({ type: "step", stage: stage.name, index: ++this.#index, total: this.#total, text, line });
       const begin = context.now();
       try {
@@ -136,8 +152,9 @@ export class Build {
     const key = stepKey({ parent: parent.key, action, network });
     return this.#cachedOr(key, () =>
       this.#inside(parent, key, async (machine) => {
-        if (action.kind === "run") return this.#run(machine, action);
+        if (action.kind === "run") return this.#execute(machine, action);
         const inside = machine.files();
+        if (action.shows) await showName(inside, action.user);
         const isThere = await inside.stat(action.path).then(
           ({ type }) => type === "directory",
           () => false,
@@ -152,10 +169,10 @@ export class Build {
 
   /** reads the sources before the cache, because their contents are part of the key */
   async #copy(parent: Root, action: CopyAction): Promise<Root> {
-    const { files: sent, network } = this.#job;
+    const { network } = this.#job;
     const write = (key: string, files: CopyFiles | undefined, matches: Match[]) =>
       this.#inside(parent, key, (machine) => copyInto(machine, action, { files, matches }));
-    if (action.from !== "context") {
+    if (!isSent(action.from)) {
       const source = await this.#rootOf(action.from);
       const key = stepKey({ parent: parent.key, action, network, copied: [source.key] });
       return this.#cachedOr(key, () =>
@@ -166,12 +183,19 @@ export class Build {
         }),
       );
     }
+    const sent = action.from === "context" ? this.#job.files : await this.#sent(action.from.upload);
     if (action.sources.length > 0 && !sent) throw new SandkeepError("invalid", "the build has no files to copy from");
     const files = sent && contextFiles(sent);
     const matches = files ? await this.#matches(files, action) : [];
     const copied = matches.flatMap(({ path, name }) => [name, sent?.digest(path.slice(1)) ?? ""]);
     const key = stepKey({ parent: parent.key, action, network, copied });
     return this.#cachedOr(key, () => write(key, files, matches));
+  }
+
+  async #sent(name: string): Promise<BuildContext> {
+    const files = this.#uploads.get(name) ?? (await this.#job.upload(name));
+    this.#uploads.set(name, files);
+    return files;
   }
 
   async #matches(files: CopyFiles, { sources }: CopyAction): Promise<Match[]> {
@@ -181,7 +205,7 @@ export class Build {
   /** a step that another build is making right now is waited for, and made here only if it fails there */
   async #cachedOr(key: string, make: () => Promise<Root>): Promise<Root> {
     const { context, useCache, tell, underWay, signal } = this.#job;
-    if (!useCache) return make();
+    if (!useCache || this.#forced) return make();
     for (let other = underWay.get(key); other; other = underWay.get(key)) {
       await unlessAborted(other, signal);
       this.#requireTime();
@@ -234,7 +258,7 @@ export class Build {
     }
   }
 
-  async #run(machine: Machine, { argv, env, user, cwd }: RunAction): Promise<void> {
+  async #execute(machine: Machine, { argv, env, user, cwd }: RunAction): Promise<void> {
     const { context, network, deadline, signal } = this.#job;
     // Only programs need the certificates; copying files does not.
     beginTrust(machine, machineNetwork(network), context, { rooted: !context.hostRoots });

@@ -3,9 +3,10 @@
 import type { Readable } from "node:stream";
 import { FairSemaphore } from "../../base/fair-semaphore.ts";
 import { Queue } from "../../base/queue.ts";
+import { sha256Of } from "../../base/sha256.ts";
 import { unlessAborted } from "../../base/waits.ts";
 import type { Context } from "../context.ts";
-import { resolveBase } from "../images/images.ts";
+import { resolveBase, type WantedImage } from "../images/images.ts";
 import { SandkeepError } from "../model/errors.ts";
 import { imageKey, plainConfig, userOf } from "../model/image.ts";
 import type { Caller, Owner } from "../model/sandbox.ts";
@@ -19,7 +20,7 @@ export interface BuildSpec {
   /** name of the image; replaces an image of that name. Without a name the build only fills the cache */
   name?: string | undefined;
   /** names of the images that the plan needs; they are resolved before the plan is made */
-  images: string[];
+  images: (string | WantedImage)[];
   plan: (images: ReadonlyMap<string, ImageSettings>) => BuildPlan;
   /** files to copy from; closed when the build is over */
   context?: BuildContext | undefined;
@@ -70,6 +71,23 @@ export class Builds {
     const release = this.#contexts.tryEnter(teamId);
     if (!release) throw tooMany("take the files of a build", "builds");
     return runtime.imageBuilds.receive(tar, release);
+  }
+
+  /** keeps files for later builds of the team, under a name that the caller chose; replaces those of that name */
+  async keepUpload({ teamId }: Owner, name: string, tar: AsyncIterable<Uint8Array>): Promise<void> {
+    const { runtime } = this.#context;
+    runtime.requireRoom();
+    const release = this.#contexts.tryEnter(teamId);
+    if (!release) throw tooMany("take the files of a build", "uploads");
+    try {
+      await runtime.imageBuilds.keepUpload(uploadKey(teamId, name), tar);
+    } finally {
+      release();
+    }
+  }
+
+  async hasUpload({ teamId }: Owner, name: string): Promise<boolean> {
+    return this.#context.runtime.imageBuilds.hasUpload(uploadKey(teamId, name));
   }
 
   /** builds while the caller reads the events; if it stops reading, the build ends at once and drops its last step */
@@ -213,6 +231,7 @@ export class Builds {
       teamId,
       plan,
       files: spec.context,
+      upload: (name) => this.#openUpload(teamId, name),
       images: new Map([...found].map(([name, image]) => [name, { image: imageKey(image), digest: digestOf(image) }])),
       network,
       useCache: spec.useCache ?? true,
@@ -229,11 +248,18 @@ export class Builds {
     await tell({ type: "built", ...(image && { image }) });
   }
 
-  async #resolve(teamId: string, names: string[]): Promise<Map<string, ImageInfo>> {
+  async #openUpload(teamId: string, name: string): Promise<BuildContext> {
+    const files = await this.#context.runtime.imageBuilds.openUpload(uploadKey(teamId, name));
+    if (files) return files;
+    throw new SandkeepError("invalid", "the files to copy were not uploaded");
+  }
+
+  async #resolve(teamId: string, names: BuildSpec["images"]): Promise<Map<string, ImageInfo>> {
     const found = new Map<string, ImageInfo>();
-    for (const name of names) {
-      const candidates = [...new Set([name, shortName(name)])];
-      const base = await resolveBase(this.#context, { teamId }, { image: { name, candidates } });
+    for (const each of names) {
+      const plain = typeof each === "string" ? { name: each, candidates: [...new Set([each, shortName(each)])] } : each;
+      const { name } = plain;
+      const base = await resolveBase(this.#context, { teamId }, { image: plain });
       const image = await this.#context.runtime.images.get(base.image);
       if (!image) throw new SandkeepError("not-found", `Cannot build the image: the image "${name}" was just deleted`);
       found.set(name, image);
@@ -244,7 +270,7 @@ export class Builds {
   #newImage(owner: string, name: string, plan: BuildPlan): NewImage {
     const stage = plan.stages[plan.target];
     if (!stage) throw new SandkeepError("internal", "Cannot build the image: its plan has no target");
-    const { env, user, cwd, entrypoint, command, ports, labels, stopSignal, shell } = stage.settings;
+    const { env, user, cwd, entrypoint, command, ports, labels, stopSignal, shell, start } = stage.settings;
     const at = this.#context.now();
     const history = neededStages({ stages: plan.stages, target: plan.target })
       .filter((index) => index === plan.target)
@@ -270,6 +296,7 @@ export class Builds {
         labels,
         ...(stopSignal !== undefined && { stopSignal }),
         ...(shell && { shell }),
+        ...(start && { start }),
         builtAt: at,
         history,
       },
@@ -285,6 +312,11 @@ function tooMany(what: string, which: string): SandkeepError {
   return new SandkeepError("limit", `Cannot ${what}: too many ${which} are under way; try again when one is over`);
 }
 
+/** teams never share what they sent */
+function uploadKey(teamId: string, name: string): string {
+  return sha256Of("upload", teamId, name);
+}
+
 /** what a stage that begins with the image takes over from it */
 function settingsOf({ env, user, cwd, config }: ImageInfo): ImageSettings {
   return {
@@ -297,6 +329,7 @@ function settingsOf({ env, user, cwd, config }: ImageInfo): ImageSettings {
     labels: config?.labels ?? {},
     stopSignal: config?.stopSignal,
     shell: config?.shell,
+    start: config?.start,
   };
 }
 

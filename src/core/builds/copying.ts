@@ -7,7 +7,7 @@ import { isPattern, namePattern, type Steps } from "../../base/path-patterns.ts"
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { BuildContext } from "../ports/image-builds.ts";
 import type { ExtractOptions, Files, Machine } from "../ports/runtime.ts";
-import type { CopyAction } from "./build-plan.ts";
+import { type CopyAction, isSent } from "./build-plan.ts";
 import { absolutePath, baseName, parentPath } from "./paths.ts";
 
 /** Files to copy from. Paths are absolute, from the root of the context or machine. */
@@ -126,7 +126,7 @@ export async function copyInto(
   };
   const given = action.owner === undefined ? undefined : await ownerIds(machine, action.owner);
   const options: ExtractOptions = {
-    owner: given ?? (action.from === "context" ? { uid: 0, gid: 0 } : "archived"),
+    owner: given ?? (isSent(action.from) ? { uid: 0, gid: 0 } : "archived"),
     attributes: true,
     ...(action.mode !== undefined && { mode: action.mode }),
   };

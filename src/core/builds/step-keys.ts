@@ -6,7 +6,7 @@
 
 import { sha256Of } from "../../base/sha256.ts";
 import type { NetworkPolicy } from "../network/network-policy.ts";
-import type { BuildAction } from "./build-plan.ts";
+import { type BuildAction, isSent } from "./build-plan.ts";
 
 /** increased when the meaning of a step changes */
 const version = 2;
@@ -30,7 +30,7 @@ export function stepKey({ parent, action, network, copied = [] }: StepInputs): s
   if (action.kind === "run") return sha256Of(parent, sorted({ ...action, env: sorted(action.env) }), network);
   // A stage's number says nothing about its files.
   const { from, ...rest } = action.kind === "copy" ? action : { ...action, from: undefined };
-  return sha256Of(parent, sorted(rest), from === "context", copied);
+  return sha256Of(parent, sorted(rest), from !== undefined && isSent(from), copied);
 }
 
 function sorted<T extends object>(object: T): [string, unknown][] {

@@ -27,6 +27,8 @@ export interface WantedImage {
   others?: string[];
   /** digest that its content must have, as 64 hexadecimal digits */
   digest?: string | undefined;
+  /** the team whose image it is, if a service of the core has decided that the caller may use it */
+  owner?: string;
   /** whether the default image may run instead, and whether to report that */
   otherwise?: "the-default" | "default-and-say-so";
 }
@@ -77,10 +79,11 @@ export async function resolveBase(context: ImageContext, owner: ImageUser, wante
 
 async function importedImage(
   context: ImageContext,
-  { teamId }: ImageUser,
+  user: ImageUser,
   asked: WantedImage,
 ): Promise<ImageInfo | undefined> {
   const { images } = context.runtime;
+  const teamId = asked.owner ?? user.teamId;
   const alias = await aliasOf(context, [asked.name, ...asked.candidates, ...(asked.others ?? [])]);
   if (alias && !alias.pattern.includes("*")) return aliased(context, asked, alias);
   const pinned = asked.digest && (await images.list(teamId)).find((image) => hasDigest(image, asked.digest));

@@ -31,6 +31,11 @@ export class ShownNames {
   }
 }
 
+/** the same for files that nothing is remembered of */
+export async function showName(files: Files, user: string): Promise<void> {
+  for (const { path, content } of await changesFor(files, user)) await files.write(path, content);
+}
+
 async function changesFor(files: Files, user: string): Promise<Change[]> {
   const [passwd = "", group = ""] = await Promise.all(paths.map((path) => contentOf(files, path)));
   const [, , uid, gid] =

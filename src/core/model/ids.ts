@@ -6,6 +6,10 @@ export interface Ids {
   snapshot(): string;
   sandbox(): string;
   drive(): string;
+  template(): string;
+  /** id of a template's build */
+  build(): string;
+  secret(): string;
   project(): { id: string; uuid: string };
   /** label of a route */
   subdomain(): string;
@@ -30,6 +34,9 @@ export function idsFrom(random: Random): Ids {
     snapshot: () => `snap_${text(base62, 28)}`,
     sandbox: () => `sandbox_${text(base62, 28)}`,
     drive: () => `drv_${text(base62, 28)}`,
+    template: () => text(base36, 20),
+    build: () => uuid(random),
+    secret: () => `sec_${text(base62, 28)}`,
     project: () => ({ id: `prj_${text(base62, 28)}`, uuid: uuid(random) }),
     subdomain: () => `sb-${text(base36, 12)}`,
     name: () => `sandbox-${text(base36, 12)}`,

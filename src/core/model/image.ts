@@ -17,11 +17,21 @@ export interface ImageConfig {
   stopSignal?: string | undefined;
   /** shell of a build's commands */
   shell?: string[] | undefined;
+  /** what a sandbox starts when it boots */
+  start?: StartCommand | undefined;
   author?: string | undefined;
   /** when its maker finished it, in ms */
   builtAt?: number | undefined;
   /** oldest first */
   history: ImageStep[];
+}
+
+/** A line for the shell that runs as long as the sandbox, as the image's user and in its directory. */
+export interface StartCommand {
+  /** undefined if the sandbox only waits */
+  command?: string | undefined;
+  /** a line for the shell that succeeds when the sandbox is ready; undefined if it is ready at once */
+  ready?: string | undefined;
 }
 
 /** One step of how an image was made. */

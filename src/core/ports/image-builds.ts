@@ -12,6 +12,11 @@ export interface ImageBuilds {
    * `closed` is called once nothing of it is left, also if it was refused
    */
   receive(tar: AsyncIterable<Uint8Array>, closed?: () => void): Promise<BuildContext>;
+  /** stores a tar for later builds, on the disk before this resolves; replaces what the key had */
+  keepUpload(key: string, tar: AsyncIterable<Uint8Array>): Promise<void>;
+  hasUpload(key: string): Promise<boolean>;
+  /** the files of a stored tar; undefined if there is none. This counts as a use */
+  openUpload(key: string): Promise<BuildContext | undefined>;
   /** the key of the image that the step of this key left; this counts as a use */
   find(step: string): Promise<string | undefined>;
   /**
@@ -26,7 +31,7 @@ export interface ImageBuilds {
   publishSnapshot(snapshotId: string, image: Pick<NewImage, "name" | "owner">): Promise<ImageInfo>;
   /** a tar that is an OCI archive and a `docker save` archive in one; `key` as machines name the image. The signal ends it */
   export(key: string, signal?: AbortSignal): Promise<Readable>;
-  /** deletes the files of steps that no build has used since then; how many went */
+  /** deletes the files of steps and uploads that no build has used since then; how many went */
   prune(before: number): Promise<number>;
 }
 

@@ -15,8 +15,9 @@ import type {
   Team,
 } from "../model/sandbox.ts";
 import type { NetworkPolicy } from "../network/network-policy.ts";
+import type { SecretRecords, TemplateRecords } from "./template-records.ts";
 
-export interface Store {
+export interface Store extends TemplateRecords, SecretRecords {
   open(): Promise<void>;
   close(): Promise<void>;
   /** makes this daemon the only user of its database until it closes or dies; false if another daemon is */
@@ -225,6 +226,8 @@ export interface SandboxFilter {
   createdAfter?: number;
   /** name of their imported image; null for the default one */
   imageName?: string | null;
+  /** beginning of the name of their imported image */
+  imageNamePrefix?: string;
   states?: readonly SessionState[];
   /** every pair must match; nested values are compared as a whole */
   tags?: Record<string, TagValue>;

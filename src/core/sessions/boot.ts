@@ -11,12 +11,14 @@ import { memoryPerVcpu } from "../context.ts";
 import { ShownNames } from "../images/shown-name.ts";
 import { beginTrust } from "../images/trust.ts";
 import { isSandkeepError, messageOf, SandkeepError, tooMany } from "../model/errors.ts";
+import type { StartCommand } from "../model/image.ts";
 import type { Mount, Sandbox, Session } from "../model/sandbox.ts";
 import { networkOf } from "../network/networks.ts";
 import type { ImageInfo, Machine, MachineRoot } from "../ports/runtime.ts";
 import type { Descriptions } from "../recovery/descriptions.ts";
 import { fetchSource, type Source } from "../sandboxes/sources.ts";
 import { expiryOf } from "./lifetime.ts";
+import { startCommand } from "./start-command.ts";
 import type { Transitions } from "./transitions.ts";
 
 /** A booted machine, and its image if it booted from one. */
@@ -110,6 +112,8 @@ export class Boots {
       const made = await (early ?? this.#make(sandbox, session, options.root));
       machine = made.machine;
       if ("image" in options.root && lacksDirectory(made.image, session)) await makeDirectory(machine, session);
+      const start = made.image?.config?.start ?? (await this.#startOf(sandbox, options.root));
+      if (start) await startCommand(this.#context, machine, session, start);
       if (options.source) await fetchSource(this.#context, machine, session, options.source);
       const startedAt = await settled();
       const expiresAt = expiryOf({ ...session, startedAt }, startedAt, limits.maxTimeout);
@@ -154,6 +158,12 @@ export class Boots {
     beginTrust(machine, network, this.#context, { fresh: "image" in root, rooted });
     if (image) await this.#showUser(machine, session, image);
     return { machine, image };
+  }
+
+  /** of the image that its snapshot began with */
+  async #startOf({ base }: Sandbox, root: MachineRoot): Promise<StartCommand | undefined> {
+    if ("image" in root) return undefined;
+    return (await this.#context.runtime.images.get(base.image))?.config?.start;
   }
 
   /** makes programs show the name of the session's user, if the image has another name for the same number */

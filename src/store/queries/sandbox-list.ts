@@ -25,7 +25,7 @@ export function listSandboxes(
   query: SandboxQuery,
   toSandbox: (row: SandboxRow) => Sandbox,
 ): Promise<Page<Sandbox>> {
-  const { projectId, namePrefix, states, tags, kept, createdAfter, imageName, sortBy, order } = query;
+  const { projectId, namePrefix, states, tags, kept, createdAfter, imageName, imageNamePrefix, sortBy, order } = query;
   const read = (position: Position | undefined, limit: number) => {
     const slice: Slice = { column: sorts[sortBy].column, order, position, limit };
     if (states?.length === 0) return Promise.resolve([]);
@@ -34,7 +34,7 @@ export function listSandboxes(
     if (states && sortBy === "createdAt") return readByState(db, query, states, slice);
     return cut(filtered(db, query, sortBy === "name" && position ? order : undefined), slice).execute();
   };
-  const filter = { namePrefix, states: states?.toSorted(), tags, kept, createdAfter, imageName };
+  const filter = { namePrefix, states: states?.toSorted(), tags, kept, createdAfter, imageName, imageNamePrefix };
   return readPage({ query, sort: sorts[sortBy], list: { of: "sandboxes", projectId, ...filter }, read }, toSandbox);
 }
 
@@ -75,7 +75,7 @@ function nameConditions({ namePrefix }: SandboxFilter, pageBegins?: "asc" | "des
   return namePrefix === undefined ? [] : startingWith("sandboxes.name", namePrefix, pageBegins);
 }
 
-function furtherConditions({ kept, createdAfter, imageName }: SandboxFilter): RawBuilder<boolean>[] {
+function furtherConditions({ kept, createdAfter, imageName, imageNamePrefix }: SandboxFilter): RawBuilder<boolean>[] {
   const conditions: RawBuilder<boolean>[] = [];
   if (kept) {
     const session = sql`select 1 from sessions where sessions.id = sandboxes.current_session_id`;
@@ -84,11 +84,15 @@ function furtherConditions({ kept, createdAfter, imageName }: SandboxFilter): Ra
   if (createdAfter !== undefined) conditions.push(sql`sandboxes.created_at > ${createdAfter}`);
   // We write this JSON column ourselves, so the name has exactly one spelling in it.
   if (imageName === null) conditions.push(sql`sandboxes.base not like '%"imageName":%'`);
-  else if (imageName !== undefined) {
-    const text = `"imageName":${JSON.stringify(imageName)}`.replaceAll(/[!%_]/g, "!$&");
-    conditions.push(sql`sandboxes.base like ${`%${text}%`} escape '!'`);
+  else if (imageName !== undefined) conditions.push(baseHas(`"imageName":${JSON.stringify(imageName)}`));
+  if (imageNamePrefix !== undefined) {
+    conditions.push(baseHas(`"imageName":${JSON.stringify(imageNamePrefix).slice(0, -1)}`));
   }
   return conditions;
+}
+
+function baseHas(text: string): RawBuilder<boolean> {
+  return sql`sandboxes.base like ${`%${text.replaceAll(/[!%_]/g, "!$&")}%`} escape '!'`;
 }
 
 function cut(rows: Sandboxes, { column, order, position, limit }: Slice): Sandboxes {

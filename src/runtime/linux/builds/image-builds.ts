@@ -2,6 +2,7 @@
  * The parts of image builds that need no machine. The files after each step are an image whose name is the step's key.
  * Its owner is not a team, so no caller finds it by name. Images share the data of the layers they are copied from.
  *
+ *   <store>/build-uploads/<key>  see uploads.ts
  *   <store>/build-steps/<key>   an empty file, which was touched when a build last used the step
  */
 
@@ -22,6 +23,7 @@ import type { DiskRoom } from "../storage/disk-room.ts";
 import { isMissing, makePrivate } from "../storage/json-file.ts";
 import { receiveContext } from "./context.ts";
 import { exportImage } from "./export.ts";
+import { Uploads } from "./uploads.ts";
 
 export interface ImageBuildsOptions {
   store: string;
@@ -42,11 +44,14 @@ export class LinuxImageBuilds implements ImageBuilds {
   readonly #options: ImageBuildsOptions;
   readonly #folder: string;
   readonly #scratch: string;
+  readonly #uploads: Uploads;
 
   constructor(options: ImageBuildsOptions) {
     this.#options = options;
     this.#folder = join(options.store, "build-steps");
     this.#scratch = join(options.store, "building");
+    const requireRoom = () => options.room?.require("take the files of a build");
+    this.#uploads = new Uploads({ folder: join(options.store, "build-uploads"), largest: largestContext, requireRoom });
   }
 
   checkName(name: string): void {
@@ -56,6 +61,19 @@ export class LinuxImageBuilds implements ImageBuilds {
   receive(tar: AsyncIterable<Uint8Array>, closed?: () => void): Promise<BuildContext> {
     const requireRoom = () => this.#options.room?.require("take the files of a build");
     return receiveContext(tar, { scratch: this.#scratch, largest: largestContext, requireRoom, closed });
+  }
+
+  keepUpload(key: string, tar: AsyncIterable<Uint8Array>): Promise<void> {
+    return this.#uploads.keep(key, tar);
+  }
+
+  hasUpload(key: string): Promise<boolean> {
+    return this.#uploads.has(key);
+  }
+
+  async openUpload(key: string): Promise<BuildContext | undefined> {
+    const tar = await this.#uploads.open(key);
+    return tar && this.receive(tar);
   }
 
   async find(step: string): Promise<string | undefined> {
@@ -123,7 +141,7 @@ export class LinuxImageBuilds implements ImageBuilds {
       count++;
     }
     if (count > 0) await snapshots.collect();
-    return count;
+    return count + (await this.#uploads.prune(before));
   }
 
   /** an image with its own copy of the snapshot's layers: deleting the snapshot does not affect it */

@@ -233,6 +233,7 @@ const configFile = z.object({
   volumes: z.array(z.string()),
   labels: z.record(z.string(), z.string()),
   stopSignal: z.string().optional(),
+  start: z.object({ command: z.string().optional(), ready: z.string().optional() }).optional(),
   shell: z.array(z.string()).optional(),
   author: z.string().optional(),
   builtAt: z.number().optional(),

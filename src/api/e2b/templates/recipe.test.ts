@@ -1,0 +1,59 @@
+/** The plan that steps of a template become. */
+
+import { expect, test } from "vitest";
+import { emptySettings } from "../../kit/dockerfile/dockerfile.ts";
+import { recipeOf } from "./recipe.ts";
+import type { Step } from "./schemas.ts";
+
+const image = { name: "debian", candidates: ["debian"] };
+const hash = "0".repeat(64);
+
+function planOf(steps: Step[], { inherits = false, ...body } = {}) {
+  const recipe = recipeOf({ image, inherits }, { steps, ...body });
+  const settings = { ...emptySettings(), env: { PATH: "/bin" }, user: "root", cwd: "/srv", start: { command: "old" } };
+  const [stage] = recipe.plan(new Map([["debian", settings]])).stages;
+  return { recipe, settings: stage?.settings, actions: stage?.steps.map(({ action }) => action) ?? [] };
+}
+
+test("variables are expanded with those of before, and paths are below the directory", () => {
+  const { settings, actions } = planOf([
+    { type: "ENV", args: ["A", "1", "B", `\${A}x$PATH$NONE\\'`] },
+    { type: "env", args: ["B", `$A-\${PATH}`] },
+    { type: "WORKDIR", args: ["app/$A"] },
+    { type: "COPY", args: ["src", "../x/", "", "0640"], filesHash: hash },
+    { type: "RUN", args: ["make"] },
+    { type: "RUN", args: ["make install", "root"] },
+  ]);
+  expect(settings?.env).toEqual({ PATH: "/bin", A: "1", B: "1-/bin" });
+  const from = { upload: hash };
+  expect(actions).toMatchObject([
+    { kind: "directory", path: "/home/user", user: "user", shows: true },
+    { kind: "setting" },
+    { kind: "setting" },
+    { kind: "directory", path: "/home/user/app/1" },
+    { kind: "copy", from, sources: ["src"], target: "/home/user/app/x/", owner: "user", mode: 0o640 },
+    { kind: "run", user: "user", cwd: "/home/user/app/1", env: { B: "1-/bin" } },
+    { kind: "run", user: "root" },
+  ]);
+});
+
+test("a user that an image may lack is made as root, and its name is an argument, never text of the shell", () => {
+  const { actions, settings } = planOf([
+    { type: "USER", args: ["root"] },
+    { type: "USER", args: ["app", "true"] },
+  ]);
+  expect(actions.slice(1)).toMatchObject([
+    { kind: "setting" },
+    { kind: "run", user: "root", argv: ["/bin/sh", "-c", expect.not.stringContaining("app"), "sh", "app", "true"] },
+  ]);
+  expect(settings?.user).toBe("app");
+});
+
+test("a template takes over user, directory and start command of a template, and nothing of an image's", () => {
+  expect(planOf([]).settings).toMatchObject({ user: "user", cwd: "/home/user", start: undefined });
+  const inherits = { inherits: true };
+  expect(planOf([], inherits).settings).toMatchObject({ user: "root", cwd: "/srv", start: { command: "old" } });
+  const own = { ...inherits, startCmd: "new", readyCmd: "true", force: true };
+  const { settings, recipe } = planOf([], own);
+  expect([settings?.start, recipe.useCache, recipe.prelude]).toEqual([{ command: "new", ready: "true" }, false, 0]);
+});

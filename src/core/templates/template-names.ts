@@ -1,0 +1,51 @@
+/** How callers name a template: by its id, or as [team/]name[:tag] in any case. */
+
+import { SandkeepError } from "../model/errors.ts";
+import { defaultTag } from "../model/template.ts";
+
+export interface TemplateName {
+  /** slug of the team, if the name has one */
+  team?: string;
+  /** a name or an id */
+  name: string;
+  tag?: string;
+}
+
+const longest = 128;
+
+/** undefined for what no template can be called */
+export function parseTemplateName(text: string): TemplateName | undefined {
+  if (text.length > 3 * longest) return undefined;
+  const [, team, name, tag] = /^(?:([\w-]+)\/)?([\w-]+)(?::([\w.-]+))?$/i.exec(text.toLowerCase()) ?? [];
+  if (name === undefined || name.length > longest || (tag !== undefined && !isTag(tag))) return undefined;
+  return { name, ...(team !== undefined && { team }), ...(tag !== undefined && { tag }) };
+}
+
+/** the name for a new template, and the tags of its build */
+export function newTemplateName(text: string, tags: readonly string[]): { name: string; tags: string[] } {
+  const parsed = parseTemplateName(text);
+  if (!parsed || parsed.team !== undefined) {
+    throw invalid(`"${text.slice(0, 100)}" is not a name of a-z, 0-9, "-" and "_", with or without a tag`);
+  }
+  const all = [...(parsed.tag === undefined ? [] : [parsed.tag]), ...tagsOf(tags)];
+  return { name: parsed.name, tags: all.length === 0 ? [defaultTag] : [...new Set(all)] };
+}
+
+export function tagsOf(tags: readonly string[]): string[] {
+  return tags.map((tag) => {
+    const small = tag.toLowerCase();
+    if (!isTag(small)) throw invalid(`"${tag.slice(0, 100)}" is not a tag of a-z, 0-9, ".", "-" and "_"`);
+    return small;
+  });
+}
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** a UUID would look like the id of a build */
+function isTag(text: string): boolean {
+  return /^[a-z0-9_.-]{1,128}$/.test(text) && !uuid.test(text);
+}
+
+function invalid(why: string): SandkeepError {
+  return new SandkeepError("invalid", `Cannot name the template: ${why}`);
+}

@@ -1,0 +1,174 @@
+/**
+ * Runs the builds of templates in the background: writes what they report to their logs, and their outcome to the
+ * store. A build goes on when its caller has gone, and ends with the daemon.
+ */
+
+import type { BuildProgress, BuildSpec, Builds } from "../builds/builds.ts";
+import type { Context } from "../context.ts";
+import { isSandkeepError, messageOf } from "../model/errors.ts";
+import type { Owner } from "../model/sandbox.ts";
+import { type LogLevel, type TemplateBuild, type TemplateLogLine, templateImage } from "../model/template.ts";
+
+/** What a template's build does. */
+export interface Recipe extends Pick<BuildSpec, "images" | "plan" | "useCache" | "networkPolicy"> {
+  /** steps of the plan that precede those of the caller */
+  prelude: number;
+}
+
+/** lines of a build's log that are kept, and characters of each */
+const mostLines = 20_000;
+const longestLine = 4000;
+const interrupted = "The daemon was stopped while it built; build again";
+
+export class TemplateRuns {
+  readonly #context: Context;
+  readonly #builds: Builds;
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(context: Context, builds: Builds) {
+    this.#context = context;
+    this.#builds = builds;
+  }
+
+  /** builds that an earlier daemon left unfinished have failed */
+  async open(): Promise<void> {
+    const { store, now } = this.#context;
+    for (const { id } of await store.templateBuildsIn(["building"])) {
+      const at = now();
+      const reason = { message: interrupted };
+      await store.moveTemplateBuild(id, ["building"], "failed", { reason, updatedAt: at, finishedAt: at });
+    }
+  }
+
+  /** resolves when no build is left; call after the builds were closed */
+  async close(): Promise<void> {
+    await Promise.all(this.#running);
+  }
+
+  start(owner: Owner, build: TemplateBuild, recipe: Recipe): void {
+    const working = this.#run(owner, build, recipe).catch((error) => this.#context.logError(error));
+    this.#running.add(working);
+    void working.then(() => this.#running.delete(working));
+  }
+
+  async #run(owner: Owner, build: TemplateBuild, { prelude, ...spec }: Recipe): Promise<void> {
+    const log = new Log(this.#context, build.id, prelude);
+    // The end of the caller's key ends only what the key asks for from then on.
+    const { ended: _, ...lasting } = owner;
+    try {
+      const name = templateImage(build);
+      for await (const event of await this.#builds.build(lasting, { ...spec, name, vcpus: build.vcpus })) {
+        await log.take(event);
+      }
+      await log.end();
+      await this.#ready(build);
+    } catch (error) {
+      const known = isSandkeepError(error) && error.code !== "internal";
+      if (!known) this.#context.logError(error);
+      const message = known ? messageOf(error) : "Cannot build the image: an internal error occurred";
+      await log.fail(message).catch(this.#context.logError);
+      const { store, now } = this.#context;
+      const at = now();
+      const reason = { message, ...(log.step !== undefined && { step: log.step }) };
+      await store.moveTemplateBuild(build.id, ["building"], "failed", { reason, updatedAt: at, finishedAt: at });
+    }
+  }
+
+  /** the image exists: the build's tags name it from now on */
+  async #ready(build: TemplateBuild): Promise<void> {
+    const { store, now } = this.#context;
+    if (!(await store.finishTemplateBuild(build.id, now()))) return this.#drop(build);
+    await this.forgetUnnamed(build.templateId).catch(this.#context.logError);
+  }
+
+  /** deletes the images of builds that no tag names, since no caller can ask for them any more */
+  async forgetUnnamed(templateId: string): Promise<void> {
+    const { store } = this.#context;
+    const named = new Set((await store.templateTags(templateId)).map(({ buildId }) => buildId));
+    for (const build of await store.templateBuilds(templateId, 1000)) {
+      if (build.state === "ready" && !named.has(build.id)) await this.#drop(build);
+    }
+  }
+
+  /** the template was deleted meanwhile, or nothing names its build */
+  async #drop(build: TemplateBuild): Promise<void> {
+    const { runtime } = this.#context;
+    const image = (await runtime.images.list()).find(({ name }) => name === templateImage(build));
+    if (image?.owner !== undefined) await runtime.images.delete(`~${image.owner}~${image.name}`);
+  }
+}
+
+/** Turns the events of a build into lines of its log. */
+class Log {
+  /** the step that runs, counted without the prelude; 0 is the prelude */
+  step: number | undefined;
+  readonly #context: Context;
+  readonly #buildId: string;
+  readonly #prelude: number;
+  #number = 0;
+  /** the beginning of a line whose end was not printed yet, by stream */
+  readonly #rest = { stdout: "", stderr: "" };
+
+  constructor(context: Context, buildId: string, prelude: number) {
+    this.#context = context;
+    this.#buildId = buildId;
+    this.#prelude = prelude;
+  }
+
+  async take(event: BuildProgress): Promise<void> {
+    if (event.type === "output") return this.#output(event.stream, event.text);
+    await this.#flush();
+    if (event.type === "step") {
+      this.step = Math.max(0, event.index - this.#prelude);
+      const total = event.total - this.#prelude;
+      await this.#add(this.step === 0 ? "debug" : "info", `[${this.step || "base"}/${total}] ${event.text}`);
+    } else if (event.type === "note") await this.#add("warn", event.message);
+    else if (event.type === "waiting") await this.#add("info", "Waiting for other builds to end");
+    else if (event.type === "cached") await this.#add("debug", "This step is cached");
+    else if (event.type === "done") await this.#add("debug", `Done in ${event.took} ms`);
+    else await this.#add("info", "The image is built");
+  }
+
+  async end(): Promise<void> {
+    await this.#flush();
+  }
+
+  async fail(message: string): Promise<void> {
+    await this.#flush();
+    await this.#add("error", message);
+  }
+
+  async #output(stream: "stdout" | "stderr", text: string): Promise<void> {
+    const lines = (this.#rest[stream] + text).split("\n");
+    this.#rest[stream] = (lines.pop() ?? "").slice(-longestLine);
+    await this.#add(stream === "stdout" ? "info" : "warn", ...lines);
+  }
+
+  async #flush(): Promise<void> {
+    for (const stream of ["stdout", "stderr"] as const) {
+      const rest = this.#rest[stream];
+      this.#rest[stream] = "";
+      if (rest !== "") await this.#add(stream === "stdout" ? "info" : "warn", rest);
+    }
+  }
+
+  async #add(level: LogLevel, ...messages: string[]): Promise<void> {
+    const { store, now } = this.#context;
+    const kept = messages.filter((message) => message !== "").slice(0, Math.max(0, mostLines - this.#number));
+    // The outcome is always in the log, whatever the build printed before.
+    if (level === "error" && kept.length === 0) kept.push(...messages);
+    if (kept.length === 0) return;
+    const at = now();
+    const step = this.step;
+    const lines = kept.map(
+      (message): TemplateLogLine => ({
+        at,
+        level,
+        message: message.slice(0, longestLine),
+        ...(step !== undefined && { step }),
+      }),
+    );
+    await store.addTemplateLog(this.#buildId, this.#number, lines);
+    this.#number += lines.length;
+  }
+}

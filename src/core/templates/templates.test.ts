@@ -1,0 +1,107 @@
+/** Templates over a real store; nothing is built here. */
+
+import { expect, onTestFinished, test } from "vitest";
+import { newOwner } from "../../../test/conformance/store/host.ts";
+import { openStore } from "../../store/sql-store.ts";
+import type { BuildProgress, Builds } from "../builds/builds.ts";
+import type { Context } from "../context.ts";
+import { SandkeepError } from "../model/errors.ts";
+import { idsFrom } from "../model/ids.ts";
+import type { Recipe } from "./template-runs.ts";
+import { Templates } from "./templates.ts";
+
+const recipe: Recipe = { images: [], prelude: 1, plan: () => ({ stages: [], target: 0, notes: [] }) };
+
+/** `events`: what each build reports before it ends */
+async function made(events: () => AsyncGenerator<BuildProgress>) {
+  const store = await openStore({ path: ":memory:" });
+  onTestFinished(() => store.close());
+  const images = { list: async () => [], delete: async () => undefined };
+  const ids = idsFrom((count) => crypto.getRandomValues(new Uint8Array(count)));
+  const limits = { defaultVcpus: 2 };
+  const context = { store, ids, limits, runtime: { images }, now: Date.now, logError: () => undefined };
+  // Templates use only these parts.
+  const builds = { build: async () => events() } as unknown as Builds;
+  const templates = new Templates(context as unknown as Context, builds);
+  return { store, templates, owner: await newOwner(store), other: await newOwner(store) };
+}
+
+async function* fine(): AsyncGenerator<BuildProgress> {
+  yield { type: "step", stage: "s", index: 1, total: 2, text: "WORKDIR /home/user" };
+  yield { type: "step", stage: "s", index: 2, total: 2, text: "RUN true" };
+  yield { type: "output", stream: "stdout", text: "one\ntw" };
+  yield { type: "output", stream: "stderr", text: "bad\n" };
+  yield { type: "output", stream: "stdout", text: "o\nthree" };
+  yield { type: "done", took: 1 };
+}
+
+async function* broken(): AsyncGenerator<BuildProgress> {
+  yield { type: "step", stage: "s", index: 2, total: 2, text: "RUN false" };
+  throw new SandkeepError("invalid", "it ended with exit code 1");
+}
+
+test("a build that is ready has its tags and the lines that it printed, each whole", async () => {
+  const { templates, owner, other } = await made(fine);
+  const { template, build } = await templates.request(owner, { name: "Mine:V1", tags: ["b"] });
+  expect([template.name, build.tags, build.memory]).toEqual(["mine", ["v1", "b"], 4096]);
+  await templates.start(owner, template.id, build.id, recipe);
+  await templates.close();
+  await expect(templates.start(owner, template.id, build.id, recipe)).rejects.toMatchObject({ code: "conflict" });
+  const query = { buildId: build.id, level: "info", order: "asc", limit: 99 } as const;
+  const { build: ready, lines } = await templates.log(owner, template.id, query);
+  expect(ready.state).toBe("ready");
+  expect(lines.map(({ level, message, step }) => `${level} ${message} ${step}`)).toEqual([
+    "info [1/1] RUN true 1",
+    "info one 1",
+    "warn bad 1",
+    "info two 1",
+    "info three 1",
+  ]);
+  expect(await templates.use(owner, "mine:b", { counts: true })).toMatchObject({ build: { id: build.id } });
+  expect(await templates.get(owner, template.id)).toMatchObject({ spawns: 1 });
+  await expect(templates.use(owner, "mine")).rejects.toMatchObject({ code: "not-found" });
+  for (const name of ["mine:b", template.id]) expect(await templates.use(other, name)).toBeUndefined();
+  await expect(templates.log(other, template.id, query)).rejects.toMatchObject({ code: "not-found" });
+});
+
+test("a public template is found by other teams under its team's name, and only its own team changes it", async () => {
+  const { templates, store, owner, other } = await made(fine);
+  const { template, build } = await templates.request(owner, { name: "shared" });
+  await templates.start(owner, template.id, build.id, recipe);
+  await templates.close();
+  const slug = (await store.findTeam(owner.teamId))?.slug;
+  await templates.publish(owner, "shared", true);
+  expect(await templates.use(other, `${slug}/shared`)).toMatchObject({ image: { owner: owner.teamId } });
+  expect(await templates.use(other, "shared")).toBeUndefined();
+  for (const change of [
+    () => templates.delete(other, `${slug}/shared`),
+    () => templates.publish(other, template.id, false),
+    () => templates.assignTags(other, `${slug}/shared`, ["x"]),
+  ]) {
+    await expect(change()).rejects.toMatchObject({ code: "not-found" });
+  }
+});
+
+test("a build that fails has its reason and step, and the daemon's next start ends those under way", async () => {
+  const { templates, store, owner } = await made(broken);
+  const { template, build } = await templates.request(owner, { name: "mine" });
+  await templates.start(owner, template.id, build.id, recipe);
+  await templates.close();
+  const reason = { message: "it ended with exit code 1", step: 1 };
+  expect(await templates.build(owner, template.id, build.id)).toMatchObject({ state: "failed", reason });
+  const { build: next } = await templates.request(owner, { name: "mine" });
+  await store.moveTemplateBuild(next.id, ["waiting"], "building", {});
+  await templates.open();
+  expect(await templates.build(owner, template.id, next.id)).toMatchObject({
+    state: "failed",
+    reason: { message: expect.stringContaining("daemon") },
+  });
+});
+
+test.each(["", "a b", "a/b", "a:", "a:b:c", "ä", `${"a".repeat(129)}`, "a:00000000-0000-4000-8000-000000000000"])(
+  "%j names no new template",
+  async (name) => {
+    const { templates, owner } = await made(fine);
+    await expect(templates.request(owner, { name })).rejects.toMatchObject({ code: "invalid" });
+  },
+);

@@ -1,0 +1,243 @@
+/** Templates and secrets of E2B: its own SDK and command line use them, unmodified, and sandboxes start from templates. */
+
+import { randomBytes } from "node:crypto";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { BuildError, Sandbox, Secret, SecretNotFoundError, Template, waitForFile } from "e2b";
+import { beforeAll, expect, test } from "vitest";
+import { hashKey } from "../../../src/daemon/secrets.ts";
+import { openStore } from "../../../src/store/sql-store.ts";
+import { daemonOfFile } from "../../harness/daemon.ts";
+import { tempDir } from "../../harness/harness.ts";
+import { raw } from "../clients.ts";
+import { cli, useDaemon } from "./e2b.ts";
+
+const daemon = daemonOfFile();
+useDaemon(daemon);
+
+const patient = { timeout: 60_000 };
+/** the key of a second team */
+const foreign = `sk_${randomBytes(20).toString("hex")}`;
+beforeAll(async () => {
+  const store = await openStore({ path: join(daemon().dataDir, "sandkeep.db") });
+  const createdAt = Date.now();
+  await store.insertTeam({ id: "team_second", slug: "second", createdAt });
+  const project = { id: "prj_second", uuid: crypto.randomUUID(), teamId: "team_second", name: "default", createdAt };
+  await store.insertProject(project);
+  const key = { id: "key_second", teamId: "team_second", name: "second", hint: "", createdAt };
+  await store.insertKey({ ...key, hash: hashKey(foreign) });
+  await store.close();
+});
+
+/** the output of a command in a new sandbox of a template */
+async function outputOf(template: string, command: string, options = {}): Promise<string> {
+  const sandbox = await Sandbox.create(template, options);
+  try {
+    return (await sandbox.commands.run(command)).stdout;
+  } finally {
+    await sandbox.kill();
+  }
+}
+
+function ask(method: string, path: string, body?: unknown, key = daemon().key) {
+  return raw(daemon(), method, path, { key, headers: { "x-api-key": key }, ...(body !== undefined && { body }) });
+}
+
+test("a template that the SDK builds is what sandboxes start from", async () => {
+  await using undo = new AsyncDisposableStack();
+  const folder = await tempDir(undo);
+  await mkdir(join(folder, "src/deep"), { recursive: true });
+  await writeFile(join(folder, "src/a.txt"), "from the client\n");
+  await writeFile(join(folder, "src/deep/b.txt"), "below\n");
+  const template = Template({ fileContextPath: folder })
+    .fromBaseImage()
+    .setEnvs({ GREETING: "hello" })
+    .runCmd("echo $GREETING from $(whoami) in $PWD > made.txt; echo said; echo warned >&2")
+    .runCmd("echo root > /root-was-here", { user: "root" })
+    .setWorkdir("app")
+    .copy("src", "copied")
+    .copy("src/*.txt", "/srv/", { user: "root", mode: 0o600 })
+    .setStartCmd("echo $GREETING > started.txt; sleep 1000", waitForFile("/home/user/app/started.txt"));
+  const lines: string[] = [];
+  const onBuildLogs = (line: { message: string; level: string }) => void lines.push(`${line.level} ${line.message}`);
+  expect(await Template.exists("walk")).toBe(false);
+  const options = { cpuCount: 1, memoryMB: 512, tags: ["v1"], onBuildLogs };
+  const built = await Template.build(template, "walk", options);
+  expect(built).toMatchObject({ name: "walk", tags: ["v1"] });
+  expect(lines).toContain("info said");
+  expect(lines).toContain("warn warned");
+  expect(await Template.exists("walk")).toBe(true);
+  const sandbox = await Sandbox.create("walk:v1");
+  const info = await sandbox.getInfo();
+  expect(info).toMatchObject({ templateId: built.templateId, name: "walk", cpuCount: 1, memoryMB: 512 });
+  const { stdout } = await sandbox.commands.run(
+    "cat ../made.txt started.txt copied/a.txt copied/deep/b.txt; stat -c '%U %a' /srv/a.txt copied/a.txt; whoami; pwd; pgrep -c sleep",
+  );
+  expect(stdout.split("\n")).toEqual([
+    "hello from user in /home/user",
+    "hello",
+    "from the client",
+    "below",
+    "root 600",
+    "user 644",
+    "user",
+    "/home/user/app",
+    "1",
+    "",
+  ]);
+  const listed = await ask("GET", "/v2/sandboxes?template=walk");
+  expect(listed.json).toMatchObject([{ sandboxID: sandbox.sandboxId, templateID: built.templateId, alias: "walk" }]);
+  await sandbox.kill();
+  await expect(Sandbox.create("walk")).rejects.toThrow(/404.*"default"/);
+
+  // The same files and steps are not sent and run again; what is forced runs.
+  lines.length = 0;
+  await Template.build(template, "walk", options);
+  expect(lines.filter((line) => line.includes("already cached"))).toHaveLength(2);
+  expect(lines).not.toContain("info said");
+  await Template.build(template, "walk", { ...options, skipCache: true });
+  expect(lines).toContain("info said");
+
+  // A template begins with another one, its settings and its start command.
+  await Template.build(Template().fromTemplate("walk:v1").runCmd("echo more >> copied/a.txt"), "walk-more");
+  expect(await outputOf("walk-more", "cat copied/a.txt started.txt; echo $PWD")).toBe(
+    "from the client\nmore\nhello\n/home/user/app\n",
+  );
+});
+
+test("tags name builds, and a build that fails changes none of them", async () => {
+  const one = await Template.build(Template().fromImage("base").runCmd("echo one > n"), "tagged:stable");
+  const two = await Template.buildInBackground(Template().fromImage("base").runCmd("echo two > n"), "tagged");
+  await expect.poll(async () => (await Template.getBuildStatus(two)).status, patient).toBe("ready");
+  expect(await outputOf("tagged", "cat n")).toBe("two\n");
+  expect(await Template.assignTags("tagged:stable", ["kept", "default"])).toMatchObject({ buildId: one.buildId });
+  expect(await outputOf("tagged", "cat n")).toBe("one\n");
+  await Template.removeTags("tagged", "stable");
+  await expect(Template.removeTags("tagged", "stable")).rejects.toThrow(/not found/);
+  const tags = await Template.getTags(one.templateId);
+  expect(tags.map(({ tag, buildId }) => [tag, buildId]).sort()).toEqual([
+    ["default", one.buildId],
+    ["kept", one.buildId],
+  ]);
+  const broken = Template().fromImage("base").runCmd("echo fine").runCmd("echo why >&2; exit 3");
+  const failed = Template.build(broken, "tagged");
+  await expect(failed).rejects.toThrow(BuildError);
+  await expect(failed).rejects.toThrow(/exit code 3.*\s.*why/);
+  expect(await outputOf("tagged:kept", "cat n")).toBe("one\n");
+  const { json } = await ask("GET", `/templates/${one.templateId}`);
+  expect(json.builds.map(({ status }: { status: string }) => status)).toEqual(["error", "ready", "ready"]);
+  const of = `/templates/${one.templateId}/builds/${json.builds[0].buildID}`;
+  expect((await ask("GET", `${of}/status?level=error`)).json).toMatchObject({
+    status: "error",
+    reason: { step: "2", message: expect.stringContaining("exit code 3") },
+    logEntries: [{ level: "error", step: "2" }],
+  });
+  const backward = await ask("GET", `${of}/logs?direction=backward&limit=2&level=warn`);
+  expect(backward.json.logs.map(({ level }: { level: string }) => level)).toEqual(["error", "warn"]);
+});
+
+test("the command line builds from a Dockerfile, lists, publishes and deletes", async () => {
+  await using undo = new AsyncDisposableStack();
+  const home = await tempDir(undo);
+  await writeFile(join(home, "a.txt"), "sent\n");
+  await writeFile(
+    join(home, "e2b.Dockerfile"),
+    "FROM e2bdev/base\nCOPY a.txt /srv/a.txt\nRUN echo made > /srv/b.txt\n",
+  );
+  const run = (...args: string[]) => cli(daemon(), home, ["template", ...args]);
+  expect(await run("create", "from-cli", "--cmd", "touch /tmp/up", "--ready-cmd", "[ -f /tmp/up ]")).toMatchObject({
+    code: 0,
+  });
+  expect(await outputOf("from-cli", "cat /srv/a.txt /srv/b.txt; ls /tmp/up; whoami")).toBe(
+    "sent\nmade\n/tmp/up\nuser\n",
+  );
+  expect((await run("list")).stdout).toContain("from-cli");
+  const { json } = await ask("GET", "/templates/aliases/from-cli");
+  // Another team sees a template only once it is public.
+  const theirs = { apiKey: foreign };
+  await expect(Sandbox.create("default/from-cli", theirs)).rejects.toThrow(/400|404/);
+  expect(await run("publish", "-y", json.templateID)).toMatchObject({ code: 0 });
+  expect(await outputOf("default/from-cli", "cat /srv/b.txt", theirs)).toBe("made\n");
+  expect((await ask("GET", "/templates/aliases/default%2Ffrom-cli", undefined, foreign)).status).toBe(403);
+  expect((await ask("DELETE", `/templates/${json.templateID}`, undefined, foreign)).status).toBe(404);
+  expect(await run("unpublish", "-y", json.templateID)).toMatchObject({ code: 0 });
+  expect(await run("delete", "-y", json.templateID)).toMatchObject({ code: 0 });
+  expect(await Template.exists("from-cli")).toBe(false);
+  expect(await run("init", "--name", "fresh", "--language", "typescript")).toMatchObject({ code: 0 });
+});
+
+test("a key of another team reads and changes no template, build or secret", async () => {
+  const { templateId, buildId } = await Template.build(Template().fromImage("base"), "mine");
+  const secret = await Secret.create("mine", "value-of-mine");
+  const hash = "a".repeat(64);
+  const calls: [string, string, unknown?][] = [
+    ["GET", `/templates/${templateId}`],
+    ["GET", `/templates/${templateId}/tags`],
+    ["GET", "/templates/aliases/mine"],
+    ["GET", `/templates/${templateId}/files/${hash}`],
+    ["GET", `/templates/${templateId}/builds/${buildId}/status`],
+    ["GET", `/templates/${templateId}/builds/${buildId}/logs`],
+    ["POST", `/v2/templates/${templateId}/builds/${buildId}`, {}],
+    ["PATCH", `/v2/templates/${templateId}`, { public: true }],
+    ["PATCH", `/templates/${templateId}`, { public: true }],
+    ["DELETE", `/templates/${templateId}`],
+    ["POST", "/templates/tags", { target: "mine", tags: ["x"] }],
+    ["DELETE", "/templates/tags", { name: "mine", tags: ["default"] }],
+    ["GET", `/secrets/${secret.secretId}`],
+    ["POST", `/secrets/${secret.secretId}`, { value: "other" }],
+    ["DELETE", "/secrets/mine"],
+  ];
+  for (const [method, path, body] of calls) {
+    const answer = await ask(method, path, body, foreign);
+    expect([method, path, answer.status, answer.json?.code]).toEqual([method, path, 404, 404]);
+  }
+  for (const path of ["/templates", "/v2/templates", "/secrets"]) {
+    expect((await ask("GET", path, undefined, foreign)).json).toEqual([]);
+  }
+  expect((await ask("GET", "/templates?teamID=team_default", undefined, foreign)).status).toBe(403);
+  expect((await ask("GET", `/templates/${templateId}`)).json).toMatchObject({ public: false, names: ["mine"] });
+  // The address of an upload is for one hash, and worth nothing when it is changed.
+  const { json } = await ask("GET", `/templates/${templateId}/files/${hash}`);
+  expect(json).toMatchObject({ present: false });
+  for (const url of [
+    json.url.replace(hash, "b".repeat(64)),
+    json.url.replace(/\/\d+\//, "/9999999999/"),
+    `${json.url}0`,
+  ]) {
+    expect((await fetch(url, { method: "PUT", body: "x" })).status).toBe(401);
+  }
+  expect((await fetch(json.url, { method: "PUT", body: "x" })).status).toBe(200);
+  expect((await ask("GET", `/templates/${templateId}/files/${hash}`)).json).toMatchObject({ present: true });
+});
+
+test("secrets are kept by name, and their values only reach the network", async () => {
+  const made = await Secret.create("token", "value-of-token", { metadata: { for: "tests" } });
+  expect(made).toMatchObject({ name: "token", version: 1, metadata: { for: "tests" } });
+  await expect(Secret.create("token", "again")).rejects.toThrow(/409/);
+  expect(await Secret.update("token", "next-value")).toMatchObject({ secretId: made.secretId, version: 2 });
+  expect(await Secret.exists("token")).toBe(true);
+  expect((await ask("GET", "/secrets/token")).text).not.toContain("value");
+  const listed = await Secret.list().nextItems();
+  expect(listed.map(({ name }) => name)).toContain("token");
+  const rules = { "example.com": [{ transform: { headers: { authorization: Secret.fill("token") } } }] };
+  const sandbox = await Sandbox.create({ network: { rules } });
+  expect(JSON.stringify(await sandbox.getInfo())).not.toContain("next-value");
+  await sandbox.kill();
+  const unknown = { "example.com": [{ transform: { headers: { authorization: Secret.fill("none") } } }] };
+  await expect(Sandbox.create({ network: { rules: unknown } })).rejects.toThrow(/Secret "none" not found/);
+  expect(await Secret.destroy("token")).toBe(true);
+  expect(await Secret.destroy("token")).toBe(false);
+  await expect(Secret.getInfo("token")).rejects.toThrow(SecretNotFoundError);
+});
+
+test("a build that the daemon does not survive has failed and says so; what was ready stays", async () => {
+  await Template.build(Template().fromImage("base").runCmd("echo stays > n"), "survivor");
+  const build = await Template.buildInBackground(Template().fromImage("base").runCmd("sleep 600"), "survivor");
+  const log = async () => (await Template.getBuildStatus(build)).logEntries.map(({ message }) => message).join("\n");
+  await expect.poll(log, patient).toContain("sleep 600");
+  await daemon().kill9();
+  await daemon().start();
+  const { status, reason } = await Template.getBuildStatus(build);
+  expect([status, reason?.message]).toEqual(["error", expect.stringContaining("daemon was stopped")]);
+  expect(await outputOf("survivor", "cat n")).toBe("stays\n");
+});
