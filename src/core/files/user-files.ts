@@ -8,7 +8,7 @@ import type { Readable } from "node:stream";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Caller } from "../model/sandbox.ts";
-import type { FileChange, FileInfo, FileOwner, Files } from "../ports/runtime.ts";
+import type { FileChange, FileInfo, FileOwner, Files, WriteOptions } from "../ports/runtime.ts";
 import type { Running, Sessions } from "../sessions/sessions.ts";
 import { type Account, type Accounts, accountOf, accountsOf } from "./accounts.ts";
 import { resolvePath } from "./files.ts";
@@ -121,9 +121,10 @@ export class UserFiles {
     sessionId: string,
     place: Place,
     data: Uint8Array | AsyncIterable<Uint8Array>,
+    options: Pick<WriteOptions, "attributes"> = {},
   ): Promise<string> {
     return this.#at(caller, sessionId, place, async (at) => {
-      await at.files.write(at.path, data, { parents: true, ...at.ownership });
+      await at.files.write(at.path, data, { parents: true, ...options, ...at.ownership });
       this.#written(at);
       return at.path;
     });
@@ -202,7 +203,7 @@ export function inHome(home: string, cwd: string, path: string): string {
 }
 
 async function fileAt(at: At, path: string): Promise<UserFile> {
-  return describe(at, await at.files.stat(path, { follow: false, links: true }));
+  return describe(at, await at.files.stat(path, { follow: false, links: true, attributes: true }));
 }
 
 function describe({ accounts, account, running: { session } }: At, file: FileInfo): UserFile {

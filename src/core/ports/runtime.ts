@@ -268,8 +268,8 @@ export interface EgressJournal {
 export interface Files {
   read(path: string, options?: { offset?: number; length?: number }): Readable;
   write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<void>;
-  /** with `links`, also the type of a symlink's target */
-  stat(path: string, options?: { follow?: boolean; links?: boolean }): Promise<FileInfo>;
+  /** with `links`, also the type of a symlink's target; with `attributes`, also those of a regular file */
+  stat(path: string, options?: { follow?: boolean; links?: boolean; attributes?: boolean }): Promise<FileInfo>;
   /**
    * what is in a directory, and with `depth` in those below it: each before what is in it, no symlink followed; `limit`
    * where that is more than `most`
@@ -312,12 +312,11 @@ export interface WriteOptions {
   replace?: boolean;
   /** owner of the file and of new parent directories; only root may set it */
   owner?: FileOwner;
+  /** extended attributes: the file has these afterwards, and no others with the prefix */
+  attributes?: { prefix: string; values: Record<string, string> };
 }
 
-export interface FileOwner {
-  uid: number;
-  gid: number;
-}
+export type FileOwner = { uid: number; gid: number };
 
 export type FileType = "file" | "directory" | "symlink" | "fifo" | "socket" | "device";
 
@@ -335,6 +334,8 @@ export interface FileInfo {
   target?: string;
   /** type of a symlink's target, if requested and if it exists */
   targetType?: FileType;
+  /** extended attributes, if requested */
+  attributes?: Record<string, string>;
 }
 
 export interface FileChange {

@@ -391,7 +391,9 @@ test("broken uploads write nothing, and existing files stay", async () => {
   expect(await put(Buffer.from("x"), octets, "/etc/hosts/below")).toBe(400);
   expect(await put(Buffer.from("x"), octets, "")).toBe(400);
   // Metadata that cannot be stored is refused instead of ignored.
-  expect(await put(Buffer.from("x"), { ...octets, "x-metadata-owner": "me" })).toBe(400);
+  expect(await put(Buffer.from("x"), { ...octets, "x-metadata-owner": "m\u00e9" })).toBe(400);
+  expect(await put(Buffer.from("x"), { ...octets, "x-metadata-owner": "m".repeat(4096) })).toBe(400);
+  expect(await put(Buffer.from("x"), { ...octets, [`x-metadata-${"k".repeat(247)}`]: "v" })).toBe(400);
   expect(await sandbox().files.read("/tmp/kept")).toBe("kept");
   expect((await sandbox().commands.run("ls -a /tmp | grep -c new$ || true")).stdout).toBe("0\n");
 });

@@ -187,6 +187,20 @@ describe("what only the current SDK does", () => {
     expect(many.map(({ name }) => name)).toEqual(["1", "2"]);
   });
 
+  test("metadata stay with a file, and each upload replaces all of them", async () => {
+    const { files, commands } = sandbox();
+    const [written] = [await files.write("noted.txt", "1", { metadata: { Owner: "me", kind: "a=b" } })];
+    expect(written.metadata).toEqual({ owner: "me", kind: "a=b" });
+    expect((await files.getInfo("noted.txt")).metadata).toEqual({ owner: "me", kind: "a=b" });
+    await files.rename("noted.txt", "moved.txt");
+    expect((await files.getInfo("moved.txt")).metadata).toEqual({ owner: "me", kind: "a=b" });
+    await files.write("moved.txt", "2", { metadata: { other: "x" }, useOctetStream: true });
+    expect((await files.getInfo("moved.txt")).metadata).toEqual({ other: "x" });
+    await files.write("moved.txt", "3");
+    expect((await files.getInfo("moved.txt")).metadata ?? {}).toEqual({});
+    expect((await commands.run("cat moved.txt; stat -c ' %U' moved.txt")).stdout).toBe("3 user\n");
+  });
+
   test("a watch reports the metadata of changed files that still exist", async () => {
     const { files } = sandbox();
     await files.makeDir("facts");

@@ -86,6 +86,8 @@ test("a file's metadata is printed in the wire's format, and a symlink has the t
     group: "user",
     modifiedTime: "1970-01-01T00:00:00.000Z",
   });
+  const attributes = { "user.e2b.owner": "me", "user.other": "x" };
+  expect(entryInfo({ ...file, attributes })).toMatchObject({ metadata: { owner: "me" } });
   const link: UserFile = { ...file, type: "symlink", mode: 0o777, target: "d", pointsTo: "/d" };
   expect(entryInfo({ ...link, targetType: "directory" })).toMatchObject({
     type: "FILE_TYPE_DIRECTORY",

@@ -7,6 +7,7 @@
 import { z } from "zod";
 import type { UserFile } from "../../../core/files/user-files.ts";
 import type { FileType } from "../../../core/ports/runtime.ts";
+import { metadataIn } from "./file-metadata.ts";
 
 const longestPath = 4096;
 
@@ -144,6 +145,7 @@ export function entryInfo(file: UserFile): object {
     owner: file.owner,
     group: file.group,
     modifiedTime: new Date(file.modifiedAt).toISOString(),
+    ...metadataIn(file.attributes),
     ...(file.pointsTo !== undefined && { symlinkTarget: file.pointsTo }),
   };
 }

@@ -16,6 +16,7 @@ import type { Dialect } from "../request.ts";
 import { type ByteRange, byteRange } from "./byte-ranges.ts";
 import { type EnvdCall, requireUserName } from "./call.ts";
 import { contentTypeOf } from "./content-types.ts";
+import { metadataOf, metadataPrefix } from "./file-metadata.ts";
 import { boundaryOf, type Part, partsOf } from "./multipart.ts";
 
 /** most files in one form */
@@ -85,9 +86,8 @@ async function* counted(source: Readable, length: number | undefined): AsyncGene
 export async function upload(dialect: Dialect, call: EnvdCall): Promise<Response> {
   const { request } = call;
   const type = (request.headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase();
-  if ([...request.headers.keys()].some((name) => name.startsWith("x-metadata-"))) {
-    throw new Refusal(400, "Cannot keep metadata with a file: it is not offered here");
-  }
+  // Checked before anything is read.
+  metadataOf(request);
   const bytes = unpacked(request);
   if (type === "multipart/form-data") return json(await uploadForm(dialect, call, bytes));
   if (type !== "application/octet-stream") {
@@ -128,16 +128,19 @@ interface WrittenFile {
   path: string;
   name: string;
   type: "file";
+  metadata?: Record<string, string>;
 }
 
 async function put(
   { core }: Dialect,
-  { owner, session }: EnvdCall,
+  { owner, session, request }: EnvdCall,
   place: Place,
   bytes: AsyncIterable<Uint8Array>,
 ): Promise<WrittenFile> {
-  const path = await inWords(core.userFiles.write(owner, session.id, place, bytes));
-  return { path, name: posix.basename(path), type: "file" };
+  const metadata = metadataOf(request);
+  const attributes = { prefix: metadataPrefix, values: metadata };
+  const path = await inWords(core.userFiles.write(owner, session.id, place, bytes, { attributes }));
+  return { path, name: posix.basename(path), type: "file", ...(Object.keys(metadata).length > 0 && { metadata }) };
 }
 
 const composeBody = z.object({

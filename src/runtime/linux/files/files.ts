@@ -88,10 +88,20 @@ function bytes(source: AsyncIterable<Uint8Array>): Readable {
 async function stat(
   session: FileSession,
   path: string,
-  { links = false, ...options }: { follow?: boolean; links?: boolean } = {},
+  { links = false, attributes = false, ...options }: { follow?: boolean; links?: boolean; attributes?: boolean } = {},
 ): Promise<FileInfo> {
   const file = infoOf(await session.stat(path, options), posix.normalize(path));
+  if (attributes && file.type === "file") return { ...file, attributes: await attributesOf(session, path) };
   return links ? withTarget(session, file) : file;
+}
+
+/** of a regular file; nothing if it has become something else meanwhile */
+async function attributesOf(session: FileSession, path: string): Promise<Record<string, string>> {
+  for await (const { entry } of session.walk(path, { attributes: true })) {
+    if (entry.type !== "file") return {};
+    return Object.fromEntries(entry.attributes.map(({ name, value }) => [name, value.toString()]));
+  }
+  return {};
 }
 
 /** a symlink with a missing target, or one that the user may not see, has no target type */
@@ -156,7 +166,18 @@ async function write(
   options: WriteOptions = {},
 ): Promise<void> {
   if (options.owner && options.parents) await makeParents(session, path, options.owner);
-  await session.write(path, data, options);
+  const { attributes, ...plain } = options;
+  if (!attributes) return session.write(path, data, plain);
+  const { prefix, values } = attributes;
+  const there = await stat(session, path, { follow: false, attributes: true }).catch((error) => {
+    if (!isSandkeepError(error) || !skipped.has(error.code)) throw error;
+  });
+  // A new file has no attributes.
+  const isOld = Object.keys(there?.attributes ?? {}).some((name) => name.startsWith(prefix));
+  await session.write(path, data, { ...plain, replace: plain.replace ?? isOld });
+  for (const [name, value] of Object.entries(values)) {
+    await session.setAttribute(path, `${prefix}${name}`, Buffer.from(value));
+  }
 }
 
 async function move(
