@@ -235,9 +235,20 @@ test("a build that the daemon does not survive has failed and says so; what was 
   const build = await Template.buildInBackground(Template().fromImage("base").runCmd("sleep 600"), "survivor");
   const log = async () => (await Template.getBuildStatus(build)).logEntries.map(({ message }) => message).join("\n");
   await expect.poll(log, patient).toContain("sleep 600");
+  const running = await Sandbox.create("walk:v1", { timeoutMs: 300_000 });
   await daemon().kill9();
   await daemon().start();
   const { status, reason } = await Template.getBuildStatus(build);
   expect([status, reason?.message]).toEqual(["error", expect.stringContaining("daemon was stopped")]);
   expect(await outputOf("survivor", "cat n")).toBe("stays\n");
+
+  // The start command is still the same program, and runs again after a pause without memory.
+  const started = "pgrep -f '^sleep 1000$'";
+  const { stdout: before } = await running.commands.run(started);
+  expect(before).toMatch(/^\d+\n$/);
+  await running.commands.run("rm started.txt");
+  await running.pause({ keepMemory: false });
+  const resumed = await Sandbox.connect(running.sandboxId);
+  expect((await resumed.commands.run(`cat started.txt; ${started}`)).stdout).toMatch(/^hello\n\d+\n$/);
+  await resumed.kill();
 });
