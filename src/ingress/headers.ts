@@ -14,14 +14,14 @@ export interface RequestOptions {
   upgrade?: boolean;
   /** what the request names as its host, in place of what the client named */
   host?: string;
-  /** name of a header that stays behind, in lower case */
-  dropped?: string | undefined;
+  /** names of headers that stay behind, in lower case */
+  dropped?: readonly string[];
 }
 
 /** What the request tells the program in the sandbox. */
 export function requestHeaders(request: IncomingMessage, options: RequestOptions = {}): RawHeaders {
   const dropped = connectionHeaders(request.headers.connection);
-  if (options.dropped !== undefined) dropped.add(options.dropped);
+  for (const name of options.dropped ?? []) dropped.add(name);
   // The server has said "100 Continue" itself by now.
   const ours = new Set(["expect", ...forwardedNames]);
   if (options.host !== undefined) ours.add("host");

@@ -362,3 +362,26 @@ test("a private port is opened to those who show its sandbox's token, which the 
   expect((await ask({ headers: { host: "127.0.0.1", "x-port": "8080", "x-token": "right" } })).status).toBe(200);
   expect(opened).toEqual(["sb-web", "8080-i1"]);
 });
+
+test("a dialect may refuse a request to a port before it is opened, and keep headers from its program", async () => {
+  const asked: (string | undefined)[] = [];
+  const ask = await asking({
+    app: (req, res) => res.end(JSON.stringify(req.headers)),
+    ports: {
+      portOf: () => undefined,
+      tokenHeader: "x-token",
+      isToken: () => false,
+      ready: async (port, { url, headers }) => {
+        asked.push(port, url);
+        if (headers["x-key"] !== "right") return { refusal: { status: 401, message: "Cannot enter: no key" } };
+        return { dropped: ["x-key"] };
+      },
+    },
+  });
+  const refused = await ask({ path: "/run?a=b" });
+  expect(refused).toMatchObject({ status: 401, body: expect.stringContaining("Cannot enter: no key") });
+  const seen = JSON.parse((await ask({ headers: { "x-key": "right", "x-token": "t", "x-other": "o" } })).body);
+  expect(seen).toMatchObject({ "x-other": "o" });
+  for (const name of ["x-key", "x-token"]) expect(seen).not.toHaveProperty(name);
+  expect(asked).toEqual(["sb-web", "/run?a=b", "sb-web", "/"]);
+});

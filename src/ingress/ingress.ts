@@ -20,7 +20,15 @@ import type { Routes } from "../core/network/routes.ts";
 import { confined, type PortPath, portPath } from "./by-path.ts";
 import { hasBody, type RawHeaders, requestHeaders, responseHeaders, upgradeAnswer } from "./headers.ts";
 import { hostName, isBelow, subdomainOf } from "./host.ts";
-import { isOurFault, printRefusal, type Refusal, type RefusalKind, refusalFor, refusalOf } from "./refusal.ts";
+import {
+  isOurFault,
+  printRefusal,
+  type Refusal,
+  type RefusalKind,
+  refusalBy,
+  refusalFor,
+  refusalOf,
+} from "./refusal.ts";
 
 export interface IngressOptions {
   routes: Pick<Routes, "connect">;
@@ -47,6 +55,13 @@ export interface PortAccess {
   tokenHeader: string;
   /** whether it is the token of the sandbox with this label */
   isToken(sandbox: string, token: string): boolean;
+  /** checks a request to a port by its label, and prepares the port; may refuse it, or name headers that stay behind */
+  ready?(port: string, request: Pick<IncomingMessage, "url" | "headers">): Promise<Readiness>;
+}
+
+interface Readiness {
+  refusal?: { status: number; message: string };
+  dropped?: readonly string[];
 }
 
 export interface Ingress {
@@ -80,19 +95,33 @@ export function createIngress(options: IngressOptions): Ingress {
     keepAlive(request.socket);
     try {
       const { subdomain, ...place } = destination(request);
+      const { refusal, dropped } = await ready(subdomain, request, place.path);
+      if (refusal) return refuse(request, response, refusalBy(refusal));
       const { way, host } = await connections.open(subdomain, request, gone.signal);
       if (gone.signal.aborted) return void way.destroy();
-      forward({ request, response, way, headers: headersFor(request, host), ...place, pause });
+      forward({ request, response, way, headers: headersFor(request, host, { dropped }), ...place, pause });
     } catch (error) {
       if (isOurFault(error)) logError(error);
       refuse(request, response, refusalOf(error));
     }
   }
 
+  async function ready(subdomain: string | undefined, request: IncomingMessage, path: PortPath | undefined) {
+    const { headers, url } = request;
+    const asked = subdomain && options.ports?.ready?.(subdomain, { headers, url: path?.url ?? url });
+    const readiness: Readiness = (await asked) || {};
+    return readiness;
+  }
+
   /** a token is for the way in, and none of the program's business */
-  function headersFor(request: IncomingMessage, host: string | undefined, { upgrade = false } = {}): RawHeaders {
+  function headersFor(
+    request: IncomingMessage,
+    host: string | undefined,
+    { upgrade = false, dropped = [] }: { upgrade?: boolean; dropped?: readonly string[] | undefined } = {},
+  ): RawHeaders {
     const { tokenHeader } = options.ports ?? {};
-    return requestHeaders(request, { upgrade, ...(host !== undefined && { host }), dropped: tokenHeader });
+    const hidden = [...dropped, ...(tokenHeader === undefined ? [] : [tokenHeader])];
+    return requestHeaders(request, { upgrade, ...(host !== undefined && { host }), dropped: hidden });
   }
 
   async function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {

@@ -89,6 +89,11 @@ export function refusalOf(error: unknown): Refusal {
   return refusals.unreachable;
 }
 
+/** The response that a dialect gives for a port of its own. */
+export function refusalBy({ status, message }: { status: number; message: string }): Refusal {
+  return { status, code: "SANDBOX_PORT_REFUSED", title: "This request cannot be served", message };
+}
+
 export function refusalFor(kind: RefusalKind): Refusal {
   return refusals[kind];
 }
