@@ -18,7 +18,14 @@ test("only a build of Debian works without a daemon", () => {
   ]) {
     expect([line, needsDaemon(line.split(" "))]).toEqual([line, true]);
   }
-  for (const line of ["build debian", "build --suite trixie debian --no-node", "list", "import -", "delete export"]) {
+  for (const line of [
+    "build debian",
+    "build code-interpreter",
+    "build --suite trixie debian --no-node",
+    "list",
+    "import -",
+    "delete export",
+  ]) {
     expect([line, needsDaemon(line.split(" "))]).toEqual([line, false]);
   }
 });

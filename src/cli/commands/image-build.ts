@@ -12,6 +12,7 @@ import { packContext } from "../client/build-context.ts";
 import { Client } from "../client/client.ts";
 import { apiKey, daemonUrl, type KeyPlaces } from "../client/connection.ts";
 import { CliError } from "../errors.ts";
+import { isRecipe } from "../image-recipes.ts";
 
 export const imageBuildUsage = `Usage:
   sandkeep image build [options] <directory>
@@ -52,7 +53,7 @@ export function needsDaemon(args: string[]): boolean {
   const offline = { name: { type: "string" }, suite: { type: "string" }, include: { type: "string" } } as const;
   const { positionals } = parseArgs({ args, options: { ...options, ...offline }, strict: false });
   const [verb, operand] = positionals;
-  return verb === "from-snapshot" || verb === "export" || (verb === "build" && operand !== "debian");
+  return verb === "from-snapshot" || verb === "export" || (verb === "build" && !isRecipe(operand));
 }
 
 const options = {

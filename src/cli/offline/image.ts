@@ -10,6 +10,7 @@ import { hostImage } from "../../runtime/linux/images/host.ts";
 import { importImage } from "../../runtime/linux/oci/import.ts";
 import { pruneDownloads } from "../../runtime/linux/registry/downloads.ts";
 import { optionProblem } from "../args.ts";
+import { recipes } from "../image-recipes.ts";
 import { namesInWords, unknownVerb, verbOf } from "../verbs.ts";
 import { type PullContext, pull } from "./image-pull.ts";
 import { described, history, imageNamed, inspected, listedAsJson } from "./image-show.ts";
@@ -21,7 +22,9 @@ export const imageUsage = `Usage:
   sandkeep image import <path> [--name <name>] [--team <team>] [--no-node]
       <path>: an OCI layout (directory or tar), a docker save tar, or the tar of a root file system (with --name);
       - reads a tar from standard input; tars may be compressed with gzip or zstd
-  sandkeep image build debian [--name <name>] [--suite <suite>] [--include <package,…>] [--no-node]
+  sandkeep image build debian|code-interpreter [--name <name>] [--suite <suite>] [--include <package,…>] [--no-node]
+      a Debian with what every sandbox has; code-interpreter adds Jupyter's Python kernel and libraries for data, and is
+      called code-interpreter-v1
   sandkeep image build [-t <name>] <directory>
       builds from a Dockerfile, in sandboxes of the running daemon; sandkeep image build --help says more
   sandkeep image from-snapshot <snapshot> <name>
@@ -128,9 +131,12 @@ const commands: Record<string, ImageCommand> = {
     operands: 1,
     makesStore: true,
     async run({ store, context, values, operand }) {
-      if (operand !== "debian") throw usageError(`Cannot build "${operand}": only "debian" can be built`);
-      const packages = values.include?.split(",").filter((name) => name !== "") ?? [];
-      const image = await buildDebian(store, { suite: values.suite, packages, ...shared(values, context) });
+      const recipe = recipes.find(({ operand: name }) => name === operand);
+      if (!recipe) throw usageError(`Cannot build "${operand}": only "debian" and "code-interpreter" can be built`);
+      const wanted = values.include?.split(",").filter((name) => name !== "") ?? [];
+      const packages = [...recipe.packages, ...wanted];
+      const options = { ...shared(values, context), name: values.name ?? recipe.name };
+      const image = await buildDebian(store, { suite: values.suite, packages, ...options });
       context.print(await described(store, image));
     },
   },
