@@ -45,6 +45,12 @@ export const hostNeeds = [
   { file: "/usr/bin/tar", package: "tar", why: "is tar inside a sandbox", when: "run" },
   { file: "/usr/bin/gzip", package: "gzip", why: "is gzip inside a sandbox", when: "run" },
   {
+    file: "/usr/lib/python3/dist-packages/ipykernel",
+    package: "python3-ipykernel",
+    why: "runs Python for the code interpreter inside a sandbox",
+    when: "test",
+  },
+  {
     file: "/etc/ssl/certs/ca-certificates.crt",
     package: "ca-certificates",
     why: "is what TLS clients inside a sandbox trust",

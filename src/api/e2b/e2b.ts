@@ -3,6 +3,7 @@
 import type { Hono } from "hono";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
 import { envdMounts } from "./envd/envd.ts";
+import { Interpreters } from "./interpreter/interpreters.ts";
 import { IssuedTokens } from "./issued-tokens.ts";
 import { lifecycleRoutes } from "./lifecycle.ts";
 import { listRoutes } from "./list.ts";
@@ -27,7 +28,9 @@ const paths = /^\/(sandboxes|snapshots|templates|volumes|secrets|teams|api-keys|
 const versionedPaths = /^\/v[23]\/(sandboxes|templates)(\/|$)/;
 
 export function createE2b(service: Service): ApiDialect {
-  const dialect: Dialect = { ...service, schemas: schemas(service.limits), issued: new IssuedTokens() };
+  const issued = new IssuedTokens();
+  const interpreters = new Interpreters({ ...service, issued });
+  const dialect: Dialect = { ...service, schemas: schemas(service.limits), issued, interpreters };
   const app = controlPlane(dialect);
   return {
     ports: portNames(dialect),

@@ -9,7 +9,7 @@ import { envdPort } from "./envd/envd.ts";
 import type { Dialect } from "./request.ts";
 import { isSame, trafficToken } from "./tokens.ts";
 
-export function portNames(dialect: Pick<Dialect, "sign">): PortNames {
+export function portNames(dialect: Pick<Dialect, "sign" | "interpreters">): PortNames {
   return {
     portOf(headers: IncomingHttpHeaders) {
       const { "e2b-sandbox-id": sandbox, "e2b-sandbox-port": port } = headers;
@@ -18,5 +18,6 @@ export function portNames(dialect: Pick<Dialect, "sign">): PortNames {
     },
     tokenHeader: "e2b-traffic-access-token",
     isToken: (sandbox, token) => isSame(token, trafficToken(dialect, sandbox)),
+    ready: (port, request) => dialect.interpreters.ready(port, request),
   };
 }

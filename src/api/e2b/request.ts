@@ -11,6 +11,7 @@ import type { Service } from "../kit/dialect.ts";
 import { abortWhenEnded, addressOf, bodyText, type Connection, jsonOf, parsed, queryParameters } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
 import { errorResponse, noSandbox } from "./errors.ts";
+import type { Interpreters } from "./interpreter/interpreters.ts";
 import type { IssuedTokens } from "./issued-tokens.ts";
 import { keyOf } from "./keys.ts";
 import type { Schemas } from "./schemas.ts";
@@ -20,6 +21,7 @@ import { isThere } from "./wire.ts";
 export interface Dialect extends Service {
   schemas: Schemas;
   issued: IssuedTokens;
+  interpreters: Interpreters;
 }
 
 export type Env = { Variables: { owner: Owner }; Bindings: Connection };

@@ -8,6 +8,7 @@ import { labelOf } from "../../core/model/sandbox-label.ts";
 import type { Booted, CreateSpec } from "../../core/sandboxes/sandboxes.ts";
 import { json, undoIfGone } from "../kit/http.ts";
 import { Refusal } from "../kit/refusal.ts";
+import { interpreterTemplate } from "./interpreter/interpreters.ts";
 import { notesFor, policyOf } from "./network.ts";
 import { bodyOf, type Dialect, type Env, nothing, queryOf, sandboxOf } from "./request.ts";
 import type { Schemas } from "./schemas.ts";
@@ -26,10 +27,12 @@ export function sandboxRoutes(app: Hono<Env>, dialect: Dialect): void {
     app.post(path, async (c) => {
       queryOf(c, schemas.emptyQuery);
       const owner = c.get("owner");
-      const spec = await specOf(dialect, owner, await bodyOf(c, dialect, schemas.createBody), usual);
+      const body = await bodyOf(c, dialect, schemas.createBody);
+      const spec = await specOf(dialect, owner, body, usual);
       const made = await core.sandboxes.create(owner, spec);
       // A client that gave up waiting creates another sandbox and never learns of this one.
       undoIfGone(c.req.raw, () => core.sandboxes.abandon(owner, made.sandbox.id), dialect.logError);
+      if (body.templateID === interpreterTemplate) dialect.interpreters.ahead(owner, made.session);
       return json(wire.sandbox(made, accessTo(dialect, made, owner)), 201);
     });
   }
@@ -104,9 +107,11 @@ async function specOf(dialect: Dialect, owner: Owner, body: CreateBody, usual: n
   };
 }
 
-/** the default template means the default image, unless an image of that name was imported */
+/** templates that clients name by default mean the default image, unless an image of that name was imported */
+const usualTemplates = [wire.defaultTemplate, interpreterTemplate];
+
 function templateImage(name: string): NonNullable<CreateSpec["base"]["image"]> {
-  return { name, candidates: [name], ...(name === wire.defaultTemplate && { otherwise: "the-default" as const }) };
+  return { name, candidates: [name], ...(usualTemplates.includes(name) && { otherwise: "the-default" as const }) };
 }
 
 async function mountsOf(

@@ -22,6 +22,21 @@ export interface PortNames {
   tokenHeader: string;
   /** whether `token` is the token of the sandbox with this label */
   isToken(sandbox: string, token: string): boolean;
+  /** checks a request to a port by its label, and prepares the port, such as by starting the program that listens there */
+  ready?(port: string, request: PortRequest): Promise<PortReadiness>;
+}
+
+export interface PortRequest {
+  /** path and query, as the program in the sandbox gets them */
+  url: string | undefined;
+  headers: IncomingHttpHeaders;
+}
+
+export interface PortReadiness {
+  /** why the request does not reach the port */
+  refusal?: { status: number; message: string };
+  /** names of headers that the program does not get, in lower case */
+  dropped?: readonly string[];
 }
 
 /** A row of the mount table. A request must match every field that is set. */

@@ -1,0 +1,207 @@
+"""A kernel that speaks Jupyter's protocol (version 5) over ZeroMQ, on unix sockets in a private folder."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import signal
+import subprocess
+import time
+
+DELIMITER = b"<IDS|MSG>"
+#: seconds that a kernel may take to start
+START_PATIENCE = 60
+
+
+class KernelDied(Exception):
+    """The kernel's process has ended."""
+
+
+class JupyterKernel:
+    def __init__(self, argv, cwd, folder, sets_environment=False):
+        self.cwd = cwd
+        self.sets_environment = sets_environment
+        self._argv = argv
+        self._folder = folder
+        self._process = None
+        self._ready = None
+        self._sockets = []
+
+    def launch(self):
+        """Starts the process; `start` connects to it and waits until it answers."""
+        self._key = secrets.token_hex(16)
+        self._session = secrets.token_hex(8)
+        self._place = os.path.join(self._folder, secrets.token_hex(8))
+        ports = {f"{channel}_port": n for n, channel in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
+        file = f"{self._place}.json"
+        with open(file, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+            json.dump(
+                {**ports, "transport": "ipc", "ip": self._place, "key": self._key, "signature_scheme": "hmac-sha256"}, out
+            )
+        argv = [word.replace("{connection_file}", file) for word in self._argv]
+        # A session of its own, so that an interrupt reaches the children of the code too.
+        self._process = subprocess.Popen(
+            argv,
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            # A kernel ends with the process that this names.
+            env={**os.environ, "JPY_PARENT_PID": str(os.getpid())},
+        )
+
+    async def start(self):
+        if self._process is None:
+            self.launch()
+        if self._ready is None:
+            self._ready = asyncio.ensure_future(self._answer())
+        await asyncio.shield(self._ready)
+
+    def _connect(self):
+        # Imported here, so that the first kernel starts before it is loaded.
+        import zmq
+
+        self._shell = self._socket(zmq.DEALER, 1)
+        self._iopub = self._socket(zmq.SUB, 2)
+        self._iopub.setsockopt(zmq.SUBSCRIBE, b"")
+
+    async def _answer(self):
+        self._connect()
+        # A subscriber may join late, so ask until an answer comes on the channel of outputs.
+        deadline = time.monotonic() + START_PATIENCE
+        while time.monotonic() < deadline:
+            await self._send("kernel_info_request", {})
+            until = time.monotonic() + 0.1
+            while (left := until - time.monotonic()) > 0:
+                message = await self._receive(self._iopub, left)
+                if message:
+                    return
+                self._require_alive()
+        raise KernelDied("the kernel did not answer")
+
+    async def execute(self, code, environment):
+        """Yields Jupyter's messages of one execution as (type, content), until the kernel is idle again."""
+        if environment:
+            await self._silently(f"get_ipython().sandkeep_set_environment({environment!r})")
+        try:
+            request = await self._send("execute_request", execution(code))
+            async for message in self._outputs(request):
+                yield message
+        finally:
+            if environment and self._process.poll() is None:
+                await self._send(
+                    "execute_request", execution("get_ipython().sandkeep_restore_environment()", silent=True)
+                )
+
+    async def _silently(self, code):
+        request = await self._send("execute_request", execution(code, silent=True))
+        async for _ in self._outputs(request):
+            pass
+
+    async def _outputs(self, request):
+        while True:
+            message = await self._receive(self._iopub, 0.25)
+            if message is None:
+                self._require_alive()
+                continue
+            kind, parent, content = message
+            if parent != request:
+                continue
+            if kind == "status" and content.get("execution_state") == "idle":
+                await self._drain_replies()
+                return
+            yield kind, content
+
+    async def _drain_replies(self):
+        while await self._shell.poll(0):
+            await self._shell.recv_multipart()
+
+    def interrupt(self):
+        self._signal(signal.SIGINT)
+
+    async def stop(self):
+        if self._process is None:
+            return
+        self._signal(signal.SIGKILL)
+        if self._ready is not None:
+            self._ready.cancel()
+        for socket in self._sockets:
+            socket.close(0)
+        self._sockets = []
+        await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        for suffix in (".json", "-1", "-2", "-3", "-4", "-5"):
+            try:
+                os.unlink(self._place + suffix)
+            except FileNotFoundError:
+                pass
+        self._process = self._ready = None
+
+    def _signal(self, number):
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def _require_alive(self):
+        status = self._process.poll()
+        if status is not None:
+            raise KernelDied(f"the kernel was ended by signal {-status}" if status < 0 else f"the kernel exited with {status}")
+
+    def _socket(self, kind, port):
+        import zmq
+        import zmq.asyncio
+
+        socket = zmq.asyncio.Context.instance().socket(kind)
+        self._sockets.append(socket)
+        # Without limits of their own: a dropped message would be missing from the answer.
+        socket.setsockopt(zmq.RCVHWM, 0)
+        socket.setsockopt(zmq.SNDHWM, 0)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.RECONNECT_IVL, 10)
+        socket.connect(f"ipc://{self._place}-{port}")
+        return socket
+
+    async def _send(self, kind, content):
+        identity = secrets.token_hex(12)
+        header = {
+            "msg_id": identity,
+            "session": self._session,
+            "username": "sandkeep",
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "msg_type": kind,
+            "version": "5.3",
+        }
+        frames = [json.dumps(part).encode() for part in (header, {}, {}, content)]
+        await self._shell.send_multipart([DELIMITER, self._signature(frames), *frames])
+        return identity
+
+    async def _receive(self, socket, seconds):
+        """The next message as (type, id of its request, content); None if none comes in time, or if it is not signed."""
+        if not await socket.poll(max(1, int(seconds * 1000))):
+            return None
+        frames = await socket.recv_multipart()
+        start = frames.index(DELIMITER) + 1
+        signed = frames[start + 1 : start + 5]
+        if not hmac.compare_digest(frames[start], self._signature(signed)):
+            return None
+        header, parent, _, content = (json.loads(frame) for frame in signed)
+        return header["msg_type"], parent.get("msg_id"), content
+
+    def _signature(self, frames):
+        digest = hmac.new(self._key.encode(), digestmod=hashlib.sha256)
+        for frame in frames:
+            digest.update(frame)
+        return digest.hexdigest().encode()
+
+
+def execution(code, silent=False):
+    return {
+        "code": code,
+        "silent": silent,
+        "store_history": not silent,
+        "user_expressions": {},
+        "allow_stdin": False,
+        "stop_on_error": False,
+    }
