@@ -40,7 +40,7 @@ export class Uploads {
           throw new SandkeepError("limit", `Cannot take the files of a build: they are larger than ${largest} bytes`);
         }
         requireRoom();
-        await file.write(chunk);
+        await file.appendFile(chunk);
       }
       await file.sync();
       await file.close();
