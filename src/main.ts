@@ -256,6 +256,7 @@ async function doctor(args: string[]): Promise<number> {
   const { isReadOnly } = await import("./runtime/linux/storage/storage.ts");
   const { findNativeProgram } = await import("./installation/native-program.ts");
   const { hostView } = await import("./runtime/linux/images/host-view.ts");
+  const { commandAsRoot } = await import("./daemon/greeting.ts");
   const { cgroupControllers, kernelHas, missing, onPath } = await import("../scripts/host-needs.mjs");
   const home = process.env.SANDKEEP_DATA_DIR || defaultDataDir(process.env, isRoot);
   const packages = missing(["run"]).map((need) => ({ name: need.package, why: need.why }));
@@ -267,7 +268,8 @@ async function doctor(args: string[]): Promise<number> {
       const guest = findNativeProgram({ root, dataDir });
       const egress = [process.execPath, egressMain];
       const builds = guest === undefined ? [] : installedBuilds({ dataDir: resolve(dataDir), guest, egress });
-      const known = { kernelHas, cgroupControllers, onPath, packages, view, reserve, isReadOnly, builds };
+      const serveAsRoot = commandAsRoot(["serve"], process.env);
+      const known = { kernelHas, cgroupControllers, onPath, packages, view, reserve, isReadOnly, builds, serveAsRoot };
       return readHost({ dataDir, compiled: guest !== undefined, ...known });
     },
     print,

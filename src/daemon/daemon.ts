@@ -47,7 +47,7 @@ import { DiskRoom } from "../runtime/linux/storage/disk-room.ts";
 import { lockDirectory } from "../store/engines/directory-lock.ts";
 import { DirectoryRecoveryFiles } from "../store/recovery-files.ts";
 import { openStore, placeOf, type StoreLocation } from "../store/sql-store.ts";
-import { commandLine, greeting, rootHint } from "./greeting.ts";
+import { commandAsRoot, commandLine, greeting } from "./greeting.ts";
 import { closeServer, listenOn, requireFree, urlHost } from "./listening.ts";
 import { domainUrlOf, type Place, publicUrlOf } from "./place.ts";
 import { hashKey, openSeal, secretFor, signerFor } from "./secrets.ts";
@@ -77,9 +77,7 @@ export async function serve(args: string[]): Promise<void> {
     return;
   }
   const config = readConfig(args, process.env);
-  if (process.getuid?.() !== 0) {
-    throw new SandkeepError("forbidden", `Cannot serve: making sandboxes needs root\n${rootHint(args, process.env)}`);
-  }
+  requireRoot("serve", "making sandboxes needs root", args, '; "doctor" instead of "serve" says what else is missing');
   // Before `npm start` in a clone, bootstrap.mjs has said so.
   if (!isClone) for (const line of advice(missing(["run"]).filter((need) => !isForCompiling(need)))) warn(line);
   ignoreBrokenPipes();
@@ -205,6 +203,7 @@ const secretSettings = ["SANDKEEP_API_KEY", "SANDKEEP_DATABASE_URL", "SANDKEEP_E
 export async function openForRecovery(args: string[], { create }: { create: boolean }): Promise<RecoveryPlace> {
   const config = readConfig(args, process.env);
   await using undo = new AsyncDisposableStack();
+  requireRoot("recover", "the data directory is root's", args);
   requireUsedDirectory(dataDirectory(config.dataDir), "recover");
   undo.defer(makeDirectory(runDirectory(config.runDir)));
   undo.defer(lockDirectory(config.dataDir, "recover"));
@@ -439,4 +438,10 @@ async function listen(
 /** for the person who waits for a first start */
 function progress(sentence: string): void {
   process.stdout.write(`${sentence} …\n`);
+}
+
+function requireRoot(command: string, why: string, args: string[], advice = ""): void {
+  if (process.getuid?.() === 0) return;
+  const hint = `hint: ${commandAsRoot([command, ...args], process.env)}${advice}`;
+  throw new SandkeepError("forbidden", `Cannot ${command}: ${why}\n${hint}`);
 }

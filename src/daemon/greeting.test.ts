@@ -4,14 +4,14 @@ import { expect, test } from "vitest";
 import { clients } from "../api/default-dialect.ts";
 import { readConfig } from "../config/config.ts";
 import { launcher } from "../installation/installation.ts";
-import { commandLine, greeting, rootHint } from "./greeting.ts";
+import { commandAsRoot, commandLine, greeting } from "./greeting.ts";
 
 test("the suggested command has the flags and variables that were given", () => {
   const environment = { SANDKEEP_PORT: "7811", SANDKEEP_API_KEY: "secret", HOME: "/" };
-  expect(rootHint(["--data-dir", "/my data", "--stop-all"], environment)).toBe(
-    `hint: sudo --preserve-env=SANDKEEP_PORT,SANDKEEP_API_KEY ${launcher} serve --data-dir '/my data' --stop-all; "doctor" instead of "serve" says what else is missing`,
+  expect(commandAsRoot(["serve", "--data-dir", "/my data", "--stop-all"], environment)).toBe(
+    `sudo --preserve-env=SANDKEEP_PORT,SANDKEEP_API_KEY ${launcher} serve --data-dir '/my data' --stop-all`,
   );
-  expect(rootHint([], {})).toMatch(/^hint: sudo \S+\/bin\/sandkeep serve; /);
+  expect(commandAsRoot(["serve"], {})).toMatch(/^sudo \S+\/bin\/sandkeep serve$/);
 });
 
 test.each([

@@ -65,12 +65,11 @@ export function commandLine(verb: string, { dataDir, runDir }: Config, environme
 
 const sudoPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** the command line that does as root what these arguments and this environment ask for */
-export function rootHint(args: string[], environment: NodeJS.ProcessEnv): string {
+/** the command line that runs a command of this Sandkeep as root, with the settings of this environment */
+export function commandAsRoot(words: string[], environment: NodeJS.ProcessEnv): string {
   // sudo passes only the variables on that its command line lists.
   const passed = Object.values(settings).flatMap(({ env }) => (environment[env] ? [env] : []));
   const sudo = ["sudo", ...(passed.length > 0 ? [`--preserve-env=${passed.join(",")}`] : [])];
   // Under sudo another PATH counts than this user's.
-  const command = [...sudo, ownCommand({ PATH: sudoPath }), "serve", ...args].map(shellWord).join(" ");
-  return `hint: ${command}; "doctor" instead of "serve" says what else is missing`;
+  return [...sudo, ownCommand({ PATH: sudoPath }), ...words].map(shellWord).join(" ");
 }

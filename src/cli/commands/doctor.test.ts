@@ -11,6 +11,7 @@ const good: HostFacts = {
   node: "24.1.0",
   kernel: "6.8.0-45-generic",
   root: true,
+  serveAsRoot: "sudo sandkeep serve",
   lackingCapabilities: [],
   userNamespaces: true,
   timeNamespaces: true,
@@ -168,6 +169,7 @@ test("this host can be examined, whatever it is", () => {
     packages: [],
     reserve: () => ({ reserve: 1, held: 0 }),
     isReadOnly: () => false,
+    serveAsRoot: "sudo sandkeep serve",
   });
   expect(facts).toMatchObject({
     platform: "linux",

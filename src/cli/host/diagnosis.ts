@@ -38,7 +38,8 @@ const checks: ((facts: HostFacts) => Finding | Finding[])[] = [
     finding("system", platform === "linux" && ["x64", "arm64"].includes(arch), `${platform} on ${arch}`, {
       missing: "Sandkeep runs on Linux, on x64 and arm64",
     }),
-  ({ root }) => finding("user", root, "root", { missing: "making sandboxes needs root", fix: "sudo sandkeep serve" }),
+  ({ root, serveAsRoot }) =>
+    finding("user", root, "root", { missing: "making sandboxes needs root", fix: serveAsRoot }),
   ({ root, lackingCapabilities }) =>
     finding("privileges", !root || lackingCapabilities.length === 0, root ? "all of root's" : "those of your user", {
       missing: `root lacks ${lackingCapabilities.map((name) => `CAP_${name}`).join(", ")}, as in most containers`,

@@ -12,6 +12,8 @@ export interface HostFacts {
   node: string;
   kernel: string;
   root: boolean;
+  /** the command line that starts the daemon as root */
+  serveAsRoot: string;
   /** capabilities, without CAP_, that making a sandbox needs and this process lacks */
   lackingCapabilities: string[];
   userNamespaces: boolean;
@@ -74,6 +76,7 @@ export interface HostKnowledge {
   reserve(directory: string): { reserve: number; held: number };
   isReadOnly(store: string): boolean;
   builds: string[];
+  serveAsRoot: string;
 }
 
 export function readHost(known: HostKnowledge): HostFacts {
@@ -83,6 +86,7 @@ export function readHost(known: HostKnowledge): HostFacts {
     node: process.versions.node,
     kernel: release(),
     root: process.getuid?.() === 0,
+    serveAsRoot: known.serveAsRoot,
     lackingCapabilities: lackingCapabilities(),
     userNamespaces: hasNamespaces("user"),
     timeNamespaces: hasNamespaces("time"),

@@ -85,3 +85,8 @@ export function plainConfig(): ImageConfig {
 export function imageKey({ name, owner }: { name: string; owner?: string | undefined }): string {
   return owner === undefined ? name : `~${owner}~${name}`;
 }
+
+/** the name of the image that the key stands for */
+export function nameOfKey(key: string): string {
+  return key.replace(/^~[^~]*~/, "");
+}

@@ -57,10 +57,13 @@ test("without root npm start says so before it installs or compiles anything", (
   });
 });
 
-test("without root the error is a sentence and not a stack trace", (context) => {
+test.for([
+  ["serve", "making sandboxes needs root", '; "doctor" instead of "serve" says what else is missing'],
+  ["recover", "the data directory is root's", ""],
+])("without root, %s prints a sentence and not a stack trace", ([command = "", why, advice], context) => {
   needs(context, "root", "the command setpriv");
   const { PATH } = process.env;
-  const asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--", `${root}/bin/sandkeep`, "serve"];
+  const asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--", `${root}/bin/sandkeep`, command];
   const { status, stdout, stderr } = spawnSync("setpriv", asNobody, {
     env: { PATH, HOME: "/nonexistent" },
     encoding: "utf8",
@@ -68,6 +71,6 @@ test("without root the error is a sentence and not a stack trace", (context) => 
   expect({ status, stdout, stderr }).toEqual({
     status: 1,
     stdout: "",
-    stderr: `sandkeep: Cannot serve: making sandboxes needs root\nhint: sudo ${root}/bin/sandkeep serve; "doctor" instead of "serve" says what else is missing\n`,
+    stderr: `sandkeep: Cannot ${command}: ${why}\nhint: sudo ${root}/bin/sandkeep ${command}${advice}\n`,
   });
 });
