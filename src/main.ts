@@ -137,6 +137,7 @@ async function image(args: string[]): Promise<void> {
   const { egressSettingsOf } = await import("./config/network-settings.ts");
   const { openSeal } = await import("./daemon/secrets.ts");
   const { lockIfFree } = await import("./store/engines/directory-lock.ts");
+  const { redrawn } = await import("./cli/print/output.ts");
   const config = readConfig([], process.env);
   await imageCommand(args, {
     async open({ dataDir = home || "/var/lib/sandkeep", runDir = run || "/run/sandkeep", create }) {
@@ -160,8 +161,9 @@ async function image(args: string[]): Promise<void> {
     input: process.stdin,
     print,
     progress: (line) => write(process.stderr, `${line}\n`),
-    // returns to the start of the line and clears it
-    ...(process.stderr.isTTY && { redraw: (line: string) => write(process.stderr, `\r\x1b[K${line}`) }),
+    ...(process.stderr.isTTY && {
+      redraw: (line: string) => write(process.stderr, redrawn(line, process.stderr.columns)),
+    }),
   });
 }
 

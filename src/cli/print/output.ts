@@ -11,3 +11,8 @@ export function sizeInWords(bytes: number): string {
   const step = Math.min(units.length - 1, bytes < 1000 ? 0 : Math.floor(Math.log10(bytes) / 3));
   return `${Number((bytes / 1000 ** step).toFixed(1))} ${units[step]}`;
 }
+
+/** replaces the line of a terminal where the cursor is; a longer text would wrap and leave its first part behind */
+export function redrawn(line: string, columns = 80): string {
+  return `\r\x1b[K${line.slice(0, Math.max(0, columns - 1))}`;
+}
