@@ -29,7 +29,7 @@ import { SandkeepError } from "../core/model/errors.ts";
 import { idsFrom } from "../core/model/ids.ts";
 import type { RecoveryFiles } from "../core/ports/recovery-files.ts";
 import type { Store } from "../core/ports/store.ts";
-import { areBound, type Belonging, bindFirst } from "../core/recovery/identity.ts";
+import { areBound, type BoundPair, bindFirst } from "../core/recovery/identity.ts";
 import { certificateOf, deriveAuthority } from "../egress/intercept/authority.ts";
 import { type SigningKey, signingKeyIn } from "../egress/intercept/signing-key.ts";
 import { isBelow } from "../ingress/host.ts";
@@ -139,8 +139,8 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
     const files = recoveryFilesOf(config);
     const store = await openStoreOf(config, files);
     undo.defer(() => store.close());
-    const belonging = belongingOf(config, store, files);
-    const isBound = await areBound(belonging);
+    const pair = pairOf(config, store, files);
+    const isBound = await areBound(pair);
     const roots = trustedRootsOf(config);
     const runtime = runtimeOf(config, { guest, progress, roots: roots.pems, room });
     await runtime.open();
@@ -148,7 +148,7 @@ async function startDaemon(config: Config, log: Log): Promise<Daemon> {
       // What sandboxes run on goes with the last of them.
       return stopsAll ? runtime.shutdown() : runtime.leave();
     });
-    if (!isBound) await bindFirst(belonging, runtime, randomUUID());
+    if (!isBound) await bindFirst(pair, runtime, randomUUID());
     await requireDefaultImage(config, runtime);
     const signingKey = signingKeyIn(join(config.dataDir, "oidc.key"));
     const place: Place = { config, port: config.port };
@@ -224,7 +224,7 @@ export async function openForRecovery(args: string[], { create }: { create: bool
   const parts = undo.move();
   return {
     context,
-    belonging: belongingOf(config, store, files),
+    pair: pairOf(config, store, files),
     serveCommand: commandLine("serve", config, process.env),
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };
@@ -274,7 +274,7 @@ function storeLocation({ databaseUrl, dataDir }: Config): StoreLocation {
   return databaseUrl === undefined ? { path: join(dataDir, "sandkeep.db") } : { url: databaseUrl };
 }
 
-function belongingOf(config: Config, store: Store, files: RecoveryFiles): Belonging {
+function pairOf(config: Config, store: Store, files: RecoveryFiles): BoundPair {
   return { store, files, directory: config.dataDir, database: placeOf(storeLocation(config)) };
 }
 

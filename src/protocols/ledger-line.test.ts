@@ -1,13 +1,13 @@
 /** The lines of the ledger: each is read as it was written, and damaged and newer ones are told apart. */
 
 import { expect, test } from "vitest";
-import { ledgerVersion, readLedgerLine, type Thing, writeLedgerLine } from "./ledger-line.ts";
+import { type HostResource, ledgerVersion, readLedgerLine, writeLedgerLine } from "./ledger-line.ts";
 
 const kinds = ["cgroup", "mount", "directory", "socket", "namespace"] as const;
-const things: Thing[] = kinds.map((kind) => ({ kind, name: `a ${kind}` }));
+const resources: HostResource[] = kinds.map((kind) => ({ kind, name: `a ${kind}` }));
 
-test("a line is read as it was written, with every kind of thing", () => {
-  for (const line of [{ make: things }, { gone: things }, { make: things, gone: things }, {}]) {
+test("a line is read as it was written, with every kind of resource", () => {
+  for (const line of [{ make: resources }, { gone: resources }, { make: resources, gone: resources }, {}]) {
     expect(readLedgerLine(writeLedgerLine(line))).toEqual(line);
   }
 });

@@ -15,20 +15,20 @@ import { checkVersion } from "./newer-format.ts";
 export const ledgerVersion = 1;
 
 /** Something that this runtime has made on the host. */
-export interface Thing {
+export interface HostResource {
   kind: "cgroup" | "mount" | "directory" | "socket" | "namespace";
   name: string;
 }
 
 export interface LedgerLine {
-  make?: Thing[];
-  gone?: Thing[];
+  make?: HostResource[];
+  gone?: HostResource[];
 }
 
-const things = z.array(
+const resources = z.array(
   z.object({ kind: z.enum(["cgroup", "mount", "directory", "socket", "namespace"]), name: z.string() }),
 );
-const schema: z.ZodType<LedgerLine> = z.object({ make: things.exactOptional(), gone: things.exactOptional() });
+const schema: z.ZodType<LedgerLine> = z.object({ make: resources.exactOptional(), gone: resources.exactOptional() });
 
 /** includes the line break */
 export function writeLedgerLine(line: LedgerLine): string {

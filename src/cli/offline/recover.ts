@@ -3,7 +3,7 @@
 import { parseArgs } from "node:util";
 import { SandkeepError } from "../../core/model/errors.ts";
 import { type AdoptionContext, adoptUnknown } from "../../core/recovery/adoption.ts";
-import { type Belonging, bindAnyway } from "../../core/recovery/identity.ts";
+import { type BoundPair, bindAnyway } from "../../core/recovery/identity.ts";
 import { takeInventory, type Unknown } from "../../core/recovery/unknown.ts";
 import { optionProblem } from "../args.ts";
 import { damagedRecords } from "./damaged-records.ts";
@@ -24,7 +24,7 @@ Options:
 /** A data directory and its database, opened without a daemon. */
 export interface RecoveryPlace extends AsyncDisposable {
   context: AdoptionContext;
-  belonging: Belonging;
+  pair: BoundPair;
   /** the command line that starts the daemon on these directories */
   serveCommand: string;
 }
@@ -45,7 +45,7 @@ export async function recoverCommand(args: string[], context: RecoverContext): P
   const { unknown } = await takeInventory(place.context.store, place.context.runtime);
   const found: Found = {
     unknown: itemsOf(unknown, place.context),
-    damaged: damagedRecords(place.belonging.directory),
+    damaged: damagedRecords(place.pair.directory),
   };
   if (!json) for (const line of listed(found)) context.print(line);
   const adopted = adopt ? await adoptAll(place, context.freshIdentity()) : undefined;
@@ -70,8 +70,8 @@ type Item =
 
 type Adopted = Awaited<ReturnType<typeof adoptUnknown>>;
 
-async function adoptAll({ belonging, context }: RecoveryPlace, freshIdentity: string): Promise<Adopted> {
-  await bindAnyway(belonging, freshIdentity);
+async function adoptAll({ pair, context }: RecoveryPlace, freshIdentity: string): Promise<Adopted> {
+  await bindAnyway(pair, freshIdentity);
   return adoptUnknown(context);
 }
 

@@ -15,7 +15,7 @@ import type { Runtime } from "../ports/runtime.ts";
 import type { Store } from "../ports/store.ts";
 import { takeInventory } from "./unknown.ts";
 
-export interface Belonging {
+export interface BoundPair {
   store: Store;
   files: RecoveryFiles;
   /** names of the two in messages */
@@ -23,42 +23,42 @@ export interface Belonging {
   database: string;
 }
 
-const remedy = ({ files: { recoverCommand } }: Belonging, where: string) =>
+const remedy = ({ files: { recoverCommand } }: BoundPair, where: string) =>
   `Start with ${where}; or run "${recoverCommand}", which lists what is here, and "${recoverCommand} --adopt", which puts it on record`;
 
 /** whether the two are bound to each other; throws if one of them belongs to another */
-export async function areBound(belonging: Belonging): Promise<boolean> {
-  const { store, files, directory, database } = belonging;
+export async function areBound(pair: BoundPair): Promise<boolean> {
+  const { store, files, directory, database } = pair;
   const [here, there] = [files.identity(), await store.identity()];
   if (here === undefined && there === undefined) return false;
   if (here === there) return true;
   if (there === undefined) {
     throw new SandkeepError(
       "conflict",
-      `Cannot serve "${directory}": it has been used with another database than ${database}, which is new or empty. ${remedy(belonging, "the database that it was used with")}`,
+      `Cannot serve "${directory}": it has been used with another database than ${database}, which is new or empty. ${remedy(pair, "the database that it was used with")}`,
     );
   }
   throw new SandkeepError(
     "conflict",
-    `Cannot serve "${directory}": the database ${database} belongs to another data directory. ${remedy(belonging, "the database or the directory that it was used with")}`,
+    `Cannot serve "${directory}": the database ${database} belongs to another data directory. ${remedy(pair, "the database or the directory that it was used with")}`,
   );
 }
 
 /** gives both one identity if their contents fit; changes nothing otherwise */
-export async function bindFirst(belonging: Belonging, runtime: Runtime, fresh: string): Promise<void> {
-  const { store, files, directory, database } = belonging;
+export async function bindFirst(pair: BoundPair, runtime: Runtime, fresh: string): Promise<void> {
+  const { store, files, directory, database } = pair;
   const { unknown, known } = await takeInventory(store, runtime);
   const machines = unknown.live.length + unknown.ended.length;
   if (known === 0 && machines + unknown.snapshots.length > 0) {
     throw new SandkeepError(
       "conflict",
-      `Cannot serve "${directory}": it holds ${machines} machines and ${unknown.snapshots.length} snapshots, and the database ${database} knows none of them. ${remedy(belonging, "the database that it was used with")}`,
+      `Cannot serve "${directory}": it holds ${machines} machines and ${unknown.snapshots.length} snapshots, and the database ${database} knows none of them. ${remedy(pair, "the database that it was used with")}`,
     );
   }
   if (known === 0 && (await store.liveRuntimeSnapshots()).length > 0) {
     throw new SandkeepError(
       "conflict",
-      `Cannot serve "${directory}": the database ${database} knows snapshots, and none of them is here. ${remedy(belonging, "the directory that it was used with")}`,
+      `Cannot serve "${directory}": the database ${database} knows snapshots, and none of them is here. ${remedy(pair, "the directory that it was used with")}`,
     );
   }
   await store.setIdentity(fresh);
@@ -66,7 +66,7 @@ export async function bindFirst(belonging: Belonging, runtime: Runtime, fresh: s
 }
 
 /** for "sandkeep recover --adopt": binds them whatever their contents are */
-export async function bindAnyway({ store, files, directory, database }: Belonging, fresh: string): Promise<void> {
+export async function bindAnyway({ store, files, directory, database }: BoundPair, fresh: string): Promise<void> {
   const [here, there] = [files.identity(), await store.identity()];
   if (here !== undefined && there !== undefined && here !== there) {
     throw new SandkeepError(

@@ -1,6 +1,6 @@
 /**
  * The Linux runtime: opens the store, the launcher and the ledger, boots machines from images and snapshots, and finds
- * them again after the daemon died. plan.ts decides, launcher.ts asks the launcher, this file keeps the order of things.
+ * them again after the daemon died. plan.ts decides, launcher.ts asks the launcher, this file keeps the order.
  */
 
 import { mkdirSync, rmSync } from "node:fs";
@@ -30,7 +30,7 @@ import type { Builds } from "./host/builds.ts";
 import { removeCgroup } from "./host/cgroup.ts";
 import type { LogError } from "./host/launcher-log.ts";
 import { difference } from "./host/ledger.ts";
-import { lasting, realThings } from "./host/reconcile.ts";
+import { lasting, realResources } from "./host/reconcile.ts";
 import { ensureHostImage, hostImage } from "./images/host.ts";
 import { type ImageStore, imageReference } from "./images/images.ts";
 import type { LayerStore } from "./layers/layers.ts";
@@ -339,7 +339,7 @@ export class LinuxRuntime implements Runtime {
     const { launcher, ledger, cgroupParents } = this.#open();
     return lasting(async () => {
       const launched = await launcher.machines();
-      const real = realThings({ places: this.#places, cgroupParents, launched, launcherPid: launcher.pid });
+      const real = realResources({ places: this.#places, cgroupParents, launched, launcherPid: launcher.pid });
       return difference(ledger.outstanding(), real);
     });
   }

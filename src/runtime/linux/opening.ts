@@ -9,12 +9,12 @@ import { join } from "node:path";
 import { messageOf, SandkeepError } from "../../core/model/errors.ts";
 import type { Components } from "./components.ts";
 import { errnoOf } from "./guest-wire/failure.ts";
-import { realThings } from "./host/reconcile.ts";
+import { realResources } from "./host/reconcile.ts";
 import type { Places } from "./machines/plan.ts";
 import { readRecords } from "./machines/record-files.ts";
 import { closeStorage } from "./storage/storage.ts";
 
-export interface Opening {
+export interface FailedOpen {
   dataDir: string;
   places: Places;
   /** undefined before they are open */
@@ -28,7 +28,7 @@ export interface Opening {
 
 /** cleans up after a failed open; returns the error to throw */
 export async function abandoned(
-  { dataDir, places, components, hasMounted, close, shutdown }: Opening,
+  { dataDir, places, components, hasMounted, close, shutdown }: FailedOpen,
   error: unknown,
 ): Promise<unknown> {
   try {
@@ -57,7 +57,7 @@ function removeEmpty(folders: string[]): void {
 export async function rebuildLedger(components: Components, places: Places, dataDir: string): Promise<string> {
   const { ledger, launcher, cgroupParents } = components;
   const launched = await launcher.machines();
-  const real = realThings({ places, cgroupParents, launched, launcherPid: launcher.pid });
+  const real = realResources({ places, cgroupParents, launched, launcherPid: launcher.pid });
   const written = new Set(ledger.outstanding().map(({ kind, name }) => `${kind} ${name}`));
   ledger.make(real.filter(({ kind, name }) => !written.has(`${kind} ${name}`)));
   const path = join(dataDir, "ledger.jsonl");

@@ -4,12 +4,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tempDir } from "../../../../test/harness/harness.ts";
-import type { Thing } from "../../../protocols/ledger-line.ts";
+import type { HostResource } from "../../../protocols/ledger-line.ts";
 import { difference, Ledger } from "./ledger.ts";
 
-const cgroup: Thing = { kind: "cgroup", name: "/sys/fs/cgroup/x" };
-const folder: Thing = { kind: "directory", name: "/store/machines/m1" };
-const socket: Thing = { kind: "socket", name: "/run/m1.sock" };
+const cgroup: HostResource = { kind: "cgroup", name: "/sys/fs/cgroup/x" };
+const folder: HostResource = { kind: "directory", name: "/store/machines/m1" };
+const socket: HostResource = { kind: "socket", name: "/run/m1.sock" };
 
 async function ledgerPath(): Promise<string> {
   return join(await tempDir(), "ledger.jsonl");
@@ -46,7 +46,7 @@ describe("the ledger", () => {
     ledger.close();
   });
 
-  test("tells things of different kinds with one name apart", async () => {
+  test("tells resources of different kinds with one name apart", async () => {
     const ledger = new Ledger(await ledgerPath());
     ledger.make([
       { kind: "socket", name: "m1" },

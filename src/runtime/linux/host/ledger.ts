@@ -2,7 +2,7 @@
  * The ledger: what this runtime has made on the host, written down before it is made and struck off after it is gone.
  *
  * A file of lines (src/protocols/ledger-line.ts). A line is in the kernel's hands when
- * append() returns, so it outlives the daemon; after a crash of the host the kernel's own things are gone anyway and
+ * append() returns, so it outlives the daemon; after a crash of the host the kernel's own resources are gone anyway and
  * directories are found on the disk. A last line that is cut short counts as not written: nothing was made yet. Any other
  * line that cannot be read is left out; the file is set aside as <name>.damaged, and the opener rebuilds it from the host.
  */
@@ -21,12 +21,12 @@ import {
 } from "node:fs";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Discrepancy } from "../../../core/ports/runtime.ts";
-import { readLedgerLine, type Thing, writeLedgerLine } from "../../../protocols/ledger-line.ts";
+import { type HostResource, readLedgerLine, writeLedgerLine } from "../../../protocols/ledger-line.ts";
 import { typed } from "../guest-wire/failure.ts";
 import { readFormat } from "../storage/read-format.ts";
 
 export class Ledger {
-  readonly #things = new Map<string, Thing>();
+  readonly #resources = new Map<string, HostResource>();
   #fd: number;
   /** whether lines were lost, so that there may be more on the host than is written here */
   readonly isDamaged: boolean;
@@ -36,28 +36,28 @@ export class Ledger {
     this.isDamaged = existsSync(path) && !this.#replay(readFileSync(path, "utf8"));
     if (this.isDamaged) copyFileSync(path, `${path}.damaged`);
     const fresh = `${path}.new`;
-    const outstanding = [...this.#things.values()];
+    const outstanding = [...this.#resources.values()];
     writeFileSync(fresh, outstanding.length > 0 ? writeLedgerLine({ make: outstanding }) : "", { mode: 0o600 });
     renameSync(fresh, path);
     this.#fd = openSync(path, "a", 0o600);
   }
 
-  make(things: Thing[]): void {
-    this.#append(writeLedgerLine({ make: things }));
-    for (const thing of things) this.#things.set(key(thing), thing);
+  make(resources: HostResource[]): void {
+    this.#append(writeLedgerLine({ make: resources }));
+    for (const resource of resources) this.#resources.set(key(resource), resource);
   }
 
-  gone(things: Thing[]): void {
+  gone(resources: HostResource[]): void {
     try {
-      this.#append(writeLedgerLine({ gone: things }));
+      this.#append(writeLedgerLine({ gone: resources }));
     } catch {
       // On disk it stays outstanding, and is found to be gone when the runtime is opened again.
     }
-    for (const thing of things) this.#things.delete(key(thing));
+    for (const resource of resources) this.#resources.delete(key(resource));
   }
 
-  outstanding(): Thing[] {
-    return [...this.#things.values()];
+  outstanding(): HostResource[] {
+    return [...this.#resources.values()];
   }
 
   close(): void {
@@ -84,27 +84,29 @@ export class Ledger {
       .slice(0, -1)
       .map((line) => readFormat(() => readLedgerLine(line)));
     for (const { make = [], gone = [] } of entries.filter((entry) => entry !== undefined)) {
-      for (const thing of make) this.#things.set(key(thing), thing);
-      for (const thing of gone) this.#things.delete(key(thing));
+      for (const resource of make) this.#resources.set(key(resource), resource);
+      for (const resource of gone) this.#resources.delete(key(resource));
     }
     return entries.every((entry) => entry !== undefined);
   }
 }
 
 /** what is there against what is written down; both ways */
-export function difference(written: Thing[], real: Thing[]): Discrepancy[] {
+export function difference(written: HostResource[], real: HostResource[]): Discrepancy[] {
   const writtenKeys = new Set(written.map(key));
   const realKeys = new Set(real.map(key));
   return [
-    ...real.filter((thing) => !writtenKeys.has(key(thing))).map((thing) => problem(thing, "not in the ledger")),
-    ...written.filter((thing) => !realKeys.has(key(thing))).map((thing) => problem(thing, "gone")),
+    ...real
+      .filter((resource) => !writtenKeys.has(key(resource)))
+      .map((resource) => problem(resource, "not in the ledger")),
+    ...written.filter((resource) => !realKeys.has(key(resource))).map((resource) => problem(resource, "gone")),
   ];
 }
 
-function problem(thing: Thing, what: Discrepancy["problem"]): Discrepancy {
-  return { kind: thing.kind, name: thing.name, problem: what };
+function problem(resource: HostResource, what: Discrepancy["problem"]): Discrepancy {
+  return { kind: resource.kind, name: resource.name, problem: what };
 }
 
-function key(thing: Thing): string {
-  return `${thing.kind} ${thing.name}`;
+function key(resource: HostResource): string {
+  return `${resource.kind} ${resource.name}`;
 }

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Discrepancy } from "../../../core/ports/runtime.ts";
-import type { Thing } from "../../../protocols/ledger-line.ts";
+import type { HostResource } from "../../../protocols/ledger-line.ts";
 import type { LaunchedMachine } from "../guest-wire/launcher.ts";
 import type { Places } from "../machines/plan.ts";
 import { monitorPoint } from "../storage/write-monitor.ts";
@@ -34,14 +34,14 @@ export async function lasting(compare: () => Promise<Discrepancy[]>): Promise<Di
   return found;
 }
 
-export function realThings(reality: HostState): Thing[] {
+export function realResources(reality: HostState): HostResource[] {
   const { places } = reality;
   return [
-    ...existingCgroups(reality.cgroupParents).map((name): Thing => ({ kind: "cgroup", name })),
-    ...entries(places.machines).map((name): Thing => ({ kind: "directory", name })),
-    ...entries(places.sockets).map((name): Thing => ({ kind: "socket", name })),
-    ...reality.launched.map(({ name }): Thing => ({ kind: "namespace", name })),
-    ...strayMounts(reality).map((name): Thing => ({ kind: "mount", name })),
+    ...existingCgroups(reality.cgroupParents).map((name): HostResource => ({ kind: "cgroup", name })),
+    ...entries(places.machines).map((name): HostResource => ({ kind: "directory", name })),
+    ...entries(places.sockets).map((name): HostResource => ({ kind: "socket", name })),
+    ...reality.launched.map(({ name }): HostResource => ({ kind: "namespace", name })),
+    ...strayMounts(reality).map((name): HostResource => ({ kind: "mount", name })),
   ];
 }
 

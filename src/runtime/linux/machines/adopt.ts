@@ -105,7 +105,7 @@ export async function adopt(options: AdoptOptions): Promise<Adopted> {
       if (record && !record.ended) repairCopies(plan, record);
       if (!record) return maker.discard(plan);
       if (record.ended) {
-        if (plan.things.some((thing) => half.has(thing.name))) await finish(components, plan);
+        if (plan.resources.some((resource) => half.has(resource.name))) await finish(components, plan);
         return void adopted.ended.push({ plan, record });
       }
       const machine = await reconnect(options, plan, record, launched.get(name));
@@ -216,9 +216,9 @@ export async function finish(
 async function undo(options: AdoptOptions, launched: Map<string, LaunchedMachine>, known: Set<string>): Promise<void> {
   const { places, components } = options;
   const { cgroups, ledger, maker } = components;
-  const things = ledger.outstanding().filter(({ kind }) => kind !== "mount");
+  const resources = ledger.outstanding().filter(({ kind }) => kind !== "mount");
   // A machine's cgroups leave the ledger last, when its folder may be gone already.
-  const names = new Set([...launched.keys(), ...things.map(({ name }) => basename(name, ".sock"))]);
+  const names = new Set([...launched.keys(), ...resources.map(({ name }) => basename(name, ".sock"))]);
   for (const name of names) {
     if (known.has(name) || name === "") continue;
     const plan = planMachine(places, cgroups, name, 0);

@@ -43,7 +43,7 @@ describe("places", () => {
 describe("a prepared machine", () => {
   test("names everything that will be made, for the ledger", () => {
     const plan = planMachine(here, v2, "m1", 5);
-    const names = new Map(plan.things.map((thing) => [thing.kind, thing.name]));
+    const names = new Map(plan.resources.map((resource) => [resource.kind, resource.name]));
     expect(names.get("directory")).toBe(plan.folder);
     expect(names.get("socket")).toBe(plan.socket);
     expect(names.get("namespace")).toBe("m1");

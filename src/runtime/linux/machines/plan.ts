@@ -15,7 +15,7 @@ import type {
   MachineSpec,
   NetworkMode,
 } from "../../../core/ports/runtime.ts";
-import type { Thing } from "../../../protocols/ledger-line.ts";
+import type { HostResource } from "../../../protocols/ledger-line.ts";
 import {
   type CgroupHost,
   foldersOf,
@@ -59,7 +59,7 @@ export interface MachinePlan {
   spare: string;
   cgroup: MachineCgroup;
   /** what the ledger must know before any of it is made */
-  things: Thing[];
+  resources: HostResource[];
 }
 
 export interface PreparePlan {
@@ -144,9 +144,9 @@ export function planMachine(at: Places, host: CgroupHost, name: string, slot: nu
     spare: spareOf(at, name),
     socket,
     cgroup,
-    things: [
+    resources: [
       { kind: "directory", name: folder },
-      ...foldersOf(cgroup).map((path): Thing => ({ kind: "cgroup", name: path })),
+      ...foldersOf(cgroup).map((path): HostResource => ({ kind: "cgroup", name: path })),
       { kind: "socket", name: socket },
       { kind: "namespace", name },
     ],

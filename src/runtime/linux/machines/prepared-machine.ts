@@ -5,7 +5,7 @@
 
 import { chownSync, mkdirSync, rmSync } from "node:fs";
 import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
-import type { Thing } from "../../../protocols/ledger-line.ts";
+import type { HostResource } from "../../../protocols/ledger-line.ts";
 import type { Agent } from "../guest-wire/agent.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
 import { type CgroupHost, isInCgroup, killProcesses, makeCgroup, removeCgroup, setLimits } from "../host/cgroup.ts";
@@ -115,7 +115,7 @@ export class MachinePreparer {
   async prepare(network: NetworkMode, limits: Limits, start?: VolumeStart): Promise<PreparedMachine> {
     const { places, cgroups, ledger } = this.#options;
     const plan = planMachine(places, cgroups, this.#options.newName(), this.#takeSlot());
-    ledger.make(plan.things);
+    ledger.make(plan.resources);
     try {
       mkdirSync(plan.folder, { mode: 0o700 });
       mkdirSync(plan.journal, { mode: 0o700 });
@@ -175,8 +175,8 @@ export class MachinePreparer {
 
   /** removes everything but the folder; cgroups whose last process is still ending are removed a moment later */
   async release(plan: MachinePlan): Promise<void> {
-    const cgroups = plan.things.filter((thing) => thing.kind === "cgroup");
-    const others = plan.things.filter((thing) => thing.kind === "socket" || thing.kind === "namespace");
+    const cgroups = plan.resources.filter((resource) => resource.kind === "cgroup");
+    const others = plan.resources.filter((resource) => resource.kind === "socket" || resource.kind === "namespace");
     // the launcher deletes it too, unless it died before the machine did
     rmSync(plan.socket, { force: true });
     this.#options.ledger.gone(others);
@@ -198,14 +198,14 @@ export class MachinePreparer {
     if (line !== undefined) await volumes.limitLine(volume, line, 0);
   }
 
-  async #removeCgroups(things: Thing[]): Promise<void> {
-    const folders = things.map((thing) => thing.name);
+  async #removeCgroups(resources: HostResource[]): Promise<void> {
+    const folders = resources.map((resource) => resource.name);
     for (let attempt = 0; !removeCgroup(folders); attempt++) {
       // what stays is in the ledger and is removed when the runtime is opened again
       if (attempt === cgroupRetry) return;
       await new Promise((resolve) => setTimeout(resolve, 2 ** Math.min(attempt, 7)));
     }
-    this.#options.ledger.gone(things);
+    this.#options.ledger.gone(resources);
   }
 
   #takeSlot(): number {
