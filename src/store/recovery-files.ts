@@ -11,10 +11,11 @@
  * one that cannot be read counts as missing. The identity is flushed.
  */
 
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { writeDurably } from "../base/durable-file.ts";
 import { codeOf } from "../base/error-code.ts";
+import { makeFolderSync } from "../base/folders.ts";
 import { SandkeepError } from "../core/model/errors.ts";
 import type { DescribedKind, Description, RecoveryFiles } from "../core/ports/recovery-files.ts";
 
@@ -85,7 +86,7 @@ function write(path: string, value: object): void {
       replace(path, text);
     } catch (error) {
       if (codeOf(error) !== "ENOENT") throw error;
-      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      makeFolderSync(dirname(path), 0o700);
       replace(path, text);
     }
   } catch (cause) {

@@ -1,9 +1,10 @@
 /** The components that a Linux runtime is made of, opened in the order in which they need each other. */
 
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdirSync, realpathSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
+import { chmodSync, realpathSync, renameSync, unwatchFile, watchFile, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
+import { makeFolderSync } from "../../base/folders.ts";
 import type { ImageConventions } from "../../core/model/conventions.ts";
 import { messageOf } from "../../core/model/errors.ts";
 import type { EgressSettings } from "../../core/ports/egress-settings.ts";
@@ -149,7 +150,7 @@ export async function openComponents(options: ComponentsOptions): Promise<Compon
   const settings = options.egressSettings?.();
   if (settings) leaveSettings(places, settings);
   // The egress process runs as another user, which has to find its folders in there.
-  mkdirSync(places.egressLogs, { recursive: true });
+  makeFolderSync(places.egressLogs);
   chmodSync(places.egressLogs, 0o711);
   const command = realCommand(options.egress);
   const launcherLog = new LauncherLog(join(places.run, "launcher.log"), { logError, warn });
@@ -384,7 +385,7 @@ function forgetCounts(launcher: Launcher, { hasVolumes, places }: ComponentsOpti
 
 /** for an egress process that starts while no daemon runs; the file is replaced as a whole */
 function leaveSettings({ run, egressSettings: file }: Places, settings: EgressSettings): void {
-  mkdirSync(run, { recursive: true, mode: 0o700 });
+  makeFolderSync(run, 0o700);
   writeFileSync(`${file}.new`, JSON.stringify(settings), { mode: 0o600 });
   renameSync(`${file}.new`, file);
 }

@@ -3,7 +3,8 @@
  * them again after the daemon died. plan.ts decides, launcher.ts asks the launcher, this file keeps the order.
  */
 
-import { mkdirSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
+import { makeFolderSync } from "../../base/folders.ts";
 import { messageOf, SandkeepError } from "../../core/model/errors.ts";
 import type {
   Discrepancy,
@@ -117,12 +118,12 @@ export class LinuxRuntime implements Runtime {
 
   async #openAll({ hasLost = false } = {}): Promise<void> {
     const { dataDir, guest, room, conventions, roots = [], progress = () => undefined } = this.#options;
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    makeFolderSync(dataDir, 0o700);
     const options = { dataDir, progress, ...this.#options.storage };
     const storage = await openWritable({ storage: options, places: this.#places, guest, room, hasLost });
     this.#hasMounted = storage.isNewlyMounted;
     const { machines, spares, sockets } = this.#places;
-    for (const folder of [machines, spares, sockets]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    for (const folder of [machines, spares, sockets]) makeFolderSync(folder, 0o700);
     const components = await this.#openComponents({ ...storage, isNewlyMounted: storage.isNewlyMounted || hasLost });
     this.#isAdopting = true;
     this.#components = components;

@@ -4,9 +4,10 @@
  */
 
 import { spawn } from "node:child_process";
-import { closeSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
+import { makeFolderSync } from "../../../base/folders.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { NetworkMode } from "../../../core/ports/runtime.ts";
 import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from "../../../protocols/guest-frames.ts";
@@ -403,7 +404,7 @@ async function start(
   events: ChannelEvents,
   ended: (end: ChildEnd) => void,
 ): Promise<Channel> {
-  mkdirSync(options.run, { recursive: true, mode: 0o700 });
+  makeFolderSync(options.run, 0o700);
   const log = openSync(join(options.run, "launcher.log"), "a", 0o600);
   const child = spawn(options.binary, ["launch", options.run, "--", ...options.egress], {
     detached: true,

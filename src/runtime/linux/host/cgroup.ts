@@ -3,9 +3,10 @@
  * and use is read. Where a v2 tree exists it is used for killing, freezing and CPU time, with or without controllers.
  */
 
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { codeOf } from "../../../base/error-code.ts";
+import { makeFolderSync } from "../../../base/folders.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { Limits } from "../../../core/ports/runtime.ts";
 import { kernelText } from "./kernel-file.ts";
@@ -144,7 +145,7 @@ export function allProcesses(pidMax: number, threadsMax: number): number {
 export function makeParent(host: CgroupHost, parent: string): string[] {
   const mounts = [host.unified, host.cpu, host.memory, host.pids, host.cpuacct, host.freezer];
   const folders = [...new Set(mounts.filter((mount) => mount !== undefined))].map((mount) => join(mount, parent));
-  for (const folder of folders) mkdirSync(folder, { recursive: true });
+  for (const folder of folders) makeFolderSync(folder);
   const most = allProcesses(number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max"));
   const limitTogether = () => writeFileSync(join(host.pids, parent, "pids.max"), `${most}`);
   if (host.version === 1) limitTogether();
@@ -158,7 +159,7 @@ export function makeParent(host: CgroupHost, parent: string): string[] {
 }
 
 export function makeCgroup(cgroup: MachineCgroup): void {
-  for (const folder of foldersOf(cgroup)) mkdirSync(folder, { recursive: true });
+  for (const folder of foldersOf(cgroup)) makeFolderSync(folder);
 }
 
 export function setLimits(cgroup: MachineCgroup, limits: Partial<Limits>): void {

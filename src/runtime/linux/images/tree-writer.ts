@@ -3,8 +3,9 @@
  * store. No process is in between: the kernel copies thousands of files in the time that sending them would take.
  */
 
-import { chmod, copyFile, lchown, link, mkdir, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, copyFile, lchown, link, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { makeFolder } from "../../../base/folders.ts";
 import { type EntryOptions, isProgram, type Owner } from "./layer-writer.ts";
 
 const root: Owner = { uid: 0, gid: 0 };
@@ -17,7 +18,7 @@ export class TreeWriter {
   }
 
   async directory(path: string, { mode = 0o755, owner = root }: EntryOptions = {}): Promise<void> {
-    await mkdir(this.#at(path), { recursive: true });
+    await makeFolder(this.#at(path));
     await this.#own(path, { mode, owner });
   }
 
@@ -28,7 +29,7 @@ export class TreeWriter {
   }
 
   async symlink(target: string, path: string): Promise<void> {
-    await mkdir(dirname(this.#at(path)), { recursive: true });
+    await makeFolder(dirname(this.#at(path)));
     await this.#remove(path);
     await symlink(target, this.#at(path));
   }

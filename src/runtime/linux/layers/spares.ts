@@ -7,7 +7,7 @@
  */
 
 import { existsSync, renameSync } from "node:fs";
-import { mkdir, readdir, rmdir } from "node:fs/promises";
+import { readdir, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isMissing, makePrivate } from "../storage/json-file.ts";
 import { processTag } from "./claims.ts";
@@ -87,7 +87,7 @@ export class Spares {
   /** makes a copy of a layer's volume; on btrfs it and the volume are on the disk when this resolves */
   async add(layer: string, volume: string): Promise<void> {
     const folder = join(this.#options.folder, layer);
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makePrivate(folder);
     const path = join(folder, processTag());
     await this.#options.copy(volume, path);
     this.#ready.set(layer, [...(this.#ready.get(layer) ?? []), path]);

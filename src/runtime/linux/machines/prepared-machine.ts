@@ -4,6 +4,7 @@
  */
 
 import { chownSync, mkdirSync, rmSync } from "node:fs";
+import { makeFolderSync } from "../../../base/folders.ts";
 import type { Limits, NetworkMode } from "../../../core/ports/runtime.ts";
 import type { HostResource } from "../../../protocols/ledger-line.ts";
 import type { Agent } from "../guest-wire/agent.ts";
@@ -226,6 +227,6 @@ async function bothOf<T>(first: Promise<T>, other: Promise<void> | undefined): P
 
 /** the one folder of a machine that the egress process may write to */
 function makeEgressLog({ egressLog }: MachinePlan): void {
-  mkdirSync(egressLog, { recursive: true, mode: 0o700 });
+  makeFolderSync(egressLog, 0o700);
   chownSync(egressLog, egressUser, egressUser);
 }

@@ -1,7 +1,8 @@
 /** Drives on disk: <store>/drives/<id>, each a volume with its own limit, mounted into machines. */
 
-import { existsSync, mkdirSync, readdirSync, renameSync } from "node:fs";
+import { existsSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
+import { makeFolderSync } from "../../../base/folders.ts";
 import { SandkeepError } from "../../../core/model/errors.ts";
 import type { DriveVolumes } from "../../../core/ports/runtime.ts";
 import { isPlainName } from "../machines/plan.ts";
@@ -36,7 +37,7 @@ export class DriveStore implements DriveVolumes {
 
   /** also deletes the rest of drives whose deletion was interrupted */
   async open(): Promise<void> {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    makeFolderSync(this.#folder, 0o700);
     for (const name of readdirSync(this.#folder)) if (name.endsWith(deleted)) await this.#remove(name);
   }
 

@@ -4,8 +4,9 @@
  * exceeded" where a write would need room; reading and deleting go on.
  */
 
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { makeFolderSync } from "../../../base/folders.ts";
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
 import { processesFile } from "../host/cgroup.ts";
@@ -71,7 +72,7 @@ export class GrowthStop {
     const { note, store, isOwnStore, volumes, room, sync } = this.#options;
     // Writes accepted so far get to the disk while there is room for them; by itself the kernel takes half a minute.
     sync().catch(() => undefined);
-    mkdirSync(dirname(note), { recursive: true, mode: 0o700 });
+    makeFolderSync(dirname(note), 0o700);
     writeFileSync(note, "");
     this.#isStopped = true;
     if (!isOwnStore) return;

@@ -2,10 +2,11 @@
 
 import { randomBytes } from "node:crypto";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
-import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
+import { open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
 import { codeOf } from "../../../base/error-code.ts";
+import { makeFolder } from "../../../base/folders.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 
 /**
@@ -81,7 +82,7 @@ export async function jsonNames(folder: string): Promise<string[]> {
 
 /** makes a folder that only the daemon's user can read */
 export async function makePrivate(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder, 0o700);
 }
 
 /** a rename is on the disk only after its directory has been flushed */

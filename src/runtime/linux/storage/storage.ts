@@ -13,7 +13,6 @@ import { execFile } from "node:child_process";
 import {
   chmodSync,
   existsSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -27,6 +26,7 @@ import {
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
+import { makeFolderSync } from "../../../base/folders.ts";
 import { messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import { readJson, writeJson } from "./json-file.ts";
 import { monitorPoint } from "./write-monitor.ts";
@@ -68,7 +68,7 @@ const mostDirty = 64 << 20;
 /** mounts the store unless it is mounted; never changes its content */
 export async function openStorage(options: StorageOptions): Promise<Storage> {
   const path = join(options.dataDir, "store");
-  mkdirSync(path, { recursive: true, mode: 0o700 });
+  makeFolderSync(path, 0o700);
   const kind = await kindOf(options, path);
   const wasMounted = isMounted(path);
   if (!wasMounted) {

@@ -6,6 +6,7 @@ import { chownSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { makeFolderSync } from "../../../base/folders.ts";
 import { isSandkeepError } from "../../../core/model/errors.ts";
 import { errnoOf } from "../guest-wire/failure.ts";
 import type { Launcher } from "../guest-wire/launcher.ts";
@@ -37,7 +38,7 @@ export class Volumes {
 
   /** makes a copy of a machine's volume ready to be mounted */
   renew(path: string): void {
-    mkdirSync(join(path, "work"), { recursive: true, mode: 0o700 });
+    makeFolderSync(join(path, "work"), 0o700);
     // The overlay's notes about a mount that is gone would keep the next one from working.
     rmSync(join(path, "work/work/incompat"), { recursive: true, force: true });
   }

@@ -12,9 +12,10 @@
  */
 
 import { execFile } from "node:child_process";
-import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { makeFolderSync } from "../../../base/folders.ts";
 import { messageOf } from "../../../core/model/errors.ts";
 import { isOfDisk } from "../guest-wire/failure.ts";
 
@@ -84,8 +85,7 @@ async function mountOverlay(store: string): Promise<void> {
   const folder = join(store, "monitor");
   // The kernel refuses the work directory of a volatile overlay that was mounted before.
   rmSync(join(folder, "work", "work"), { recursive: true, force: true });
-  for (const name of ["lower", "upper", "work", "mount"])
-    mkdirSync(join(folder, name), { recursive: true, mode: 0o700 });
+  for (const name of ["lower", "upper", "work", "mount"]) makeFolderSync(join(folder, name), 0o700);
   // Relative names: in a path, commas and colons would mean something to the kernel.
   const options = "volatile,lowerdir=lower,upperdir=upper,workdir=work";
   const env = { ...process.env, LC_ALL: "C" };
