@@ -55,7 +55,7 @@ export class Builds {
   readonly #exports = new FairSemaphore(mostExports);
   readonly #ending = new AbortController();
   readonly #underWay = new Map<string, Promise<void>>();
-  /** builds that run or wait, each until all its work has stopped */
+  /** builds that run or wait, each until all its work has stopped, and the deletion of old steps */
   readonly #builds = new Set<Promise<void>>();
   #running = 0;
   #prunedAt = Number.NEGATIVE_INFINITY;
@@ -170,7 +170,13 @@ export class Builds {
     const { runtime, now, limits } = this.#context;
     if (limits.buildCacheRetention === 0) return;
     this.#prunedAt = now();
-    await runtime.imageBuilds.prune(now() - limits.buildCacheRetention);
+    const pruning = runtime.imageBuilds.prune(now() - limits.buildCacheRetention);
+    const isOver = pruning.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#builds.add(isOver);
+    await pruning.finally(() => this.#builds.delete(isOver));
   }
 
   async #work(

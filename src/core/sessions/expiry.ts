@@ -45,6 +45,8 @@ export class Expiry {
   readonly #pruning: Pruning;
   #timer: NodeJS.Timeout | undefined;
   readonly #rounds: NodeJS.Timeout[] = [];
+  /** rounds that run */
+  readonly #underWay = new Set<Promise<unknown>>();
   /** sessions that are being stopped because they expired */
   readonly #stopping = new Set<string>();
   #working: Promise<void> | undefined;
@@ -75,6 +77,7 @@ export class Expiry {
     clearTimeout(this.#timer);
     for (const round of this.#rounds) clearInterval(round);
     await this.#working;
+    await Promise.all(this.#underWay);
   }
 
   /** call when a session's end may have moved */
@@ -100,8 +103,13 @@ export class Expiry {
   }
 
   #every(ms: number, work: () => Promise<unknown>): void {
-    const round = setInterval(() => void work().catch(this.#context.logError), ms);
-    this.#rounds.push(round.unref());
+    const begin = () => {
+      const round = work()
+        .catch(this.#context.logError)
+        .finally(() => this.#underWay.delete(round));
+      this.#underWay.add(round);
+    };
+    this.#rounds.push(setInterval(begin, ms).unref());
   }
 
   async #work(): Promise<void> {

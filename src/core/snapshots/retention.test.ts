@@ -1,4 +1,4 @@
-/** Tests of which snapshots stay when a sandbox keeps only its last few. */
+/** Tests of which snapshots stay when a sandbox keeps only its last few, and of when deleted ones go. */
 
 import { expect, test } from "vitest";
 import { sandbox, session, snapshot, time } from "../../../test/harness/fake-core.ts";
@@ -46,4 +46,35 @@ test("an evicted snapshot that is not deleted lives on for the default time", as
 
 test("an evicted snapshot lives for ever if that is the default time", async () => {
   expect(await evicted(0)).toEqual({ expiration: 0, expiresAt: undefined });
+});
+
+test("a snapshot that is deleted while others are being collected is collected too", async () => {
+  const stored = new Set(["first", "second"]);
+  const there = new Set(stored);
+  let collections = 0;
+  const context = {
+    events: new Events({ run: "run", now: () => 0 }),
+    store: {
+      updateSnapshot: async (id: string) => void stored.delete(id),
+      liveRuntimeSnapshots: async () => [...stored],
+      isDeletedSnapshot: async (id: string) => !stored.has(id),
+    },
+    runtime: {
+      snapshots: {
+        list: async () => [...there].map((id) => ({ id })),
+        delete: async (id: string) => void there.delete(id),
+        async collect() {
+          // The list was read before this.
+          if (collections++ === 0) await retention.delete({ ...snapshot, id: "second", runtimeId: "second" });
+        },
+      },
+    },
+    logError: () => undefined,
+  } as unknown as Context;
+  const retention = new Retention(context, { forget: () => undefined } as unknown as Descriptions, {
+    has: () => false,
+  });
+  await retention.delete({ ...snapshot, id: "first", runtimeId: "first" });
+  await retention.settled();
+  expect([...there]).toEqual([]);
 });

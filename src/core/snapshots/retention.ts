@@ -24,6 +24,8 @@ export class Retention {
   readonly #descriptions: Descriptions;
   readonly #quarantine: Pick<Quarantine, "has">;
   readonly #collecting = new SharedRun<void>();
+  /** whether something was deleted since the last collection began */
+  #isOutdated = false;
   /** size corrections under way */
   readonly #corrections = new Set<Promise<void>>();
 
@@ -135,7 +137,8 @@ export class Retention {
 
   /** deletes runtime snapshots that the store has as deleted, in the background */
   collect(): void {
-    void this.#collecting.run(() => this.#collect().catch(this.#context.logError));
+    this.#isOutdated = true;
+    void this.#collecting.run(() => this.#collectAll());
   }
 
   async settled(): Promise<void> {
@@ -158,6 +161,13 @@ export class Retention {
       .catch(logError)
       .finally(() => this.#corrections.delete(correction));
     this.#corrections.add(correction);
+  }
+
+  async #collectAll(): Promise<void> {
+    while (this.#isOutdated) {
+      this.#isOutdated = false;
+      await this.#collect().catch(this.#context.logError);
+    }
   }
 
   async #collect(): Promise<void> {

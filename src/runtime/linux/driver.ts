@@ -168,9 +168,9 @@ export class LinuxRuntime implements Runtime {
       ...[...this.#registry.live.values()].map((machine) => () => machine.stop()),
       // Their files stay.
       ...this.#setAside.map((plan) => () => finish(this.#open(), plan)),
-      () => layers.close(),
       // this asks the launcher for the sizes of snapshots
-      () => snapshots.flushed(),
+      () => snapshots.close(),
+      () => layers.close(),
       () => launcher.shutdown(),
       () => this.close(),
       () => closeStorage(this.#options.dataDir),

@@ -80,8 +80,8 @@ export function letGo(components: Components): Promise<void> {
   return shutDown([
     () => components.masks.close(),
     () => components.pool.close(),
+    () => components.snapshots.close(),
     () => components.layers.close(),
-    () => components.snapshots.flushed(),
     ...[...components.machines.live.values()].map((machine) => () => machine.close()),
     () => components.ports.close(),
     () => components.launcher.close(),

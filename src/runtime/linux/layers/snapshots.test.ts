@@ -76,6 +76,19 @@ describe("snapshots that were acknowledged before they were flushed", () => {
 });
 
 describe("keeping", () => {
+  test("closing waits for a collection that runs, and nothing is collected afterwards", async () => {
+    const { at, snapshot } = await withSnapshot(write("/a", "1"));
+    await at.snapshots.delete(snapshot.id);
+    const order: string[] = [];
+    const collection = at.snapshots.collect().then(() => order.push("collected"));
+    await at.snapshots.close().then(() => order.push("closed"));
+    await collection;
+    expect(order).toEqual(["collected", "closed"]);
+    // Without its folder, as when the store is unmounted, every record would seem to be gone.
+    await rm(join(at.path, "snapshots"), { recursive: true });
+    expect(await at.snapshots.collect()).toEqual([]);
+  });
+
   test("a snapshot keeps its layers and its image's, also when the name is gone, and releases them", async () => {
     const { at, snapshot } = await withSnapshot(write("/a", "1"));
     await at.images.delete("tiny");

@@ -75,6 +75,8 @@ export class SnapshotStore implements Snapshots {
   readonly #suspects = new Set<string>();
   #unflushed = false;
   readonly #flushing = new SharedRun<void>();
+  readonly #collections = new Set<Promise<unknown>>();
+  #isClosed = false;
 
   constructor({ store, layers, images, machines }: SnapshotStoreOptions) {
     this.#folder = join(store, "snapshots");
@@ -192,7 +194,22 @@ export class SnapshotStore implements Snapshots {
     return { snapshot, image, layer };
   }
 
+  /** deletes nothing once the store is closed: records that are unmounted would seem to be missing */
   async collect(): Promise<string[]> {
+    if (this.#isClosed) return [];
+    const collection = this.#collect();
+    this.#collections.add(collection);
+    return collection.finally(() => this.#collections.delete(collection));
+  }
+
+  /** resolves when nothing uses the records any more: collections are over, and snapshots are on the disk */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled(this.#collections);
+    await this.flushed();
+  }
+
+  async #collect(): Promise<string[]> {
     const needs = async () => {
       const machines = await this.#machines();
       const snapshots = await this.list();
