@@ -1,12 +1,14 @@
 /** A launcher that is missing when it is needed: for a start, or for an end. */
 
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
-import { copyFile, rename } from "node:fs/promises";
+import { existsSync, readFileSync } from "node:fs";
+import { copyFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { messageOf } from "../../src/core/model/errors.ts";
+import { Type } from "../../src/protocols/guest-frames.ts";
+import { openFiles } from "../../src/runtime/linux/guest-wire/channel.ts";
 import { Launcher } from "../../src/runtime/linux/guest-wire/launcher.ts";
 import { run } from "../conformance/runtime/run.ts";
 import { eventually, root, tempDir } from "../harness/harness.ts";
@@ -76,6 +78,28 @@ test("a launcher that lives and does not answer is replaced, and requests are an
   expect(said).toEqual([expect.stringContaining(what)]);
 });
 
+test("a helper of the launcher that is stopped is given up, and the next one answers", async () => {
+  await using undo = new AsyncDisposableStack();
+  const [runDir, folder] = [await tempDir(undo), await tempDir(undo)];
+  const options = { run: runDir, binary: guestBinary, egress: ["/bin/sleep", "infinity"], env: {}, orphans: () => [] };
+  const launcher = await Launcher.open({ ...options, patience: 100 });
+  undo.defer(() => launcher.shutdown());
+  // It waits for the other end of a pipe, as it would wait for a disk that hangs.
+  await promisify(execFile)("mkfifo", [join(folder, "fifo")]);
+  await expect(launcher.sync(join(folder, "fifo"))).rejects.toMatchObject({
+    code: "unavailable",
+    message: "Cannot finish the request: the launcher's helper has not answered for 1.5 s",
+  });
+  await launcher.sync(folder);
+  const socket = join(runDir, "launch.sock");
+  const session = await openFiles(socket, "the launcher", Type.filesAt, folder, undefined, 500);
+  for (const pid of helpersOf(launcher.pid)) process.kill(pid, "SIGSTOP");
+  await expect(session.stat("/")).rejects.toThrow("the launcher's helper has not answered for 0.5 s");
+  for (const pid of helpersOf(launcher.pid)) process.kill(pid, "SIGCONT");
+  await writeFile(join(folder, "fifo"), "");
+  await eventually("the helpers have ended", () => helpersOf(launcher.pid).length === 0);
+});
+
 test("a dead launcher does not prevent shutting down", async () => {
   await using undo = new AsyncDisposableStack();
   const host = await withRuntime(undo);
@@ -105,6 +129,12 @@ test("nothing outlives a start that fails late, because the egress process does 
   });
   await expectNothingLeft(data, []);
 });
+
+/** pids of the processes that serve one request each */
+function helpersOf(launcher: number): number[] {
+  const children = readFileSync(`/proc/${launcher}/task/${launcher}/children`, "utf8").trim().split(" ").map(Number);
+  return children.filter((pid) => pid > 0 && readFileSync(`/proc/${pid}/comm`, "utf8") === "sandkeep-guest\n");
+}
 
 async function failureOf(request: Promise<unknown>): Promise<string> {
   return request.then(

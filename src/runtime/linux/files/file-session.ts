@@ -65,6 +65,11 @@ export class FileSession {
     this.#socket.destroy();
   }
 
+  /** closes it if requests wait for an answer */
+  giveUp(reason: Error): void {
+    if (this.#receivers.size > 0) this.close(reason);
+  }
+
   whenClosed(call: () => void): void {
     this.#socket.once("close", call);
   }

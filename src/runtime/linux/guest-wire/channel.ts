@@ -16,7 +16,7 @@ import {
   wireVersion,
 } from "../../../protocols/guest-frames.ts";
 import { FileSession } from "../files/file-session.ts";
-import { errnoOf, failure } from "./failure.ts";
+import { errnoOf, failure, withoutFolders } from "./failure.ts";
 import { answers } from "./silence.ts";
 
 export interface ChannelEvents {
@@ -44,6 +44,9 @@ export class Unanswered extends SandkeepError {
 
 /** how long the other side may take to agree on the version, in ms */
 const longestHello = 20_000;
+
+/** how long a helper of the launcher may work on one request for files, such as the deletion of a large tree, in ms */
+const longestFileRequest = 30 * 60_000;
 
 interface Pending {
   resolve(reader: FrameReader): void;
@@ -147,8 +150,13 @@ export async function openFiles(
   type: typeof Type.files | typeof Type.filesAt,
   argument: string,
   connected: (session: FileSession) => void = () => undefined,
+  longest = longestFileRequest,
 ): Promise<FileSession> {
-  const session = new FileSession(await dial(path, name));
+  const socket = await dial(path, name);
+  const session = new FileSession(socket);
+  const why = `Cannot finish the file request: ${name}'s helper has not answered for ${longest / 1000} s`;
+  // How long a sandbox may take is up to the clients of its files.
+  if (type === Type.filesAt) socket.setTimeout(longest, () => session.giveUp(new SandkeepError("unavailable", why)));
   connected(session);
   try {
     await session.begin(type, argument);
@@ -156,6 +164,38 @@ export async function openFiles(
   } catch (error) {
     session.close();
     throw error;
+  }
+}
+
+/**
+ * the answer of a helper process that serves one request on a connection of its own. One that is stopped, or waits for a
+ * disk that hangs, is given up after `longest` ms; it ends by itself when it goes on
+ */
+export async function askAlone(path: string, name: string, request: Buffer, longest: number): Promise<void> {
+  const socket = await dial(path, name);
+  socket.write(request);
+  const answer = answerOn(socket, name);
+  if (await answers(answer, longest)) return answer;
+  socket.destroy();
+  const why = `${name}'s helper has not answered for ${longest / 1000} s`;
+  throw new SandkeepError("unavailable", `Cannot finish the request: ${why}`);
+}
+
+async function answerOn(socket: Socket, name: string): Promise<void> {
+  const parser = new FrameParser();
+  try {
+    for await (const chunk of socket) {
+      for (const frame of parser.push(chunk)) {
+        if (frame.type === Type.ok) return;
+        throw withoutFolders(failure(frame.payload));
+      }
+    }
+    throw new SandkeepError("gone", `Cannot finish the request: ${name}'s helper died`);
+  } catch (cause) {
+    if (cause instanceof SandkeepError) throw cause;
+    throw new SandkeepError("gone", `Cannot finish the request: ${name} died`, { cause });
+  } finally {
+    socket.destroy();
   }
 }
 

@@ -10,13 +10,13 @@ import { join } from "node:path";
 import { makeFolderSync } from "../../../base/folders.ts";
 import { isSandkeepError, messageOf, SandkeepError } from "../../../core/model/errors.ts";
 import type { NetworkMode } from "../../../core/ports/runtime.ts";
-import { FrameParser, type FrameReader, FrameWriter, Type, wireVersion } from "../../../protocols/guest-frames.ts";
+import { type FrameReader, FrameWriter, Type, wireVersion } from "../../../protocols/guest-frames.ts";
 import type { FileSession } from "../files/file-session.ts";
 import type { LayerTools } from "../layers/layers.ts";
 import type { ActivatePlan, OrphanPlan, PreparePlan } from "../machines/plan.ts";
-import { Channel, type ChannelEvents, dial, OtherWireVersion, openFiles, Unanswered } from "./channel.ts";
-import { errnoOf, failure, withoutFolders } from "./failure.ts";
-import { Silence } from "./silence.ts";
+import { askAlone, Channel, type ChannelEvents, OtherWireVersion, openFiles, Unanswered } from "./channel.ts";
+import { errnoOf, withoutFolders } from "./failure.ts";
+import { Silence, usualPatience } from "./silence.ts";
 
 export interface LauncherOptions {
   /** its own folder, on a tmpfs */
@@ -29,7 +29,7 @@ export interface LauncherOptions {
   env: Record<string, string>;
   /** machines that live, asked when the launcher has died and a new one is started */
   orphans: () => OrphanPlan[];
-  /** how long it may leave requests without an answer, in ms; default 20,000 */
+  /** how long it may leave requests without an answer, in ms; default 20,000. Its helpers have a multiple of this */
   patience?: number;
   /** called with a sentence when it has died though nothing asked it to, and another one has taken its place or cannot */
   died?: (sentence: string) => void;
@@ -46,6 +46,9 @@ const states = ["prepared", "activating", "running"] as const;
 /** how long a launcher may take to start, in ms, and the number of attempts */
 const startTime = 10_000;
 const attempts = 3;
+/** how long a helper process may work on a request, as a multiple of the patience: 5 minutes, and an hour for a merge */
+const ofHelper = 15;
+const ofMerge = 180;
 
 export class Launcher implements LayerTools {
   readonly #options: LauncherOptions;
@@ -246,14 +249,15 @@ export class Launcher implements LayerTools {
 
   /** file requests below a directory, as the host's root, with nothing above it in reach */
   filesAt(directory: string): Promise<FileSession> {
-    return openFiles(socketOf(this.#options), "the launcher", Type.filesAt, directory).catch((error) => {
+    const open = () => openFiles(socketOf(this.#options), "the launcher", Type.filesAt, directory);
+    return this.#counted(open).catch((error) => {
       throw withoutFolders(error);
     });
   }
 
   /** merges layers, topmost first, into an empty directory */
   async flatten(layers: string[], into: string): Promise<void> {
-    await this.#alone(Type.flatten, new FrameWriter().list(layers).str(into));
+    await this.#alone(Type.flatten, new FrameWriter().list(layers).str(into), ofMerge);
   }
 
   /** resolves when the file system that holds the path is on the disk */
@@ -262,28 +266,9 @@ export class Launcher implements LayerTools {
   }
 
   /** a request that takes its time: the launcher's helper process answers it on a connection of its own */
-  #alone(type: number, payload: FrameWriter): Promise<void> {
-    return this.#counted(() => this.#aloneNow(type, payload));
-  }
-
-  async #aloneNow(type: number, payload: FrameWriter): Promise<void> {
-    const socket = await dial(socketOf(this.#options), "the launcher");
-    socket.write(payload.frame(type, 1));
-    const parser = new FrameParser();
-    try {
-      for await (const chunk of socket) {
-        for (const frame of parser.push(chunk)) {
-          if (frame.type === Type.ok) return;
-          throw withoutFolders(failure(frame.payload));
-        }
-      }
-      throw new SandkeepError("gone", "Cannot finish the request: the launcher's helper died");
-    } catch (cause) {
-      if (isSandkeepError(cause)) throw cause;
-      throw new SandkeepError("gone", "Cannot finish the request: the launcher died", { cause });
-    } finally {
-      socket.destroy();
-    }
+  #alone(type: number, payload: FrameWriter, times = ofHelper): Promise<void> {
+    const longest = (this.#options.patience ?? usualPatience) * times;
+    return this.#counted(() => askAlone(socketOf(this.#options), "the launcher", payload.frame(type, 1), longest));
   }
 
   /** as #request, for requests that may be repeated: if the launcher dies meanwhile, its successor can answer too */

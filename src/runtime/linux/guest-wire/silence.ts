@@ -3,7 +3,7 @@
  * process is asked a question while requests wait for it, and no answer within a time is reported.
  */
 
-import { after } from "../../../base/waits.ts";
+import { within } from "../../../base/waits.ts";
 
 export interface SilenceOptions {
   /** number of requests that wait for an answer */
@@ -16,7 +16,8 @@ export interface SilenceOptions {
   patience?: number;
 }
 
-const usualPatience = 20_000;
+/** default of `patience`, in ms */
+export const usualPatience = 20_000;
 
 export class Silence {
   readonly #options: SilenceOptions;
@@ -45,15 +46,11 @@ export class Silence {
 
 /** whether a request settles in time; an error is an answer too */
 export async function answers(request: Promise<unknown>, patience: number): Promise<boolean> {
-  let isAnswered = false;
   const done = request.then(
     () => true,
     () => true,
   );
-  void done.then(() => {
-    isAnswered = true;
-  });
   // Twice: if this process itself was stopped meanwhile, the first time is over before an answer could be read.
-  for (let half = 0; half < 2 && !isAnswered; half++) await Promise.race([done, after(patience / 2)]);
-  return isAnswered;
+  for (let half = 0; half < 2; half++) if (await within(done, patience / 2)) return true;
+  return false;
 }
