@@ -147,6 +147,7 @@ export function createCore(given: Omit<Context, "events">, options: AccessOption
       await expiry.close();
       await pruning.close();
       endings.close();
+      pauses.close();
       activity.close();
       await commands.settled();
       await retention.settled();

@@ -50,7 +50,7 @@ export interface TemplateRecords {
   /** newest first */
   templateTags(templateId: string): Promise<TemplateTag[]>;
 
-  /** adds lines of a build's log; `number` is that of the first, from 0 */
+  /** adds lines of a build's log; `number` is that of the first, from 0. Lines that are there already stay as they are */
   addTemplateLog(buildId: string, number: number, lines: readonly TemplateLogLine[]): Promise<void>;
   templateLog(query: TemplateLogQuery): Promise<TemplateLogLine[]>;
 }

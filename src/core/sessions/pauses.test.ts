@@ -1,6 +1,7 @@
 /** Tests of pauses: what they change in a session, and what happens when a step of them fails. */
 
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { eventually } from "../../../test/harness/harness.ts";
 import type { Context } from "../context.ts";
 import { Events } from "../events/events.ts";
 import { SandkeepError } from "../model/errors.ts";
@@ -57,9 +58,10 @@ test("pauses do not count as time that a session ran", () => {
 });
 
 /** a machine, a store with one session, and the pauses between them; `fails` is the step that fails */
-function fixture(fails: { capture?: SandkeepError; store?: number } = {}) {
+function fixture(fails: { capture?: SandkeepError; store?: number; answers?: number } = {}) {
   let session: Session = running;
   let failures = fails.store ?? 0;
+  let lostAnswers = fails.answers ?? 0;
   const adopted: string[] = [];
   const notices: string[] = [];
   const machine = {
@@ -75,9 +77,13 @@ function fixture(fails: { capture?: SandkeepError; store?: number } = {}) {
     getSnapshot: async () => ({ sessionId: session.id, expiresAt: 10_000 }),
     openSessions: async () => [session],
     moveSession: async (_: string, from: SessionState[], to: SessionState, changes: object) => {
+      const away = new SandkeepError("unavailable", "The database is away");
+      // The first attempt was stored, and its answer was lost.
+      if (session.state === to && lostAnswers-- > 0) throw away;
       if (!from.includes(session.state)) return undefined;
-      if (failures-- > 0) throw new SandkeepError("unavailable", "The database is away");
+      if (failures-- > 0) throw away;
       session = { ...session, ...changes, state: to };
+      if (lostAnswers-- > 0) throw away;
       return session;
     },
   };
@@ -108,7 +114,14 @@ function fixture(fails: { capture?: SandkeepError; store?: number } = {}) {
   const setTime = (time: number) => {
     at = time;
   };
-  return { pauses, machine, adopted, notices, setTime, session: () => session, captures };
+  const refuse = (times: number) => {
+    failures = times;
+  };
+  const loseAnswers = (times: number) => {
+    lostAnswers = times;
+  };
+  onTestFinished(() => pauses.close());
+  return { pauses, machine, adopted, notices, setTime, session: () => session, captures, refuse, loseAnswers };
 }
 
 test("a pause and a resume go through the machine and the store, one after the other", async () => {
@@ -126,6 +139,24 @@ test("one lost answer of the store is repeated; a store that is away leaves the 
   const { pauses, machine, session } = fixture({ store: 2 });
   await expect(pauses.pause(running)).rejects.toMatchObject({ code: "unavailable" });
   expect([machine.isPaused, session().state]).toEqual([false, "running"]);
+});
+
+test("a machine is made to agree with a store that did something and gave no answer", async () => {
+  const pausing = fixture({ answers: 2 });
+  await expect(pausing.pauses.pause(running)).rejects.toMatchObject({ code: "unavailable" });
+  expect([pausing.machine.isPaused, pausing.session().state]).toEqual([false, "paused"]);
+  await eventually("it is frozen", () => pausing.machine.isPaused);
+  const resuming = fixture();
+  await resuming.pauses.pause(running);
+  resuming.loseAnswers(2);
+  await expect(resuming.pauses.resume(running)).rejects.toMatchObject({ code: "unavailable" });
+  expect([resuming.machine.isPaused, resuming.session().state]).toEqual([false, "running"]);
+  const refusing = fixture();
+  await refusing.pauses.pause(running);
+  refusing.refuse(2);
+  await expect(refusing.pauses.resume(running)).rejects.toMatchObject({ code: "unavailable" });
+  expect([refusing.machine.isPaused, refusing.session().state]).toEqual([false, "paused"]);
+  await eventually("it is frozen again", () => refusing.machine.isPaused);
 });
 
 test("a host without a freezer keeps the files, says so, and the session is over", async () => {

@@ -7,6 +7,7 @@
  */
 
 import { OrderedWork } from "../../base/ordered-work.ts";
+import { Retries } from "../../base/retries.ts";
 import type { Context } from "../context.ts";
 import { beginTrust, trusted } from "../images/trust.ts";
 import { isSandkeepError } from "../model/errors.ts";
@@ -40,10 +41,16 @@ export class Pauses {
   readonly #found = new Set<string>();
   /** paused sessions whose programs may not trust what their network policy needs */
   readonly #untrusting = new Set<string>();
+  readonly #retries: Retries;
 
   constructor(options: PausesOptions) {
     this.#options = options;
     this.#context = options.context;
+    this.#retries = new Retries(this.#context.logError);
+  }
+
+  close(): void {
+    this.#retries.close();
   }
 
   /** the session is paused when this resolves; where the host cannot freeze it, it has stopped and kept its files */
@@ -105,7 +112,7 @@ export class Pauses {
     const paused = await this.#apply(session, "pause", pauseOf(current, sandbox, this.#context.now())).catch(
       async (error) => {
         await machine.resume().catch(logError);
-        throw error;
+        throw this.#unsure(session, error);
       },
     );
     if (paused) return paused;
@@ -116,7 +123,7 @@ export class Pauses {
 
   async #resume(id: string, timeout: number | undefined): Promise<Session | undefined> {
     const { store, runtime, limits } = this.#context;
-    const { endings, adoptCommands, expiryChanged } = this.#options;
+    const { endings } = this.#options;
     const session = await store.getSession(id);
     if (session?.state !== "paused") return undefined;
     const machine = runtime.machine(id);
@@ -131,12 +138,38 @@ export class Pauses {
     if (end) await endings.machineEnded(end);
     if (!machine) return undefined;
     const at = await (this.#context.settledNow ?? this.#context.now)();
-    const running = await this.#apply(session, "resume", resumeOf(session, at, timeout, limits.maxTimeout));
+    const changes = resumeOf(session, at, timeout, limits.maxTimeout);
+    const running = await this.#apply(session, "resume", changes).catch((error) => {
+      throw this.#unsure(session, error);
+    });
     if (!running) return undefined;
-    if (this.#found.delete(id)) await adoptCommands(running);
-    if (this.#untrusting.delete(id)) beginTrust(machine, networkOf(this.#context, running), this.#context);
-    expiryChanged();
+    await this.#resumed(running, machine);
     return running;
+  }
+
+  async #resumed(running: Session, machine: Machine): Promise<void> {
+    const { adoptCommands, expiryChanged } = this.#options;
+    if (this.#found.delete(running.id)) await adoptCommands(running);
+    if (this.#untrusting.delete(running.id)) beginTrust(machine, networkOf(this.#context, running), this.#context);
+    expiryChanged();
+  }
+
+  /** the store may have done what it gave no answer to: once it is back, the machine is made to agree with it */
+  #unsure({ id }: Session, error: unknown): unknown {
+    this.#retries.again(id, () => this.#work.run(id, () => this.#agree(id)));
+    return error;
+  }
+
+  async #agree(id: string): Promise<void> {
+    const session = await this.#context.store.getSession(id);
+    const machine = this.#context.runtime.machine(id);
+    if (!session || !machine) return;
+    if (session.state === "running") {
+      await machine.resume();
+      await this.#resumed(session, machine);
+    }
+    if (session.state === "paused" && !machine.isPaused)
+      await this.#options.captures.take({ session, machine, pauses: true, refusal: notRunning });
   }
 
   /** repeats what the store may have done already: only one pause or resume of a session runs at a time */

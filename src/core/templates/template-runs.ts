@@ -3,6 +3,7 @@
  * store. A build goes on when its caller has gone, and ends with the daemon.
  */
 
+import { Retries } from "../../base/retries.ts";
 import type { BuildProgress, BuildSpec, Builds } from "../builds/builds.ts";
 import type { Context } from "../context.ts";
 import { isSandkeepError, messageOf } from "../model/errors.ts";
@@ -24,25 +25,26 @@ export class TemplateRuns {
   readonly #context: Context;
   readonly #builds: Builds;
   readonly #running = new Set<Promise<void>>();
+  /** outcomes that could not be stored yet, by build */
+  readonly #retries: Retries;
 
   constructor(context: Context, builds: Builds) {
     this.#context = context;
     this.#builds = builds;
+    this.#retries = new Retries((error) => context.logError(error));
   }
 
   /** builds that an earlier daemon left unfinished have failed */
   async open(): Promise<void> {
-    const { store, now } = this.#context;
-    for (const { id } of await store.templateBuildsIn(["building"])) {
-      const at = now();
-      const reason = { message: interrupted };
-      await store.moveTemplateBuild(id, ["building"], "failed", { reason, updatedAt: at, finishedAt: at });
+    for (const build of await this.#context.store.templateBuildsIn(["building"])) {
+      await this.#failed(build, { message: interrupted });
     }
   }
 
   /** resolves when no build is left; call after the builds were closed */
   async close(): Promise<void> {
     await Promise.all(this.#running);
+    this.#retries.close();
   }
 
   start(owner: Owner, build: TemplateBuild, recipe: Recipe): void {
@@ -61,24 +63,42 @@ export class TemplateRuns {
         await log.take(event);
       }
       await log.end();
-      await this.#ready(build);
+      await this.#store(build, () => this.#ready(build));
     } catch (error) {
       const known = isSandkeepError(error) && error.code !== "internal";
       if (!known) this.#context.logError(error);
       const message = known ? messageOf(error) : "Cannot build the image: an internal error occurred";
       await log.fail(message).catch(this.#context.logError);
-      const { store, now } = this.#context;
-      const at = now();
       const reason = { message, ...(log.step !== undefined && { step: log.step }) };
-      await store.moveTemplateBuild(build.id, ["building"], "failed", { reason, updatedAt: at, finishedAt: at });
+      await this.#store(build, () => this.#failed(build, reason));
     }
+  }
+
+  /** stores an outcome; if the database is away, again and again until it is back: no build stays under way */
+  async #store({ id }: TemplateBuild, outcome: () => Promise<void>): Promise<void> {
+    await outcome().catch((error) => {
+      if (!isSandkeepError(error, "unavailable")) throw error;
+      this.#context.logError(error);
+      this.#retries.again(id, outcome);
+    });
   }
 
   /** the image exists: the build's tags name it from now on */
   async #ready(build: TemplateBuild): Promise<void> {
     const { store, now } = this.#context;
-    if (!(await store.finishTemplateBuild(build.id, now()))) return this.#drop(build);
+    const finished = await store.finishTemplateBuild(build.id, now());
+    // The answer to an earlier attempt may have been lost.
+    const isReady = finished !== undefined || (await store.getTemplateBuild(build.id))?.state === "ready";
+    if (!isReady) return this.#drop(build);
     await this.forgetUnnamed(build.templateId).catch(this.#context.logError);
+  }
+
+  /** the daemon may have died, or the database may have been away, after the image was made */
+  async #failed(build: TemplateBuild, reason: NonNullable<TemplateBuild["reason"]>): Promise<void> {
+    const { store, now, logError } = this.#context;
+    const at = now();
+    await store.moveTemplateBuild(build.id, ["building"], "failed", { reason, updatedAt: at, finishedAt: at });
+    if ((await store.getTemplateBuild(build.id))?.state === "failed") await this.#drop(build).catch(logError);
   }
 
   /** deletes the images of builds that no tag names, since no caller can ask for them any more */
@@ -168,7 +188,9 @@ class Log {
         ...(step !== undefined && { step }),
       }),
     );
-    await store.addTemplateLog(this.#buildId, this.#number, lines);
+    const write = () => store.addTemplateLog(this.#buildId, this.#number, lines);
+    // A connection that broke leaves unknown whether they are there; a build must not fail for that.
+    await write().catch((error) => (isSandkeepError(error, "unavailable") ? write() : Promise.reject(error)));
     this.#number += lines.length;
   }
 }

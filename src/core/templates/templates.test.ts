@@ -2,11 +2,13 @@
 
 import { expect, onTestFinished, test } from "vitest";
 import { newOwner } from "../../../test/conformance/store/host.ts";
+import { eventually } from "../../../test/harness/harness.ts";
 import { openStore } from "../../store/sql-store.ts";
 import type { BuildProgress, Builds } from "../builds/builds.ts";
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import { idsFrom } from "../model/ids.ts";
+import { templateImage } from "../model/template.ts";
 import type { Recipe } from "./template-runs.ts";
 import { Templates } from "./templates.ts";
 
@@ -16,14 +18,18 @@ const recipe: Recipe = { images: [], prelude: 1, plan: () => ({ stages: [], targ
 async function made(events: () => AsyncGenerator<BuildProgress>) {
   const store = await openStore({ path: ":memory:" });
   onTestFinished(() => store.close());
-  const images = { list: async () => [], delete: async () => undefined };
+  const images = {
+    names: new Set<string>(),
+    list: async () => [...images.names].map((name) => ({ name, owner: "team" })),
+    delete: async (key: string) => void images.names.delete(key.replace("~team~", "")),
+  };
   const ids = idsFrom((count) => crypto.getRandomValues(new Uint8Array(count)));
   const limits = { defaultVcpus: 2 };
   const context = { store, ids, limits, runtime: { images }, now: Date.now, logError: () => undefined };
   // Templates use only these parts.
   const builds = { build: async () => events() } as unknown as Builds;
   const templates = new Templates(context as unknown as Context, builds);
-  return { store, templates, owner: await newOwner(store), other: await newOwner(store) };
+  return { store, templates, images, owner: await newOwner(store), other: await newOwner(store) };
 }
 
 async function* fine(): AsyncGenerator<BuildProgress> {
@@ -96,6 +102,53 @@ test("a build that fails has its reason and step, and the daemon's next start en
     state: "failed",
     reason: { message: expect.stringContaining("daemon") },
   });
+});
+
+test.each(["the change", "the answer"])("a build is ready though the database lost %s at its end", async (what) => {
+  const { templates, store, images, owner } = await made(fine);
+  const { template, build } = await templates.request(owner, { name: "mine" });
+  images.names.add(templateImage(build));
+  const { finishTemplateBuild } = store;
+  let losses = 1;
+  store.finishTemplateBuild = async (...args) => {
+    const isLost = losses-- > 0;
+    const finished = what === "the answer" || !isLost ? await finishTemplateBuild(...args) : undefined;
+    if (isLost) throw new SandkeepError("unavailable", "The database is away");
+    return finished;
+  };
+  await templates.start(owner, template.id, build.id, recipe);
+  await eventually("the build is ready", async () => {
+    return losses < 0 && (await templates.build(owner, template.id, build.id)).state === "ready";
+  });
+  expect([...images.names]).toEqual([templateImage(build)]);
+  await templates.close();
+});
+
+test("the image of a build that failed after it was made is deleted, also by the next start", async () => {
+  const { templates, store, images, owner } = await made(broken);
+  const { template, build } = await templates.request(owner, { name: "mine" });
+  images.names.add(templateImage(build));
+  await templates.start(owner, template.id, build.id, recipe);
+  await templates.close();
+  expect([...images.names]).toEqual([]);
+  const { build: next } = await templates.request(owner, { name: "mine" });
+  images.names.add(templateImage(next));
+  await store.moveTemplateBuild(next.id, ["waiting"], "building", {});
+  await templates.open();
+  expect([...images.names]).toEqual([]);
+});
+
+test("a build that prints 20,000 lines at once has all of them in its log", async () => {
+  const printed = Array.from({ length: 20_000 }, (_, n) => `${n}\n`).join("");
+  const { templates, owner } = await made(async function* () {
+    yield { type: "output", stream: "stdout", text: printed };
+  });
+  const { template, build } = await templates.request(owner, { name: "mine" });
+  await templates.start(owner, template.id, build.id, recipe);
+  await templates.close();
+  const query = { buildId: build.id, level: "info", order: "desc", limit: 1 } as const;
+  const { build: ready, lines } = await templates.log(owner, template.id, query);
+  expect([ready.state, lines[0]?.message]).toEqual(["ready", "19999"]);
 });
 
 test.each(["", "a b", "a/b", "a:", "a:b:c", "ä", `${"a".repeat(129)}`, "a:00000000-0000-4000-8000-000000000000"])(

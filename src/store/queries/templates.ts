@@ -8,6 +8,9 @@ import type { Database } from "../tables.ts";
 import { behind, readPage } from "./page.ts";
 import { first, mapping, type Row } from "./rows.ts";
 
+/** most rows in one statement: SQLite has a limit of values */
+const mostRows = 1000;
+
 const templates = mapping<Template>({
   id: "text",
   teamId: "text",
@@ -201,7 +204,13 @@ export function templateStore(db: Database): TemplateRecords {
         message: message.replaceAll("\0", "\ufffd"),
         step,
       }));
-      await db.insertInto("template_logs").values(rows).execute();
+      for (let at = 0; at < rows.length; at += mostRows) {
+        await db
+          .insertInto("template_logs")
+          .values(rows.slice(at, at + mostRows))
+          .onConflict((conflict) => conflict.columns(["build_id", "number"]).doNothing())
+          .execute();
+      }
     },
 
     async templateLog({ buildId, level, order, limit, offset = 0, from }) {
