@@ -147,6 +147,8 @@ export function fakeCore(overrides: Overrides = {}): FakeCore {
     "sessions",
     "commands",
     "files",
+    "userFiles",
+    "policies",
     "egress",
     "snapshots",
     "drives",
@@ -205,6 +207,12 @@ const usual: Overrides = {
       throw new SandkeepError("forbidden", `Not authorized: this key is not one of team "${wanted}"`);
     }
     return team;
+  },
+  "access.actingFor": async (caller: Caller, wanted?: string) => {
+    if (wanted !== undefined && wanted !== team.id && wanted !== team.slug) {
+      throw new SandkeepError("forbidden", `Not authorized: this key is not one of team "${wanted}"`);
+    }
+    return caller;
   },
   "access.teams": async () => [team],
   "access.owner": async (_: Caller, scope: { project?: string }) => {

@@ -11,6 +11,13 @@ export function invalidWords(issues: readonly z.core.$ZodIssue[]): string {
   return `Invalid request: ${words.length > longestMessage ? `${words.slice(0, longestMessage)}…` : words}`;
 }
 
+/** the path of the member that the first issue is about; empty if it is about the whole request */
+export function invalidField(issues: readonly z.core.$ZodIssue[]): string {
+  const issue = issues.flatMap((each) => decisive(each, []))[0];
+  if (!issue) return "";
+  return pathWords(issue.code === "unrecognized_keys" ? [...issue.path, issue.keys[0] ?? ""] : issue.path);
+}
+
 const longestMessage = 600;
 
 /** for a union, the issues of the branch that matched furthest, with full paths */

@@ -28,6 +28,31 @@ export function ndjson(lines: (signal: AbortSignal) => AsyncIterable<object>, li
   });
 }
 
+/** a stream of server-sent events, each with a name and the id that a client sends to continue after it */
+export function serverSentEvents<T extends object>(
+  events: (signal: AbortSignal) => AsyncIterable<T>,
+  label: (event: T) => { id: string; event: string },
+  { failure, patience, ending }: Live,
+): Response {
+  async function* pieces(signal: AbortSignal): AsyncGenerator<string> {
+    const either = ending ? AbortSignal.any([signal, ending]) : signal;
+    // Sends the headers at once, so that the client knows that it is connected.
+    yield ":\n\n";
+    try {
+      for await (const each of events(either)) {
+        const { id, event } = label(each);
+        yield `id: ${id}\nevent: ${event}\ndata: ${asciiJson(each)}\n\n`;
+      }
+      either.throwIfAborted();
+    } catch (error) {
+      if (!signal.aborted) yield `event: error\ndata: ${asciiJson(failure(error))}\n\n`;
+    }
+  }
+  return new Response(liveBody({ pieces, filler: ":\n\n", patience }), {
+    headers: { "content-type": "text/event-stream", "cache-control": "no-store" },
+  });
+}
+
 /**
  * Sends the headers at once and then blanks, which JSON allows in front of a value: clients that wait for headers give
  * up after five minutes.

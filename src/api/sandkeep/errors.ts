@@ -1,20 +1,32 @@
 /** Errors of our own API: a code for programs, and a message for people. */
 
+import { z } from "zod";
 import { type ErrorCase, isSandkeepError, SandkeepError } from "../../core/model/errors.ts";
 import { InvalidInput, json } from "../kit/http.ts";
-import { invalidWords } from "../kit/issues.ts";
+import { invalidField, invalidWords } from "../kit/issues.ts";
 import { retryAfter, rowFor, statuses } from "../kit/refusal.ts";
+
+/** the body of every answer that is not a success, and the last line of a stream that breaks off */
+export const errorBody = z
+  .object({
+    error: z.object({
+      code: z.string().meta({ description: "For programs, such as `not_found`" }),
+      message: z.string().meta({ description: "A sentence for people" }),
+      field: z.string().optional().meta({ description: "The member or parameter that is invalid" }),
+    }),
+  })
+  .meta({ id: "Error" });
 
 /** the answer to a request that failed; `logError` is called with errors that are our own fault */
 export function errorResponse(error: unknown, logError: (error: unknown) => void): Response {
-  const { code, message, status } = refusalOf(error, logError);
-  return json({ error: { code, message } }, status, status === 429 ? retryAfter(error) : {});
+  const { status, ...refusal } = refusalOf(error, logError);
+  return json({ error: refusal }, status, status === 429 ? retryAfter(error) : {});
 }
 
 /** the last line of a stream that breaks off */
 export function errorLine(error: unknown, logError: (error: unknown) => void): object {
-  const { code, message } = refusalOf(error, logError);
-  return { error: { code, message } };
+  const { status: _, ...refusal } = refusalOf(error, logError);
+  return { error: refusal };
 }
 
 export function nothingHere(): SandkeepError {
@@ -42,11 +54,14 @@ interface Refusal {
   status: number;
   code: string;
   message: string;
+  field?: string;
 }
 
 function refusalOf(error: unknown, logError: (error: unknown) => void): Refusal {
   if (error instanceof InvalidInput) {
-    return { status: statuses.invalid, code: "invalid", message: invalidWords(error.issues) };
+    const field = invalidField(error.issues);
+    const message = invalidWords(error.issues);
+    return { status: statuses.invalid, code: "invalid", message, ...(field !== "" && { field }) };
   }
   if (isSandkeepError(error) && error.code !== "internal") {
     const code = rowFor(codes, error) ?? error.code.replaceAll("-", "_");

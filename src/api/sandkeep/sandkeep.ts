@@ -1,32 +1,55 @@
 /**
- * Our own API below /sandkeep/v1, for what no vendor's API offers. Every request needs a key. Answers are JSON, errors
- * are `{"error":{"code","message"}}`.
+ * Our own API below /sandkeep/v1: everything that the core can do, for the command line, the dashboard and operators.
+ * Each operation is declared once (frame/operation.ts). Every request needs a key, except for the document that
+ * describes the API.
  */
 
 import { type Context, Hono } from "hono";
 import type { Caller } from "../../core/model/sandbox.ts";
 import { authenticate } from "../kit/authentication.ts";
 import type { ApiDialect, Service } from "../kit/dialect.ts";
-import { buildRoutes } from "./builds.ts";
-import { callerRoutes } from "./caller.ts";
-import { egressRoutes } from "./egress.ts";
+import { type Connection, json } from "../kit/http.ts";
 import { errorResponse, nothingHere } from "./errors.ts";
-import { eventRoutes } from "./events.ts";
-import { hostRoutes } from "./host.ts";
-import { keyRoutes } from "./keys.ts";
+import { type OpenApi, openApi } from "./frame/openapi.ts";
+import type { AnyOperation } from "./frame/operation.ts";
+import { referencePage } from "./frame/reference-page.ts";
+import { serve } from "./frame/router.ts";
 import { metricsApi } from "./metrics.ts";
+import { commandOperations } from "./operations/commands.ts";
+import { driveOperations } from "./operations/drives.ts";
+import { egressOperations } from "./operations/egress.ts";
+import { eventOperations } from "./operations/events.ts";
+import { fileOperations } from "./operations/files.ts";
+import { hostOperations } from "./operations/host.ts";
+import { imageOperations } from "./operations/images.ts";
+import { keyOperations } from "./operations/keys.ts";
+import { networkOperations } from "./operations/network.ts";
+import { sandboxOperations } from "./operations/sandboxes.ts";
+import { sessionOperations } from "./operations/sessions.ts";
+import { snapshotOperations } from "./operations/snapshots.ts";
+import { teamOperations } from "./operations/teams.ts";
 
-/** What the routes get from the daemon. */
-export type Dialect = Pick<Service, "core" | "logError">;
+/** What the operations get from the daemon. */
+export type Dialect = Pick<Service, "core" | "logError" | "limits" | "idempotency" | "domain" | "ending">;
 
-export type Env = { Variables: { caller: Caller } };
+export type Env = { Variables: { caller: Caller }; Bindings: Connection };
 export type SandkeepContext = Context<Env>;
 
+const version = "1";
+
 export function createSandkeep(service: Service): ApiDialect {
+  let api: Hono<Env> | undefined;
+  // Its many schemas take a moment, which a daemon that only speaks other dialects does not need.
+  const whenAsked = {
+    fetch(request: Request, connection?: Connection) {
+      api ??= sandkeepApi(service);
+      return api.fetch(request, connection);
+    },
+  };
   return {
     mounts: [
       { path: /^\/metrics$/, app: metricsApi(service) },
-      { path: /^\/sandkeep\/v1(\/|$)/, app: sandkeepApi(service), forPages: true },
+      { path: /^\/sandkeep\/v1(\/|$)/, app: whenAsked, forPages: true },
     ],
   };
 }
@@ -36,15 +59,37 @@ export function sandkeepApi(dialect: Dialect): Hono<Env> {
   const app = new Hono<Env>().basePath("/sandkeep/v1");
   app.onError((error) => errorResponse(error, logError));
   app.notFound(() => errorResponse(nothingHere(), logError));
+  const operations = operationsOf(dialect);
+  let document: OpenApi | undefined;
+  const described = () => {
+    document ??= openApi(operations, version);
+    return document;
+  };
+  app.get("/openapi.json", () => json(described()));
+  app.get("/reference", () => referencePage(described()));
   app.use(async (c, next) => {
     c.set("caller", await authenticate(core, c.req));
     await next();
   });
-  buildRoutes(app, dialect);
-  callerRoutes(app, dialect);
-  egressRoutes(app, dialect);
-  eventRoutes(app, dialect);
-  keyRoutes(app, dialect);
-  hostRoutes(app, dialect);
+  serve(app, dialect, operations);
   return app;
+}
+
+/** every operation, in the order of the document */
+export function operationsOf(dialect: Dialect): AnyOperation[] {
+  return [
+    sandboxOperations,
+    sessionOperations,
+    commandOperations,
+    fileOperations,
+    networkOperations,
+    egressOperations,
+    snapshotOperations,
+    imageOperations,
+    driveOperations,
+    eventOperations,
+    teamOperations,
+    keyOperations,
+    hostOperations,
+  ].flatMap((declare) => declare(dialect));
 }

@@ -8,78 +8,30 @@ import type {
   CustomPolicy,
   DomainRule,
   NetworkPolicy,
-  RequestMatch,
   RequestRule,
   RuleAction,
-  TextMatch,
 } from "../../core/network/network-policy.ts";
 import { subnet as cidr, domainName as domain } from "../kit/network-names.ts";
-import { isPattern } from "../kit/patterns.ts";
+import {
+  forwardUrl,
+  hasSafePatterns,
+  headerValues as headers,
+  matchOf,
+  mostPatterns,
+  patternsOf,
+  requestMatch,
+  responseProblem,
+  responseShape,
+} from "../kit/request-rules.ts";
 
 const most = 1000;
-/** most regular expressions of a policy: each is checked on input, and may be matched for every request */
-const mostPatterns = 100;
-const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-
-/** values that HTTP can send: Latin-1 without control characters */
-const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
-
-const headers = z
-  .record(
-    z.string().max(256).regex(token, "the name of a header is not one."),
-    z
-      .string()
-      .max(16 << 10)
-      .regex(headerValue, "the value of a header has a line break, or something else that no header may have, in it."),
-  )
-  .refine((all) => Object.keys(all).length <= 100, "a rule of the network policy has more than 100 headers.");
-const webUrl = z
-  .string()
-  .max(4096)
-  .refine(isWebUrl, "`forwardURL` should be an http or https URL, without a user or password.");
-
-const textMatch = z
-  .strictObject({
-    exact: z.string().max(4096).optional(),
-    startsWith: z.string().max(4096).optional(),
-    regex: z.string().max(1024).optional(),
-  })
-  .refine((match) => given(match) === 1, "a match should have exactly one of `exact`, `startsWith` and `regex`.");
-const pairMatch = z.strictObject({ key: textMatch.optional(), value: textMatch.optional() });
-const match = z.strictObject({
-  path: textMatch.optional(),
-  method: z.array(z.string().max(32).regex(token, "a method is not one.")).max(32).optional(),
-  queryString: z.array(pairMatch).max(32).optional(),
-  headers: z.array(pairMatch).max(32).optional(),
-});
-
-const ownHeaders = ["connection", "content-length", "transfer-encoding"];
-const bodiless = [204, 205, 304];
+const match = requestMatch;
+const webUrl = forwardUrl("forwardURL");
 const response = z
-  .strictObject({
-    statusCode: z.int().min(200).max(599),
-    headers: headers.optional(),
-    body: z
-      .string()
-      .max(1 << 20)
-      .optional(),
-    contentType: z
-      .string()
-      .max(256)
-      .regex(headerValue, "`contentType` has something in it that no header may have.")
-      .optional(),
-  })
-  .refine(({ body, contentType }) => body === undefined || contentType !== undefined, {
-    error: "`contentType` should be given together with `body`.",
-  })
-  .refine(({ body, statusCode }) => body === undefined || !bodiless.includes(statusCode), {
-    error: "a response of status 204, 205 or 304 should NOT have a `body`.",
-  })
-  .refine(({ headers: all = {} }) => lowerNames(all).every((name) => !ownHeaders.includes(name)), {
-    error: `a response should NOT set ${ownHeaders.join(", ")}.`,
-  })
-  .refine(({ headers: all = {} }) => new Set(lowerNames(all)).size === Object.keys(all).length, {
-    error: "a response should NOT set a header twice.",
+  .strictObject({ statusCode: z.int().min(200).max(599), ...responseShape })
+  .superRefine((wire, ctx) => {
+    const message = responseProblem({ ...wire, status: wire.statusCode });
+    if (message !== undefined) ctx.addIssue({ code: "custom", message });
   });
 
 const rule = z
@@ -143,7 +95,7 @@ export const networkPolicySchema = z
     abort: true,
     error: `a network policy should NOT have more than ${mostPatterns} \`regex\`.`,
   })
-  .refine((wire) => patternsIn(wire).every(isPattern), {
+  .refine((wire) => hasSafePatterns(patternsIn(wire)), {
     error:
       "a `regex` is not a regular expression of RE2 (which has no look-around and no references), or is too large.",
   });
@@ -258,30 +210,7 @@ function patternsIn(wire: z.output<typeof flatForm> | z.output<typeof objectForm
     wire.mode === undefined
       ? Object.values(wire.allow ?? {}).flatMap((each) => (Array.isArray(each) ? each : []))
       : [...(wire.injectionRules ?? []), ...(wire.forwardRules ?? [])];
-  const texts = rules.flatMap(({ match: when = {} }) => [
-    when.path,
-    ...[...(when.queryString ?? []), ...(when.headers ?? [])].flatMap(({ key, value }) => [key, value]),
-  ]);
-  return texts.flatMap((text) => text?.regex ?? []);
-}
-
-function matchOf(wire: z.output<typeof match>): RequestMatch {
-  const pairs = (all: z.output<typeof pairMatch>[]) =>
-    all.map(({ key, value }) => ({
-      ...(key !== undefined && { key: textOf(key) }),
-      ...(value !== undefined && { value: textOf(value) }),
-    }));
-  return {
-    ...(wire.path !== undefined && { path: textOf(wire.path) }),
-    ...(wire.method !== undefined && { method: wire.method }),
-    ...(wire.queryString !== undefined && { queryString: pairs(wire.queryString) }),
-    ...(wire.headers !== undefined && { headers: pairs(wire.headers) }),
-  };
-}
-
-function textOf({ exact, startsWith, regex = "" }: z.output<typeof textMatch>): TextMatch {
-  if (exact !== undefined) return { exact };
-  return startsWith !== undefined ? { startsWith } : { regex };
+  return patternsOf(rules.map(({ match: when }) => when));
 }
 
 /** the rules of one kind in all domains, formatted by `print` */
@@ -305,13 +234,4 @@ function filled(name: string, list: readonly unknown[]): object {
 /** the number of members that are set */
 function given(value: object): number {
   return Object.values(value).filter((member) => member !== undefined).length;
-}
-
-function lowerNames(all: object): string[] {
-  return Object.keys(all).map((name) => name.toLowerCase());
-}
-
-function isWebUrl(value: string): boolean {
-  const url = URL.parse(value);
-  return url !== null && ["http:", "https:"].includes(url.protocol) && url.username + url.password === "";
 }

@@ -3,7 +3,7 @@
 import type { Context } from "../context.ts";
 import { SandkeepError } from "../model/errors.ts";
 import type { Caller, Owner, Project, Team } from "../model/sandbox.ts";
-import { requireProject, requireUnlimited } from "../model/scope.ts";
+import { requireAdmin, requireProject, requireUnlimited } from "../model/scope.ts";
 import type { NetworkPolicy } from "../network/network-policy.ts";
 import type { ApiKey } from "../ports/store.ts";
 import { KeyLifetimes } from "./key-lifetimes.ts";
@@ -16,6 +16,8 @@ export interface KeyLimits {
   readOnly?: boolean | undefined;
   policyCeiling?: NetworkPolicy | undefined;
   expiresAt?: number | undefined;
+  /** whether it may act for every team; only another such key may create one, and it has no other limits */
+  admin?: boolean | undefined;
 }
 
 interface KnownKey {
@@ -76,11 +78,12 @@ export class Access {
       await store.insertProject({ ...defaultProject, uuid, teamId: defaultTeam.id, createdAt: now() });
     }
     if (preset !== undefined) {
-      if (!(await store.findKey(this.#hash(preset)))) await this.#insertKey(defaultTeam.id, "preset", preset);
+      const limits = { admin: true };
+      if (!(await store.findKey(this.#hash(preset)))) await this.#insertKey(defaultTeam.id, "preset", preset, limits);
       return undefined;
     }
     if ((await store.listKeys(defaultTeam.id)).length > 0) return undefined;
-    return (await this.createKey({ teamId: defaultTeam.id }, "first")).secret;
+    return (await this.createKey({ teamId: defaultTeam.id, admin: true }, "first", { admin: true })).secret;
   }
 
   /** `secret` is a key, or a token that carries one; `address`, the client's, may not try many wrong keys */
@@ -152,6 +155,40 @@ export class Access {
     return { ...caller, projectId: project.id };
   }
 
+  /** the caller for its own team, or an admin key's for the team that it names */
+  async actingFor(caller: Caller, idOrSlug: string | undefined): Promise<Caller> {
+    if (idOrSlug === undefined || idOrSlug === caller.teamId) return caller;
+    if (!caller.admin) {
+      await this.#ownTeam(caller, idOrSlug);
+      return caller;
+    }
+    const team = await this.#context.store.findTeam(idOrSlug);
+    if (!team) throw new SandkeepError("not-found", `There is no team "${idOrSlug}"`);
+    return { ...caller, teamId: team.id };
+  }
+
+  /** the teams that the caller may act for: its own, or with an admin key all */
+  async visibleTeams(caller: Caller): Promise<Team[]> {
+    return caller.admin ? this.#context.store.listTeams() : this.teams(caller);
+  }
+
+  /** a new team with a first project; throws `exists` if another team has the slug */
+  async createTeam(caller: Caller, slug: string): Promise<Team> {
+    requireAdmin(caller, "a new team");
+    const { store, ids, now } = this.#context;
+    const team: Team = { id: ids.team(), slug, createdAt: now() };
+    await store.insertTeam(team);
+    const project = { ...ids.project(), teamId: team.id, name: defaultProject.name, createdAt: now() };
+    await store.insertProject(project);
+    return team;
+  }
+
+  async projects(caller: Caller): Promise<Project[]> {
+    const projects = await this.#context.store.listProjects(caller.teamId);
+    const only = caller.scope?.projectId;
+    return only === undefined ? projects : projects.filter(({ id }) => id === only);
+  }
+
   async team(caller: Caller, idOrSlug?: string): Promise<Team> {
     await this.#ownTeam(caller, idOrSlug);
     const team = await this.#context.store.findTeam(caller.teamId);
@@ -187,9 +224,13 @@ export class Access {
   async createKey(
     caller: Caller,
     name: string,
-    { project, readOnly, policyCeiling, expiresAt }: KeyLimits = {},
+    { project, readOnly, policyCeiling, expiresAt, admin = false }: KeyLimits = {},
   ): Promise<{ key: Omit<ApiKey, "hash">; secret: string }> {
     requireUnlimited(caller, "a new key");
+    if (admin) requireAdmin(caller, "another admin key");
+    if (admin && (project !== undefined || readOnly || policyCeiling !== undefined)) {
+      throw new SandkeepError("invalid", "Cannot create an admin key with other limits than the time that it expires");
+    }
     if (expiresAt !== undefined && expiresAt <= this.#context.now()) {
       throw new SandkeepError("invalid", "Cannot create a key that has expired already");
     }
@@ -200,6 +241,7 @@ export class Access {
       ...(readOnly && { readOnly }),
       ...(policyCeiling !== undefined && { policyCeiling }),
       ...(expiresAt !== undefined && { expiresAt }),
+      ...(admin && { admin }),
     };
     return { key: await this.#insertKey(caller.teamId, name, secret, limits), secret };
   }
@@ -266,8 +308,8 @@ export class Access {
   }
 }
 
-function callerWith({ id, teamId, projectId, readOnly, policyCeiling }: ApiKey): Caller {
+function callerWith({ id, teamId, projectId, readOnly, policyCeiling, admin }: ApiKey): Caller {
   const limited = projectId !== undefined || readOnly || policyCeiling !== undefined;
   const scope = { projectId, readOnly, ...(policyCeiling && { ceilings: [policyCeiling] }) };
-  return { teamId, keyId: id, ...(limited && { scope }) };
+  return { teamId, keyId: id, ...(limited && { scope }), ...(admin && { admin }) };
 }

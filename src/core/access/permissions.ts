@@ -165,6 +165,7 @@ export function guarded(
     recent: reads,
     exit: aboutCommand,
     list: aboutSession,
+    page: aboutSession,
     wait: aboutSession,
     output: aboutSession,
     running: aboutSession,
@@ -199,6 +200,8 @@ export function guarded(
     remove: worksInSession,
     write: worksInSession,
     join: worksInSession,
+    archive: usesSession,
+    extract: worksInSession,
   };
   const drives: Checks<Drives> = {
     get: reads,
@@ -283,7 +286,7 @@ export function guarded(
     filled: changesSecrets,
   };
   const events: Checks<ProjectEvents> = { page: reads, follow: reads };
-  const routes: Checks<Routes> = { expose: changes, withdraw: changes, find: reads };
+  const routes: Checks<Routes> = { expose: changes, withdraw: changes, close: changes, find: reads };
 
   const tell = (of: "sandbox" | "session" | undefined) => (caller: Caller, first: unknown, check: Check) => {
     const { teamId: team, keyId: key } = caller;

@@ -9,6 +9,7 @@ import { trustEnvironment, trusted } from "../images/trust.ts";
 import { isSandkeepError, SandkeepError } from "../model/errors.ts";
 import type { Caller, Command, Owner, Session } from "../model/sandbox.ts";
 import type { ExitStatus, Machine, OutputChunk, OutputOptions, Process } from "../ports/runtime.ts";
+import type { Page, PageQuery } from "../ports/store.ts";
 import { openEnvironment } from "../sandboxes/environments.ts";
 import type { Activity } from "../sessions/activity.ts";
 import { notRunning } from "../sessions/end.ts";
@@ -133,6 +134,19 @@ export class Commands {
   async list(caller: Caller, sessionId: string): Promise<Command[]> {
     await this.#sessions.get(caller, sessionId);
     return (await this.#context.store.listCommands(sessionId)).map((command) => this.#withExit(command));
+  }
+
+  /** in order of their start; the cursor of the next page is the id of the last command */
+  async page(caller: Caller, sessionId: string, { limit, cursor, order }: PageQuery): Promise<Page<Command>> {
+    const all = await this.list(caller, sessionId);
+    const sorted = order === "asc" ? all : all.toReversed();
+    const last = cursor === undefined ? -1 : sorted.findIndex(({ id }) => id === cursor);
+    if (cursor !== undefined && last < 0) {
+      throw new SandkeepError("invalid", "Cannot continue the list: the cursor is not one of this list");
+    }
+    const items = sorted.slice(last + 1, last + 1 + limit);
+    const end = items.at(-1);
+    return { items, ...(end && end !== sorted.at(-1) && { next: end.id }) };
   }
 
   /** the commands that run now */

@@ -130,6 +130,22 @@ export class UserFiles {
     });
   }
 
+  /** a tar archive of a file or directory; names inside are relative to it */
+  async archive(caller: Caller, sessionId: string, place: Place, options: { gzip?: boolean } = {}): Promise<Readable> {
+    return this.#at(caller, sessionId, place, async ({ files, path }) => {
+      await files.stat(path);
+      return files.archive(path, options);
+    });
+  }
+
+  /** unpacks a tar archive below a directory; what is unpacked belongs to the user */
+  async extract(caller: Caller, sessionId: string, place: Place, tar: AsyncIterable<Uint8Array>): Promise<void> {
+    await this.#at(caller, sessionId, place, async (at) => {
+      await at.files.extract(at.path, tar, at.ownership);
+      this.#written(at);
+    });
+  }
+
   /** joins several files into one and removes them */
   async join(caller: Caller, sessionId: string, sources: string[], place: Place): Promise<UserFile> {
     return this.#at(caller, sessionId, place, async (at) => {

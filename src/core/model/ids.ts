@@ -10,6 +10,7 @@ export interface Ids {
   /** id of a template's build */
   build(): string;
   secret(): string;
+  team(): string;
   project(): { id: string; uuid: string };
   /** label of a route */
   subdomain(): string;
@@ -37,6 +38,7 @@ export function idsFrom(random: Random): Ids {
     template: () => text(base36, 20),
     build: () => uuid(random),
     secret: () => `sec_${text(base62, 28)}`,
+    team: () => `team_${text(base62, 24)}`,
     project: () => ({ id: `prj_${text(base62, 28)}`, uuid: uuid(random) }),
     subdomain: () => `sb-${text(base36, 12)}`,
     name: () => `sandbox-${text(base36, 12)}`,

@@ -28,6 +28,8 @@ export interface Caller {
   keyId?: string;
   /** aborts when the key is deleted or expires: long work must end then */
   ended?: AbortSignal;
+  /** whether the key is an operator's, which may act for every team */
+  admin?: boolean;
   scope?: Scope | undefined;
 }
 

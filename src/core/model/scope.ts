@@ -41,6 +41,11 @@ export function requireUnlimited({ scope }: Caller, what: string): void {
   throw forbidden(`this key is limited, and ${what} needs one that is not`);
 }
 
+/** throws if the key is not an operator's */
+export function requireAdmin({ admin }: Caller, what: string): void {
+  if (!admin) throw forbidden(`${what} needs an admin key`);
+}
+
 /** the policy of a new sandbox: the wanted one, or the widest that the caller may use */
 export function policyFor({ scope }: Caller, wanted: NetworkPolicy | undefined): NetworkPolicy | undefined {
   const ceilings = scope?.ceilings ?? [];

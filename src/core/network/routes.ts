@@ -80,6 +80,17 @@ export class Routes {
     });
   }
 
+  /** removes the label of a port; succeeds if it has none */
+  close(owner: Owner, name: string, port: number): Promise<void> {
+    return this.#inTurn(owner, name, async () => {
+      const { store, now } = this.#context;
+      const sandbox = await store.findSandbox(owner.projectId, name);
+      if (!sandbox) throw notFound("sandbox", name);
+      const routes = sandbox.routes.filter((route) => route.port !== port);
+      await store.updateSandbox(sandbox.id, { routes, updatedAt: now() });
+    });
+  }
+
   /** the sandbox and route of a label */
   async find(owner: Owner, subdomain: string): Promise<{ sandbox: Sandbox; route: Route }> {
     const sandbox = await this.#context.store.findSandboxByRoute(subdomain);

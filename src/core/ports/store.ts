@@ -186,6 +186,8 @@ export interface ApiKey {
   /** the widest policy that its callers may use */
   policyCeiling?: NetworkPolicy;
   expiresAt?: number;
+  /** whether it may act for every team */
+  admin?: boolean;
   /** accurate to about a minute */
   lastUsedAt?: number;
 }

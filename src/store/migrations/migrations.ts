@@ -20,6 +20,7 @@ import { up as retentionIndex } from "./0010-retention-index.ts";
 import { up as waysIn } from "./0011-ways-in.ts";
 import { up as pauses } from "./0012-pauses.ts";
 import { up as templates } from "./0013-templates.ts";
+import { up as adminKeys } from "./0014-admin-keys.ts";
 import type { Migration, MigrationContext } from "./migration.ts";
 
 /** by name; names begin with consecutive numbers from 0001 */
@@ -39,6 +40,7 @@ export const migrations: Migrations = {
   "0011-ways-in": waysIn,
   "0012-pauses": pauses,
   "0013-templates": templates,
+  "0014-admin-keys": adminKeys,
 };
 
 /** updates the database to this program's schema; refuses one that a newer program wrote */

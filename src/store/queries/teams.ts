@@ -37,6 +37,7 @@ const keys = mapping<ApiKey>({
   readOnly: "flag",
   policyCeiling: "json",
   expiresAt: "whole",
+  admin: "flag",
   lastUsedAt: "whole",
 });
 

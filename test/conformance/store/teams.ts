@@ -133,6 +133,7 @@ export function teamsSuite(host: () => StoreHost): void {
       hash: unique("hash-"),
       hint: "wxyz",
       createdAt,
+      admin: true,
     });
 
     test("a key is found by its hash, and listed by age for its team", async () => {

@@ -11,6 +11,7 @@ import type { Hono } from "hono";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { instavmApi } from "../../../src/api/instavm/instavm.ts";
 import { sandkeepApi } from "../../../src/api/sandkeep/sandkeep.ts";
+import { defaultLimits } from "../../../src/api/vercel/limits.ts";
 import { vercelApi } from "../../../src/api/vercel/vercel.ts";
 import { veryfrontApi } from "../../../src/api/veryfront/veryfront.ts";
 import { daemonOfFile } from "../../harness/daemon.ts";
@@ -22,7 +23,6 @@ import { endpoints, everythingOf, examples, routesOfTheDaemon, wire } from "../v
 const daemon = daemonOfFile();
 const undo = new AsyncDisposableStack();
 afterAll(() => undo.disposeAsync());
-
 /** a word that occurs only in the default project */
 const secret = "word-of-the-default-project";
 /** values for the names in paths: things of the default project */
@@ -67,7 +67,7 @@ const wires: Record<string, { app: () => Hono<never>; sentence: (json: Words) =>
     sentence: ({ detail }) => detail,
   },
   sandkeep: {
-    app: () => sandkeepApi({ core: {} } as never) as unknown as Hono<never>,
+    app: () => sandkeepApi({ core: {}, limits: defaultLimits } as never) as unknown as Hono<never>,
     sentence: ({ error }) => error?.message,
   },
 };
@@ -114,7 +114,9 @@ describe.each(Object.keys(wires))("every route of %s", (name) => {
   });
 
   test("that only reads answers a read-only key like any other", async () => {
-    for (const { path } of routes.filter((route) => route.method === "GET" && !/egress$|logs$|pty/.test(route.path))) {
+    for (const { path } of routes.filter(
+      (route) => route.method === "GET" && !/egress$|logs$|pty|\/wait$/.test(route.path),
+    )) {
       const [limited, full] = await Promise.all([ask(keys.readOnly, "GET", path), ask(daemon().key, "GET", path)]);
       const isAboutKeys = /\/(api-)?keys(\/:id)?$/.test(path);
       expect(limited.status, `${path}: ${limited.text.slice(0, 200)}`).toBe(isAboutKeys ? 403 : full.status);

@@ -1,0 +1,89 @@
+/** Serves the declared operations: checks their input, finds what they are about, and writes their answers. */
+
+import type { Hono } from "hono";
+import { z } from "zod";
+import { SandkeepError } from "../../../core/model/errors.ts";
+import type { Caller } from "../../../core/model/sandbox.ts";
+import { bodyText, json, jsonOf, parsed, queryParameters, requireText } from "../../kit/http.ts";
+import { once } from "../../kit/idempotency.ts";
+import { ids } from "../../kit/ids.ts";
+import type { Dialect, Env, SandkeepContext } from "../sandkeep.ts";
+import { type AnyOperation, type OperationPath, pathsOf, type Subject, scopeQueries } from "./operation.ts";
+
+export function serve(app: Hono<Env>, dialect: Dialect, operations: readonly AnyOperation[]): void {
+  for (const operation of operations) {
+    for (const at of pathsOf(operation)) {
+      const handle = handler(dialect, operation, at);
+      app.on(operation.method, at.path.replaceAll(/\{(\w+)\}/g, ":$1"), handle);
+    }
+  }
+}
+
+function handler(dialect: Dialect, operation: AnyOperation, at: OperationPath) {
+  const { core, limits, idempotency } = dialect;
+  const paramSchema = z.object(at.params);
+  const querySchema = z.strictObject({ ...scopeQueries[operation.about as Subject], ...operation.query });
+  const { body: bodySchema } = operation;
+
+  return async (c: SandkeepContext): Promise<Response> => {
+    const given = parametersOf(c, paramSchema);
+    const { team, project, ...query } = parsed(querySchema, queryParameters(c)) as Record<string, unknown> & Named;
+    const text = bodySchema ? await bodyText(c.req.raw, limits.body) : "";
+    const body: unknown = bodySchema && parsed(bodySchema, jsonOf(text));
+    const caller = await core.access.actingFor(c.get("caller"), team);
+    const { sandbox, ...params } = operation.about === "session" ? given : { ...given, sandbox: undefined };
+    const subject = await subjectOf(caller, { project, sandbox, session: given.session });
+    const request = {
+      ...{ caller, query, body, request: c.req.raw, connection: c.env },
+      ...{ params: operation.about === "session" ? params : given },
+      ...subject,
+    };
+    const run = async () => operation.run(request);
+    if (!operation.repeatable) return answer(operation, await run());
+    const scope = `${caller.teamId} ${c.req.method} ${c.req.path}`;
+    const repeat = { key: c.req.header("idempotency-key"), scope, request: `${new URL(c.req.url).search}\n${text}` };
+    return answer(operation, await once(idempotency, repeat, run));
+  };
+
+  async function subjectOf(caller: Caller, { project, sandbox, session }: Place): Promise<object> {
+    if (operation.about === "project") return { owner: await core.access.owner(caller, { project }) };
+    if (operation.about !== "session") return {};
+    if (session !== undefined) {
+      if (project !== undefined) throw new SandkeepError("invalid", "Invalid request: a session needs no `project`.");
+      return { session };
+    }
+    const owner = await core.access.owner(caller, { project });
+    return { session: (await core.sandboxes.get(owner, sandbox ?? "")).session.id };
+  }
+}
+
+interface Named {
+  team?: string;
+  project?: string;
+}
+
+interface Place {
+  project: string | undefined;
+  sandbox: string | undefined;
+  session: string | undefined;
+}
+
+/** the values in the path; one that no thing can have is not looked up */
+function parametersOf(c: SandkeepContext, schema: z.ZodObject): Record<string, string> {
+  const given = c.req.param();
+  requireText(given);
+  const result = schema.safeParse(given);
+  if (result.success) return result.data as Record<string, string>; // schemas of texts
+  const [name = ""] = result.error.issues[0]?.path ?? [];
+  throw new SandkeepError("not-found", `There is no ${String(name)} "${(given[String(name)] ?? "").slice(0, 100)}"`);
+}
+
+function answer({ answer: { status } }: AnyOperation, value: unknown): Response {
+  if (value instanceof Response) return value;
+  return status === 204 ? new Response(null, { status }) : json(value, status);
+}
+
+/** the schema of an id in a path */
+export function idOf(kind: keyof typeof ids): z.ZodString {
+  return z.string().regex(ids[kind]);
+}

@@ -1,0 +1,102 @@
+/** Teams and their projects, and what the caller's key is. */
+
+import { z } from "zod";
+import type { Project, Team } from "../../../core/model/sandbox.ts";
+import { type AnyOperation, answers, operation } from "../frame/operation.ts";
+import { time } from "../resources/values.ts";
+import type { Dialect } from "../sandkeep.ts";
+
+const tag = "Teams and keys";
+
+const teamResource = z.object({ id: z.string(), slug: z.string(), createdAt: time }).meta({ id: "Team" });
+const projectResource = z
+  .object({ id: z.string(), name: z.string(), teamId: z.string(), createdAt: time })
+  .meta({ id: "Project" });
+
+export function teamOperations({ core }: Dialect): AnyOperation[] {
+  return [
+    operation({
+      id: "getCaller",
+      method: "GET",
+      path: "/caller",
+      tag,
+      summary: "Describes the caller: its team and project, which must exist if named, and what its key may do",
+      about: "project",
+      answer: answers(
+        "The caller",
+        z.object({ teamId: z.string(), projectId: z.string(), readOnly: z.boolean(), admin: z.boolean() }),
+      ),
+      async run({ owner: { teamId, projectId, scope, admin = false } }) {
+        return { teamId, projectId, readOnly: scope?.readOnly ?? false, admin };
+      },
+    }),
+    operation({
+      id: "listTeams",
+      method: "GET",
+      path: "/teams",
+      tag,
+      summary: "Lists the teams that the caller may act for: its own, or with an admin key all",
+      about: "host",
+      answer: answers("The teams", z.object({ teams: z.array(teamResource) })),
+      run: async ({ caller }) => ({ teams: (await core.access.visibleTeams(caller)).map(printTeam) }),
+    }),
+    operation({
+      id: "createTeam",
+      method: "POST",
+      path: "/teams",
+      tag,
+      summary: "Creates a team with a first project; needs an admin key",
+      about: "host",
+      body: z.strictObject({ slug: z.string().regex(/^[a-z0-9](-?[a-z0-9]){0,47}$/) }),
+      answer: answers("The team", teamResource, 201),
+      run: async ({ caller, body: { slug } }) => printTeam(await core.access.createTeam(caller, slug)),
+    }),
+    operation({
+      id: "listProjects",
+      method: "GET",
+      path: "/projects",
+      tag,
+      summary: "Lists the projects of the team that the key may use",
+      about: "team",
+      answer: answers("The projects, oldest first", z.object({ projects: z.array(projectResource) })),
+      run: async ({ caller }) => ({ projects: (await core.access.projects(caller)).map(printProject) }),
+    }),
+    operation({
+      id: "createProject",
+      method: "POST",
+      path: "/projects",
+      tag,
+      summary: "Creates a project",
+      about: "team",
+      body: z.strictObject({
+        name: z
+          .string()
+          .min(1)
+          .max(100)
+          .regex(/^[^\s/]+$/),
+      }),
+      answer: answers("The project", projectResource, 201),
+      run: async ({ caller, body: { name } }) => printProject(await core.access.createProject(caller, undefined, name)),
+    }),
+    operation({
+      id: "getProject",
+      method: "GET",
+      path: "/projects/{project}",
+      tag,
+      summary: "Returns a project by its id or its name",
+      about: "team",
+      params: { project: z.string().min(1).max(128) },
+      answer: answers("The project", projectResource),
+      run: async ({ caller, params: { project } }) =>
+        printProject(await core.access.project(caller, undefined, project)),
+    }),
+  ];
+}
+
+function printTeam({ id, slug, createdAt }: Team): z.input<typeof teamResource> {
+  return { id, slug, createdAt };
+}
+
+function printProject({ id, name, teamId, createdAt }: Project): z.input<typeof projectResource> {
+  return { id, name, teamId, createdAt };
+}
